@@ -279,6 +279,8 @@ TIMING: Options = {
 TOOL_FRAME: Options = {'--frame': option('', 'tool frame (default: the end of the longest chain)')}
 JSON: Options = {'--json FILE': option(Path, 'also write the result to a JSON file')}
 
+FORCE: Options = {'--force': option(False, 'overwrite files that exist')}
+
 
 def threshold(file: str) -> Options:
     """Return the option that bounds the metrics in a file."""
@@ -294,7 +296,7 @@ def output(usual: Path | None = None) -> Options:
     default = f' (default: {usual}/...)' if usual else ''
     return {
         '--output DIR': option(Path, f'folder of the results{default}', required=usual is None),
-        '--force': option(False, 'overwrite files of an existing output folder'),
+        **FORCE,
     }
 
 

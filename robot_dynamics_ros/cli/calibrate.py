@@ -12,6 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
+    FORCE,
     RECORDING,
     Command,
     given,
@@ -28,7 +29,7 @@ from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.outliers import without_outliers
-from robot_dynamics_ros.recordings.output_folder import choose_folder
+from robot_dynamics_ros.recordings.output_folder import choose_folder, require_free
 from robot_dynamics_ros.recordings.plausibility import (
     MissingError,
     StillError,
@@ -48,6 +49,7 @@ def _delay(profile: str) -> float:
 
 def run_calibration(args: argparse.Namespace) -> int:
     """Calibrate the thresholds, write and print them; return 0."""
+    require_free(args.output.parent, [args.output.name], force=args.force)
     bags, choice = find_bags(args.bags), recording_choice(args)
     if unit := current_unit(choice.driver_profile):
         raise ConfigurationError(
@@ -144,6 +146,7 @@ COMMANDS = {
         {
             'bags BAG': option(Path, 'recordings without contact', nargs='+'),
             '--output': option(Path, 'thresholds file to write', required=True),
+            **FORCE,
             '--alarms-per-hour': option(
                 20.0, 'accepted false alarms per hour of the whole robot', check=read.positive
             ),

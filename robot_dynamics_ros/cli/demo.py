@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -43,7 +42,6 @@ from robot_dynamics_ros.cli.tables import print_report, print_table
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
-from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry.collisions import make_checker
 from robot_dynamics_ros.identification import design_excitation
 from robot_dynamics_ros.identification.preparation import Preparation
@@ -58,7 +56,7 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tracking_metrics,
 )
-from robot_dynamics_ros.recordings.output_folder import folder_name
+from robot_dynamics_ros.recordings.output_folder import folder_name, make_empty
 from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay import replay
@@ -277,7 +275,7 @@ def run_identify_demo(args: argparse.Namespace) -> int:
     """Run all stages; return 1 if the corrected model tracks or explains too little better."""
     console = Console(highlight=False)
     out: Path = args.out / args.robot
-    _make_empty(out)
+    make_empty(out, 'before')
     nominal = load_robot(shipped_robot(args.robot))
     real = with_payload(with_mismatch(nominal, **WEAR), tool())
     test = _test_motion(nominal)
@@ -311,17 +309,6 @@ def _unexplained(recording: Recording, model: Robot, real: Robot) -> float:
         np.array(validate([recording], tree, Preparation()).percent) for tree in (real, model)
     )
     return float(np.sqrt(np.maximum(np.square(left) - np.square(noise), 0.0)).max())
-
-
-def _make_empty(out: Path) -> None:
-    """Create the folder, or remove the results of an earlier run; reject other content."""
-    if out.exists():
-        if not (out / 'before').exists() and any(out.iterdir()):
-            raise ConfigurationError(
-                f'--out {out}', 'holds other files', 'give an empty or new folder'
-            )
-        shutil.rmtree(out)
-    out.mkdir(parents=True)
 
 
 def _test_motion(tree: Robot) -> Trajectory:

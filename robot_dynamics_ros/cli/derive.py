@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from robot_dynamics_ros.cli.arguments import (
+    FORCE,
     LOOPS,
     ROBOT,
     Command,
@@ -29,6 +30,7 @@ from robot_dynamics_ros.planning.law_functions import (
     computed_torque_function,
     constraint_law_function,
 )
+from robot_dynamics_ros.recordings.output_folder import require_free
 from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
@@ -40,6 +42,8 @@ def run_derive(args: argparse.Namespace) -> int:
     """Derive and print; return 0."""
     if args.format == 'c':
         return _write_c(args)
+    if args.output:
+        require_free(args.output.parent, [args.output.name], force=args.force)
     text = WRITERS[args.format](_derived(args), args.show)
     if args.output:
         args.output.write_text(text, encoding='utf-8')
@@ -65,6 +69,7 @@ def _write_c(args: argparse.Namespace) -> int:
         name=args.name,
         functions=functions,
     )
+    require_free(args.output, files, force=args.force)
     write(files, args.output)
     print(f'written: {", ".join(files)} in {args.output}; check with: make -C {args.output} test')
     return 0
@@ -146,6 +151,7 @@ COMMANDS = {
             '--output FILE': option(
                 Path, 'output file (default: stdout); for C, a folder, required'
             ),
+            **FORCE,
             **grouped('with --format c', _OF_C),
         },
     )

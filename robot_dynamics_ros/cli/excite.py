@@ -29,7 +29,7 @@ from robot_dynamics_ros.identification import Bounds, Excitation, design_excitat
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.planning.motions import Fourier
-from robot_dynamics_ros.recordings.output_folder import choose_folder, write_json
+from robot_dynamics_ros.recordings.output_folder import require_free, write_json
 
 #: Files written to the output folder.
 FILES = ('trajectory.yaml', 'excitation.json')
@@ -41,7 +41,7 @@ _STEP = 0.02  # s between the trajectory points, which quintics interpolate
 def excite(args: argparse.Namespace) -> int:
     """Design, check and write the motion; return 0."""
     console = wide_console()
-    choose_folder(args.output, args.output, force=args.force, files=FILES)
+    require_free(args.output, FILES, force=args.force)
     tree = arm_of(args)
     checker, remarks = make_checker(tree, obstacles_of(args))
     for remark in (*tree.remarks, *remarks):

@@ -59,7 +59,7 @@ from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
-from robot_dynamics_ros.recordings.output_folder import choose_folder
+from robot_dynamics_ros.recordings.output_folder import require_free
 from robot_dynamics_ros.recordings.plausibility import (
     StillError,
     check_recording,
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         return weigh(args, partial(_learn, args))
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to identify from')
-    choose_folder(args.output, args.output, force=args.force, files=FILES)
+    require_free(args.output, FILES, force=args.force)
     identified, sources, gathered = _learn(args, args.bags)
     plan = identified.plan
     tilt = tilt_remarks(plan, args)

@@ -43,7 +43,7 @@ from robot_dynamics_ros.identification.report import identification_report, pict
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
+from robot_dynamics_ros.recordings.output_folder import atomic_folder, require_free, write_json
 from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
@@ -178,7 +178,7 @@ def weigh(args: argparse.Namespace, learn: Learn) -> int:
         RobotDynamicsError: Nothing can be estimated; states why.
     """
     name = _PROFILE if args.gains else _PAYLOAD
-    choose_folder(args.output, args.output, force=args.force, files=[name])
+    require_free(args.output, [name], force=args.force)
     text, said = _gains(args, learn) if args.gains else _payload(args, learn)
     with atomic_folder(args.output) as folder:
         (folder / name).write_text(text, encoding='utf-8')

@@ -17,6 +17,7 @@ import yaml
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
+    FORCE,
     JOINTS,
     MAPPING,
     ROBOT,
@@ -43,7 +44,7 @@ from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.planning import default_motion, planned_motion, postures, robot_setup
 from robot_dynamics_ros.planning.robot_setup import Motion
-from robot_dynamics_ros.recordings.output_folder import folder_name
+from robot_dynamics_ros.recordings.output_folder import folder_name, require_free
 from robot_dynamics_ros.ros import gazebo_files, plot_layouts
 
 
@@ -65,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     tree = arm_of(args)
     frame = tool_frame(tree, args.frame or args.tip)
     folder: Path = args.out or Path(folder_name(tree.name))
+    require_free(folder, FILES, force=args.force)
     measured = measured_joints(vars(args))
     motion = write_robot_folder(tree, folder, frame, obstacles_of(args), measured)
     show_arm(console, tree, frame, motion.remarks)
@@ -179,6 +181,7 @@ URDF, PARAMETERS, DRIVER = 'robot.urdf', 'parameters.yaml', 'driver.yaml'
 BRIDGE, ROS2_CONTROL, PROGRAM = 'ros_gz_bridge.yaml', 'ros2_control.yaml', 'program.yaml'
 PLOTJUGGLER, FOXGLOVE = 'plotjuggler.xml', 'foxglove.json'
 README = 'README.md'
+FILES = (URDF, PARAMETERS, DRIVER, PROGRAM, BRIDGE, ROS2_CONTROL, PLOTJUGGLER, FOXGLOVE, README)
 _PERIOD = 1e-3  # s
 _DRIVER_HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
@@ -200,7 +203,7 @@ the given boxes; adjacent links and links that always touch are not checked."""
 _README = """# {name}
 
 Written by `python -m robot_dynamics_ros new_robot`; edit the files as needed. Their paths are
-absolute: instead of moving the folder, write it again.
+absolute: instead of moving the folder, write it again elsewhere.
 
 | file | content |
 | --- | --- |
@@ -466,6 +469,7 @@ COMMANDS = {
                 0.0, 'total mass of these links, instead of a density', check=read.not_negative
             ),
             '--out': option(Path, 'folder to write (default: name of the robot)'),
+            **FORCE,
         },
     )
 }

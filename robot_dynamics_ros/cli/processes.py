@@ -6,7 +6,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from robot_dynamics_ros.cli.arguments import ros_parameters
 from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
+from robot_dynamics_ros.recordings.output_folder import make_empty
 from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 
 _END_SECONDS = 20.0
@@ -221,15 +221,15 @@ class LockstepRun:
         """Run until the simulator exits, then end recorder and controller; return the bag.
 
         Args:
-            out: Folder of the results; previous content is replaced.
+            out: Folder of the results; the results of an earlier run are replaced.
             tell: Callback that receives the simulated time and its end, s.
 
         Raises:
+            ConfigurationError: The folder holds other files.
             SceneError: A node failed.
             PeerTimeoutError: A node did not become ready or did not exit.
         """
-        if out.exists():
-            shutil.rmtree(out)
+        make_empty(out, 'logs')
         with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
             self.start(nodes, out / 'bag')
             end = self.simulator.get('end_time_s') or float(

@@ -251,7 +251,7 @@ def run_scene(scene: Scene, out: Path, tell: Tell) -> tuple[dict[str, Any], Repo
 
     Args:
         scene: What to run.
-        out: Folder of the results; previous content is replaced.
+        out: Folder of the results; the results of an earlier run are replaced.
         tell: Callback that receives the simulated time and its end, s.
 
     Returns:

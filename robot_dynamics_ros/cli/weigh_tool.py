@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from robot_dynamics_ros.cli.arguments import RECORDING, Command, option, recording_choice
+from robot_dynamics_ros.cli.arguments import FORCE, RECORDING, Command, option, recording_choice
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.identification.correction import commented
 from robot_dynamics_ros.identification.sensor_tool import (
@@ -22,6 +22,7 @@ from robot_dynamics_ros.identification.sensor_tool import (
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
+from robot_dynamics_ros.recordings.output_folder import require_free
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 
 _WRENCH, _MEASURED = 'geometry_msgs/msg/WrenchStamped', 'measured_wrench'
@@ -31,6 +32,7 @@ _OTHERS = ('external_wrench', 'target_wrench', 'push')
 
 def run(args: argparse.Namespace) -> int:
     """Estimate the tool, print and write it; return 0."""
+    require_free(args.output.parent, [args.output.name], force=args.force)
     choice = recording_choice(args)
     poses: list[SensorPose] = []
     tree, frame = None, args.sensor
@@ -152,6 +154,7 @@ COMMANDS = {
                 nargs='+',
             ),
             '--output FILE': option(Path, 'parameters file to write', required=True),
+            **FORCE,
             '--wrench TOPIC': option('', 'topic of the sensor (default: the measured wrench)'),
             '--sensor LINK': option(
                 '', 'link in whose axes it measures (default: the frame_id of its messages)'

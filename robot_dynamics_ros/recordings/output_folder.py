@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,27 +36,39 @@ def folder_name(name: str) -> str:
     return re.sub(r'[^\w. -]', '_', name).strip('. ') or 'robot'
 
 
-def choose_folder(
-    named: Path | None, usual: Path, *, force: bool, files: Sequence[str] = ()
-) -> Path:
+def choose_folder(named: Path | None, usual: Path, *, force: bool) -> Path:
     """Choose the output folder.
 
     Args:
         named: Folder given by the user, or None.
         usual: Default folder; a number is appended if it exists, unless ``force``.
         force: Whether existing files may be replaced.
-        files: Names of the files to write, if the folder may hold others; empty if it must be
-            empty.
 
     Raises:
-        ConfigurationError: The folder already holds such files (any file if ``files`` is empty),
-            is a file, or cannot be accessed.
+        ConfigurationError: The folder holds files, is a file, or cannot be accessed.
     """
     folder, count = named or usual, 1
     with _as_configuration_error(folder):
         while named is None and folder.exists() and not force:
             count += 1
             folder = usual.with_name(f'{usual.name}-{count}')
+    require_free(folder, force=force)
+    return folder
+
+
+def require_free(folder: Path, files: Iterable[str] = (), *, force: bool) -> None:
+    """Require that files can be written to a folder without replacing others.
+
+    Args:
+        folder: The folder.
+        files: Names of the files to write, if the folder may hold others; none if it must be
+            empty.
+        force: Whether existing files may be replaced.
+
+    Raises:
+        ConfigurationError: The folder holds such files, is a file, or cannot be accessed.
+    """
+    with _as_configuration_error(folder):
         if folder.exists() and not folder.is_dir():
             raise ConfigurationError(f'output {str(folder)!r}', 'is a file', 'name a folder')
         existing = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
@@ -65,9 +77,27 @@ def choose_folder(
         raise ConfigurationError(
             f'output {str(folder)!r}',
             f'holds {", ".join(conflicting)}',
-            'name another folder, or replace its files with --force',
+            'name another folder or file, or replace with --force',
         )
-    return folder
+
+
+def make_empty(folder: Path, entry: str) -> None:
+    """Create a folder, or remove the results of an earlier run from it.
+
+    Args:
+        folder: The folder.
+        entry: Name of a file or folder that every run writes into it.
+
+    Raises:
+        ConfigurationError: The folder holds something else, is a file, or cannot be written.
+    """
+    with _as_configuration_error(folder):
+        if folder.exists():
+            if not (folder / entry).exists() and any(folder.iterdir()):
+                what = f'output {str(folder)!r}'
+                raise ConfigurationError(what, 'holds other files', 'name an empty or new folder')
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may have edited is replaced only on request."""
+
+from __future__ import annotations
+
+import pytest
+
+from robot_dynamics_ros import __main__ as program
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.cli.processes import LockstepRun
+from robot_dynamics_ros.errors import ConfigurationError
+
+#: Command lines that write ``FILE`` in the folder ``OUT``; no bag is needed to refuse them.
+WRITING = {
+    'driver.yaml': 'new_robot scara --out OUT',
+    'program.yaml': 'new_robot four_dof --out OUT',
+    'equations.txt': 'derive scara --show G --output OUT/equations.txt',
+    'contact.yaml': 'calibrate no_bag --output OUT/contact.yaml',
+    'sensor.yaml': 'weigh_tool no_bag --output OUT/sensor.yaml',
+    'excitation.json': 'excite scara --output OUT',
+    'corrected.urdf': 'identify no_bag --output OUT',
+    'payload.yaml': 'identify no_bag --payload tool --output OUT',
+}
+
+
+SLOW = 'Makefile', 'derive scara --format c --functions gravity_forces --output OUT'
+
+
+@pytest.mark.parametrize(
+    ('file', 'line'), [*WRITING.items(), pytest.param(*SLOW, marks=pytest.mark.slow)]
+)
+def test_no_command_replaces_a_file_that_exists(file, line, tmp_path, capsys):
+    edited = tmp_path / file
+    edited.write_text('sign: -1')
+    assert main(line.replace('OUT', str(tmp_path)).split()) == 2
+    assert f'{str(tmp_path)!r}: holds {file}; name another' in capsys.readouterr().err
+    assert edited.read_text() == 'sign: -1'
+    assert list(tmp_path.iterdir()) == [edited]
+
+
+def test_every_command_with_an_output_has_force_or_takes_its_own_results_only():
+    for name in program.COMMANDS:
+        options = {key.split()[0] for key in program._command(name).options}
+        if options & {'--output', '--out'}:
+            assert '--force' in options or name in ('demo', 'identify_demo', 'scene')
+
+
+def test_a_run_removes_only_results_of_an_earlier_run(tmp_path):
+    (tmp_path / 'mine.py').write_text('x')
+    with pytest.raises(ConfigurationError, match='holds other files; name an empty or new folder'):
+        LockstepRun('scara', {}, {}, {}).record(tmp_path, lambda now, end: None)
+    assert (tmp_path / 'mine.py').exists()
