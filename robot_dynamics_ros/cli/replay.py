@@ -114,7 +114,7 @@ def run_replay(args: argparse.Namespace) -> int:
         raise RecordingError(
             f'bag {str(bag)!r}',
             'holds no command that answers a state',
-            'record the effort command topic',
+            'record the effort command topic; of a table, the columns command (not effort)',
         )
     run, difference = source.run, efforts - source.run.effort
     columns = {'recorded': run.effort, 'replayed': efforts, 'difference': difference}

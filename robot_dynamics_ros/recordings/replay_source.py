@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, RobotDynamicsError
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.model import Robot, load_robot
+from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.parameters import REMOVED, checked
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import (
@@ -115,6 +115,9 @@ class ReplaySource:
         self.tree, self.driver = robot_and_driver(merged, described)
         known = [name for name in self.tree.joint_names if name in layout.joints]
         known = [] if recorded_joints else known
+        if 0 < len(recorded_joints) < self.tree.n:
+            arm = load_arm(self.tree.xml, effort_limit=1.0).joint_names  # without its grippers
+            known = [*arm] if len(arm) == len(recorded_joints) else []
         if known and not stored and self.driver is None and len(known) < self.tree.n:
             merged['joints'] = self.parameters['joints'] = known
             self.tree, _ = robot_and_driver(merged, described)

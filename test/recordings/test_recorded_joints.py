@@ -106,9 +106,10 @@ def test_a_replay_of_the_arm_alone_locks_the_other_joints(tmp_path, rng, capsys)
     q, v = run.position, run.velocity
     run = replace(run, reference_position=q, reference_velocity=v).rows(slice(100))
     run = replace(run, effort=np.zeros(run.position.shape))
-    bag = write_run(tmp_path / 'bag', run)
-    assert command_line(tmp_path, 'replay', bag) == 0, 'any law may have commanded'
-    assert 'joints without states are locked' in capsys.readouterr().out
+    for names, words in ((run.joints, ()), (('a', 'b', 'c'), ('--recorded-joints', 'a,b,c'))):
+        bag = write_run(tmp_path / names[0], replace(run, joints=names))
+        assert command_line(tmp_path, 'replay', bag, *words) == 0, 'any law may have commanded'
+        assert 'joints without states are locked' in capsys.readouterr().out
 
 
 @pytest.mark.slow
