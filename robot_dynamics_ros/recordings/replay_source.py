@@ -20,6 +20,7 @@ from robot_dynamics_ros.control.trajectories.reference_generator import Referenc
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, RobotDynamicsError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot, load_arm, load_robot
+from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.parameters import REMOVED, checked
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import (
@@ -122,6 +123,7 @@ class ReplaySource:
             merged['joints'] = self.parameters['joints'] = known
             self.tree, _ = robot_and_driver(merged, described)
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
+        self.notes += [remark for remark in self.tree.remarks if remark.startswith(LOCKED)]
         self._recorded = self.driver or recorded_driver('', recorded_joints, self.tree)
         self.run = self._read(self._reader_arguments(namespace, available))
         if merged['robot'] and described and not _matches(self.tree, described):

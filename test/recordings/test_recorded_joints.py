@@ -71,6 +71,11 @@ def test_a_recording_of_the_arm_alone_is_used_though_its_robot_has_more(
         command_line(tmp_path, 'analyze', bag, '--effort', 'measured', '--identified', file) == 0
     )
     assert 'locked as in' in capsys.readouterr().out
+    run = run_of(rng).rows(slice(50))
+    run = replace(run, reference_position=run.position, reference_velocity=run.velocity)
+    short = write_run(tmp_path / 'short', run)
+    assert command_line(tmp_path, 'replay', short, '--identified', file) in (0, 1)
+    assert 'locked as in' in capsys.readouterr().out
 
 
 def test_other_names_are_refused_with_the_option_for_them(tmp_path, rng, capsys):
@@ -172,7 +177,11 @@ def test_a_namespace_is_not_a_prefix_of_another(tmp_path):
         ('log.csv', b'time,q_0\n0.1,0.2\n0.2,x\n', ("line 3, column 'q_0': 'x' is no number",)),
         ('log.csv', b'time,q_0\n1,0.2\n2,0.3\n', ("'time' advances by 1", 'time_unit: FILL IN')),
         ('log.yaml', b'table: x.csv\nrates: 3\n', ("unknown key 'rates'", 'time_unit')),
-        ('picture.png', b'\x89PNG\r\n\x1a\n\x00,,', ('is not a recording', '.mcap, .db3')),
+        (
+            'picture.png',
+            b'\x89PNG\r\n\x1a\n\x00,,',
+            ('is not a recording', '.mcap, .db3', '.parquet'),
+        ),
     ],
 )
 def test_a_file_that_is_no_bag_is_named_with_the_way_to_one(

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
-from robot_dynamics_ros.recordings.bag.tables import is_table
+from robot_dynamics_ros.recordings.bag.tables import TABLE_SUFFIXES, is_table
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 _STORAGE_NAME = re.compile(r'\.(mcap|db3)(\.zstd)?$')
@@ -65,7 +65,8 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     path = Path(path)
     if path.is_file():
         if not (_STORAGE_NAME.search(path.name) or is_ros1(path) or is_table(path)):
-            remedy = 'give a bag folder, .mcap, .db3, .bag of ROS 1, or a table .csv, .tsv, .txt'
+            tables = f'a table {", ".join(TABLE_SUFFIXES)} (save workbooks as CSV)'
+            remedy = f'give a bag folder, .mcap, .db3, .bag of ROS 1, or {tables}'
             raise RecordingError(f'bag {str(path)!r}', 'is not a recording', remedy)
         return BagFiles(path, (path,))
     if not path.is_dir():
