@@ -39,7 +39,7 @@ MEANINGS = {
     '/controller/measured_wrench': 'recorded',
     '/controller/parameters': 'recorded, so that a replay can build the same controller',
     '/controller/reference': 'recorded',
-    '/controller/trajectory_status': 'whether the motion was accepted, or why it was rejected',
+    '/controller/trajectory_status': 'whether the motion was accepted and reached its end, or why not',
     '/controller/speed_scaling_input': 'recorded',
     '/controller/target_joint': 'recorded',
     '/controller/target_pose': 'recorded',
@@ -96,8 +96,8 @@ MEANINGS = {
     '~/target_wrench': 'wrench to be applied at `target_frame`, streamed',
     '~/unexplained_effort': 'part of the external effort that no wrench at `wrench_frame` '
     'explains',
-    '~/trajectory_status': 'response to every trajectory, with the reason for a rejection; '
-    'latched',
+    '~/trajectory_status': 'response to every trajectory, with the reason for a rejection; then '
+    '`reached` or `aborted: REASON`; latched',
 }
 
 

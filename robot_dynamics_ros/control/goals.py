@@ -219,10 +219,10 @@ GOALS = (
 
 
 class GoalTracker:
-    """Monitors the active goal and reports its outcome.
+    """Monitors the active goal, or trajectory without tolerances, and reports its outcome.
 
     Attributes:
-        active: Whether a goal is being followed.
+        active: Whether one is being followed.
 
     Args:
         loop: The loop that follows it.
@@ -230,6 +230,7 @@ class GoalTracker:
 
     def __init__(self, loop: ControlLoop) -> None:
         self.active = False
+        self._watch: TrajectoryWatch | None = None
         self._loop = loop
 
     def begin(
@@ -256,14 +257,28 @@ class GoalTracker:
             raise _refusal(error) from error
         self.preempt('incoming action')
         self._watch = watch._replace(duration=self._loop.generator.progress[1])
-        self._ended, self._period = ended, feedback_period
-        self._changes, self._next_feedback, self.active = self._loop.generator.changes, 0.0, True
+        self._begin(ended, feedback_period, 0.0)
+
+    def follow(self, ended: Callable[[Outcome], None]) -> None:
+        """Report the outcome of a trajectory that has begun; of one before, nothing."""
+        if self._watch is not None:
+            self.preempt('trajectory')
+        self._watch = None
+        self._begin(ended, math.inf, math.inf)
+
+    def _begin(self, ended: Callable[[Outcome], None], period: float, first: float) -> None:
+        self._ended, self._period, self._next_feedback = ended, period, first
+        self._changes, self.active = self._loop.generator.changes, True
 
     def evaluate(self) -> bool:
         """Check the last tick; return whether a tolerance is violated, so that the arm brakes."""
         loop = self._loop
         if loop.generator.changes != self._changes:
             self.abort('the loop restarted: a gap or a jump in the time of the states')
+            return False
+        if self._watch is None:
+            if not loop.generator.moving:
+                self._end(Outcome(ResultCode.SUCCESSFUL))
             return False
         outcome = self._watch.verdict(loop.generator.progress[0], loop.reference, loop.q, loop.v)
         if outcome is not None:

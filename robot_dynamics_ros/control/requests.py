@@ -140,9 +140,13 @@ def _prepare_points(
     generator = session.loop.generator
     trajectory = generator.prepare(snapshot or generator.snapshot(), points, start_ns)
 
+    def end(outcome: Outcome) -> None:
+        text = f'aborted: {outcome.reason}' if outcome.reason else 'reached'
+        session.remark('info', f'trajectory {text}', text)
+
     def follow() -> str:
         start = generator.commit(trajectory)
-        session.goals.preempt('trajectory')
+        session.goals.follow(end)
         seconds = f'{start * 1e-9:.9f}'.rstrip('0').rstrip('.')
         return f'accepted: {counted(len(points[0]), "point")} from {seconds} s'
 

@@ -454,7 +454,9 @@ SENDING = (
       'such as recorder/ready.'),
     P('simulator', 'simulator', 'Name of the simulator node.'),
     P('unpause_simulator', False, 'Unpause the simulator at the end of the sequence.'),
-    P('end_simulator', False, "Set the simulator's end_time_s to settle_s after the motion."),
+    P('wait', False, 'Stay until the motion has ended; exit code 1 unless it was reached.'),
+    P('end_simulator', False, "Set the simulator's end_time_s to settle_s after the motion: then "
+      'it pauses, or exits if its on_end is exit.'),
     P('settle_s', 0.5, 'Simulated time after the end of the motion.', 0.0, 1e6, unit='s'),
     P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 1e6, unit='s'),
     P('exit_when_done', True, 'Exit once everything has been sent.', fixed=True),

@@ -3,8 +3,9 @@
 
 Sequence: receive robot and current state; wait until the controller is active and the ready
 services succeed; send the trajectory and wait for its acceptance; set the simulator's end time;
-unpause the simulator; stay until the motion has begun. If missing states discarded it before it
-began, it is planned and sent again in simulated time; on a real arm this is an error.
+unpause the simulator; stay until the motion has begun, or with ``wait`` until it has ended. If
+missing states discarded it before it began, it is planned and sent again in simulated time; on a
+real arm this is an error.
 
 So the result of a lockstep simulation that starts paused, with an absolute ``start_time_s``,
 does not depend on the start times of the processes.
@@ -26,7 +27,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import counted
@@ -36,6 +37,9 @@ from robot_dynamics_ros.ros.node import LATCHED, NEWEST, SequenceNode, Steps
 
 #: Statuses of the controller after which a motion that had not begun is over.
 _DISCARDED = ('held: states returned', 'held: the time of the states')
+_ANSWERS = ('accepted', 'rejected')
+#: Statuses after which a motion is over, the first of them as planned, the last by another one.
+_OVER = ('reached', 'aborted', 'held', 'ended', 'accepted')
 _MAX_REPEATS = 3
 _BEGUN_S = 0.5  # wall time of states after the start, in which a status may still arrive
 _AT_START = 0.01  # rad or m: an arm that is nearer to the start has not moved
@@ -60,6 +64,8 @@ class TrajectorySender(SequenceNode):
         self._statuses: list[str] = []
         controller = self._settings['controller']
         self._moves = self._settings['kind'] != 'none'
+        if self._settings['wait'] and not self._settings['confirm']:
+            raise ConfigurationError('wait', 'needs the status of the trajectory', 'set confirm')
         if self._moves:
             self._begin_with_robot(self._load_robot)
         self.create_subscription(
@@ -103,12 +109,33 @@ class TrajectorySender(SequenceNode):
         if settings['confirm'] and not settings['end_simulator']:
             for _ in range(_MAX_REPEATS):
                 if plan is None or not (reason := (yield from self._discarded(plan, start_ns))):
-                    return
+                    break
                 if not self.get_parameter('use_sim_time').value:
                     raise TrajectoryError('motion', f'has not begun: {reason}', 'send it again')
                 self.get_logger().warning(f'the motion has not begun: {reason}; it is sent again')
                 plan = yield from self._plan()
                 start_ns = yield from self._send(plan, again=True)
+        if settings['wait'] and plan is not None:
+            yield from self._wait_for_end()
+
+    def _wait_for_end(self) -> Steps:
+        """Wait until the controller has reported the end of the motion that it accepted.
+
+        Raises:
+            TrajectoryError: It was not reached; gives the reason.
+            PeerTimeoutError: No states arrive any more.
+        """
+        ends: list[str] = []
+        while not ends:
+            accepted = self._answers()[0]  # and again, if it was sent twice
+            since = self._statuses[self._statuses.index(accepted) :]
+            others = (x for x in since if x != accepted)
+            ends = [text for text in others if text.startswith(_OVER)]
+            self._check_timeout(self._arrived_at, self._settings['state_topic'], 'new state')
+            yield
+        if ends[0] != _OVER[0]:
+            raise TrajectoryError('motion', f'was not completed: {ends[0]}', 'send it again')
+        self.get_logger().info('the motion is completed')
 
     def _discarded(self, plan: SampledTrajectory, start_ns: int) -> Steps:
         """Wait until a motion has begun; return why it was discarded before, or nothing.
@@ -183,14 +210,17 @@ class TrajectorySender(SequenceNode):
         self._statuses.clear()
         controller = self._settings['controller']
         yield from self._wait_until(
-            lambda: self._statuses,
+            lambda: self._answers(),
             controller,
             'answer to the trajectory',
             lambda: self._publisher.publish(message),
         )
-        answer = self._statuses[-1]
+        answer = self._answers()[0]
         if not answer.startswith('accepted'):
             raise TrajectoryError('trajectory', f'was not accepted by {controller}', answer)
+
+    def _answers(self) -> list[str]:
+        return [text for text in self._statuses if text.startswith(_ANSWERS)]
 
     def _end_simulator(self, end: float) -> Steps:
         parameter = Parameter('end_time_s', value=end).to_parameter_msg()

@@ -70,6 +70,7 @@ def test_an_arm_that_moves_is_at_rest_before_it_is_inactive_and_stays_there(law)
     assert way < 0.25
     statuses = [remark.status for remark in session.remarks]
     assert statuses == [
+        'aborted: the controller is being deactivated',
         'ending: deactivation in motion: braking first',
         'ended: the controller was deactivated',
     ]

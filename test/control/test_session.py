@@ -284,6 +284,32 @@ def test_a_jump_of_the_stamps_ends_a_motion_and_says_so():
     assert run.session.remarks[-1].status == 'held: the time of the states jumped'
 
 
+def replaced(run: Driven) -> None:
+    prepare_trajectory(run.session, points(0.01, PLACE))()
+    for _ in range(12):
+        run.state()
+
+
+@pytest.mark.parametrize(
+    ('end', 'statuses'),
+    [
+        (replaced, ['reached']),  # of the second one
+        (lambda run: [run.state() for _ in range(1100)], ['reached']),
+        (lambda run: run.session.hold(), ['aborted: Current goal preempted by new empty']),
+        (Driven.silence, ['aborted: no fresh state']),
+        (lambda run: run.state(step=3600 * 1000 * MS), ['aborted: the loop restarted', 'held']),
+        (lambda run: run.session._handle(SessionEvent.CONTACT), ['aborted: touched']),
+        (lambda run: run.session.deactivate(), ['aborted: the controller was', 'ended']),
+    ],
+)
+def test_the_end_of_a_trajectory_is_reported_once_and_first(end, statuses):
+    run = Driven().following()
+    end(run)
+    found = [remark.status for remark in run.session.remarks if remark.status]
+    assert len(found) == len(statuses)
+    assert all(map(str.startswith, found, statuses)), found
+
+
 @pytest.mark.parametrize(('step', 'answered'), [(MS, False), (500 * MS, True)])
 def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
     """A second publisher is not accepted at once; after a gap the arm may be elsewhere."""

@@ -171,6 +171,37 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
     assert 'the motion has not begun: held: states returned' in sender.output
 
 
+@pytest.mark.parametrize(
+    ('status', 'code', 'said'),
+    [
+        ('reached', 0, 'the motion is completed'),
+        ('aborted: touched', 1, 'error: motion: was not completed: aborted: touched'),
+        ('accepted: 3 points from 9 s', 1, 'was not completed: accepted: 3 points'),
+    ],
+)
+def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, status, code, said):
+    controller = FakeController(peer, 'accepted: by the test')
+    controller.active = True
+    states = peer.node.create_publisher(JointState, 'joint_states', 10)
+    names = ['joint1', 'joint2', 'joint3', 'joint4']
+
+    def is_over() -> bool:
+        state = JointState(name=names, position=FIRST, velocity=[0.0] * 4)
+        state.header.stamp = peer.node.get_clock().now().to_msg()
+        states.publish(state)
+        return sender.returncode is not None
+
+    given = {'start_time_s': 0.0, 'start_delay_s': 0.0, 'wait': True}
+    sender = processes.start('trajectory', MOVE | given)
+    peer.spin_until(lambda: is_over() or controller.trajectories, 60, 'the trajectory')
+    sender.says('sent point')
+    assert not is_over()
+    controller._status.publish(String(data=status))
+    peer.spin_until(is_over, 60, 'end of the trajectory node')
+    assert sender.wait() == code
+    assert said in sender.output
+
+
 def test_a_controller_that_never_answers_is_named(processes, peer):
     controller = FakeController(peer, '')
     controller.active = True

@@ -177,7 +177,7 @@ class TrajectoryAction:
         return self._goal.ACCEPT
 
     def _on_cancel(self, handle: Any) -> Any:
-        if not self._session.goals.active or self._active_handle.goal_id != handle.goal_id:
+        if not self._session.goals.active or handle is not self._active_handle:
             return self._cancel.REJECT
         self._session.cancel_goal()
         return self._cancel.ACCEPT
