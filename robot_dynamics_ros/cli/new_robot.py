@@ -233,7 +233,8 @@ The simulator holds the arm until the controller commands it.
     python -m robot_dynamics_ros control --params {parameters}
     python -m robot_dynamics_ros send --params {parameters}
 
-On a busy machine append `-p mode:=lockstep` to the first and `-p state_timeout_s:=60.0` to the second.
+On a busy machine append `-p mode:=lockstep` to the first and
+`-p state_timeout_s:=60.0` to the second.
 {constrained}
 ## With ROS: MuJoCo, Gazebo
 

@@ -69,7 +69,8 @@ class ControllerSession(SessionModes):
         if self.locked.deviation and self.locked.response == 'stop':
             remedy = 'lock it there, or as JOINT:=measured'
             raise ConfigurationError('not activated', self.locked.deviation, remedy)
-        self.fault = None
+        self.fault = self._refused_law = None
+        self._refusals = self.loop.limiter.refusals
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         if unexpected := self.unexpected_effort():
             self.remark('warning', unexpected)
@@ -218,7 +219,7 @@ class ControllerSession(SessionModes):
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
         """Apply changed parameters; an arm is released if its law needs no enabling any more."""
-        held, self.wants_effort = self.waits_for_enabling, True
+        held, self.wants_effort, self._refused_law = self.waits_for_enabling, True, None
         super().configure(parameters, follower)
         if held and not self.loop.law.needs_enabling:
             self._handle(SessionEvent.RELEASE)

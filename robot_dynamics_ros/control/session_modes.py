@@ -11,6 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.change_log import ChangeLog
 from robot_dynamics_ros.control.drivers.driver_interface import ArmState, DriverInterface
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import (
     TABLE,
     SessionAction,
@@ -73,6 +74,8 @@ class SessionModes(ControllerParts):
         self.epoch, self._interruption, self.wants_effort = 0, '', True
         self.log = ChangeLog()
         self._disabled, self._notice = False, ''
+        self._refusals = 0
+        self._refused_law: ControlLaw | None = None
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
         self._simulated_time = simulated_time
@@ -171,6 +174,8 @@ class SessionModes(ControllerParts):
                     reason = f'no target within {self.parameters["target_timeout_s"]:g} s'
                     self._report_hold(reason, 'braked to rest, holding')
                 self._handle(SessionEvent.REST)
+            if self.loop.limiter.refusals != self._refusals:
+                self._report_refusal()
             notice = self.loop.law.notice
             if notice is not self._notice:
                 self._notice = notice
@@ -178,6 +183,16 @@ class SessionModes(ControllerParts):
                     self.remark('warning', notice)
         except Exception as error:
             self._fail(error)
+
+    def _report_refusal(self) -> None:
+        """Report efforts that are not finite, once until law or parameters change."""
+        loop, self._refusals = self.loop, self.loop.limiter.refusals
+        if loop.acting is self._refused_law:
+            return
+        self._refused_law = loop.acting
+        names = [loop.tree.joint_names[i] for i in np.flatnonzero(loop.limiter.refused)]
+        text = f'law {loop.acting.name!r}: the effort of {", ".join(names)} is not finite'
+        self.remark('error', f'{text}: the last command decays instead')
 
     def _report_hold(self, reason: str, action: str) -> None:
         self.remark('warning', f'{reason}: {action}', f'held: {reason}')
@@ -329,8 +344,10 @@ class SessionModes(ControllerParts):
 
     def _fail(self, error: Exception) -> bool:
         """Take the stop action after an unexpected error; if that fails too, command zero."""
+        text = f'stopped by an error, {type(error).__name__}: {error}'
+        if self.fault is None or str(error) != str(self.fault):
+            self.remark('error', text)
         self.fault = error
-        self.remark('error', f'stopped by an error, {type(error).__name__}: {error}')
         self.goals.abort('the controller was stopped by an error')
         try:
             return self._handle(SessionEvent.FAULT)

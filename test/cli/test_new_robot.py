@@ -38,6 +38,7 @@ from robot_dynamics_ros.parameters import checked, defaults, require_known
 from robot_dynamics_ros.planning.default_motion import default_motion
 from robot_dynamics_ros.planning.robot_setup import default_program
 from robot_dynamics_ros.recordings.output_folder import folder_name
+from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 from robot_dynamics_ros.ros.conversions import default_topics
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo_files import (
@@ -48,6 +49,7 @@ from robot_dynamics_ros.ros.gazebo_files import (
 )
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
+ROBOTS_PAGE = Path(__file__).parents[2] / 'docs' / 'robots.md'
 WORLD = {file.stem: str(file.locate()) for file in world_files()}
 ARMS = {
     'panda': ([WORLD.get('panda', ''), '--tip', 'panda_hand_tcp'], 'panda_hand_tcp', 7),
@@ -165,7 +167,11 @@ def test_the_program_leads_the_tool_on_a_plane_that_swings(written):
 
 
 def test_every_command_of_the_readme_is_understood(written, monkeypatch):
-    lines = (written.folder / 'README.md').read_text('utf-8').splitlines()
+    readme = (written.folder / 'README.md').read_text('utf-8')
+    timeout = lockstep_parameters()['state_timeout_s']
+    for page in (readme, ROBOTS_PAGE.read_text('utf-8')):
+        assert f'-p state_timeout_s:={timeout}' in page
+    lines = readme.splitlines()
     commands = [shlex.split(line) for line in lines if line.startswith('    python -m')]
     assert {words[3] for words in commands} >= {'check_model', 'demo', 'simulate', 'commission'}
     for words in commands:

@@ -430,6 +430,45 @@ def test_where_even_the_stop_action_fails_no_effort_is_commanded():
     np.testing.assert_array_equal(run.session.command, STILL)
 
 
+def test_efforts_that_are_not_finite_are_reported_once_until_the_law_changes():
+    run = Driven({'law': 'computed_torque'}).active()
+    law = run.session.loop.law
+    effort = law.effort
+
+    def errors(count: int, *broken_joints: int) -> list[str]:
+        def of(*values: Any) -> None:
+            effort(*values)
+            values[-1][list(broken_joints)] = np.nan
+
+        law.effort = of
+        for _ in range(count):
+            assert run.state()
+            assert np.isfinite(run.session.command).all()
+        law.effort = effort
+        found = [remark.text for remark in run.session.remarks if remark.level == 'error']
+        run.session.remarks.clear()
+        return found
+
+    expected = (
+        "law 'computed_torque': the effort of joint2, joint4 is not finite: the last command"
+    )
+    assert [text[: len(expected)] for text in errors(300, 1, 3)] == [expected]
+    assert errors(10) == errors(10, 0) == []
+    prepare_parameters(run.session, {'damping_ratio': [0.9]})()
+    law = run.session.loop.law
+    effort = law.effort
+    assert 'effort of joint1 is' in errors(10, 0)[0]
+
+
+@pytest.mark.parametrize('mode', [SessionMode.INACTIVE, SessionMode.HOLDING])
+def test_an_error_that_every_state_repeats_is_reported_once(mode):
+    run = Driven().in_mode(mode)
+    for _ in range(50):
+        run.now += MS
+        run.session.update(ArmState(run.now, run.now, PLACE[:3], STILL[:3]))
+    assert len([remark for remark in run.session.remarks if remark.level == 'error']) == 1
+
+
 # Changes ---------------------------------------------------------------------------------------
 
 

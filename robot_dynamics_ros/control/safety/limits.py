@@ -75,6 +75,8 @@ class EffortLimiter:
 
     Attributes:
         non_finite: Number of ticks in which each joint's effort was non-finite, shape (n,).
+        refused: Whether each joint's last effort that was not accepted was, shape (n,).
+        refusals: Number of ticks in which any joint's effort was.
         state: A column of ``LimiterState`` per joint, shape (4, n).
         last: The last command, shape (n,), N m or N; a row of ``state``.
         saturated: Number of ticks in which each joint's effort was clipped, shape (n,).
@@ -106,7 +108,8 @@ class EffortLimiter:
         self.slew = math.inf
         self.state = np.zeros((len(LimiterState._fields), n))
         self.last, self._soft, self.saturated, self.rate_limited = self.state
-        self.non_finite = np.zeros(n)
+        self.non_finite, self.refused = np.zeros(n), np.zeros(n, dtype=bool)
+        self.refusals = 0
 
     def configure(self, limit: Any, rate: Any) -> None:
         """Change limits and rates, see the constructor; a lower limit is reached at the rate."""
@@ -115,7 +118,9 @@ class EffortLimiter:
 
     def count_non_finite(self, effort: Array) -> None:
         """Count the joints whose effort, shape (n,), is not finite."""
-        self.non_finite += ~np.isfinite(effort)
+        self.refused[:] = ~np.isfinite(effort)
+        self.non_finite += self.refused
+        self.refusals += 1
 
     def soften(self, slew: float) -> None:
         """Limit the rate to ``slew`` until each joint has reached the desired effort.
