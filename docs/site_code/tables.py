@@ -39,7 +39,7 @@ MEANINGS = {
     '/controller/measured_wrench': 'recorded',
     '/controller/parameters': 'recorded, so that a replay can build the same controller',
     '/controller/reference': 'recorded',
-    '/controller/trajectory_status': 'whether the motion was accepted and reached its end, or why not',
+    '/controller/trajectory_status': 'whether the motion was accepted and completed, or why not',
     '/controller/speed_scaling_input': 'recorded',
     '/controller/target_joint': 'recorded',
     '/controller/target_pose': 'recorded',
