@@ -19,6 +19,8 @@ from robot_dynamics_ros.control.goals import Outcome
 from robot_dynamics_ros.control.requests import prepare_goal, prepare_target, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.kinematics import link_poses
@@ -133,6 +135,36 @@ def planned(arm: Arm, starts: list[int], goal: float, seconds: float) -> np.ndar
 
 def position(arm: Arm) -> np.ndarray:
     return np.array(arm.path)[:, 0, 0]
+
+
+@pytest.mark.parametrize('share', [0.3, 0.95])
+def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_velocity_limit(
+    share,
+):
+    tree = sample('scara').tree
+    tree = tree.with_changes(velocity_limit=np.full(tree.n, 2.0))
+    generator, v, home = ReferenceGenerator(tree), 2.0 * share, np.array([0.0, 0.0, 0.1, 0.0])
+    generator.configure(ReferenceSampler(tree.n, 'continuous', 1e-3), 0.05)
+    along = np.array([0.0, 0.0, 0.0, 1.0])
+
+    def points(times, way, speed):
+        return np.array(times), home + np.outer(way, along), np.outer(speed, along), None
+
+    generator.rest_at(home, 0)
+    generator.follow(*points([0.3, 0.5, 0.8], [0.15 * v, 0.35 * v, 0.5 * v], [v, v, 0.0]))
+    for k in range(1, 400):
+        generator.sample(k * MS)
+    assert generator.reference.velocity[3] == pytest.approx(v)
+    x, rows = generator.reference.position[3], []
+    generator.follow(*points([0.0, 0.9, 1.1], [x, x - 0.9 * v, x - v], [-v, -v, 0.0]))
+    for k in range(400, 2500):
+        generator.sample(k * MS)
+        rows.append(generator.reference.rows[:, 3].copy())
+    position, velocity, _ = np.array(rows).T
+    assert np.abs(velocity).max() <= 1.5 * 2.0
+    # The motion is that of the positions: differences of 1 ms, and jerks of some 100 rad/s^3.
+    np.testing.assert_allclose(np.diff(position)[1:] / 1e-3, velocity[1:-1], atol=0.05)
+    assert position[-1] == pytest.approx(x - v)
 
 
 def test_a_trajectory_goes_on_until_the_next_begins_which_drops_what_begins_later():

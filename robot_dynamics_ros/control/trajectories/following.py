@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.signals import quintic_offset
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
+from robot_dynamics_ros.control.trajectories.spline import JointSpline, JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model import Robot
@@ -375,8 +374,8 @@ class Blended(Trajectory):
         begin: Its time at which the transition starts, s.
         start: Rows of the reference at that time, shape (3, n); extrapolated into the past at
             constant acceleration.
-        offset: Offsets of the reference's position and velocity from those of the trajectory.
-        seconds: Time in which the offset goes to 0, s; 0: there is none.
+        offset: Offset of the reference from the trajectory since then, ends at 0; None: there is
+            none.
     """
 
     def __init__(
@@ -384,12 +383,11 @@ class Blended(Trajectory):
         trajectory: Trajectory,
         begin: float,
         start: Array,
-        offset: tuple[Array, Array],
-        seconds: float,
+        offset: JointSpline | None,
     ) -> None:
         self.n, self.duration = trajectory.n, trajectory.duration
         self._trajectory, self._begin, self._start = trajectory, begin, start
-        self._offset, self._seconds = offset, seconds
+        self._offset, self._added = offset, Reference(self.n)
 
     def sample(self, t: float, reference: Reference) -> None:
         """Compute the motion at a time; see :class:`Trajectory`."""
@@ -398,10 +396,12 @@ class Blended(Trajectory):
             extrapolate(self._start, since, reference)
             return
         self._trajectory.sample(t, reference)
-        if since < self._seconds:
-            reference.rows += quintic_offset(*self._offset, self._seconds, since)
+        if self._offset is not None:
+            self._offset.sample(since, self._added)
+            reference.rows += self._added.rows
 
     def after_blend(self, t: float) -> Trajectory:
         """Return what to follow at a time, s: this, or the trajectory after the transition."""
-        done = t - self._begin > self._seconds + _BLEND_MARGIN_S
+        seconds = 0.0 if self._offset is None else self._offset.duration
+        done = t - self._begin > seconds + _BLEND_MARGIN_S
         return self._trajectory if done else self

@@ -19,6 +19,7 @@ from robot_dynamics_ros.control.trajectories.following import (
     extrapolate,
 )
 from robot_dynamics_ros.control.trajectories.spline import (
+    JointSpline,
     JointWaypoints,
     KnotTable,
     Points,
@@ -382,19 +383,30 @@ class ReferenceGenerator:
         Args:
             begin: Time of the trajectory at which the transition starts, s.
         """
-        goal, now, fastest = Reference(self._tree.n), self.reference, self._fastest
+        goal, now = Reference(self._tree.n), self.reference
         followed = self._trajectory
         followed.sample(begin, goal)
         offset, rate = now.position - goal.position, now.velocity - goal.velocity
         joined = isinstance(followed, JointWaypoints) and followed.first.time[0] > 0.0
-        seconds = 0.0
+        spline: JointSpline | None = None
         if np.abs(offset).max() > _NEGLIGIBLE or (rate.any() and not joined):
-            seconds = offset_duration(offset, _BLEND_SPEED * fastest, rate)
-            seconds += 2 * _BRAKING_S * float((np.abs(rate) / fastest).max())
-            seconds = max(seconds, _MIN_BLEND_S)
-            self._joins = True
+            spline, self._joins = self._vanishing(offset, rate), True
         start = now.rows.copy()
-        self._trajectory = Blended(followed, begin, start, (offset, rate), seconds)
+        self._trajectory = Blended(followed, begin, start, spline)
+
+    def _vanishing(self, offset: Array, rate: Array) -> JointSpline:
+        """Return an offset and its rate, shape (n,), that come to rest and then go to 0.
+
+        In one step the offset would return with half of the initial rate, at any duration.
+        """
+        still, fastest = 0.0 * rate, self._fastest
+        slowing = _BRAKING_S * float((np.abs(rate) / fastest).max())
+        braking = max(slowing, _MIN_BLEND_S) if slowing else 0.0
+        rest = offset + 0.5 * braking * rate  # where a constant deceleration would end, too
+        seconds = max(offset_duration(rest, _BLEND_SPEED * fastest), _MIN_BLEND_S)
+        rows = [(0.0, offset, rate), (braking, rest, still), (braking + seconds, still, still)]
+        times, positions, rates = map(np.array, zip(*rows[0 if braking else 1 :], strict=True))
+        return JointSpline(KnotTable.uniform(times, positions, rates, 0.0 * rates))
 
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
