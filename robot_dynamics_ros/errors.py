@@ -32,6 +32,14 @@ def brief(text: str, most: int = _MAX_LENGTH) -> str:
     return line if len(line) <= most else f'{line[: most - 250]} ... {line[-200:]}'
 
 
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Return a question for the known name that is most like another, or an empty text."""
+    from difflib import get_close_matches  # deferred: no start of a node needs it
+
+    close = get_close_matches(str(name), list(known), 1)
+    return f'did you mean {close[0]!r}?' if close else ''
+
+
 class RobotDynamicsError(Exception):
     """Base class of all exceptions that this package raises deliberately."""
 
@@ -51,8 +59,10 @@ class UnknownNameError(RobotDynamicsError, KeyError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        listed = brief(', '.join(self.known)) or 'none'
-        super().__init__(f'unknown {kind} {shown(name)}; known: {listed}')
+        listed = ', '.join(self.known) or 'none'
+        if len(listed) <= _MAX_LENGTH or not (text := nearest(name, self.known)):
+            text = f'known: {brief(listed)}'
+        super().__init__(f'unknown {kind} {shown(name)}; {text}')
 
 
 def known_name(kind: str, name: str, known: Collection[str]) -> str:

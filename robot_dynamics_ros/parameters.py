@@ -256,10 +256,13 @@ def require_known(parameters: Iterable[Parameter], names: Iterable[str], kind: s
         kind: Kind of the names, such as "parameter of law 'pd_gravity'".
 
     Raises:
-        UnknownNameError: A name is unknown; lists the declared ones.
+        ConfigurationError: A parameter of an earlier version was removed.
+        UnknownNameError: A name is unknown; names the nearest or lists the declared ones.
     """
     known = [one.name for one in parameters]
     for name in names:
+        if name in REMOVED and name not in known:
+            raise ConfigurationError(f'{kind} {name!r}', 'was removed', REMOVED[name].remedy)
         if name not in known:
             raise UnknownNameError(kind, name, known)
 

@@ -28,17 +28,42 @@ from robot_dynamics_ros.control.trajectories.reference_generator import Referenc
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_parameters import with_locked
-from robot_dynamics_ros.parameters import checked, defaults
+from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
+
+P = Parameter
 
 #: Deviation of a measured effort from gravity that is reported, relative to its limit, beyond the
 #: friction.
 _UNEXPECTED = 0.2
 
 
-#: All parameters of a controller session except ``joint_tolerances``.
-DECLARED = (*PARAMETERS, *GOALS)
+#: Parameters of the node of a controller, which its session keeps.
+NODE = (
+    P('autostart', True, 'Configure at startup and activate as soon as a fresh state arrives.',
+      fixed=True),
+    P('await_listeners', [''], 'With autostart: nodes that must subscribe to the command topics '
+      'before activation; at least one subscriber is always required.', fixed=True),
+    P('share_command_topic', False, 'Allow other publishers on the command topics; otherwise '
+      'activation is refused while there are any (a killed publisher counts until its lease '
+      'expires).', fixed=True),
+    P('diagnostics_period_s', 1.0, 'Publishing period of /diagnostics.', 0.05, 60.0, unit='s',
+      fixed=True),
+    P('thread_priority', 0, 'SCHED_FIFO priority of the control thread; 0: default scheduling.',
+      0, 99, fixed=True),
+    P('cpu_affinity', [-1], 'Processors on which the control thread may run; -1: any.', -1,
+      4095, fixed=True),
+    P('lock_memory', False, 'Lock all memory of the process to prevent swapping.', fixed=True),
+)  # fmt: skip
+
+#: All parameters of a controller except ``joint_tolerances``.
+CONTROLLER = (*PARAMETERS, *GOALS, *NODE)
 #: Time between two commands of the stop action while no states arrive, ns.
 STOP_PERIOD_NS = 20_000_000
+
+
+def declared_for(tree: Robot) -> tuple[Parameter, ...]:
+    """Return all parameters of the controller of a robot."""
+    return (*CONTROLLER, *joint_tolerances(tree.joint_names))
 
 
 class ControllerParts:
@@ -46,7 +71,7 @@ class ControllerParts:
 
     Args:
         tree: The robot without its payload.
-        parameters: By name, see ``declared``; unknown ones are stored but have no effect.
+        parameters: By name, see ``declared``.
         driver: Interface to the driver, of which the profile is used; None: no profile.
         generator: Reference generator; a trajectory follower if None.
 
@@ -77,7 +102,9 @@ class ControllerParts:
         driver: DriverInterface | None = None,
         generator: ReferenceGenerator | None = None,
     ) -> None:
-        self.declared = (*DECLARED, *joint_tolerances(tree.joint_names))
+        self.declared = declared_for(tree)
+        own = set(parameters or ()) - {'use_sim_time'}  # which every node has
+        require_known(self.declared, sorted(own), 'parameter')
         values = {**defaults(self.declared), **(parameters or {})}
         self.parameters: dict[str, Any] = checked(self.declared, values, tree.n)
         self._generator, self.carrying = generator, True

@@ -36,7 +36,7 @@ from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 from robot_dynamics_ros.messages import wrench_of
-from robot_dynamics_ros.parameters import checked, counted
+from robot_dynamics_ros.parameters import checked, counted, require_known
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
 
@@ -202,8 +202,9 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
 
     Args:
         session: The session.
-        values: By name; names that the session does not have are ignored.
+        values: By name, see ``session.declared``.
     """
+    require_known(session.declared, values, 'parameter')
     loop, changed = session.loop, changed_parameters(session, values)
     position = loop.q.copy() if session.heard else None
     parameters = checked(session.declared, session.parameters | changed, session.tree.n)

@@ -42,7 +42,7 @@ class SessionModes(ControllerParts):
 
     Args:
         tree: The robot without its payload.
-        parameters: By name, see ``declared``; unknown ones are stored but have no effect.
+        parameters: By name, see ``declared``.
         driver: Interface to the driver, of which the profile is used; None: no profile.
         generator: Reference generator; a trajectory follower if None.
         simulated_time: Whether repeated states, as of a paused simulator, reset the timeout.

@@ -19,6 +19,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.change_log import Change
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.parts import declared_for
 from robot_dynamics_ros.control.requests import prepare_parameters, repeat
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
@@ -118,6 +119,7 @@ class _Replay:
     def __init__(self, source: ReplaySource, tolerance: float) -> None:
         self._source, self._tolerance = source, tolerance
         self._generator = RecordedReference(source.tree) if source.from_reference else None
+        self._known = {one.name for one in declared_for(source.tree)}  # of this version
         self._session = self._made(source.parameters)
         self._changes = deque(source.log)
         self._tick: int | None = None  # number of the next tick; None before the first activation
@@ -126,8 +128,9 @@ class _Replay:
         self._result = ReplayResult()
 
     def _made(self, parameters: Mapping[str, Any]) -> ControllerSession:
-        source = self._source
-        return ControllerSession(source.tree, parameters, source.driver, generator=self._generator)
+        source, known = self._source, self._known
+        own = {name: x for name, x in parameters.items() if name in known}
+        return ControllerSession(source.tree, own, source.driver, generator=self._generator)
 
     def run(self) -> tuple[ReplayResult, Array]:
         """Return the result, and the replayed efforts, shape (N, n), NaN where there are none."""
@@ -251,7 +254,8 @@ class _Replay:
             self._known_fault = self._session.fault
 
     def _set(self, values: Mapping[str, Any]) -> None:
-        prepare_parameters(self._session, values)()
+        own = {name: x for name, x in values.items() if name in self._known}
+        prepare_parameters(self._session, own)()
 
     def _move_locked_joints(self, values: Mapping[str, Any]) -> None:
         """Rebuild the session with the locked joints where new parameters have them."""

@@ -27,7 +27,12 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
 from std_msgs.msg import String
 
-from robot_dynamics_ros.errors import ConfigurationError, PeerTimeoutError, RobotDynamicsError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    PeerTimeoutError,
+    RobotDynamicsError,
+    nearest,
+)
 from robot_dynamics_ros.parameters import REMOVED, Parameter, checked, unused
 from robot_dynamics_ros.ros.rclpy_compat import parameter_overrides
 
@@ -210,11 +215,7 @@ def _warn_unknown(node: Any, names: list[str], judged: Callable[[str], bool]) ->
         if name in REMOVED:
             text = f'was removed and has no effect: {REMOVED[name].remedy}'
         else:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, names, 1)
-            hint = f'; did you mean {close[0]!r}?' if close else ''
-            text = f'is unknown and has no effect{hint}'
+            text = '; '.join(filter(None, ('is unknown and has no effect', nearest(name, names))))
         node.get_logger().warning(f'parameter {name!r} {text}')
 
 

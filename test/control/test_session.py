@@ -253,7 +253,7 @@ def test_a_repeated_state_is_a_sign_of_life_only_in_simulated_time():
 @pytest.mark.parametrize('simulated', [False, True])
 def test_a_paused_simulator_that_was_held_up_ends_the_silence_with_the_state_it_had(simulated):
     """Its time is stopped, so that no newer state would ever arrive."""
-    run = Driven({'velocity': 'differentiate'}, simulated_time=simulated).following()
+    run = Driven(simulated_time=simulated).following()
     run.silence()
     assert run.state(step=0) is simulated
     assert not run.state(step=0), 'one answer'
@@ -506,6 +506,18 @@ def test_a_refused_change_of_parameters_changes_nothing():
 
 
 @pytest.mark.parametrize(
+    ('name', 'text'),
+    [('natural_frequncy', "^unknown parameter 'natural_frequncy'; did you mean 'natural_freq"),
+     ('path_tolerance', "^parameter 'path_tolerance': was removed; set constraints")],
+)  # fmt: skip
+def test_an_unknown_parameter_is_refused_at_the_start_and_later(name, text):
+    with pytest.raises(RobotDynamicsError, match=text):
+        ControllerSession(TREE, {name: [50.0]})
+    with pytest.raises(RobotDynamicsError, match=text):
+        prepare_parameters(Driven().session, {name: [50.0]})
+
+
+@pytest.mark.parametrize(
     ('change', 'text'),
     [
         ({'contact_reaction': 'stop'}, 'contact_reaction: law computed_torque, which then holds'),
@@ -562,7 +574,7 @@ def test_other_gains_reach_what_holds_an_arm_that_is_not_enabled_at_once():
 
 def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
     run = Driven().active()
-    change = {'law': 'computed_torque', 'unknown': 3}
+    change = {'law': 'computed_torque'}
     assert builds_law(run.session, change)
     commit = prepare_parameters(run.session, change)
     for _ in range(5):
@@ -570,7 +582,6 @@ def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
         assert run.session.loop.law.name == 'gravity_compensation'
     commit()
     assert run.session.loop.law.name == 'computed_torque'
-    assert 'unknown' not in run.session.parameters
 
 
 def test_a_trajectory_that_was_prepared_before_the_arm_was_held_is_refused():

@@ -523,7 +523,10 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, tmp_path, capsy
 @pytest.mark.parametrize(
     ('words', 'message'),
     [
-        (['--set', 'stiffness=3'], "unknown controller's parameter 'stiffness'; known: "),
+        (
+            ['--set', 'stiffness=3'],
+            "unknown controller's parameter 'stiffness'; did you mean 'joint_stiffness'?",
+        ),
         (['--set', 'null_space_frequency=3'], 'give --set law=impedance too, or omit it'),
         (['--set', 'stiffness'], 'has no =; write KEY=VALUE'),
         (['--set', 'natural_frequency=-3'], 'give one finite number of at least 0 for all'),

@@ -89,14 +89,18 @@ class ParameterServices:
             set_now()
             self._prepared = None
 
-        prepare = partial(prepare_parameters, self.session, values)
-        self._submit(prepare, finish, slow=builds_law(self.session, values))
+        self._submit(partial(self._prepare, values), finish, slow=builds_law(self.session, values))
+
+    def _prepare(self, values: Mapping[str, Any]) -> Commit:
+        """Prepare a change of those that the session has, not of those of ROS."""
+        own = {name: x for name, x in values.items() if name in self.session.parameters}
+        return prepare_parameters(self.session, own)
 
     def check(self, changes: Mapping[str, Any]) -> None:
         """Check a change of parameters, prepared or not; raises RobotDynamicsError."""
         prepared, self._prepared = self._prepared, None
         if prepared is None:
-            self._commit = prepare_parameters(self.session, changes)
+            self._commit = self._prepare(changes)
         else:
             self._commit = prepared.result()
             self._commit.check()

@@ -3,35 +3,7 @@
 
 from __future__ import annotations
 
-from robot_dynamics_ros.control.goals import GOALS
-from robot_dynamics_ros.control.setup import PARAMETERS
-from robot_dynamics_ros.parameters import Parameter
-
-P = Parameter
-
-#: Real-time settings of the thread of the controller, see ``spinning.apply_real_time``.
-REAL_TIME = (
-    P('thread_priority', 0, 'SCHED_FIFO priority of the control thread; 0: default scheduling.',
-      0, 99, fixed=True),
-    P('cpu_affinity', [-1], 'Processors on which the control thread may run; -1: any.', -1,
-      4095, fixed=True),
-    P('lock_memory', False, 'Lock all memory of the process to prevent swapping.', fixed=True),
-)  # fmt: skip
-
-#: The node of the controller.
-NODE = (
-    P('autostart', True, 'Configure at startup and activate as soon as a fresh state arrives.',
-      fixed=True),
-    P('await_listeners', [''], 'With autostart: nodes that must subscribe to the command topics '
-      'before activation; at least one subscriber is always required.', fixed=True),
-    P('share_command_topic', False, 'Allow other publishers on the command topics; otherwise '
-      'activation is refused while there are any (a killed publisher counts until its lease '
-      'expires).', fixed=True),
-    P('diagnostics_period_s', 1.0, 'Publishing period of /diagnostics.', 0.05, 60.0, unit='s',
-      fixed=True),
-)  # fmt: skip
-
-CONTROLLER = (*PARAMETERS, *GOALS, *NODE, *REAL_TIME)
+from robot_dynamics_ros.control.parts import CONTROLLER as CONTROLLER
 
 
 def lockstep_parameters(*topics: str) -> dict[str, float]:
