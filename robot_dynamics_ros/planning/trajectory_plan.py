@@ -111,6 +111,13 @@ def make_plan(tree: Robot, settings: Mapping[str, Any], q: Array) -> SampledTraj
     raise refusals[0]
 
 
+def check_motion(tree: Robot, settings: Mapping[str, Any]) -> None:
+    """Check what does not depend on where the arm is; arguments and errors of ``make_plan``."""
+    settings = checked(MOTION, settings, tree.n)
+    if settings['kind'] in _OF_JOINTS:
+        KINDS[settings['kind']](tree, settings, np.zeros(tree.n))
+
+
 def point_settings(
     tree: Robot, q: Array, goal: Mapping[str, float], share: float
 ) -> dict[str, Any]:
@@ -317,9 +324,7 @@ def _waypoints(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory
 def _file(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     start, continuous = Reference(tree.n), tree.joint_is_continuous
     start.position[:] = q
-    motion = trajectory_of_file(settings['file'], tree.joint_names, continuous)
-    motion.turn_to(start)
-    return motion
+    return trajectory_of_file(settings['file'], tree.joint_names, continuous, start)
 
 
 def _sine(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
@@ -367,6 +372,7 @@ KINDS: dict[str, Callable[[Robot, Mapping[str, Any], Array], Trajectory]] = {
     'line': _line,
 }
 
+_OF_JOINTS = ('point', 'waypoints', 'sine', 'file')
 #: The parameter of each kind that determines its duration.
 _DURATION_PARAMETER = {
     'point': 'duration_s',
@@ -392,7 +398,8 @@ MOTION = (
       'arm stops at each point.', only=('kind', 'waypoints')),
     P('waypoint_times', [0.0], 'Time of each waypoint from the start.', unit='s',
       only=('kind', 'waypoints')),
-    P('file', '', 'YAML file with the fields of a JointTrajectory that starts at time 0, '
+    P('file', '', 'YAML file with the fields of a JointTrajectory; if its first point is after '
+      'time 0, the motion starts where the arm is; '
       'for example an output of the command excite.', only=('kind', 'file')),
     P('amplitude', [0.1], 'Amplitude.', unit='rad or m', per_joint=True, only=('kind', 'sine')),
     P('frequency', [0.5], 'Frequency, Hz.', per_joint=True, only=('kind', 'sine')),

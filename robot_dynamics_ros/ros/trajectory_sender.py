@@ -31,7 +31,12 @@ from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.planning.trajectory_plan import TRAJECTORY, SampledTrajectory, make_plan
+from robot_dynamics_ros.planning.trajectory_plan import (
+    TRAJECTORY,
+    SampledTrajectory,
+    check_motion,
+    make_plan,
+)
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_duration, ns_to_stamp
 from robot_dynamics_ros.ros.node import LATCHED, NEWEST, SequenceNode, Steps
 
@@ -83,6 +88,7 @@ class TrajectorySender(SequenceNode):
 
     def _load_robot(self, description: str) -> None:
         self._tree = robot_from_parameters(self._settings, description)
+        check_motion(self._tree, self._settings)
         self._reader = JointStateReader(self._tree.joint_names)
 
     def _on_state(self, content: bytes) -> None:

@@ -226,7 +226,7 @@ def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_pat
     """An option that plans and is then forgotten commands the model of another arm."""
     options = new_robot.COMMANDS['new_robot'].options
     in_the_description = {'--estimate-inertia', '--estimate-mass'}  # as links with masses
-    known = {'robot', '--out', *in_the_description, *CHOSEN}
+    known = {'robot', '--out', '--force', *in_the_description, *CHOSEN}
     assert {key.split()[0] for key in options} == known
     file, folder = tmp_path / 'arm.urdf.xacro', tmp_path / 'folder'
     file.write_text(ON_A_WALL)

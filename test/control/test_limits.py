@@ -106,26 +106,14 @@ def test_bad_settings_are_refused_by_name(arguments, name):
 
 
 def test_the_ramp_leads_from_nothing_of_the_law_to_all_of_it():
-    ramp = TransferWeight(0.5)
-    ramp.start(10.0)
+    ramp = TransferWeight(0.5, 10.0)
     for t, share in ((9.0, 0.0), (10.0, 0.0), (10.25, 0.5), (10.5, 1.0), (99.0, 1.0)):
         assert ramp.at(t) == share
 
 
-def test_a_change_of_its_duration_within_the_ramp_goes_on_from_its_share():
-    for duration in (0.1, 5.0):
-        ramp = TransferWeight(1.0)
-        ramp.start(10.0)
-        before = ramp.at(10.3)
-        ramp.change(10.3, duration)
-        assert ramp.at(10.3) == pytest.approx(before, rel=1e-12)
-        assert ramp.at(10.3 + 0.7 * duration) == 1.0
-
-
 def test_the_ramp_is_smooth():
     """The formula s = 3x^2 - 2x^3 has no slope at either end."""
-    ramp = TransferWeight(0.5)
-    ramp.start(0.0)
+    ramp = TransferWeight(0.5, 0.0)
     h = 1e-6
     for t in (0.0, 0.5):
         slope = (ramp.at(t + h) - ramp.at(t - h)) / (2 * h)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from oracles import PinocchioOracle
 from samples import sample, shipped
-from scipy.interpolate import BPoly
+from scipy.interpolate import BPoly, CubicHermiteSpline
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
@@ -23,7 +23,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model import frame_pose, load_robot
 from robot_dynamics_ros.planning.motions import Quintic
-from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
+from robot_dynamics_ros.planning.trajectory_plan import MOTION, check_motion, make_plan
 
 DEFAULTS = {spec.name: spec.default for spec in MOTION}
 ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])
@@ -115,6 +115,37 @@ def test_all_of_a_motion_can_be_run_at_part_of_its_speed(tmp_path):
     timing = {'kind': 'file', 'file': str(file), 'approach_s': 1.5}
     slow = plan_of(robot, ELBOW, **timing, speed_scale=0.5)
     assert (slow.approach, slow.duration) == (3.0, 7.0)
+
+
+def test_a_file_whose_first_point_is_later_starts_where_the_arm_is(tmp_path):
+    """On the cubic from rest to the velocity of the first point, as in JTC."""
+    robot, file = sample('scara'), tmp_path / 'motion.yaml'
+    goal, speed, still = [0.3, -0.2, 0.05, 1.0], [0.1, 0.0, 0.0, -0.1], [0.0] * 4
+    points = [
+        {'time_from_start': {'sec': 2}, 'positions': goal, 'velocities': speed},
+        {'time_from_start': {'sec': 3}, 'positions': goal, 'velocities': still},
+    ]
+    file.write_text(yaml.safe_dump({'joint_names': [*robot.tree.joint_names], 'points': points}))
+    plan = plan_of(robot, ELBOW, kind='file', file=str(file))
+    assert (plan.approach, plan.duration) == (0.0, 3.0)
+    expected = CubicHermiteSpline([0.0, 2.0], [ELBOW, goal], [still, speed])
+    first = seconds(plan) <= 2.0
+    found = plan.position[first]
+    np.testing.assert_allclose(found, expected(seconds(plan)[first]), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ('given', 'error', 'text'),
+    [
+        ({'kind': 'file', 'file': 'gone.yaml'}, TrajectoryError, 'gone.yaml'),
+        ({'kind': 'waypoints', 'waypoints': [1.0] * 3}, ParameterError, '3 numbers'),
+        ({'kind': 'point', 'goal': [1.0, 2.0]}, ParameterError, 'goal'),
+        ({'kind': 'sine', 'duration_s': -1.0}, ParameterError, 'duration_s'),
+    ],
+)
+def test_a_wrong_motion_is_refused_wherever_the_arm_is(given, error, text):
+    with pytest.raises(error, match=text):
+        check_motion(sample('scara').tree, DEFAULTS | given)
 
 
 def test_a_file_is_followed_after_an_approach(tmp_path):

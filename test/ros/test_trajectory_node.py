@@ -202,6 +202,12 @@ def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, s
     assert said in sender.output
 
 
+def test_a_missing_motion_file_is_named_before_any_state_arrives(processes):
+    sender = processes.start('trajectory', MOVE | {'kind': 'file', 'file': 'gone.yaml'})
+    assert sender.wait(60.0) == 1
+    assert "trajectory file 'gone.yaml'" in sender.output
+
+
 def test_a_controller_that_never_answers_is_named(processes, peer):
     controller = FakeController(peer, '')
     controller.active = True

@@ -19,7 +19,7 @@ import yaml
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable, Points
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import TrajectoryError, shown
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot
@@ -227,19 +227,21 @@ def trajectory_of_file(
     path: str | os.PathLike[str],
     joints: Sequence[str],
     continuous: Array | None = None,
+    start: Reference | None = None,
 ) -> JointWaypoints:
     """Return the trajectory of a file, with its joints in the given order.
 
     Args:
-        path: YAML of a JointTrajectory whose first point is at time 0.
+        path: YAML of a JointTrajectory.
         joints: Names of the robot's joints.
         continuous: Whether each joint is continuous, see :class:`JointWaypoints`.
+        start: Where the arm is at time 0; None: the first point must be at time 0.
 
     Raises:
         TrajectoryError: The file cannot be read, has other joints, or is invalid.
     """
     table = KnotTable.of(_read_knots(path, joints), len(joints), joints)
-    return JointWaypoints(table, None, joints, continuous)
+    return JointWaypoints(table, start, joints, continuous)
 
 
 def _read_knots(path: str | os.PathLike[str], joints: Sequence[str]) -> list[Knot]:
