@@ -12,7 +12,7 @@ from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.force_sensor import SensorTool
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
+from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix, joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.control.safety.limits import JointLimitGuard
 from robot_dynamics_ros.control.safety.shell import SafetyFilter
@@ -164,9 +164,9 @@ class ControlLoop(ActingLaw):
 
     def _fit_guard(self) -> None:
         """Fit the guard to the present load; it brakes with half of the permitted effort."""
-        inertia = joint_inertia(self.tree if self._load is None else self._load.tree, self._zeros)
-        part = 0.5 * self.settings.effort_scale
-        self.guard.fit(self.tree, inertia, part, self.settings.sampling)
+        M = inertia_matrix(self.tree if self._load is None else self._load.tree, self._zeros)
+        part, apparent = 0.5 * self.settings.effort_scale, 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
+        self.guard.fit(self.tree, np.diag(M), part, self.settings.sampling, apparent)
 
     # States -------------------------------------------------------------------------------------
 

@@ -46,6 +46,8 @@ RETURN_SPEED = 0.05
 #: gamma, 1/s: the last part before a limit is braked with its inverse as time constant, or slower
 #: if the sampled and delayed loop does not bear it.
 GUARD_RATE = 25.0
+#: Least apparent inertia by which gamma is lowered, as a share of that with all other joints held.
+_LEAST_YIELDING = 0.02
 
 
 def _positive(name: str, value: Any, n: int) -> Array:
@@ -255,7 +257,12 @@ class JointLimitGuard:
         self.fit(tree, inertia, braking)
 
     def fit(
-        self, tree: Robot, inertia: Any, braking: float, sampling: Sampling | None = None
+        self,
+        tree: Robot,
+        inertia: Any,
+        braking: float,
+        sampling: Sampling | None = None,
+        apparent: Any = math.inf,
     ) -> None:
         """Compute the bounds.
 
@@ -266,15 +273,18 @@ class JointLimitGuard:
             braking: Fraction of the effort limit that the guard may use to brake, in (0, 1].
             sampling: Of the loop: gamma is at most half of its largest stable frequency, rho half
                 of its largest stable damping; None: ``GUARD_RATE`` and 0.
+            apparent: Inertia of each joint while the others yield, shape (n,), kg m^2 or kg: what
+                an effort moves within a period. Where it is smaller, so are gamma and rho.
 
         Raises:
             ParameterError: A value is out of its range.
         """
-        rate, stopping = GUARD_RATE, 0.0
-        if sampling is not None:
-            rate = min(rate, 0.5 * fastest_frequency(sampling, 1.0, 'none'))
-            stopping = 0.5 * largest_damping(sampling)
         masses = _positive('inertia', inertia, tree.n)
+        rate, stopping = GUARD_RATE * np.ones(tree.n), np.zeros(tree.n)
+        if sampling is not None:
+            yields = np.clip(apparent / masses, _LEAST_YIELDING, 1.0)
+            rate = np.minimum(rate, 0.5 * fastest_frequency(sampling, 1.0, 'none') * yields)
+            stopping = 0.5 * largest_damping(sampling) * yields
         if not 0.0 < braking <= 1.0:
             raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
         brake = braking * tree.effort_limit / masses
@@ -287,8 +297,8 @@ class JointLimitGuard:
             return_speed=np.minimum(RETURN_SPEED * tree.velocity_limit, brake / rate),
             damping=tree.damping,
             coulomb=tree.coulomb_friction,
-            rate=rate * np.ones(tree.n),
-            stopping=stopping * np.ones(tree.n),
+            rate=rate,
+            stopping=stopping,
         )
 
 
