@@ -165,8 +165,9 @@ class ControlLoop(ActingLaw):
     def _fit_guard(self) -> None:
         """Fit the guard to the present load; it brakes with half of the permitted effort."""
         M = inertia_matrix(self.tree if self._load is None else self._load.tree, self._zeros)
-        part, apparent = 0.5 * self.settings.effort_scale, 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
-        self.guard.fit(self.tree, np.diag(M), part, self.settings.sampling, apparent)
+        apparent = 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
+        part, sampling = 0.5 * self.settings.effort_scale, self.settings.sampling
+        self.guard.fit(self.tree, np.diag(M), part, sampling, apparent)
 
     # States -------------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ P = Parameter
 #: Deviation of a measured effort from gravity that is reported, relative to its limit, beyond the
 #: friction.
 _UNEXPECTED = 0.2
+#: Distance beyond a position limit, relative to the range, at which a joint cannot be.
+_ELSEWHERE = 0.25
 
 
 #: Parameters of the node of a controller, which its session keeps.
@@ -217,6 +219,32 @@ class ControllerParts:
         return (
             f'joint {tree.joint_names[i]!r} is held with {measured[i]:.3g} {unit}, but by the '
             f'model gravity takes {gravity[i]:.3g} {unit}: check model, payload and brakes'
+        )
+
+    def misplaced(self) -> str:
+        """Return which joint is farthest beyond its limits, if it cannot be there; '' if none."""
+        tree, q = self.loop.tree, self.loop.q
+        beyond = np.maximum(q - tree.position_upper, tree.position_lower - q)
+        share = beyond / tree.position_range
+        i = int(share.argmax())
+        if share[i] < _ELSEWHERE:
+            return ''
+        limits = f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}'
+        return f'joint {tree.joint_names[i]!r} is at {q[i]:.4g}, its limits are {limits}'
+
+    def unsupported(self) -> str:
+        """Return which joint gravity pulls with more than its permitted effort; '' if none."""
+        loop, gravity = self.loop, np.zeros(self.tree.n)
+        loop.kernels.gravity_forces(loop.q, gravity)
+        needed = np.abs(gravity - self.driver.compensation(loop.q, 0.0 * gravity))
+        needed -= loop.tree.coulomb_friction
+        i = int((needed / loop.limiter.limits).argmax())
+        if needed[i] <= loop.limiter.limits[i]:
+            return ''
+        unit = 'N' if loop.tree.joint_is_prismatic[i] else 'N m'
+        return (
+            f'gravity needs {needed[i]:.3g} {unit} at joint {loop.tree.joint_names[i]!r}, '
+            f'{loop.limiter.limits[i]:.3g} {unit} are permitted'
         )
 
     @property

@@ -59,8 +59,9 @@ class ControllerSession(SessionModes):
             now_ns: Current time on the clock of the arrivals, ns.
 
         Raises:
-            ConfigurationError: There is no fresh state, the session is already active, or a
-                locked joint deviates from the model and ``locked_joint_moved`` is 'stop'.
+            ConfigurationError: There is no fresh state, the session is already active, a locked
+                joint deviates from the model and ``locked_joint_moved`` is 'stop', a joint is
+                where it cannot be, or gravity exceeds a permitted effort.
             ParameterError: The law is unstable at the measured position.
         """
         if self.mode is SessionMode.INACTIVE and self.is_silent(now_ns):
@@ -69,6 +70,12 @@ class ControllerSession(SessionModes):
         if self.locked.deviation and self.locked.response == 'stop':
             remedy = 'lock it there, or as JOINT:=measured'
             raise ConfigurationError('not activated', self.locked.deviation, remedy)
+        if misplaced := self.misplaced():
+            remedy = 'degrees, or another zero? declare them in the driver profile'
+            raise ConfigurationError('not activated', misplaced, remedy)
+        if unsupported := self.unsupported():
+            remedy = 'raise effort_scale, or move the arm to another posture'
+            raise ConfigurationError('not activated', unsupported, remedy)
         self.fault = self._refused_law = None
         self._refusals = self.loop.limiter.refusals
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
@@ -221,5 +228,7 @@ class ControllerSession(SessionModes):
         """Apply changed parameters; an arm is released if its law needs no enabling any more."""
         held, self.wants_effort, self._refused_law = self.waits_for_enabling, True, None
         super().configure(parameters, follower)
+        if self.controls and (unsupported := self.unsupported()):
+            self.remark('warning', f'{unsupported}: the arm will sink')
         if held and not self.loop.law.needs_enabling:
             self._handle(SessionEvent.RELEASE)

@@ -117,7 +117,9 @@ class SessionModes(ControllerParts):
         if not (verdict.usable or repeated):
             self._refused_ns, self._refusal = state.arrival_ns, verdict.value
             return False
-        self._received_ns = self._now_ns = state.arrival_ns
+        self._now_ns = state.arrival_ns
+        if not loop.state.repetitions.age:  # one that repeats an old one is no news
+            self._received_ns = self._now_ns
         self._elapsed = loop.state.dt or loop.settings.period
         if state.effort is not None and self.wants_effort:
             loop.observe_effort(driver.total_effort(state.effort, loop.q, loop.v))

@@ -7,6 +7,7 @@ cell is checked by its output. Reference of the stop action: Pinocchio's gravity
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -236,6 +237,23 @@ def test_the_reason_of_a_silence_is_what_has_happened_since_the_last_state(
     assert errors == [f'no fresh state on joint_states within 0.1 s{given}: stop action gravity']
 
 
+def test_states_that_stay_the_same_in_motion_are_no_states():
+    """A driver that repeats its last reading with new timestamps; the arm ran away."""
+    run, moving = Driven().following(), STILL + 0.3
+    silent = []
+    for _ in range(150):
+        run.stamp, run.now = run.stamp + MS, run.now + MS
+        run.session.update(run.session.driver.state(run.stamp, run.now, PLACE, moving))
+        silent.append(run.session.watch(run.now))
+    # ms: the timeout, after at most 2 mrad at 0.3 rad/s, which show that the arm moves.
+    assert 100 < silent.index(True) <= 107
+    assert run.session.mode is SessionMode.STOPPED
+    (said,) = [remark.text for remark in run.session.remarks if remark.level == 'error']
+    assert 'frozen: the same position although a joint moves' in said
+    assert run.state(PLACE + 0.01)
+    assert run.session.mode is SessionMode.HOLDING
+
+
 def test_the_silence_of_a_driver_that_has_ended_is_no_error():
     run = Driven().active()
     assert run.session.watch(run.now + 200 * MS, 'joint_states', has_ended=True)
@@ -350,10 +368,8 @@ def test_no_change_ends_braking_early(change):
         prepare_parameters(run.session, given)()
         while run.session.loop.braking and k < 1000:  # pushed: the arm does not come to rest
             k += 1
-            at = (k + 1) * MS
-            assert run.session.update(
-                run.session.driver.state(run.stamp + at, run.now + at, PLACE, v)
-            )
+            at, q = (k + 1) * MS, PLACE + 1e-9 * k  # or the states would be frozen
+            assert run.session.update(run.session.driver.state(run.stamp + at, run.now + at, q, v))
         ends.append(k)
     assert 10 < ends[0] < 1000
     if 'stop_effort_share' in change:  # half of the effort: up to twice the time
@@ -401,6 +417,29 @@ def test_without_a_fresh_state_it_is_not_activated_and_says_what_is_missing():
     run.state(np.full(4, np.nan))
     with pytest.raises(ConfigurationError, match=r'last one refused: not finite'):
         run.session.activate(run.now)
+
+
+def test_an_arm_that_cannot_be_there_is_not_activated():
+    """Degrees taken for radians; a posture slightly beyond a limit is led back."""
+    reach = TREE.position_upper + 0.1 * TREE.position_range
+    for q, refused in ((np.degrees(PLACE), True), (reach, False)):
+        run = Driven()
+        run.state(q)
+        refusal = pytest.raises(ConfigurationError, match='its limits are')
+        with refusal if refused else nullcontext():
+            run.session.activate(run.now)
+        assert run.session.controls is not refused
+
+
+def test_an_arm_that_its_permitted_efforts_do_not_hold_is_not_activated_and_said_to_sink():
+    share = 0.9 * float((np.abs(GRAVITY) / TREE.effort_limit).max())
+    run = Driven({'effort_scale': share})
+    run.state()
+    with pytest.raises(ConfigurationError, match=r'gravity needs .* raise effort_scale'):
+        run.session.activate(run.now)
+    run = Driven().active()
+    prepare_parameters(run.session, {'effort_scale': share})()
+    assert run.session.remarks[-1].text.endswith('the arm will sink')
 
 
 # Unexpected errors -----------------------------------------------------------------------------

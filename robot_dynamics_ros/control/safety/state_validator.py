@@ -55,6 +55,8 @@ class StateVerdict(str, Enum):
     NOT_NEWER = 'not newer'
     #: States alternate between two places, as of two publishers of the same joints.
     CONTRADICTED = 'contradicted by those between them, as of a second publisher'
+    #: The same for longer than the timeout, although the velocities say that a joint moves.
+    FROZEN = 'frozen: the same position although a joint moves'
 
 
 #: States in a row whose positions agree with a high speed, so that it is a fact.
@@ -75,6 +77,7 @@ class Repetitions:
     Attributes:
         count: States that repeat an old one although a joint has moved since.
         longest: Greatest age of such a state, s.
+        age: Age of the present state if it is such a one, else 0, s.
 
     Args:
         velocity_limit: Of the joints, shape (n,), rad/s or m/s.
@@ -83,13 +86,13 @@ class Repetitions:
     def __init__(self, velocity_limit: Array) -> None:
         share, speed = _MOVING
         self._moving = np.minimum(share * velocity_limit, speed)
-        self.count, self.longest = 0, 0.0
+        self.count, self.longest, self.age = 0, 0.0, 0.0
         self._since = self._update = self._update_before = math.nan
 
     def renew(self, time: float) -> None:
         """Note the time of a state that differs from the one before, s."""
         self._update_before, self._update = self._update, time - self._since
-        self._since = time
+        self._since, self.age = time, 0.0
 
     def note(self, time: float, v: Array) -> None:
         """Note a state that equals the one before; it counts unless the joints may be at rest.
@@ -100,7 +103,7 @@ class Repetitions:
         """
         age, speed = time - self._since, np.abs(v)
         if ((speed > self._moving) & (speed * age > _LARGEST_STEP)).any():
-            self.count, self.longest = self.count + 1, max(self.longest, age)
+            self.count, self.longest, self.age = self.count + 1, max(self.longest, age), age
 
     def awaits_update(self, time: float) -> bool:
         """Return whether the next new state of a regular driver is not due yet."""
@@ -421,6 +424,9 @@ class MeasuredState:
             self.repetitions.renew(elapsed)
         elif verdict.usable:
             self.repetitions.note(elapsed, self.v)
+            if self.repetitions.age > self.validator.timeout:
+                verdict = StateVerdict.FROZEN
+                self.validator.counts[verdict] += 1
         if not verdict.usable:
             self.last_refusal = verdict.value
             return verdict
