@@ -182,8 +182,11 @@ def test_a_light_joint_with_much_friction_is_not_held_back_far_from_its_limits(t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('law', ['computed_torque', 'gravity_compensation'])
-def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(law):
+@pytest.mark.parametrize(
+    ('load', 'q'),
+    [(10.0, (2.79, -1.5, -0.5)), (15.0, (2.79, -1.5, -0.5)), (20.0, (2.7, 0.5, 0.3))],
+)
+def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
     """An effort at one joint moves only the light links near it within a period."""
 
     def turning(k, z, effort):
@@ -198,17 +201,19 @@ def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(law):
             'loaded',
             link('base'),
             *(link(f'link{k}', 1.5, (0.0, 0.0, 0.15), solid) for k in range(3)),
-            link('load', 20.0, (0.0, 0.0, 0.05), 0.001 * np.eye(3)),
-            *(turning(k, 0.3 * (k > 0), effort) for k, effort in enumerate((150.0, 100.0, 40.0))),
+            link('load', load, (0.0, 0.0, 0.05), 0.001 * np.eye(3)),
+            *(turning(k, 0.3 * (k > 0), effort) for k, effort in enumerate((180.0, 150.0, 70.0))),
             joint('grasp', 'link2', 'load', 'fixed', xyz=(0.0, 0.0, 0.3)),
         ),
     ).tree
     plant = MujocoPlant(tree, joint_limits=False)
-    plant.reset(np.array([2.79, -1.5, -0.5]), np.zeros(3))
-    arm = SessionOnPlant(ControllerSession(tree, {'law': law, 'activation_ramp_s': 0.0}), plant)
+    plant.reset(np.array(q), np.array([0.0, 2.0, 2.0]))
+    arm = SessionOnPlant(
+        ControllerSession(tree, {'law': 'gravity_compensation', 'activation_ramp_s': 0.0}), plant
+    )
     arm.activate()
     efforts = np.array([arm.effort.copy() for _ in arm.run(600)]) / tree.effort_limit
     assert arm.session.loop.guard.active.any()
     before, after = np.diff(efforts, axis=0)[:-1], np.diff(efforts, axis=0)[1:]
     back_and_forth = np.minimum(np.abs(before), np.abs(after))[before * after < 0.0]
-    assert back_and_forth.max(initial=0.0) < 0.2  # of the limit per ms, as of a stop; was 0.5
+    assert back_and_forth.max(initial=0.0) < 0.05  # of the limit; 0.3 and more before

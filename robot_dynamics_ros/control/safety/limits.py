@@ -47,7 +47,7 @@ RETURN_SPEED = 0.05
 #: if the sampled and delayed loop does not bear it.
 GUARD_RATE = 25.0
 #: Least apparent inertia by which gamma is lowered, as a share of that with all other joints held.
-_LEAST_YIELDING = 0.02
+_LEAST_YIELDING = 0.003
 
 
 def _positive(name: str, value: Any, n: int) -> Array:

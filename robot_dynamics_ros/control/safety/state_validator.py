@@ -420,7 +420,7 @@ class MeasuredState:
         verdict = self.validator.accept(elapsed, q, v)
         if verdict is StateVerdict.NOT_NEWER:
             return verdict
-        if self.validator.changed:
+        if self.validator.changed or verdict is StateVerdict.RESTARTED:
             self.repetitions.renew(elapsed)
         elif verdict.usable:
             self.repetitions.note(elapsed, self.v)
