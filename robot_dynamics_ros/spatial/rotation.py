@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotations: elementary, axis-angle, roll-pitch-yaw, logarithm, exponential."""
+"""Rotations: elementary, axis-angle, roll-pitch-yaw, logarithm."""
 
 from __future__ import annotations
 
@@ -103,14 +103,6 @@ def rotation_vector(R: Array) -> Array:
     column = int(np.argmax(np.diag(kk)))
     axis = kk[:, column] / math.sqrt(kk[column, column])
     return angle * axis * (1.0 if vee @ axis >= 0.0 else -1.0)
-
-
-def rotation_from_vector(phi: Array) -> Array:
-    """Return the rotation by the angle ``|phi|`` (rad) about ``phi``, shape (3, 3)."""
-    angle = math.sqrt(float(phi @ phi))
-    if angle < 1e-12:
-        return np.eye(3) + cross_matrix(phi)
-    return rotation_about(phi / angle, angle)
 
 
 def roll_pitch_upright(down: Sequence[float] | Array) -> tuple[float, float]:
