@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from robot_dynamics_ros.commissioning.driver_samples import (
     driver_samples,
 )
 from robot_dynamics_ros.commissioning.held_arm import Commissioning, check_held
-from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, driven_robot
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import (
@@ -55,7 +56,7 @@ _DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from tha
 def commission(args: argparse.Namespace) -> int:
     """Check the profile and print the findings; return 1 if one is an error."""
     profile = load_driver_profile(args.profile)
-    tree, findings = _robot(args, effort_limits(profile))
+    tree, findings = driven_robot(profile, partial(_robot, args))
     driver = DriverInterface(profile, tree)
     columns = _from_bag(args, driver, findings) if args.bag else _by_listening(args, driver)
     if isinstance(columns, int):

@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.description.urdf import Joint, Limit, RobotDescription
-from robot_dynamics_ros.errors import DescriptionError, ModelError, UnknownNameError
+from robot_dynamics_ros.errors import (
+    DescriptionError,
+    ModelError,
+    ParameterError,
+    RobotDynamicsError,
+    UnknownNameError,
+)
 from robot_dynamics_ros.model.build import (
     MOVING,
     SHORTEST_AXIS,
@@ -276,18 +282,19 @@ def nameless() -> ModelError:
     return ModelError('<robot>', 'has no name', 'give it a name attribute')
 
 
-def unknown_joints(
+def wrong_limits(
     effort_limit: EffortLimit, description: RobotDescription
-) -> list[UnknownNameError]:
-    """Return an error for every effort limit of an unknown or fixed joint."""
-    if not isinstance(effort_limit, Mapping):
-        return []
+) -> Iterator[RobotDynamicsError]:
+    """Yield an error for every effort limit that limits nothing, or has no moving joint."""
+    named = isinstance(effort_limit, Mapping)
+    limits: Any = effort_limit if named else {'': effort_limit}
     known = {joint.name for joint in description.joints if joint.kind in MOVING}
-    return [
-        UnknownNameError('joint in effort_limit', name, known)
-        for name in effort_limit
-        if name not in known
-    ]
+    for name, limit in limits.items():
+        if named and name not in known:
+            yield UnknownNameError('joint in effort_limit', name, known)
+        if limit is not None and not 0.0 < limit < math.inf:
+            where = f'effort_limit of {name!r}' if named else 'effort_limit'
+            yield ParameterError(where, limit, 'give a positive finite number of N m or N')
 
 
 def _errors_first(findings: list[Finding]) -> tuple[Finding, ...]:

@@ -44,7 +44,7 @@ from robot_dynamics_ros.model.inspection import (
     ModelCheck,
     check_joint,
     inspect,
-    unknown_joints,
+    wrong_limits,
 )
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot, vector
@@ -213,8 +213,8 @@ def _tree(
     description, remarks = grounded(description)
     for fault in tree_faults(description):
         raise (faults or [fault])[0]
-    for unknown in unknown_joints(effort_limit, description):
-        raise unknown
+    for wrong in wrong_limits(effort_limit, description):
+        raise wrong
     selection = choose(description)
     check = inspect(selection.description, (), effort_limit, passive)
     _raise_first(finding for finding in check.errors if finding.fatal)
@@ -331,7 +331,7 @@ def check_model(
     check = inspect(description, faults, effort_limit, passive)
     findings += [
         Finding('error', str(fault), 'effort_limit', 'correct it')
-        for fault in unknown_joints(effort_limit, description)
+        for fault in wrong_limits(effort_limit, description)
     ]
     check = check.and_also(findings)
     return check if check.errors else check.and_also(_refusal(description, loops, effort_limit))

@@ -7,14 +7,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from robot_dynamics_ros.description.shipped import robot_file
-from robot_dynamics_ros.errors import ConfigurationError, ParameterError
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.load import load_robot
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.model.selection import LockedPosition
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, spread
 
 P = Parameter
+
+EFFORT_LIMIT = P(
+    'effort_limit', [0.0], 'Largest effort, also where the description gives none; a lower limit '
+    'of the description or the driver stays; 0: theirs.', 0.0, unit='N m or N', per_joint=True,
+    fixed=True,
+)  # fmt: skip
+_UNLIMITED = 1e12  # N m or N, where neither description nor driver gives a limit
 
 #: Parameters of the robot: its description, and additions to and overrides of it.
 ROBOT = (
@@ -36,8 +43,7 @@ ROBOT = (
       choices=('couple', 'lock'), fixed=True),
     P('gravity', [0.0, 0.0, -9.81], "Free-fall acceleration in the robot's base frame; Gazebo's "
       'own default is -9.8.', unit='m/s^2', size=3, fixed=True),
-    P('effort_limit', [0.0], 'Effort limit; 0: from the description.', 0.0, unit='N m or N',
-      per_joint=True, fixed=True),
+    EFFORT_LIMIT,
     P('identified', '', 'File parameters.yaml of command identify: its inertias, friction and '
       "armature replace the description's; empty: none.", fixed=True),
 )  # fmt: skip
@@ -53,8 +59,8 @@ def robot_from_parameters(
             any, all others are locked.
         topic_description: URDF text received by topic, used if ``robot`` and
             ``robot_description`` are empty.
-        driver_limits: Effort limits of the driver, N m or N, as for ``load_robot``; the parameter
-            ``effort_limit`` takes precedence.
+        driver_limits: Effort limits of the driver, N m or N, as for ``load_robot``; the lower of
+            these and the parameter ``effort_limit`` applies.
 
     Raises:
         ConfigurationError: No robot is given.
@@ -73,17 +79,18 @@ def robot_from_parameters(
             'robot', 'none is given', 'set the parameter robot or robot_description, or publish '
             'the topic robot_description'
         )  # fmt: skip
-    limits = [float(limit) for limit in values.get('effort_limit', [])]
-    if not any(limits):
+    given = values.get('effort_limit', [0.0])
+    if not any(given):
         return load_robot(source, values['gravity'], effort_limit=driver_limits, **options)
-    # The description may lack these limits: load it with any limit to get the joint names.
-    joints = load_robot(source, effort_limit=1.0, **options).joint_names
-    if len(limits) != len(joints):
-        raise ParameterError('effort_limit', limits, f'give {len(joints)} numbers, one per joint')
-    by_name = {name: x for name, x in zip(joints, limits, strict=True) if x}
-    if isinstance(driver_limits, Mapping):
-        by_name = {**driver_limits, **by_name}
-    return load_robot(source, values['gravity'], effort_limit=by_name, **options)
+    named = driver_limits if isinstance(driver_limits, Mapping) else {}
+    others = _UNLIMITED if isinstance(driver_limits, Mapping) else driver_limits or _UNLIMITED
+    tree = load_robot(source, effort_limit=others, **options)
+    most = {**dict(zip(tree.joint_names, tree.effort_limit.tolist(), strict=True)), **named}
+    bounds = spread(EFFORT_LIMIT.check(given, tree.n), tree.n)
+    for name, x in zip(tree.joint_names, bounds, strict=True):
+        most[name] = min(most[name], x or _UNLIMITED)
+    limits = {name: x for name, x in most.items() if x < _UNLIMITED}  # the others have none
+    return load_robot(source, values['gravity'], effort_limit=limits, **options)
 
 
 def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ can be tested without its arm. Lockstep and real time work as in the simulator.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from rclpy.node import Node
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, driven_robot
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.stop_laws import HoldPosition
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -60,8 +61,8 @@ class EmulatedArm(SimulatedArm):
 
     def load(self, description: str) -> Robot:
         """Load the robot, with the effort limits of the profile."""
-        limits = effort_limits(self._profile)
-        self.tree = robot_from_parameters(self.settings, description, limits)
+        load = partial(robot_from_parameters, self.settings, description)
+        self.tree = driven_robot(self._profile, load)
         return self.tree
 
     def build(self) -> Plant:

@@ -13,9 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import sample
 
-from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
+from robot_dynamics_ros.control.drivers.driver_interface import (
+    DriverInterface,
+    driven_robot,
+    effort_limits,
+)
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
 
 SCARA = sample('scara').tree
@@ -295,6 +299,13 @@ def test_effort_limits_of_listed_joints_replace_those_of_the_description():
     limits = effort_limits(profile(joints=rows))
     tree = load_robot(sample('scara').xml, effort_limit=limits)
     np.testing.assert_array_equal(tree.effort_limit[:2], [12.0, SCARA.effort_limit[1]])
+
+
+def test_a_joint_that_the_robot_lacks_is_named_as_one_of_the_profile():
+    rows = joints(joint1={'joint': 'joint8', 'effort_limit': 12.0})
+    load = partial(load_robot, sample('scara').xml)
+    with pytest.raises(UnknownNameError, match="joint in joints of driver profile 'own' 'joint8'"):
+        driven_robot(profile(joints=rows), lambda limits: load(effort_limit=limits))
 
 
 def test_one_limit_for_all_is_for_joints_to_which_the_description_gives_none():

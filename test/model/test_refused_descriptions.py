@@ -16,6 +16,7 @@ from robot_dynamics_ros.errors import (
     MissingDependencyError,
     ModelError,
     NonFiniteError,
+    ParameterError,
     ShapeError,
     UnknownNameError,
 )
@@ -252,8 +253,15 @@ def test_effort_limits_by_name_replace_those_of_the_file():
 
 @pytest.mark.parametrize('value', [0.0, -3.0, float('inf'), float('nan')])
 def test_an_effort_limit_that_limits_nothing_is_refused(value):
-    with pytest.raises(ModelError, match="joint 'j1': effort limit is"):
-        load_robot(NO_EFFORT, effort_limit=value)
+    """Also where no joint needs it."""
+    for text in (NO_EFFORT, GOOD):
+        with pytest.raises(
+            ParameterError, match='^parameter effort_limit = .* refused: give a positive'
+        ):
+            load_robot(text, effort_limit=value)
+    with pytest.raises(ParameterError, match="^parameter effort_limit of 'j2' = "):
+        load_robot(GOOD, joints=['j1'], effort_limit={'j2': value})
+    assert 'effort_limit = ' in str(check_model(GOOD, effort_limit=value).errors)
 
 
 def test_effort_limits_for_unknown_joints_are_refused_with_the_known_ones():

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from robot_dynamics_ros.control.drivers.profile import (
 )
 from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.control.drivers.units import rows_of, scales_of
-from robot_dynamics_ros.errors import ConfigurationError, ParameterError
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, UnknownNameError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel
+
+_Loaded = TypeVar('_Loaded')
 
 
 @dataclass(slots=True)
@@ -334,8 +337,25 @@ def robot_and_driver(
     if not values['driver_profile']:
         return robot_from_parameters(values, topic_description), None
     profile = load_driver_profile(values['driver_profile'])
-    tree = robot_from_parameters(values, topic_description, effort_limits(profile))
+    load = partial(robot_from_parameters, values, topic_description)
+    tree = driven_robot(profile, load)
     return tree, DriverInterface(profile, tree)
+
+
+def driven_robot(profile: DriverProfile, load: Callable[[EffortLimit], _Loaded]) -> _Loaded:
+    """Load a robot with the effort limits of a driver profile.
+
+    Raises:
+        UnknownNameError: The robot lacks a joint of the profile, which is named.
+        RobotDynamicsError: The description is rejected.
+    """
+    try:
+        return load(effort_limits(profile))
+    except UnknownNameError as error:
+        if error.name not in {row.joint for row in profile.joints}:
+            raise
+        kind = f'joint in joints of driver profile {profile.name!r}'
+        raise UnknownNameError(kind, error.name, error.known) from error
 
 
 def _transmissions(profile: DriverProfile, tree: Robot) -> tuple[Transmission, ...]:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of a node that specify its robot."""
+
+from __future__ import annotations
+
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.robot_parameters import ROBOT, robot_from_parameters
+from robot_dynamics_ros.parameters import defaults
+
+FILE = sample('scara').tree.effort_limit.tolist()
+LACKING = sample('scara').xml.replace(f'effort="{FILE[1]:g}"', 'effort="0"')
+
+
+def limits(effort_limit, driver=None, text=LACKING):
+    given = defaults(ROBOT) | {'robot_description': text, 'effort_limit': effort_limit}
+    return robot_from_parameters(given, driver_limits=driver).effort_limit.tolist()
+
+
+def test_the_parameter_effort_limit_raises_no_limit_of_description_or_driver():
+    """One number for all joints, or one per joint, of which 0 leaves the others' limit."""
+    assert limits([1.0]) == [1.0] * 4
+    assert limits([1e4]) == [FILE[0], 1e4, *FILE[2:]]
+    assert limits([2.0, 3.0, 0.0, 1e4]) == [2.0, 3.0, *FILE[2:]]
+    assert limits([7.0], {'joint1': 6.0, 'joint2': 9.0}) == [
+        6.0,
+        7.0,
+        *(min(7.0, x) for x in FILE[2:]),
+    ]
+    assert limits([0.0, 0.0, 2.0, 0.0], 11.0) == [FILE[0], 11.0, 2.0, FILE[3]]
+    with pytest.raises(ParameterError, match='give 1 or 4 finite numbers of at least 0, for all'):
+        limits([1.0, 2.0])
