@@ -36,10 +36,16 @@ ROUNDING = 1e-12  # smaller values are printed as 0
 
 
 def check(args: argparse.Namespace) -> int:
-    """Check and print the model; return 1 if it has errors."""
+    """Check and print the model; return 1 if it has errors.
+
+    Raises:
+        DescriptionError: The description cannot be read.
+    """
     path, mappings = robot_source(args)
     loops = loops_of(args)
     checked = check_model(path, effort_limit=args.effort_limit, mappings=mappings, loops=loops)
+    if not (checked.robot or checked.links or checked.joints) and checked.errors[0].fault:
+        raise checked.errors[0].fault  # the description cannot be read
     needed: dict[str, float] = {}
     findings = list(checked.findings)
     verdict = ''

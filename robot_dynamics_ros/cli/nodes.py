@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from robot_dynamics_ros.cli.arguments import (
     JOINTS,
@@ -27,11 +30,14 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
     """Run a node until SIGINT; return its exit code.
 
     Raises:
-        ConfigurationError: The parameter file cannot be read, or a parameter is not NAME:=VALUE.
+        ConfigurationError: The parameter file cannot be read or has no section for the node,
+            or a parameter is not NAME:=VALUE.
         MissingDependencyError: rclpy is not installed.
     """
     params = args.params or parameter_file(args)
-    read_yaml(params, 'parameter file')
+    content = read_yaml(params, 'parameter file')
+    if args.params:
+        _require_section(params, content, executable, args.namespace)
     ros_args = ['--ros-args', '--params-file', str(params)]
     if args.namespace:
         ros_args += ['-r', f'__ns:=/{args.namespace.strip("/")}']
@@ -41,6 +47,35 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
             raise ConfigurationError(f'-p {assignment}', 'has no :=', 'write NAME:=VALUE')
         ros_args += ['-p', assignment]
     return run_executable(executable, ros_args)
+
+
+def _require_section(file: Path, content: Any, node: str, namespace: str) -> None:
+    """Require that a parameter file has a section for a node.
+
+    Raises:
+        ConfigurationError: It has none; names those that it has.
+    """
+    sections = list(_sections(content))
+    full = f'/{namespace}/{node}'.replace('//', '/')
+    if not any(re.fullmatch(_pattern(section), full) for section in sections):
+        problem = f'has no section for {node}; it has {", ".join(sections) or "none"}'
+        remedy = f'write /**/{node}: {{ros__parameters: {{...}}}}'
+        raise ConfigurationError(f'parameter file {str(file)!r}', problem, remedy)
+
+
+def _sections(content: Any, name: str = '') -> Iterator[str]:
+    """Yield the full names of the nodes, with wildcards, for which a file has parameters."""
+    if not isinstance(content, Mapping):
+        return
+    if 'ros__parameters' in content:
+        yield name
+    for key, value in content.items():
+        yield from _sections(value, f'{name}/{str(key).strip("/")}')
+
+
+def _pattern(name: str) -> str:
+    """Return the regular expression of a name: ** stands for any names, * for one."""
+    return re.escape(name).replace(r'/\*\*', r'(/\w+)*').replace(r'/\*', r'/\w+')
 
 
 _NODE: Options = {

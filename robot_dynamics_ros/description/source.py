@@ -29,12 +29,19 @@ _LINK = re.compile(r'<link[\s/>]')
 _MACRO = re.compile(r'<xacro:macro\b([^>]*)>')
 _ATTRIBUTE = re.compile(r'(\w+)\s*=\s*["\']([^"\']*)["\']')
 _CLASS = re.compile(r"<class '[^']*'>:? ?")
+_BEFORE = '\ufeff \t\r\n'  # what may precede the first element
+WHOLE = 'robot description'  # culprit of faults of no single element
 _MAX_QUOTE = 100  # maximum number of characters of a value quoted in a message
 
 
 def shortened(text: str) -> str:
     """Return a text in quotes for a message, truncated if it is long."""
     return repr(text if len(text) <= _MAX_QUOTE else text[:_MAX_QUOTE] + ' …')
+
+
+def is_text(path_or_xml: str | os.PathLike[str]) -> bool:
+    """Return whether a description is given as text, not as a path."""
+    return os.fspath(path_or_xml).lstrip(_BEFORE).startswith('<')
 
 
 def urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str]) -> str:
@@ -44,8 +51,8 @@ def urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str]) 
     """
     text = os.fspath(path_or_xml)
     path: Path | None = None
-    if text.lstrip('\ufeff \t\r\n').startswith('<'):
-        content = text.lstrip('\ufeff \t\r\n')
+    if is_text(text):
+        content = text.lstrip(_BEFORE)
     else:
         content, path = _read_text(text), Path(text)
     if _has_xacro(content) or (path is not None and path.suffix.lower() == '.xacro'):
@@ -120,8 +127,10 @@ def _as_rpy(origin: re.Match[str]) -> str:
 
 
 def _read_text(path: str) -> str:
-    culprit = f'robot description {shortened(path)}'
+    culprit = f'{WHOLE} {shortened(path)}'
     try:
+        if Path(path).is_dir():
+            raise DescriptionError(culprit, 'is a folder', 'name the URDF or xacro file in it')
         if not Path(path).is_file():
             raise DescriptionError(culprit, 'no such file', 'give a path or the URDF text itself')
         return Path(path).read_text(encoding='utf-8-sig')

@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeVar
 from xml.etree import ElementTree
 
 from robot_dynamics_ros.description.source import (
+    WHOLE,
+    is_text,
     rpy_of_quaternion,
     shortened,
     urdf_text,
@@ -168,7 +170,14 @@ def read_description(
         DescriptionError: The file is missing or malformed; names the element and the remedy.
         MissingDependencyError: A xacro file was given and xacro is not installed.
     """
-    return parse_urdf(urdf_text(path_or_xml, mappings or {}), on_fault)
+    text = urdf_text(path_or_xml, mappings or {})
+    try:
+        return parse_urdf(text, on_fault)
+    except DescriptionError as error:
+        if error.culprit != WHOLE or is_text(path_or_xml):
+            raise
+        culprit = f'{WHOLE} {shortened(os.fspath(path_or_xml))}'
+        raise DescriptionError(culprit, error.problem, error.remedy) from error
 
 
 def parse_urdf(xml: str, on_fault: FaultHandler = raise_fault) -> RobotDescription:
@@ -188,9 +197,7 @@ def parse_urdf(xml: str, on_fault: FaultHandler = raise_fault) -> RobotDescripti
     """
     root = parse_xml(xml)
     if root.tag != 'robot':
-        raise DescriptionError(
-            'robot description', f'root element is <{root.tag}>', 'it must be <robot>'
-        )
+        raise DescriptionError(WHOLE, f'root element is <{root.tag}>', 'it must be <robot>')
     return _Reader(on_fault).robot(root, xml)
 
 
@@ -206,12 +213,12 @@ def parse_xml(xml: str) -> Element:
             depth += 1 if event == 'start' else -1
             if depth > _MAX_DEPTH:
                 problem = f'more than {_MAX_DEPTH} nested elements'
-                raise DescriptionError('robot description', problem, 'close each <element>')
+                raise DescriptionError(WHOLE, problem, 'close each <element>')
     except (ElementTree.ParseError, ValueError) as error:
         if isinstance(error, DescriptionError):
             raise
         raise DescriptionError(
-            'robot description', f'malformed XML ({error})', 'one <robot> element is expected'
+            WHOLE, f'malformed XML ({error})', 'one <robot> element is expected'
         ) from error
     return root
 

@@ -113,8 +113,8 @@ def test_given_packages_precede_neighbours_and_those_the_environment(tmp_path, m
 
 def test_the_error_names_what_was_searched_and_the_ways_out(tmp_path, capsys):
     file = arm(tmp_path / 'mine' / 'arm.urdf.xacro')
-    assert main(['check_model', str(file)]) == 1
-    said = ' '.join(capsys.readouterr().out.split())
+    assert main(['check_model', str(file)]) == 2
+    said = ' '.join(capsys.readouterr().err.split())
     for words in (
         "xacro file arm.urdf.xacro: package 'parts' not found: clone it next to the description",
         'searched: the folders above',

@@ -13,6 +13,7 @@ import solids
 from samples import SAMPLES, sample, world_files
 from urdf_text import joint, link, robot
 
+from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.check_model import COMMANDS
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
@@ -238,9 +239,18 @@ def test_the_command_names_every_fault_and_ends_with_1(capsys, file_of):
     assert "error joint 'shoulder': effort limit is 0" in out
 
 
-def test_the_command_reports_an_unreadable_file(capsys, tmp_path):
-    assert run(tmp_path / 'none.urdf') == 1
-    assert 'no such file' in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ('name', 'content', 'problem'),
+    [('none.urdf', None, 'no such file'), ('', None, 'is a folder; name the URDF or xacro file'),
+     ('empty.urdf', '', 'malformed XML (no element'), ('arm.yaml', 'a: 1', 'malformed XML (syn'),
+     ('arm.sdf', '<sdf/>', 'root element is <sdf>')],
+)  # fmt: skip
+def test_what_is_no_description_is_wrong_input_and_named(name, content, problem, capsys, tmp_path):
+    file = tmp_path / name
+    if content is not None:
+        file.write_text(content)
+    assert main(['check_model', str(file)]) == 2
+    assert f'robot description {str(file)!r}: {problem}' in capsys.readouterr().err
 
 
 def test_warnings_count_only_if_asked(file_of):

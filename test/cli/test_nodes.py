@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands of nodes, without the nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.cli import nodes
+
+PARAMETERS = '{ros__parameters: {robot: scara}}'
+
+
+@pytest.mark.parametrize(
+    ('content', 'words', 'found'),
+    [
+        (f'/**/controller: {PARAMETERS}', [], ''),
+        (f'controller: {PARAMETERS}', [], ''),
+        (f'/**: {PARAMETERS}', ['--namespace', 'left'], ''),
+        (f'left: {{controller: {PARAMETERS}}}', ['--namespace', '/left'], ''),
+        (f'/*/controller: {PARAMETERS}', ['--namespace', 'left'], ''),
+        (f'/*/controller: {PARAMETERS}', [], '/*/controller'),
+        (f'left: {{controller: {PARAMETERS}}}', [], '/left/controller'),
+        (f'/**/controler: {PARAMETERS}', [], '/**/controler'),
+        (f'a: {PARAMETERS}\n/**/b: {PARAMETERS}', [], '/a, /**/b'),
+        ('/**/controller: {robot: scara}', [], 'none'),
+        ('', [], 'none'),
+        ('<robot name="x"/>', [], 'none'),
+    ],
+)
+def test_a_parameter_file_has_a_section_for_the_node(
+    content, words, found, tmp_path, monkeypatch, capsys
+):
+    """As rcl matches names: ** stands for any number of them, * for one."""
+    monkeypatch.setattr(nodes, 'run_executable', lambda name, words: 0)
+    file = tmp_path / 'p.yaml'
+    file.write_text(content)
+    assert main(['control', '--params', str(file), *words]) == (2 if found else 0)
+    if found:
+        text = f'{str(file)!r}: has no section for controller; it has {found}; write /**/control'
+        assert text in capsys.readouterr().err
