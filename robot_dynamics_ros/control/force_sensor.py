@@ -77,7 +77,7 @@ class SensorTool(Settings):
             UnknownNameError: It does not; lists those that exist.
         """
         if self.sensor_frame:
-            tree.frame(self.sensor_frame)
+            tree.frame(self.sensor_frame, 'sensor_frame')
 
     def require_frame(self, frame: str) -> None:
         """Check the link of a measurement.

@@ -164,6 +164,7 @@ def build_loop(
         derivative=FilteredDerivative(tree.n, cutoff, gap) if cutoff else None,
     )
     loop.set_payload(payload_from_parameters(parameters))
-    if parameters['sensor_frame']:
-        loop.force.expect(parameters['sensor_frame'])
+    if frame := parameters['sensor_frame']:
+        tree.frame(frame, 'sensor_frame')
+        loop.force.expect(frame)
     return loop

@@ -138,13 +138,17 @@ class BodyTree(ABC):
         """
         return self.joint_names.index(known_name('joint', name, self.joint_names))
 
-    def frame(self, name: str) -> BodyFrame:
+    def frame(self, name: str, kind: str = 'frame') -> BodyFrame:
         """Return a frame by its link name.
+
+        Args:
+            name: Name of the link.
+            kind: What names it, for errors, such as the parameter 'payload_frame'.
 
         Raises:
             UnknownNameError: There is no such frame; the message lists the known frames.
         """
-        return self.frames[known_name('frame', name, self.frames)]
+        return self.frames[known_name(kind, name, self.frames)]
 
     def placement(self, i: int, q_i: Scalar) -> tuple[Array, Array]:
         """Return the pose of body i in its parent at joint position q_i.

@@ -34,6 +34,7 @@ from robot_dynamics_ros.model.findings import (
     report_link,
     warning,
 )
+from robot_dynamics_ros.model.selection import follows_none, resolved_mimic
 from robot_dynamics_ros.spatial.scalar import Array
 
 NOT_USED = 'not used: the link does not move'
@@ -69,7 +70,7 @@ class JointReport(NamedTuple):
 
 
 def check_joint(
-    joint: Joint, effort_limit: EffortLimit, *, passive: bool = False
+    joint: Joint, effort_limit: EffortLimit, *, passive: bool = False, follows: bool = True
 ) -> tuple[JointReport, list[Finding]]:
     """Return the properties of a moving joint and the findings on it.
 
@@ -77,6 +78,7 @@ def check_joint(
         joint: As described in the file.
         effort_limit: As for ``load_robot``.
         passive: Whether the joint has no drive, and so needs no effort limit or friction.
+        follows: Whether the joint of a mimic joint exists.
     """
     limits = joint_limits(joint, effort_limit)
     driven = not passive and joint.mimic is None
@@ -87,7 +89,10 @@ def check_joint(
     if math.hypot(*joint.axis) < SHORTEST_AXIS:
         remedy = 'give a direction, <axis xyz>'
         findings.append(error(ModelError(culprit, 'axis is zero', remedy), fatal=True))
-    if joint.mimic is not None:
+    if joint.mimic is not None and not follows:
+        remedy = 'it is locked at 0, or its nearest limit; name another joint in <mimic>'
+        findings.append(warning(culprit, follows_none(joint.mimic), remedy))
+    elif joint.mimic is not None:
         problem = f'is a mimic joint of {joint.mimic.joint!r} and has no independent effort'
         remedy = 'it is coupled to that joint; to exclude it, make it fixed or set mimic=lock'
         findings.append(warning(culprit, problem, remedy, cause='mimic'))
@@ -269,11 +274,14 @@ def inspect(
     links, part_findings = _check_links(description)
     findings += part_findings
     joints: list[JointReport] = []
-    for joint in description.joints:
-        if joint.kind in MOVING:
-            report, part_findings = check_joint(joint, effort_limit, passive=joint.name in passive)
-            joints.append(report)
-            findings += part_findings
+    moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
+    for name, joint in moving.items():
+        follows = resolved_mimic(joint, moving, {}) is not None
+        report, part_findings = check_joint(
+            joint, effort_limit, passive=name in passive, follows=follows
+        )
+        joints.append(report)
+        findings += part_findings
     return ModelCheck(description.name, tuple(links), tuple(joints), _errors_first(findings))
 
 

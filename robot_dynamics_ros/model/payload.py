@@ -101,7 +101,7 @@ def on_body(tree: Robot, payload: Payload) -> tuple[int, RigidBodyInertia]:
     Raises:
         UnknownNameError: The frame does not exist.
     """
-    frame = tree.frame(payload.frame)
+    frame = tree.frame(payload.frame, 'payload_frame')
     load = RigidBodyInertia(payload.mass, np.asarray(payload.com), np.asarray(payload.inertia))
     return frame.body, load.transformed(frame.R_BF, frame.p_BF)
 

@@ -106,7 +106,9 @@ def select(
     kept = {name: x for name, x in before.items() if name not in (joints or ())}
     positions = kept | _locked_positions(locked or {}, moving, kept)
     known_name('treatment of mimic joints', mimic, ('couple', 'lock'))
-    relations = {name: _relation(j, moving, positions) for name, j in moving.items() if j.mimic}
+    relations = {
+        name: resolved_mimic(j, moving, positions) for name, j in moving.items() if j.mimic
+    }
     chain = _chain(description, base, tip) if base or tip else None
     controlled = _controlled(moving, relations, set(positions), joints, chain)
     mimic_joints, held, remarks = {}, dict[str, float](), list[str]()
@@ -128,10 +130,8 @@ def select(
         else:
             held[name] = _default_position(joint)
             if joint.mimic is not None:
-                remarks.append(
-                    f'joint {name!r}: follows {joint.mimic.joint!r}, which is not a moving '
-                    f'joint, or closes a cycle of mimic joints; it is locked at {held[name]:g}'
-                )
+                remedy = f'it is locked at {held[name]:g}'
+                remarks.append(f'joint {name!r}: {follows_none(joint.mimic)}; {remedy}')
         lower, upper, *_ = joint_limits(joint)
         if not lower <= held[name] <= upper:
             remarks.append(
@@ -191,7 +191,14 @@ def _chain(description: RobotDescription, base: str, tip: str) -> list[str]:
     return names
 
 
-def _relation(
+def follows_none(mimic: Mimic) -> str:
+    """Return what is wrong with a mimic joint that :func:`resolved_mimic` cannot resolve."""
+    return (
+        f'follows {mimic.joint!r}, which is not a moving joint, or closes a cycle of mimic joints'
+    )
+
+
+def resolved_mimic(
     joint: Joint, moving: Mapping[str, Joint], locked: Mapping[str, float]
 ) -> Mimic | None:
     """Resolve a chain of mimic joints to its independent or locked joint; None if invalid."""

@@ -244,6 +244,7 @@ def _postures(tree: Robot, settings: Mapping[str, Any], q: Array) -> Iterator[Ar
     frame = settings['tool_frame']
     if settings['kind'] not in ('circle', 'line'):
         return
+    tree.frame(frame, 'tool_frame')
     pose, branches = frame_pose(tree, q, frame), [q]
     point = pose.p_WF
     if settings['kind'] == 'circle':
@@ -345,13 +346,15 @@ def _curve(settings: Mapping[str, Any]) -> Circle:
 
 
 def _line(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
-    start = frame_pose(tree, q, settings['tool_frame']).p_WF
+    frame = tree.frame(settings['tool_frame'], 'tool_frame')
+    start = frame_pose(tree, q, frame).p_WF
     return _tool_path(tree, settings, q, Line(start.tolist(), settings['line_to']))
 
 
 def _tool_path(tree: Robot, settings: Mapping[str, Any], q: Array, curve: Curve) -> Trajectory:
     if settings['height']:
         curve = WavyCurve(curve, settings['normal'], settings['height'], settings['waves'])
+    tree.frame(settings['tool_frame'], 'tool_frame')
     angle = None if settings['keep_tool_angle'] else settings['tool_angle']
     _check_duration(settings, curve.length / settings['speed'])
     task = tool_task(tree, q, angle, settings['tool_frame'])

@@ -169,7 +169,7 @@ class MujocoDescription:
         slide.stiffness[0], slide.damping[0] = board.stiffness, board.damping
         size = (board.size, board.size, _HALF_THICKNESS)
         plate.add_geom(name=BOARD, type=mujoco.mjtGeom.mjGEOM_BOX, size=size, **rigid)
-        frame = tree.frame(board.frame)
+        frame = tree.frame(board.frame, 'board_frame')
         body = spec.worldbody if frame.body < 0 else spec.body(tree.link_names[frame.body])
         ball = mujoco.mjtGeom.mjGEOM_SPHERE
         body.add_geom(name=_TIP, type=ball, size=(_TIP_RADIUS, 0.0, 0.0), pos=frame.p_BF, **rigid)

@@ -107,8 +107,10 @@ class MujocoPlant(Plant):
         self._integrator = integrator
         self._joint_limits = joint_limits
         self.board_frame = '' if board is None else board.frame
-        for name in filter(None, (*(name for pair in pins for name in pair), self.board_frame)):
+        for name in (name for pair in pins for name in pair):
             tree.frame(name)
+        if board is not None:
+            tree.frame(board.frame, 'board_frame')
         self._pins, self.board, self.board_force = tuple(pins), board, np.zeros(3)
         self._push: tuple[str, Array] | None = None
         self._rebuild()

@@ -49,7 +49,7 @@ def test_gains_are_refused_exactly_where_a_pole_leaves_the_unit_circle(rng):
 
 def test_a_law_refuses_a_period_that_its_gains_do_not_bear():
     law = make_law('computed_torque', sample('scara').tree, natural_frequency=300.0)
-    with pytest.raises(ParameterError, match='joint 0 is unstable at a period of 0.01 s'):
+    with pytest.raises(ParameterError, match="joint 'joint1' is unstable at a period of 0.01 s"):
         law.set_parameters({'period': 0.01})
     assert law.parameters['period'] == 0.0
     law.set_parameters({'period': 0.001})

@@ -557,6 +557,16 @@ def test_an_unknown_parameter_is_refused_at_the_start_and_later(name, text):
 
 
 @pytest.mark.parametrize(
+    ('name', 'more'),
+    [('payload_frame', {'payload_mass': 1.0}), ('wrench_frame', {}), ('sensor_frame', {}),
+     ('impedance_frame', {'law': 'impedance'})],
+)  # fmt: skip
+def test_a_frame_that_the_arm_lacks_is_refused_with_the_parameter_that_names_it(name, more):
+    with pytest.raises(RobotDynamicsError, match=f"^unknown {name} 'hand'; known: base"):
+        ControllerSession(TREE, {**more, name: 'hand'})
+
+
+@pytest.mark.parametrize(
     ('change', 'text'),
     [
         ({'contact_reaction': 'stop'}, 'contact_reaction: law computed_torque, which then holds'),

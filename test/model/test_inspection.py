@@ -239,6 +239,16 @@ def test_the_command_names_every_fault_and_ends_with_1(capsys, file_of):
     assert "error joint 'shoulder': effort limit is 0" in out
 
 
+@pytest.mark.parametrize('of', ['elbo', 'base', 'shoulder'])
+def test_a_mimic_joint_without_a_joint_to_follow_is_said_to_be_locked(of):
+    text = arm(dynamics=f'{FRICTION}<mimic joint="{of}"/>')
+    (remark,) = (x for x in load_robot(text).remarks if 'mimic' in x)
+    said = f"joint 'shoulder': follows {of!r}, which is not a moving joint, or closes a cycle"
+    assert remark.startswith(said)
+    assert any(str(x).startswith(said) for x in check_model(text).warnings)
+    assert 'coupled' not in str(check_model(text).findings)
+
+
 @pytest.mark.parametrize(
     ('name', 'content', 'problem'),
     [('none.urdf', None, 'no such file'), ('', None, 'is a folder; name the URDF or xacro file'),

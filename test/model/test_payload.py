@@ -129,7 +129,7 @@ def test_after_a_jump_of_time_a_change_goes_on():
     [
         (Payload(-1.0), ModelError, 'mass must be positive'),
         (Payload(1.0, np.zeros(3), np.diag([1.0, 0.1, 0.1])), ModelError, 'real body'),
-        (Payload(1.0, frame='hand'), UnknownNameError, "unknown frame 'hand'"),
+        (Payload(1.0, frame='hand'), UnknownNameError, "unknown payload_frame 'hand'"),
     ],
 )
 def test_what_is_not_physical_is_refused_and_nothing_changes(payload, error, text):

@@ -173,7 +173,7 @@ def test_a_refused_parameter_says_why_and_of_several_none_acts_later(living):
     service = 'controller/set_parameters_atomically'
     result = arm.peer.call(SetParametersAtomically, service, request).result
     assert not result.successful
-    assert "unknown frame 'hand'" in result.reason
+    assert "unknown payload_frame 'hand'" in result.reason
     assert arm.set(start_tolerance=0.1).successful
     assert arm.law() == 'computed_torque'
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)

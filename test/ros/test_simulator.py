@@ -426,7 +426,7 @@ def test_parameters_are_checked_while_running(processes, peer):
     assert set_parameter('payload_mass', 2.0).successful
     refused = set_parameter('payload_frame', 'hand')
     assert not refused.successful
-    assert "unknown frame 'hand'; known:" in refused.reason
+    assert "unknown payload_frame 'hand'; known:" in refused.reason
     refused = set_parameter('on_peer_timeout', 'panic')
     assert "unknown on peer timeout 'panic'; known: exit, wait, zero" in refused.reason
     assert not set_parameter('period', 0.5).successful

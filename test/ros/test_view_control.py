@@ -90,7 +90,7 @@ def test_a_field_changes_the_node_and_a_refusal_says_why(arm, peer, browser):
         enter(tab, 'damping_ratio/joint2', '0')
         tab.page.get_by_role('button', name='apply').click()
         tab.reads('refused: ')
-        tab.reads('with damping_ratio 0 joint 1 is unstable')
+        tab.reads("with damping_ratio 0 joint 'joint2' is unstable")
         assert parameter(peer, 'damping_ratio') == each
         enter(tab, 'controller/effort_scale', '1.5')
         tab.reads('effort_scale')

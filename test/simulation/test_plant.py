@@ -77,7 +77,7 @@ def test_a_payload_is_dropped_with_the_next_step_if_none_is_scheduled():
 
 def test_an_impossible_payload_is_refused_when_it_is_scheduled_not_when_it_is_due():
     run = run_of()
-    with pytest.raises(UnknownNameError, match="unknown frame 'hand'"):
+    with pytest.raises(UnknownNameError, match="unknown payload_frame 'hand'"):
         run.schedule_payload(Payload(1.0, frame='hand'), 100.0)
     run.check_payload(Payload(1.0))
     run.check_payload(None)

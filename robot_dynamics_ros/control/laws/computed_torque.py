@@ -142,7 +142,7 @@ class ComputedTorque(ModelLaw):
         rows = [*zip(w0, ratios, strict=True)]
         for w, zeta in dict.fromkeys(rows):
             i = rows.index((w, zeta))
-            subject = f'with damping_ratio {zeta:g} joint {i}'
+            subject = f'with damping_ratio {zeta:g} joint {self.tree.joint_names[i]!r}'
             yield scalar_loop('natural_frequency', w, zeta, subject=subject)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:

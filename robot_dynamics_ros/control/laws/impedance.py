@@ -132,6 +132,8 @@ class Impedance(ModelLaw):
         """Compile the tick, allocate work arrays; see :class:`ModelLaw`."""
         tree, n = self.tree, self.tree.n
         self._frame = str(self.parameters['impedance_frame'])
+        if self._frame:
+            tree.frame(self._frame, 'impedance_frame')
         self._rows = 6 if self._frame else n
         self._velocities = compile_function(
             'impedance_velocities',
