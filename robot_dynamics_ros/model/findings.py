@@ -239,14 +239,15 @@ def _size_findings(
             + length_unit(distance, max(length, longest)),
             'far',
         )
-    if edge > TOO_LONG * max(length, distance, longest):
+    most = TOO_LONG * max(length, distance, longest)
+    if edge > most:
         a, b, c = report.equivalent_box
         yield warning(
             culprit,
             f'the inertia is that of a box of {a:.3g} x {b:.3g} x {c:.3g} m; '
             f'the longest link measures {longest:.3g} m',
             'the inertia, kg m^2 about the centre of mass, is too large for the mass, kg'
-            + inertia_unit(edge, max(length, longest), report.mass),
+            + inertia_unit(edge, report.least_density, report.mass, most, (LIGHTEST_BODY, LEAD)),
             'large',
         )
 

@@ -111,17 +111,28 @@ def _is_real(tensor: Array) -> bool:
     return not inconsistency(tensor, 1e-3)
 
 
-def inertia_unit(edge: float, length: float, mass: float) -> str:
-    """Return in which units a tensor is that of a body as large as its link, in words.
+def inertia_unit(
+    edge: float, density: float, mass: float, longest: float, densities: tuple[float, float]
+) -> str:
+    """Return all units in which a tensor is that of a possible body, in words.
 
     Args:
         edge: Longest edge of the box that has the moments as given, m.
-        length: Length of the link, m.
+        density: Least density of the body as given, kg/m^3; infinite if it is flat.
         mass: As given, kg.
+        longest: Longest possible edge, m.
+        densities: Bounds of the density, kg/m^3.
     """
-    units = [name for name, size in _INERTIAS.items() if _fits(edge * size**0.5, length)]
+
+    def fits(size: float, of_mass: float) -> bool:
+        found = of_mass * density / size**1.5  # it goes with m^2.5 J^-1.5; J has the mass, too
+        within = densities[0] <= found <= densities[1]
+        return edge * size**0.5 <= longest and (within or not math.isfinite(found))
+
+    units = [name for name, size in _INERTIAS.items() if fits(size, 1.0)]
     if mass > _HEAVY:  # both may be in grams
-        units += [f'{name[1:]}, the mass in g,' for name in units if name.startswith('kg')]
+        both = {name: size for name, size in _INERTIAS.items() if name.startswith('kg')}
+        units += [f'{name[1:]}, the mass in g,' for name, size in both.items() if fits(size, 1e-3)]
     return _asked(units)
 
 

@@ -167,6 +167,25 @@ def test_what_is_in_another_unit_is_remarked_with_the_unit(case):
     assert [(w.culprit, said in str(w)) for w in found.warnings] == [(culprit, True)]
 
 
+#: Ten times a moment is 1/32 of the density: neighbours of a unit are mostly no body.
+UNITS = {'kg mm^2': 1e-6, 'kg cm^2': 1e-4, 'g mm^2': 1e-9, 'g cm^2': 1e-7, 'lb in^2': 2.9264e-4}
+
+
+@pytest.mark.parametrize('unit', UNITS)
+@pytest.mark.parametrize('size', [(0.2, 0.2, 0.3), (0.06, 0.1, 0.4), (0.08, 0.09, 0.1)])
+def test_the_unit_of_a_tensor_is_among_those_asked_and_each_of_them_gives_a_body(unit, size):
+    """Of bodies of 600 kg/m^3, also of those that are longer or much shorter than their link."""
+    mass = 600.0 * np.prod(size)
+    text = arm(solids.cuboid(mass, *size).inertia / UNITS[unit], mass)
+    (said,) = (x.remedy for x in check_model(text).warnings if 'box of' in x.problem)
+    asked = said.partition('is it in ')[2].removesuffix('?').split(' or ')
+    assert unit in asked
+    for name in asked:  # moments of a body of the same shape and mass
+        scale = np.sqrt(UNITS[name] / UNITS[unit])
+        assert 30.0 < 600.0 / scale**3 < 2e4
+        assert max(size) * scale <= 2.0 * LENGTH
+
+
 @pytest.mark.parametrize('friction', [10.0, 14.3])
 def test_a_drive_that_its_friction_uses_up_is_an_error_that_every_command_shows(friction):
     text = arm(effort=10.0, dynamics=f'<dynamics friction="{friction!r}"/>')
