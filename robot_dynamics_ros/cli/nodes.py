@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,11 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.new_robot import parameter_file
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.parameters import help_text
-from robot_dynamics_ros.ros.executables import declared_parameters, run_executable
+from robot_dynamics_ros.ros.executables import (
+    declared_parameters,
+    parameter_sections,
+    run_executable,
+)
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 
@@ -55,22 +58,12 @@ def _require_section(file: Path, content: Any, node: str, namespace: str) -> Non
     Raises:
         ConfigurationError: It has none; names those that it has.
     """
-    sections = list(_sections(content))
+    sections = parameter_sections(content)
     full = f'/{namespace}/{node}'.replace('//', '/')
     if not any(re.fullmatch(_pattern(section), full) for section in sections):
         problem = f'has no section for {node}; it has {", ".join(sections) or "none"}'
         remedy = f'write /**/{node}: {{ros__parameters: {{...}}}}'
         raise ConfigurationError(f'parameter file {str(file)!r}', problem, remedy)
-
-
-def _sections(content: Any, name: str = '') -> Iterator[str]:
-    """Yield the full names of the nodes, with wildcards, for which a file has parameters."""
-    if not isinstance(content, Mapping):
-        return
-    if 'ros__parameters' in content:
-        yield name
-    for key, value in content.items():
-        yield from _sections(value, f'{name}/{str(key).strip("/")}')
 
 
 def _pattern(name: str) -> str:

@@ -19,7 +19,7 @@ from robot_dynamics_ros.description.packages import (
 )
 from robot_dynamics_ros.description.shipped import shipped_files
 from robot_dynamics_ros.disk_cache import cached, new_digest
-from robot_dynamics_ros.errors import DescriptionError, MissingDependencyError
+from robot_dynamics_ros.errors import DescriptionError, MissingDependencyError, shown
 
 _MESH_FILE = re.compile(r'(<mesh\b[^>]*?\bfilename\s*=\s*["\'])([^"\'<>]+)(["\'])')
 _QUATERNION = re.compile(r'(<origin\b[^>]*?)\bquat_xyzw\s*=\s*(["\'])([^"\']*)\2([^>]*>)')
@@ -127,7 +127,7 @@ def _as_rpy(origin: re.Match[str]) -> str:
 
 
 def _read_text(path: str) -> str:
-    culprit = f'{WHOLE} {shortened(path)}'
+    culprit = f'{WHOLE} {shown(path)}'  # with its end, the name
     try:
         if Path(path).is_dir():
             raise DescriptionError(culprit, 'is a folder', 'name the URDF or xacro file in it')

@@ -22,7 +22,7 @@ from robot_dynamics_ros.description.source import (
     with_rpy,
 )
 from robot_dynamics_ros.description.unread import DescriptionRemark, unread_parts
-from robot_dynamics_ros.errors import DescriptionError, FaultHandler, raise_fault
+from robot_dynamics_ros.errors import DescriptionError, FaultHandler, raise_fault, shown
 
 Element = ElementTree.Element
 Vector = tuple[float, float, float]
@@ -176,7 +176,7 @@ def read_description(
     except DescriptionError as error:
         if error.culprit != WHOLE or is_text(path_or_xml):
             raise
-        culprit = f'{WHOLE} {shortened(os.fspath(path_or_xml))}'
+        culprit = f'{WHOLE} {shown(os.fspath(path_or_xml))}'
         raise DescriptionError(culprit, error.problem, error.remedy) from error
 
 

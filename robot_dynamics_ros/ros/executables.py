@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
@@ -140,3 +140,14 @@ def _exit_with(executable: str) -> None:
     except MissingDependencyError as error:
         print(f'error: {error}', file=sys.stderr)
         sys.exit(2)
+
+
+def parameter_sections(content: Any, name: str = '') -> dict[str, Mapping[str, Any]]:
+    """Return the parameters in a parameter file by the full names of nodes, with wildcards."""
+    sections: dict[str, Mapping[str, Any]] = {}
+    if isinstance(content, Mapping):
+        if 'ros__parameters' in content:
+            sections[name] = content['ros__parameters'] or {}
+        for key, value in content.items():
+            sections |= parameter_sections(value, f'{name}/{str(key).strip("/")}')
+    return sections

@@ -43,6 +43,7 @@ from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_direct
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, SceneError
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
+from robot_dynamics_ros.ros.executables import parameter_sections
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 SWITCH = ('true', 'false')
@@ -174,7 +175,7 @@ def parameter_file(args: SimpleNamespace) -> list[str]:
     """Return the given parameter file, or that of the robot; an empty list without either.
 
     Raises:
-        ConfigurationError: The file does not exist.
+        ConfigurationError: The file does not exist, or has no parameters of any node.
     """
     if not (args.params_file or args.robot):
         return []
@@ -183,15 +184,18 @@ def parameter_file(args: SimpleNamespace) -> list[str]:
         raise ConfigurationError(
             f'params_file {str(path)!r}', 'no such file', 'give another, or leave it out'
         )
+    if args.params_file and not parameter_sections(read_yaml(path, 'parameter file')):
+        remedy = 'write /**/controller: {ros__parameters: {...}}'
+        raise ConfigurationError(f'params_file {str(path)!r}', 'has no section of a node', remedy)
     return [str(path)]
 
 
 def given_parameter(args: SimpleNamespace, node: str, name: str, default: Sequence[Any]) -> Any:
     """Return a parameter of a node in the parameter file, or the default."""
     for file in parameter_file(args):
-        for key, section in read_yaml(file, 'parameter file').items():
+        for key, values in parameter_sections(read_yaml(file, 'parameter file')).items():
             if key.rpartition('/')[2] == node:
-                return section['ros__parameters'].get(name, default)
+                return values.get(name, default)
     return default
 
 

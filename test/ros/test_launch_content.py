@@ -382,6 +382,7 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(monkeypatch, tmp_
             'cannot be slowed down in stage slow; leave it out until full',
         ),
         ({'params_file': 'no.yaml'}, "params_file 'no.yaml': no such file"),
+        ({'params_file': str(PROJECT / 'config' / 'drivers' / 'ur.yaml')}, 'no section of a node'),
     ],
 )
 def test_what_an_arm_must_not_be_started_with_is_refused(monkeypatch, given, problem):
