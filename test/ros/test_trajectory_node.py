@@ -204,7 +204,7 @@ def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, s
 
 def test_a_missing_motion_file_is_named_before_any_state_arrives(processes):
     sender = processes.start('trajectory', MOVE | {'kind': 'file', 'file': 'gone.yaml'})
-    assert sender.wait(60.0) == 1
+    assert sender.wait(60.0) == 2  # as any wrong parameter
     assert "trajectory file 'gone.yaml'" in sender.output
 
 
