@@ -266,6 +266,11 @@ class GoalTracker:
         self._watch = None
         self._begin(ended, math.inf, math.inf)
 
+    @property
+    def cancelable(self) -> bool:
+        """Whether it is a goal, which its client may cancel."""
+        return self.active and self._watch is not None
+
     def _begin(self, ended: Callable[[Outcome], None], period: float, first: float) -> None:
         self._ended, self._period, self._next_feedback = ended, period, first
         self._changes, self.active = self._loop.generator.changes, True

@@ -233,11 +233,15 @@ class ControllerParts:
         return f'joint {tree.joint_names[i]!r} is at {q[i]:.4g}, its limits are {limits}'
 
     def unsupported(self) -> str:
-        """Return which joint gravity pulls with more than its permitted effort; '' if none."""
+        """Return which joint ``effort_scale`` keeps from bearing gravity; '' if none.
+
+        A joint that needs more than its limit has no drive: a closed loop bears it.
+        """
         loop, gravity = self.loop, np.zeros(self.tree.n)
         loop.kernels.gravity_forces(loop.q, gravity)
         needed = np.abs(gravity - self.driver.compensation(loop.q, 0.0 * gravity))
         needed -= loop.tree.coulomb_friction
+        needed[needed > loop.tree.effort_limit] = 0.0
         i = int((needed / loop.limiter.limits).argmax())
         if needed[i] <= loop.limiter.limits[i]:
             return ''

@@ -115,7 +115,7 @@ class ControllerSession(SessionModes):
 
     def cancel_goal(self) -> None:
         """Bring the reference to rest and end the active goal, if any, as canceled."""
-        if self.goals.active:  # it may have ended since the cancel request
+        if self.goals.cancelable:  # it may have ended since the cancel request
             self.goals.cancel()
             self.log.add('hold')
             self._handle(SessionEvent.HOLD)
