@@ -464,7 +464,7 @@ def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(monkeypatch, t
         ConfigurationError, match="gravity alone needs 0.40 of that of joint 'joint1'"
     ):
         scene('hardware', monkeypatch, **own, stage='gravity')
-    assert main([*words, '0', '0', '-1.62']) == 0
+    assert main([*words, '0', '0', '-1.62', '--force']) == 0
     with pytest.raises(ConfigurationError, match=r'is 1.62 m/s\^2, of the world 9.81'):
         executed('gazebo', monkeypatch, **own)
 
