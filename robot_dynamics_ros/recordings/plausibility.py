@@ -297,7 +297,9 @@ def _jumps(position: Array, row: int) -> bool:
 
 def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Iterator[Finding]:
     """Yield the faults of efforts that contradict what the motion of the arm requires."""
-    half = max(1, round(0.5 * _SPAN_S * (len(run.time) - 1) / (run.time[-1] - run.time[0])))
+    states = len(run.time) - 1
+    half = max(1, round(0.5 * _SPAN_S * states / (run.time[-1] - run.time[0])))
+    half = min(half, states // 2)
     rows = slice(half, len(run.time) - half, step)
     kernels = compile_kernel(tree, outputs=('inverse_dynamics', 'gravity_forces'))
     v, t = run.velocity, run.time[:, np.newaxis]

@@ -260,7 +260,9 @@ def test_what_is_no_description_is_wrong_input_and_named(name, content, problem,
     if content is not None:
         file.write_text(content)
     assert main(['check_model', str(file)]) == 2
-    assert f'robot description {str(file)!r}: {problem}' in capsys.readouterr().err
+    said = capsys.readouterr().err  # which may shorten a long path
+    assert said.startswith("error: robot description '")
+    assert f"{file.name}': {problem}" in said
 
 
 def test_warnings_count_only_if_asked(file_of):

@@ -444,7 +444,7 @@ def test_efforts_of_two_joints_on_one_topic_are_refused(tmp_path):
     (tmp_path / 'log.csv').write_text(
         't,position.j 1,position.j-1,command.j 1,command.j-1\n0,1,2,3,4\n'
     )
-    with pytest.raises(ConfigurationError, match='joints j 1, j-1: would have the same topic'):
+    with pytest.raises(RecordingError, match='has several columns of position for one joint'):
         read_recording(tmp_path / 'log.csv')
 
 
