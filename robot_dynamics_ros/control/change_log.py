@@ -82,15 +82,15 @@ class ChangeLog:
     """The changes of one session.
 
     Attributes:
-        ticks: Number of states that were answered.
+        waiting: Changes without a date, and their contents.
         dated: Changes to be fetched, oldest first; beyond 1000, the oldest are lost.
         quiet: Whether further commands without a state repeat the last one; they are not logged.
     """
 
     def __init__(self) -> None:
-        self.ticks, self._number, self._active, self.quiet = 0, 0, False, False
+        self._number, self._active, self.quiet = 0, False, False
         self.dated: deque[Change] = deque(maxlen=_MAX_DATED)
-        self._waiting: list[tuple[str, dict[str, Any]]] = []
+        self.waiting: list[tuple[str, dict[str, Any]]] = []
         self._kept: dict[str, dict[str, Any]] = {}
 
     def begin(self, **state: Any) -> None:
@@ -105,35 +105,31 @@ class ChangeLog:
         if not self._active:
             return
         self.quiet = False
-        if self._waiting and kind in _REPLACED:
-            self._waiting = [one for one in self._waiting if one[0] != kind]
-        self._waiting.append((kind, content))
+        if self.waiting and kind in _REPLACED:
+            self.waiting = [one for one in self.waiting if one[0] != kind]
+        self.waiting.append((kind, content))
 
     def add_silence(self, seconds: float) -> None:
         """Log a command without a state, ``seconds`` after the last command."""
         if self.quiet or not self._active:
             return
-        if not (self._waiting and self._waiting[-1][0] == 'silence'):
+        if not (self.waiting and self.waiting[-1][0] == 'silence'):
             self.add('silence', seconds=[])
-        self._waiting[-1][1]['seconds'].append(seconds)
+        self.waiting[-1][1]['seconds'].append(seconds)
 
     def skip_repeated(self, repeats: bool) -> None:
         """Note whether further commands without a state repeat the last one."""
         self.quiet = repeats
 
-    def tick(self, stamp_ns: int) -> None:
-        """Count the answer to a state, and date what waited for it."""
-        if self._waiting:
-            self._date(stamp_ns)
-        self.ticks, self.quiet = self.ticks + 1, False
-
-    def end(self, stamp_ns: int) -> None:
-        """Date what waits after the last answered state, and log nothing from now on."""
-        self._date(stamp_ns + 1)
-        self._active = False
-
-    def _date(self, stamp_ns: int) -> None:
-        for kind, content in self._waiting:
+    def date(self, stamp_ns: int, tick: int) -> None:
+        """Date what waits by the tick of a state, the ``tick``-th one that was answered."""
+        self.quiet = False
+        for kind, content in self.waiting:
             self._number += 1
-            self.dated.append(Change(self._number, kind, stamp_ns, self.ticks + 1, content))
-        self._waiting = []
+            self.dated.append(Change(self._number, kind, stamp_ns, tick, content))
+        self.waiting = []
+
+    def end(self, stamp_ns: int, tick: int) -> None:
+        """Date what waits after the last answered state, and log nothing from now on."""
+        self.date(stamp_ns + 1, tick)
+        self._active = False

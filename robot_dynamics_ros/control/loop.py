@@ -105,8 +105,8 @@ class ControlLoop(ActingLaw):
             return
         self.settings = settings
 
-        def differs(name: str) -> bool:
-            return bool(getattr(previous, name, None) != getattr(settings, name))
+        def differs(*names: str) -> bool:
+            return any(getattr(previous, name, None) != getattr(settings, name) for name in names)
 
         sampler = ReferenceSampler(self.tree.n, settings.discretization, settings.period)
         self.generator.configure(
@@ -125,7 +125,7 @@ class ControlLoop(ActingLaw):
         self.state.validator.configure(settings.state_timeout_s)
         if differs('effort_scale'):
             self._fit_guard()
-        if differs('effort_scale') or differs('discretization'):
+        if differs('effort_scale', 'effort_rate_limit', 'discretization'):
             self.transfer.limit_rate('settings')
 
     def change_sensor_tool(self, tool: SensorTool) -> None:

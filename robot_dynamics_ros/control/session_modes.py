@@ -52,6 +52,7 @@ class SessionModes(ControllerParts):
         command: The last command, shape (n,), in the driver's units and order.
         remarks: Messages to report, oldest first; the caller removes those it reports.
         timeouts: Number of state timeouts.
+        answers: Number of states that were answered.
         repeats: Number of consecutive repetitions of the last state, as of a paused simulator.
         fault: The unexpected error that led to mode FAULTED.
         wants_effort: Whether the measured efforts of the next state may be needed.
@@ -69,8 +70,9 @@ class SessionModes(ControllerParts):
         simulated_time: bool = False,
     ) -> None:
         super().__init__(tree, parameters, driver, generator)
-        self.command, self.mode = self.driver.command, SessionMode.INACTIVE
-        self.timeouts = self.repeats = 0
+        self.command = self.driver.command if self.driver.converts else self.loop.effort
+        self.mode = SessionMode.INACTIVE
+        self.timeouts = self.repeats = self.answers = 0
         self.epoch, self._interruption, self.wants_effort = 0, '', True
         self.log = ChangeLog()
         self._disabled, self._notice = False, ''
@@ -135,10 +137,12 @@ class SessionModes(ControllerParts):
         if self.enabling.needed and self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         ends = self.mode is SessionMode.DEACTIVATING and self._is_settled()
-        answered = self._handle(SessionEvent.REST if ends else SessionEvent.STATE)
-        if answered:
-            self.log.tick(stamp_ns)
-        return answered
+        if not self._handle(SessionEvent.REST if ends else SessionEvent.STATE):
+            return False
+        self.answers += 1
+        if self.log.waiting or self.log.quiet:
+            self.log.date(stamp_ns, self.answers)
+        return True
 
     def _is_settled(self) -> bool:
         """Return whether a deactivation in motion ends: at rest, or as its time is over."""
@@ -278,8 +282,9 @@ class SessionModes(ControllerParts):
                 return False
         self._sent_ns, self._elapsed = self._now_ns, 0.0
         if self.mode is SessionMode.INACTIVE:
-            self.log.end(self.loop.state.stamp_ns)
-        self.driver.write(self.loop.effort, self.loop.q)
+            self.log.end(self.loop.state.stamp_ns, self.answers + 1)
+        if self.driver.converts:
+            self.driver.write(self.loop.effort, self.loop.q)
         return True
 
     def _interrupt(self, reason: str) -> None:
@@ -355,7 +360,8 @@ class SessionModes(ControllerParts):
             return self._handle(SessionEvent.FAULT)
         except Exception:
             self.loop.command_nothing()
-            self.driver.write(self.loop.effort)
+            if self.driver.converts:
+                self.driver.write(self.loop.effort)
             return True
 
     def remark(self, level: str, text: str, status: str = '') -> None:

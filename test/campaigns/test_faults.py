@@ -47,6 +47,14 @@ def test_a_scenario_is_the_same_for_the_same_numbers():
     assert faults.scenario_of(3, seed=5) != faults.scenario_of(3, seed=6)
 
 
+@pytest.mark.slow
+def test_a_rate_limit_that_ends_while_the_command_lags_does_not_let_it_jump():
+    # Beyond a limit, the arm is braked at 500 N m/s; then that limit is removed.
+    events = (Fault(106, 'limits', 1701619805), Fault(208, 'parameters', 1054805835))
+    one = Scenario('scara', 'pd_gravity', 'damping', 'none', 853741605, 218, events)
+    assert breach_of(one) == ''
+
+
 #: Seeds of scenarios with a limit of 500 N m/s, and without; of one whose time restarts.
 LIMITED, UNLIMITED, SHIFTED = 4, 0, 24
 

@@ -67,6 +67,7 @@ class DriverInterface:
     Attributes:
         profile: The driver profile; a default one if none is given.
         has_profile: Whether one is given; without one, states need no conversion.
+        converts: Whether a command differs from the efforts of the model, by profile or order.
         names: The driver's name of each joint of the model.
         order: Index in the model of each effort of a command, shape (n,).
         position_scale, position_zero: ``q = scale * (x - zero)``, shape (n,).
@@ -109,6 +110,7 @@ class DriverInterface:
         self.transmissions = _transmissions(profile, tree)
         rows = rows_of(profile, tree)
         self.order = command_order(joints if any(joints) else [row.joint for row in rows], tree)
+        self.converts = self.has_profile or bool((self.order != np.arange(tree.n)).any())
         by_name = {row.joint: row for row in rows}
         rows = [by_name[name] for name in tree.joint_names]
         self.names = tuple(row.name for row in rows)
