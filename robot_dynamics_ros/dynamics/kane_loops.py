@@ -18,7 +18,7 @@ from __future__ import annotations
 from robot_dynamics_ros.dynamics.formulation import Wrenches
 from robot_dynamics_ros.dynamics.kane import Kane, Rates, link_contributions, mass_from_partials
 from robot_dynamics_ros.dynamics.reduced import Reduced
-from robot_dynamics_ros.model import Mechanism, Robot, TreeState
+from robot_dynamics_ros.model import Mechanism, TreeState
 from robot_dynamics_ros.spatial.scalar import Array, zeros
 
 
@@ -28,7 +28,7 @@ class KaneMechanism(Reduced):
     Cost: one recursion over n links and N coordinates, after the loops are solved.
     """
 
-    def __init__(self, robot: Mechanism | Robot) -> None:
+    def __init__(self, robot: Mechanism) -> None:
         super().__init__(Kane, robot)
 
     def contributions(

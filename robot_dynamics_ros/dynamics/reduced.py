@@ -37,9 +37,7 @@ from robot_dynamics_ros.dynamics.formulation import (
 )
 from robot_dynamics_ros.dynamics.loop_forces import LoopWrench, loop_wrenches
 from robot_dynamics_ros.errors import MechanismError, ShapeError, SingularityError
-from robot_dynamics_ros.model import Mechanism, Robot, RobotTree, TreeState
-from robot_dynamics_ros.model.dependence import Affine
-from robot_dynamics_ros.model.mechanism import mechanism_of
+from robot_dynamics_ros.model import Mechanism, RobotTree, TreeState
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve, solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, jacobian, zeros
 
@@ -61,27 +59,25 @@ class Reduced(Formulation):
     branch beyond the reach of the declared assembly.
 
     Attributes:
-        mechanism: The mechanism; of a robot with mimic joints, one without loops.
+        mechanism: The robot.
         open: The formulation of the tree, in which every joint is independent; it has the methods
             of its paper beyond the common interface.
 
     Args:
         make: The formulation to reduce.
-        robot: The mechanism, or a robot with mimic joints.
+        robot: The robot, with mimic joints, loops or both.
 
     Validity: loops of rigid bodies away from singular configurations; as many drives as degrees
     of freedom. Symbols require a mechanism with a closed form, or an explicit tree state.
     Cost: that of the tree and a few products with A, after the loops are solved.
     """
 
-    def __init__(self, make: Callable[[RobotTree], Formulation], robot: Robot | Mechanism) -> None:
-        mechanism = mechanism_of(robot)
-        self.open = make(mechanism.tree)
+    def __init__(self, make: Callable[[RobotTree], Formulation], robot: Mechanism) -> None:
+        self.open = make(robot.tree)
         self.name = self.open.name
         self.numbers_only = self.open.numbers_only
-        self.mechanism, self.n = mechanism, mechanism.n
-        self.tree = mechanism.tree
-        self.robot = robot.tree if isinstance(robot, Mechanism) else robot
+        self.robot = self.mechanism = robot
+        self.n, self.tree = robot.n, robot.tree
         self._last: Array | None = None
 
     def tree_state(self, u: Array, ud: Array, udd: Array, near: Array | None = None) -> TreeState:
@@ -142,7 +138,7 @@ class Reduced(Formulation):
         """Return the Coriolis matrix C(u, ud), shape (N, N)."""
         state = self._state(q, v)
         C = self.open.coriolis_matrix(state.q, state.v) @ state.A
-        if not self._constant:
+        if not self.mechanism.has_constant_rates:
             C = C + self.open.mass_matrix(state.q) @ self._by_rates(state, v) / 2
         return state.A.T @ C
 
@@ -168,7 +164,7 @@ class Reduced(Formulation):
         state = self.tree_state(q, v, a)
         A, at = state.A, (state.q, state.v, state.a)
         by_q, by_v, M = self.open.derivatives(*at, wrenches)
-        if self._constant:
+        if self.mechanism.has_constant_rates:
             by_u, by_ud = A.T @ by_q @ A, A.T @ by_v @ A
         else:
             motion = jacobian(lambda u: _rows(self.mechanism.tree_state(u, v, a, self._last)), q)
@@ -224,11 +220,6 @@ class Reduced(Formulation):
             mechanics does not determine, see :class:`LoopWrench`.
         """
         return self._wrenches(u, ud, udd, wrenches)[1]
-
-    @property
-    def _constant(self) -> bool:
-        """Whether A is constant, so that all terms with its derivatives vanish."""
-        return isinstance(self.mechanism.closed_form, Affine)
 
     def _state(self, u: Array, ud: Array | None = None) -> TreeState:
         """Return the motion of the tree at zero coordinate acceleration, at rest without ud."""

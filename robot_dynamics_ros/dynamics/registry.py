@@ -18,7 +18,7 @@ from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.reduced import Reduced
 from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import ParameterError, known_name
-from robot_dynamics_ros.model import Mechanism, Robot, RobotTree
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -39,21 +39,21 @@ FORMULATION = Parameter(
 )
 
 
-def make_formulation(name: str, tree: Robot | Mechanism) -> Formulation:
-    """Create a formulation of the dynamics of a robot or mechanism.
+def make_formulation(name: str, tree: Robot) -> Formulation:
+    """Create a formulation of the dynamics of a robot.
 
     Args:
         name: A key of ``FORMULATIONS``.
-        tree: The robot, which may have mimic joints, or a closed-loop mechanism.
+        tree: The robot, which may have mimic joints and closed loops.
 
     Raises:
         UnknownNameError: There is no such formulation; the message lists the known ones.
         MissingDependencyError: The name is 'pinocchio', which is not installed.
     """
     make = FORMULATIONS[known_name('formulation', name, FORMULATIONS)]
-    if isinstance(tree, RobotTree):
-        return make(tree)
-    return KaneMechanism(tree) if make is Kane else Reduced(make, tree)
+    if isinstance(tree, Mechanism):
+        return KaneMechanism(tree) if make is Kane else Reduced(make, tree)
+    return make(tree.tree)
 
 
 #: Quantities compared, in the symbols of ``conventions``.

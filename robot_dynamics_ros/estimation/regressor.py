@@ -107,8 +107,15 @@ def regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
     for name, array in (('q', q), ('v', v), ('a', a)):
         if np.shape(array) != (count, tree.n):
             raise ShapeError(name, np.shape(array), f'({count}, {tree.n})')
-    rates = (tree.joint_rates(rows.T).T for rows in (v, a))
-    return tree.joint_efforts(_tree_regressor(tree.tree, tree.joint_positions(q), *rates))
+    if tree.tree is tree:
+        return _tree_regressor(tree.tree, q, v, a)
+    if tree.has_constant_rates:
+        A = tree.rate
+        motion = [tree.joint_positions(q), v @ A.T, a @ A.T]
+    else:
+        states = [tree.tree_state(*row) for row in zip(q, v, a, strict=True)]
+        *motion, A, _ = map(np.array, zip(*states, strict=True))
+    return np.swapaxes(A, -1, -2) @ _tree_regressor(tree.tree, *motion)
 
 
 def gravity_regressor(tree: Robot, q: Array, parameters: Array | None = None) -> Array:

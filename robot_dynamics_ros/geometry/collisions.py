@@ -293,7 +293,7 @@ class CollisionChecker:
         fixed = np.zeros((1, tree.bodies), dtype=bool)  # the ground, whose index is -1
         moves_with = np.concatenate([moves_with, fixed])
         between = (moves_with[first] != moves_with[second]) * reach
-        return np.asarray(between @ np.abs(tree.dependence.rate))
+        return np.asarray(between @ np.abs(tree.rate))
 
     def _always_close(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
         """Return the pairs of links that are too close in every sampled posture."""

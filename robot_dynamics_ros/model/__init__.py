@@ -7,6 +7,7 @@
 
 from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.model.body_tree import BodyFrame
+from robot_dynamics_ros.model.dependence import TreeState
 from robot_dynamics_ros.model.kinematics import (
     FrameMotion,
     FramePose,
@@ -15,7 +16,7 @@ from robot_dynamics_ros.model.kinematics import (
     frame_pose,
 )
 from robot_dynamics_ros.model.load import load_mechanism, load_robot
-from robot_dynamics_ros.model.mechanism import Mechanism, TreeState
+from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 

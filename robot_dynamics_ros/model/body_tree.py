@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import known_name
-from robot_dynamics_ros.model.dependence import Affine
+from robot_dynamics_ros.model.dependence import Affine, Dependence, TreeState
 from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
@@ -91,28 +91,39 @@ class BodyTree(ABC):
 
     @property
     @abstractmethod
-    def dependence(self) -> Affine:
-        """Positions of the joints of all bodies by those of the n independent joints."""
+    def dependence(self) -> Dependence:
+        """Positions of the joints of all bodies as functions of the independent ones."""
 
+    @property
+    @abstractmethod
+    def rate(self) -> Array:
+        """Rates of the joints of all bodies by those of the independent ones, shape (bodies, n).
+
+        Those of the assembly if they depend on the position.
+        """
+
+    @property
+    def has_constant_rates(self) -> bool:
+        """Whether ``rate`` holds at every position, as without loops."""
+        return isinstance(self.dependence, Affine)
+
+    @abstractmethod
     def joint_positions(self, q: Array) -> Array:
         """Return the joint positions of all bodies, shape (..., bodies), from q, (..., n)."""
-        return self.dependence.positions(q)
 
-    def joint_rates(self, v: Array) -> Array:
-        """Return the joint velocities of all bodies; v has shape (n,), or (n, k) for k vectors."""
-        return self.dependence.rate @ v
-
-    def joint_efforts(self, efforts: Array) -> Array:
-        """Return the efforts at the independent joints of efforts at the joints of all bodies.
+    @abstractmethod
+    def tree_state(self, q: Array, v: Array, a: Array) -> TreeState:
+        """Return the motion of the joints of all bodies.
 
         Args:
-            efforts: Shape (bodies,), or (..., bodies, k) for k efforts in columns; N m or N.
+            q: Positions of the independent joints, shape (n,), rad or m; numbers or symbols.
+            v: Their velocities, shape (n,), rad/s or m/s.
+            a: Their accelerations, shape (n,), rad/s^2 or m/s^2.
         """
-        return self.dependence.rate.T @ efforts
 
     @property
     def mimic_joints(self) -> tuple[str, ...]:
-        """Names of the mimic joints, in body order."""
+        """Names of the joints that depend on others, in body order."""
         return tuple(name for name in self.body_joints if name not in self.joint_names)
 
     @property
@@ -122,8 +133,8 @@ class BodyTree(ABC):
 
     @property
     def joint_of_body(self) -> Array:
-        """Index of the independent joint that each body's joint is or follows, shape (bodies,)."""
-        return np.asarray(np.abs(self.dependence.rate).argmax(axis=1))
+        """Index of the independent joint that each body's joint is or follows most, (bodies,)."""
+        return np.asarray(np.abs(self.rate).argmax(axis=1))
 
     @property
     def joint_is_prismatic(self) -> tuple[bool, ...]:

@@ -26,7 +26,8 @@ from robot_dynamics_ros.description.urdf import (
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.model.body_tree import BodyFrame
 from robot_dynamics_ros.model.dependence import Affine
-from robot_dynamics_ros.model.robot_tree import MimicRobot, Robot, RobotTree
+from robot_dynamics_ros.model.mechanism import FOLLOWED, Mechanism
+from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
     combine,
@@ -217,8 +218,7 @@ def build_tree(
     origins = [_frame_at(frames[joint.parent], joint.origin) for joint in moving]
     make: Callable[..., Robot] = RobotTree
     if mimic_joints:
-        names = tuple(joint.name for joint in moving)
-        make = partial(MimicRobot, every_joint=names, mimic=dependence)
+        make = partial(Mechanism, **_mimicry(moving, free, dependence))
     return make(
         name=description.name,
         base_link=root,
@@ -258,6 +258,27 @@ def _dependence(
         rate[i, place[mimic.joint]], offset[i] = mimic.multiplier, mimic.offset
     exact = np.isfinite(rate).all() and np.array_equal(rate, np.round(rate))
     return Affine(rate.astype(int) if exact else rate, offset)
+
+
+def _mimicry(moving: list[Joint], free: list[Joint], dependence: Affine) -> dict[str, Any]:
+    """Return the attributes of a mechanism whose dependent joints are mimic joints.
+
+    These have no limits and no friction, which their joints take over.
+    """
+    count, coordinates = len(moving), [moving.index(joint) for joint in free]
+    G = np.zeros((count, count), dtype=dependence.rate.dtype)
+    G[:, coordinates] = dependence.rate
+    limits = (-np.inf, np.inf, np.inf, np.inf)
+    values = zip(FOLLOWED, (*limits, 0.0, 0.0, 0.0), strict=True)
+    return {
+        'every_joint': tuple(joint.name for joint in moving),
+        'mimic': Affine(G, dependence.offset),
+        'followers': {name: np.full(count, x) for name, x in values},
+        'actuator_names': tuple(joint.name for joint in free),
+        'drive': np.eye(count, dtype=int)[coordinates],
+        'closed_form': dependence,
+        'assembled': dependence.positions(np.zeros(len(free))),
+    }
 
 
 def _drive_terms(moving: list[Joint], dependence: Affine) -> tuple[Array, Array, Array]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from robot_dynamics_ros.model.loops import (
     independent_rows,
     is_flipped,
 )
-from robot_dynamics_ros.model.mechanism import Mechanism, mechanism_of
+from robot_dynamics_ros.model.mechanism import FOLLOWED, Mechanism
 from robot_dynamics_ros.model.mechanism_file import MechanismFile
 from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 from robot_dynamics_ros.spatial.jet import Jet, shifted, stack
@@ -46,8 +47,8 @@ def build_mechanism(
         MechanismError: See :func:`~robot_dynamics_ros.model.load.load_mechanism`.
         SingularityError: The declared assembly is singular.
     """
-    mimic = mechanism_of(robot).equations.mimic
     tree = robot.tree
+    mimic = robot.mimic if isinstance(robot, Mechanism) else tree.dependence
     _check_names(tree, file, robot.mimic_joints)
     coordinates = tuple(tree.joint_index(name) for name in file.coordinates)
     equations = LoopEquations(tree, file.loops, coordinates, mimic)
@@ -61,21 +62,36 @@ def build_mechanism(
         q = _assemble(equations, q, file)
     else:
         q = _checked(equations, closed_form, q[list(coordinates)])
-    equations = _with_rows(equations, q)
-    q.setflags(write=False)
+    rows = _independent_rows(equations, q)
     mechanism = Mechanism(
-        equations=equations,
+        **_of_joints(robot, file.coordinates),
+        effort_limit=_effort_limits(tree, file),
+        every_joint=tree.joint_names,
+        mimic=mimic,
+        followers={name: getattr(tree, name) for name in FOLLOWED},
         actuator_names=tuple(actuator.name for actuator in file.actuators),
         drive=np.array(
             [[a.rate.get(name, 0) for name in tree.joint_names] for a in file.actuators]
         ),
-        effort_limit=_effort_limits(tree, file),
-        assembled=q,
         closed_form=closed_form,
+        loops=file.loops,
+        rows=rows,
+        assembled=q,
         singular_below=file.singular_below,
     )
     _check_drive(mechanism)
     return mechanism
+
+
+def _of_joints(robot: Robot, names: Sequence[str]) -> dict[str, Any]:
+    """Return the attributes of a robot with those of its joints reduced to some of them."""
+    at = [robot.joint_index(name) for name in names]
+    values = {part.name: getattr(robot, part.name) for part in fields(RobotTree)}
+    del values['effort_limit']
+    of_joints = {*FOLLOWED, 'soft_lower', 'soft_upper'} & values.keys()
+    values |= {name: values[name][at] for name in of_joints if values[name] is not None}
+    further = {term: value[at] for term, value in robot.drive_friction.items()}
+    return {**values, 'joint_names': tuple(names), 'drive_friction': further}
 
 
 def _check_names(tree: RobotTree, file: MechanismFile, mimic: Sequence[str]) -> None:
@@ -198,11 +214,11 @@ def _rank(matrix: Array) -> int:
     return int(np.linalg.matrix_rank(matrix, tol=_RANK_TOLERANCE)) if matrix.size else 0
 
 
-def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
-    """Select the equations that determine the dependent joints; the others are redundant."""
+def _independent_rows(equations: LoopEquations, q: Array) -> tuple[int, ...]:
+    """Return the equations that determine the dependent joints; the others are redundant."""
     count = len(equations.dependent)
     if not count:
-        return replace(equations, rows=())
+        return ()
     J = equations.scaled(q)[1]
     rank = _rank(J)
     nearby = q + np.random.default_rng(0).uniform(-0.05, 0.05, len(q))
@@ -217,7 +233,7 @@ def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
             _RANK_TOLERANCE,
             'declare the assembly elsewhere, or other coordinates',
         )
-    return selected
+    return selected.rows or ()
 
 
 def _closed_form(equations: LoopEquations, file: MechanismFile) -> Affine | None:

@@ -10,12 +10,41 @@ loops with a formula; ``mechanism.Implicit`` are loops that are solved by iterat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from robot_dynamics_ros.spatial.jet import Jet
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, identity, zeros
+
+
+class TreeState(NamedTuple):
+    """Motion of all joints of a tree for a motion of the independent ones, and its dependence.
+
+    Attributes:
+        q: Joint positions, shape (bodies,), rad or m.
+        v: Joint velocities, shape (bodies,), rad/s or m/s.
+        a: Joint accelerations, shape (bodies,), rad/s^2 or m/s^2.
+        A: Jacobian of joint rates by the rates of the independent joints, shape (bodies, n).
+        gamma: Joint accelerations at zero acceleration of the independent joints, shape
+            (bodies,), rad/s^2 or m/s^2.
+    """
+
+    q: Array
+    v: Array
+    a: Array
+    A: Array
+    gamma: Array
+
+
+class Dependence(Protocol):
+    """The functions q(u), A(u) and gamma of a robot's joints."""
+
+    def positions(self, u: Array, near: Array | None = None) -> Array:
+        """Return q, shape (bodies,), on the branch of positions nearby."""
+
+    def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
+        """Return A, shape (bodies, n), and gamma, shape (bodies,)."""
 
 
 class Affine(NamedTuple):

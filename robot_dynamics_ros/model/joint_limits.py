@@ -44,7 +44,7 @@ class LimitedTree(BodyTree):
         """
         found = ~np.array(self.joint_is_prismatic)
         found &= np.isinf(self.position_lower) & np.isinf(self.position_upper)
-        rate, prismatic = self.dependence.rate, np.array(self.prismatic)[:, np.newaxis]
+        rate, prismatic = self.rate, np.array(self.prismatic)[:, np.newaxis]
         return found & ~((rate != 0.0) & (prismatic | (rate % 1.0 != 0.0))).any(axis=0)
 
     def nearest_turn(self, q: Array, near: Array) -> Array:

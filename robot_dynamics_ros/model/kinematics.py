@@ -108,7 +108,8 @@ def frame_motion(tree: Robot, q: Array, v: Array, frame: str | BodyFrame = 'tool
     """
     F = _resolve(tree, frame)
     dtype = common_dtype(q, v, tree.R_PJ, tree.p_PJ)
-    q, v = tree.joint_positions(q), tree.joint_rates(v)
+    state = tree.tree_state(q, v, 0 * v)
+    q, v = state.q, state.v
     J, bias = zeros((6, tree.bodies), dtype), zeros(6, dtype)
     if F.body < 0:
         return FrameMotion(F.R_BF, F.p_BF, J[:, : tree.n], bias)
@@ -137,7 +138,7 @@ def frame_motion(tree: Robot, q: Array, v: Array, frame: str | BodyFrame = 'tool
         else:
             J[:3, j] = cross(z, p - origin)
             J[3:, j] = z
-    return FrameMotion(R, p, J @ tree.dependence.rate, bias)
+    return FrameMotion(R, p, J @ state.A, bias + J @ state.gamma)
 
 
 def frame_jacobian(tree: Robot, q: Array, frame: str | BodyFrame = 'tool') -> Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A closed-loop mechanism: spanning tree, loop-closing constraints and drives.
+r"""A robot with joints that depend on others: mimic joints, closed loops.
 
 The N independent joint variables are the generalized coordinates u. The motion of every joint of
 the tree is
@@ -18,16 +18,18 @@ rates.
 The mechanism file is described in ``mechanism_file`` and in docs/mechanisms.md.
 
 A mechanism is a tree and the functions q(u), A(u) and gamma(u, du/dt). They are affine for mimic
-joints and linear loops, explicit for loops with a formula, implicit for all other loops.
+joints and linear loops, explicit for loops with a formula, implicit for all other loops. To all
+others it is a robot of its independent joints, see :class:`Robot`.
 
 Source: kane-recursion, section 4.1; Ma, Xu, Li 1988, section 3, for the parallelogram.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,32 +39,20 @@ from robot_dynamics_ros.errors import (
     ShapeError,
     SingularityError,
 )
-from robot_dynamics_ros.model.dependence import Affine, Explicit
-from robot_dynamics_ros.model.loops import LoopEquations, assemble
+from robot_dynamics_ros.model.body_tree import BodyTree
+from robot_dynamics_ros.model.dependence import Affine, Dependence, Explicit, TreeState
+from robot_dynamics_ros.model.loops import Loop, LoopEquations, assemble
 from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 
 #: Newton steps that refine a root from 16 digits to the precision of another number type.
 _REFINEMENTS = 6
-
-
-class TreeState(NamedTuple):
-    """Motion of the spanning tree consistent with the loops, and its coordinate dependence.
-
-    Attributes:
-        q: Joint positions, shape (n,), rad or m.
-        v: Joint velocities, shape (n,), rad/s or m/s.
-        a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
-        A: Jacobian of joint rates with respect to coordinate rates, shape (n, N).
-        gamma: Joint accelerations at zero coordinate acceleration, shape (n,), rad/s^2 or m/s^2.
-    """
-
-    q: Array
-    v: Array
-    a: Array
-    A: Array
-    gamma: Array
+#: Attributes of every joint of the spanning tree.
+FOLLOWED = (
+    *('position_lower', 'position_upper', 'velocity_limit', 'effort_limit'),
+    *('damping', 'coulomb_friction', 'armature'),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,66 +109,97 @@ class Implicit:
         return self.equations.mimic.positions(q)
 
 
-@dataclass(frozen=True, eq=False)
-class Mechanism:
-    """A mechanism with N degrees of freedom whose spanning tree has n joints.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Mechanism(Robot):
+    """A robot some of whose joints depend on the n independent ones, its coordinates u.
+
+    The attributes of :class:`Robot` with n entries are those of the independent joints, in the
+    order of u; ``effort_limit`` is that of the n drives.
 
     Attributes:
-        equations: The loops and mimic joints, with the tree and the rows that determine the
-            dependent joints.
-        actuator_names: Names of the N drives, in the order of efforts.
-        drive: Matrix from joint rates to drive rates, shape (N, n).
-        effort_limit: Effort limit of each drive, shape (N,), N m or N.
-        assembled: Tree positions on the declared branch, shape (n,), rad or m.
+        every_joint: Names of the joints of all bodies, in body order.
+        mimic: Their positions by those that follow no other, shape (bodies, bodies); columns of
+            mimic joints are zero.
+        followers: Limits, friction and rotor inertia of the dependent joints, shape (bodies,)
+            each, by attribute; entries of independent joints have no meaning.
+        actuator_names: Names of the n drives, in the order of efforts.
+        drive: Matrix from joint rates to drive rates, shape (n, bodies).
         closed_form: The joint positions as functions of u; None if they are solved by Newton's
             method.
+        loops: The loops that close the tree.
+        rows: Indices of the loop equations that determine the dependent joints; the others are
+            redundant.
+        assembled: Tree positions on the declared branch, shape (bodies,), rad or m.
         singular_below: Smallest conditioning of the loops accepted.
     """
 
-    equations: LoopEquations
+    every_joint: tuple[str, ...]
+    mimic: Affine
+    followers: Mapping[str, Array]
     actuator_names: tuple[str, ...]
     drive: Array
-    effort_limit: Array
-    assembled: Array
     closed_form: Affine | Explicit | None
-    singular_below: float
+    loops: tuple[Loop, ...] = ()
+    rows: tuple[int, ...] = ()
+    assembled: Array
+    singular_below: float = 0.0
 
     @property
-    def tree(self) -> RobotTree:
-        """The spanning tree."""
-        return self.equations.tree
-
-    @property
-    def name(self) -> str:
-        """Name of the robot."""
-        return self.tree.name
-
-    @property
-    def n(self) -> int:
-        """Number of degrees of freedom, equal to the number of coordinates and of drives."""
-        return len(self.equations.coordinates)
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """Names of the independent joints, in the order of u."""
-        return tuple(self.tree.joint_names[i] for i in self.equations.coordinates)
+    def body_joints(self) -> tuple[str, ...]:
+        """Names of the joints of all bodies, in body order."""
+        return self.every_joint
 
     @cached_property
-    def dependence(self) -> Affine | Explicit | Implicit:
+    def tree(self) -> RobotTree:
+        """The spanning tree: the same bodies with all joints independent."""
+        changes: dict[str, Any] = {'joint_names': self.every_joint, 'drive_friction': {}}
+        changes |= {'soft_lower': None, 'soft_upper': None}
+        for name, values in self.followers.items():
+            changes[name] = values.copy()
+            changes[name][self.body_of_joint] = getattr(self, name)
+        kept = {part.name: getattr(self, part.name) for part in fields(RobotTree)}
+        return RobotTree(**kept | changes)
+
+    @cached_property
+    def equations(self) -> LoopEquations:
+        """The loops and mimic joints, with the rows that determine the dependent joints."""
+        coordinates = tuple(self.body_of_joint.tolist())
+        return LoopEquations(self.tree, self.loops, coordinates, self.mimic, self.rows)
+
+    @property
+    def rate(self) -> Array:
+        """Joint rates by those of the independent joints, at the assembly; shape (bodies, n)."""
+        return self.dependence.rates(self.assembled, np.zeros(self.n))[0]
+
+    @cached_property
+    def dependence(self) -> Dependence:
         """The functions q(u), A(u) and gamma."""
+        if self.closed_form is not None:
+            return self.closed_form
         iterated = (self.equations, self.assembled, self.singular_below)
-        return self.closed_form or Implicit(*iterated, f'mechanism {self.name!r}')
+        return Implicit(*iterated, f'mechanism {self.name!r}')
 
     def with_tree(self, tree: RobotTree) -> Mechanism:
         """Return the same mechanism with another tree: other masses, gravity or symbols.
 
         The tree must have the same joints; if its lengths differ, it must have the same branch.
         """
-        return replace(self, equations=replace(self.equations, tree=tree))
+        names = {part.name for part in fields(BodyTree)} - {'joint_names'}
+        return self.with_changes(**{name: getattr(tree, name) for name in names})
 
-    def with_gravity(self, gravity: Any) -> Mechanism:
-        """Return a copy with another gravity vector, shape (3,), m/s^2."""
-        return self.with_tree(self.tree.with_gravity(gravity))
+    def joint_positions(self, q: Array) -> Array:
+        """Return the positions of all joints, shape (..., bodies), at u of shape (..., n).
+
+        Errors as in ``positions``; of positions in rows, each continues the branch of the last.
+        """
+        if self.has_constant_rates:
+            return self.dependence.positions(q)
+        if q.ndim == 1:
+            return self.positions(q)
+        rows: list[Array] = []
+        for u in q.reshape(-1, self.n):
+            rows.append(self.positions(u, rows[-1] if rows else None))
+        return np.array(rows).reshape(*q.shape[:-1], self.bodies)
 
     def positions(self, u: Array, near: Array | None = None) -> Array:
         """Return the joint positions of the tree that close the loops.
@@ -219,13 +240,13 @@ class Mechanism:
         """
         self._reject_singular(self.positions(u))
 
-    def tree_state(self, u: Array, ud: Array, udd: Array, near: Array | None = None) -> TreeState:
+    def tree_state(self, q: Array, v: Array, a: Array, near: Array | None = None) -> TreeState:
         """Return the motion of the tree for a motion of the coordinates.
 
         Args:
-            u: Coordinates, shape (N,), rad or m.
-            ud: Coordinate rates, shape (N,), rad/s or m/s.
-            udd: Coordinate accelerations, shape (N,), rad/s^2 or m/s^2.
+            q: Coordinates u, shape (N,), rad or m.
+            v: Coordinate rates, shape (N,), rad/s or m/s.
+            a: Coordinate accelerations, shape (N,), rad/s^2 or m/s^2.
             near: As for ``positions``.
 
         Returns:
@@ -237,7 +258,7 @@ class Mechanism:
             MechanismError: The loops cannot be closed at u.
             SingularityError: The loops are (nearly) singular at u.
         """
-        return self.tree_state_at(self.positions(u, near), ud, udd)
+        return self.tree_state_at(self.positions(q, near), v, a)
 
     def tree_state_at(self, q: Array, ud: Array, udd: Array) -> TreeState:
         """Return the motion of the tree at joint positions that close the loops.
@@ -292,23 +313,3 @@ class Mechanism:
                 self.singular_below,
                 'the dependent joints are not determined here',
             )
-
-
-def mechanism_of(robot: Robot | Mechanism) -> Mechanism:
-    """Return a robot as a mechanism: a drive on every independent joint; no loops if a tree."""
-    if isinstance(robot, Mechanism):
-        return robot
-    dependence, coordinates = robot.dependence, robot.body_of_joint.tolist()
-    G = np.zeros((robot.bodies,) * 2, dtype=dependence.rate.dtype)
-    G[:, coordinates] = dependence.rate
-    mimic = Affine(G, dependence.offset)
-    equations = LoopEquations(robot.tree, (), tuple(coordinates), mimic, rows=())
-    return Mechanism(
-        equations,
-        robot.joint_names,
-        equations.unit_rates.T,
-        robot.effort_limit,
-        dependence.positions(robot.middle),
-        dependence,
-        singular_below=0.0,
-    )

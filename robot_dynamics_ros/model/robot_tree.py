@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, NonFiniteError, ShapeError
-from robot_dynamics_ros.model.dependence import Affine
+from robot_dynamics_ros.model.dependence import Affine, TreeState
 from robot_dynamics_ros.model.joint_limits import LimitedTree
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -66,7 +66,8 @@ class RobotSource:
 class Robot(LimitedTree, DriveTerms, RobotSource):
     """A robot: rigid bodies with the limits, drives and source of its independent joints.
 
-    It is a :class:`RobotTree`, or has mimic joints (:class:`MimicRobot`).
+    It is a :class:`RobotTree`, or has joints that depend on others
+    (:class:`~robot_dynamics_ros.model.mechanism.Mechanism`): mimic joints, closed loops.
     Arrays are read-only copies of those given. They hold floats, or symbols (dtype object) for
     printed equations. The attributes are those of ``BodyTree`` (kinematics and inertia),
     :class:`LimitedTree` (limits), :class:`DriveTerms` (friction, rotor inertia) and
@@ -76,7 +77,12 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
     @property
     @abstractmethod
     def tree(self) -> RobotTree:
-        """The same bodies with all joints independent; mimic joints have no limits or friction."""
+        """The same bodies with all joints independent."""
+
+    @property
+    def drives_coordinates(self) -> bool:
+        """Whether each drive moves exactly its own joint, as without a loop file."""
+        return True
 
     def with_gravity(self, gravity: Any) -> Self:
         """Return a copy with another gravity vector, shape (3,), m/s^2."""
@@ -116,54 +122,18 @@ class RobotTree(Robot):
         """The identity; exact integers."""
         return Affine(np.eye(self.n, dtype=int), np.zeros(self.n, dtype=int))
 
+    @property
+    def rate(self) -> Array:
+        """The identity; exact integers."""
+        return self.dependence.rate
+
     def joint_positions(self, q: Array) -> Array:
-        """Return q, shape (n,)."""
+        """Return q, shape (..., n)."""
         return q
 
-    def joint_rates(self, v: Array) -> Array:
-        """Return v, shape (n,) or (n, k)."""
-        return v
-
-    def joint_efforts(self, efforts: Array) -> Array:
-        """Return the efforts, shape (n,) or (..., n, k)."""
-        return efforts
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MimicRobot(Robot):
-    """A robot some of whose joints follow others (mimic joints).
-
-    Attributes:
-        every_joint: Names of the joints of all bodies, in body order.
-        mimic: Their positions by those of the independent joints.
-    """
-
-    every_joint: tuple[str, ...]
-    mimic: Affine
-
-    @property
-    def body_joints(self) -> tuple[str, ...]:
-        """Names of the joints of all bodies, in body order."""
-        return self.every_joint
-
-    @property
-    def dependence(self) -> Affine:
-        """Positions of the joints of all bodies by those of the n independent joints."""
-        return self.mimic
-
-    @cached_property
-    def tree(self) -> RobotTree:
-        """The same bodies with all joints independent; mimic joints have no limits or friction."""
-        unlimited = {'position_lower': -np.inf, 'position_upper': np.inf, 'velocity_limit': np.inf}
-        changes: dict[str, Any] = {'effort_limit': np.inf, 'damping': 0.0, **unlimited}
-        for name in (*changes, 'coulomb_friction', 'armature'):
-            expanded = np.full(self.bodies, changes.get(name, 0.0))
-            expanded[self.body_of_joint] = getattr(self, name)
-            changes[name] = expanded
-        changes |= {'joint_names': self.every_joint, 'drive_friction': {}}
-        changes |= {'soft_lower': None, 'soft_upper': None}
-        kept = {part.name: getattr(self, part.name) for part in fields(RobotTree)}
-        return RobotTree(**kept | changes)
+    def tree_state(self, q: Array, v: Array, a: Array) -> TreeState:
+        """Return the motion as given."""
+        return TreeState(q, v, a, self.rate, zeros(self.n, common_dtype(q, v)))
 
 
 def vector(name: str, value: Any) -> Array:

@@ -17,7 +17,7 @@ from robot_dynamics_ros.constraints.point import Plane
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Constant
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -136,10 +136,10 @@ class MujocoDescription:
             parent = spec.worldbody if parent_index < 0 else bodies[parent_index]
             bodies.append(self._add_body(parent, i))
             self._add_joint(bodies[i], i, joint_limits)
-            if self._bodies.joint_names[i] in tree.joint_names:
-                self._add_motor(i)
-            else:
-                self._add_follower(i)
+        for i in tree.body_of_joint:
+            self._add_motor(i)
+        if isinstance(tree, Mechanism):
+            self._add_followers(*tree.mimic)
         for name, frame in self._bodies.frames.items():
             body = bodies[frame.body] if frame.body >= 0 else spec.worldbody
             body.add_site(name=name, pos=frame.p_BF, quat=self._quaternion(frame.R_BF))
@@ -185,18 +185,21 @@ class MujocoDescription:
         )
         self._make_rigid(pin)
 
-    def _add_follower(self, i: int) -> None:
-        """Couple the joint of body i to that which it mimics, as rigidly as MuJoCo allows."""
-        rate, offset = self._tree.dependence
-        [mimicked] = np.flatnonzero(rate[i])
-        gear = self.spec.add_equality(
-            name=self._bodies.joint_names[i],
-            type=self._mujoco.mjtEq.mjEQ_JOINT,
-            name1=self._bodies.joint_names[i],
-            name2=self._tree.joint_names[mimicked],
-        )
-        gear.data[:2] = offset[i], rate[i, mimicked]
-        self._make_rigid(gear)
+    def _add_followers(self, rate: Array, offset: Array) -> None:
+        """Couple mimic joints to those that they follow, as rigidly as MuJoCo allows."""
+        names = self._bodies.joint_names
+        for i, name in enumerate(names):
+            [mimicked] = np.flatnonzero(rate[i])
+            if mimicked == i:
+                continue
+            gear = self.spec.add_equality(
+                name=name,
+                type=self._mujoco.mjtEq.mjEQ_JOINT,
+                name1=name,
+                name2=names[mimicked],
+            )
+            gear.data[:2] = offset[i], rate[i, mimicked]
+            self._make_rigid(gear)
 
     def _make_rigid(self, equality: Any) -> None:
         """Make an equality constraint as rigid as MuJoCo allows."""

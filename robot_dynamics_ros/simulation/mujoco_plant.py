@@ -121,8 +121,9 @@ class MujocoPlant(Plant):
         q = zero if q is None else self._checked('q', q)
         v = zero if v is None else self._checked('v', v)
         self._mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[self._all_joints] = self.tree.joint_positions(q)
-        self.data.qvel[self._all_joints] = self.tree.joint_rates(v)
+        state = self.tree.tree_state(q, v, zero)
+        self.data.qpos[self._all_joints] = state.q
+        self.data.qvel[self._all_joints] = state.v
         self.effort = np.zeros(self.tree.n)
         self.steps = 0
         self._push, self._load_unknown = None, True
@@ -169,7 +170,8 @@ class MujocoPlant(Plant):
             data.qacc[:], self._load_unknown = 0.0, False
         speed, forces = np.abs(data.qvel[at]), np.zeros(self.model.nv)
         self._mujoco.mj_rne(self.model, data, 1, forces)
-        load = self.tree.joint_efforts(forces[self._all_joints])
+        rates = self.tree.tree_state(data.qpos[at], data.qvel[at], 0.0 * speed).A
+        load = rates.T @ forces[self._all_joints]
         offset = self._extra_terms.offset
         level = self._extra_terms.friction(speed, load, np.ones_like(speed)) - offset
         level += self.tree.coulomb_friction if self._friction is None else self._friction

@@ -18,7 +18,7 @@ import numpy as np
 from robot_dynamics_ros import __version__
 from robot_dynamics_ros.dynamics.reduced import Reduced
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.c_function import (
     CHOOSE,
@@ -66,7 +66,7 @@ _ARGUMENTS = {
 
 
 def c_source(
-    robot: Robot | Mechanism,
+    robot: Robot,
     outputs: Sequence[str] = DEFAULT_OUTPUTS,
     *,
     frames: Sequence[str] = (),
@@ -77,7 +77,7 @@ def c_source(
     """Return the contents of a C source folder by file name; save them with :func:`write`.
 
     Args:
-        robot: A tree; or a mechanism with a closed form.
+        robot: The robot.
         outputs: Functions to generate, keys of ``OUTPUTS``. Those that depend on a frame are
             generated for each of ``frames``, under the frame's name.
         frames: Names of links. If ``outputs`` has no frame function: pose and Jacobian of each.
@@ -129,7 +129,7 @@ def write(files: dict[str, str], folder: Path) -> None:
 
 
 def robot_functions(
-    robot: Robot | Mechanism,
+    robot: Robot,
     outputs: Sequence[str] = DEFAULT_OUTPUTS,
     frames: Sequence[str] = (),
     formulation: str = 'newton_euler',
@@ -166,11 +166,8 @@ def _function(output: str, kind: Output, spec: KernelSpec, word: str) -> CFuncti
 
 def _draw(spec: KernelSpec, inputs: Sequence[str], rng: np.random.Generator) -> list[Array]:
     """Return random inputs: positions within the sampled range, others normally distributed."""
-    at = list(spec.mechanism.equations.coordinates)
-    lower, upper = (bound[at] for bound in spec.tree.sampled_range)
-    return [
-        rng.uniform(lower, upper) if name == 'q' else rng.normal(size=spec.n) for name in inputs
-    ]
+    bounds = spec.robot.sampled_range
+    return [rng.uniform(*bounds) if name == 'q' else rng.normal(size=spec.n) for name in inputs]
 
 
 def _header(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -> str:
@@ -206,8 +203,7 @@ def _source(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -
 
 def _comment(spec: KernelSpec) -> str:
     """Return the header comment: robot, version, joints, digests, source of the equations."""
-    tree, names = spec.tree, spec.tree.joint_names
-    model = spec.formulation
+    tree, model = spec.robot, spec.formulation
     module = inspect.getmodule(type(model.open if type(model) is Reduced else model))
     doc = inspect.cleandoc((module and module.__doc__) or '')
     source = re.sub(r':math:`([^`]*)`', r'\1', doc[doc.find('Source:') :]).splitlines()
@@ -217,8 +213,10 @@ def _comment(spec: KernelSpec) -> str:
         '',
         'Order of the elements of all arrays:',
         *(
-            f'  {k}  {names[i]}: {_KINDS[tree.joint_is_prismatic[i]]}'
-            for k, i in enumerate(spec.mechanism.equations.coordinates)
+            f'  {k}  {name}: {_KINDS[slides]}'
+            for k, (name, slides) in enumerate(
+                zip(tree.joint_names, tree.joint_is_prismatic, strict=True)
+            )
         ),
         f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia: in control laws only.',
         f'Description, sha256: {hashlib.sha256(tree.xml.encode()).hexdigest()}',

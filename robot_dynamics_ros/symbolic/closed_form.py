@@ -35,7 +35,6 @@ from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import MechanismError, ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.dependence import Affine
-from robot_dynamics_ros.model.mechanism import mechanism_of
 from robot_dynamics_ros.symbolic.named_robot import RobotSymbol, name_constants
 from robot_dynamics_ros.symbolic.trace import Operand, Traced, reachable
 
@@ -73,7 +72,7 @@ class ClosedForm:
 
 
 def derive(
-    robot: Robot | Mechanism,
+    robot: Robot,
     formulation: str = 'newton_euler',
     progress: Progress | None = None,
 ) -> ClosedForm:
@@ -94,12 +93,11 @@ def derive(
         of six with full inertia tensors.
     """
     report = progress or (lambda step, done: None)
-    mechanism = mechanism_of(robot)
-    named = name_constants(mechanism.tree)
-    closed = _linear(mechanism, formulation)
+    named = name_constants(robot.tree)
+    closed, joints = _linear(robot, formulation), robot.body_of_joint.tolist()
     if _is_sum_of_angles(closed):
-        model = make_formulation(formulation, mechanism.with_tree(named.tree))
-        chosen = list(mechanism.equations.coordinates)
+        changed = robot.with_tree(named.tree) if isinstance(robot, Mechanism) else named.tree
+        model, chosen = make_formulation(formulation, changed), joints
     else:  # derived for all joints, then substituted
         model, chosen = make_formulation(formulation, named.tree), list(range(len(named.q)))
     q, v = named.q[chosen], named.v[chosen]
@@ -121,14 +119,14 @@ def derive(
             done += 1
         matrices.append(sympy.ImmutableMatrix(*array.shape, entries))
     if not _is_sum_of_angles(closed):
-        chosen = list(mechanism.equations.coordinates)
+        chosen = joints
         matrices = _substituted(closed, chosen, *matrices)
     report('done', 1.0)
     used = {symbol.name for matrix in matrices for symbol in matrix.free_symbols}
     return ClosedForm(
-        mechanism.name,
+        robot.name,
         formulation,
-        tuple((f'q{i + 1}', mechanism.tree.joint_names[i]) for i in chosen),
+        tuple((f'q{i + 1}', robot.body_joints[i]) for i in chosen),
         tuple(parameter for parameter in named.parameters if parameter.name in used),
         *matrices,
     )
@@ -159,17 +157,17 @@ def _substituted(
     return [sympy.ImmutableMatrix(matrix) for matrix in projected]
 
 
-def _linear(mechanism: Mechanism, formulation: str) -> Affine:
+def _linear(robot: Robot, formulation: str) -> Affine:
     """Return the joint positions by the coordinates; refuse what symbols cannot express."""
     if FORMULATIONS[known_name('formulation', formulation, FORMULATIONS)].numbers_only:
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
-    if not isinstance(mechanism.closed_form, Affine):
+    if not isinstance(robot.dependence, Affine):
         raise MechanismError(
-            f'mechanism {mechanism.name!r}',
+            f'mechanism {robot.name!r}',
             'its joint positions are not linear functions of its coordinates',
             'closed-form equations exist only for parallelograms and similar loops',
         )
-    return mechanism.closed_form
+    return robot.dependence
 
 
 #: Integer multiples of the angles; in a Fourier sum, the first nonzero one is positive.

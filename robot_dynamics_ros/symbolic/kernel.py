@@ -286,7 +286,7 @@ class KernelSet:
 
 
 def compile_kernel(
-    tree: Robot | Mechanism,
+    tree: Robot,
     formulation: str = 'newton_euler',
     outputs: tuple[str, ...] = ('inverse_dynamics', 'gravity_forces'),
     frame: str = 'tool',
@@ -298,8 +298,7 @@ def compile_kernel(
     Python; this is logged once.
 
     Args:
-        tree: The robot; or a mechanism with a closed form: its n coordinates replace the joint
-            positions, its drive efforts replace ``tau``.
+        tree: The robot. ``tau`` are the efforts of its drives.
         formulation: Name of the formulation. 'pinocchio' computes on numbers only and is called
             directly.
         outputs: Outputs to compute, see :class:`KernelSet`.
@@ -325,8 +324,8 @@ def compile_kernel(
         backend = _fastest(
             partial(generated_machine_code, *wanted), partial(generated_source, *wanted)
         )
-    loops = spec.mechanism.equations.loops
-    return KernelSet(backend, arguments, spec.mechanism if loops else None)
+    mechanism = tree if isinstance(tree, Mechanism) and tree.loops else None
+    return KernelSet(backend, arguments, mechanism)
 
 
 def _regular(mechanism: Mechanism, kernel: Kernel) -> Kernel:

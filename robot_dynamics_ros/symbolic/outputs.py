@@ -18,13 +18,11 @@ from robot_dynamics_ros.model import (
     BodyFrame,
     Mechanism,
     Robot,
-    TreeState,
     frame_jacobian,
     frame_motion,
     frame_pose,
 )
 from robot_dynamics_ros.model.dependence import Affine
-from robot_dynamics_ros.model.mechanism import mechanism_of
 from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.straight_line import (
@@ -42,8 +40,7 @@ class KernelSpec:
     """The robot, formulation and frame of a set of kernels.
 
     Args:
-        robot: A tree; or a mechanism with a closed form, whose n coordinates replace the joint
-            positions.
+        robot: The robot.
         formulation: Name of the formulation.
         frame: Name of the frame for the outputs that depend on one.
 
@@ -51,10 +48,9 @@ class KernelSpec:
         UnknownNameError: There is no such formulation; the message lists the known ones.
     """
 
-    def __init__(self, robot: Robot | Mechanism, formulation: str, frame: str) -> None:
+    def __init__(self, robot: Robot, formulation: str, frame: str) -> None:
         self.n, self.formulation_name, self.frame_name = robot.n, formulation, frame
-        self.mechanism = mechanism_of(robot)
-        self.tree = self.mechanism.tree
+        self.robot, self.tree = robot, robot.tree
         self.formulation = make_formulation(formulation, robot)
         # Without gravity, the mass matrix has no terms that cancel only numerically.
         self.weightless = make_formulation(formulation, robot.with_gravity((0.0, 0.0, 0.0)))
@@ -67,15 +63,16 @@ class KernelSpec:
     def digest(self, of_frame: bool = False) -> bytes:
         """Return a digest of all numbers that the formulas use, optionally those of the frame."""
         arrays = [getattr(self.tree, name) for name in ('parent', 'prismatic', *CONSTANTS)]
-        arrays.append(self.mechanism.drive)
+        if isinstance(self.robot, Mechanism):
+            arrays.append(self.robot.drive)
         if of_frame:
             arrays += self.frame
-        digest, closed_form = new_digest(), self.mechanism.closed_form
-        if isinstance(closed_form, Affine):
-            arrays += closed_form
+        digest, dependence = new_digest(), self.robot.dependence
+        if isinstance(dependence, Affine):
+            arrays += dependence
         else:
             shapes = {'u': self.n}, {'q': (self.tree.bodies,)}
-            positions = trace_function('positions', *shapes, lambda u: (self.positions(u),))
+            positions = trace_function('positions', *shapes, lambda u: (dependence.positions(u),))
             digest.update(positions.listing().encode())
         for array in arrays:
             numbers = np.asarray(array, dtype=float)
@@ -89,14 +86,6 @@ class KernelSpec:
             UnknownNameError: There is no such output; the message lists the known ones.
         """
         return known_output(output).arguments(output, self.n, self.tree.bodies)
-
-    def positions(self, q: Array) -> Array:
-        """Return the positions of all joints of the tree at coordinates q."""
-        return self.mechanism.positions(q)
-
-    def state(self, q: Array, v: Array, a: Array) -> TreeState:
-        """Return the motion of all joints of the tree for a motion of the coordinates."""
-        return self.mechanism.tree_state(q, v, a)
 
 
 class Output(NamedTuple):
@@ -150,36 +139,32 @@ def _energies(spec: KernelSpec, q: Array, v: Array) -> Array:
     r"""Return :math:`\tfrac12 v^T(Mv)` and U; ``M v`` is the effort for an acceleration v."""
     efforts = spec.weightless.inverse_dynamics(q, 0 * v, v)
     momentum = spec.weightless.generalized_forces(q, efforts)
-    potential = potential_energy(spec.tree, spec.positions(q))
+    potential = potential_energy(spec.robot, q)
     return np.array([(v @ momentum) / 2, potential])
 
 
 def _frame_motion(spec: KernelSpec, q: Array, v: Array) -> tuple[Array, ...]:
-    state = spec.state(q, v, 0 * v)
-    R, p, J, bias = frame_motion(spec.tree, state.q, state.v, spec.frame)
-    return R, p, J @ state.A, bias + J @ state.gamma
+    return tuple(frame_motion(spec.robot, q, v, spec.frame))
 
 
 def _derivatives(spec: KernelSpec, q: Array, v: Array, a: Array) -> tuple[Array, ...]:
     if q.dtype != object:
         return tuple(spec.formulation.derivatives(q, v, a))
     tau = spec.formulation.inverse_dynamics(q, v, a)
-    direct = spec.mechanism.drives_coordinates
-    by_a = _mass_matrix(spec, q) if direct else jacobian(tau, a)
+    by_a = _mass_matrix(spec, q) if spec.robot.drives_coordinates else jacobian(tau, a)
     return jacobian(tau, q), jacobian(tau, v), by_a
 
 
 def _frame_pose(spec: KernelSpec, q: Array) -> tuple[Array, ...]:
-    return tuple(frame_pose(spec.tree, spec.positions(q), spec.frame))
+    return tuple(frame_pose(spec.robot, q, spec.frame))
 
 
 def _frame_jacobian(spec: KernelSpec, q: Array) -> Array:
-    state = spec.state(q, 0 * q, 0 * q)
-    return frame_jacobian(spec.tree, state.q, spec.frame) @ state.A
+    return frame_jacobian(spec.robot, q, spec.frame)
 
 
 def _regressor(spec: KernelSpec, q: Array, v: Array, a: Array) -> Array:
-    state, model = spec.state(q, v, a), spec.formulation
+    state, model = spec.robot.tree_state(q, v, a), spec.formulation
     Y = NewtonEuler(spec.tree).regressor(state.q, state.v, state.a)
     return model.project(q, Y) if isinstance(model, Reduced) else Y
 
