@@ -13,6 +13,8 @@ from bags import MS, REFERENCE, Message, command, state, text, write
 from oracles import PinocchioOracle
 from urdf_text import joint, link, robot, symmetric
 
+from robot_dynamics_ros.recordings.recording import Recording
+
 GRAVITY = (0.0, 0.0, -9.81)
 NAMES = ('shoulder', 'elbow', 'lift')
 
@@ -80,6 +82,25 @@ class RecordedArm:
     def oracle_of(xml: str, gravity: Sequence[float] = GRAVITY) -> PinocchioOracle:
         """Return Pinocchio's model of the arm."""
         return PinocchioOracle(xml, gravity, NAMES)
+
+    @classmethod
+    def at(cls, time: Any) -> Recording:
+        """Return measured states and efforts of a continuous motion at times, shape (N,), s."""
+        w, size = np.array([2.0, 3.1, 4.3]), np.array([0.7, 0.9, 0.12])
+        x = w * np.asarray(time)[:, np.newaxis] + np.array([0.1, 0.7, 1.3])
+        q, v, a = size * np.sin(x), size * w * np.cos(x), -size * w**2 * np.sin(x)
+        oracle = cls.oracle_of(arm_xml())
+        tau = np.array([oracle.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)])
+        none = np.full(q.shape, np.nan)
+        return Recording(NAMES, time, q, v, none, none, none, arm_xml(), measured_effort=tau)
+
+    def recording(self) -> Recording:
+        """Return the run as it is read from its bag."""
+        late = np.vstack([self.tau[:1], self.tau[:-1]])
+        run = 1e-9 * self.stamps, self.q, self.v, self.tau, self.reference, self.v
+        return Recording(
+            NAMES, *run, self.xml, measured_effort=late if self.measured_late else ()
+        )
 
     def messages(self, *, description: bool = True, commands: bool = True) -> list[Message]:
         """Return the messages, in order."""
