@@ -98,9 +98,7 @@ class RecordedArm:
         """Return the run as it is read from its bag."""
         late = np.vstack([self.tau[:1], self.tau[:-1]])
         run = 1e-9 * self.stamps, self.q, self.v, self.tau, self.reference, self.v
-        return Recording(
-            NAMES, *run, self.xml, measured_effort=late if self.measured_late else ()
-        )
+        return Recording(NAMES, *run, self.xml, measured_effort=late if self.measured_late else ())
 
     def messages(self, *, description: bool = True, commands: bool = True) -> list[Message]:
         """Return the messages, in order."""

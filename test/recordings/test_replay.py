@@ -310,7 +310,9 @@ def spoiled(topic: str, k: int, spoil: Callable[[Any], None]):
 
 def lost(topics: set[str], gone: Callable[[int], bool]):
     """Return a loss of messages, by topic and time in milliseconds."""
-    return lambda messages: [m for m in messages if m.topic not in topics or not gone(m.time // MS)]
+    return lambda messages: [
+        m for m in messages if m.topic not in topics or not gone(m.time // MS)
+    ]
 
 
 def set_item(name: str, k: int, value: float):
@@ -458,7 +460,7 @@ REFUSED = {
     'of another law': (None, '--set null_space_frequency=3',
                        'give --set law=impedance too, or omit it'),
     'no value': (None, '--set stiffness', 'has no =; write KEY=VALUE'),
-    'a value': (None, '--set natural_frequency=-3', 'give one finite number of at least 0 for all'),
+    'a value': (None, '--set natural_frequency=-3', 'give one finite number of at least 0 for'),
     'a text': (None, '--set effort_limit=x',
                "effort_limit = 'x' refused: give one finite number of "),
     'a date': (None, '--set period=2020-99-99', "period = '2020-99-99' refused"),
