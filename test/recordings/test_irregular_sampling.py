@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from real_arm import DATA, GAINS, needs_ur10e
-from recorded_arm import RecordedArm
+from recorded_arm import RecordedArm, arm_xml
 from recorded_bags import NOMINAL, UNKNOWN
 from synthetic_runs import measured_arm, measured_run, sinusoids
 
@@ -20,6 +19,8 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.timing import find_timing
+
+TREE = load_robot(arm_xml())
 
 
 def recorded(path: Path, gravity: float):
@@ -47,8 +48,9 @@ def evaluated(recording, tree):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('jitter', [0.001, 0.02, 0.05])
-@pytest.mark.parametrize(('bag', 'gravity'), [(NOMINAL, 9.81), (UNKNOWN, 9.8)])
+@pytest.mark.parametrize(
+    ('bag', 'gravity', 'jitter'), [(NOMINAL, 9.81, 0.05), (UNKNOWN, 9.8, 0.001)]
+)
 def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(bag, gravity, jitter, rng):
     recording, tree = recorded(bag, gravity)
     whole, _ = evaluated(recording, tree)
@@ -66,54 +68,19 @@ def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(bag, gravit
     assert worse['effort']['gravity']['verdict'] == whole['effort']['gravity']['verdict']
 
 
-@needs_ur10e
-@pytest.mark.parametrize('jitter', [0.001, 0.02, 0.05])
-def test_a_real_arm_sampled_at_irregular_times_is_explained_the_same(jitter, rng):
-    recording, tree = recorded(DATA / 'bag', 9.81)
-    gains = np.array(GAINS['study'])
-    recording = replace(recording, measured_effort=recording.measured_effort * gains)
-    whole, _ = evaluated(recording, tree)
-    worse, _ = evaluated(disturbed(recording, rng, jitter)[0], tree)
-    residual = np.array(whole['effort']['residual_rms'])
-    assert (np.abs(np.array(worse['effort']['residual_rms']) - residual) < 0.1 * residual).all()
-    assert 'taken at their own times' in whole['timing']['reason']
-    assert min(whole['effort']['evaluated']) > 2500  # of 2876
-    assert min(worse['effort']['evaluated']) > 2400
-
-
-def arm_at(times: np.ndarray, tmp_path: Path):
-    """Return a recording of a smooth motion at the times given, s, and its robot."""
-    arm = RecordedArm(1)
-    tree = load_robot(arm.xml)
-    recording = read_recording(arm.bag(tmp_path / 'bag'))
-    w, size, phase = np.array([2.0, 3.1, 4.3]), np.array([0.7, 0.9, 0.12]), [0.1, 0.7, 1.3]
-    x = w * times[:, np.newaxis] + phase
-    q, v, a = size * np.sin(x), size * w * np.cos(x), -size * w**2 * np.sin(x)
-    oracle = RecordedArm.oracle_of(arm.xml)
-    tau = np.array([oracle.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)])
-    stamps = np.rint(times * 1e9).astype(np.int64)
-    nothing = np.full(q.shape, np.nan)
-    return replace(
-        recording, time=stamps / 1e9, stamp_ns=stamps, arrival_ns=stamps, answer_ns=0 * stamps - 1,
-        position=q, velocity=v, effort=nothing, measured_effort=tau,
-        reference_position=nothing, reference_velocity=nothing,
-    ), tree  # fmt: skip
-
-
-def test_samples_at_truly_irregular_times_are_taken_at_these_times(rng, tmp_path):
+def test_samples_at_truly_irregular_times_are_taken_at_these_times(rng):
     times = np.cumsum(rng.choice([0.008, 0.010, 0.012], 1500))
-    recording, tree = arm_at(times, tmp_path)
-    figures, _ = evaluated(recording, tree)
+    figures, _ = evaluated(RecordedArm.at(times), TREE)
     assert not figures['timing']['even']
     # Second order in steps of 12 ms: (4.3 rad/s * 0.012 s)^2 / 6 = 4e-4, relative.
     assert max(figures['effort']['residual_share']) < 2e-3
 
 
-def test_noise_is_filtered_at_irregular_times_too(rng, tmp_path):
+def test_noise_is_filtered_at_irregular_times_too(rng):
     times = np.cumsum(rng.choice([0.008, 0.010, 0.012], 3000))
-    recording, tree = arm_at(times, tmp_path)
+    recording = RecordedArm.at(times)
     noise = 1e-3 * rng.normal(size=recording.velocity.shape)
-    figures, _ = evaluated(replace(recording, velocity=recording.velocity + noise), tree)
+    figures, _ = evaluated(replace(recording, velocity=recording.velocity + noise), TREE)
     assert figures['timing']['cutoff_hz'] is not None
     # Unfiltered, 1e-3 rad/s over 20 ms are 0.07 rad/s^2, of 13 that the lift has.
     assert max(figures['effort']['residual_share']) < 5e-3
@@ -144,8 +111,8 @@ def test_the_cutoff_can_be_given(rng):
 
 
 @pytest.mark.slow
-def test_the_period_behind_jittered_stamps_is_found_to_parts_of_a_million(rng, tmp_path):
-    recording = read_recording(RecordedArm(4000).bag(tmp_path / 'bag'))
+def test_the_period_behind_jittered_stamps_is_found_to_parts_of_a_million(rng):
+    recording = RecordedArm(4000).recording()
     stamps = np.sort(recording.stamp_ns + rng.integers(-50_000, 50_000, len(recording.time)))
     found = find_timing(replace(recording, stamp_ns=stamps), commanded=True)
     assert found.even
