@@ -7,8 +7,8 @@ Nothing depends on wall time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,14 +26,12 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
     Trajectory,
 )
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
-from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.trajectory_plan import KINDS, MOTION
 from robot_dynamics_ros.recordings.lockstep import SETTLE, SessionOnPlant
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tracking_metrics
 from robot_dynamics_ros.recordings.recording import NANO, Recording
-from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
 from robot_dynamics_ros.simulation.imperfections import DrivenPlant, ImperfectPlant, emulated_plant
 from robot_dynamics_ros.spatial.scalar import Array
@@ -52,59 +50,22 @@ def shipped_parameters(robot: str) -> dict[str, dict[str, Any]]:
 
 #: Integration steps per period, as in the driver emulator: a real arm moves continuously.
 SUBSTEPS = 4
-SEED = 1
 #: Size of a disturbance, rad/s or m/s, and a deviation that no stable loop reaches, rad or m.
 PUSH, FAR = 1e-3, 0.05
 
 
 class DriverCase(NamedTuple):
-    """Properties of the link and the drives; all times are whole periods of the driver.
+    """Properties of the link; all times are whole periods of the driver.
 
     Attributes:
-        title: Title for the tables.
-        state_delay, command_delay: Constant delays, ms.
-        state_jitter, command_jitter: Largest additional random delays, ms; out-of-order messages
-            are dropped.
-        state_loss, command_loss: Probabilities of a loss.
-        resolution: Size of an encoder step, rad or m.
-        differences: Whether the drive differentiates encoder readings to get velocities.
-        cutoff_hz: Cut-off of the controller's differentiation of positions, Hz; None: as in the
-            profile.
+        state_delay: Constant delay of the states, ms.
         stamped_when_measured: Whether states have the time of measurement instead of arrival.
         gap_ms: Duration without states, from the middle of the motion on, ms.
     """
 
-    title: str = ''
     state_delay: float = 0.0
-    command_delay: float = 0.0
-    state_jitter: float = 0.0
-    command_jitter: float = 0.0
-    state_loss: float = 0.0
-    command_loss: float = 0.0
-    resolution: float = 0.0
-    differences: bool = False
-    cutoff_hz: float | None = None
     stamped_when_measured: bool = False
     gap_ms: float = 0.0
-
-    @classmethod
-    def delayed(cls, total_ms: float, period_ms: float) -> DriverCase:
-        """Return a delay split between states and commands, an odd period in the states."""
-        periods = whole_periods(total_ms, period_ms)
-        late = (periods - periods // 2) * period_ms, periods // 2 * period_ms
-        return cls(f'delay {total_ms:g} ms', *late)
-
-
-def whole_periods(time_ms: float, period_ms: float) -> int:
-    """Return a time as a number of periods.
-
-    Raises:
-        ParameterError: The time is not a whole number of periods.
-    """
-    periods = round(time_ms / period_ms)
-    if abs(periods * period_ms - time_ms) > 1e-9:
-        raise ParameterError('delay', time_ms, f'is not a multiple of {period_ms:g} ms')
-    return periods
 
 
 class DriverArm(NamedTuple):
@@ -171,30 +132,20 @@ def connected(
         law: Name of the law.
         velocity: Initial velocity of every joint, rad/s or m/s.
     """
-    whole = partial(whole_periods, period_ms=1e3 * arm.period)
     settings = {
         **defaults(EMULATOR),
         'period': arm.period,
         'substeps': SUBSTEPS,
         'initial_position': start_of(arm).tolist(),
         'initial_velocity': [velocity] * arm.tree.n,
-        'position_resolution': [case.resolution],
-        'velocity_from_encoder': case.differences,
-        'measurement_delay': whole(case.state_delay),
-        'command_delay': whole(case.command_delay),
-        'state_jitter': whole(case.state_jitter),
-        'command_jitter': whole(case.command_jitter),
-        'state_loss': case.state_loss,
-        'command_loss': case.command_loss,
-        'noise_seed': SEED,
+        'position_resolution': [0.0],
+        'velocity_from_encoder': False,
+        'measurement_delay': round(1e-3 * case.state_delay / arm.period),
     }
     profile = arm.driver.profile
     compensates, known = profile.compensated_by_driver, profile.payload_known_to_driver
     plant, driven = emulated_plant(arm.tree, settings, compensates, known)
     driver, controller = arm.driver, {**arm.settings, 'law': law, 'state_timeout_s': 1e9}
-    if case.cutoff_hz is not None:
-        state = replace(driver.profile.state, velocity='differentiate', cutoff_hz=case.cutoff_hz)
-        driver = DriverInterface(replace(profile, state=state), arm.tree)
     late = case.state_delay if case.stamped_when_measured else 0.0
     session = ControllerSession(arm.tree, controller, driver)
     loop = SessionOnPlant(session, plant, round(late * 1e-3 * NANO))
@@ -223,12 +174,6 @@ class DriverTrace(Recording):
     def metrics(self) -> TrackingMetrics:
         """Return the tracking metrics of the motion."""
         return tracking_metrics(self, self.arm.tree, (self.start, self.end))
-
-    def effort_step(self) -> float:
-        """Return the RMS step of the command per period, relative to its limit, worst joint."""
-        rows = self.effort[(self.time >= self.start) & (self.time <= self.end)]
-        steps = np.diff(rows, axis=0) / self.arm.tree.effort_limit
-        return root_mean_square(steps).max()
 
 
 def run(

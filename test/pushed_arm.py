@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import mujoco
 import numpy as np
 from samples import world_files
-from scipy.linalg import eigh
 
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import shipped_robot
@@ -65,21 +64,6 @@ class PushedArm(SessionOnPlant):
 # Impedance ---------------------------------------------------------------------------------------
 
 
-class Measured(NamedTuple):
-    """Impedance measured by pushes, relative to the desired values.
-
-    Attributes:
-        stiffness: One per push.
-        damping: Damping ratios, one per mode excited by a push.
-        frequency: Natural frequencies, one per mode excited by a push, relative to those of
-            MuJoCo's mass and the desired stiffness.
-    """
-
-    stiffness: list[float]
-    damping: list[float]
-    frequency: list[float]
-
-
 class Spring:
     """A desired stiffness in the joints or at a frame, evaluated by MuJoCo's kinematics and mass.
 
@@ -127,12 +111,6 @@ class Spring:
         mujoco.mj_fullM(plant.model, plant.data, M)
         return self._factor * M
 
-    def modes(self) -> tuple[Array, Array]:
-        """Return natural frequencies, rad/s, and rows that map a joint motion to the modes."""
-        M, (_, J) = self.mass(), self.error()
-        squares, V = eigh(J.T * self.stiffness @ J, M)
-        return np.sqrt(np.maximum(squares, 0.0)), V.T @ M
-
     def energy(self) -> float:
         """Return the sum of kinetic and spring energy, J."""
         away, _ = self.error()
@@ -152,63 +130,7 @@ def held(
     return pushed, Spring(pushed, frame, stiffness, factor)
 
 
-def pushed(
-    tree: Robot,
-    start: Array,
-    frame: str,
-    stiffness: Array,
-    away: Array,
-    ratio: float = 0.7,
-    directions: Sequence[int] | None = None,
-    factor: float = 1.0,
-) -> Measured:
-    """Push along directions with a stiffness, release, and measure the impedance.
-
-    Args:
-        tree: The arm.
-        start: Reference position, shape (n,).
-        frame: Frame of the stiffness; empty: in the joints.
-        stiffness: Desired stiffness, shape (n,) or (6,).
-        away: Desired deflection of each push, of the shape of the stiffness.
-        ratio: Desired damping ratio.
-        directions: Entries of the stiffness to push along; all nonzero ones if None.
-        factor: Desired mass divided by the arm's own.
-    """
-    pushed, spring = held(tree, start, frame, stiffness, factor, impedance_damping_ratio=ratio)
-    result = Measured([], [], [])
-    for i in np.flatnonzero(stiffness) if directions is None else directions:
-        wrench = np.where(np.arange(len(stiffness)) == i, stiffness * away, 0.0)
-        for k in pushed.run(_PUSHED):
-            pushed.push[:] = spring.error()[1].T @ wrench * min(k / (0.6 * _PUSHED), 1.0)
-        error, _ = spring.error()
-        result.stiffness.append(float(wrench @ error / (error @ (stiffness * error))))
-        pushed.push[:] = 0.0
-        pushed.settle(0.0 if factor == 1.0 else _SETTLING)
-        frequency, rows = spring.modes()
-        motion = [rows @ (pushed.plant.data.qpos - start) for _ in pushed.run(_FREE)]
-        _add_modes(result, np.array(motion), frequency, ratio)
-        pushed.settle(1.0)
-    return result
-
-
-_PUSHED, _FREE = 2500, 600  # steps of a push, and of the observed motion after it
-_BANDWIDTH, _SETTLING = 1000.0, 0.005  # observer bandwidth, 1/s; its settling time, s
-
-
-def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) -> None:
-    """Fit a damped oscillation to each mode excited by the push.
-
-    A mode sampled once per step satisfies x_k+1 = a x_k - b x_k-1 exactly.
-    """
-    for x, w in zip(motion.T, frequency, strict=True):
-        x = x[: int(2000.0 / max(w, 4.0))]
-        if w < 1.0 or abs(x[0]) < 0.5 * np.abs(motion[0]).max():
-            continue
-        (a, b), *_ = np.linalg.lstsq(np.column_stack([x[1:-1], -x[:-2]]), x[2:], rcond=None)
-        roots = np.log(np.roots([1.0, -a, b]).astype(complex)) / (1e-9 * STEP_NS)
-        measured = np.sqrt(np.abs(roots[0] * roots[1]))
-        result.frequency.append(measured / w)
-        result.damping.append(-float(roots.sum().real) / (2.0 * measured * ratio))
+_BANDWIDTH = 1000.0  # of the observer, 1/s
 
 
 def energy_gain(
@@ -258,18 +180,10 @@ ARMS = {
     'four_dof': ('tool', [0.2, -1.0, -0.5, 0.5], [800.0, 800.0, 800.0, 0.0, 0.0, 20.0]),
     'panda': ('panda_hand', [0.1, -0.5, 0.2, -2.0, 0.1, 1.6, 0.3], [800.0] * 3 + [20.0] * 3),
 }
-#: Deflection of a frame, m and rad, and of a joint; small because a stiffness is a derivative.
-DEFLECTION, JOINT_DEFLECTION = np.array([0.5e-3] * 3 + [2e-3] * 3), 2e-3
 
 
-def installed_arms() -> list[str]:
-    """Return the installed arms of ``ARMS``."""
-    return [name for name in ARMS if name != 'panda' or world_files()]
-
-
-def cases(name: str, tree: Robot) -> Iterable[tuple[str, Array, Array]]:
-    """Return frame, stiffness and deflections: in the joints, and at the frame."""
+def cases(name: str, tree: Robot) -> Iterable[tuple[str, Array]]:
+    """Return frame and stiffness: in the joints, and at the frame."""
     frame, _, stiffness = ARMS[name]
-    slides = np.array(tree.joint_is_prismatic)
-    yield '', np.where(slides, 2000.0, 100.0), np.where(slides, 0.5, 1.0) * JOINT_DEFLECTION
-    yield frame, np.array(stiffness), DEFLECTION
+    yield '', np.where(tree.joint_is_prismatic, 2000.0, 100.0)
+    yield frame, np.array(stiffness)

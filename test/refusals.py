@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 Refusal = tuple[Callable[[], Any], type[Exception], str]
 
@@ -16,6 +18,19 @@ Refusal = tuple[Callable[[], Any], type[Exception], str]
 def table(rows: Mapping[str, Refusal]) -> pytest.MarkDecorator:
     """Return a parametrization of a test by ``call``, ``error`` and ``text``."""
     return pytest.mark.parametrize(('call', 'error', 'text'), rows.values(), ids=rows)
+
+
+def written(rows: str) -> pytest.MarkDecorator:
+    """Return a parametrization of a test by ``given`` and ``said``, from lines of a text.
+
+    A line is ``YAML | words ... words``: what is given, and a pattern of words in this order.
+    """
+    lines = [line.rsplit(' | ', 1) for line in rows.strip().splitlines()]
+    cases = [
+        (yaml.safe_load(given), '(?s)' + '.*'.join(map(re.escape, said.strip().split(' ... '))))
+        for given, said in lines
+    ]
+    return pytest.mark.parametrize(('given', 'said'), cases, ids=[row.strip() for row, _ in lines])
 
 
 def check(call: Callable[[], Any], error: type[Exception], text: str) -> None:

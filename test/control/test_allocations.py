@@ -17,7 +17,7 @@ from robot_dynamics_ros.control.trajectories.spline import KnotTable
 MILLISECOND = 1_000_000
 #: The rest position of the program scara_circle, rad or m.
 PLACE = np.array([-0.315, 1.398, 0.12, 1.083])
-LAWS = ('computed_torque', 'gravity_compensation', 'impedance', 'pd_gravity')
+LAWS = ('computed_torque', 'gravity_compensation', 'impedance', 'pd_gravity', 'scara_circle')
 #: Bytes that a tick may have in use at any time: a dozen numbers of Python. One array of four that
 #: is made and dropped is no more than these; two, or a larger one, are.
 MOST = 2 * sys.getsizeof(np.zeros(4))
@@ -26,6 +26,8 @@ MOST = 2 * sys.getsizeof(np.zeros(4))
 def followed(law) -> tuple[ControllerSession, int]:
     """Return a session that follows a long trajectory, past ramp and take-over; its time, ns."""
     given = {'robot': 'scara', 'law': law, 'activation_ramp_s': 0.01}
+    if law == 'scara_circle':
+        given |= {'law': 'constraint_stabilization', 'program': law}
     session, still, now = ControllerSession(sample('scara').tree, given), np.zeros(4), 0
     for k in range(3000):
         now += MILLISECOND

@@ -205,12 +205,3 @@ def test_a_fault_while_states_are_fresh_brakes_as_any_stop_with_fresh_states(whe
     slope = 1e-3 * rate if rate else STOP * LIMIT
     assert (arm.steps(begin) <= slope + ROUNDING).all()
     np.testing.assert_allclose(arm.commands[-1], 0.0, atol=1e-12)
-
-
-def test_states_that_return_during_a_stop_are_granted_one_period():
-    arm = Watched(effort_rate_limit=[RATE], stop_action='zero', state_timeout_s=0.01).active()
-    arm.state(count=300)
-    arm.wait(10 * MS)
-    begin = len(arm.commands)
-    arm.state(count=20)
-    assert_rate_is_kept(arm, begin)

@@ -27,20 +27,17 @@ def motion(name):
 
 
 def designed_error(e0, de0, w, zeta, t):
-    """Solve e'' + 2 zeta w e' + w^2 e = 0 in closed form, zeta <= 1."""
-    if zeta == 1.0:
-        return (e0 + (de0 + w * e0) * t) * math.exp(-w * t)
+    """Solve e'' + 2 zeta w e' + w^2 e = 0 in closed form, zeta < 1."""
     wd = w * math.sqrt(1.0 - zeta * zeta)
     sine = (de0 + zeta * w * e0) / wd
     return math.exp(-zeta * w * t) * (e0 * math.cos(wd * t) + sine * math.sin(wd * t))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('zeta', [0.6, 1.0])
-@pytest.mark.parametrize('name', CENTRE)
-def test_the_error_follows_the_designed_exponential(name, zeta):
+@pytest.mark.parametrize('name', ['scara', 'rrpr'])
+def test_the_error_follows_the_designed_exponential(name):
     """The plant is Pinocchio's forward dynamics with friction and armature of the description."""
-    robot = sample(name)
+    robot, zeta = sample(name), 0.6
     tree, w = robot.tree, np.array([6.0, 8.0, 10.0, 12.0])
     oracle = PinocchioOracle.of(robot)
     law = make_law(
@@ -110,48 +107,3 @@ def test_with_the_sampled_reference_a_simulator_is_followed_to_rounding(name, pe
     assert exact.max() < 1e-12
     plain = tracking_error(name, 'continuous', period)
     assert plain.max() > 1e-5
-
-
-def test_coulomb_friction_at_the_reference_velocity_does_not_chatter_at_rest():
-    robot = sample('scara')
-    tree = robot.tree
-    reference, tau = Reference(4), np.zeros(4)
-    reference.position[:] = CENTRE['scara']
-    noise = np.random.default_rng(4).normal(scale=0.01, size=(50, 4))
-    spread = {}
-    for choice in ('desired', 'measured'):
-        law = make_law('computed_torque', tree, friction_velocity=choice)
-        efforts = []
-        for v in noise:
-            law.effort(0.0, reference.position, v, reference, tau)
-            efforts.append(law.decompose(reference.position, v, reference, tau)['friction'])
-        spread[choice] = np.ptp(efforts, axis=0)
-    # Measured velocities of either sign switch the whole Coulomb level back and forth.
-    assert (spread['measured'] > 1.9 * tree.coulomb_friction).all()
-    assert (spread['desired'] < 0.1 * tree.damping + 1e-12).all()
-
-
-def test_pd_with_gravity_settles_at_a_constant_reference_but_lags_behind_a_moving_one():
-    robot = sample('four_dof')
-    tree = robot.tree
-    oracle = PinocchioOracle.of(robot)
-    law = make_law('pd_gravity', tree, natural_frequency=12.0)
-    goal, reference, tau = np.array(CENTRE['four_dof']), Reference(4), np.zeros(4)
-    reference.position[:] = goal
-
-    def plant(t, x):
-        q, v = x[:4], x[4:]
-        law.effort(t, q, v, reference, tau)
-        M = oracle.mass_matrix(q) + np.diag(tree.armature)
-        return np.concatenate(
-            [v, np.linalg.solve(M, tau - oracle.inverse_dynamics(q, v, np.zeros(4)))]
-        )
-
-    start = np.concatenate([goal + [0.2, 0.1, -0.2, 0.1], np.zeros(4)])
-    end = solve_ivp(plant, (0.0, 3.0), start, 'DOP853', rtol=1e-8, atol=1e-10).y[:, -1]
-    # exp(-12 * 3) of the start is negligible; the slowest coupled mode remains.
-    np.testing.assert_allclose(end, [*goal, 0, 0, 0, 0], atol=1e-6)
-    # In motion its feed-forward is gravity alone.
-    reference.acceleration[:] = 5.0
-    law.effort(0.0, goal, np.zeros(4), reference, tau)
-    np.testing.assert_allclose(tau, oracle.gravity_forces(goal), atol=1e-13)

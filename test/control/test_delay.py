@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from delayed_arm import LAWS, TOO_MUCH, DelayedArm, accepted, bare, named_limit
+from delayed_arm import LAWS, DelayedArm, accepted, bare, named_limit
 from pushed_arm import ARMS
 from samples import sample
 
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError
 
@@ -64,17 +63,6 @@ def test_a_delay_of_one_period_is_the_default_of_a_profile_and_none_without_one(
             ControllerSession(TREE, given, driver)
     with pytest.raises(ConfigurationError, match='delay'):
         load_driver_profile({'name': 'test', 'delay': -1.0})
-
-
-@pytest.mark.slow
-def test_a_change_is_refused_at_the_present_position_and_changes_nothing():
-    arm = late(2, law='impedance', impedance_frame='tool')
-    before = dict(arm.session.parameters)
-    change = {'frame_stiffness': TOO_MUCH['frame_stiffness']}
-    with pytest.raises(ParameterError, match='give at most'):
-        prepare_parameters(arm.session, change)
-    assert arm.session.parameters == before
-    assert arm.is_calm()
 
 
 def test_filtered_velocities_bear_less_damping_than_measured_ones():

@@ -13,7 +13,6 @@ import pytest
 from driver_arm import DriverCase, is_unstable, make_arm, run, start_of
 
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate
 from robot_dynamics_ros.recordings.metrics.tracking import tracking_metrics
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -46,38 +45,6 @@ def test_without_imperfections_it_is_the_plain_loop_to_the_digit(robot, law):
     assert trace.metrics().tool_rms_mm == expected.tool_rms_mm
 
 
-def late_joint(reference, states, commands) -> np.ndarray:
-    """Return the error of one joint by its double integrator, late by so many periods of 1 ms."""
-    h, Kp, Kd = 1e-3, FREQUENCY**2, 2.0 * DAMPING * FREQUENCY
-    r = np.concatenate([reference[:1], reference, reference[-1:]])
-    velocity, acceleration = np.diff(r)[:-1] / h, np.diff(r, 2) / h**2
-    q, v, a = np.full(len(reference), reference[0]), 0.0, np.zeros(len(reference))
-    speeds = np.zeros(len(reference))
-    for k in range(len(reference) - 1):
-        seen = max(k - states, 0)
-        a[k] = acceleration[k] + Kd * (velocity[k] - speeds[seen]) + Kp * (reference[k] - q[seen])
-        v += h * a[max(k - commands, 0)]
-        speeds[k + 1], q[k + 1] = v, q[k] + h * v
-    return reference - q
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('robot', ROBOTS)
-def test_tracking_gets_worse_with_every_millisecond_as_a_late_double_integrator_does(robot):
-    traces = {
-        total: run(short(robot), DriverCase.delayed(total, 1.0)) for total in (0, 1, 2, 4, 10)
-    }
-    errors = {total: trace.metrics().tool_rms_mm for total, trace in traces.items()}
-    values = list(errors.values())
-    assert all(a < b for a, b in zip(values, values[1:], strict=False)), errors
-    for total, trace in list(traces.items())[2:]:
-        inside = (trace.time >= trace.start) & (trace.time <= trace.end)
-        error = late_joint(trace.reference_position[:, 0], total // 2, total // 2)[inside]
-        # Joint 1 is vertical, so without gravity; the remaining error is that inertia and friction
-        # are compensated late as well: 3 % here, a tenth at most.
-        assert trace.metrics().rms_error[0] == pytest.approx(np.sqrt(np.mean(error**2)), rel=0.1)
-
-
 @pytest.mark.slow
 def test_states_stamped_when_measured_are_compared_with_the_reference_of_that_time():
     late = run(short(), DriverCase(state_delay=10)).metrics().tool_rms_mm
@@ -85,19 +52,6 @@ def test_states_stamped_when_measured_are_compared_with_the_reference_of_that_ti
         run(short(), DriverCase(state_delay=10, stamped_when_measured=True)).metrics().tool_rms_mm
     )
     assert stamped < 0.5 * late
-
-
-def test_a_lost_command_leaves_the_one_before_acting():
-    loss = 0.3
-    trace = run(short(), DriverCase(command_loss=loss))
-    drawn = np.random.default_rng(1)  # the link's seed
-    lost = np.array([drawn.random() < loss for _ in trace.time])
-    assert 0.25 < lost.mean() < 0.35
-    expected, newest = [], np.zeros(4)
-    for command, gone in zip(trace.effort, lost, strict=True):
-        newest = newest if gone else command
-        expected.append(newest)
-    np.testing.assert_array_equal(trace.acting, expected)
 
 
 @pytest.mark.slow
@@ -111,17 +65,6 @@ def test_what_the_driver_gives_by_itself_is_not_commanded():
 
 
 # Gaps ------------------------------------------------------------------------------------------
-
-
-def test_a_silence_within_the_timeout_is_ridden_out():
-    trace = run(short(), DriverCase(gap_ms=40))
-    quiet = np.flatnonzero(~trace.answered)
-    assert len(quiet) == 40
-    assert not trace.stopped.any()
-    held = trace.effort[quiet[0] - 1]
-    np.testing.assert_array_equal(trace.effort[quiet], np.tile(held, (40, 1)))
-    # Back on its path: the deviation has died away like (1 + w t) exp(-w t) since.
-    assert np.abs(trace.position[-1] - trace.reference_position[-1]).max() < 2e-2
 
 
 @pytest.mark.parametrize('robot', ROBOTS)
@@ -196,11 +139,3 @@ def test_it_is_unstable_beyond_the_delay_that_the_linearized_loop_bears(robot, l
     # Two periods off, so that it grows or dies away visibly within two seconds.
     assert not is_unstable(arm, limit - 3.0, law, seconds=2.0)
     assert is_unstable(arm, limit + 2.0, law, seconds=2.0)
-
-
-# Other tests -----------------------------------------------------------------------------------
-
-
-def test_a_delay_that_is_no_whole_number_of_periods_is_refused():
-    with pytest.raises(ParameterError, match='multiple of 2 ms'):
-        run(short('scara', 'ur'), DriverCase(state_delay=3))

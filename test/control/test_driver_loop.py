@@ -129,20 +129,6 @@ def test_a_change_of_law_is_blended_in_what_the_motors_give():
     np.testing.assert_allclose(run.tick(away), pulling, atol=1e-4 * np.abs(pulling).max())
 
 
-def test_the_limit_is_on_what_the_motors_give_and_on_what_is_commanded():
-    far = PLACE + np.array([0.0, 0.25, 0.0, 0.0])  # far above the reference of the start
-    stiff = {'natural_frequency': 60.0}
-    run = Run('pd_gravity', ('gravity',), stiff)
-    run.tick()
-    run.drift(far)
-    before = run.loop.limiter.saturated.copy()
-    effort = run.tick(far)[1]
-    g = gravity(far)[1]
-    assert effort + g == pytest.approx(-TREE.effort_limit[1], rel=1e-12)
-    assert abs(effort) < TREE.effort_limit[1]
-    assert run.loop.limiter.saturated[1] - before[1] == 1
-
-
 def test_what_is_not_finite_falls_back_to_the_stop_action_less_the_share():
     run = Run(terms=('gravity',), stop_action='gravity')
     run.tick()
@@ -152,35 +138,6 @@ def test_what_is_not_finite_falls_back_to_the_stop_action_less_the_share():
 
 
 # Part of the limits ----------------------------------------------------------------------------
-
-
-def test_an_effort_scale_confines_the_commands_to_its_part_of_the_limits():
-    for side in (1.0, -1.0):
-        run = Run('pd_gravity', parameters={'natural_frequency': 60.0}, effort_scale=0.3)
-        run.tick()
-        far = PLACE + side * np.array([0.3, 0.2, 0.3, 0.1])
-        run.drift(far)
-        before = run.loop.limiter.saturated.copy()
-        np.testing.assert_allclose(run.tick(far), -side * 0.3 * TREE.effort_limit, rtol=1e-12)
-        assert (run.loop.limiter.saturated - before).tolist() == [1, 1, 1, 1]
-
-
-def test_an_effort_scale_changes_while_running_and_goes_down_at_the_rate_limit():
-    settings = {'effort_rate_limit': 1000.0, 'effort_scale': 1.0}
-    run = Run('pd_gravity', parameters={'natural_frequency': 60.0}, **settings)
-    far = PLACE + np.array([0.0, 0.25, 0.0, 0.0])
-    run.tick()
-    for _ in range(200):
-        before = run.tick(far)[1]
-    assert before == pytest.approx(-TREE.effort_limit[1])
-    run.loop.change_settings(LoopSettings(activation_ramp_s=0.0, effort_rate_limit=1000.0,
-                                          effort_scale=0.3))  # fmt: skip
-    after = run.tick(far)[1]
-    # A twentieth of the motor's limit per ms would be 1.75 N m; the rate limit permits 1 N m.
-    assert after - before == pytest.approx(1.0)
-    for _ in range(200):
-        last = run.tick(far)[1]
-    assert last == pytest.approx(-0.3 * TREE.effort_limit[1])
 
 
 @pytest.mark.parametrize('scale', [0.0, -0.1, 1.1, float('nan')])
@@ -222,14 +179,6 @@ def test_a_hold_brings_the_reference_to_rest_without_a_jump_of_its_velocity():
     np.testing.assert_array_equal(run.loop.reference.position, place)
 
 
-def test_a_hold_at_rest_stays_where_it_is():
-    run = Run()
-    run.tick()
-    run.loop.hold()
-    run.tick()
-    np.testing.assert_array_equal(run.loop.reference.position, PLACE)
-
-
 def test_a_hold_near_a_joint_limit_does_not_leave_it():
     run = Run()
     place = np.array([0.0, -1.0, -0.4, TREE.position_upper[3] - 0.02])
@@ -243,21 +192,6 @@ def test_a_hold_near_a_joint_limit_does_not_leave_it():
     for _ in range(300):
         run.tick(place)
         assert run.loop.reference.position[3] <= TREE.position_upper[3] + 1e-12
-
-
-def test_holding_here_takes_the_measured_position_and_blends():
-    run = Run(activation_ramp_s=0.5)
-    run.tick()
-    away = PLACE + 0.03
-    for _ in range(600):
-        before = run.tick(away)
-    run.loop.switch(brake=True)
-    first = run.tick(away)
-    assert (np.abs(first - before) <= 0.2 * TREE.effort_limit).all()  # in a millisecond
-    for _ in range(600):
-        last = run.tick(away)
-    np.testing.assert_array_equal(run.loop.reference.position, away)
-    np.testing.assert_allclose(last, gravity(away), atol=1e-9)
 
 
 def test_a_ramp_that_is_cut_short_does_not_step():
@@ -286,20 +220,6 @@ def test_after_a_stop_the_rate_counts_from_its_last_command():
     assert np.abs(whole - before).max() > 4.0
     run.stamp += 29 * PERIOD_NS
     assert np.abs(run.tick() - before).max() == pytest.approx(0.1)  # 100 N m/s for 1 ms
-
-
-def test_a_trajectory_that_waited_begins_without_standing_still():
-    run = moving_run()
-    goal, still = PLACE[None] + 0.18, np.zeros((1, 4))
-    start = run.stamp + 10 * PERIOD_NS
-    run.loop.generator.follow(np.array([1.0]), goal, still, still, start)
-    way = []
-    for _ in range(20):
-        run.echo()
-        way.append(run.loop.reference.position.copy())
-    steps = np.diff(way, axis=0)
-    # At 0.15 rad/s, with at most some 1 rad/s^2.
-    np.testing.assert_allclose(steps, 0.15e-3, rtol=0.1)
 
 
 def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before():

@@ -56,19 +56,6 @@ def test_the_step_answer_is_that_of_a_first_order_low_pass():
         assert found == pytest.approx(1.0 - math.exp(-rate * k * H), rel=1e-9)
 
 
-def test_noise_of_encoder_steps_is_as_small_as_the_low_pass_makes_it():
-    r"""White noise of size s gives :math:`s\,\frac{1-\alpha}{h}\sqrt{2/(1+\alpha)}`.
-
-    That is the root of the sum of squares of the impulse answer.
-    """
-    derivative, rng = FilteredDerivative(1, 50.0), np.random.default_rng(1)
-    noise = 1e-5 * rng.normal(size=40000)
-    found = [derivative.update(k * H, noise[k : k + 1])[0] for k in range(len(noise))]
-    keep = math.exp(-2.0 * math.pi * 50.0 * H)
-    expected = 1e-5 * (1.0 - keep) / H * math.sqrt(2.0 / (1.0 + keep))
-    assert np.std(found[1000:]) == pytest.approx(expected, rel=0.03)  # of 39000 samples
-
-
 def test_a_repeated_time_changes_nothing_and_a_gap_or_jump_starts_anew():
     derivative = FilteredDerivative(1, 50.0, longest_gap=0.01)
     run(derivative, lambda t: t, 500)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When an action goal has succeeded, failed, or continues."""
+"""When an action goal has succeeded, failed, or continues, and what is said of it."""
 
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace as Message
 
 import numpy as np
 import pytest
+from followed_arm import Arm, duration, rest
 
 from robot_dynamics_ros.control.goals import (
     JointTolerances,
@@ -14,83 +16,78 @@ from robot_dynamics_ros.control.goals import (
     TrajectoryWatch,
     goal_time,
 )
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, TrajectoryError
 
 JOINTS = ('shoulder', 'slide')
 ANY = (math.inf, math.inf)
+CODES = ResultCode
 
 
-def watch(path=(0.1, 0.2), goal=(0.01, 0.02), velocity=ANY, late=0.5) -> TrajectoryWatch:
-    return TrajectoryWatch(
-        JOINTS,
-        (False, True),
-        JointTolerances(path, ANY),
-        JointTolerances(goal, velocity),
-        late,
-        duration=2.0,
-    )
-
-
-def verdict(given, elapsed, error, rate=(0.0, 0.0)):
-    """Return the verdict where reference minus state is the error."""
+def verdict(elapsed, error, rate=(0.0, 0.0), path=(0.1, 0.2), velocity=ANY, late=0.5):
+    """Return code and reason of the verdict where reference minus state is the error."""
+    tolerances = JointTolerances(path, ANY), JointTolerances((0.01, 0.02), velocity)
+    watch = TrajectoryWatch(JOINTS, (False, True), *tolerances, late, duration=2.0)
     reference = Reference(2)
     reference.position[:], reference.velocity[:] = [1.0, 3.0], [0.5, -0.5]
     q, v = reference.position - np.array(error), reference.velocity - np.array(rate)
-    return given.verdict(elapsed, reference, q, v)
+    found = watch.verdict(elapsed, reference, q, v)
+    return (None, '') if found is None else (found.code, found.reason)
 
 
-@pytest.mark.parametrize('elapsed', [-1.0, 0.0, 1.999])
-def test_within_the_path_tolerances_it_goes_on(elapsed):
-    assert verdict(watch(), elapsed, [0.0999, -0.1999]) is None
-
-
-def test_a_violated_path_tolerance_names_joint_error_tolerance_unit_and_time():
-    found = verdict(watch(), 1.25, [0.05, -0.25])
-    assert found.code is ResultCode.PATH_TOLERANCE_VIOLATED
-    expected = "joint 'slide': position error -0.25 m exceeds the 0.2 m of the path tolerance at "
-    assert found.reason == expected + '1.250 s'
-
-
-def test_the_path_tolerance_counts_no_more_after_the_end_and_the_goal_not_before():
-    assert verdict(watch(path=(0.001, 0.001), late=10.0), 2.1, [0.05, 0.0]) is None
-    assert verdict(watch(), 1.0, [0.05, 0.0]) is None
-
-
-def test_it_succeeds_as_soon_as_every_joint_is_within_the_goal():
-    assert verdict(watch(), 2.0, [0.0, 0.0]).code is ResultCode.SUCCESSFUL
-    assert verdict(watch(), 2.3, [0.011, 0.0]) is None
-    assert verdict(watch(), 2.4, [0.009, -0.019]).code is ResultCode.SUCCESSFUL
-
-
-def test_it_fails_once_the_goal_time_is_over_and_says_how_late_it_is():
-    found = verdict(watch(), 2.51, [0.5, 0.0])
-    assert found.code is ResultCode.GOAL_TOLERANCE_VIOLATED
-    assert found.reason == (
-        "joint 'shoulder': position error 0.5 rad exceeds the 0.01 rad of the goal tolerance at "
-        '2.510 s, 0.510 s after the end'
-    )
-    assert verdict(watch(late=math.inf), 1e6, [0.5, 0.0]) is None
-
-
-def test_an_arm_that_still_moves_has_not_reached_its_goal():
-    given = watch(velocity=(0.01, 0.01))
-    assert verdict(given, 2.2, [0.0, 0.0], rate=[0.0, 0.02]) is None
-    found = verdict(given, 2.6, [0.0, 0.0], rate=[0.0, -0.02])
-    assert 'velocity error -0.02 m/s exceeds the 0.01 m/s of the goal' in found.reason
+@pytest.mark.parametrize(
+    ('given', 'code', 'reason'),
+    [
+        ({'elapsed': -1.0, 'error': [0.0999, -0.1999]}, None, ''),
+        ({'elapsed': 1.999, 'error': [0.0999, -0.1999]}, None, ''),
+        (
+            {'elapsed': 1.25, 'error': [0.05, -0.25]},
+            CODES.PATH_TOLERANCE_VIOLATED,
+            "joint 'slide': position error -0.25 m exceeds the 0.2 m of the path tolerance at "
+            '1.250 s',
+        ),
+        ({'elapsed': 2.1, 'error': [0.05, 0.0], 'path': (1e-3, 1e-3), 'late': 10.0}, None, ''),
+        ({'elapsed': 2.0, 'error': [0.0, 0.0]}, CODES.SUCCESSFUL, ''),
+        ({'elapsed': 2.3, 'error': [0.011, 0.0]}, None, ''),
+        ({'elapsed': 2.4, 'error': [0.009, -0.019]}, CODES.SUCCESSFUL, ''),
+        (
+            {'elapsed': 2.51, 'error': [0.5, 0.0]},
+            CODES.GOAL_TOLERANCE_VIOLATED,
+            "joint 'shoulder': position error 0.5 rad exceeds the 0.01 rad of the goal tolerance "
+            'at 2.510 s, 0.510 s after the end',
+        ),
+        ({'elapsed': 1e6, 'error': [0.5, 0.0], 'late': math.inf}, None, ''),
+        (
+            {'elapsed': 2.2, 'error': [0.0, 0.0], 'rate': [0, 0.02], 'velocity': (1e-2,) * 2},
+            None,
+            '',
+        ),
+        (
+            {'elapsed': 2.6, 'error': [0.0, 0.0], 'rate': [0, -0.02], 'velocity': (1e-2,) * 2},
+            CODES.GOAL_TOLERANCE_VIOLATED,
+            "joint 'slide': velocity error -0.02 m/s exceeds the 0.01 m/s of the goal tolerance "
+            'at 2.600 s, 0.600 s after the end',
+        ),
+    ],
+)
+def test_path_tolerances_count_until_the_end_and_those_of_the_goal_from_then_on(
+    given, code, reason
+):
+    assert verdict(**given) == (code, reason)
 
 
 def test_a_state_that_is_not_a_number_is_out_of_tolerance():
-    assert verdict(watch(), 1.0, [math.nan, 0.0]).code is ResultCode.PATH_TOLERANCE_VIOLATED
+    assert verdict(1.0, [math.nan, 0.0])[0] is CODES.PATH_TOLERANCE_VIOLATED
 
 
 @pytest.mark.parametrize(
     ('default', 'given', 'expected'),
     [
         ([0.1], {}, (0.1, 0.1)),
-        ([0.1, 0.2], {}, (0.1, 0.2)),
         ([0.0], {}, ANY),
-        ([0.1], {'slide': (0.5, 0.0)}, (0.1, 0.5)),
+        ([0.1, 0.2], {'slide': (0.5, 0.0)}, (0.1, 0.5)),
         ([0.1], {'slide': (0.0, 0.0)}, (0.1, 0.1)),
         ([0.1], {'slide': (-1.0, 0.0)}, (0.1, math.inf)),
         ([0.0], {'shoulder': (0.3, 0.0)}, (0.3, math.inf)),
@@ -98,11 +95,8 @@ def test_a_state_that_is_not_a_number_is_out_of_tolerance():
 )
 def test_zero_means_the_default_and_negative_means_not_checked(default, given, expected):
     assert JointTolerances.of(JOINTS, default, of_goal=given).position == expected
-
-
-def test_velocity_tolerances_follow_the_same_rules():
-    found = JointTolerances.of(JOINTS, [0.0], [0.01], {'slide': (0.0, -1.0)})
-    assert found.velocity == (0.01, math.inf)
+    of_rates = {joint: (0.0, x) for joint, (x, _) in given.items()}
+    assert JointTolerances.of(JOINTS, [0.0], default, of_rates).velocity == expected
 
 
 @pytest.mark.parametrize(
@@ -113,15 +107,145 @@ def test_goal_time_of_the_goal_or_of_the_parameters(given, default, expected):
     assert goal_time(given, default) == expected
 
 
+def test_wrong_tolerances_are_refused_by_name():
+    for given, said in (
+        ('elbow', "joint 'elbow'.*known: shoulder, slide"),
+        ('slide', "'slide'.*NaN"),
+    ):
+        with pytest.raises(TrajectoryError, match=said):
+            JointTolerances.of(JOINTS, [0.1], (), {given: (math.nan, 0.0)})
+
+
+# Goals of a session ------------------------------------------------------------------------------
+
+
+def near(x: float, joint='joint2', **more) -> list[Message]:
+    """A tolerance of a joint, as a field of a goal."""
+    return [Message(name=joint, position=x, velocity=0.0, **more)]
+
+
+def test_the_status_tells_what_becomes_of_goals():
+    arm = Arm()
+    arm.send([rest(1.0, 0.1, 0.1)], path_tolerance=near(0.05))
+    arm.run(1300)
+    arm.session.deactivate()
+    told = (
+        'accepted: goal of 1 point, 1.000 s',
+        'goal reached',
+        'ended: the controller was deactivated',
+    )
+    assert tuple(arm.statuses) == told
+
+
+def test_a_violated_path_tolerance_names_the_joint_and_holds_where_the_arm_is():
+    arm = Arm()
+    arm.send([rest(1.0, 0.1, 0.1)], path_tolerance=near(0.03))
+    arm.run(400, stuck=1)
+    (outcome,) = arm.ends
+    # 0.1 rad by a cubic in 1 s pass 0.03 rad at 0.363 s, the root of 3 t^2 - 2 t^3 = 0.3.
+    assert (int(outcome.code), arm.session.mode) == (-4, SessionMode.HOLDING)
+    assert "joint 'joint2': position error 0.030" in outcome.reason
+    assert 'at 0.364 s' in outcome.reason
+    assert arm.statuses[-1].startswith("goal aborted, PATH_TOLERANCE_VIOLATED: joint 'joint2'")
+    arm.run(50, stuck=1)  # the reference goes there at the velocity limit
+    assert arm.session.loop.reference.position[1] == arm.q[1] == 0.0
+
+
+def test_a_goal_that_is_missed_is_named_after_the_goal_time():
+    arm = Arm()
+    arm.send([rest(1.0, 0.1, 0.1)], goal_tolerance=near(0.01), goal_time_tolerance=duration(0.2))
+    arm.run(1210, stuck=1)
+    (outcome,) = arm.ends
+    assert int(outcome.code) == -5
+    assert '0.201 s after the end' in outcome.reason
+
+
+ONE = [rest(1.0, 0.1, 0.1)]
+
+
 @pytest.mark.parametrize(
-    ('arguments', 'texts'),
+    ('points', 'given', 'code', 'said'),
     [
-        (([0.1], (), {'elbow': (0.1, 0.0)}), ["joint 'elbow'", 'known: shoulder, slide']),
-        (([0.1], (), {'slide': (math.nan, 0.0)}), ["joint 'slide'", 'NaN']),
+        (ONE, {'names': ('a', 'joint2')}, -2, "joint 'a'"),
+        ([], {}, -1, 'no points'),
+        (ONE, {'path_tolerance': near(0.1, 'x')}, -1, 'no such joint'),
+        (ONE, {'path_tolerance': near(np.nan)}, -1, 'NaN'),
+        (ONE, {'stamp_ms': 1}, -3, 'over'),
+        (ONE, {'component_path_tolerance': [1]}, -1, 'component_path_tolerance is not supported'),
+        (ONE, {'component_goal_tolerance': [1]}, -1, 'component_goal_tolerance is not supported'),
+        (ONE, {'multi_dof_trajectory': Message(points=[1])}, -1, 'multi_dof_trajectory is not'),
+        (ONE, {'path_tolerance': near(0.1, acceleration=1.0)}, -1,
+         "joint 'joint2': limits the acceleration to 1; leave it 0"),
+        (ONE, {'goal_tolerance': near(0.1, acceleration=np.nan)}, -1, 'limits the acceleration'),
+    ],
+)  # fmt: skip
+def test_a_goal_that_breaks_a_rule_is_refused_with_its_code_and_the_running_one_goes_on(
+    points, given, code, said
+):
+    arm = Arm()
+    arm.send([rest(2.0, 0.1, 0.1)])
+    arm.run(1100)
+    with pytest.raises(RobotDynamicsError, match=said) as refusal:
+        arm.send(points, **given)
+    assert getattr(refusal.value, 'code', None) == code
+    arm.run(1000)
+    assert [int(outcome.code) for outcome in arm.ends] == [0]
+
+
+def test_goals_replace_each_other_and_trajectories_replace_goals():
+    arm = Arm()
+    for _ in range(2):
+        arm.send([rest(5.0, 0.1, 0.1)])
+    text = 'Current goal preempted by new incoming action.'  # of joint_trajectory_controller
+    assert [(outcome.code, outcome.reason) for outcome in arm.ends] == [(-1, text)]
+    arm.publish(ONE)
+    assert arm.ends[-1].reason == 'Current goal preempted by new trajectory.'
+    told = [remark for remark in arm.session.remarks if 'preempted' in remark.text]
+    assert [remark.level for remark in told] == ['info', 'info']
+    assert told[0].status == 'goal preempted by new incoming action'
+    assert arm.session.mode is SessionMode.FOLLOWING
+
+
+@pytest.mark.parametrize('law', ['pd_gravity', 'gravity_compensation'])
+def test_cancelling_brings_the_reference_to_rest(law):
+    """At once where the law ignores it, as under an arm that brakes, which it then follows."""
+    arm = Arm(law=law)
+    session, reference = arm.session, arm.session.loop.reference
+    session.cancel_goal()  # none is followed: nothing happens
+    assert (session.mode, session.fault) == (SessionMode.HOLDING, None)
+    arm.send([rest(4.0, 0.4, 0.4)])
+    arm.run(2000)
+    assert reference.velocity.any()
+    before, change = reference.position.copy(), prepare_parameters(session, {'damping': [1.0]})
+    session.cancel_goal()
+    assert arm.ends[-1].canceled
+    assert arm.statuses[-1] == 'goal canceled: the arm comes to rest and holds'
+    with pytest.raises(ConfigurationError, match='being prepared when the arm was told to hold'):
+        change()
+    arm.run(300)
+    assert session.mode is SessionMode.HOLDING
+    assert not reference.velocity.any()
+    np.testing.assert_array_equal(reference.position, before)  # where the arm has stopped
+
+
+@pytest.mark.parametrize(
+    ('end', 'reason'),
+    [
+        (lambda arm: arm.session.watch(arm.now + 2 * 10**9), 'no fresh state'),
+        (lambda arm: arm.session.deactivate(), 'deactivated'),
+        (lambda arm: arm.session._fail(ValueError('x')), 'by an error'),
     ],
 )
-def test_wrong_tolerances_are_refused_by_name(arguments, texts):
-    with pytest.raises(TrajectoryError) as refused:
-        JointTolerances.of(JOINTS, *arguments)
-    for text in texts:
-        assert text in str(refused.value)
+def test_what_ends_the_motion_ends_the_goal_with_its_reason(end, reason):
+    arm = Arm()
+    arm.send([rest(4.0, 0.1, 0.1)])
+    end(arm)
+    assert reason in arm.ends[-1].reason
+
+
+def test_feedback_comes_at_its_period():
+    arm, due = Arm(action_feedback_period=0.1), 0
+    arm.send(ONE)
+    for _ in range(500):
+        due += arm.run(1).session.goals.feedback_due()
+    assert due == 5

@@ -122,23 +122,6 @@ def test_a_move_takes_the_stop_action_until_it_is_deactivated():
     lift.session.activate(lift.now)
 
 
-def test_the_stop_for_a_joint_that_moved_brakes_as_any_stop_with_fresh_states():
-    lift = Lift('stop')
-    session = lift.session
-    prepare_parameters(session, {'stop_action': 'zero'})()
-    efforts = [session.loop.effort.copy()]
-    session.on_locked(np.array([-0.5]))
-    efforts.append(session.loop.effort.copy())
-    for _ in range(20):
-        lift.tick()
-        efforts.append(session.loop.effort.copy())
-    # 200 limits per s, and no time has passed since the last command when it is noticed.
-    steps = np.abs(np.diff(efforts, axis=0)) / session.tree.effort_limit
-    assert steps[0].max() == 0.0
-    assert steps.max() <= 0.2 * (1.0 + 1e-9)
-    assert not efforts[-1].any()
-
-
 def measured(parameters: Any = None) -> ControllerSession:
     """A session with one state, whose joint 2 is locked where it is measured."""
     given = GIVEN | {'locked': ['joint2:=measured']} | (parameters or {})

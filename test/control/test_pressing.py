@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs with a contact: the force on boards in MuJoCo, the reaction (2.19), edges, faults."""
 
+from __future__ import annotations
+
 from collections import deque
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import refusals
 from oracles import PinocchioOracle
-from pressed_board import Figures, Pressing, PressingScene, make_board, pressed, scene
+from pushed_arm import arm
 
 from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, force_gain
+from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import constraint_force
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.requests import (
     prepare_measured_wrench,
@@ -19,42 +25,100 @@ from robot_dynamics_ros.control.requests import (
     prepare_payload,
     tared,
 )
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     ParameterError,
-    ProgramError,
     RobotDynamicsError,
-    UnknownNameError,
 )
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_description import Board
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 MS = 1_000_000
+PRESS = 'scara_press'
+ABOVE = 0.005  # m, initial height above the board
+#: Arm of each program, and joint positions near its start.
+SCENES = {
+    'scara_press': ('scara', np.array([-0.4, 1.55, 0.11, 1.15])),
+    'four_dof_board': ('four_dof', np.array([0.1, -1.0, -0.66, 0.75])),
+}
 
 
-def program_for(name: str, stiffness: float) -> str:
-    """Return a shipped program with a stiffness of the surface, as YAML text."""
-    text = (share_directory() / 'config' / 'programs' / f'{name}.yaml').read_text('utf-8')
-    assert text.count('stiffness: 10000') == 1
-    return text.replace('stiffness: 10000', f'stiffness: {stiffness:.1f}')
+def make_board(name: str, stiffness: float, friction: float) -> Board:
+    """Return the board of a program, of 1 kg, on a spring with a damping ratio of 2 %."""
+    program = load_program(name, arm(SCENES[name][0]), check=False)
+    damping = 0.04 * np.sqrt(stiffness)
+    return Board.for_program(program, stiffness=stiffness, friction=friction, damping=damping)
 
 
-class LatePressing(Pressing):
-    """A scene whose efforts act some periods late, which the controller knows."""
+def above(program: Program, near: np.ndarray) -> np.ndarray:
+    """Return joint positions with f = 0 except in the contact's row, slightly above the board."""
+    offset, q = np.zeros(program.m), near
+    for row, _ in program.contacts:
+        offset[row] = ABOVE
+    for _ in range(30):
+        seen = program.stack.evaluate(q, 0.0 * q, 0.0)
+        q = q - np.linalg.lstsq(seen.Gamma, seen.f - offset, rcond=None)[0]
+    return q
 
-    def __init__(self, scene: PressingScene, stiffness: float, delay: int) -> None:
-        self._queue: deque[np.ndarray] = deque(maxlen=delay + 1)
-        program = program_for(scene.program, stiffness)
-        super().__init__(scene, make_board(scene, stiffness, 0.0), program=program, delay=delay)
+
+class Pressing(SessionOnPlant):
+    """Runs a program with one state per millisecond and five integration steps each.
+
+    Attributes:
+        force: Force of the board on the arm along the normal, one per step, N.
+        f: Values of the program, one row per step, m or rad.
+        efforts: Commands, one row per step, N m or N.
+
+    Args:
+        name: The shipped program.
+        board: The board.
+        friction: Whether the joints have friction.
+        sensed: Whether a sensor measures the force.
+        late: Number of periods after which efforts act.
+        more: Further parameters of the controller.
+    """
+
+    def __init__(
+        self, name: str, board: Board, *, friction=False, sensed=True, late=0, **more: Any
+    ):
+        tree = arm(SCENES[name][0], friction=friction)
+        plant = MujocoPlant(tree, substeps=5, board=board)
+        plant.reset(above(load_program(name, tree), SCENES[name][1]))
+        law = {'law': 'constraint_stabilization', 'program': name, 'observer_bandwidth': [200.0]}
+        super().__init__(ControllerSession(tree, {**law, 'delay': late, **more}), plant)
+        self.sensed, self._normal = False, np.array(board.normal)
+        self.force, self.f, self.efforts = list[float](), list[np.ndarray](), list[np.ndarray]()
+        self._queue = deque[np.ndarray](maxlen=late + 1)
+        self.activate()
+        self.sensed = sensed
+
+    @property
+    def law(self) -> ConstraintStabilization:
+        """The active law, which must not have changed."""
+        law = self.session.loop.law
+        assert isinstance(law, ConstraintStabilization)
+        return law
+
+    def answer(self) -> bool:
+        """Pass the measured force, if there is a sensor, and then the state to the session."""
+        if self.sensed:
+            wrench = self.plant.board_wrench().tolist()
+            prepare_measured_wrench(self.session, 'tool', wrench)()
+        return super().answer()
 
     def act(self) -> None:
-        own = self.effort
-        self._queue.append(own.copy())
-        self.effort = self._queue[0]
-        super().act()
-        self.effort = own
+        """Apply a command for a period, and record the result."""
+        self._queue.append(self.effort.copy())
+        self.plant.step(self._queue[0])
+        self.force.append(float(self._normal @ self.plant.board_force))
+        self.efforts.append(self._queue[-1])
+        if isinstance(self.session.loop.law, ConstraintStabilization):
+            self.f.append(self.law.f.copy())
 
 
 @pytest.mark.slow
@@ -69,12 +133,14 @@ class LatePressing(Pressing):
 )
 def test_a_known_stiffness_is_pressed_calmly_or_refused_whatever_it_is(name, delay, stiffness):
     """From soft to stiff; the board has a damping ratio of 2 % only."""
-    here = scene(name, friction=False)
+    text = (share_directory() / 'config' / 'programs' / f'{name}.yaml').read_text('utf-8')
+    program = text.replace('stiffness: 10000', f'stiffness: {stiffness:.1f}')
+    given = {'board': make_board(name, stiffness, 0.0), 'late': delay}
     if (name, stiffness) == ('four_dof_board', 1e6):  # stiff, and light along the normal
         with pytest.raises(ParameterError, match=r'pressing on a surface of 1e\+06 N/m .*'):
-            LatePressing(here, stiffness, delay)
+            Pressing(name, **given, program=program)
         return
-    pressing = LatePressing(here, stiffness, delay)
+    pressing = Pressing(name, **given, program=program)
     pressing.settle(1.45)  # before the drawing begins
     [(_, contact)] = pressing.law.program.contacts
     with pytest.raises(ConfigurationError, match='presses on a surface'):
@@ -102,47 +168,41 @@ def test_the_correction_of_the_force_has_the_slowest_decay_divided_by_eight(mass
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('name', 'stiffness'), [('scara_press', 1e3), ('four_dof_board', 1e5)])
-def test_a_measured_force_is_held_while_drawing_on_a_board_of_unknown_stiffness(name, stiffness):
-    seen = pressed(name, stiffness, 0.3, seconds=3.2)
-    assert seen.deviation < 0.5  # requirement; measured: 0.04 to 0.19 N
-    assert seen.overshoot < 0.3
-    assert seen.along < 0.5
-
-
-@pytest.mark.slow
-def test_without_a_sensor_the_mean_is_within_the_friction_that_is_published():
-    here = scene('scara_press', friction=True)
-    pressing = Pressing(here, make_board(here, 1e5, 0.3), sensed=False)
+@pytest.mark.parametrize(
+    ('name', 'stiffness', 'along', 'sensed'),
+    [
+        ('scara_press', 1e3, [0, 1], True),
+        ('four_dof_board', 1e5, [1, 2], True),
+        ('scara_press', 1e5, [0, 1], False),
+    ],
+)
+def test_the_force_is_held_while_drawing_on_a_board_of_unknown_stiffness(
+    name, stiffness, along, sensed
+):
+    board = make_board(name, stiffness, 0.3)
+    pressing = Pressing(name, board, friction=True, sensed=sensed)
     pressing.settle(3.0)
-    text = pressing.law.status()['contact table: tool above the plane (m)']
-    bound = float(text.split()[-2])
-    # The quill alone moves the tool up and down: its own Coulomb friction of 6 N, and 0.5 N.
-    assert bound == pytest.approx(6.5, abs=0.01)
-    assert abs(np.mean(pressing.force[2200:]) - 20.0) < bound
-
-
-@pytest.mark.slow
-def test_without_a_sensor_and_without_joint_friction_the_mean_is_right():
-    seen = pressed('scara_press', 1e4, 0.3, joint_friction=False, sensed=False, seconds=3.0)
-    assert abs(seen.mean - 20.0) < 0.5
-    assert seen.along < 0.5
-
-
-@pytest.mark.slow
-def test_a_board_without_friction_costs_no_precision_along_it():
-    free, on_board = (pressed('scara_press', k, seconds=3.0) for k in (None, 1e4))
-    assert isinstance(free, Figures)
-    assert on_board.along < 2.0 * free.along
+    [(_, contact)] = pressing.law.program.contacts
+    force, f = np.array(pressing.force), np.array(pressing.f)[2200:, along]
+    away = force[2200:] - contact.force
+    assert np.sqrt(np.mean(np.sum(f**2, axis=1))) < 0.5e-3  # m
+    if sensed:
+        assert np.sqrt(np.mean(away**2)) < 0.5  # requirement; measured: 0.04 to 0.19 N
+        assert force.max() < 1.3 * contact.force
+    else:
+        text = pressing.law.status()['contact table: tool above the plane (m)']
+        bound = float(text.split()[-2])
+        # The quill alone moves the tool up and down: its own Coulomb friction of 6 N, and 0.5 N.
+        assert bound == pytest.approx(6.5, abs=0.01)
+        assert abs(np.mean(away)) < bound
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(('name', 'damping'), [('scara_press', 80.0), ('four_dof_board', 180.0)])
 def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, damping):
-    here = scene(name, friction=False)
-    tree, t = here.tree, 0.7
+    (robot, q), t = SCENES[name], 0.7
+    tree = arm(robot)
     law = make_law('constraint_stabilization', tree, program=name)
-    q = np.array(here.near)
     seen = law.program.stack.evaluate(q, 0.0 * q, t)
     moving = seen.f_dot  # at v = 0: the explicit rate of the surface
     v = -np.linalg.solve(seen.Gamma, moving)  # so that f is constant
@@ -175,20 +235,25 @@ def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, da
 @pytest.mark.slow
 @pytest.mark.parametrize('sensed', [True, False])
 def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
-    here = scene('scara_press', friction=False)
-    board = replace(make_board(here, 1e4, 0.0), origin=(0.345, 0.085, 0.28), size=0.07)
-    pressing = Pressing(here, board, sensed=sensed)
-    lowest = []
-    for _ in pressing.run(3500):
-        lowest.append(pressing.f[-1][2])
+    """A subscriber of effort components, meanwhile, changes no command and sees its terms."""
+    board, runs = replace(make_board(PRESS, 1e4, 0.0), origin=(0.345, 0.085, 0.28), size=0.07), []
+    for subscribed in (False, True):
+        pressing, away = Pressing(PRESS, board, sensed=sensed), []
+        for _ in pressing.run(3500):
+            if subscribed:
+                total = sum(pressing.session.loop.decompose().values())
+                away.append(np.abs(total - pressing.efforts[-1]).max())
+        runs.append(np.array(pressing.efforts))
+    np.testing.assert_array_equal(*runs)
+    assert max(away[300:]) < 1e-9  # once the ramp after activation is over
     [control] = pressing.law._contacts.controls
     assert max(pressing.force[1200:2000]) > 15.0
-    assert control.phase is ContactPhase.RETRACTED
-    assert control.force == 0.0
+    assert (control.phase, control.force) == (ContactPhase.RETRACTED, 0.0)
+    lowest = np.array(pressing.f)[:, 2]
     # Measured: 3 mm with a sensor, 11 mm without; the quill falls at 15 cm/s at most.
-    assert min(lowest) > (-0.008 if sensed else -0.025)
+    assert lowest.min() > (-0.008 if sensed else -0.025)
     assert lowest[-1] == pytest.approx(control.contact.clearance, abs=1e-3)
-    steps = np.abs(np.diff(pressing.efforts[1200:], axis=0)) / here.tree.effort_limit
+    steps = np.abs(np.diff(runs[0][1200:], axis=0)) / pressing.session.tree.effort_limit
     assert steps.max() <= 1 / 20
 
 
@@ -199,10 +264,9 @@ FAULTS = ('lost states', 'not finite', 'sensor', 'payload', 'law', 'limit')
 @pytest.mark.parametrize('fault', FAULTS)
 def test_faults_while_pressing_keep_every_command_finite_within_limits_and_smooth(fault):
     # The compensation of Coulomb friction may step, see docs/reliability.md.
-    here = scene('scara_press', friction=False)
     payload = {'payload_mass': 0.3, 'payload_frame': 'tool'}
-    pressing = Pressing(here, make_board(here, 1e4, 0.3), **payload)
-    session, limit = pressing.session, here.tree.effort_limit
+    pressing = Pressing(PRESS, make_board(PRESS, 1e4, 0.3), **payload)
+    session, limit = pressing.session, pressing.session.tree.effort_limit
     prepare_payload(session, False)()
     pressing.settle(0.9)
     begin = len(pressing.efforts)
@@ -243,52 +307,22 @@ def disturb(pressing, fault):
         prepare_parameters(session, {'effort_scale': 0.3})()
 
 
-WRONG = {
-    'force': ({'force': -1.0}, 'force'),
-    'limit': ({'force': 5.0, 'limits': {'force': 4.0}}, 'the force is 5'),
-    'key': ({'force': 5.0, 'colour': 'red'}, 'colour'),
-    'missing': ({'speed': 0.1}, 'force'),
-    'on_contact_loss': ({'force': 5.0, 'on_contact_loss': 'panic'}, 'retract'),
-}
-
-
-@pytest.mark.parametrize('name', WRONG)
-def test_a_wrong_contact_is_refused_with_its_name(name):
-    contact, said = WRONG[name]
-    plane = {'kind': 'plane', 'name': 'table', 'frame': 'tool', 'plane': {'origin': [0, 0, 0.28]}}
-    tree = scene('scara_press', friction=True).tree
-    with pytest.raises((ProgramError, UnknownNameError), match=said):
-        load_program({'constraints': [{**plane, 'contact': contact}]}, tree, check=False)
-
-
-@pytest.mark.slow
-def test_a_subscriber_of_effort_components_changes_no_command_and_sees_its_terms():
-    """While touching down, pressing, losing the contact beyond an edge, and going back."""
-    here, runs = scene('scara_press', friction=True), []
-    board = replace(make_board(here, 1e4, 0.3), origin=(0.345, 0.085, 0.28), size=0.07)
-    for subscribed in (False, True):
-        pressing, away = Pressing(here, board), []
-        for _ in pressing.run(3000):
-            if subscribed:
-                total = sum(pressing.session.loop.decompose().values())
-                away.append(np.abs(total - pressing.efforts[-1]).max())
-        runs.append(np.array(pressing.efforts))
-        [control] = pressing.law._contacts.controls
-        assert control.phase is ContactPhase.RETRACTED
-    np.testing.assert_array_equal(*runs)
-    assert max(away[300:]) < 1e-9  # once the ramp after activation is over
-
-
-def test_only_a_single_row_in_metres_can_be_pressed_on():
-    point = {'kind': 'point', 'frame': 'tool', 'axes': 'xy', 'target': [0.3, 0.1]}
-    tree = scene('scara_press', friction=True).tree
-    with pytest.raises(ProgramError, match='single non-mechanical row in metres'):
-        load_program({'constraints': [{**point, 'contact': {'force': 1.0}}]}, tree, check=False)
+@refusals.written("""
+{kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {force: -1.0}} | force
+{kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {force: 5.0, limits: {force: 4.0}}} | is 5
+{kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {force: 5.0, colour: red}} | colour
+{kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {speed: 0.1}} | force
+{kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {force: 5, on_contact_loss: panic}} | retract
+{kind: point, axes: xy, target: [0.3, 0.1], contact: {force: 1.0}} | single non-mechanical row
+""")
+def test_a_wrong_contact_is_refused_with_its_name(given, said):
+    program = {'constraints': [{'name': 'table', 'frame': 'tool', **given}]}
+    with pytest.raises(RobotDynamicsError, match=said):
+        load_program(program, arm('scara'), check=False)
 
 
 def test_a_board_is_where_the_program_expects_it_and_moves_with_it():
-    here = scene('four_dof_board', friction=True)
-    program = load_program('four_dof_board', here.tree, check=False)
+    program = load_program('four_dof_board', arm('four_dof'), check=False)
     board = Board.for_program(program, offset=0.01, stiffness=1e3)
     # From the file: 10 mm along the normal at 0.3 Hz, from 1.5 s on.
     np.testing.assert_allclose(np.linalg.norm(board.normal), 1.0)
@@ -299,9 +333,5 @@ def test_a_board_is_where_the_program_expects_it_and_moves_with_it():
     assert not np.any(heights[:150])
     # Of a sine sampled every 10 ms: 1 - cos(2 pi 0.3 * 0.005) of the peak may be missed.
     np.testing.assert_allclose([min(heights), max(heights)], [-0.01, 0.01], atol=1e-6)
-
-
-def test_a_program_that_presses_on_nothing_makes_no_board():
-    tree = scene('scara_press', friction=True).tree
-    with pytest.raises(ParameterError, match=r'board_program.*scara_circle'):
-        Board.for_program(load_program('scara_circle', tree, check=False))
+    with pytest.raises(ParameterError, match=r'board_program.*scara_circle'):  # presses on nothing
+        Board.for_program(load_program('scara_circle', arm('scara'), check=False))

@@ -105,53 +105,6 @@ def test_the_floor_shrinks_with_the_period_or_its_square(name):
     assert floors['continuous'][1] > 20.0 * floors['semi_implicit'][1]
 
 
-def test_a_plant_that_holds_the_effort_is_served_by_looking_to_the_middle_of_the_period():
-    """20 integration steps per period come near to a continuous arm under a held effort."""
-    tree = without_friction(robot_of('scara_circle'))
-    options = {'duration': 3.0, 'substeps': 20}
-    ahead = [Run('scara_circle', tree, h, hold='zero_order', **options) for h in (0.002, 0.004)]
-    floors = [run.decay().floor for run in ahead]
-    plain = Run('scara_circle', tree, 0.004, hold='continuous', **options).decay().floor
-    assert floors[1] < plain / 10.0
-    assert floors[0] < floors[1] / 1.7
-
-
-def test_the_circle_at_half_a_metre_per_second_is_drawn_to_a_tenth_of_a_millimetre():
-    """RMS of the tool's distance from its target after the transient; exact model, no friction."""
-    tree = without_friction(robot_of('scara_circle'))
-    run = Run('scara_circle', tree, 0.001, 5.0)
-    late = np.flatnonzero(run.times > 2.5)[::10]
-    stack = run.program.stack
-    f = np.array([stack.evaluate(run.q[k], run.v[k], run.times[k]).f for k in late])
-    speed = [np.linalg.norm(stack.constraints[0].signals[0].at(run.times[k])[1]) for k in late]
-    np.testing.assert_allclose(speed, 0.5, rtol=1e-12)
-    assert np.sqrt(np.mean(np.sum(f[:, :2] ** 2, axis=1))) < 1e-4 / 50.0
-
-
-def path_error(**options):
-    """Return the RMS distance in mm of the tool from its target on the circle, at 1 kHz."""
-    run = Run('scara_circle', duration=4.0, period=0.001, **options)
-    late = np.flatnonzero(run.times > 2.5)[::5]
-    f = [run.program.stack.evaluate(run.q[k], run.v[k], run.times[k]).f[:3] for k in late]
-    return 1e3 * np.sqrt(np.mean(np.sum(np.square(f), axis=1)))
-
-
-def test_friction_and_a_wrong_mass_cost_what_they_cost():
-    """Millimetres on the circle: exact, friction compensated and not, 20 % more mass."""
-    tree = robot_of('scara_circle')
-    rigid = without_friction(tree)
-    heavy = rigid.with_changes(mass=1.2 * rigid.mass, inertia=1.2 * rigid.inertia)
-    exact = path_error(tree=rigid, plant=rigid)
-    compensated = path_error(tree=tree, plant=tree)
-    wrong_mass = path_error(tree=rigid, plant=heavy)
-    uncompensated = path_error(tree=tree, plant=tree, friction_compensation=False)
-    assert exact < 2e-3
-    assert compensated < 0.1
-    assert 10.0 * compensated < uncompensated < 20.0
-    # The quill hangs lower by 0.2 g / w0^2 = 4.9 mm.
-    assert wrong_mass == pytest.approx(4.9, rel=0.4)
-
-
 def test_coulomb_friction_is_broken_away_from_rest():
     """The program rests for a second; the error must not stick to where friction holds it."""
     for name in ('scara_circle', 'four_dof_moving_plane'):
@@ -162,17 +115,6 @@ def test_coulomb_friction_is_broken_away_from_rest():
         stuck = Run(name, robot_of(name), 0.001, 1.0, friction_compensation=False)
         left = stuck.program.stack.evaluate(stuck.q[-1], stuck.v[-1], stuck.times[-1]).f
         assert np.abs(left).max() > 3.0 * np.abs(last.f).max()
-
-
-def test_friction_of_the_programs_own_velocity_is_compensated_through_reversals():
-    """The tilting plane makes every joint come to rest and turn back, some of them sticking."""
-    name = 'four_dof_moving_plane'
-    floors = {
-        velocity: Run(name, robot_of(name), 0.001, 4.0, friction_velocity=velocity).decay().floor
-        for velocity in ('desired', 'measured')
-    }
-    assert floors['desired'] < 4e-4
-    assert floors['measured'] > 5.0 * floors['desired']
 
 
 def test_the_null_space_task_keeps_the_joints_off_their_limits():

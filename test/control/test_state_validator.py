@@ -27,51 +27,70 @@ def monitor():
     return monitor
 
 
-def test_a_steady_stream_is_accepted_and_gives_its_period(monitor):
-    for k in range(1, 5):
-        stamp = 1.0 + 0.002 * k
-        assert monitor.accept(stamp, Q + 0.002 * k * V, V) is StateVerdict.ACCEPTED
-        assert monitor.dt == pytest.approx(0.002)
-    assert monitor.counts[StateVerdict.ACCEPTED] == 4
+def along(ms: float, off: float = 0.0):
+    """Return the positions of a motion at V, or off it."""
+    return Q + 1e-3 * ms * V + off
+
+
+def only(index: int, value: float, others=Q):
+    """Return numbers of which one is another."""
+    return np.where(np.arange(4) == index, value, others)
+
+
+ACCEPTED, RESTARTED, JUMPED = StateVerdict.ACCEPTED, StateVerdict.RESTARTED, StateVerdict.JUMPED
+IMPLAUSIBLE, NOT_NEWER = StateVerdict.IMPLAUSIBLE, StateVerdict.NOT_NEWER
+FAST, FASTER = only(1, 75.0, V), only(1, 75.1, V)  # ten times the limit of joint 2 is believed
+MEAN = Q + 1e-3 * 0.5 * (FAST + V)  # as far as the mean velocity leads in the time between
+#: Sequences of states after that at 1 s: ms since then, position, velocity, verdict.
+STREAMS = {
+    'steady': [(2 * k, along(2 * k), V, ACCEPTED) for k in range(1, 5)],
+    'huge': [
+        *((1, only(1, value), V, IMPLAUSIBLE) for value in (1e300, -1e300, 2e6)),
+        *((1, Q, only(3, value, V), IMPLAUSIBLE) for value in (1e300, -1e300, 2e6)),
+    ],
+    'fast': [(1, MEAN, FAST, ACCEPTED), (2, MEAN, FASTER, IMPLAUSIBLE)],
+    'velocity without motion': [
+        (1, along(1), only(1, 30.0, V), JUMPED), (2, along(2), V, ACCEPTED),
+    ],
+    'out of order': [
+        (0, Q, V, NOT_NEWER), (0, Q, V, NOT_NEWER), (2, Q, V, ACCEPTED), (1, Q, V, NOT_NEWER),
+        (3, Q, V, ACCEPTED), (2, Q, V, NOT_NEWER),
+    ],
+    'reset of time': [
+        (-10, Q + 1.0, V, NOT_NEWER), (-9, Q + 1.0, V, RESTARTED), (-8, Q + 1.0, V, ACCEPTED),
+        (-100, Q, V, RESTARTED),  # earlier by more than a gap
+    ],
+    'gap': [(200, Q + 1.0, V, RESTARTED)],
+    'jump that the next state confirms': [
+        (1, only(1, 0.3), V, JUMPED), (2, only(1, 0.3), V, RESTARTED),
+    ],
+    'step of a coarse encoder': [
+        (1, along(1, 0.0099), V, ACCEPTED), (2, along(2, 0.0209), V, JUMPED),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('stream', STREAMS)
+def test_the_verdict_on_every_state_of_a_stream(monitor, stream):
+    accepted = 0
+    for ms, q, v, verdict in STREAMS[stream]:
+        assert monitor.accept(1.0 + 1e-3 * ms, q, v) is verdict
+        if verdict is ACCEPTED:
+            assert monitor.dt == pytest.approx(1e-3 * (ms - accepted))
+        if verdict in (ACCEPTED, RESTARTED):
+            accepted = ms
+            assert verdict is ACCEPTED or monitor.dt == 0.0
+        assert monitor.time == pytest.approx(1.0 + 1e-3 * accepted)
 
 
 @pytest.mark.parametrize('bad', [math.nan, math.inf, -math.inf])
 def test_numbers_that_are_not_finite_are_refused(monitor, bad):
     for k in range(4):
-        q, v = Q.copy(), V.copy()
-        q[k] = bad
-        assert monitor.accept(1.001, q, V) is StateVerdict.NON_FINITE
-        v[k] = bad
-        assert monitor.accept(1.001, Q, v) is StateVerdict.NON_FINITE
+        assert monitor.accept(1.001, only(k, bad), V) is StateVerdict.NON_FINITE
+        assert monitor.accept(1.001, Q, only(k, bad, V)) is StateVerdict.NON_FINITE
     assert monitor.accept(bad, Q, V) is StateVerdict.NON_FINITE
     assert monitor.counts[StateVerdict.NON_FINITE] == 9
-    assert monitor.accept(1.001, Q, V) is StateVerdict.ACCEPTED
-
-
-def test_huge_numbers_are_refused(monitor):
-    for k in range(4):
-        for value in (1e300, -1e300, 2e6):
-            q, v = Q.copy(), V.copy()
-            q[k] = v[k] = value
-            assert monitor.accept(1.001, q, V) is StateVerdict.IMPLAUSIBLE
-            assert monitor.accept(1.001, Q, v) is StateVerdict.IMPLAUSIBLE
-
-
-def test_a_velocity_of_ten_times_the_limit_is_the_fastest_believed(monitor):
-    v = V.copy()
-    v[1] = 75.0
-    moved = Q + 1e-3 * 0.5 * (v + V)  # as far as the mean velocity leads in the time between
-    assert monitor.accept(1.001, moved, v) is StateVerdict.ACCEPTED
-    v[1] = 75.1
-    assert monitor.accept(1.002, moved, v) is StateVerdict.IMPLAUSIBLE
-
-
-def test_a_velocity_without_motion_is_refused_and_the_next_state_goes_on(monitor):
-    v = V.copy()
-    v[1] += 30.0
-    assert monitor.accept(1.001, Q + 1e-3 * V, v) is StateVerdict.JUMPED
-    assert monitor.accept(1.002, Q + 2e-3 * V, V) is StateVerdict.ACCEPTED
-    assert monitor.dt == pytest.approx(0.002)
+    assert monitor.accept(1.001, Q, V) is ACCEPTED
 
 
 def test_of_two_contradicting_publishers_only_one_is_believed(monitor):
@@ -128,40 +147,6 @@ def test_a_velocity_is_not_differentiated_from_states_that_a_slow_driver_repeats
     for k in range(500, 550):
         state.take(2_000_000 * k, np.array([0.49, 0.0, 0.0, 0.0]), np.zeros(4))
     assert abs(state.v[0]) < 1e-3  # it has stopped
-
-
-def test_one_state_out_of_order_is_refused_and_the_stream_goes_on(monitor):
-    assert [monitor.accept(1.0, Q, V) for _ in range(2)] == [StateVerdict.NOT_NEWER] * 2
-    assert monitor.accept(1.002, Q, V) is StateVerdict.ACCEPTED
-    assert monitor.accept(1.001, Q, V) is StateVerdict.NOT_NEWER
-    assert monitor.accept(1.003, Q, V) is StateVerdict.ACCEPTED
-    assert monitor.accept(1.002, Q, V) is StateVerdict.NOT_NEWER
-
-
-def test_a_reset_of_time_restarts(monitor):
-    assert monitor.accept(0.99, Q + 1.0, V) is StateVerdict.NOT_NEWER
-    assert monitor.accept(0.991, Q + 1.0, V) is StateVerdict.RESTARTED
-    assert monitor.dt == 0.0
-    assert monitor.accept(0.992, Q + 1.0, V) is StateVerdict.ACCEPTED
-    assert monitor.accept(0.9, Q, V) is StateVerdict.RESTARTED  # earlier by more than a gap
-
-
-def test_a_gap_restarts(monitor):
-    assert monitor.accept(1.2, Q + 1.0, V) is StateVerdict.RESTARTED
-    assert monitor.dt == 0.0
-
-
-def test_a_jump_is_refused_once_and_believed_when_the_next_state_agrees(monitor):
-    there = Q + np.array([0.0, 0.5, 0.0, 0.0])
-    assert monitor.accept(1.001, there, V) is StateVerdict.JUMPED
-    assert monitor.time == 1.0
-    assert monitor.accept(1.002, there, V) is StateVerdict.RESTARTED
-
-
-def test_a_hundredth_may_be_the_step_of_a_coarse_encoder(monitor):
-    there = Q + 1e-3 * V + 0.0099
-    assert monitor.accept(1.001, there, V) is StateVerdict.ACCEPTED
-    assert monitor.accept(1.002, there + 1e-3 * V + 0.011, V) is StateVerdict.JUMPED
 
 
 def test_only_accepted_restarted_and_too_fast_states_are_usable():

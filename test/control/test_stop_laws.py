@@ -81,15 +81,6 @@ def test_hold_brakes_a_motion_and_then_holds_where_the_arm_is(robot, rng):
     np.testing.assert_allclose(pulled, -0.01 * hold.stiffness, atol=1e-12)
 
 
-def test_the_anchor_is_a_copy(robot, rng):
-    q, _, _ = random_state(robot.tree, rng)
-    anchor = q.copy()
-    law = begun('hold', robot.tree, anchor, np.zeros(4))
-    before = effort_of(law, anchor, np.zeros(4))
-    anchor += 1.0
-    np.testing.assert_array_equal(effort_of(law, q, np.zeros(4)), before)
-
-
 def test_braking_with_late_positions_is_that_of_the_present_ones_if_the_delay_is_known(robot, rng):
     q, v, _ = random_state(robot.tree, rng)
     fresh, late = Brake(robot.tree), Brake(robot.tree, sampling=Sampling(1e-3, delay=3.0))

@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio
 import pytest
 from oracles import PinocchioOracle
-from pushed_arm import ARMS, PushedArm, arm, held
+from pushed_arm import ARMS, PushedArm, arm
 from samples import sample
 
 from robot_dynamics_ros.control.health import SessionHealth
@@ -30,7 +30,6 @@ from robot_dynamics_ros.control.targets import (
 )
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 
 MS = 1_000_000
 HERE = np.array(ARMS['scara'][1])
@@ -56,10 +55,10 @@ def streamed(tree, rng, *, implicit, loss=0.0):
     return q, v, a, np.array(settings.target_acceleration), stream
 
 
-@pytest.mark.parametrize('loss', [0.0, 0.3])
-def test_jumps_keep_position_speed_and_acceleration_within_their_limits(rng, loss):
+@pytest.mark.parametrize(('implicit', 'loss'), [(True, 0.0), (False, 0.0), (True, 0.3)])
+def test_jumps_keep_the_limits_and_the_step_of_the_plant(rng, implicit, loss):
     tree = sample('scara').tree
-    q, v, a, most, stream = streamed(tree, rng, implicit=True, loss=loss)
+    q, v, a, most, stream = streamed(tree, rng, implicit=implicit, loss=loss)
     assert (np.abs(v).max(axis=0) <= 0.5 * tree.velocity_limit).all()
     assert (np.abs(v).max(axis=0) > 0.2 * tree.velocity_limit).any()
     assert (np.abs(a) <= most * (1.0 + 1e-12)).all()
@@ -67,14 +66,9 @@ def test_jumps_keep_position_speed_and_acceleration_within_their_limits(rng, los
     assert stream.resting  # the last target is more than 0.5 s old
     if not loss:  # no acceleration steps: the pole at 3 p = 45 1/s takes 4.4 % of the way a step
         assert (np.abs(np.diff(a, axis=0)).max(axis=0) <= 2.0 * most * -math.expm1(-0.045)).all()
-
-
-@pytest.mark.parametrize('implicit', [True, False])
-def test_the_reference_obeys_the_step_of_the_plant(rng, implicit):
-    q, v, a, _, _ = streamed(sample('scara').tree, rng, implicit=implicit)
-    np.testing.assert_allclose(v[1:], v[:-1] + 1e-3 * a[:-1], atol=1e-13)
-    mean = v[1:] if implicit else 0.5 * (v[1:] + v[:-1])
-    np.testing.assert_allclose(q[1:], q[:-1] + 1e-3 * mean, atol=1e-13)
+        np.testing.assert_allclose(v[1:], v[:-1] + 1e-3 * a[:-1], atol=1e-13)
+        mean = v[1:] if implicit else 0.5 * (v[1:] + v[:-1])
+        np.testing.assert_allclose(q[1:], q[:-1] + 1e-3 * mean, atol=1e-13)
 
 
 def test_a_target_at_rest_is_reached_without_passing_it():
@@ -94,7 +88,7 @@ def test_a_target_at_rest_is_reached_without_passing_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('law', ['computed_torque', 'impedance', 'pd_gravity'])
+@pytest.mark.parametrize('law', ['computed_torque', 'impedance'])
 def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
     tree = arm('scara', friction=True)
     pushed = PushedArm(tree, HERE, {'law': law})
@@ -118,22 +112,7 @@ def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
     assert not session.loop.reference.velocity.any() or abs(pushed.v).max() < 1e-3
 
 
-def test_poses_that_four_joints_cannot_take_are_met_with_the_point_and_nearest_rotation(rng):
-    subject = sample('four_dof')
-    tree = subject.tree
-    oracle = PinocchioOracle.of(subject)
-    start = np.array(ARMS['four_dof'][1])
-    R, p = oracle.frame_pose('tool', start + 0.1)
-    q = nearest_configuration(tree, p, R, 'tool', start)
-    np.testing.assert_allclose(oracle.frame_pose('tool', q)[1], p, atol=1e-8)
-    np.testing.assert_allclose(oracle.frame_pose('tool', q)[0], R, atol=1e-6)
-    turned = R @ np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    q = nearest_configuration(tree, p, turned, 'tool', start)
-    # A radian counts as a millimetre: a rotation that is a quarter turn off moves the point less.
-    np.testing.assert_allclose(oracle.frame_pose('tool', q)[1], p, atol=1e-3)
-
-
-@pytest.mark.parametrize('axes', ['world', 'base_link', 'link1', 'link3', 'tool'])
+@pytest.mark.parametrize('axes', ['world', 'link3', 'tool'])
 def test_poses_and_wrenches_in_the_frame_of_any_link_mean_what_pinocchio_says(axes, rng):
     subject = sample('four_dof')
     oracle = PinocchioOracle.of(subject)
@@ -197,31 +176,6 @@ def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
         prepare_target(floating, lambda: floating.targets.joints((), HERE))()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('factor', [1.0, 2.0])  # of the apparent mass
-def test_a_streamed_wrench_presses_against_the_spring_and_fades_when_it_ends(factor):
-    stiffness = np.array([800.0, 800.0, 800.0, 0.0, 0.0, 20.0])
-    pushed, spring = held(arm('scara'), HERE, 'tool', stiffness, factor)
-    session, wrench = pushed.session, np.array([4.0, -3.0, 2.0, 0.0, 0.0, 0.1])
-    efforts = []
-    for k in pushed.run(1500):
-        if k % 100 == 0:
-            read = lambda: session.targets.wrench('world', wrench)  # noqa: E731
-            prepare_wrench(session, read)()
-        efforts.append(session.command.copy())
-    away, _ = spring.error()
-    here = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), pushed.plant.tree.joint_names)
-    axes = here.frame_pose('tool', HERE)[0]
-    expected = np.concatenate([axes.T @ wrench[:3], axes.T @ wrench[3:]])
-    held_by = [0, 1, 2, 5]  # second order in 5 mm over 0.5 m
-    np.testing.assert_allclose(
-        (stiffness * away)[held_by], expected[held_by], rtol=0.02, atol=0.01
-    )
-    assert (np.abs(np.diff(efforts, axis=0)) / pushed.plant.tree.effort_limit).max() < 1 / 20
-    pushed.settle(3.0)
-    assert np.abs(spring.error()[0]).max() < 1e-6
-
-
 class Floating:
     """A floating arm that is held in place: its commands are gravity plus streamed wrench."""
 
@@ -269,6 +223,8 @@ def test_a_single_wrench_acts_from_its_first_period_on_by_two_poles():
         assert least - 1e-3 <= part <= most + 1e-3 * p
         np.testing.assert_allclose(command - arm.gravity, part * effort_of(30.0), atol=1e-9)
     assert part > 0.75
+    arm.settle(3000)  # without another one it fades
+    np.testing.assert_allclose(arm.answer(), arm.gravity, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import refusals
 from safe_command import SafeCommand
 from samples import sample
 
@@ -50,20 +51,6 @@ def bound(*transmissions, **keys):
     return DriverInterface(profile(*transmissions, **keys), SCARA)
 
 
-def test_turning_the_spline_moves_the_quill_as_the_screw_says():
-    driver = bound(SPLINE)
-    nut, spline = 30.0, 2.0  # rad
-    q = driver.position(np.array([0.2, 0.6, nut, spline]))
-    quill = 0.05 + 0.02 * (nut - spline) / (2.0 * math.pi)
-    np.testing.assert_allclose(q, [0.2, 0.6, quill, 2.1], rtol=1e-15)
-    v = driver.velocity(np.array([0.0, 0.0, 0.0, math.pi]))
-    np.testing.assert_allclose(v, [0.0, 0.0, -0.01, math.pi], rtol=1e-15)
-    # 100 N at the quill load the nut with F p / (2 pi), and the spline with as much against it.
-    command = commanded(driver, np.array([0.0, 0.0, 100.0, 0.0]))
-    turn = 100.0 * 0.02 / (2.0 * math.pi)
-    np.testing.assert_allclose(command, [0.0, 0.0, turn, -turn], rtol=1e-15)
-
-
 def test_signs_units_gears_and_order_are_those_of_the_motors():
     rows = ['joint1', 'joint2']
     rows += [
@@ -83,9 +70,10 @@ def test_signs_units_gears_and_order_are_those_of_the_motors():
     # the order of the rows: m4 counts against its axis; 0.2 N m of m3 are 1 A
     expected = [0.0, 0.0, -(0.3 - LEAD * force), 1e3 * LEAD * force / 0.2]
     np.testing.assert_allclose(driver.command, expected, rtol=1e-14)
-    driver.read(np.array([0.0, 0.0, 13.0, -90.0]), np.array([0.0, 0.0, 60.0, 0.0]))
+    driver.read(np.array([0.0, 0.0, 13.0, -90.0]), np.array([0.0, 0.0, 60.0, 180.0]))
     np.testing.assert_allclose(driver.q, q, rtol=1e-15)
-    assert driver.v[2] == pytest.approx(0.02, rel=1e-14)  # one turn a second
+    # one turn a second of the nut, half of one against the axis of the spline
+    np.testing.assert_allclose(driver.v, [0.0, 0.0, 0.03, -math.pi], rtol=1e-14)
 
 
 def random_matrix(rng):
@@ -188,68 +176,53 @@ def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands(
 
 def test_recordings_and_commissioning_read_the_joints():
     driver = bound(SPLINE)
-    rng = np.random.default_rng(1)
-    motors, speeds, efforts = rng.normal(size=(3, 5, 4))
-    quill = 0.05 + LEAD * (motors[:, 2] - motors[:, 3])
-    force = (efforts[:, 2]) / LEAD
+    motors, speeds, efforts = np.random.default_rng(1).normal(size=(3, 5, 4))
+    quill, force = 0.05 + LEAD * (motors[:, 2] - motors[:, 3]), efforts[:, 2] / LEAD
     samples = driver_samples(driver, np.arange(5.0), motors, speeds, efforts)
-    np.testing.assert_allclose(samples.q[:, 2], quill, rtol=1e-13)
-    np.testing.assert_allclose(samples.q[:, :2], motors[:, :2], rtol=1e-15)
-    np.testing.assert_allclose(samples.tau[:, 2], force, rtol=1e-13)
-    np.testing.assert_allclose(samples.tau[:, 3], efforts[:, 3] + efforts[:, 2], rtol=1e-12)
-    np.testing.assert_allclose(samples.v[:, 3], speeds[:, 3], rtol=1e-15)
+    np.testing.assert_allclose(samples.q, np.c_[motors[:, :2], quill, 0.1 + motors[:, 3]])
+    np.testing.assert_allclose(samples.tau[:, 2:], np.c_[force, efforts[:, 3] + efforts[:, 2]])
+    np.testing.assert_allclose(samples.v[:, 3], speeds[:, 3])
 
-    run = Recording(('joint1', 'joint2', 'joint3', 'joint4'), np.arange(5.0), motors, speeds,
-                    efforts, motors, speeds, measured_effort=efforts)  # fmt: skip
-    efforts[0] = [1.0, 2.0, np.nan, np.nan]  # nothing was commanded there: nothing else is lost
-    read = in_model_units(run, driver)
-    np.testing.assert_allclose(read.position[:, 2], quill, rtol=1e-13)
-    np.testing.assert_allclose(read.effort[1:, 2], force[1:], rtol=1e-13)
-    np.testing.assert_array_equal(np.isnan(read.effort[0]), [False, False, True, True])
-    np.testing.assert_allclose(read.reference_position[:, 2], quill, rtol=1e-13)
-    read = in_model_units(replace(run, parameters='law: computed_torque'), driver)
-    np.testing.assert_allclose(read.position[:, 2], quill, rtol=1e-13)
-    np.testing.assert_array_equal(read.reference_position, motors)  # our controller's is in SI
+    run = Recording(SCARA.joint_names, np.arange(5.0), motors, speeds, efforts, motors, speeds)
+    efforts[0, 2:] = np.nan  # nothing was commanded there: nothing else is lost
+    for ours in (False, True):  # the references of our controller are in SI
+        read = in_model_units(replace(run, parameters='law: computed_torque' * ours), driver)
+        np.testing.assert_allclose(read.position[:, 2], quill)
+        np.testing.assert_allclose(read.effort[1:, 2], force[1:])
+        np.testing.assert_array_equal(np.isnan(read.effort[0]), [False, False, True, True])
+        np.testing.assert_allclose(read.reference_position[:, 2], motors[:, 2] if ours else quill)
 
 
-PER_JOINT = {'form': 'per_joint', 'topic': '{joint}/command'}
-
-
-@pytest.mark.parametrize(
-    ('transmissions', 'keys', 'texts'),
-    [
-        ([{**WRIST, 'matrix': [[1, 2], [2, 4]]}], {}, ['joint1, joint2', 'singular', 'condition']),
-        ([{**WRIST, 'matrix': [[1, 1], [1, 1.00001]]}], {}, ['singular or nearly so']),
-        ([{**WRIST, 'matrix': [[0, 0], [1, 1]]}], {}, ['singular']),
-        ([{**WRIST, 'matrix': [[1, 0]]}], {}, ['matrix', 'give 2 rows of 2 numbers']),
-        ([{**WRIST, 'matrix': [[1, 0], [1]]}], {}, ['matrix', 'give 2 rows of 2 numbers']),
-        ([{**WRIST, 'matrix': [[1, math.nan], [1, 0]]}], {}, ['give a finite number']),
-        ([{**WRIST, 'matrix': 3}], {}, ['matrix', 'give a list']),
-        ([{**WRIST, 'joints': []}], {}, ['of no joints']),
-        ([{**WRIST, 'offset': [1.0]}], {}, ['offset', 'give 2 finite numbers']),
-        ([{**WRIST, 'motor_effort_limit': [1.0, 0.0]}], {}, ['motor_effort_limit', 'positive']),
-        ([{'joints': ['joint1']}], {}, ["'matrix' is missing"]),
-        ([{**WRIST, 'gear': 3}], {}, ["unknown key 'gear'", 'motor_effort_limit']),
-        ([WRIST, SPLINE | {'joints': ['joint2', 'joint3']}], {}, ["'joint2' appears twice"]),
-        ([{**WRIST, 'joints': ['joint1', 'elbow']}], {}, ['names elbow', 'joint1, joint2']),
-        ([WRIST], {'command': PER_JOINT}, ['per_joint', 'one message', 'group or joint_state']),
-    ],
-)
-def test_what_cannot_be_is_refused_by_the_name_of_the_culprit(transmissions, keys, texts):
-    with pytest.raises(ConfigurationError) as refused:
-        bound(*transmissions, **keys)
-    for text in ('driver profile', *texts):
-        assert text in str(refused.value)
+@refusals.written("""
+{joints: [joint1, joint2], matrix: [[1, 2], [2, 4]]}       | joint1, joint2 ... singular
+{joints: [joint1, joint2], matrix: [[1, 1], [1, 1.00001]]} | singular or nearly so
+{joints: [joint1, joint2], matrix: [[0, 0], [1, 1]]}       | singular
+{joints: [joint1, joint2], matrix: [[1, 0]]}               | matrix ... give 2 rows of 2 numbers
+{joints: [joint1, joint2], matrix: [[1, 0], [1]]}          | matrix ... give 2 rows of 2 numbers
+{joints: [joint1, joint2], matrix: [[1, .nan], [1, 0]]}    | give a finite number
+{joints: [joint1, joint2], matrix: 3}                      | matrix ... give a list
+{joints: [], matrix: [[1, 1], [1, 0]]}                     | of no joints
+{joints: [joint1], matrix: [[2]], offset: [1.0, 0.0]}      | offset ... give 1 finite numbers
+{joints: [joint1], matrix: [[2]], motor_effort_limit: [0]} | motor_effort_limit ... positive
+{joints: [joint1]}                                         | 'matrix' is missing
+{joints: [joint1], matrix: [[2]], gear: 3}                 | unknown key 'gear'
+{joints: [joint3], matrix: [[2]]}                          | 'joint3' appears twice
+{joints: [elbow], matrix: [[2]]}                           | names elbow ... joint1, joint2
+""")
+def test_what_cannot_be_is_refused_by_the_name_of_the_culprit(given, said):
+    with pytest.raises(ConfigurationError, match=f'driver profile.*{said[4:]}'):
+        bound(SPLINE, given)
 
 
 @pytest.mark.parametrize('bad', [math.nan, math.inf])
-def test_numbers_that_are_not_finite_are_refused_also_without_a_file(bad):
-    joints, matrix = ('joint1', 'joint2'), ((1.0, 0.0), (0.0, 1.0))
-    with pytest.raises(ConfigurationError, match='joint1, joint2, matrix: is singular'):
-        TransmissionProfile(joints, ((1.0, math.nan), (1.0, 0.0)))
+def test_what_no_file_can_say_is_refused_too(bad):
+    with pytest.raises(ConfigurationError, match='joint1, matrix: is singular'):
+        TransmissionProfile(('joint1',), ((math.nan,),))
     for key in ('offset', 'motor_effort_limit'):
-        with pytest.raises(ConfigurationError, match=f'joint2, {key}: is .* 2 finite numbers'):
-            TransmissionProfile(joints, matrix, **{key: (1.0, bad)})
+        with pytest.raises(ConfigurationError, match=f'joint1, {key}: is .* 1 finite numbers'):
+            TransmissionProfile(('joint1',), ((1.0,),), **{key: (bad,)})
+    with pytest.raises(ConfigurationError, match='per_joint.*one message.*group or joint_state'):
+        bound(SPLINE, command={'form': 'per_joint', 'topic': '{joint}/command'})
 
 
 def test_units_alone_make_no_matrix_ill_conditioned():

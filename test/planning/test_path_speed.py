@@ -127,7 +127,7 @@ def test_a_trajectory_that_the_efforts_allow_is_what_it_was():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order', 'continuous'])
+@pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order'])
 def test_an_order_slows_and_pauses_without_a_jump(discretization):
     tree = sample('scara').tree
     given = {'discretization': discretization}
@@ -144,13 +144,6 @@ def test_an_order_slows_and_pauses_without_a_jump(discretization):
     assert steps[6:].max() < 0.05  # as declared of changes
     # Velocity and position belong together to first order in the period.
     assert np.abs(np.diff(position, axis=0)[10:] * 1e3 - velocity[11:]).max() < 0.02
-
-
-def test_a_constant_order_takes_its_part_of_the_time():
-    tree = sample('four_dof').tree
-    half = Motion(tree, ENDS['four_dof'], 1.0, **{ORDERED: 0.5})
-    assert abs(half.took - 2000) <= 2
-    assert half.session.mode.value in ('following', 'holding')
 
 
 def test_lost_states_change_nothing_of_how_a_path_goes_on():

@@ -89,7 +89,7 @@ def planar_arm() -> Robot:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', ['ur5_robot', 'planar_3r', 3, 5, 7])
+@pytest.mark.parametrize('name', ['ur5_robot', 'planar_3r', 5])
 def test_a_circle_keeps_within_the_shares_of_the_limits(name):
     """In 5 to 15 s; of random trees, whose sliders weigh several 100 N, also its radius."""
     if name == 'planar_3r':

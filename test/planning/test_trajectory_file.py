@@ -16,7 +16,9 @@ from robot_dynamics_ros.planning.motions import Fourier
 
 NAMES = ('shoulder', 'elbow')
 # The sums of l s_l and of l^2 k_l vanish in every row.
+ONE = np.array([1.0])
 SINE = [[0.3, -0.3, 0.1], [0.1, 0.1, -0.1]]
+HEAD, AT_0 = 'joint_names: [shoulder, elbow]\npoints: ', 'time_from_start: {sec: 0}'
 COSINE = [[0.4, 0.125, -0.1], [-0.5, 0.35, -0.1]]
 
 
@@ -65,33 +67,20 @@ def test_a_series_that_cannot_be_followed_is_refused(change, message):
 @pytest.mark.slow
 def test_a_file_gives_the_motion_again(tmp_path):
     file = tmp_path / 'motion.yaml'
-    file.write_text(trajectory_text(motion(), NAMES, 0.02))
-    again = trajectory_of_file(file, NAMES)
+    file.write_text(text := trajectory_text(motion(), NAMES, 0.02))
+    message = yaml.safe_load(text)  # with the fields of the ROS message
+    assert message['joint_names'] == list(NAMES)
+    assert message['points'][1]['time_from_start'] == {'sec': 0, 'nanosec': 20_000_000}
+    fields = {'accelerations', 'positions', 'time_from_start', 'velocities'}
+    assert message['points'][0].keys() == fields
+    again, swapped = (trajectory_of_file(file, names) for names in (NAMES, NAMES[::-1]))
+    for one, other in zip(swapped.table(ONE), again.table(ONE), strict=True):
+        np.testing.assert_array_equal(one[:, ::-1], other)  # matched by name
     assert again.duration == pytest.approx(8.0, abs=1e-9)
     times = np.linspace(0.0, 8.0, 777)
     # Quintics between points 20 ms apart that share position, velocity and acceleration: their
     # error is (h/2)^6 / 720 times the sixth derivative of the motion, some 1e4.
     np.testing.assert_allclose(again.table(times)[0], motion().table(times)[0], atol=1e-10)
-
-
-@pytest.mark.slow
-def test_a_file_has_the_fields_of_the_message(tmp_path):
-    message = yaml.safe_load(trajectory_text(motion(), NAMES, 0.02))
-    assert message['joint_names'] == list(NAMES)
-    assert message['points'][1]['time_from_start'] == {'sec': 0, 'nanosec': 20_000_000}
-    assert message['points'][-1]['time_from_start'] == {'sec': 8, 'nanosec': 0}
-    assert sorted(message['points'][0]) == [
-        'accelerations', 'positions', 'time_from_start', 'velocities',
-    ]  # fmt: skip
-
-
-def test_joints_are_matched_by_name(tmp_path):
-    file = tmp_path / 'motion.yaml'
-    file.write_text(trajectory_text(motion(), NAMES, 0.02))
-    swapped = trajectory_of_file(file, NAMES[::-1]).table(np.array([1.0]))
-    direct = trajectory_of_file(file, NAMES).table(np.array([1.0]))
-    for one, other in zip(swapped, direct, strict=True):
-        np.testing.assert_array_equal(one[:, ::-1], other)
 
 
 @pytest.mark.parametrize(
@@ -100,15 +89,10 @@ def test_joints_are_matched_by_name(tmp_path):
         ('joint_names: [shoulder', 'line 2: is not valid YAML'),
         ('hello', "is 'hello'; give a mapping"),
         ('joint_names: [shoulder]\npoints: []', 'moves shoulder'),
-        ('joint_names: [shoulder, elbow]\npoints: [{positions: [1.0, 2.0]}]', 'time_from_start'),
+        (f'{HEAD}[{{positions: [1.0, 2.0]}}]', 'time_from_start'),
+        (f'{HEAD}[{{positions: [1.0], {AT_0}}}]', 'has a point of 1 numbers'),
         (
-            'joint_names: [shoulder, elbow]\n'
-            'points: [{positions: [1.0], time_from_start: {sec: 0}}]',
-            'has a point of 1 numbers',
-        ),
-        (
-            'joint_names: [shoulder, elbow]\n'
-            'points: [{positions: [1.0, .nan], time_from_start: {sec: 0}}]',
+            f'{HEAD}[{{positions: [1.0, .nan], {AT_0}}}]',
             'positions .line 2.: is nan; give a finite',
         ),
     ],

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm without dynamics that is where its reference is, and the messages that move it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Message
+from typing import Any
+
+import numpy as np
+from samples import sample
+
+from robot_dynamics_ros.control.goals import Outcome
+from robot_dynamics_ros.control.requests import prepare_goal, prepare_trajectory
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.trajectories.points import read_trajectory
+from robot_dynamics_ros.model import load_robot
+
+MS = 1_000_000
+NAMES = ('joint1', 'joint2')
+
+
+def duration(seconds: float) -> Message:
+    return Message(sec=int(seconds), nanosec=round(seconds % 1.0 * 1e9))
+
+
+def trajectory(points: Any, stamp_ms: int = 0, names=NAMES) -> Message:
+    """Return a message; points are times and the fields of a point by name."""
+    empty = {'positions': [], 'velocities': [], 'accelerations': [], 'effort': []}
+    rows = [Message(time_from_start=duration(t), **{**empty, **row}) for t, row in points]
+    stamp = Message(sec=stamp_ms // 1000, nanosec=stamp_ms % 1000 * MS)
+    header = Message(stamp=stamp, frame_id='')
+    return Message(header=header, joint_names=list(names), points=rows)
+
+
+def tolerances(**kinds: float) -> dict[str, float]:
+    return {f'constraints.{joint}.{kind}': x for joint in NAMES for kind, x in kinds.items()}
+
+
+class Arm:
+    """A session that controls an arm without dynamics.
+
+    Attributes:
+        path: The reference after every tick, each (3, 2): position, velocity, acceleration.
+        ends: What became of the goals.
+    """
+
+    def __init__(self, q=(0.0, 0.0), xml='', **given: Any) -> None:
+        self.tree = load_robot(xml) if xml else sample('planar_2r').tree
+        usual = {'activation_ramp_s': 0.0, 'state_timeout_s': 1.0, 'discretization': 'continuous'}
+        given = {'law': 'pd_gravity', **usual, **given}
+        self.session = ControllerSession(self.tree, given)
+        self.now, self.path, self.ends = MS, list[np.ndarray](), list[Outcome]()
+        self.q, self.v = np.array(q, dtype=float), np.zeros(2)
+        self.session.update(self.session.driver.state(MS, MS, self.q, self.v))
+        self.session.activate(MS)
+
+    def state(self, q: Any = None, v: Any = None) -> bool:
+        """Answer the next state, by default that of the arm."""
+        self.now += MS
+        q, v = self.q if q is None else q, self.v if v is None else v
+        answered = self.session.update(self.session.driver.state(self.now, self.now, q, v))
+        if answered:
+            self.session.settle()
+        return answered
+
+    def run(self, milliseconds: int, stuck: int | None = None) -> Arm:
+        """Go on, with the arm where its reference is, except for a joint that is stuck."""
+        reference = self.session.loop.reference
+        for _ in range(milliseconds):
+            assert self.state()
+            self.path.append(reference.rows.copy())
+            moves = np.arange(2) != stuck
+            self.q[moves], self.v[moves] = reference.position[moves], reference.velocity[moves]
+        return self
+
+    @property
+    def statuses(self) -> list[str]:
+        """What the topic of the status has said."""
+        return [remark.status for remark in self.session.remarks if remark.status]
+
+    def send(self, points: Any, stamp_ms: int = 0, names=NAMES, **more: Any) -> str:
+        """Send a goal of points, by the action; fields of the goal by name."""
+        none = {'path_tolerance': [], 'goal_tolerance': [], 'goal_time_tolerance': duration(0.0)}
+        none |= {'component_path_tolerance': [], 'component_goal_tolerance': []}
+        other = {'multi_dof_trajectory': Message(points=[]), **none, **more}
+        goal = Message(trajectory=trajectory(points, stamp_ms, names), **other)
+        return prepare_goal(self.session, goal, self.ends.append)()
+
+    def publish(self, points: Any, stamp_ms: int = 0, **names: Any) -> str:
+        """Send a trajectory by the topic."""
+        message = trajectory(points, stamp_ms, **names)
+        return prepare_trajectory(self.session, *read_trajectory(message, NAMES))()
+
+
+def rest(t: float, *q: float) -> tuple[float, dict]:
+    """A point at rest."""
+    return t, {'positions': list(q), 'velocities': [0.0] * len(q)}
