@@ -9,7 +9,7 @@ exception that a caller would expect (``ValueError``, ``KeyError``, ``TimeoutErr
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 
 _MAX_LENGTH = 1000  # characters of one part of a message
 _MAX_REMEDY = 6000  # a remedy may hold a file to write
@@ -71,7 +71,7 @@ def known_name(kind: str, name: str, known: Collection[str]) -> str:
     Raises:
         UnknownNameError: It is not known; the message lists the known names.
     """
-    if name not in known:
+    if not isinstance(name, Hashable) or name not in known:
         raise UnknownNameError(kind, name, known)
     return name
 

@@ -28,6 +28,7 @@ from robot_dynamics_ros.constraints.registry import (
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError, shown
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section, located_errors
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
@@ -55,6 +56,7 @@ def load_program(
 
     Cost: about 0.5 s with ``check``.
     """
+    require_robot(tree)
     with read.reported_as(ProgramError):
         program = _program(Section('program', _mapping(source)), tree)
     if not check:

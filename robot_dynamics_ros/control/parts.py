@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ from robot_dynamics_ros.control.trajectories.reference_generator import Referenc
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_parameters import with_locked
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
+from robot_dynamics_ros.spatial.validation import require_type
 
 P = Parameter
 
@@ -104,6 +107,9 @@ class ControllerParts:
         driver: DriverInterface | None = None,
         generator: ReferenceGenerator | None = None,
     ) -> None:
+        require_robot(tree)
+        require_type('parameters', parameters, (Mapping, NoneType), 'a mapping of names to values')
+        require_type('driver', driver, (DriverInterface, NoneType), 'a DriverInterface')
         self.declared = declared_for(tree)
         own = set(parameters or ()) - {'use_sim_time'}  # which every node has
         require_known(self.declared, sorted(own), 'parameter')

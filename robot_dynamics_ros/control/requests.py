@@ -32,13 +32,13 @@ from robot_dynamics_ros.control.setup import (
 from robot_dynamics_ros.control.targets import TargetWrench
 from robot_dynamics_ros.control.trajectories.following import ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
-from robot_dynamics_ros.control.trajectories.spline import Points
+from robot_dynamics_ros.control.trajectories.spline import Points, as_points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.parameters import checked, counted, require_known
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.spatial.validation import array, require_type
 
 Apply = Callable[[], str]
 #: How to apply a request, and its content in the log; None: it is not logged.
@@ -124,10 +124,13 @@ def prepare_trajectory(
         points: Times, positions, velocities and accelerations, see ``ReferenceGenerator.follow``;
             None: no points.
         start_ns: Timestamp of its start, ns; 0 for now.
+
+    Raises:
+        ShapeError, ParameterError: The points are no such arrays or lists.
     """
     if points is None:
         return session.hold
-    return _prepare_points(session, points, start_ns)
+    return _prepare_points(session, as_points(points, session.tree.n), start_ns)
 
 
 @_request('trajectory', SessionEvent.FOLLOW)
@@ -204,6 +207,7 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
         session: The session.
         values: By name, see ``session.declared``.
     """
+    require_type('values', values, Mapping, 'a mapping of parameter names to values')
     require_known(session.declared, values, 'parameter')
     loop, changed = session.loop, changed_parameters(session, values)
     position = loop.q.copy() if session.heard else None

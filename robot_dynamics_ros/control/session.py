@@ -18,6 +18,7 @@ from robot_dynamics_ros.control.session_modes import SessionModes
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 #: Longest time of a deactivation in motion, ns.
 _BRAKING_NS = 3_000_000_000
@@ -182,7 +183,7 @@ class ControllerSession(SessionModes):
         Raises:
             ConfigurationError: It is not.
         """
-        factor = float(factor)
+        factor = float(array('speed_scaling_input', factor, ()))
         if not 0.0 <= factor <= 1.0:
             raise ConfigurationError(
                 'speed_scaling_input', f'is {factor}', 'give a factor of 0 to 1'

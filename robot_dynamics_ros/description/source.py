@@ -20,6 +20,7 @@ from robot_dynamics_ros.description.packages import (
 from robot_dynamics_ros.description.shipped import shipped_files
 from robot_dynamics_ros.disk_cache import cached, new_digest
 from robot_dynamics_ros.errors import DescriptionError, MissingDependencyError, shown
+from robot_dynamics_ros.spatial.validation import require_type
 
 _MESH_FILE = re.compile(r'(<mesh\b[^>]*?\bfilename\s*=\s*["\'])([^"\'<>]+)(["\'])')
 _QUATERNION = re.compile(r'(<origin\b[^>]*?)\bquat_xyzw\s*=\s*(["\'])([^"\']*)\2([^>]*>)')
@@ -49,6 +50,9 @@ def urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str]) 
 
     Text is expanded if it contains xacro, whatever the name of the file.
     """
+    if not isinstance(path_or_xml, (str, os.PathLike)):
+        raise DescriptionError(WHOLE, f'is {shown(path_or_xml)}', 'give a path or the URDF text')
+    require_type('mappings', mappings, Mapping, 'a mapping of names to texts')
     text = os.fspath(path_or_xml)
     path: Path | None = None
     if is_text(text):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from robot_dynamics_ros.dynamics.formulation import Wrenches
 from robot_dynamics_ros.model import BodyFrame, Robot
 from robot_dynamics_ros.model.kinematics import body_poses, frame_motion
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.inertia import rotate_inertia
 from robot_dynamics_ros.spatial.scalar import (
     Array,
@@ -18,6 +19,7 @@ from robot_dynamics_ros.spatial.scalar import (
     identity,
     zeros,
 )
+from robot_dynamics_ros.spatial.validation import scalars
 
 
 class BodyMotion(NamedTuple):
@@ -46,7 +48,8 @@ def body_motions(tree: Robot, q: Array, v: Array) -> list[BodyMotion]:
         q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
     """
-    motions = []
+    require_robot(tree)
+    v, motions = scalars('v', v, (tree.n,)), []
     for i in range(tree.bodies):
         R, p_C, J, _ = frame_motion(tree, q, v, BodyFrame(i, identity(3, int), tree.com[i]))
         rates, inertia = J @ v, rotate_inertia(R, tree.inertia[i])
@@ -120,12 +123,18 @@ def power(tree: Robot, q: Array, v: Array, tau: Array, wrenches: Wrenches | None
 
     Source: newton-euler-lagrange, section 4.3.
     """
+    require_robot(tree)
+    v, tau = scalars('v', v, (tree.n,)), scalars('tau', tau, (tree.n,))
     total = v @ tau
     if wrenches is None:
         return total
     if isinstance(wrenches, Mapping):
-        loads = [(tree.frame(name), wrench) for name, wrench in wrenches.items()]
+        loads = [
+            (tree.frame(name), scalars(f'wrench on {name!r}', wrench, (6,)))
+            for name, wrench in wrenches.items()
+        ]
     else:
+        wrenches = scalars('wrenches', wrenches, (tree.bodies, 6))
         E, origin = identity(3, wrenches.dtype), zeros(3, wrenches.dtype)
         loads = [(BodyFrame(i, E, origin), wrench) for i, wrench in enumerate(wrenches)]
     for frame, wrench in loads:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, ShapeError
+from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import Robot, RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import (
@@ -20,6 +20,7 @@ from robot_dynamics_ros.spatial.scalar import (
     jacobian,
     zeros,
 )
+from robot_dynamics_ros.spatial.validation import scalars
 
 Wrenches = Array | Mapping[str, Array]
 
@@ -148,6 +149,7 @@ class Formulation(ABC):
 
     def mass_matrix(self, q: Array) -> Array:
         """Return M(q), shape (n, n): column j is ``ID(q, 0, e_j) - ID(q, 0, 0)``."""
+        (q,) = self.vectors(q=q)
         n, dtype = self.n, self._dtype(q)
         zero, unit = zeros(n, dtype), identity(n, dtype)
         g = self.inverse_dynamics(q, zero, zero)
@@ -155,11 +157,13 @@ class Formulation(ABC):
 
     def gravity_forces(self, q: Array) -> Array:
         """Return g(q), shape (n,): inverse dynamics at rest."""
+        (q,) = self.vectors(q=q)
         zero = zeros(self.n, self._dtype(q))
         return self.inverse_dynamics(q, zero, zero)
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         """Return c(q, v) + g(q) - J^T F, shape (n,): inverse dynamics at zero acceleration."""
+        q, v = self.vectors(q=q, v=v)
         return self.inverse_dynamics(q, v, zeros(self.n, self._dtype(q, v)), wrenches)
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
@@ -169,6 +173,7 @@ class Formulation(ABC):
         :math:`C = \tfrac12\,\partial c/\partial v` is exact and :math:`\dot M - 2C` is
         skew-symmetric.
         """
+        q, v = self.vectors(q=q, v=v)
         dtype: Any = self._dtype(q, v)
         return jacobian(lambda x: self.bias_forces(q, x), v.astype(dtype)) / 2
 
@@ -176,7 +181,7 @@ class Formulation(ABC):
         self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
     ) -> Array:
         """Return the joint accelerations ``a = M^-1 (tau - c - g + J^T F)``, shape (n,)."""
-        self._check(tau=tau)
+        (tau,) = self.vectors(tau=tau)
         return solve_positive_definite(self.mass_matrix(q), tau - self.bias_forces(q, v, wrenches))
 
     def derivatives(
@@ -203,7 +208,7 @@ class Formulation(ABC):
 
         Cost: 2 n inverse dynamics on complex numbers and one mass matrix.
         """
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         return InverseDynamicsDerivatives(
             jacobian(lambda x: self.inverse_dynamics(x, v, a, wrenches), q),
             jacobian(lambda x: self.inverse_dynamics(q, x, a, wrenches), v),
@@ -237,7 +242,7 @@ class Formulation(ABC):
 
         Source: Zaremba 1990, (4.1), solved for the acceleration.
         """
-        self._check(q=q, v=v, tau=tau)
+        q, v, tau = self.vectors(q=q, v=v, tau=tau)
         a = self.forward_dynamics(q, v, tau, wrenches)
         dtau_dq, dtau_dv, dtau_da = self.derivatives(q, v, a, wrenches)
         one = identity(len(q), dtau_da.dtype)
@@ -256,11 +261,13 @@ class Formulation(ABC):
         tree = self.tree
         return common_dtype(*arrays, tree.mass, tree.com, tree.inertia, tree.p_PJ, tree.gravity)
 
-    def _check(self, **arguments: Array) -> None:
-        for name, value in arguments.items():
-            shape = getattr(value, 'shape', ())
-            if shape != (self.n,):
-                raise ShapeError(name, shape, (self.n,))
+    def vectors(self, **arguments: Any) -> list[Array]:
+        """Return arguments as arrays of shape (n,), of floats or symbols.
+
+        Raises:
+            ShapeError, ParameterError, NonFiniteError: One is not; names it.
+        """
+        return [scalars(name, value, (self.n,)) for name, value in arguments.items()]
 
     def body_wrenches(self, wrenches: Wrenches | None) -> Array | None:
         """Return wrenches as one row per body, in body axes about the body origins."""
@@ -268,14 +275,11 @@ class Formulation(ABC):
             return None
         n = self.tree.n
         if not isinstance(wrenches, Mapping):
-            if wrenches.shape != (n, 6):
-                raise ShapeError('wrenches', wrenches.shape, (n, 6))
-            return wrenches
-        rows = zeros((n, 6), common_dtype(*wrenches.values(), self.tree.p_PJ))
-        for name, wrench in wrenches.items():
+            return scalars('wrenches', wrenches, (n, 6))
+        checked = {x: scalars(f'wrench on {x!r}', wrenches[x], (6,)) for x in wrenches}
+        rows = zeros((n, 6), common_dtype(*checked.values(), self.tree.p_PJ))
+        for name, wrench in checked.items():
             frame = self.tree.frame(name)
-            if wrench.shape != (6,):
-                raise ShapeError(f'wrench on {name!r}', wrench.shape, (6,))
             if frame.body >= 0:
                 force = frame.R_BF @ wrench[:3]
                 moment = frame.R_BF @ wrench[3:] + cross(frame.p_BF, force)

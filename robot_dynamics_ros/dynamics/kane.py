@@ -91,7 +91,7 @@ class Kane(Formulation):
 
         Source: [Ma, Xu, Li], (j).
         """
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         external = self.body_wrenches(wrenches)
         dtype = self._dtype(q, v, a) if external is None else self._dtype(q, v, a, external)
         shape = (self.tree.n, self.tree.n)
@@ -104,7 +104,7 @@ class Kane(Formulation):
 
         Source: the inertia part of [Ma, Xu, Li] (j) (extension).
         """
-        self._check(q=q)
+        (q,) = self.vectors(q=q)
         n = self.tree.n
         return mass_from_partials(self.tree, q, self._rates, zeros((n, n), self._dtype(q)))
 

@@ -76,7 +76,7 @@ class Lagrange(Formulation):
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
         """Return the joint efforts of a motion; see the base class."""
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         return self.mass_matrix(q) @ a + self.bias_forces(q, v, wrenches)
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
@@ -90,7 +90,7 @@ class Lagrange(Formulation):
 
         Source: [N] 4.2, with erratum N13.
         """
-        self._check(q=q)
+        (q,) = self.vectors(q=q)
         M = zeros((self.tree.n, self.tree.n), self._dtype(q))
         for link in link_jacobians(self.tree, q):
             _add(M, link, link.mass_matrix())
@@ -101,7 +101,7 @@ class Lagrange(Formulation):
 
         Source: differentiation of [N] 4.2 by the rules in the module docstring.
         """
-        self._check(q=q)
+        (q,) = self.vectors(q=q)
         n = self.tree.n
         dM = zeros((n, n, n), self._dtype(q))
         for link in link_jacobians(self.tree, q):
@@ -129,7 +129,7 @@ class Lagrange(Formulation):
         Source: [N] 4.2, corrected by errata N8 (the notes print other last indices in the inner
         rows) and N9 (not the transpose).
         """
-        self._check(q=q, v=v)
+        q, v = self.vectors(q=q, v=v)
         return self.christoffel_symbols(q) @ v
 
     def separated_form(self, q: Array) -> SeparatedForm:
@@ -152,7 +152,7 @@ class Lagrange(Formulation):
 
         Source: [N] 4.2.
         """
-        self._check(q=q)
+        (q,) = self.vectors(q=q)
         G = zeros(self.tree.n, self._dtype(q))
         for link in link_jacobians(self.tree, q):
             share = link.mass * (link.J_P.T @ self.tree.gravity)
@@ -169,7 +169,7 @@ class Lagrange(Formulation):
 
     def momentum(self, q: Array, v: Array) -> Array:
         r"""Return the generalized momentum :math:`p = \partial L/\partial v = M v`, shape (n,)."""
-        self._check(q=q, v=v)
+        q, v = self.vectors(q=q, v=v)
         return self.mass_matrix(q) @ v
 
     def hamiltonian(self, q: Array, p: Array) -> Scalar:
@@ -181,7 +181,7 @@ class Lagrange(Formulation):
 
         Source: [N] 4.4; U is zero for mass at the base origin.
         """
-        self._check(q=q, p=p)
+        q, p = self.vectors(q=q, p=p)
         return p @ solve_positive_definite(self.mass_matrix(q), p) / 2 + potential_energy(
             self.tree, q
         )
@@ -206,7 +206,7 @@ class Lagrange(Formulation):
 
         Source: [N] 4.4; the notes print the equations without forces (erratum N21).
         """
-        self._check(q=q, p=p, tau=tau)
+        q, p, tau = self.vectors(q=q, p=p, tau=tau)
         dq = solve_positive_definite(self.mass_matrix(q), p)
         quadratic = dq @ (dq @ self.mass_matrix_derivatives(q)) / 2
         dp = quadratic - self.gravity_forces(q) + tau

@@ -28,7 +28,7 @@ class NewtonEuler(Formulation):
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
         """Return the joint efforts of a motion; see the base class."""
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         tree, external = self.tree, self.body_wrenches(wrenches)
         dtype = self._dtype(q, v, a) if external is None else self._dtype(q, v, a, external)
         poses = [tree.placement(i, q[i]) for i in range(tree.n)]
@@ -103,7 +103,7 @@ class NewtonEuler(Formulation):
 
         Source: Atkeson, An, Hollerbach 1986, section 2, computed by the recursion of this file.
         """
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         tree, dtype = self.tree, common_dtype(q, v, a, self.tree.p_PJ, self.tree.gravity)
         poses = [tree.placement(i, q[i]) for i in range(tree.n)]
         Y = zeros((tree.n, 10 * tree.n), dtype)

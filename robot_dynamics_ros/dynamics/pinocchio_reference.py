@@ -100,8 +100,8 @@ class PinocchioReference(Formulation):
 
     def _arguments(self, **arrays: Array) -> tuple[Any, ...]:
         """Return model, data and the checked arrays in model order."""
-        self._check(**arrays)
-        return (self.model, self.data, *(array[self.order] for array in arrays.values()))
+        checked = self.vectors(**arrays)
+        return (self.model, self.data, *(array[self.order] for array in checked))
 
     def _forces(self, wrenches: Wrenches | None) -> tuple[Any, ...]:
         """Return the wrenches as the library's vector, universe first, in a tuple; () if None."""

@@ -117,7 +117,7 @@ class Reduced(Formulation):
             SingularityError: The loops or B are (nearly) singular at u.
             UnknownNameError: A wrench refers to an unknown frame.
         """
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         state = self.tree_state(q, v, a)
         return self._efforts(state, self._forces_at(state, wrenches))
 
@@ -146,7 +146,7 @@ class Reduced(Formulation):
         self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
     ) -> Array:
         """Return the coordinate accelerations for given drive efforts, shape (N,)."""
-        self._check(tau=tau)
+        (tau,) = self.vectors(tau=tau)
         state = self._state(q, v)
         force = self.mechanism.actuator_matrix(state.A).T @ tau
         force = force - self._forces_at(state, wrenches)
@@ -160,7 +160,7 @@ class Reduced(Formulation):
         That with respect to accelerations is :math:`B^{-T}M`, symmetric in general only if B is
         the identity.
         """
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         state = self.tree_state(q, v, a)
         A, at = state.A, (state.q, state.v, state.a)
         by_q, by_v, M = self.open.derivatives(*at, wrenches)
@@ -223,9 +223,10 @@ class Reduced(Formulation):
 
     def _state(self, u: Array, ud: Array | None = None) -> TreeState:
         """Return the motion of the tree at zero coordinate acceleration, at rest without ud."""
-        self._check(q=u, v=u if ud is None else ud)
-        zero = zeros(self.n, common_dtype(u) if ud is None else common_dtype(u, ud))
-        return self.tree_state(u, zero if ud is None else ud, zero)
+        (u,) = self.vectors(q=u)
+        zero = zeros(self.n, common_dtype(u))
+        (ud,) = (zero,) if ud is None else self.vectors(v=ud)
+        return self.tree_state(u, ud, zeros(self.n, common_dtype(u, ud)))
 
     def _forces_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
         """Return the generalized forces that the motion of a tree state requires, shape (N,)."""
@@ -259,7 +260,7 @@ class Reduced(Formulation):
     def _wrenches(
         self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None
     ) -> tuple[dict[str, LoopWrench], Array]:
-        self._check(q=u, v=ud, a=udd)
+        u, ud, udd = self.vectors(q=u, v=ud, a=udd)
         state = self.tree_state(u, ud, udd)
         driven = self.mechanism.drive.T @ self._efforts(state, self._forces_at(state, wrenches))
         return loop_wrenches(self.mechanism.equations, state, driven, wrenches)

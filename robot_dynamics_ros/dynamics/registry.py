@@ -19,6 +19,7 @@ from robot_dynamics_ros.dynamics.reduced import Reduced
 from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -48,11 +49,13 @@ def make_formulation(name: str, tree: Robot) -> Formulation:
 
     Raises:
         UnknownNameError: There is no such formulation; the message lists the known ones.
+        ParameterError: It is no robot.
         MissingDependencyError: The name is 'pinocchio', which is not installed.
     """
     make = FORMULATIONS[known_name('formulation', name, FORMULATIONS)]
     if isinstance(tree, Mechanism):
         return KaneMechanism(tree) if make is Kane else Reduced(make, tree)
+    require_robot(tree)
     return make(tree.tree)
 
 

@@ -88,7 +88,7 @@ class Screw(Formulation):
 
     def geometry(self, q: Array) -> ScrewGeometry:
         """Return the paper's quantities at joint positions q, shape (n,)."""
-        self._check(q=q)
+        (q,) = self.vectors(q=q)
         return self._model.at(q)
 
     def mass_matrix(self, q: Array) -> Array:
@@ -97,7 +97,7 @@ class Screw(Formulation):
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
         r"""Return :math:`C_{ij} = \sum_s d_{sj}^i v_s`, shape (n, n)."""
-        self._check(v=v)
+        (v,) = self.vectors(v=v)
         return self.geometry(q).d @ v
 
     def gravity_forces(self, q: Array) -> Array:
@@ -109,7 +109,7 @@ class Screw(Formulation):
 
         Source: (2.15); the force is f_e also in (2.5) (Z13).
         """
-        self._check(v=v)
+        (v,) = self.vectors(v=v)
         x, external = self.geometry(q), self.body_wrenches(wrenches)
         b = x.d @ v @ v + x.gravity_forces
         return b if external is None else b - x.external_forces(external)
@@ -145,7 +145,7 @@ class Screw(Formulation):
 
         Cost: O(n^4) multiplications, for the second derivatives of A.
         """
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         x, external = self.geometry(q), self.body_wrenches(wrenches)
         first = np.tensordot(v, x.ddA @ v, axes=(0, 1))
         second = np.tensordot(v, np.tensordot(v, x.ddA, axes=(0, 0)), axes=(0, 0))
@@ -188,7 +188,7 @@ class Screw(Formulation):
             ShapeError: An argument does not have the shape (n,).
             UnknownNameError: The robot has no such frame or body.
         """
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         x, section = self.geometry(q), self._section(frame)
         V, dV, _ = _body_motion(x, x.twists(v, a, self._dtype(q, v, a)), section.body)
         L = wrench_transform(section.R_BF, section.p_BF)
@@ -240,7 +240,7 @@ class Screw(Formulation):
 
         Source: the recursion of :meth:`joint_wrenches`, stopped at the cut.
         """
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         x, section = self.geometry(q), self._section(frame)
         external, zero = self.body_wrenches(wrenches), zeros(self.tree.n, x.dtype)
         dynamic, static = (
@@ -252,7 +252,7 @@ class Screw(Formulation):
     def _wrenches(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None
     ) -> tuple[ScrewGeometry, Array]:
-        self._check(q=q, v=v, a=a)
+        q, v, a = self.vectors(q=q, v=v, a=a)
         x, external = self.geometry(q), self.body_wrenches(wrenches)
         return x, x.wrenches(x.twists(v, a, self._dtype(q, v, a)), external)
 

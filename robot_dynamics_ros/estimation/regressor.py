@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, ShapeError
+from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.inertia import (
     TENSOR_ELEMENTS,
     RigidBodyInertia,
@@ -30,6 +31,7 @@ from robot_dynamics_ros.spatial.inertia import (
     body_parameters,
 )
 from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
+from robot_dynamics_ros.spatial.validation import array
 
 #: The parameters of one body, in the order of the columns: kg, kg m, kg m^2.
 INERTIAL = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Ixz', 'Iyy', 'Iyz', 'Izz')
@@ -41,6 +43,7 @@ _NEXT, _LAST = [1, 2, 0], [2, 0, 1]
 
 def inertial_parameters(tree: Robot) -> Array:
     r"""Return :math:`\pi` of a robot with b bodies, new array of shape (10 b,)."""
+    require_robot(tree)
     bodies = zip(tree.mass, tree.com, tree.inertia, strict=True)
     return np.concatenate([body_parameters(RigidBodyInertia(*body)) for body in bodies])
 
@@ -73,9 +76,9 @@ def with_inertial_parameters(tree: Robot, parameters: Array) -> Robot:
         ShapeError: The number of parameters is wrong.
         ModelError: A mass is not positive, so its centre of mass is undefined.
     """
-    if np.shape(parameters) != (PER_BODY * tree.bodies,):
-        raise ShapeError('parameters', np.shape(parameters), (PER_BODY * tree.bodies,))
-    blocks = np.asarray(parameters, dtype=float).reshape(tree.bodies, PER_BODY)
+    require_robot(tree)
+    values = array('parameters', parameters, (PER_BODY * tree.bodies,))
+    blocks = values.reshape(tree.bodies, PER_BODY)
     for name, mass in zip(tree.link_names, blocks[:, 0], strict=True):
         if not mass > 0.0:
             raise ModelError(f'body {name!r}', f'mass {mass:g} kg', 'the mass must be positive')
@@ -103,10 +106,9 @@ def regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
     Validity: fixed base, rigid bodies, open tree; friction and armature are separate columns.
     Cost: 5 us per state of a four-joint arm, in numpy.
     """
-    count = len(q)
-    for name, array in (('q', q), ('v', v), ('a', a)):
-        if np.shape(array) != (count, tree.n):
-            raise ShapeError(name, np.shape(array), f'({count}, {tree.n})')
+    require_robot(tree)
+    q = array('q', q, ('N', tree.n))
+    v, a = array('v', v, q.shape), array('a', a, q.shape)
     if tree.tree is tree:
         return _tree_regressor(tree.tree, q, v, a)
     if tree.has_constant_rates:

@@ -30,8 +30,10 @@ from robot_dynamics_ros.identification.unknowns import (
     structural_base,
 )
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.recordings.output_folder import json_ready
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_numbers
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 _SAMPLES = 24  # per harmonic and period while optimizing
@@ -284,12 +286,14 @@ def design_excitation(
         The motion; within all bounds, checked at 240 times per harmonic.
 
     Raises:
-        ParameterError: Period, harmonics or seed are too small.
+        ParameterError: Period, harmonics or seed are too small, or an argument not of its type.
         UnreachableError: No motion within the bounds was found.
         UnknownNameError: The frame or a term is unknown.
 
     Cost: a few seconds for a four-joint arm.
     """
+    require_robot(tree)
+    require_numbers(period=period, harmonics=harmonics, seed=seed, iterations=iterations)
     if not 0.0 < period < np.inf:
         raise ParameterError('period', period, 'must be positive and finite, in s')
     if harmonics < 3:

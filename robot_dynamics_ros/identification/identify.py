@@ -46,9 +46,11 @@ from robot_dynamics_ros.identification.unknowns import (
     with_terms,
 )
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_type
 
 _WELL_CONDITIONED = 100.0
 _ROTORS = 20.0  # nats by which free rotor inertia must reduce the cost to be accepted
@@ -183,6 +185,7 @@ def make_plan(
         UnknownNameError: A term, a timing or a joint is unknown.
         RecordingError: No part of the recording can be used.
     """
+    require_robot(tree)
     unknowns = Unknowns(tree, terms)
     base = structural_base(unknowns)
     choice = choose_preparation(recording, unknowns, base, request or Request())
@@ -351,9 +354,12 @@ def identify(
 
     Cost: 1 s per minute at 1 kHz of a four-joint arm; memory of one recording.
     """
+    require_robot(tree)
+    require_type('recordings', recordings, Iterable, 'a list of recordings')
     plan: IdentificationPlan | None = None
     blocks: list[Block] = []
     for recording in recordings:
+        require_type('recordings', recording, Recording, 'recordings, see read_recording')
         run, _ = without_outliers(recording.of_joints(tree.joint_names))
         plan = plan or make_plan(run, tree, terms, request)
         blocks += gather(run, plan)

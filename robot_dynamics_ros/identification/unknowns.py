@@ -48,6 +48,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import name_list
 
 #: Drive terms of a joint, in the order of the columns, with units for revolute and prismatic.
 TERMS = {
@@ -102,7 +103,7 @@ class Unknowns:
         terms: Sequence[str] = DEFAULT_TERMS,
         loading: Robot | None = None,
     ) -> None:
-        for term in terms:
+        for term in name_list('terms', terms):
             known_name('joint term', term, TERMS)
         self.tree = tree
         self._loading = inertial_parameters(loading or tree)

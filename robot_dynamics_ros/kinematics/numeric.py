@@ -21,9 +21,10 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot, frame_motion, frame_pose
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.spatial.validation import array, require_numbers
 
 Status = Literal['converged', 'at_limits', 'not_converged']
 
@@ -94,6 +95,8 @@ def inverse_kinematics(
 
     Cost: about 0.2 ms per iteration for an arm of a few joints.
     """
+    require_robot(tree)
+    require_numbers(tolerance=tolerance, iterations=iterations, restarts=restarts, seed=seed)
     p = array('position', position, (3,))
     if R is not None:
         R = array('R', R, (3, 3))

@@ -28,6 +28,7 @@ from robot_dynamics_ros.model.build import MOVING
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.model.selection import released
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_type
 from robot_dynamics_ros.yaml_reader import (
     Section,
     built,
@@ -80,6 +81,7 @@ class IdentifiedParameters(NamedTuple):
         Raises:
             ConfigurationError: The file cannot be read or is not a parameter file.
         """
+        require_type('identified', path, (str, os.PathLike), 'a path')
         file = os.fspath(path)
         section = Section(f'identified {file!r}', read_yaml(file, 'identified'))
         unit = section.optional('effort_unit', text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -300,7 +301,8 @@ def wrong_limits(
     for name, limit in limits.items():
         if named and name not in known:
             yield UnknownNameError('joint in effort_limit', name, known)
-        if limit is not None and not 0.0 < limit < math.inf:
+        number = isinstance(limit, Real)
+        if limit is not None and not (number and 0.0 < limit < math.inf):
             where = f'effort_limit of {name!r}' if named else 'effort_limit'
             yield ParameterError(where, limit, 'give a positive finite number of N m or N')
 

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.model.body_tree import BodyFrame
-from robot_dynamics_ros.model.robot_tree import Robot
+from robot_dynamics_ros.model.robot_tree import Robot, require_robot
 from robot_dynamics_ros.spatial.jet import Jet, time_jet
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, identity, zeros
+from robot_dynamics_ros.spatial.validation import scalars
 
 
 class FramePose(NamedTuple):
@@ -45,12 +46,14 @@ class FrameMotion(NamedTuple):
 
 
 def _resolve(tree: Robot, frame: str | BodyFrame) -> BodyFrame:
-    return tree.frame(frame) if isinstance(frame, str) else frame
+    require_robot(tree)
+    return frame if isinstance(frame, BodyFrame) else tree.frame(frame)
 
 
 def body_poses(tree: Robot, q: Array) -> list[FramePose]:
     """Return the pose of every body frame in the base frame, in tree order."""
-    q = tree.joint_positions(q)
+    require_robot(tree)
+    q = tree.joint_positions(scalars('q', q, (tree.n,)))
     poses: list[FramePose] = []
     for i in range(tree.bodies):
         placement, parent = tree.placement(i, q[i]), tree.parent[i]
@@ -71,6 +74,7 @@ def frame_pose(tree: Robot, q: Array, frame: str | BodyFrame = 'tool') -> FrameP
 
     Raises:
         UnknownNameError: The tree has no frame of that name.
+        ShapeError, ParameterError, NonFiniteError: An argument is not such an array or robot.
     """
     return _placed(_resolve(tree, frame), body_poses(tree, q))
 
@@ -105,8 +109,10 @@ def frame_motion(tree: Robot, q: Array, v: Array, frame: str | BodyFrame = 'tool
 
     Raises:
         UnknownNameError: The tree has no frame of that name.
+        ShapeError, ParameterError, NonFiniteError: An argument is not such an array or robot.
     """
     F = _resolve(tree, frame)
+    q, v = scalars('q', q, (tree.n,)), scalars('v', v, (tree.n,))
     dtype = common_dtype(q, v, tree.R_PJ, tree.p_PJ)
     state = tree.tree_state(q, v, 0 * v)
     q, v = state.q, state.v

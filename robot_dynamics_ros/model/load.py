@@ -47,7 +47,7 @@ from robot_dynamics_ros.model.inspection import (
     wrong_limits,
 )
 from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot, vector
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.model.selection import (
     LockedPosition,
     MimicMode,
@@ -56,6 +56,7 @@ from robot_dynamics_ros.model.selection import (
     released,
     select,
 )
+from robot_dynamics_ros.spatial.validation import scalars
 
 if TYPE_CHECKING:
     from robot_dynamics_ros.model.build_mechanism import Formula
@@ -117,6 +118,7 @@ def load_robot(
             ``identified`` is not a parameter file of this robot.
         UnknownNameError: A given joint or link does not exist.
         ShapeError, NonFiniteError: Gravity is not a vector of three finite numbers.
+        ParameterError: Another argument is not of its type.
         MissingDependencyError: A xacro file was given and xacro is not installed.
     """
     faults: list[DescriptionError] = []
@@ -127,7 +129,8 @@ def load_robot(
         description = read_description(corrected.patched(description.xml), None, faults.append)
         locked = corrected.locks(description, joints or ()) | dict(locked or {})
     choose = partial(select, joints=joints, base=base, tip=tip, locked=locked, mimic=mimic)
-    tree = _tree(description, faults, vector('gravity', gravity), effort_limit, choose, strict)
+    gravity_vector = scalars('gravity', gravity, (3,))
+    tree = _tree(description, faults, gravity_vector, effort_limit, choose, strict)
     return tree if corrected is None else corrected.completed(tree)
 
 
@@ -175,7 +178,7 @@ def load_mechanism(
     faults: list[DescriptionError] = []
     description = read_description(urdf, mappings, faults.append)
     passive = passive_joints(description, file, effort_limit)
-    gravity_vector, choose = vector('gravity', gravity), partial(select, mimic=mimic)
+    gravity_vector, choose = scalars('gravity', gravity, (3,)), partial(select, mimic=mimic)
     tree = _tree(description, faults, gravity_vector, effort_limit, choose, passive=passive)
     undriven = np.isin(tree.joint_names, list(passive))
     limits = np.where(undriven, 0.0, tree.effort_limit)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, NonFiniteError, ShapeError
+from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model.dependence import Affine, TreeState
 from robot_dynamics_ros.model.joint_limits import LimitedTree
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
+from robot_dynamics_ros.spatial.validation import require_type, scalars
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -86,7 +87,7 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
 
     def with_gravity(self, gravity: Any) -> Self:
         """Return a copy with another gravity vector, shape (3,), m/s^2."""
-        return replace(self, gravity=vector('gravity', gravity))
+        return replace(self, gravity=scalars('gravity', gravity, (3,)))
 
     def with_changes(self, **changes: Any) -> Self:
         """Return a copy with some attributes replaced (payload, model error, symbols)."""
@@ -136,18 +137,6 @@ class RobotTree(Robot):
         return TreeState(q, v, a, self.rate, zeros(self.n, common_dtype(q, v)))
 
 
-def vector(name: str, value: Any) -> Array:
-    """Convert three numbers or symbols to an array.
-
-    Raises:
-        ShapeError: The shape is not (3,).
-        NonFiniteError: A number is NaN or infinite.
-    """
-    array = np.array(value)
-    if array.dtype != object:
-        array = array.astype(float)
-    if array.shape != (3,):
-        raise ShapeError(name, array.shape, '(3,)')
-    if array.dtype != object and not np.isfinite(array).all():
-        raise NonFiniteError(name, array.tolist())
-    return array
+def require_robot(tree: Any) -> None:
+    """Raise ParameterError unless an argument is a robot."""
+    require_type('tree', tree, Robot, 'a robot, as load_robot and load_arm return it')

@@ -16,13 +16,14 @@ from robot_dynamics_ros.description.urdf import (
     RobotDescription,
 )
 from robot_dynamics_ros.description.urdf_patch import fix_joints
-from robot_dynamics_ros.errors import ConfigurationError, NonFiniteError, known_name
+from robot_dynamics_ros.errors import ConfigurationError, known_name
 from robot_dynamics_ros.model.build import MOVING, joint_limits, soft_range, unit_axis
 from robot_dynamics_ros.spatial.rotation import (
     roll_pitch_yaw,
     rotation_about,
     rotation_from_rpy,
 )
+from robot_dynamics_ros.spatial.validation import array, name_list, require_type
 
 MimicMode = Literal['couple', 'lock']
 
@@ -99,10 +100,11 @@ def select(
         UnknownNameError: A joint or link does not exist; the message lists the known names.
         ConfigurationError: No joint is selected, a joint is both controlled and locked, a
             mimic joint is selected for control, or the tip is not a descendant of the base.
-        NonFiniteError: A locked position is not finite.
+        ParameterError, NonFiniteError: An argument is not of its type, or not finite.
     """
     description, before = released(description)
     moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
+    joints = None if joints is None else name_list('joints', joints)
     kept = {name: x for name, x in before.items() if name not in (joints or ())}
     positions = kept | _locked_positions(locked or {}, moving, kept)
     known_name('treatment of mimic joints', mimic, ('couple', 'lock'))
@@ -218,13 +220,12 @@ def _locked_positions(
 ) -> dict[str, float]:
     """Return the locked positions; for 'measured' the one before, or else the default."""
     positions = dict[str, float]()
+    require_type('locked', locked, Mapping, 'a mapping of joint names to positions')
     for name, position in locked.items():
         known_name('joint in locked', name, moving)
         if position == 'measured':
             position = before.get(name, _default_position(moving[name]))
-        if not math.isfinite(position):
-            raise NonFiniteError(f'locked position of joint {name!r}', position)
-        positions[name] = position
+        positions[name] = float(array(f'locked position of joint {name!r}', position, ()))
     return positions
 
 

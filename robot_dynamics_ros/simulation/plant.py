@@ -12,10 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array, require_numbers
 
 
 class Plant(ABC):
@@ -41,6 +43,8 @@ class Plant(ABC):
     board_frame = ''
 
     def __init__(self, tree: Robot, period: float) -> None:
+        require_robot(tree)
+        require_numbers(period=period)
         if not 0.0 < period < np.inf:
             raise ParameterError('period', period, 'the period of a step must be positive, in s')
         self.tree = tree
@@ -124,12 +128,7 @@ class Plant(ABC):
         return np.zeros(6)
 
     def _checked(self, name: str, value: Array, size: int | None = None) -> Array:
-        shape = (size or self.tree.n,)
-        if np.shape(value) != shape:
-            raise ShapeError(name, np.shape(value), shape)
-        if not np.isfinite(value).all():
-            raise NonFiniteError(name, value)
-        return value
+        return array(name, value, (size or self.tree.n,))
 
 
 NANO = 1_000_000_000

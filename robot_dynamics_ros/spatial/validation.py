@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays given by a caller: converted to floats, checked, rejected by name."""
+"""Arguments given by a caller: converted, checked, rejected by name."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from contextlib import suppress
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,28 +22,73 @@ def as_finite_array(name: str, value: Any) -> Array:
         ParameterError: A value is not a number, or rows have different lengths.
         NonFiniteError: A value is NaN or infinite.
     """
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ParameterError(name, value, 'must be numbers in rows of one length') from None
+    array = _floats(name, value)
     if not np.all(np.isfinite(array)):
         raise NonFiniteError(name, array.tolist())
     return array
 
 
-def array(name: str, value: Any, shape: tuple[int | str, ...]) -> Array:
-    """Convert finite numbers to a float array of a given shape; a word is any size but zero.
+def _floats(name: str, value: Any) -> Array:
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError(name, value, 'must be numbers in rows of one length') from None
+
+
+def array(name: str, value: Any, shape: tuple[int | str, ...], *, finite: bool = True) -> Array:
+    """Convert numbers to a float array of a given shape; a word is any size but zero.
 
     Raises:
         ShapeError: The shape differs.
         ParameterError, NonFiniteError: As in :func:`as_finite_array`.
     """
-    checked = as_finite_array(name, value)
+    checked = as_finite_array(name, value) if finite else _floats(name, value)
+    return _shaped(name, checked, shape)
+
+
+def _shaped(name: str, checked: Array, shape: tuple[int | str, ...]) -> Array:
     sizes = zip(shape, checked.shape, strict=False)
     fits = [k > 0 if isinstance(size, str) else k == size for size, k in sizes]
     if checked.ndim != len(shape) or not all(fits):
         raise ShapeError(name, checked.shape, str(shape).replace("'", ''))
     return checked
+
+
+def scalars(name: str, value: Any, shape: tuple[int | str, ...]) -> Array:
+    """Convert numbers or symbols to an array of a given shape; real numbers to floats.
+
+    Raises:
+        ShapeError, ParameterError, NonFiniteError: As in :func:`array`.
+    """
+    with suppress(ValueError):  # rows of different lengths, which ``array`` rejects
+        given = np.asarray(value)
+        if given.dtype.kind in 'cO' and all(hasattr(x, '__sub__') for x in given.flat):
+            return _shaped(name, given, shape)
+    return array(name, value, shape)
+
+
+def require_type(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
+    """Raise ParameterError unless a value is of a type, described by what is expected."""
+    if not isinstance(value, kind):
+        raise ParameterError(name, value, f'must be {expected}')
+
+
+def require_numbers(**arguments: Any) -> None:
+    """Raise ParameterError unless all arguments are real numbers; names the first that is not."""
+    for name, value in arguments.items():
+        require_type(name, value, Real, 'a number')
+
+
+def name_list(argument: str, value: Iterable[str]) -> list[str]:
+    """Return names as a list.
+
+    Raises:
+        ParameterError: It is one text, or no list.
+    """
+    if isinstance(value, str):
+        raise ParameterError(argument, value, f'must be a list of names, such as [{value!r}]')
+    require_type(argument, value, Iterable, 'a list of names')
+    return list(value)
 
 
 def unit(name: str, direction: Any) -> Array:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from robot_dynamics_ros.disk_cache import cached, new_digest, store
-from robot_dynamics_ros.errors import ParameterError, known_name
+from robot_dynamics_ros.errors import NonFiniteError, ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import name_list
 from robot_dynamics_ros.symbolic.outputs import KernelSpec, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import (
     Arguments,
@@ -199,7 +200,10 @@ class FormulationBackend:
         output, count = known_output(expected.name), len(expected.inputs)
 
         def run(*arrays: Array) -> None:
-            results = output.compute(self._spec, *arrays[:count])
+            try:
+                results = output.compute(self._spec, *arrays[:count])
+            except NonFiniteError:  # which machine code passes on
+                results = (np.array(math.nan),) * (len(arrays) - count)
             for target, result in zip(arrays[count:], results, strict=True):
                 target[...] = result
 
@@ -310,7 +314,7 @@ def compile_kernel(
         ParameterError: The robot's constants are symbols.
         MechanismError: The mechanism has no closed form.
     """
-    of_frame = any([known_output(name).of_frame for name in outputs])
+    of_frame = any([known_output(name).of_frame for name in name_list('outputs', outputs)])
     spec = KernelSpec(tree, formulation, frame)
     if spec.tree.mass.dtype == object:
         raise ParameterError('tree', tree.name, 'kernels need numeric constants, not symbols')

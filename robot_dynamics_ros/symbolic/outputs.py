@@ -49,9 +49,9 @@ class KernelSpec:
     """
 
     def __init__(self, robot: Robot, formulation: str, frame: str) -> None:
+        self.formulation = make_formulation(formulation, robot)
         self.n, self.formulation_name, self.frame_name = robot.n, formulation, frame
         self.robot, self.tree = robot, robot.tree
-        self.formulation = make_formulation(formulation, robot)
         # Without gravity, the mass matrix has no terms that cancel only numerically.
         self.weightless = make_formulation(formulation, robot.with_gravity((0.0, 0.0, 0.0)))
 

@@ -24,6 +24,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 from robot_dynamics_ros.symbolic.kernel import Kernel
 
 _Loaded = TypeVar('_Loaded')
@@ -254,7 +255,9 @@ class DriverInterface:
         self, stamp_ns: int, arrival_ns: int, q: Array, v: Array, effort: Array | None = None
     ) -> ArmState:
         """Return the state that the driver measures; in rad or m, rad/s or m/s, N m or N."""
-        x, y = self.position_reading(q), self.velocity_reading(v)
+        shape = (len(self.position_scale),)
+        x = self.position_reading(array('q', q, shape, finite=False))
+        y = self.velocity_reading(array('v', v, shape, finite=False))
         z = None if effort is None else self.effort_reading(effort)
         return ArmState(stamp_ns, arrival_ns, x, y, z)
 

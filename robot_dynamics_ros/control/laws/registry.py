@@ -22,8 +22,9 @@ from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, PdGravity
 from robot_dynamics_ros.control.laws.hand_guiding import HandGuiding
 from robot_dynamics_ros.control.laws.impedance import Impedance
-from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
+from robot_dynamics_ros.errors import ConfigurationError, known_name
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
@@ -104,9 +105,7 @@ def law_class(name: str) -> type[ControlLaw]:
     Raises:
         UnknownNameError: There is no such law; lists those that exist.
     """
-    if name not in known_laws():
-        raise UnknownNameError('law', name, known_laws())
-    return known_laws()[name]
+    return known_laws()[known_name('law', name, known_laws())]
 
 
 def law_declared() -> tuple[Parameter, ...]:
@@ -138,7 +137,9 @@ def make_law(
 
     Raises:
         UnknownNameError: There is no such law; lists those that exist.
+        ParameterError: It is no robot.
         RobotDynamicsError: A parameter is unknown or its value is rejected.
     """
+    require_robot(tree)
     law: Any = law_class(name)
     return law(tree, kernels, **parameters)

@@ -11,9 +11,10 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import PiecewisePolynomial
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory, joint_vector
-from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.errors import ParameterError, TrajectoryError
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 #: Number of pieces that resolves the extrema of a quintic to 0.1 %.
@@ -25,6 +26,21 @@ _KINDS = ('position', 'velocity', 'acceleration')
 #: Times (k,), positions, velocities and accelerations (k, n) of points, see ``JointWaypoints``;
 #: None: not given.
 Points = tuple[Array, Array | None, Array | None, Array | None]
+
+
+def as_points(points: Any, n: int) -> Points:
+    """Return points of n joints whose times and values may be lists.
+
+    Raises:
+        ShapeError, ParameterError: They are not arrays or lists of these shapes.
+    """
+    if not isinstance(points, Sequence) or len(points) != 4:
+        expected = 'must be times, positions, velocities and accelerations (or None)'
+        raise ParameterError('points', points, expected)
+    times, shape = array('times', points[0], ('k',), finite=False), (len(points[0]), n)
+    given = zip(_KINDS, points[1:], strict=True)
+    q, v, a = (x if x is None else array(kind, x, shape, finite=False) for kind, x in given)
+    return times, q, v, a
 
 
 def integrated(points: Points, start: Reference) -> tuple[Array, Array, Array, Array | None]:

@@ -36,6 +36,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache, partial
+from numbers import Integral
 
 import numpy as np
 
@@ -43,6 +44,7 @@ from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError, UnknownNameError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_type
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 
@@ -59,6 +61,7 @@ class Reference:
     __slots__ = ('acceleration', 'position', 'rows', 'velocity')
 
     def __init__(self, n: int) -> None:
+        require_type('n', n, Integral, 'the number of joints')
         self.rows = np.zeros((3, n))
         self.position, self.velocity, self.acceleration = self.rows
 

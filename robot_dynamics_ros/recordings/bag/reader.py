@@ -30,6 +30,7 @@ from robot_dynamics_ros.recordings.bag.files import (
 )
 from robot_dynamics_ros.recordings.bag.storage import McapStorage, RawMessage, SqliteStorage
 from robot_dynamics_ros.recordings.bag.tables import is_table
+from robot_dynamics_ros.spatial.validation import require_type
 
 
 class BagWriter:
@@ -181,6 +182,7 @@ class BagReader:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        require_type('path', path, (str, os.PathLike), 'the path of a bag')
         _rosbags()
         self.path = Path(path)
         self._files = find_files(path)

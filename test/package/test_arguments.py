@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of the public functions: lists are converted, anything else is rejected by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from refusals import check, table
+from samples import sample
+
+from robot_dynamics_ros import (
+    ControllerSession,
+    compile_kernel,
+    dynamics,
+    identify,
+    load_arm,
+    load_mechanism,
+    load_program,
+    load_robot,
+    make_formulation,
+    make_law,
+    read_recording,
+)
+from robot_dynamics_ros.control.requests import prepare_parameters, prepare_trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.errors import (
+    DescriptionError,
+    NonFiniteError,
+    ParameterError,
+    ProgramError,
+    ShapeError,
+    TrajectoryError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.identification import (
+    design_excitation,
+    inertial_parameters,
+    make_plan,
+    regressor,
+    with_inertial_parameters,
+)
+from robot_dynamics_ros.kinematics import inverse_kinematics
+from robot_dynamics_ros.model import frame_jacobian, frame_motion, frame_pose
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+XML = sample('scara').xml
+ARM = load_robot(XML)
+MODELS = {name: make_formulation(name, ARM) for name in dynamics.FORMULATIONS}
+NEWTON = MODELS['newton_euler']
+Z, LIST = np.zeros(4), [0.3, 1, 0.1, 0]
+Q = np.array(LIST)
+NAN = [np.nan, 0, 0, 0]
+NO_ROBOT = 'tree = .* must be a robot, as load_robot'
+
+
+def active() -> ControllerSession:
+    session = ControllerSession(ARM)
+    session.update(session.driver.state(0, 0, Z, Z))
+    session.activate(0)
+    return session
+
+
+SESSION = active()
+
+
+@table({
+    'no path': (lambda: load_arm(None), DescriptionError, 'is None; give a path or the URDF text'),
+    'bytes': (lambda: load_robot(b'<robot'), DescriptionError, "is b'<robot'; give a path"),
+    'no loops': (lambda: load_mechanism(XML, None), DescriptionError, 'None; give'),
+    'gravity': (lambda: load_robot(XML, (0, 0, 'x')), ParameterError, 'gravity = .* numbers'),
+    'gravity of 2': (lambda: ARM.with_gravity([0, 1]), ShapeError, r'\(2,\); expected \(3,\)'),
+    'effort limit': (lambda: load_robot(XML, effort_limit='a'), ParameterError,
+                     "effort_limit = 'a' .* positive finite number of N m or N"),
+    'effort limit of one': (lambda: load_arm(XML, effort_limit={'joint1': [1]}), ParameterError,
+                            "effort_limit of 'joint1'"),
+    'one joint': (lambda: load_robot(XML, joints='joint1'), ParameterError,
+                  r"joints = 'joint1' .* must be a list of names, such as \['joint1'\]"),
+    'no joints': (lambda: load_arm(XML, joints=3), ParameterError, 'joints = 3 .* list of names'),
+    'locked': (lambda: load_arm(XML, locked='joint1'), ParameterError, 'locked = .* mapping of'),
+    'position': (lambda: load_robot(XML, locked={'joint1': 'x'}), ParameterError,
+                 "locked position of joint 'joint1' = 'x'"),
+    'mappings': (lambda: load_robot(XML, mappings='a'), ParameterError, 'mappings = .* mapping'),
+    'identified': (lambda: load_robot(XML, identified=3), ParameterError, 'identified = 3'),
+    'mechanism': (lambda: make_formulation('kane', None), ParameterError, NO_ROBOT),
+    'formulation': (lambda: make_formulation([], ARM), UnknownNameError, r'formulation \[\]'),
+    'law': (lambda: make_law(['pd_gravity'], ARM), UnknownNameError, 'unknown law'),
+    'robot of a law': (lambda: make_law('pd_gravity', 'scara'), ParameterError, NO_ROBOT),
+    'kernels': (lambda: compile_kernel('scara.urdf'), ParameterError, NO_ROBOT),
+    'outputs': (lambda: compile_kernel(ARM, outputs='mass_matrix'), ParameterError,
+                r"outputs = .* such as \['mass_matrix'\]"),
+    'session': (lambda: ControllerSession(None), ParameterError, NO_ROBOT),
+    'parameters': (lambda: ControllerSession(ARM, 'law'), ParameterError, 'must be a mapping'),
+    'driver': (lambda: ControllerSession(ARM, driver='ur'), ParameterError, 'a DriverInterface'),
+    'program': (lambda: load_program('scara_circle', 'scara'), ParameterError, NO_ROBOT),
+    'no program': (lambda: load_program(None, ARM), ProgramError, 'give YAML text or a path'),
+    'bag': (lambda: read_recording(None), ParameterError, 'path = None .* the path of a bag'),
+    'exchanged': (lambda: identify(ARM, []), ParameterError, NO_ROBOT),
+    'a path for recordings': (lambda: identify('bag', ARM), ParameterError, 'see read_recording'),
+    'plan': (lambda: make_plan(None, None), ParameterError, NO_ROBOT),
+    'terms': (lambda: design_excitation(ARM, terms='damping'), ParameterError, 'list of names'),
+    'period': (lambda: design_excitation(ARM, period='a'), ParameterError, 'period = .* a number'),
+    'parameters of bodies': (lambda: inertial_parameters(None), ParameterError, NO_ROBOT),
+    'new parameters': (lambda: with_inertial_parameters(ARM, [0]), ShapeError, 'expected'),
+    'regressor': (lambda: regressor(ARM, None, None, None), NonFiniteError, 'q is not finite'),
+    'frame': (lambda: frame_pose(ARM, Z, None), UnknownNameError, 'unknown frame None'),
+    'pose': (lambda: frame_pose(None, Z), ParameterError, NO_ROBOT),
+    'short': (lambda: frame_pose(ARM, [0, 0]), ShapeError, r'q has shape \(2,\); expected \(4,\)'),
+    'motion': (lambda: frame_motion(ARM, Z, NAN), NonFiniteError, 'v is not finite'),
+    'target': (lambda: inverse_kinematics(ARM, 'x'), ParameterError, 'position = '),
+    'tolerance': (lambda: inverse_kinematics(ARM, [0] * 3, tolerance='a'), ParameterError,
+                  'tolerance = .* a number'),
+    'energy': (lambda: dynamics.kinetic_energy(ARM, Z, [0, 1]), ShapeError, 'v has shape'),
+    'potential': (lambda: dynamics.potential_energy('scara', Z), ParameterError, NO_ROBOT),
+    'power': (lambda: dynamics.power(ARM, Z, Z, None), NonFiniteError, 'tau is not finite'),
+    'wrench': (lambda: NEWTON.inverse_dynamics(Z, Z, Z, {'tool': [1.0]}), ShapeError,
+               "wrench on 'tool'"),
+    'ragged': (lambda: NEWTON.gravity_forces([0, [1], 0, 0]), ParameterError, 'q = .* one length'),
+    'period of a plant': (lambda: MujocoPlant(ARM, [1]), ParameterError, 'period = .* a number'),
+    'plant': (lambda: MujocoPlant(ARM, 0.001).step(['a'] * 4), ParameterError, 'effort = '),
+    'reference': (lambda: Reference('scara'), ParameterError, 'n = .* the number of joints'),
+    'reading': (lambda: SESSION.driver.state(0, 0, [1], Z), ShapeError, r'q has shape \(1,\)'),
+    'values': (lambda: prepare_parameters(SESSION, 3), ParameterError, 'values = 3'),
+    'speed': (lambda: SESSION.set_speed('fast'), ParameterError, "= 'fast'"),
+    'points': (lambda: prepare_trajectory(SESSION, [1, 2]), ParameterError,
+               'points = .* times, positions, velocities and accelerations'),
+    'times': (lambda: prepare_trajectory(SESSION, (3, None, None, None)), ShapeError, 'times'),
+    'positions': (lambda: prepare_trajectory(SESSION, ([1], [LIST, LIST], None, None)), ShapeError,
+                  r'position has shape \(2, 4\); expected \(1, 4\)'),
+    'NaN': (lambda: prepare_trajectory(SESSION, ([1], [NAN], None, None)), TrajectoryError,
+            'point 0'),
+})  # fmt: skip
+def test_it_names_the_argument_and_what_would_be_right(call, error, text):
+    check(call, error, text)
+
+
+@pytest.mark.parametrize('name', MODELS)
+@pytest.mark.parametrize('wrong', [None, 'a', 3, [0, 0], NAN, [0, 'x', 0, 0], {}])
+def test_every_formulation_refuses_what_is_no_array(name, wrong):
+    model = MODELS[name]
+    for method, others in (('inverse_dynamics', 2), ('coriolis_matrix', 1), ('mass_matrix', 0)):
+        with pytest.raises((ShapeError, ParameterError, NonFiniteError), match='^(parameter )?q '):
+            getattr(model, method)(wrong, *[Z] * others)
+
+
+@pytest.mark.parametrize('name', MODELS)
+def test_every_formulation_takes_lists_of_numbers(name):
+    model, wrench = MODELS[name], [0, 0, 1, 0, 0, 0]
+    for method, count in (
+        ('inverse_dynamics', 3), ('bias_forces', 2), ('coriolis_matrix', 2), ('mass_matrix', 1),
+        ('gravity_forces', 1), ('forward_dynamics', 3), ('derivatives', 3), ('linearize', 3),
+    ):  # fmt: skip
+        of_lists, expected = (getattr(model, method)(*[x] * count) for x in (LIST, Q))
+        for one, other in zip(of_lists, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    exact = model.inverse_dynamics(Q, Q, Q, {'tool': np.array(wrench, dtype=float)})
+    np.testing.assert_array_equal(
+        model.inverse_dynamics(LIST, LIST, LIST, {'tool': wrench}), exact
+    )
+
+
+def test_functions_of_the_kinematics_take_lists():
+    np.testing.assert_array_equal(frame_pose(ARM, LIST).p_WF, frame_pose(ARM, Q).p_WF)
+    np.testing.assert_array_equal(frame_jacobian(ARM, LIST), frame_jacobian(ARM, Q))
+    assert dynamics.total_energy(ARM, LIST, LIST) == dynamics.total_energy(ARM, Q, Q)
+    np.testing.assert_array_equal(
+        regressor(ARM, [LIST], [LIST], [LIST]), regressor(ARM, Q[None], Q[None], Q[None])
+    )
+
+
+def test_a_trajectory_may_consist_of_lists():
+    still = [[0, 0, 0, 0]] * 2
+    answer = prepare_trajectory(active(), ([1, 2], [LIST, still[0]], still, still))()
+    assert answer == 'accepted: 2 points from 0 s'
+
+
+def test_kernels_pass_on_what_is_not_finite():
+    """The limits of the controller answer it, whichever formulation runs."""
+    for name in ('newton_euler', 'pinocchio'):
+        tau = np.zeros(4)
+        compile_kernel(ARM, name).inverse_dynamics(Z, Z, np.array(NAN), tau)
+        assert np.isnan(tau[0])
