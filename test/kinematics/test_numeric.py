@@ -13,7 +13,7 @@ ORACLE = PinocchioOracle.of(ARM)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('seed', [0, 3, 5])
+@pytest.mark.parametrize('seed', [0, 3])
 def test_poses_of_a_six_joint_robot_are_found(seed, rng):
     robot = random_tree(np.random.default_rng(seed), 6)
     oracle = PinocchioOracle.of(robot)
@@ -27,15 +27,6 @@ def test_poses_of_a_six_joint_robot_are_found(seed, rng):
         np.testing.assert_allclose(R_found, R, atol=1.1e-10)
         assert (found.q >= robot.tree.position_lower).all()
         assert (found.q <= robot.tree.position_upper).all()
-
-
-def test_full_poses_that_a_four_joint_arm_can_take_are_found(rng):
-    for _ in range(5):
-        R, p = ORACLE.frame_pose('tool', rng.uniform(ARM.tree.position_lower + 0.2,
-                                                     ARM.tree.position_upper - 0.2))  # fmt: skip
-        found = inverse_kinematics(ARM.tree, p, R)
-        assert found.status == 'converged'
-        np.testing.assert_allclose(ORACLE.frame_pose('tool', found.q)[1], p, atol=1.1e-10)
 
 
 def test_a_position_alone_leaves_the_rotation_free():

@@ -33,6 +33,7 @@ ROLL = np.array([[0.0, 0, 1], [0, 1, 0], [-1, 0, 0]])
 SHAPE_Q, AXES = r'q has shape \(3,\); expected \(4,\)', "unknown axes 'world'; known: base, tool"
 TIP = "unknown point 'tip'; known: tool, wrist"
 FAR = replace(FOUR_DOF, a3=0.1)
+WAIST = [0.05 - 1e-6, 0.0, 0.3]
 ASIDE = replace(FOUR_DOF, tool=(0.0, 0.12, 0.05))
 
 REFUSED: dict[str, refusals.Refusal] = {
@@ -43,7 +44,6 @@ REFUSED: dict[str, refusals.Refusal] = {
     'scara within': (lambda: scara.inverse([0.04, 0.0, 0.0], 0.0), UnreachableError,
                      r'0\.04 m from axis 1'),
     'scara NaN': (lambda: scara.inverse([math.nan, 0, 0], 0.0), UnreachableError, 'not finite'),
-    'scara infinite': (lambda: scara.inverse(POINT, math.inf), UnreachableError, 'not finite'),
     'scara tilted': (lambda: scara.inverse_pose(R @ np.diag([1.0, -1.0, -1.0]), POINT),
                      UnreachableError, 'straight down'),
     'scara limits': (lambda: nearest(scara.inverse([0.4, 0.0, -0.3], 0.0), STILL),
@@ -53,15 +53,12 @@ REFUSED: dict[str, refusals.Refusal] = {
         lambda: ScaraGeometry.from_tree(sample('planar_2r').tree, 'link2'), ModelError,
         "robot 'planar_2r'"),
     'scara axes': (lambda: scara.jacobian(STILL, frame='world'), UnknownNameError, AXES),
-    'scara axes of bias': (lambda: scara.bias_acceleration(STILL, STILL, frame='ee'),
-                           UnknownNameError, "unknown axes 'ee'"),
     'scara q': (lambda: scara.forward(THREE), ShapeError, SHAPE_Q),
-    'scara position': (lambda: scara.inverse([0.3, 0.2], 0.0), ShapeError,
-                       r'position has shape \(2,\); expected \(3,\)'),
     'scara R': (lambda: scara.inverse_pose(TWO_BY_TWO, POINT), ShapeError,
                 r'R has shape \(2, 2\); expected \(3, 3\)'),
-    'arm beyond': (lambda: four_dof.inverse_pose(R4, 1.1 * P4), UnreachableError,
-                   r'from the shoulder; reach is 0\.05 to 0\.55 m'),
+    'arm beyond by a micrometre': (lambda: four_dof.inverse([0.55 + 1e-6, 0.0, 0.0], 0.0),
+                                   UnreachableError,
+                                   r'from the shoulder; reach is 0\.05 to 0\.55 m'),
     'arm of other lengths': (lambda: four_dof.inverse([0.1, 0.1, 0.0], 0.0, FAR),
                              UnreachableError, r'reach is 0\.2 to 0\.4 m'),
     'arm off its plane': (lambda: four_dof.inverse_pose(R4, P4 + 0.01 * R4[:, 2]),
@@ -73,22 +70,15 @@ REFUSED: dict[str, refusals.Refusal] = {
     'arm mirrored': (lambda: four_dof.inverse_pose(R4 @ np.diag([1, 1, -1]), P4),
                      UnreachableError, 'not a rotation matrix'),
     'arm NaN': (lambda: four_dof.inverse([math.nan, 0, 0], 0.0), UnreachableError, 'not finite'),
-    'arm at its waist': (lambda: four_dof.inverse([0.02, 0.0, 0.4], 0.0, ASIDE, point='tool'),
+    'arm at its waist': (lambda: four_dof.inverse(WAIST, 0.4, ASIDE, point='tool'),
                          UnreachableError, r'closer than 0\.05 m to the waist axis'),
     'arm of another': (lambda: FourDofGeometry.from_tree(TREE), ModelError, "robot 'scara'"),
     'arm axes': (lambda: four_dof.jacobian(STILL, frame='world'), UnknownNameError, AXES),
-    'arm axes of bias': (lambda: four_dof.bias_acceleration(STILL, STILL, frame='world'),
-                         UnknownNameError, AXES),
     'arm point': (lambda: four_dof.forward(STILL, point='tip'), UnknownNameError, TIP),
-    'arm point of inverse': (lambda: four_dof.inverse([0.1, 0.0, 0.5], 0.0, point='tip'),
-                             UnknownNameError, "unknown point 'tip'"),
     'arm q': (lambda: four_dof.forward(THREE), ShapeError, SHAPE_Q),
-    'arm position': (lambda: four_dof.inverse([0.1, 0.0], 0.0), ShapeError,
-                     r'p has shape \(2,\); expected \(3,\)'),
     'arm R': (lambda: four_dof.inverse_pose(TWO_BY_TWO, POINT), ShapeError,
               r'R has shape \(2, 2\); expected \(3, 3\)'),
     'numeric position': (lambda: inverse_kinematics(ARM, [0.0, 0.0]), ShapeError, 'position'),
-    'numeric R': (lambda: inverse_kinematics(ARM, THREE, R=TWO_BY_TWO), ShapeError, 'R has'),
     'numeric start': (lambda: inverse_kinematics(ARM, THREE, start=np.zeros(3)), ShapeError,
                       'start'),
     'numeric NaN': (lambda: inverse_kinematics(ARM, [0.0, math.nan, 0.0]), NonFiniteError,

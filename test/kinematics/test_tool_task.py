@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from samples import random_tree, sample, shipped
+from samples import random_tree, shipped
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
@@ -43,18 +43,6 @@ def poses(robot, path, times, frame='tool'):
     return found
 
 
-def test_the_scara_draws_a_circle_at_constant_yaw_while_the_quill_moves():
-    lifts = []
-    path = scara_path()
-    for R, p in poses(SCARA, path, np.linspace(0.0, path.duration, 173)):
-        # The tolerance of the path between its knots.
-        assert math.hypot(p[0] - CENTRE[0], p[1] - CENTRE[1]) == pytest.approx(0.1, abs=1e-8)
-        assert math.atan2(R[1, 0], R[0, 0]) == pytest.approx(0.3, abs=1e-7)
-        lifts.append(p[2] - CENTRE[2])
-    assert min(lifts) >= -1e-8
-    assert max(lifts) == pytest.approx(0.05, abs=1e-4)
-
-
 def test_the_four_joint_arm_draws_a_tilted_circle_at_constant_pitch():
     normal = np.array([0.3, 0.2, 1.0]) / math.sqrt(0.3**2 + 0.2**2 + 1.0)
     path = four_dof_path()
@@ -65,8 +53,10 @@ def test_the_four_joint_arm_draws_a_tilted_circle_at_constant_pitch():
         assert math.atan2(-R[2, 0], -R[2, 1]) == pytest.approx(-0.3, abs=1e-7)
 
 
-@pytest.mark.parametrize(('robot', 'make'), [(SCARA, scara_path), (ARM, four_dof_path)])
-def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(robot, make):
+@pytest.mark.parametrize(
+    ('robot', 'make', 'speed'), [(SCARA, scara_path, None), (ARM, four_dof_path, 0.3)]
+)
+def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(robot, make, speed):
     path, h = make(), 1e-4
     oracle, reference = PinocchioOracle.of(robot), Reference(4)
     for t in np.linspace(0.05, path.duration - 0.05, 61):
@@ -74,25 +64,15 @@ def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(rob
         path.sample(t, reference)
         q, v, a = reference.position, reference.velocity, reference.acceleration
         J, bias = oracle.frame_jacobian('tool', q), oracle.frame_bias('tool', q, v)
+        if (
+            speed and 0.4 <= t <= path.duration - 0.4
+        ):  # between the ramps; the path is within 1e-8 m
+            assert np.linalg.norm((J @ v)[:3]) == pytest.approx(speed, abs=1e-6)
         # Differences of the oracle's positions: h^2 / 6 times a third derivative up to 60, and
         # h^2 / 12 times a fourth up to 1000 plus rounding 4e-16 / h^2.
         np.testing.assert_allclose((J @ v)[:3], (after - before) / (2 * h), atol=2e-7)
         second = (after - 2 * now + before) / h**2
         np.testing.assert_allclose((J @ a + bias)[:3], second, atol=2e-6)
-
-
-def test_between_the_ramps_the_tool_point_has_the_speed_asked_for():
-    path, reference = four_dof_path(), Reference(4)
-    for t in (0.4, 0.9, path.duration - 0.4):
-        path.sample(t, reference)
-        J = PinocchioOracle.of(ARM).frame_jacobian('tool', reference.position)
-        # Knots have the exact velocity, between them the path is within 1e-8 m.
-        assert np.linalg.norm((J @ reference.velocity)[:3]) == pytest.approx(0.3, abs=1e-6)
-
-
-def test_the_branch_nearest_to_the_given_configuration_is_taken():
-    right, left = scara_path(), scara_path(near=[0.3, -1.0, 0.1, 0.0])
-    assert right.start[1] > 0.0 > left.start[1]
 
 
 def test_a_wide_tool_angle_is_followed_beyond_half_a_turn():
@@ -123,7 +103,7 @@ def test_a_curve_that_cannot_be_followed_is_refused_before_anything_moves(case):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize('n', [3, 4, 5, 6, 7, 9])
+@pytest.mark.parametrize('n', [4, 7])
 def test_a_frame_of_any_robot_can_be_led(n):
     """The point is on the line; from six joints on it keeps its rotation; nothing drifts."""
     robot = random_tree(np.random.default_rng(3), n)
@@ -138,12 +118,15 @@ def test_a_frame_of_any_robot_can_be_led(n):
         if n >= 6:
             np.testing.assert_allclose(found_R, R, atol=1e-7)
     back = ToolPath(FrameTask(tree, R, frame, q), Line(there, p), 0.1, 0.2, path.start)
+    tight = robot.tree.with_changes(position_upper=q + 1e-3, position_lower=q - 1e-3)
+    with pytest.raises(UnreachableError, match=r"joint 'joint\d' would be at .*, beyond \["):
+        FrameTask(tight, None, frame, q).solve(p + [0.05, 0.0, 0.0], q)
     end = Reference(n)
     back.sample(back.duration, end)
     np.testing.assert_allclose(end.position, q, atol=1e-9)  # the same joints at the same point
 
 
-@pytest.mark.parametrize('half_turn', ['3.14', '3.1416', repr(math.pi)])
+@pytest.mark.parametrize('half_turn', ['3.14', repr(math.pi)])
 def test_a_planar_arm_stays_planar_if_its_description_rounds_an_angle(half_turn):
     """An axis that is off by 1.6e-3 rad gives no third direction to move in."""
     tensor = symmetric(0.01, 0.01, 0.01)
@@ -166,25 +149,7 @@ def test_a_planar_arm_stays_planar_if_its_description_rounds_an_angle(half_turn)
     off = frame_pose(tree, found, 'tool').p_WF - goal
     assert np.abs(off).max() < 1e-9 + 0.5 * rounding
     assert np.abs(found - q).max() < 0.5
-    with pytest.raises(UnreachableError):
-        task.solve(start + np.array([0.0, 0.0, 0.01]), q)
-
-
-def test_a_planar_arm_is_led_in_its_plane_and_refuses_to_leave_it():
-    arm = sample('planar_2r')
-    q, frame = np.array([0.4, 0.9]), 'link2'
-    p = PinocchioOracle.of(arm).frame_pose(frame, q)[1]
-    task = FrameTask(arm.tree, None, frame, q)
-    with pytest.raises(SingularityError):  # the base does not move at all
-        FrameTask(arm.tree, None, arm.tree.base_link, q)
     with pytest.raises(UnreachableError, match=r'the iteration ended 0\.0\d+ m off'):
-        task.solve(p + [0.0, 0.0, 0.05], q)
-
-
-def test_a_redundant_arm_says_which_joint_would_leave_its_limits():
-    robot = random_tree(np.random.default_rng(3), 7)
-    q = np.full(7, 0.3)
-    p = PinocchioOracle.of(robot).frame_pose('link6', q)[1]
-    tight = robot.tree.with_changes(position_upper=q + 1e-3, position_lower=q - 1e-3)
-    with pytest.raises(UnreachableError, match=r"joint 'joint\d' would be at .*, beyond \["):
-        FrameTask(tight, None, 'link6', q).solve(p + [0.05, 0.0, 0.0], q)
+        task.solve(start + np.array([0.0, 0.0, 0.01]), q)
+    with pytest.raises(SingularityError):  # the base does not move at all
+        FrameTask(tree, frame=tree.base_link, near=q)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from oracles import complex_step_along
-from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.spatial.rotation import (
@@ -39,18 +38,10 @@ def exponential(phi):
     return Rotation.from_rotvec(phi).as_matrix()
 
 
-def is_rotation(R) -> bool:
-    return np.allclose(R @ R.T, np.eye(3), atol=1e-14) and np.linalg.det(R) > 0
-
-
-@pytest.mark.slow
 @given(directions(), angles)
 def test_rotation_about_an_axis_is_the_exponential_of_its_cross_matrix(axis, angle):
-    """C(alpha) = E + (1 - cos) <k><k> + sin <k> (Zaremba 1.1) = exp(alpha <k>)."""
-    R = rotation_about(axis, angle)
-    assert is_rotation(R)
-    assert np.allclose(R, expm(angle * cross_matrix(axis)), atol=1e-13)
-    assert np.allclose(R @ axis, axis, atol=1e-14)
+    """C(alpha) = E + (1 - cos) <k><k> + sin <k> (Zaremba 1.1), against SciPy's exponential."""
+    assert np.allclose(rotation_about(axis, angle), exponential(angle * axis), atol=1e-14)
 
 
 @given(angles, angles, angles)
@@ -75,19 +66,13 @@ def test_an_angle_that_is_only_nearly_a_quarter_turn_is_not_rounded():
     assert rotation_from_rpy(0.0, 0.0, math.pi / 2 - 1e-12)[0, 0] == pytest.approx(1e-12, rel=1e-3)
 
 
-@given(directions(), st.floats(0.0, math.pi - 1e-7))
-def test_the_logarithm_undoes_the_exponential(axis, angle):
-    phi = rotation_vector(exponential(angle * axis))
-    # Down to 1e-6 from half a turn its sine divides, which costs as many digits.
-    assert np.allclose(phi, angle * axis, atol=1e-9)
-
-
 @given(vectors)
-def test_the_exponential_undoes_the_logarithm(phi):
-    R = exponential(phi)
-    again = exponential(rotation_vector(R))
-    assert np.allclose(again, R, atol=1e-9)
-    assert np.linalg.norm(rotation_vector(R)) <= math.pi + 1e-15
+def test_the_logarithm_undoes_the_exponential(phi):
+    found, size = rotation_vector(exponential(phi)), np.linalg.norm(phi)
+    assert np.linalg.norm(found) <= math.pi + 1e-15
+    # Down to 1e-6 from half a turn its sine divides, which costs as many digits.
+    assert np.allclose(exponential(found), exponential(phi), atol=1e-9)
+    assert np.allclose(found, phi, atol=1e-9) or size > math.pi - 1e-7
 
 
 @pytest.mark.parametrize('gap', [0.0, 1e-15, 1e-12, 1e-9, 1e-7, 9.9e-7, 1.01e-6, 1e-4])

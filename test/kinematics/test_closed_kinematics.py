@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the closed kinematics of both arms fulfil: Pinocchio's poses and derivatives, and back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sympy
+from oracles import PinocchioOracle
+from samples import sample, shipped
+
+from robot_dynamics_ros.kinematics import four_dof, scara
+from robot_dynamics_ros.kinematics.four_dof import FOUR_DOF, FOUR_DOF_WIDE, FourDofGeometry
+from robot_dynamics_ros.kinematics.scara import SCARA, ScaraGeometry
+
+
+def closed(module, geometry, name, link='tool', **point):
+    """Return the functions of an arm at one of its points, its geometry and its oracle."""
+    robot = sample(name)
+    return SimpleNamespace(
+        module=module,
+        given=geometry,
+        on_tree=replace(geometry, height=robot.tree.p_PJ[0, 2]),
+        oracle=PinocchioOracle.of(robot),
+        link=link,
+        point=point,
+    )
+
+
+ARMS = {
+    'scara': closed(scara, SCARA, 'scara'),
+    'four_dof, wrist': closed(four_dof, FOUR_DOF, 'four_dof', 'link4', point='wrist'),
+    'four_dof, tool': closed(four_dof, FOUR_DOF, 'four_dof', point='tool'),
+}
+
+
+@pytest.fixture(params=ARMS)
+def arm(request):
+    return ARMS[request.param]
+
+
+def test_the_default_geometries_are_those_of_the_shipped_robots():
+    assert ScaraGeometry.from_tree(sample('scara').tree) == ARMS['scara'].on_tree
+    assert FourDofGeometry.from_tree(sample('four_dof').tree) == ARMS['four_dof, tool'].on_tree
+    wide = FourDofGeometry.from_tree(shipped('four_dof', limits_profile='wide').tree)
+    assert replace(wide, height=0.0) == FOUR_DOF_WIDE
+
+
+@pytest.mark.parametrize('frame', ['base', 'tool'])
+def test_pose_jacobian_and_drift_are_those_of_pinocchio(arm, frame, rng):
+    """The Denavit-Hartenberg product of the four-joint arm's paper: ``papers/four_dof``."""
+    for _ in range(10):
+        q, v = rng.uniform(arm.given.lower, arm.given.upper), rng.normal(size=4)
+        R, p = arm.oracle.frame_pose(arm.link, q)
+        found = arm.module.forward(q, arm.on_tree, **arm.point)
+        np.testing.assert_allclose(found.R_WF, R, atol=1e-15)
+        np.testing.assert_allclose(found.p_WF, p, atol=1e-15)
+        turn = np.kron(np.eye(2), R.T if frame == 'tool' else np.eye(3))
+        options = {'frame': frame, **arm.point}
+        J, bias = arm.oracle.frame_jacobian(arm.link, q), arm.oracle.frame_bias(arm.link, q, v)
+        found = arm.module.jacobian(q, arm.on_tree, **options)
+        np.testing.assert_allclose(found, turn @ J, atol=1e-15)
+        # Accelerations up to 10 m/s^2.
+        found = arm.module.bias_acceleration(q, v, arm.on_tree, **options)
+        np.testing.assert_allclose(found, turn @ bias, atol=1e-14)
+
+
+def test_determinants_are_those_of_the_formulas(rng):
+    """L1 L2 sin(theta2) of rows 1, 2, 3, 6; a2 a3 s3 r of position and pitch."""
+    for q in rng.uniform(-1.5, 1.5, (10, 4)):
+        found = np.linalg.det(scara.jacobian(q)[[0, 1, 2, 5]].astype(float))
+        assert found == pytest.approx(SCARA.L1 * SCARA.L2 * math.sin(q[1]), rel=1e-12)
+        a2, a3 = FOUR_DOF.a2, FOUR_DOF.a3
+        r = a2 * math.cos(q[1]) + a3 * math.cos(q[1] + q[2])
+        found = np.linalg.det(four_dof.task_jacobian(q).astype(float))
+        assert found == pytest.approx(a2 * a3 * math.sin(q[2]) * r, rel=1e-11, abs=1e-17)
+
+
+def test_pose_jacobian_and_drift_run_over_symbols(arm):
+    names, values = sympy.symbols('t1:5 w1:5'), np.array([0.3, 0.8, 0.1, -0.4, 1, -2, 0.3, 0.7])
+    numbers = dict(zip(names, values.tolist(), strict=True))
+
+    def results(x):
+        q, v = x[:4], x[4:]
+        yield arm.module.forward(q, **arm.point).p_WF
+        yield arm.module.jacobian(q, **arm.point)
+        yield arm.module.bias_acceleration(q, v, **arm.point)
+
+    for symbolic, numeric in zip(results(names), results(values), strict=True):
+        found = [float(sympy.sympify(x).subs(numbers)) for x in symbolic.ravel()]
+        np.testing.assert_allclose(found, numeric.ravel().astype(float), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ('module', 'geometry', 'elbow'),
+    [(scara, SCARA, 1), (four_dof, FOUR_DOF, 2), (four_dof, FOUR_DOF_WIDE, 2)],
+)
+def test_every_branch_reproduces_the_pose_and_one_is_the_configuration(
+    module, geometry, elbow, rng
+):
+    upper = np.minimum(geometry.upper, 3.1)  # angles beyond half a turn have equal ones within
+    for _ in range(100):
+        q = rng.uniform(np.maximum(geometry.lower, -3.1), upper)
+        R, p = module.forward(q)
+        solutions = module.inverse_pose(R, p, geometry)
+        assert len({s.branch for s in solutions}) == len(solutions) == 2
+        for s in solutions:
+            found = module.forward(s.q)
+            np.testing.assert_allclose(found.p_WF, p, atol=1e-12)
+            np.testing.assert_allclose(found.R_WF, R, atol=1e-12)
+        # Near stretched the angle is the square root of rounding.
+        atol = 1e-9 if abs(math.sin(q[elbow])) > 1e-3 else 1e-6
+        own = [s for s in solutions if np.abs(s.q - q).max() < atol]
+        assert len(own) == 1
+        assert own[0].within_limits
