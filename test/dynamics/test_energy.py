@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions of bodies, the power of wrenches, and a free motion in closed form.
+"""Motions of bodies, and the power of wrenches.
 
 Energies and momenta equal Pinocchio's in ``test_identities``.
 """
@@ -9,35 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracles import complex_step_along
-from samples import G, Sample, random_state, sample
-from scipy.integrate import solve_ivp
-from scipy.special import ellipk
-from urdf_text import joint, link, robot
+from samples import random_state, sample
 
-from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.energy import body_motions, power
 from robot_dynamics_ros.errors import UnknownNameError
-
-
-def test_a_pendulum_swings_with_the_period_of_the_elliptic_integral():
-    """Closed form T = 4 sqrt(l/g) K(sin^2(theta_max / 2)), physical pendulum."""
-    mass, arm, moment, widest = 1.3, 0.4, 0.02, 2.0
-    text = robot(
-        'pendulum',
-        link('base'),
-        link('rod', mass, (0, 0, -arm), moment * np.eye(3)),
-        joint('hinge', 'base', 'rod', axis=(0, 1, 0)),
-    )
-    model = make_formulation('newton_euler', Sample('pendulum', text).tree)
-    length = (moment + mass * arm**2) / (mass * arm)
-    period = 4 * np.sqrt(length / G) * ellipk(np.sin(widest / 2) ** 2)
-
-    def field(_, x):
-        return np.concatenate([x[1:], model.forward_dynamics(x[:1], x[1:], np.zeros(1))])
-
-    tight = {'method': 'DOP853', 'rtol': 1e-12, 'atol': 1e-13}
-    motion = solve_ivp(field, (0.0, period), [widest, 0.0], **tight).y
-    assert motion[:, -1] == pytest.approx([widest, 0.0], abs=1e-9)
 
 
 @pytest.mark.parametrize('arm', ['rrpr', 'branched'])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One table of what every formulation fulfils on every robot: identity, tolerance and its reason.
 
-The truth is Pinocchio's or MuJoCo's own reading of the URDF text, or a law of mechanics. Arguments
+The truth is Pinocchio's own reading of the URDF text, or a law of mechanics. Arguments
 are read-only, so an identity also fails where a formulation writes into what it is given. A new
 formulation is tested as soon as it is in ``FORMULATIONS``.
 """
@@ -17,14 +17,13 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import (
-    MujocoOracle,
     PinocchioOracle,
     central_difference,
     complex_step,
     complex_step_along,
     relative_error,
 )
-from samples import SAMPLES, Sample, random_state, random_tree, sample, serial_arms
+from samples import SAMPLES, Sample, random_state, random_tree, sample
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.dynamics import FORMULATIONS, energy, make_formulation
@@ -60,18 +59,12 @@ def drawn(n: int, branching: float) -> Sample:
     return random_tree(np.random.default_rng([n, int(10 * branching)]), n, branching)
 
 
+#: What shipped, textbook and random robots have: sliders, branches, fixed links, endless joints,
+#: axis numbers, one joint, successive joints on other branches. ``model/test_world_robots`` has
+#: the published ones.
 ROBOTS: dict[str, Callable[[], Sample]] = {
-    **{name: lambda name=name: sample(name) for name in SAMPLES},
-    **{
-        name: lambda arm=arm: arm
-        for name, arm in serial_arms().items()
-        if 'joint_limited' not in name and 'collision' not in name  # the same dynamics
-    },
-    **{
-        f'{n} joints, {b:g}': lambda n=n, b=b: drawn(n, b)
-        for n in (1, 2, 3, 5, 8)
-        for b in (0, 0.6, 1)
-    },
+    **{name: lambda name=name: sample(name) for name in SAMPLES if name != 'rp'},
+    **{f'{n} joints, {b:g}': lambda n=n, b=b: drawn(n, b) for n, b in ((1, 0), (3, 1), (8, 0.6))},
     'six_axis_numbers': six_axis_numbers,
 }
 
@@ -92,10 +85,6 @@ class At:
         self.pinocchio = PinocchioOracle(robot.xml, SLANTED, self.tree.joint_names)
         self.M = self.pinocchio.mass_matrix(self.q)
         self.condition = np.linalg.cond(self.M)
-
-    @cached_property
-    def mujoco(self) -> MujocoOracle:
-        return MujocoOracle(self.robot.xml, SLANTED, self.tree.joint_names)
 
     @cached_property
     def state_space(self) -> np.ndarray:
@@ -150,11 +139,6 @@ def efforts_and_wrenches_are_those_of_pinocchio(model, at):
 
 
 @identity()
-def efforts_are_those_of_mujoco(model, at):
-    return relative_error(model.inverse_dynamics(*at.state), at.mujoco.inverse_dynamics(*at.state))
-
-
-@identity()
 def wrenches_by_body_are_those_by_name_and_the_base_needs_no_effort(model, at):
     names = dict(zip(at.tree.link_names, at.wrenches, strict=True))
     named = model.inverse_dynamics(*at.state, names | {at.tree.base_link: np.ones(6)})
@@ -166,12 +150,6 @@ def mass_matrix_is_pinocchios_symmetric_and_positive(model, at):
     M = model.mass_matrix(at.q)
     assert np.linalg.eigvalsh(M)[0] > 0.0
     return max(relative_error(M, at.M), relative_error(M, M.T))
-
-
-@identity()
-def efforts_are_linear_in_the_acceleration(model, at):
-    zero, one, three = (model.inverse_dynamics(at.q, at.v, k * at.a) for k in (0.0, 1.0, 3.0))
-    return relative_error(three - zero, 3.0 * (one - zero))
 
 
 @identity()
@@ -189,11 +167,10 @@ def gravity_is_the_bias_at_rest_and_the_slope_of_the_potential(model, at):
 
 
 @identity()
-def velocity_forces_are_c_times_velocity_and_grow_with_its_square(model, at):
+def velocity_forces_are_c_times_velocity(model, at):
     g = model.gravity_forces(at.q)
-    once, thrice = (model.bias_forces(at.q, k * at.v) - g for k in (1.0, 3.0))
-    c, floor = model.coriolis_matrix(at.q, at.v) @ at.v, np.abs(g).max()  # of the differences
-    return max(relative_error(c, once, floor), relative_error(thrice, 9.0 * once, floor))
+    c, floor = model.coriolis_matrix(at.q, at.v) @ at.v, np.abs(g).max()  # of the difference
+    return relative_error(c, model.bias_forces(at.q, at.v) - g, floor)
 
 
 @identity(DIFFERENCE)
@@ -222,14 +199,6 @@ def energy_grows_by_the_power_of_efforts_and_wrenches(model, at):
     return abs(growth - fed) / (np.abs(at.v) @ np.abs(tau))  # terms that may cancel
 
 
-@identity(1e-14, conditioned=True)
-def accelerations_are_those_of_the_articulated_body_algorithm(model, at):
-    tau = at.pinocchio.inverse_dynamics(*at.state)
-    found = model.forward_dynamics(at.q, at.v, tau)
-    expected = at.pinocchio.forward_dynamics(at.q, at.v, tau)
-    return relative_error(found, expected)
-
-
 @identity(ROUNDING, conditioned=True)
 def forward_dynamics_undoes_inverse_dynamics(model, at):
     tau = model.inverse_dynamics(*at.state, at.wrenches)
@@ -249,13 +218,6 @@ def state_space_is_that_of_the_accelerations(model, at):
     A, B = model.linearize(at.q, at.v, at.tau, at.wrenches)
     trivial = np.hstack([np.zeros((n, n)), np.eye(n), np.zeros((n, n))])
     return relative_error(np.hstack([A, B]), np.vstack([trivial, at.state_space]))
-
-
-@identity()
-def friction_and_armature_are_not_included(model, at):
-    rough = {name: np.full(at.tree.n, 5.0) for name in ('damping', 'coulomb_friction', 'armature')}
-    other = make_formulation(model.name, at.tree.with_changes(**rough))
-    return relative_error(other.inverse_dynamics(*at.state), model.inverse_dynamics(*at.state))
 
 
 @identity(0.0)
@@ -315,10 +277,9 @@ def test_energies_momentum_centre_of_mass_and_regressor_equal_pinocchio(robot):
     assert relative_error(Y, oracle.regressor(*at.state)) < ROUNDING
 
 
-@pytest.mark.parametrize('robot', ['rrpr', 'branched'])
 @pytest.mark.parametrize('name', sorted(FORMULATIONS.keys() - NUMBERS_ONLY))
-def test_derivatives_are_quotients_of_efforts_with_forty_digits(name, robot):
-    at = at_robot(robot)
+def test_derivatives_are_quotients_of_efforts_with_forty_digits(name):
+    at = at_robot('rrpr')
     model = make_formulation(name, at.tree)
     with mpmath.workdps(40):
         q, v, a = (np.array([mpmath.mpf(x) for x in part]) for part in at.state)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction and armature of the joints, in addition to the rigid-body dynamics."""
+"""Friction and armature of drives: the formula, in the linear model, plant, observer and laws.
+
+``model/test_identified`` tests the file that they come from.
+"""
 
 from __future__ import annotations
 
@@ -7,55 +10,148 @@ import math
 
 import numpy as np
 import pytest
-from samples import sample
+from oracles import PinocchioOracle, central_difference
+from samples import random_state, sample
 
+from robot_dynamics_ros.contact.observer import MomentumObserver
+from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-V = np.array([0.5, -2.0, 0.0, 1e-3])
-A = np.array([1.0, -1.0, 2.0, 0.5])
-
-
-@pytest.fixture
-def tree():
-    return sample('scara').tree
-
-
-def test_friction_is_viscous_plus_smooth_dry(tree):
-    """b v + tau_c tanh(v / v_s), with the numbers of the SCARA's table."""
-    b, c = [1.5, 0.8, 12.0, 0.05], [0.9, 0.5, 6.0, 0.04]
-    expected = [b[i] * V[i] + c[i] * math.tanh(V[i] / 1e-3) for i in range(4)]
-    assert np.allclose(JointTerms.of(tree).friction(V), expected, rtol=1e-15)
-
-
-def test_coulomb_friction_reaches_76_percent_at_the_stiction_velocity(tree):
-    terms = JointTerms.of(tree, stiction_velocity=0.02)
-    at = terms.friction(np.full(4, 0.02)) - terms.damping * 0.02
-    assert np.allclose(at / terms.coulomb_friction, math.tanh(1.0), rtol=1e-12)
+#: Of the four joints of the arm; every term at some joint.
+DRIVE = {
+    'offset': np.array([0.4, 0.0, -0.3, 0.0]),
+    'load_friction': np.array([0.05, 0.1, 0.08, 0.02]),
+    'root_friction': np.array([0.6, 0.0, 0.4, 0.1]),
+    'square_friction': np.array([-0.2, 0.3, 0.0, 0.05]),
+    'cubic_friction': np.array([0.05, 0.0, 0.2, 0.01]),
+    'stribeck_friction': np.array([0.5, 0.8, 0.0, 0.1]),
+    'stribeck_velocity': np.array([0.1, 0.2, 0.05, 0.15]),
+}
+PLAIN = sample('four_dof').tree
+ARM = PLAIN.with_changes(drive_friction=DRIVE)
+ORACLE = PinocchioOracle.of(PLAIN)
 
 
-def test_friction_takes_energy_in_both_directions(tree):
-    terms = JointTerms.of(tree)
-    assert (V * terms.friction(V) >= 0.0).all()
-    assert np.allclose(terms.friction(-V), -terms.friction(V))
-    assert not terms.friction(np.zeros(4)).any()
+def further(v, load, direction):
+    """Return the friction beyond that of the description, in plain numbers."""
+    found = []
+    rows = zip(v.tolist(), load.tolist(), direction.tolist(), strict=True)
+    for j, (x, tau, d) in enumerate(rows):
+        at = {key: float(value[j]) for key, value in DRIVE.items()}
+        found.append(
+            at['offset']
+            + at['load_friction'] * abs(tau) * d
+            + at['root_friction'] * math.sqrt(abs(x)) * d
+            + at['square_friction'] * x * abs(x)
+            + at['cubic_friction'] * x**3
+            + at['stribeck_friction'] * math.exp(-((x / at['stribeck_velocity']) ** 2)) * d
+        )
+    return np.array(found)
 
 
-def test_the_effort_adds_the_inertia_of_the_drives(tree):
-    terms = JointTerms.of(tree)
-    armature = np.array([0.06, 0.03, 1.5, 0.002])
-    assert np.allclose(terms.effort(V, A), armature * A + terms.friction(V), rtol=1e-15)
+def rigid(q, v, a):
+    """Return Pinocchio's efforts of the rigid bodies."""
+    return ORACLE.inverse_dynamics(q, v, a)
 
 
-def test_each_term_can_be_switched_off(tree):
-    smooth = JointTerms.of(tree, friction=False)
-    assert not smooth.friction(V).any()
-    assert smooth.effort(V, A).any()
-    light = JointTerms.of(tree, armature=False)
-    assert np.array_equal(light.effort(V, A), light.friction(V))
+def test_friction_and_armature_are_what_the_formula_says_and_can_be_switched_off(rng):
+    terms = JointTerms.of(ARM)
+    for _ in range(20):
+        v, a, load = rng.uniform(-2.0, 2.0, 4), rng.normal(size=4), rng.uniform(-30.0, 30.0, 4)
+        for width in (1e-3, 0.5):  # a smooth sign of about 1 and of less
+            d = np.array([math.tanh(x / width) for x in v])
+            expected = ARM.damping * v + ARM.coulomb_friction * d + further(v, load, d)
+            found = JointTerms.of(ARM, stiction_velocity=width).friction(v, load)
+            # A few operations on numbers of about 10, and 1e-16 of the exponential.
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+        np.testing.assert_array_equal(
+            terms.effort(v, a, load), ARM.armature * a + terms.friction(v, load)
+        )
+    rest, smooth = np.zeros(4), JointTerms.of(ARM, friction=False)
+    np.testing.assert_array_equal(terms.friction(rest, load), DRIVE['offset'])
+    assert not smooth.friction(v, load).any()
+    assert smooth.effort(v, a).all()
+    assert np.array_equal(JointTerms.of(ARM, armature=False).effort(v, a), terms.friction(v))
 
 
-@pytest.mark.parametrize('width', [0.0, -1e-3, math.nan])
-def test_a_stiction_velocity_that_is_not_positive_is_refused(tree, width):
+@pytest.mark.parametrize('width', [0.0, math.nan])
+def test_a_stiction_velocity_that_is_not_positive_is_refused(width):
     with pytest.raises(ParameterError, match='parameter stiction_velocity = .* must be positive'):
-        JointTerms.of(tree, stiction_velocity=width)
+        JointTerms.of(ARM, stiction_velocity=width)
+
+
+@pytest.mark.parametrize('seed', range(2))
+def test_the_linear_model_has_the_slope_of_all_friction(seed):
+    """Against differences of the motors' efforts, written with Pinocchio and by hand."""
+
+    def motors(q, v, a):
+        load = rigid(q, v, a)
+        drives = ARM.damping * v + ARM.coulomb_friction * np.sign(v) + ARM.armature * a
+        return load + drives + further(v, load, np.sign(v))
+
+    q, v, a = random_state(ARM, np.random.default_rng(seed))
+    v = np.sign(v) * np.maximum(np.abs(v), 0.3)  # slides in one direction, with its slope
+    by_q = central_difference(lambda x: motors(x, v, a), q)
+    by_v = central_difference(lambda x: motors(q, x, a), v)
+    inertia = central_difference(lambda x: motors(q, v, x), a)
+    A, B = linearize_driven(make_formulation('newton_euler', ARM), q, v, a)
+    expected = np.linalg.solve(inertia, np.hstack([-by_q, -by_v, np.eye(4)]))
+    scale = np.abs(expected).max()
+    # Central differences of fourth order with h = 1e-3, and exp(-(v / 0.05)^2) within.
+    np.testing.assert_allclose(np.hstack([A, B])[4:], expected, rtol=0, atol=1e-6 * scale)
+
+
+def test_what_a_contact_may_be_taken_for_is_the_friction_of_a_start_under_the_load(rng):
+    kernel = compile_kernel(ARM, outputs=('inverse_dynamics',)).inverse_dynamics
+    observer, (q, v), still = MomentumObserver(ARM, kernel), rng.normal(size=(2, 4)), np.zeros(4)
+    observer.begin(q, v)
+    observer.update(1e-3, q + 1e-3 * v, v, still)
+    expected = ARM.coulomb_friction + DRIVE['stribeck_friction']
+    expected = expected + DRIVE['load_friction'] * np.abs(rigid(observer.q, v, still))
+    np.testing.assert_allclose(observer.breakaway, expected, rtol=1e-12)
+
+
+LAWS = ('computed_torque', 'impedance', 'hand_guiding', 'constraint_stabilization')
+NEUTRAL = {'guiding_damping': 0.0, 'guiding_friction_share': 1.0, 'guiding_speed_share': 1.0,
+           'guiding_wall_frequency': 0.0}  # fmt: skip
+
+
+@pytest.mark.parametrize('name', LAWS)
+def test_every_law_that_compensates_friction_compensates_all_of_it(name, rng):
+    """At zero error a law with these drives gives so much more than one without them."""
+    guiding, reference, efforts = name == 'hand_guiding', Reference(4), np.zeros((2, 4))
+    laws = [make_law(name, robot, **(NEUTRAL if guiding else {})) for robot in (ARM, PLAIN)]
+    for _ in range(3):
+        q, v, a = random_state(ARM, rng)
+        reference.position[:], reference.velocity[:], reference.acceleration[:] = q, v, a
+        load = ORACLE.gravity_forces(q) if guiding else rigid(q, v, a)
+        for law, out in zip(laws, efforts, strict=True):
+            law.effort(0.0, q, v, reference, out)
+            parts = law.decompose(q, v, reference, out)
+            np.testing.assert_allclose(sum(parts.values()), out, atol=1e-11)
+        expected = further(v, load, np.tanh(v / 1e-3))
+        # Two libraries in double precision; the largest effort is some hundred N m.
+        np.testing.assert_allclose(efforts[0] - efforts[1], expected, atol=1e-10)
+
+
+def test_the_plant_needs_what_the_formula_says_to_move_as_it_does():
+    """A step reveals the effort that moved the rigid bodies: the rest is friction."""
+    none, v = np.zeros(4), np.array([0.5, -0.4, 0.6, 0.3])
+    tree = ARM.with_changes(coulomb_friction=none, damping=none, armature=none)
+    plant, q = MujocoPlant(tree, 1e-4, joint_limits=False), np.array([0.2, 0.4, 0.7, 0.1])
+    plant.reset(q, v)
+    effort = ORACLE.gravity_forces(q) + np.array([3.0, -2.0, 4.0, 0.5])
+    before, now = np.zeros((2, 2, 4))
+    for _ in range(3):
+        plant.read(*before)
+        plant.step(effort)
+        plant.read(*now)
+    load = rigid(*before, (now[1] - before[1]) / 1e-4)
+    expected = further(before[1], load, np.sign(before[1]))
+    # The load is that of the step before: it changes by some thousandth in 0.1 ms.
+    np.testing.assert_allclose(effort - load, expected, rtol=0.01, atol=0.01)

@@ -1,21 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint wrenches of Zaremba's recursion; efforts: see ``test_identities``."""
+"""Wrenches of joints, motion and load of sections, against Pinocchio's frames and held joints.
+
+Efforts: see ``test_identities``.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from joint_transforms import JointTransforms
 from oracles import PinocchioOracle, relative_error
-from samples import SAMPLES, random_state, sample
+from samples import random_state, sample
+from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.errors import ShapeError
+from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.body_tree import BodyFrame
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 
-SLANTED = (2.3, -4.1, -8.6)  # loads every axis
+# Both sides round a few hundred operations.
+ROUNDING = 1e-13
+SLANTED = (2.3, -4.1, -8.6)
 
 
-@pytest.mark.parametrize('name', SAMPLES)
+# ---- joints -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', ['branched', 'random_chain_7'])
 def test_joint_wrenches_are_those_of_pinocchio_and_the_efforts_along_the_axes(name):
     tree, rng = sample(name).tree.with_gravity(SLANTED), np.random.default_rng(1990)
     oracle = PinocchioOracle(sample(name).xml, SLANTED, tree.joint_names)
@@ -29,14 +42,160 @@ def test_joint_wrenches_are_those_of_pinocchio_and_the_efforts_along_the_axes(na
     assert relative_error(found, oracle.joint_wrenches(*state, by_name)) < 1e-13
 
 
-@pytest.mark.parametrize(
-    'method', ['derivatives', 'joint_wrenches', 'section_motion', 'linearize']
-)
-def test_an_argument_of_the_wrong_length_is_refused_by_name(method):
-    screw = make_formulation('screw', sample('scara').tree)
-    good, bad = np.zeros(4), np.zeros(3)
-    for at, name in enumerate(('q', 'v', 'a' if method != 'linearize' else 'tau')):
-        arguments = [good] * 3
-        arguments[at] = bad
-        with pytest.raises(ShapeError, match=rf'{name} has shape \(3,\); expected \(4,\)'):
-            getattr(screw, method)(*arguments)
+# ---- motion -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', ['branched', 'random_chain_7'])
+def test_the_motion_of_every_frame_is_that_of_pinocchio(name):
+    """Of links by name, and of any placement in a body."""
+    tree, rng = sample(name).tree, np.random.default_rng(1)
+    state = random_state(tree, rng)
+    screw = make_formulation('screw', tree)
+    oracle = PinocchioOracle(sample(name).xml, SLANTED, tree.joint_names)
+    sections = {frame: frame for frame in tree.frames}
+    for k, (u, p) in enumerate(rng.normal(size=(tree.n, 2, 3))):
+        place, at = pin.SE3(pin.exp3(u), p), oracle.model.getJointId(tree.joint_names[k])
+        oracle.model.addFrame(pin.Frame(f'section{k}', at, 0, place, pin.FrameType.BODY))
+        sections[f'section{k}'] = BodyFrame(k, place.rotation, place.translation)
+    oracle.data = oracle.model.createData()
+    q, v, a = state
+    for frame, section in sections.items():
+        found = screw.section_motion(*state, section)
+        R, p = oracle.frame_pose(frame, q)
+        J, bias = oracle.frame_jacobian(frame, q), oracle.frame_bias(frame, q, v)
+        assert relative_error(found.R_WF, R) < ROUNDING
+        assert relative_error(found.p_WF, p) < ROUNDING
+        assert relative_error(found.velocity, J @ v) < ROUNDING
+        assert relative_error(found.acceleration, J @ a + bias) < ROUNDING
+
+
+# ---- loads --------------------------------------------------------------------------------------
+
+CUT_XYZ, CUT_RPY = (0.21, -0.06, 0.09), (0.5, -0.8, 1.1)
+TIP = {'mass': 0.8, 'com': (0.07, 0.02, -0.03)}
+TIP_INERTIA = symmetric(0.004, 0.005, 0.003, 0.0006, -0.0004, 0.0005)
+
+
+def arm_with_a_cut(kind: str) -> str:
+    """Return an arm whose second link has a proximal and a distal piece.
+
+    They are joined by a joint of the given kind: 'fixed' is the arm itself, 'revolute' the same
+    arm cut there, its pieces joined by a joint to be held still. A body hangs on each piece.
+    """
+
+    def tensor(scale):
+        return scale * symmetric(0.05, 0.06, 0.04, 0.006, -0.008, 0.004)
+
+    return robot(
+        'arm',
+        link('base'),
+        link('l1', 3.0, (0.05, -0.04, 0.08), tensor(1.0)),
+        link('l2', 2.0, (0.1, 0.03, -0.02), tensor(0.6)),
+        link('tip', TIP['mass'], TIP['com'], TIP_INERTIA),
+        link('l3', 1.2, (0.03, 0.05, 0.06), tensor(0.3)),
+        link('l4', 0.7, (0.02, 0.01, 0.09), tensor(0.15)),
+        link('tool'),
+        link('side', 0.9, (-0.04, 0.06, 0.02), tensor(0.2)),
+        link('hook', 0.5, (0.03, -0.05, 0.01), tensor(0.1)),
+        joint('j1', 'base', 'l1', xyz=(0.02, 0.01, 0.3), rpy=(0.2, -0.3, 0.1)),
+        joint('j2', 'l1', 'l2', xyz=(0.1, 0.04, 0.2), rpy=(-1.2, 0.4, 0.3), axis=(0, 0.6, 0.8)),
+        joint('cut', 'l2', 'tip', kind, CUT_XYZ, CUT_RPY),
+        joint('j3', 'tip', 'l3', 'prismatic', (0.15, 0.02, 0.05), (0.3, 1.0, -0.4)),
+        joint('j4', 'l3', 'l4', xyz=(0.04, 0.01, 0.1), rpy=(0.9, 0.2, 0.6), axis=(1, 0, 0)),
+        joint('mount', 'l4', 'tool', 'fixed', (0.02, 0.03, 0.12), (0.2, 0.1, 0.4)),
+        joint('j5', 'l2', 'side', xyz=(0.05, -0.1, 0.03), rpy=(0.1, 0.5, 0.9)),
+        joint('j6', 'tip', 'hook', xyz=(0.06, 0.08, -0.05), rpy=(-0.6, 0.2, 0.3)),
+    )
+
+
+class CutArm:
+    """The arm as one piece for the recursion, and cut for the oracle."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(7)
+        self.tree = load_robot(arm_with_a_cut('fixed'), SLANTED)
+        self.screw = make_formulation('screw', self.tree)
+        self.state = random_state(self.tree, rng)
+        names = [*self.tree.joint_names, 'cut']
+        self.oracle = PinocchioOracle(arm_with_a_cut('revolute'), SLANTED, names)
+        # The piece beyond the cut, from the frame of the cut to that of the link.
+        R, r = pin.rpy.rpyToMatrix(*CUT_RPY), np.array(TIP['com'])
+        self.piece = RigidBodyInertia(TIP['mass'], CUT_XYZ + R @ r, R @ TIP_INERTIA @ R.T)
+        self.wrenches = {name: rng.normal(scale=10, size=6) for name in ('tip', 'tool', 'hook')}
+
+    def joint_load(self, name, state, wrenches=None):
+        """Return what the oracle's joint transmits, with the cut held still."""
+        held = [np.append(array, 0.0) for array in state]
+        at = [*self.tree.joint_names, 'cut'].index(name)
+        return self.oracle.joint_wrenches(*held, wrenches)[at]
+
+
+@pytest.fixture(scope='module')
+def arm():
+    return CutArm()
+
+
+@pytest.mark.parametrize('loaded', [False, True])
+def test_the_load_of_a_cut_through_a_link_is_that_of_a_joint_held_there(arm, loaded):
+    wrenches = arm.wrenches if loaded else None
+    found = arm.screw.section_load(
+        *arm.state, 'tip', arm.piece, wrenches=wrenches, carried=('j3', 'j6')
+    )
+    q = arm.state[0]
+    still = np.zeros_like(q)
+    placement = pin.SE3(pin.rpy.rpyToMatrix(*CUT_RPY), np.array(CUT_XYZ))
+    section = BodyFrame(1, placement.rotation, placement.translation)
+    same = arm.screw.section_load(
+        *arm.state, section, arm.piece, wrenches=wrenches, carried=('j3', 'j6')
+    )
+    assert relative_error(same.dynamic, found.dynamic) < ROUNDING
+    dynamic = arm.joint_load('cut', arm.state, wrenches)
+    static = arm.joint_load('cut', (q, still, still), wrenches)
+    assert relative_error(found.dynamic, dynamic) < ROUNDING
+    assert relative_error(found.static, static) < ROUNDING
+    assert relative_error(found.inertial, dynamic - static) < ROUNDING
+    assert relative_error(dynamic, static) > 0.01, 'the motion must matter'
+
+
+def test_without_a_distal_piece_the_load_is_the_joint_wrench_seen_from_the_section(arm):
+    W = arm.screw.joint_wrenches(*arm.state)
+    at_origin = BodyFrame(1, np.eye(3), np.zeros(3))
+    assert relative_error(arm.screw.section_load(*arm.state, at_origin).dynamic, W[1]) < ROUNDING
+    expected = arm.joint_load('j2', arm.state)
+    assert relative_error(W[1], expected) < ROUNDING
+    placement = pin.SE3(pin.rpy.rpyToMatrix(*CUT_RPY), np.array(CUT_XYZ))
+    seen = placement.actInv(pin.Force(expected)).vector
+    assert relative_error(arm.screw.section_load(*arm.state, 'tip').dynamic, seen) < ROUNDING
+
+
+def test_a_massless_piece_carries_what_hangs_on_it_and_no_more(arm):
+    nothing = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
+    at_tool = arm.screw.section_load(*arm.state, 'tool', nothing, wrenches=arm.wrenches)
+    # The wrench of the environment at the tool, held against.
+    assert relative_error(at_tool.dynamic, -arm.wrenches['tool']) < ROUNDING
+
+
+def test_the_foundation_carries_the_weight_and_the_rate_of_momentum():
+    """The pedestal is part of the base: it neither moves nor belongs to the tree."""
+    tree = sample('branched').tree.with_gravity(SLANTED)
+    oracle = PinocchioOracle(sample('branched').xml, SLANTED, tree.joint_names)
+    q, v, a = random_state(tree, np.random.default_rng(8))
+    found = make_formulation('screw', tree).section_load(q, v, a, 'floor')
+    model, data, moving = oracle.model, oracle.data, np.zeros((2, oracle.model.nv))
+    moving[:, oracle.dofs] = v, a
+    pin.computeCentroidalMomentumTimeVariation(model, data, oracle.configuration(q), *moving)
+    for load, force, moment in (
+        (found.static, -tree.mass.sum() * np.array(SLANTED), np.zeros(3)),
+        (found.inertial, data.dhg.linear, data.dhg.angular),
+    ):
+        expected = np.concatenate([force, moment + np.cross(data.com[0], force)])
+        assert relative_error(load, expected) < ROUNDING
+
+
+def test_unknown_sections_and_joints_are_refused_by_name(arm):
+    with pytest.raises(UnknownNameError, match="unknown frame 'elbow'; known: base, hook"):
+        arm.screw.section_motion(*arm.state, 'elbow')
+    with pytest.raises(UnknownNameError, match='unknown body of a section 9; known: -1, 0'):
+        arm.screw.section_load(*arm.state, BodyFrame(9, np.eye(3), np.zeros(3)))
+    with pytest.raises(UnknownNameError, match="joint on the cut link 'j4'; known: j3, j5, j6"):
+        arm.screw.section_load(*arm.state, 'tip', arm.piece, carried=('j4',))

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters that ``identify`` wrote: a robot is loaded with all of them, or told why not."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from samples import sample
+
+from robot_dynamics_ros.control.setup import PARAMETERS
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import load_arm, load_robot
+from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
+from robot_dynamics_ros.parameters import defaults
+
+XML, NAMES = sample('four_dof').xml, ('joint1', 'joint2', 'joint3', 'joint4')
+TERMS = {'damping': 0.7, 'coulomb_friction': 0.2, 'armature': 0.3, 'stribeck_velocity': 0.1}
+DRIVE = {'offset': [0.4, 0.0, -0.3, 0.0], 'cubic_friction': [0.0, 0.0, 0.2, 0.1]}
+
+
+def write(folder, **changes):
+    """Write a file of identify for the four-joint arm; return its path."""
+    inertia = {'ixx': 0.2, 'ixy': 0.0, 'ixz': 0.0, 'iyy': 0.2, 'iyz': 0.0, 'izz': 0.2}
+    origin = {'xyz': [0.0, 0.0, 0.1], 'rpy': [0.0, 0.0, 0.0]}
+    link = {'mass': 7.25, 'origin': origin, 'inertia': inertia}
+    joints = {
+        name: TERMS | {key: value[j] for key, value in DRIVE.items()}
+        for j, name in enumerate(NAMES)
+    }
+    data = {'gravity': [0, 0, -9.81], 'links': {'link2': link}, 'joints': joints} | changes
+    (folder / 'parameters.yaml').write_text(yaml.safe_dump(data))
+    return folder / 'parameters.yaml'
+
+
+def test_a_robot_is_loaded_with_all_that_was_identified(tmp_path):
+    file = write(tmp_path)
+    values = defaults(PARAMETERS) | {'robot': 'four_dof', 'identified': str(file)}
+    found = load_robot(XML, effort_limit=9.0, identified=file)
+    for tree in (found, robot_from_parameters(values)):
+        assert tree.joint_names == NAMES
+        assert (tree.mass[1], tree.damping[3], tree.armature[0]) == (7.25, 0.7, 0.3)
+        assert {key: tree.drive_friction[key].tolist() for key in DRIVE} == DRIVE
+    assert not any('gravity' in remark for remark in found.remarks)
+    tilted = load_robot(found.xml, (3.0, 0, -9.3), identified=file)
+    assert any('identified under another gravity' in remark for remark in tilted.remarks)
+    assert robot_from_parameters(values | {'identified': ''}).drive_friction == {}
+
+
+THREE = dict.fromkeys(NAMES[:3], TERMS)
+WRONG = {
+    'no joints': ({'joints': {}}, "'joint1', which was not .*another robot"),
+    'a term is missing': ({'joints': {'joint1': {'damping': 0.0}}}, 'coulomb_friction'),
+    'another unit': ({'effort_unit': 'A'}, 'in A'),
+    'no gravity': ({'gravity': [0, 0, '.nan']}, 'finite|convert'),
+    'another link': ({'links': {'link9': {}}}, 'origin'),
+    'another lock': ({'locked': {'finger': 0.0}}, r"another robot: it locks joint 'finger'"),
+    'a joint is missing': ({'joints': THREE}, r"'joint4', which was not .*another robot"),
+}
+
+
+@pytest.mark.parametrize('case', WRONG)
+def test_a_file_that_is_wrong_or_of_another_robot_is_refused_by_name(tmp_path, case):
+    changes, said = WRONG[case]
+    with pytest.raises(ConfigurationError, match=rf'parameters\.yaml.*({said})'):
+        load_robot(XML, identified=write(tmp_path, **changes))
+    with pytest.raises(ConfigurationError, match='another robot'):
+        load_robot(sample('planar_2r').xml, identified=write(tmp_path))
+
+
+def test_the_joints_that_were_locked_are_locked_again(tmp_path):
+    file = write(tmp_path, joints=THREE, locked={'joint4': 0.3})
+    for load, options in ((load_robot, {}), (load_arm, {}), (load_robot, {'tip': 'link4'})):
+        found = load(XML, identified=file, **options)
+        assert (found.joint_names, found.locked) == (NAMES[:3], {'joint4': 0.3})
+        assert any(f'locked as in {file}: joint4 at 0.3' in text for text in found.remarks)
+    given = load_robot(XML, locked={'joint4': 0.1}, identified=file)
+    assert given.locked == {'joint4': 0.1}, 'a given position precedes that of the file'
+    with pytest.raises(ConfigurationError, match="'joint4', which was locked"):
+        load_robot(XML, joints=NAMES, identified=file)
