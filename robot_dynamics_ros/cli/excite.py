@@ -28,6 +28,7 @@ from robot_dynamics_ros.geometry.collisions import make_checker
 from robot_dynamics_ros.identification import Bounds, Excitation, design_excitation
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.planning.motions import Fourier
 from robot_dynamics_ros.recordings.output_folder import require_free, write_json
 
@@ -50,7 +51,7 @@ def excite(args: argparse.Namespace) -> int:
         tree,
         period=args.period,
         harmonics=args.harmonics,
-        bounds=_bounds(args),
+        bounds=_bounds(args, tool_frame(tree, args.frame or args.tip)),
         terms=args.terms,
         seed=args.seed,
         checker=checker,
@@ -67,7 +68,7 @@ def excite(args: argparse.Namespace) -> int:
     return 0
 
 
-def _bounds(args: argparse.Namespace) -> Bounds:
+def _bounds(args: argparse.Namespace, frame: str) -> Bounds:
     lower = list(args.lower)
     if args.above is not None:
         lower[2] = float(np.maximum(lower[2], args.above))  # a NaN stays one, and is refused
@@ -75,7 +76,7 @@ def _bounds(args: argparse.Namespace) -> Bounds:
         position=args.position,
         velocity=args.velocity,
         effort=args.effort,
-        frame=args.frame,
+        frame=frame,
         lower=tuple(lower),
         upper=tuple(args.upper),
     )
@@ -134,7 +135,7 @@ _CORNERS = {
 
 
 _BOX: Options = {
-    '--frame': option('tool', 'frame whose origin stays within the box'),
+    '--frame': option('', 'frame whose origin stays within the box (default: the tool frame)'),
     **_CORNERS,
 }
 

@@ -16,6 +16,7 @@ from robot_dynamics_ros.cli.arguments import (
     SETUP,
     Command,
     Options,
+    given,
     option,
 )
 from robot_dynamics_ros.cli.new_robot import parameter_file
@@ -32,16 +33,21 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 def run_node(executable: str, args: argparse.Namespace) -> int:
     """Run a node until SIGINT; return its exit code.
 
+    The parameters of the robot that is given, or of the default one without any file, come first,
+    then those of every file; of several values of one parameter the last holds.
+
     Raises:
-        ConfigurationError: The parameter file cannot be read or has no section for the node,
+        ConfigurationError: A parameter file cannot be read or has no section for the node,
             or a parameter is not NAME:=VALUE.
         MissingDependencyError: rclpy is not installed.
     """
-    params = args.params or parameter_file(args)
-    content = read_yaml(params, 'parameter file')
-    if args.params:
-        _require_section(params, content, executable, args.namespace)
-    ros_args = ['--ros-args', '--params-file', str(params)]
+    files = list(args.params)
+    for file in files:
+        _require_section(file, read_yaml(file, 'parameter file'), executable, args.namespace)
+    if not files or given(args, _ARM):
+        args.robot = args.robot or _robot_of(args.mapping) or 'scara'
+        files.insert(0, parameter_file(args))
+    ros_args = ['--ros-args', *(word for file in files for word in ('--params-file', str(file)))]
     if args.namespace:
         ros_args += ['-r', f'__ns:=/{args.namespace.strip("/")}']
     chosen = {key: getattr(args, key, None) for key in ('law', 'program')}
@@ -50,6 +56,11 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
             raise ConfigurationError(f'-p {assignment}', 'has no :=', 'write NAME:=VALUE')
         ros_args += ['-p', assignment]
     return run_executable(executable, ros_args)
+
+
+def _robot_of(words: list[str]) -> str:
+    """Take the robot from the words behind a command, where other commands expect it."""
+    return words.pop(0) if words and ':=' not in words[0] else ''
 
 
 def _require_section(file: Path, content: Any, node: str, namespace: str) -> None:
@@ -71,13 +82,20 @@ def _pattern(name: str) -> str:
     return re.escape(name).replace(r'/\*\*', r'(/\w+)*').replace(r'/\*', r'/\w+')
 
 
-_NODE: Options = {
-    '--robot': option('scara', ROBOT_HELP),
+_ARM: Options = {
+    '--robot': option(None, f'{ROBOT_HELP}; or as the first argument (default: scara)'),
     **MAPPING,
     **JOINTS,
     **SETUP,
+}
+_NODE: Options = {
+    **_ARM,
     '--params': option(
-        Path, 'parameter file (default: config/ROBOT.yaml for shipped robots, else generated)'
+        [],
+        'parameter file (default: config/ROBOT.yaml for shipped robots, else generated); may be '
+        'repeated, and added to those of a robot: the last value of a parameter holds',
+        type=Path,
+        action='append',
     ),
     '-p NAME:=VALUE': option([], 'set a parameter; may be repeated', dest='set', action='append'),
     '--namespace': option('', 'namespace of the node'),

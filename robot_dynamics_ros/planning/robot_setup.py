@@ -73,11 +73,13 @@ def robot_parameters(
     motion = plan_motion(tree, frame, obstacles)
     home = np.round(motion.home, 9).tolist()
     modelled = {'robot': robot, 'gravity': tree.gravity.tolist()}
-    simulated = {**modelled, 'initial_position': home}
+    carrying = {**modelled, 'payload_frame': frame}
+    simulated = {**carrying, 'initial_position': home}
     gains = np.round(natural_frequencies(tree, motion.home, period), 3).tolist()
     return {
         'controller': {
-            **modelled,
+            **carrying,
+            'target_frame': frame,
             'law': 'computed_torque',
             'natural_frequency': gains,
             'damping_ratio': [1.0],
@@ -100,7 +102,7 @@ def robot_parameters(
         },
         'recorder': {'use_sim_time': True},
         'monitor': {
-            **modelled,
+            **carrying,
             'effort_source': 'measured',
             'acceleration': 'semi_implicit',
             'use_sim_time': True,

@@ -7,6 +7,7 @@ import pytest
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import nodes
+from robot_dynamics_ros.description.shipped import share_directory
 
 PARAMETERS = '{ros__parameters: {robot: scara}}'
 
@@ -39,3 +40,22 @@ def test_a_parameter_file_has_a_section_for_the_node(
     if found:
         text = f'{str(file)!r}: has no section for controller; it has {found}; write /**/control'
         assert text in capsys.readouterr().err
+
+
+def test_files_add_to_a_robot_and_to_each_other(tmp_path, monkeypatch):
+    """A payload that ``identify`` wrote is given besides the arm's own file."""
+    started = []
+    monkeypatch.setattr(nodes, 'run_executable', lambda name, words: started.append(words) or 0)
+    arm, load = tmp_path / 'arm.yaml', tmp_path / 'payload.yaml'
+    arm.write_text(f'/**: {PARAMETERS}')
+    load.write_text('/**: {ros__parameters: {payload_mass: 1.5}}')
+    shipped = share_directory() / 'config/four_dof.yaml'
+    for words, files in (
+        (['--params', str(arm), '--params', str(load)], (arm, load)),
+        (['--robot', 'four_dof', '--params', str(load)], (shipped, load)),
+        (['four_dof'], (shipped,)),
+        ([], (share_directory() / 'config/scara.yaml',)),
+    ):
+        assert main(['control', *words]) == 0
+        expected = [word for file in files for word in ('--params-file', str(file))]
+        assert started.pop() == ['--ros-args', *expected]

@@ -11,6 +11,7 @@ from oracles import PinocchioOracle
 from samples import sample
 from synthetic_runs import pinocchio_regressor
 
+from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.excite import excitation_trajectory
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError, UnreachableError
@@ -143,6 +144,15 @@ def test_bounds_that_nothing_can_keep_are_told():
     tree = sample('scara').tree
     with pytest.raises(UnreachableError, match='no random motion stays within the bounds'):
         design_excitation(tree, bounds=Bounds(lower=(2.0, 2.0, 2.0)), harmonics=3)
+
+
+def test_the_command_bounds_the_tool_frame_of_any_arm(tmp_path, capsys):
+    """An arm without a link named 'tool': 50 m is out of reach of its own tool frame."""
+    arm = tmp_path / 'arm.urdf'
+    arm.write_text(sample('scara').tree.xml.replace('"tool"', '"tcp"'))
+    words = ['--above', '50', '--harmonics', '3', '--output', str(tmp_path / 'out')]
+    assert main(['excite', str(arm), *words]) == 2
+    assert 'no random motion stays within the bounds' in capsys.readouterr().err
 
 
 def test_wrong_requests_are_refused_by_name():
