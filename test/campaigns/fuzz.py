@@ -3,8 +3,8 @@
 
 Every input must be accepted, or rejected in one clear line: an error of this package. Anything
 else is a violation: another exception, a message of several lines or of thousands of characters,
-more than ten seconds of processor time, more than a gigabyte. Every input has its own random
-number generator, so ``--kind KIND --first I --inputs 1`` reproduces a single one.
+more than ten seconds of processor time, more than a gigabyte. Hypothesis draws the mutations and
+reduces an input with a violation; its seed repeats it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
@@ -36,7 +36,11 @@ from campaigns.fuzz_inputs import (
     time_limit,
     tree_of,
 )
-from campaigns.support import show, with_progress
+from campaigns.support import described, show, with_progress
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as hypothesis_seed
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from robot_dynamics_ros.__main__ import main as command_line
 from robot_dynamics_ros.cli.arguments import option
@@ -153,14 +157,14 @@ class InputKind(NamedTuple):
         file: File name, if the input is a file.
         command: Words of a command that reads it, with FILE for the input, ROBOT for its
             robot, BAG for a valid bag; empty: the input itself is the words.
-        mutate: Mutates a seed text.
+        mutate: Returns the mutations of a seed text.
     """
 
     seeds: Callable[[], Sequence[str]]
     read: Callable[[str, int], None]
     file: str = ''
     command: str = ''
-    mutate: Callable[[str, np.random.Generator], str] = mutated
+    mutate: Callable[[str], SearchStrategy[str]] = mutated
 
 
 def write_input(kind: str, text: str, origin: int, folder: Path) -> Path:
@@ -236,47 +240,82 @@ KINDS = {
 # Campaign ----------------------------------------------------------------------------------------
 
 LONGEST_S, LONGEST_MESSAGE = 10.0, 5000
-_CHUNK = 250
+_CHUNK = 250  # inputs of a seed
+
+#: Reads an input, given its kind, text and the index of its seed text; returns 'accepted' or
+#: 'refused', and raises an error for a violation.
+Evaluate = Callable[[str, str, int], str]
+
+
+class Chunk(NamedTuple):
+    """Inputs of a kind: their number, and their seed."""
+
+    kind: str
+    inputs: int
+    seed: int
 
 
 class FuzzResult(NamedTuple):
-    """Result of an input.
+    """Result of a chunk.
 
     Attributes:
-        kind, index: The input.
-        verdict: 'accepted', 'refused' or 'breach' (a violation).
-        said: Its message.
-        seconds: Its processor time, s.
+        chunk: Its inputs.
+        verdicts: Number of inputs with each verdict.
+        violation: The smallest input with a violation, and the error; empty: none.
+        slowest: Largest processor time of an input, s.
     """
 
-    kind: str
-    index: int
-    verdict: str
-    said: str
-    seconds: float = 0.0
+    chunk: Chunk
+    verdicts: Counter[str]
+    violation: str = ''
+    slowest: float = 0.0
 
 
-def text_of(kind: str, index: int, seed: int) -> tuple[str, int]:
-    """Return an input of the campaign, and the index of its seed text."""
-    rng = np.random.default_rng([seed, list(KINDS).index(kind), index])
+@st.composite
+def inputs(draw: DrawFn, kind: str) -> tuple[str, int]:
+    """Draw an input and the index of its seed text."""
     seeds = KINDS[kind].seeds()
-    origin = int(rng.integers(len(seeds)))
-    return KINDS[kind].mutate(seeds[origin], rng), origin
+    origin = draw(st.integers(0, len(seeds) - 1))
+    return draw(KINDS[kind].mutate(seeds[origin])), origin
 
 
-def evaluate(kind: str, text: str, origin: int) -> tuple[str, str]:
-    """Return 'accepted', 'refused' or 'breach' of an input, and its message."""
+def evaluate(kind: str, text: str, origin: int) -> str:
+    """Read an input in this process, see ``Evaluate``."""
     try:
         with time_limit(LONGEST_S), warnings.catch_warnings():
             warnings.simplefilter('ignore')
             KINDS[kind].read(text, origin)
     except RobotDynamicsError as error:
         said = str(error)
-        clear = len(said.strip().splitlines()) == 1 and len(said) <= LONGEST_MESSAGE
-        return ('refused' if clear else 'breach'), said
+        if len(said.strip().splitlines()) != 1 or len(said) > LONGEST_MESSAGE:
+            raise AssertionError(f'not one short line: {said}') from error
+        return 'refused'
+    return 'accepted'
+
+
+def search(chunk: Chunk, evaluate: Evaluate = evaluate, *, reduces: bool = True) -> FuzzResult:
+    """Read the inputs of a chunk; the smallest one with a violation is looked for."""
+    verdicts, seconds = Counter[str](), [0.0]
+
+    @hypothesis_seed(chunk.seed)
+    @settings(
+        max_examples=chunk.inputs,
+        phases=(Phase.generate, Phase.shrink) if reduces else (Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+        database=None,
+    )
+    @given(inputs(chunk.kind))
+    def read(one: tuple[str, int]) -> None:
+        begin = time.process_time()
+        verdicts[evaluate(chunk.kind, *one)] += 1
+        seconds.append(time.process_time() - begin)
+
+    try:
+        read()
     except Exception as error:
-        return 'breach', f'{type(error).__name__}: {error}'
-    return 'accepted', ''
+        return FuzzResult(chunk, verdicts, described(error), max(seconds))
+    return FuzzResult(chunk, verdicts, '', max(seconds))
 
 
 @cache
@@ -287,92 +326,73 @@ def _warm_up(kind: str) -> None:
             KINDS[kind].read(text, origin)
 
 
-def run_chunk(chunk: tuple[str, range], seed: int) -> list[FuzzResult]:
-    """Read some inputs of a kind in a separate folder; nothing may be written elsewhere."""
-    (kind, indices), results = chunk, []
+def run_chunk(chunk: Chunk) -> FuzzResult:
+    """Read the inputs of a chunk in a separate folder; nothing may be written elsewhere."""
     with memory_limited(), own_folder():
-        _warm_up(kind)
-        for index in indices:
-            (text, origin), begin = text_of(kind, index, seed), time.process_time()
-            verdict = evaluate(kind, text, origin)
-            results.append(FuzzResult(kind, index, *verdict, time.process_time() - begin))
-    return results
+        _warm_up(chunk.kind)
+        return search(chunk)
 
 
-def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> list[FuzzResult]:
+def run(
+    kinds: Sequence[str], count: int, seed: int, work: Callable[[Chunk], FuzzResult] = run_chunk
+) -> list[FuzzResult]:
     """Run a campaign on all processors; return the results.
 
     Args:
         kinds: Keys of ``KINDS``.
-        inputs: Number of inputs of each kind.
-        seed: Seed of all random numbers.
-        first: Index of the first input.
+        count: Number of inputs of each kind.
+        seed: Seed of the first chunk of each kind; the next ones have the next seed.
+        work: Evaluates a chunk.
     """
-    indices = range(first, first + inputs)
-    chunks = [(kind, indices[k : k + _CHUNK]) for k in range(0, inputs, _CHUNK) for kind in kinds]
-    done = run_jobs(partial(run_chunk, seed=seed), chunks, _killed, jobs=0)
-    results = (chunk for _, chunk in done)
-    return [one for chunk in with_progress(results, len(chunks), breaches) for one in chunk]
-
-
-def _killed(chunk: tuple[str, range], reason: str) -> list[FuzzResult]:
-    return [FuzzResult(chunk[0], chunk[1][0], 'breach', reason)]
-
-
-def breaches(results: Sequence[FuzzResult]) -> int:
-    """Return the number of violations."""
-    return sum(one.verdict == 'breach' for one in results)
+    chunks = [
+        Chunk(kind, min(_CHUNK, count - begin), seed + begin // _CHUNK)
+        for begin in range(0, count, _CHUNK)
+        for kind in kinds
+    ]
+    done = run_jobs(work, chunks, lambda one, why: FuzzResult(one, Counter(), why), jobs=0)
+    shown = with_progress(done, len(chunks), lambda result: bool(result[1].violation))
+    return [result for _, result in sorted(shown)]
 
 
 def report(results: Sequence[FuzzResult]) -> None:
-    """Print a table, and how to reproduce each kind of violation."""
-    rows, lines = [], []
-    for kind in KINDS:
-        if not (own := [one for one in results if one.kind == kind]):
-            continue
-        counts = Counter(one.verdict for one in own)
-        row = {'kind': kind, 'inputs': len(own), 'accepted': counts['accepted']}
-        row |= {'refused': counts['refused'], 'breaches': counts['breach']}
-        rows.append(row | {'slowest, s': max(one.seconds for one in own)})
-        wrong = [one for one in own if one.verdict == 'breach']
-        sorts = Counter(one.said.partition(':')[0] for one in wrong)
-        for sort, count in sorts.most_common():
-            one = next(one for one in wrong if one.said.startswith(sort))
-            said = ' '.join(one.said.split())[:300]
-            lines.append(f'{kind} --first {one.index}: {count} times {said}')
+    """Print a table, the violations, and the commands that repeat them."""
+    rows = []
+    for kind in dict.fromkeys(one.chunk.kind for one in results):
+        own = [one for one in results if one.chunk.kind == kind]
+        verdicts = sum((one.verdicts for one in own), Counter[str]())
+        row = {'kind': kind, 'accepted': verdicts['accepted'], 'refused': verdicts['refused']}
+        row['chunks with a violation'] = sum(bool(one.violation) for one in own)
+        rows.append(row | {'slowest, s': max(one.slowest for one in own)})
     show('Mutated inputs', rows)
-    for line in lines:
-        print(line)
+    for kind, count, seed in (one.chunk for one in results if one.violation):
+        print(f'python test/campaigns fuzz --kind {kind} -n {count} --seed {seed}')
+    for one in results:
+        if one.violation:
+            print(f'{one.chunk}: {one.violation}')
 
 
 def main(args: argparse.Namespace) -> int:
     """Run the campaign and print it; return 1 if there is a violation."""
-    kinds = args.kind or list(KINDS)
-    if args.show:
-        print(ascii(text_of(kinds[0], args.first, args.seed)[0]))
-        return 0
-    begin = time.perf_counter()
+    kinds, begin = args.kind or list(KINDS), time.perf_counter()
     if args.processes:
-        from campaigns import fuzz_processes
+        from campaigns.fuzz_processes import run_chunk as work
 
-        results = fuzz_processes.run(kinds, args.processes, args.seed, args.first)
+        results = run(kinds, args.processes, args.seed, work)
     else:
-        results = run(kinds, args.inputs, args.seed, args.first)
+        results = run(kinds, args.inputs, args.seed)
     report(results)
     used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     print(f'seed {args.seed}, {time.perf_counter() - begin:.0f} s, processors {used:.0f} s')
-    return int(breaches(results) > 0)
+    return int(any(one.violation for one in results))
 
 
 OPTIONS = {
     '-n --inputs': option(15_000, 'of each kind'),
-    '--seed': option(1, 'of all random numbers'),
-    '--first': option(0, 'index of the first input'),
+    '--seed': option(1, 'of the first 250 inputs of a kind; the next ones have the next seed'),
     '--kind': option(None, 'kind of input; all if not given', action='append', choices=KINDS),
     '--processes': option(
         0,
-        'instead: number of inputs of all kinds passed to the real command line (ROS 2)',
+        'instead: number of inputs of each kind passed to the real command line (ROS 2)',
         metavar='N',
     ),
-    '--show': option(False, 'print the first input instead'),
 }

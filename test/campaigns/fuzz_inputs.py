@@ -12,6 +12,7 @@ import signal
 import struct
 import tempfile
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -23,8 +24,8 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 import psutil
 import yaml
-from campaigns.support import drawn
-from numpy.random import Generator
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import Robot, load_robot
@@ -64,35 +65,38 @@ _NUMBERS = tuple(struct.pack('<d', x) for x in (math.nan, math.inf, 1e300, 5e-32
 )
 
 
-def mutated(text: str, rng: Generator) -> str:
-    """Return a text after one to four mutations: of its content, of its characters, or of both."""
-    kind = rng.integers(4)
-    for _ in range(rng.integers(1, 5) if kind != 0 else 0):
-        text = _content_mutated(text, rng)
-    for _ in range(rng.integers(1, 3) if kind < 2 else 0):
-        text = _bomb(text) if rng.random() < 0.1 else _text_mutated(text, rng)
+@st.composite
+def mutated(draw: DrawFn, text: str) -> str:
+    """Draw a text after one to four mutations: of its content, of its characters, or of both."""
+    kind = draw(st.sampled_from(['characters', 'both', 'content', 'content']))
+    for _ in range(draw(st.integers(1, 4)) if kind != 'characters' else 0):
+        text = _content_mutated(draw, text)
+    for _ in range(draw(st.integers(1, 2)) if kind != 'content' else 0):
+        bomb = draw(st.integers(0, 9)) == 9
+        text = _bomb(text) if bomb else _text_mutated(draw, text)
     return text
 
 
-def _text_mutated(text: str, rng: Generator) -> str:
-    parts = drawn(_PARTS, rng).findall(text)
-    return ''.join(_edited(parts, [drawn(HOSTILE, rng)], rng))
+def _text_mutated(draw: DrawFn, text: str) -> str:
+    parts = draw(st.sampled_from(_PARTS)).findall(text)
+    return ''.join(_edited(draw, parts, [draw(st.sampled_from(HOSTILE))]))
 
 
-def mutated_bytes(data: bytes, rng: Generator) -> bytes:
-    """Return bytes with some replaced, cut off, cut out or duplicated."""
-    for _ in range(rng.integers(1, 6)):
-        size = int(rng.integers(1, 200))
-        data = _edited(
-            data, drawn((*_NUMBERS, rng.bytes(1), rng.bytes(20), bytes(size)), rng), rng
-        )
+@st.composite
+def mutated_bytes(draw: DrawFn, data: bytes) -> bytes:
+    """Draw bytes with some replaced, cut off, cut out or duplicated."""
+    new = st.sampled_from(_NUMBERS) | st.binary(min_size=1, max_size=20)
+    new |= st.integers(1, 199).map(bytes)
+    for _ in range(draw(st.integers(1, 5))):
+        data = _edited(draw, data, draw(new))
     return data
 
 
-def _edited(parts: Parts, new: Parts, rng: Generator) -> Parts:
+def _edited(draw: DrawFn, parts: Parts, new: Parts) -> Parts:
     """Return parts with some replaced (as often as all else), cut off, cut out or duplicated."""
-    a, other = rng.integers(len(parts) + 1, size=2).tolist()
-    b, kind = a + int(rng.integers(1, 30)), rng.integers(6)
+    places = st.integers(0, len(parts))
+    a, other = draw(places), draw(places)
+    b, kind = a + draw(st.integers(1, 29)), draw(st.integers(0, 5))
     if kind < 3:
         return parts[:a] + new + parts[a + len(new) :]
     if kind == 3:
@@ -100,7 +104,7 @@ def _edited(parts: Parts, new: Parts, rng: Generator) -> Parts:
     return parts[:a] + parts[b:] if kind == 4 else parts[:other] + parts[a:b] + parts[other:]
 
 
-def _content_mutated(text: str, rng: Generator) -> str:
+def _content_mutated(draw: DrawFn, text: str) -> str:
     """Return a text that is still XML or YAML, with a changed value, key or structure."""
     is_xml = text.lstrip().startswith('<')
     try:
@@ -108,8 +112,8 @@ def _content_mutated(text: str, rng: Generator) -> str:
     except (ElementTree.ParseError, yaml.YAMLError, ValueError):
         return text
     if not (places := list(_places(content))):
-        return _text_mutated(text, rng)
-    _change(*drawn(places, rng), rng)
+        return _text_mutated(draw, text)
+    _change(draw, *places[draw(st.integers(0, len(places) - 1))])
     return _xml(content) if is_xml else str(yaml.safe_dump(content, sort_keys=False))
 
 
@@ -121,15 +125,15 @@ def _places(content: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(content[key])
 
 
-def _change(inner: Any, key: Any, rng: Generator) -> None:
+def _change(draw: DrawFn, inner: Any, key: Any) -> None:
     """Replace, drop, duplicate or rename one entry."""
-    kind, value = rng.integers(8), drawn(VALUES, rng)
+    kind, value = draw(st.integers(0, 7)), deepcopy(draw(st.sampled_from(VALUES)))
     if kind < 5:
         inner[key] = value
     elif kind == 5:
         del inner[key]
     elif isinstance(inner, list):
-        inner.insert(int(rng.integers(len(inner) + 1)), inner[key])
+        inner.insert(draw(st.integers(0, len(inner))), inner[key])
     else:
         inner[value if isinstance(value, (str, int, float)) else 'other'] = inner.pop(key)
 
@@ -221,12 +225,14 @@ def bags() -> tuple[str, ...]:
     return tuple(texts)
 
 
-def bag_mutated(text: str, rng: Generator) -> str:
-    """Return a bag whose metadata or storage file is mutated."""
+@st.composite
+def bag_mutated(draw: DrawFn, text: str) -> str:
+    """Draw a bag whose metadata or storage file is mutated."""
     metadata, _, storage = text.partition(STORAGE)
-    if rng.random() < 0.2:
-        return mutated(metadata, rng) + STORAGE + storage
-    return metadata + STORAGE + mutated_bytes(storage.encode('latin-1'), rng).decode('latin-1')
+    if draw(st.integers(0, 4)) == 4:
+        return draw(mutated(metadata)) + STORAGE + storage
+    data = draw(mutated_bytes(storage.encode('latin-1')))
+    return metadata + STORAGE + data.decode('latin-1')
 
 
 # Limits ------------------------------------------------------------------------------------------

@@ -15,11 +15,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,15 +26,14 @@ from campaigns.fuzz import (
     KINDS,
     LONGEST_MESSAGE,
     LONGEST_S,
+    Chunk,
     FuzzResult,
-    breaches,
     robot_of,
-    text_of,
+    search,
     write_input,
 )
 from campaigns.fuzz_inputs import MOST_BYTES, tree_of
 from campaigns.soak import Spinner
-from campaigns.support import with_progress
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
@@ -139,9 +136,8 @@ class CommandLine:
         """Stop the arm's node."""
         self._spinner.close()
 
-    def evaluate(self, kind: str, index: int, seed: int) -> FuzzResult:
+    def evaluate(self, kind: str, text: str, origin: int) -> str:
         """Run the command of an input; time for its seed, such as compiling, is allowed extra."""
-        text, origin = text_of(kind, index, seed)
         if (kind, origin) not in self._baseline:
             words = self.words(kind, KINDS[kind].seeds()[origin], origin)
             self._baseline[kind, origin] = self.run(words, 20.0 * LONGEST_S).seconds
@@ -149,8 +145,10 @@ class CommandLine:
         try:
             ended = self.run(self.words(kind, text, origin), longest)
         except (ValueError, OSError):  # invalid as an argument or a file name
-            return FuzzResult(kind, index, 'refused', '')
-        return FuzzResult(kind, index, *verdict(ended, longest), ended.seconds)
+            return 'refused'
+        found, said = verdict(ended, longest)
+        assert found != 'breach', said
+        return found
 
     def words(self, kind: str, text: str, origin: int) -> list[str]:
         """Write an input, and return the command that reads it."""
@@ -235,27 +233,11 @@ def _session(session: int) -> dict[int, str]:
     return names
 
 
-def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> list[FuzzResult]:
-    """Run a campaign; return the results.
-
-    Args:
-        kinds: Keys of ``KINDS``, alternately.
-        inputs: Number of inputs of all kinds together.
-        seed: Seed of all random numbers.
-        first: Index of the first input of each kind.
-    """
-    own = threading.local()
-
-    def begin() -> None:
-        folder, domain = tempfile.TemporaryDirectory(), own_domain()
-        root = Path(stack.enter_context(folder))
-        own.line = stack.enter_context(closing(CommandLine(root, stack.enter_context(domain))))
-
-    def evaluate(place: int) -> list[FuzzResult]:
-        kind = kinds[place % len(kinds)]
-        return [own.line.evaluate(kind, first + place // len(kinds), seed)]
-
-    processors = len(os.sched_getaffinity(0))
-    with ExitStack() as stack, ThreadPoolExecutor(processors, initializer=begin) as pool:
-        jobs = as_completed([pool.submit(evaluate, place) for place in range(inputs)])
-        return sum(with_progress((job.result() for job in jobs), inputs, breaches), start=[])
+def run_chunk(chunk: Chunk) -> FuzzResult:
+    """Pass the inputs of a chunk to the command line, in a folder and a domain of its own."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        own_domain() as domain,
+        closing(CommandLine(Path(folder), domain)) as line,
+    ):
+        return search(chunk, line.evaluate, reduces=False)

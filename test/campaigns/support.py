@@ -46,3 +46,10 @@ def cell(value: object, digits: int = 3) -> str:
     if isinstance(value, float):
         return f'{value:.{digits}g}'
     return '–' if value is None else str(value)
+
+
+def described(error: BaseException, most: int = 2000) -> str:
+    """Return an error and what hypothesis notes about it: the reduced example."""
+    parts = [described(one, most) for one in getattr(error, 'exceptions', ())]
+    notes = (str(note)[:most] for note in getattr(error, '__notes__', ()))
+    return '\n'.join([f'{type(error).__name__}: {error}'[:most], *notes, *parts])
