@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from driver_arm import shipped_parameters
+from samples import shipped_parameters
 
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.setup import DEFAULTS, build_loop

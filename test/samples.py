@@ -8,13 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import metadata
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 from urdf_text import follow, joint, link, robot, symmetric
 
-from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.model import Robot, load_robot
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 G = 9.81
 DOWN_Z = (0.0, 0.0, -G)
@@ -312,6 +314,14 @@ def serial_arms() -> dict[str, Sample]:
 def shipped(name: str, **mappings: str) -> Sample:
     """Return a robot that ships with the package, its xacro file expanded."""
     return Sample(name, load_robot(shipped_robot(name), mappings=mappings).xml)
+
+
+@cache
+def shipped_parameters(robot: str) -> dict[str, dict[str, Any]]:
+    """Return the parameters of an arm's file by node; empty if it has none."""
+    path = share_directory() / 'config' / f'{robot}.yaml'
+    content = read_yaml(path, robot) if path.is_file() else {}
+    return {node.rpartition('/')[2]: row['ros__parameters'] for node, row in content.items()}
 
 
 SAMPLES: dict[str, Callable[[], Sample]] = {

@@ -52,7 +52,7 @@ from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
-from driver_arm import shipped_parameters
+from samples import shipped_parameters
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile

@@ -25,6 +25,7 @@ from robot_dynamics_ros.control.requests import (
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -33,42 +34,37 @@ K = 40.0  # 1/s
 PLACES = {'scara': np.array([0.3, 0.8, 0.1, 0.2]), 'four_dof': np.array([0.2, -1.0, -0.4, 0.6])}
 
 
-class PushedArm:
+class PushedArm(SessionOnPlant):
     """A session and a MuJoCo plant, 1 kHz; pushes are known to the plant only.
 
     Attributes:
         estimates: Estimates of the observer at each state, shape (N, n).
     """
 
-    def __init__(self, name, tree=None, law='computed_torque', load=None, **given):
+    def __init__(self, name, tree=None, **given):
         self.tree = tree = sample(name).tree if tree is None else tree
-        self.plant = MujocoPlant(tree, joint_limits=False)
-        self.plant.reset(PLACES[name])
-        parameters = {'law': law, 'activation_ramp_s': 0.0, 'observer_bandwidth': [K]}
-        self.session = ControllerSession(tree, parameters | given)
+        plant = MujocoPlant(tree, joint_limits=False)
+        plant.reset(PLACES[name])
+        parameters = {'activation_ramp_s': 0.0, 'observer_bandwidth': [K]}
+        super().__init__(ControllerSession(tree, parameters | given), plant)
         self.session.contact.subscribe(True)
-        self.q, self.v = np.zeros(tree.n), np.zeros(tree.n)
-        self.stamp, self.estimates = 0, []
-        self._state()
-        self.session.activate(self.stamp)
-        self._state()
+        self.estimates = []
+        self.activate()
+        self.answer()
 
-    def _state(self):
+    def answer(self):
         self.plant.read(self.q, self.v)
-        measured = self.plant.effort
-        if self.session.update(
-            self.session.driver.state(self.stamp, self.stamp, self.q, self.v, measured)
-        ):
+        driver, measured = self.session.driver, self.plant.effort
+        if self.session.update(driver.state(self.now_ns, self.now_ns, self.q, self.v, measured)):
             self.session.settle()
 
-    def run(self, steps, extra=0.0, lost=lambda k: False):
+    def run(self, steps, extra=0.0):
         """Step with external efforts, shape (n,); return the last estimate."""
-        for k in range(steps):
+        for _ in range(steps):
             self.plant.step(self.session.loop.effort + extra)
-            self.stamp += MS
-            if not lost(k):
-                self._state()
-                self.estimates.append(self.session.contact.observer.effort.copy())
+            self.now_ns += MS
+            self.answer()
+            self.estimates.append(self.session.contact.observer.effort.copy())
         return self.estimates[-1]
 
     def move(self, way=-0.3, seconds=1.0):
@@ -157,24 +153,12 @@ def test_what_no_wrench_at_the_frame_explains_is_the_rest():
         PushedArm('scara', wrench_frame='nowhere')
 
 
-def test_lost_states_do_not_disturb_it():
-    rng = np.random.default_rng(3)
-    arm = PushedArm('four_dof', tree=frictionless('four_dof'))
-    arm.move()
-    pushed = np.array([2.0, 1.0, -1.0, 0.2])
-    lost = rng.random(600) < 0.5
-    seen = arm.run(600, pushed, lost=lambda k: lost[k] and k < 599)
-    # Efforts are held during the gap; the middle of the lost steps is exact to h^2.
-    assert np.abs(seen - pushed).max() < 2e-3 * np.abs(pushed).max()
-
-
 def test_a_gap_begins_anew_and_a_payload_is_known():
     arm = PushedArm('four_dof', tree=frictionless('four_dof'), payload_mass=1.0)
     arm.plant.set_payload(Payload(1.0))
     arm.run(300)
     assert np.abs(arm.run(300, extra=np.array([2.0, 0, 0, 0])))[0] > 1.9
-    arm.run(1, lost=lambda k: True)
-    arm.stamp += 500 * MS
+    arm.now_ns += 500 * MS
     assert np.abs(arm.run(1)).max() == 0.0
     prepare_payload(arm.session, False)()
     arm.plant.set_payload(None)
@@ -197,10 +181,10 @@ def test_one_implausible_measured_effort_is_no_external_effort(outlier):
         arm = PushedArm('scara', observer_effort='measured')
         arm.run(200, extra=np.array([3.0, 0, 0, 0]))
         arm.plant.step(arm.session.loop.effort + np.array([3.0, 0, 0, 0]))
-        arm.stamp += MS
+        arm.now_ns += MS
         if reading is not None:
             arm.plant.effort[1] = reading
-        arm._state()
+        arm.answer()
         arm.run(100, extra=np.array([3.0, 0, 0, 0]))
         estimates.append(np.array(arm.estimates[200:]))
     assert np.abs(estimates[1] - estimates[0]).max() < 0.01

@@ -21,8 +21,6 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintS
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.requests import (
     prepare_measured_wrench,
-    prepare_parameters,
-    prepare_payload,
     tared,
 )
 from robot_dynamics_ros.control.session import ControllerSession
@@ -255,56 +253,6 @@ def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
     assert lowest[-1] == pytest.approx(control.contact.clearance, abs=1e-3)
     steps = np.abs(np.diff(runs[0][1200:], axis=0)) / pressing.session.tree.effort_limit
     assert steps.max() <= 1 / 20
-
-
-FAULTS = ('lost states', 'not finite', 'sensor', 'payload', 'law', 'limit')
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('fault', FAULTS)
-def test_faults_while_pressing_keep_every_command_finite_within_limits_and_smooth(fault):
-    # The compensation of Coulomb friction may step, see docs/reliability.md.
-    payload = {'payload_mass': 0.3, 'payload_frame': 'tool'}
-    pressing = Pressing(PRESS, make_board(PRESS, 1e4, 0.3), **payload)
-    session, limit = pressing.session, pressing.session.tree.effort_limit
-    prepare_payload(session, False)()
-    pressing.settle(0.9)
-    begin = len(pressing.efforts)
-    disturb(pressing, fault)
-    pressing.settle(0.3)
-    efforts = np.array(pressing.efforts[begin - 1 :])
-    assert np.isfinite(efforts).all()
-    assert (np.abs(efforts) <= limit).all()
-    steps = np.abs(np.diff(efforts, axis=0)) / limit
-    # A gap, and a law that takes over a reference that was not followed, begin with a stop.
-    stops = fault in ('lost states', 'law')
-    assert steps.max() <= (1 / 5 if stops else 1 / 20)
-    assert session.fault is None
-
-
-def disturb(pressing, fault):
-    """Apply an event to a session that presses."""
-    session = pressing.session
-    if fault == 'lost states':
-        pressing.now_ns += 30 * MS
-    elif fault == 'not finite':
-        for _ in range(5):
-            pressing.now_ns += MS
-            bad = np.full(4, np.nan)
-            assert not session.update(
-                session.driver.state(pressing.now_ns, pressing.now_ns, bad, bad)
-            )
-    elif fault == 'sensor':
-        for wrench in ([np.nan] * 6, [1.0]):
-            with pytest.raises(RobotDynamicsError):
-                prepare_measured_wrench(session, 'tool', wrench)()
-        pressing.sensed = False  # its states cease
-    elif fault == 'payload':
-        prepare_payload(session, True)()
-    elif fault == 'law':
-        prepare_parameters(session, {'law': 'computed_torque'})()
-    else:
-        prepare_parameters(session, {'effort_scale': 0.3})()
 
 
 @refusals.written("""

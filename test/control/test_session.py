@@ -29,7 +29,6 @@ from robot_dynamics_ros.control.requests import (
     prepare_trajectory,
 )
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
 MS = 1_000_000
@@ -600,22 +599,6 @@ def test_a_payload_is_carried_and_put_down_by_the_model():
     for _ in range(600):
         run.state()
     np.testing.assert_allclose(run.session.command, with_load, atol=1e-10)
-
-
-@pytest.mark.slow
-def test_another_program_acts_at_once_and_another_lead_in_keeps_it():
-    text = (share_directory() / 'config' / 'programs' / 'scara_circle.yaml').read_text('utf-8')
-    first = {'law': 'constraint_stabilization', 'program': text}
-    session = ControllerSession(sample('scara').tree, first)
-    former = session.loop.law
-    damped = text + 'null_space: {damping: 1.0}\n'
-    prepare_parameters(session, {'program': damped})()
-    law = session.loop.law
-    assert former.program.null_space is None
-    assert law.program.null_space is not None
-    prepare_parameters(session, {'lead_in': 0.1})()
-    assert session.loop.law is law
-    assert law.parameters['lead_in'] == 0.1
 
 
 # Motions inwards, and motions that begin at the arm -------------------------------------------

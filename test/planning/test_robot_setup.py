@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
@@ -21,7 +19,6 @@ from robot_dynamics_ros.errors import (
     UnknownNameError,
 )
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.planning.default_motion import comfortable_postures, default_motion
 from robot_dynamics_ros.planning.robot_setup import natural_frequencies
 
@@ -61,18 +58,6 @@ def test_the_command_line_chooses_joints():
     assert robot_of(parsed(PANDA, '--mimic', 'lock')).mimic_joints == ()
     with pytest.raises(ConfigurationError, match="'a': position 'up' is not a number"):
         robot_of(parsed(PANDA, '--locked', 'a:=up'))
-
-
-def test_parameters_of_nodes_choose_the_same():
-    given = GIVEN | {'robot': str(PANDA), 'tip': 'panda_hand_tcp', 'locked': ['panda_joint3:=0.4']}
-    tree = robot_from_parameters(given)
-    assert tree.n == 6
-    named = robot_from_parameters(GIVEN | {'robot': str(PANDA), 'joints': ['panda_joint2']})
-    assert named.joint_names == ('panda_joint2',)
-    turned = robot_from_parameters(
-        GIVEN | {'robot': 'four_dof', 'arguments': ['limits_profile:=wide']}
-    )
-    assert turned.position_lower[1] == pytest.approx(-math.pi)
 
 
 @pytest.mark.slow
