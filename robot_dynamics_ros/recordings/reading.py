@@ -32,6 +32,7 @@ from robot_dynamics_ros.recordings.recording import (
     in_model_units,
     recorded_driver,
     recorded_names,
+    require_one_unit,
     times_of,
     unwrapped,
 )
@@ -360,13 +361,20 @@ class RobotChoice:
     span: tuple[float, float] = WHOLE
 
     def read(self, bag: str | os.PathLike[str], tree: Robot | None = None) -> RecordingReader:
-        """Return a reader of a bag, limited to the joints of the robot if ``tree`` is given."""
+        """Return a reader of a bag, limited to the joints of the robot if ``tree`` is given.
+
+        Raises:
+            ConfigurationError: A table and the driver profile both declare a unit.
+        """
         driver = self.driver(tree) if tree else None
         given = recorded_names(self.driver_profile, self.recorded_joints)
         joints = driver.names if driver else given
         models = tree.joint_names if tree and driver else ()
         choices: dict[str, Any] = {**self.topics, 'joints': joints, 'reference_joints': models}
-        return RecordingReader(bag, **choices)
+        reader = RecordingReader(bag, **choices)
+        if self.driver_profile:
+            require_one_unit(load_driver_profile(self.driver_profile), reader.bag.units)
+        return reader
 
     def driver(self, tree: Robot) -> DriverInterface | None:
         """Return the driver conversion for a robot; None if recorded in SI by the same names."""

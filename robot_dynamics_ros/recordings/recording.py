@@ -8,7 +8,7 @@ bags.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -170,6 +170,8 @@ class Recording:
 
 #: First and last second of a whole recording.
 WHOLE = (-math.inf, math.inf)
+#: Units that leave SI numbers as they are.
+_SI = ('rad', 'm', 'rad/s', 'm/s', 'N m', 'N', 'motor N m', 1.0)
 #: Later times are on a wall clock, not simulation time, s.
 WALL_CLOCK = 1e6
 
@@ -220,6 +222,34 @@ def recorded_driver(profile: str, joints: Sequence[str], tree: Robot) -> DriverI
         )
     rows = (JointProfile(*names) for names in zip(tree.joint_names, joints, strict=True))
     return DriverInterface(DriverProfile('--recorded-joints', joints=tuple(rows)), tree)
+
+
+def require_one_unit(profile: DriverProfile, declared: Mapping[str, str]) -> None:
+    """Refuse units of a profile for numbers whose unit a table has declared already.
+
+    Args:
+        profile: Driver profile.
+        declared: Units from which a table was converted to SI, by key of its columns.
+
+    Raises:
+        ConfigurationError: A quantity would be converted twice; names the key and both units.
+    """
+    for row in profile.joints or (profile.defaults,):
+        units = {
+            'position': ('position_unit', row.position_unit),
+            'velocity': ('velocity_unit', row.velocity_unit),
+            'effort': ('measured_effort_unit', row.measured_effort_unit)
+            if row.measured_effort_unit
+            else ('effort_unit', row.effort_unit),
+            'command': ('effort_unit', row.effort_unit),
+        }
+        for column, unit in declared.items():
+            key, twice = units.get(column, ('', ''))
+            if twice and twice not in _SI:
+                si = 'N m, or motor N m with a gear_ratio' if 'effort' in key else 'SI units'
+                problem = f'is {twice}, and the table declares {unit}: converted twice'
+                culprit = f'driver profile {profile.name!r}, {key}'
+                raise ConfigurationError(culprit, problem, f'give {si}, or leave it out')
 
 
 def current_unit(profile: str) -> str:

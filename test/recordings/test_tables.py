@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 import yaml
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.tables import read_table
+from robot_dynamics_ros.recordings.reading import RobotChoice
 
 N, JOINTS = 40, ('pan', 'lift')
 TIME = np.arange(N) * 0.002
@@ -129,6 +131,27 @@ def test_a_refusal_gives_a_file_for_this_table(kind, tmp_path):
             read_table(tmp_path / 'log.yaml')
 
 
+def test_a_unit_is_declared_once(tmp_path):
+    """By the name of a column, or instead by the YAML file, or by a driver profile."""
+    names = ['t', *heads(quantities=('pos', 'vel', 'eff_mNm'))]
+    table = write(tmp_path / 'log.csv', names, [TIME, *ALL])
+    np.testing.assert_allclose(read_table(table).values['effort'], 1e-3 * TAU)
+    mapped = tmp_path / 'log.yaml'
+    mapped.write_text('{table: log.csv, effort_unit: motor mN m}')
+    np.testing.assert_allclose(read_table(mapped).values['effort'], TAU)
+    profile = tmp_path / 'driver.yaml'
+    for unit, path, twice in (
+        ('motor mN m', table, True), ('motor N m', table, False), ('motor mN m', mapped, False)
+    ):  # fmt: skip
+        profile.write_text(
+            f'{{name: mine, state: {{effort: total}}, defaults: {{effort_unit: {unit}}}}}'
+        )
+        choice = RobotChoice(driver_profile=str(profile))
+        told = "'mine', effort_unit: is motor mN m, and the table declares mN m: converted twice"
+        with pytest.raises(ConfigurationError, match=told) if twice else nullcontext():
+            choice.read(path)
+
+
 def test_rows_that_fit_no_names_are_refused(tmp_path):
     path = write(tmp_path / 'log.csv', ['t', *heads()], [TIME, *ALL], point=',')
     with pytest.raises(RobotDynamicsError, match='line 2 has 14 cells below 7 names; .*semicol'):
@@ -141,6 +164,9 @@ def test_rows_that_fit_no_names_are_refused(tmp_path):
         read_table(path)
     path.write_text('t,q1,tau1\n0,1,2\n0.1,1,off\n')
     with pytest.raises(RobotDynamicsError, match="line 3, column 'tau1': 'off' is no number"):
+        read_table(path)
+    path.write_text('t;q1;tau1\n0;[0.1 0.2];2\n0.1;[0.1 0.2];1\n')
+    with pytest.raises(RobotDynamicsError, match='is no number; give each joint a column'):
         read_table(path)
     path.write_text('t,q1,tau1\n0,1,2\nsoon,1,1\n')
     with pytest.raises(RobotDynamicsError, match="line 3, column 't': 'soon' is no time"):
@@ -156,3 +182,8 @@ def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
     table = read_table(tmp_path / 'log.parquet')
     np.testing.assert_array_equal(table.values['effort'], TAU)
     assert table.time_ns[1] == NS + 2_000_000
+    lists = {'t': TIME, **dict(zip(('position', 'effort'), ([*Q], [*TAU]), strict=True))}
+    parquet.write_table(arrow.table(lists), tmp_path / 'log.parquet')
+    table = read_table(tmp_path / 'log.parquet')
+    np.testing.assert_array_equal(table.values['position'], Q)
+    np.testing.assert_array_equal(table.values['effort'], TAU)

@@ -72,7 +72,7 @@ class TableStorage:
         if 'reference_position' in table.values:
             topics['/controller/reference'] = _STATE
         counts = dict.fromkeys(topics, len(table.time_ns))
-        self.contents = Contents(topics, {}, counts, table.notes)
+        self.contents = Contents(topics, {}, counts, table.notes, table.units)
 
     def count_messages(self) -> None:
         """The counts are known."""

@@ -205,6 +205,7 @@ class BagReader:
         self.topics = {
             topic: kind for content in contents for topic, kind in content.topics.items()
         }
+        self.units = {key: unit for content in contents for key, unit in content.units.items()}
         self._definitions = {k: d for content in contents for k, d in content.definitions.items()}
         self._stores: dict[str, Any] = {}
         self.remarks = dict(self._files.remarks)

@@ -18,9 +18,9 @@ import shlex
 import sqlite3
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -61,12 +61,14 @@ class Contents:
         definitions: Message definition by message type.
         counts: Number of messages by topic, as far as known.
         losses: Remarks about unreadable parts, one clause each.
+        units: Units that were converted to SI, by key, see ``Table.units``.
     """
 
     topics: dict[str, str]
     definitions: dict[str, Definition]
     counts: dict[str, int]
     losses: list[str]
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def add_loss(self, problem: str) -> None:
         """Add a remark about an unreadable part, unless already present."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -91,12 +92,20 @@ def _is_row(cells: Sequence[str]) -> bool:
 
 
 def _parquet_cells(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the names and the columns of a Parquet file, dates in ISO format."""
+    """Return the names and the columns of a Parquet file, dates in ISO format.
+
+    A column of lists, such as the positions of all joints, becomes one of each entry: NAME_0, …
+    """
     table = pyarrow()[1].read_table(path)
-    cells = []
-    for column in table.columns:
+    heads, cells = list[str](), list[list[str]]()
+    for head, column in zip(table.column_names, table.columns, strict=True):
         values = column.to_numpy()
-        dates = values.dtype.kind == 'M'
-        texts = np.datetime_as_string(values).tolist() if dates else map(str, values.tolist())
-        cells.append(['' if x in ('None', 'NaT') else x for x in texts])
-    return list(table.column_names), cells
+        if isinstance(next(iter(values), None), np.ndarray):
+            entries = [*zip_longest(*([] if x is None else x.tolist() for x in values))]
+            heads += [f'{head}_{k}' for k in range(len(entries))]
+        else:
+            dates = values.dtype.kind == 'M'
+            entries = [np.datetime_as_string(values).tolist() if dates else values.tolist()]
+            heads.append(head)
+        cells += [['' if x in (None, 'NaT') else str(x) for x in entry] for entry in entries]
+    return heads, cells

@@ -52,12 +52,15 @@ class Table(NamedTuple):
         values: Columns by key, see ``KEYS``, shape (N, n) each; in SI units if a unit is declared
             in the names of the columns or in the YAML file, else as recorded.
         notes: Which columns are what, and which are not read.
+        units: The declared unit by key, of the first joint; those of motors, which a driver
+            profile converts, are left out.
     """
 
     time_ns: Array
     joints: tuple[str, ...]
     values: Mapping[str, Array]
     notes: list[str]
+    units: Mapping[str, str]
 
 
 def is_table(path: Path) -> bool:
@@ -90,15 +93,16 @@ def read_table(path: Path) -> Table:
     position = columns['position']
     units = [split(head)[1] for head in position]
     if any(units):
-        mapping['position_unit'] = units
+        mapping.setdefault('position_unit', units)
     named = mapping.get('joints') or [sheet.joint(head) for head in position]
     if len(named) != len(position):
         problem = f'has {len(position)} columns of position: {", ".join(position)}'
         raise RecordingError(sheet.culprit, problem, f'joints names {len(named)}')
-    values = {
-        key: sheet.numbers(heads) * sheet.sizes(key, heads, mapping)
-        for key, heads in columns.items()
-    }
+    declared = {key: sheet.units(key, heads, mapping) for key, heads in columns.items()}
+    values = {key: sheet.numbers(heads) * _sizes(key, declared[key])
+              for key, heads in columns.items()}  # fmt: skip
+    converted = {key: unit for key, (unit, *_) in declared.items()
+                 if unit and unit not in MOTOR_EFFORT_UNITS}  # fmt: skip
     time_ns, clock, times = sheet.times()
     shown = [f'{key} {", ".join(heads)}' for key, heads in columns.items()]
     notes = [f'columns: {"; ".join([clock, *shown])}']
@@ -111,7 +115,7 @@ def read_table(path: Path) -> Table:
             f'{", ".join(currents)}: efforts of the motors; their unit, torque_constant and '
             'gear_ratio are given by a driver profile (--driver-profile)'
         )
-    return Table(time_ns, tuple(named), values, notes)
+    return Table(time_ns, tuple(named), values, notes, converted)
 
 
 def _mapping(path: Path) -> dict[str, Any]:
@@ -251,7 +255,7 @@ class _Sheet:
         """Return whether a column of efforts is in a unit of the motor."""
         column = self._parsed.get(head)
         given = self._mapping.get('effort_unit', [''])
-        return (column.unit if column and column.unit else given[0]) in MOTOR_EFFORT_UNITS
+        return (given[0] or (column.unit if column else '')) in MOTOR_EFFORT_UNITS
 
     def numbers(self, heads: Sequence[str]) -> Array:
         """Return columns as numbers, shape (N, len(heads)); NaN where a cell is empty."""
@@ -270,33 +274,39 @@ class _Sheet:
                     float(cell)
                 except ValueError:
                     problem = f'line {line}, column {head!r}: {cell!r} is no number'
-                    remedy = 'correct or remove that line'
+                    listed = re.search(r'\d[\s,;]', cell) is not None
+                    remedy = (
+                        'give each joint a column of its own'
+                        if listed
+                        else 'correct or remove that line'
+                    )
                     raise RecordingError(self.culprit, problem, remedy) from None
             raise
 
-    def sizes(self, key: str, heads: Sequence[str], mapping: Mapping[str, Any]) -> Array:
-        """Return the SI values of the units of columns, shape (len(heads),).
+    def units(self, key: str, heads: Sequence[str], mapping: Mapping[str, Any]) -> list[str]:
+        """Return the units of columns; empty: as recorded.
 
-        A unit in a column's name comes first, then that of the YAML file; others have the unit of
-        the positions (per s), or SI units.
+        A unit in the YAML file comes first, then that in the column's name, then, for velocities,
+        that of the positions (per s).
         """
         quantity = _QUANTITY[key]
-        given = mapping.get(f'{quantity}_unit')
-        if given is None and quantity == 'velocity':
-            given = [unit and f'{unit}/s' for unit in mapping.get('position_unit') or ()]
-        units = len(heads) * given if given and len(given) == 1 else given or len(heads) * ['']
-        if len(units) != len(heads):
-            problem = f'has {len(units)} units, {len(heads)} columns'
+        given = mapping.get(f'{quantity}_unit') or ['']
+        others = [''] if quantity != 'velocity' else [
+            unit and f'{unit}/s' for unit in mapping.get('position_unit') or ['']
+        ]  # fmt: skip
+        given, others = (len(heads) * x if len(x) == 1 else x for x in (given, others))
+        if len(given) != len(heads) or len(others) != len(heads):
+            problem = f'has {max(len(given), len(others))} units, {len(heads)} columns'
             raise ConfigurationError(f'{quantity}_unit', problem, 'give one, or one for each')
-        return np.array([self._size(quantity, *x) for x in zip(heads, units, strict=True)])
+        found = zip(heads, given, others, strict=True)
+        return [self._unit(quantity, x, own or split(x)[1] or other) for x, own, other in found]
 
-    def _size(self, quantity: str, head: str, unit: str) -> float:
-        unit = split(head)[1] or unit
+    def _unit(self, quantity: str, head: str, unit: str) -> str:
         sizes = SIZES[quantity]
         if quantity == 'velocity' and unit in POSITION_UNITS:  # dq1_deg: per s is understood
             unit += '/s'
         if not unit or unit in sizes:
-            return sizes.get(unit, 1.0)
+            return unit
         problem = f'column {head!r}: its unit {unit!r} is none of {quantity}'
         raise RecordingError(self.culprit, problem, f'known: {", ".join(sizes)}')
 
@@ -359,6 +369,11 @@ class _Sheet:
                 remedy = 'give numbers, or dates such as 2026-01-31T12:00:00.002; or remove it'
                 raise RecordingError(self.culprit, problem, remedy)
         return ticks
+
+
+def _sizes(key: str, units: Sequence[str]) -> Array:
+    """Return the SI values of units, shape (len(units),); 1 for those that are not declared."""
+    return np.array([SIZES[_QUANTITY[key]].get(unit, 1.0) for unit in units])
 
 
 def _likely(groups: Sequence[_Group], position: _Group) -> _Group | None:
