@@ -19,6 +19,7 @@ transmits the efforts of the joints without a drive.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -227,11 +228,13 @@ def _require_consistent(program: Program, start: Start) -> None:
 def _require_reached(program: Program, f: Array, q: Array, t: float) -> None:
     worst = int(np.argmax(np.abs(f)))
     if not abs(f[worst]) < 1e3 * SOLVED:
+        in_degrees = program.stack.rows[worst].endswith('(rad)') and abs(f[worst]) > math.tau
+        units = '; angles are in rad, not degrees' if in_degrees else ''
         raise ProgramError(
             program.stack.rows[worst],
             f'cannot be reached at t = {t:.3f} s: the residual is {abs(f[worst]):.4g} at '
             f'q = {_vector_text(q)}',
-            'move the path into the reach of the arm, or correct contradicting conditions',
+            'move the path into the reach of the arm, or correct contradicting conditions' + units,
         )
 
 
@@ -254,7 +257,7 @@ def _require_limits(tree: Robot, q: Array, v: Array, t: float) -> None:
                 f'joint {joint!r}',
                 f'is at {q[i]:.4g} at t = {t:.3f} s',
                 f'its {tree.limits_word(i)} are {lower:.4g} to {upper:.4g}; move the path, or '
-                'choose another posture or start',
+                f'choose another posture or start{tree.if_degrees(i, q[i])}',
             )
         if abs(v[i]) > tree.velocity_limit[i]:
             raise ProgramError(

@@ -103,7 +103,7 @@ def _program(section: Section, tree: Robot) -> Program:
     singularity, min_singular_value = section.take(
         'singularity', _singularity, (Singularity(0.01), 1e-3)
     )
-    position = {'position': _per_joint(tree, read.number)}
+    position = {'position': _positions(tree)}
     start = read.built(Start, position, {'tolerance': read.positive})
     with located_errors(section.place):
         program = Program(
@@ -203,26 +203,43 @@ def _null_space(place: str, value: Any, tree: Robot) -> NullSpaceTask:
     section = Section(place, value)
 
     gains, zero = _per_joint(tree, read.not_negative), np.zeros(tree.n)
-    if 'natural_frequency' in section:
+    if section.alternatives(('damping', 'stiffness'), ('natural_frequency', 'damping_ratio')):
         w = section.take('natural_frequency', gains)
         damping = 2.0 * section.take('damping_ratio', gains, np.ones(tree.n)) * w
         stiffness = w**2
     else:
         damping = section.take('damping', gains, zero)
         stiffness = section.take('stiffness', gains, zero)
-    margin = section.take('limit_margin', read.positive, 0.1)
-    if margin > 0.5:
-        raise ProgramError(f'{place}, limit_margin', f'is {margin:g}', 'give at most 0.5')
     task = NullSpaceTask.of(
         tree,
         damping,
         stiffness,
-        section.optional('posture', _per_joint(tree, read.number)),
+        section.optional('posture', _positions(tree)),
         section.take('limit_gain', gains, zero),
-        margin,
+        section.take('limit_margin', _margin, 0.1),
     )
     section.close()
     return task
+
+
+def _margin(place: str, value: Any) -> float:
+    if read.positive(place, value) > 0.5:
+        raise ProgramError(place, f'is {value:g}', 'give at most 0.5')
+    return float(value)
+
+
+def _positions(tree: Robot) -> Callable[[str, Any], Array]:
+    """Return a reader of positions within the limits, for all joints."""
+    read_all = _per_joint(tree, read.number)
+
+    def reader(place: str, value: Any) -> Array:
+        q = read_all(place, value)
+        for i in range(tree.n):
+            if fault := tree.beyond(i, q[i]):
+                raise ProgramError(place, *fault)
+        return q
+
+    return reader
 
 
 def _per_joint(tree: Robot, check: Callable[[str, Any], float]) -> Callable[[str, Any], Array]:

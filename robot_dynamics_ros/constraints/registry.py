@@ -84,6 +84,17 @@ def signal(place: str, value: Any) -> Signal:
     return Timed(curve, timing)
 
 
+def angles(place: str, value: Any) -> Signal:
+    """Read a signal of angles, which begin within a turn; errors as of :func:`signal`."""
+    given = signal(place, value)
+    read.angles(place, [float(x) for x in given.at(0.0)[0]])
+    return given
+
+
+def _rpy(place: str, value: Any) -> list[float]:
+    return read.angles(place, read.vector3(place, value))
+
+
 def moving_frame(place: str, value: Any) -> MovingFrame:
     """Read a frame: ``origin``, ``rpy`` or ``z``, and ``turn`` with ``axis`` and ``angle``.
 
@@ -94,9 +105,9 @@ def moving_frame(place: str, value: Any) -> MovingFrame:
     origin = section.optional('origin', signal)
     if 'rpy' in section and 'z' in section:
         raise ProgramError(place, 'has rpy and z', 'give one of them')
-    rotation = rotation_from_rpy(*section.take('rpy', read.vector3, [0.0, 0.0, 0.0]))
+    rotation = rotation_from_rpy(*section.take('rpy', _rpy, [0.0, 0.0, 0.0]))
     z = section.optional('z', read.vector3)
-    turn = read.built(pair, {'axis': read.vector3, 'angle': signal})
+    turn = read.built(pair, {'axis': read.vector3, 'angle': angles})
     axis, angle = section.take('turn', turn, ([0.0, 0.0, 1.0], None))
     section.close()
     with read.located_errors(place):
@@ -153,7 +164,7 @@ def constraint_gains(section: Section, m: int) -> tuple[Array, Array]:
     Raises:
         ProgramError: A value is invalid or has the wrong size.
     """
-    if 'G0' in section or 'G1' in section:
+    if section.alternatives(('natural_frequency', 'damping_ratio'), ('G0', 'G1')):
         return section.build(pair, matrix_gains(m))
     frequency = section.take('natural_frequency', per_row(read.positive, m), np.full(m, 10.0))
     ratio = section.take('damping_ratio', per_row(read.positive, m), np.ones(m))
@@ -195,7 +206,7 @@ def _gain(place: str, value: Any, m: int) -> Array:
         gain = read.rows(place, value)
     else:
         gain = read.numbers(place, value)
-    return gain_matrix(place.rpartition(', ')[2], gain, m)
+    return gain_matrix(place.rpartition(', ')[2].partition(' ')[0], gain, m)
 
 
 def require_stabilizing(program: Program) -> None:
@@ -265,7 +276,8 @@ def arguments(kind: type[Constraint]) -> tuple[Readers, Readers]:
     for argument in list(signature(kind).parameters.values())[2:]:
         name = kind.kind if argument.name == 'surface' else argument.name
         group = required if argument.default is argument.empty else optional
-        group[name] = READERS[argument.annotation.removesuffix(' | None')]
+        annotation = argument.annotation.removesuffix(' | None')
+        group[name] = angles if name == 'angle' else READERS[annotation]
     return required, optional
 
 

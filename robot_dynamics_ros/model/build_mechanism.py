@@ -24,6 +24,7 @@ from robot_dynamics_ros.model.mechanism_file import MechanismFile
 from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 from robot_dynamics_ros.spatial.jet import Jet, shifted, stack
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader import angles, reported_as
 
 _MAX_GUESS_ERROR = 0.6  # rad: beyond this distance the guess does not determine the branch
 _RANK_TOLERANCE = 1e-9  # of scaled equations: order 1 if independent, 1e-16 if dependent
@@ -112,6 +113,10 @@ def _check_names(tree: RobotTree, file: MechanismFile, mimic: Sequence[str]) -> 
     dependent = [name for name in own if name not in file.coordinates]
     _require_known('assembly at', file.at, file.coordinates, 'coordinate')
     _require_known('assembly guess', file.guess, dependent, 'dependent joint')
+    for name, position in {**file.at, **file.guess}.items():
+        if not tree.prismatic[tree.joint_index(name)]:
+            with reported_as(MechanismError):
+                angles(f'assembly, {name}', [position])
     for name, form in file.closed_form.items():
         _require_known(f'closed_form {name!r}', form.rate, file.coordinates, 'coordinate')
     if file.closed_form:

@@ -13,6 +13,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 TURN = 2.0 * math.pi  # rad
 _ENDLESS_TRAVEL = 1.0  # m
+_ROUNDED = 1e-3  # rad or m, of a position that is written in a file
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,6 +83,21 @@ class LimitedTree(BodyTree):
         reference = self.reference_lower[i], self.reference_upper[i]
         own = self.position_lower[i], self.position_upper[i]
         return 'limits' if reference == own else 'soft limits'
+
+    def beyond(self, i: int, position: float) -> tuple[str, str] | None:
+        """Return problem and remedy of a position of joint i beyond its limits; None if within."""
+        lower, upper = self.position_lower[i], self.position_upper[i]
+        if lower - _ROUNDED <= position <= upper + _ROUNDED:
+            return None
+        remedy = f'its limits are {lower:.4g} to {upper:.4g}{self.if_degrees(i, position)}'
+        return f'is {position:g} for joint {self.joint_names[i]!r}', remedy
+
+    def if_degrees(self, i: int, position: float) -> str:
+        """Return the end of a remedy if a position of joint i may be in degrees; else nothing."""
+        angle, limits = math.radians(position), (self.position_lower[i], self.position_upper[i])
+        if self.joint_is_prismatic[i] or not limits[0] <= angle <= limits[1]:
+            return ''
+        return f'; angles are in rad: {position:.4g} degrees are {angle:.4g}'
 
     @property
     def middle(self) -> Array:

@@ -34,6 +34,7 @@ Readers = Mapping[str, Callable[[str, Any], Any]]
 LARGEST = 1e50
 #: Sign, integer part, fraction, sign and digits of the exponent.
 _EXPONENT = re.compile(r'([-+]?)(?=\.?[0-9])([0-9]*)(\.[0-9]*)?[eE]([-+]?)([0-9]+)')
+_LINE = re.compile(r' \(line \d+\)$')
 
 
 @contextmanager
@@ -132,6 +133,20 @@ class Section:
             raise ConfigurationError(self.place, f'has {listed}', f'give one of {", ".join(keys)}')
         return present[0]
 
+    def alternatives(self, *groups: Sequence[str]) -> int:
+        """Return which one of several groups of keys is present; 0 if none is.
+
+        Raises:
+            ConfigurationError: Keys of two groups are present.
+        """
+        self._known += [key for group in groups for key in group]
+        present = [(i, key) for i, group in enumerate(groups) for key in group if key in self]
+        for i, key in present:
+            if i != present[0][0]:
+                remedy = f'give {", or ".join(" and ".join(group) for group in groups)}'
+                raise ConfigurationError(self._at(key), f'has {present[0][1]} beside it', remedy)
+        return present[0][0] if present else 0
+
     def close(self) -> None:
         """Check that the mapping has no unknown keys, after all known ones were read.
 
@@ -141,9 +156,10 @@ class Section:
         for key in self._data:
             if key not in self._known:
                 known = ', '.join(sorted(set(self._known)))
-                raise ConfigurationError(
-                    self.place + self._line(key), f'unknown key {shown(key)}', f'known: {known}'
-                )
+                place = self.place
+                if line := self._line(key):
+                    place = _LINE.sub('', place) + line
+                raise ConfigurationError(place, f'unknown key {shown(key)}', f'known: {known}')
 
     def _at(self, key: str) -> str:
         """Return the location of a key."""
@@ -241,10 +257,26 @@ def numbers(place: str, value: Any) -> list[float]:
 
 def vector3(place: str, value: Any) -> list[float]:
     """Return three finite numbers."""
+    if value in ('x', 'y', 'z'):
+        unit = [int(value == axis) for axis in 'xyz']
+        raise ConfigurationError(place, f'is {value!r}', f'give three numbers: {unit}')
     vector = numbers(place, value)
     if len(vector) != 3:
         raise ConfigurationError(place, f'has {len(vector)} numbers', 'give three: x, y, z')
     return vector
+
+
+def angles(place: str, values: list[float]) -> list[float]:
+    """Return angles in rad, none of which is more than a turn.
+
+    Raises:
+        ConfigurationError: One is, as if it were in degrees.
+    """
+    for x in values:
+        if abs(x) > math.tau + 1e-3:
+            remedy = f'angles are in rad: {x:g} degrees are {math.radians(x):.4g}'
+            raise ConfigurationError(place, f'is {x:g} rad, more than a turn', remedy)
+    return values
 
 
 def rows(place: str, value: Any) -> list[list[float]]:

@@ -110,7 +110,43 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
         (('blend',), '.e3', "blend: is '.e3'; give a finite number"),
         (('blend',), 10**400, 'blend: is 1000.*; give a finite number'),
         (('constraints', 1, 'natural_frequency'), 1e200, r'is 1e\+200; give a finite number'),
-        (('null_space',), {'natural_frequency': 2, 'damping': 3}, "unknown key 'damping'"),
+        (
+            ('null_space',),
+            {'natural_frequency': 2, 'damping': 3},
+            'natural_frequency: has damping beside it; give damping and stiffness, or natural',
+        ),
+        (('null_space', 'postur'), 1, "unknown key 'postur'; known: .*natural_freq.*stiffness"),
+        (
+            ('null_space', 'posture'),
+            [0, -45, 0, 0],
+            "posture: is -45 for joint 'joint2'; its "
+            'limits are .*; angles are in rad: -45 degrees are -0.7854',
+        ),
+        (('start',), {'position': [0, -30, 0, 0]}, 'start, position: is -30 .* are -0.52'),
+        (('constraints', 1, 'angle'), -52, 'angle: is -52 rad, more than a turn; .* are -0.9076'),
+        (('constraints', 0, 'reference'), {'rpy': [0, 90, 0]}, 'rpy: is 90 rad.* are 1.571'),
+        (
+            ('constraints', 0, 'reference'),
+            {'turn': {'axis': 'z', 'angle': 1}},
+            r"axis: is 'z'; give three numbers: \[0, 0, 1\]",
+        ),
+        (('constraints', 0, 'reference'), {'turn': {'axis': [0, 0, 1], 'angle': 45}}, 'is 45 rad'),
+        (
+            ('constraints', 1),
+            {'kind': 'joint_program', 'position': [0, -9, 0, 0]},
+            "joint 'joint2': is at -9 .*; angles are in rad: -9 degrees are -0.1571",
+        ),
+        (
+            ('constraints', 1),
+            {'kind': 'joint_program', 'joints': ['joint2'], 'position': 720},
+            'cannot be reached .*; angles are in rad, not degrees',
+        ),
+        (('constraints', 1, 'G0'), 4.0, "'G1' is missing"),
+        (
+            ('constraints', 0),
+            {'kind': 'pitch', 'frame': 'tool', 'angle': 0, 'damping_ratio': 1, 'G0': 9, 'G1': 6},
+            'G0: has damping_ratio beside it; give natural_frequency and',
+        ),
         (('gains',), {'G0': 1.0}, "gains: 'G1' is missing"),
         (('gains',), {'G0': [[1.0]], 'G1': 1.0}, r'G0 has shape \(1, 1\); expected'),
         (('start',), {'position': [0, 0]}, 'has 2 numbers; give one, or 4'),
@@ -126,6 +162,15 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
 def test_what_is_wrong_in_a_file_is_named(path, value, message, tree):
     with pytest.raises(ProgramError, match=message):
         load_program(spoilt(path, value), tree)
+
+
+def test_a_line_is_named_once(tree):
+    text = yaml.safe_dump(GOOD, sort_keys=False) + 'gains:\n  G0: [1, 2]\n  G1: 1\n'
+    with pytest.raises(ProgramError, match=r'gains \(line \d+\), G0 \(line \d+\): G0 has shape'):
+        load_program(text, tree)
+    text = text.replace('posture', 'postur').partition('gains')[0]
+    with pytest.raises(ProgramError, match=r"null_space \(line \d+\): unknown key 'postur'"):
+        load_program(text, tree)
 
 
 def test_tuples_and_arrays_of_a_caller_are_taken_as_lists(tree):

@@ -582,6 +582,10 @@ REFUSED = {
         PIN + U + 'actuators: {a: {rate: {crank_joint: true}}}\n',
         'is True; give a finite number',
     ),
+    'guess in degrees': (
+        PIN + U + 'assembly: {guess: {upper_arm_joint: 45}}\n',
+        'assembly, upper_arm_joint: is 45 rad, .*: 45 degrees are 0.7854',
+    ),
     'assembly as a list': (PIN + U + 'assembly: []\n', r'assembly: is \[\]; give a mapping'),
     'loop without content': ('loops: {pin: }\n' + U, "loop 'pin': is None; give a mapping"),
     'unknown assembly key': (
