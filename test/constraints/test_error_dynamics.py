@@ -9,11 +9,11 @@ those of constraint-stabilization, section 8.
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from samples import random_tree, sample, shipped
+from samples import sample, shipped
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from robot_dynamics_ros.constraints.constraint import Motion, Stack
+from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.damped_inverse import Singularity
 from robot_dynamics_ros.constraints.error_dynamics import (
     compare_with_design,
@@ -25,7 +25,6 @@ from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.errors import ParameterError, ShapeError
 
 # The requirement; the integrator's error is about 1e-11 of 0.1 m.
 TOLERANCE = 1e-9
@@ -126,59 +125,24 @@ TILTING = {
     ('case', 'inverse'),
     [
         ('wrist, full gains', 'inertia'),
-        ('two coordinates', 'euclidean'),
-        ('two coordinates, v = 0', 'inertia'),
         ('rotating plane', 'euclidean'),
     ],
 )
 def test_four_dof_arm_follows_the_designed_decay(case, inverse, rng):
-    """m < n: three, two and one condition on four joints; what v does is not seen in f."""
+    """m < n: three conditions and one on four joints; what v does is not seen in f."""
     robot = shipped('four_dof', limits_profile='wide')
     point = {'kind': 'point', 'frame': 'link4'}
     if case == 'wrist, full gains':
         G0, G1 = positive_definite(rng, 3, 9.0), positive_definite(rng, 3, 6.0)
         described, options = {**point, 'target': wave(WRIST, 0.03)}, {'G0': G0, 'G1': G1}
-    elif case == 'rotating plane':
-        described, options = {'kind': 'plane', 'frame': 'tool', 'plane': TILTING}, {}
     else:
-        described, options = {**point, 'axes': 'xz', 'target': wave(WRIST[::2], 0.03)}, {}
-    null_space = None if case.endswith('v = 0') else DAMPED
-    program = program_of(robot.tree, described, null_space=null_space, inverse=inverse, **options)
+        described, options = {'kind': 'plane', 'frame': 'tool', 'plane': TILTING}, {}
+    program = program_of(robot.tree, described, null_space=DAMPED, inverse=inverse, **options)
     times = np.linspace(0.0, 2.0, 81)
     q, v = simulate(robot, program, HOME, SPEED, times)
     worst, f = deviation(program, q, v, times)
     assert np.abs(f[0]).max() > 5e-3, 'the case must begin with an error'
     assert worst < TOLERANCE
-
-
-def test_a_joint_program_of_all_joints_follows_the_designed_decay(rng):
-    """m = n on an arm with a slider."""
-    robot = sample('rrpr')
-    target = wave([0.3, -0.5, 0.2, 0.8], 0.3)
-    G0, G1 = positive_definite(rng, 4, 9.0), positive_definite(rng, 4, 6.0)
-    program = program_of(robot.tree, {'kind': 'joint_program', 'position': target}, G0=G0, G1=G1)
-    times = np.linspace(0.0, 2.0, 41)
-    q, v = simulate(robot, program, np.zeros(4), rng.normal(size=4), times)
-    assert deviation(program, q, v, times)[0] < TOLERANCE
-
-
-def test_a_point_program_of_three_joints_follows_the_designed_decay():
-    """m = n = 3, nonlinear, turning and sliding joints."""
-    robot = random_tree(np.random.default_rng(21), 3)
-    assert any(robot.tree.prismatic)
-    tree, q0 = robot.tree, np.array([0.3, -0.4, 0.2])
-    tip = tree.link_names[-1]
-    point = [0.2, 0.1, 0.1]
-    at = Motion(tree, q0, np.zeros(3)).point(tip, point).value
-    described = {'kind': 'point', 'frame': tip, 'point': point, 'target': wave(at, 0.02)}
-    program = program_of(tree, described)
-    times = np.linspace(0.0, 2.0, 41)
-    q, v = simulate(robot, program, q0, np.array([0.1, 0.05, -0.1]), times)
-    smallest = min(
-        np.linalg.svd(program.stack.evaluate(x, x, 0.0).Gamma, compute_uv=False)[-1] for x in q
-    )
-    assert smallest > 0.02, 'the case must stay regular'
-    assert deviation(program, q, v, times)[0] < TOLERANCE
 
 
 # ---- more conditions than joints ----------------------------------------------------------------
@@ -208,13 +172,10 @@ def six_linear_conditions(rng):
     }
 
 
-def test_six_linear_conditions_decay_as_designed_with_equal_gains_and_else_by_projection(rng):
+def test_six_linear_conditions_decay_by_projection(rng):
     """Symmetric positive definite gains: only the projection of (3.5) holds (erratum C8)."""
     robot, start = sample('rrpr'), np.array([0.5, 0.2, 0.1, -0.4])
     C, described = six_linear_conditions(rng)
-    equal, times = program_of(robot.tree, dict(described)), np.linspace(0.0, 2.0, 41)
-    q, v = simulate(robot, equal, start, np.zeros(4), times)
-    assert deviation(equal, q, v, times)[0] < TOLERANCE
     G0, G1 = positive_definite(rng, 6, 9.0), positive_definite(rng, 6, 6.0)
     program = program_of(robot.tree, described, G0=G0, G1=G1)
     times = np.linspace(0.0, 12.0, 61)
@@ -251,10 +212,6 @@ def test_the_exact_error_solves_3_5(rng):
     assert comparison.worst == pytest.approx(1e-3)
     assert comparison.relative == pytest.approx(1e-3 / np.abs(f0).max())
     assert comparison.floor == pytest.approx(1e-3)
-    with pytest.raises(ShapeError, match='f has shape'):
-        compare_with_design(times, found[:, :2], f_dot0, G0, G1)
-    with pytest.raises(ParameterError, match='times'):
-        compare_with_design(times[:0], found[:0], f_dot0, G0, G1)
 
 
 def test_symmetric_positive_definite_gains_stabilize_any_projection(rng):

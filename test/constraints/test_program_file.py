@@ -69,10 +69,22 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
     file.write_text(text)
     q, v = np.array([0.1, -1.0, -0.4, 0.5]), np.full(4, 0.1)
     expected = load_program(GOOD, tree, check=False).stack.evaluate(q, v, 0.7)
-    for source in (text, file, str(file)):
+    posture = {**GOOD['null_space'], 'posture': np.array(GOOD['null_space']['posture'])}
+    arrays = {**GOOD, 'constraints': tuple(GOOD['constraints']), 'null_space': posture}
+    for source in (text, file, str(file), arrays):
         found = load_program(source, tree, check=False).stack.evaluate(q, v, 0.7)
         for x, y in zip(found, expected, strict=True):
             np.testing.assert_array_equal(x, y)
+
+
+ROWS, WRIST, TARGET = ('constraints',), ('constraints', 0), ('constraints', 0, 'target')
+POINT, UNSTABLE = GOOD['constraints'][0], "gains of constraint 'wrist': do not stabilize: .*"
+FAR = {'from': [0.2, 0.66], 'to': [0.6, 0.66]}
+PITCH = {'kind': 'pitch', 'frame': 'tool', 'angle': 0.3}
+COUPLED = {'kind': 'joint_coupling', 'value': 0.1, 'coefficients': {'joint1': 1, 'joint2': 1}}
+LEVEL = [0, -1, -0.5, 0.7]
+BEYOND = {'waypoints': {'times': [0, 1], 'points': [LEVEL, [0, -1, -0.5, 1.7]]}}
+FAST = {'line': {'from': [0, -1, -0.5, 0.0], 'to': [0, -1, -0.5, 1.5]}, 'duration': 0.3}
 
 
 @pytest.mark.parametrize(
@@ -82,16 +94,13 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
         (('constraints',), [], r"program 'good', constraints: is \[\]; give a list"),
         (('constraints',), None, "'constraints' is missing"),
         (('constraints', 0, 'kind'), 'torus', "unknown constraint kind 'torus'; known: .*sphere"),
-        (('constraints', 0, 'kind'), None, "entry 0: 'kind' is missing"),
         (('constraints', 0, 'frame'), 'hand', "constraint 'wrist': unknown frame 'hand'; known: "),
         (('constraints', 0, 'axis'), 'z', "constraint 'wrist': unknown key 'axis'; known: .*axes"),
         (('constraints', 0, 'axes'), 'xyz', 'target has shape .2,.; expected 3 components'),
-        (('constraints', 0, 'axes'), 'xx', "axes is 'xx'; must be different letters"),
         (('constraints', 1, 'angle'), [0.1, 0.2], "constraint 'pitch': angle has shape .2,."),
         (('constraints', 1, 'name'), 'wrist', "two are named 'wrist'"),
         (('constraints', 1, 'weight'), 0.0, "constraint 'pitch', weight: is 0.0; must be pos"),
         (('constraints', 0, 'natural_frequency'), [1.0], 'has 1 numbers; give one, or 2'),
-        (('constraints', 0, 'damping_ratio'), -0.5, 'damping_ratio: is -0.5; must be positive'),
         (('constraints', 1, 'mechanical'), 'yes', "is 'yes'; give true or false"),
         (('inverse',), 'moore', "inverse is 'moore'; must be one of euclidean, inertia"),
         (('inverse',), {'metric': [1, 1, 1]}, 'has 3 numbers; give one, or 4, one per joint'),
@@ -99,17 +108,12 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
         (('null_space', 'posture'), {'joint1': 0}, 'has no value for joint2, joint3, joint4'),
         (('null_space', 'damping'), -1.0, 'damping: is -1.0; must not be negative'),
         (('null_space', 'limit_margin'), 0.9, 'limit_margin: is 0.9; give at most 0.5'),
-        (('singularity', 'threshold'), 0, 'threshold: is 0; must be positive'),
         (
             ('singularity', 'lambda'),
             0.1,
             "unknown key 'lambda'; known: damping, min_singular_value",
         ),
         (('blend',), -1.0, 'blend: is -1.0; must not be negative'),
-        (('blend',), '1e-3', "blend: is the text '1e-3'; YAML needs a decimal point .*: 1.0e-3"),
-        (('blend',), '.e3', "blend: is '.e3'; give a finite number"),
-        (('blend',), 10**400, 'blend: is 1000.*; give a finite number'),
-        (('constraints', 1, 'natural_frequency'), 1e200, r'is 1e\+200; give a finite number'),
         (
             ('null_space',),
             {'natural_frequency': 2, 'damping': 3},
@@ -147,19 +151,42 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
             {'kind': 'pitch', 'frame': 'tool', 'angle': 0, 'damping_ratio': 1, 'G0': 9, 'G1': 6},
             'G0: has damping_ratio beside it; give natural_frequency and',
         ),
-        (('gains',), {'G0': 1.0}, "gains: 'G1' is missing"),
         (('gains',), {'G0': [[1.0]], 'G1': 1.0}, r'G0 has shape \(1, 1\); expected'),
-        (('start',), {'position': [0, 0]}, 'has 2 numbers; give one, or 4'),
         (('passive',), ['joint4'], 'needs as many rows of mechanical constraints; there are 0'),
-        (('passive',), ['joint9'], "passive: unknown joint 'joint9'; known: joint1"),
         (
             ('constraints', 1),
             {'kind': 'joint_coupling', 'coefficients': [], 'value': []},
             r'coefficients: is \[\]; give mappings from joint name to number',
         ),
+        # rejected for gains or motion
+        (WRIST, {**POINT, 'G0': -25.0, 'G1': 10.0}, f'{UNSTABLE} is at 2.071 1/s'),
+        (WRIST, {**POINT, 'G0': 25.0, 'G1': -1.0}, rf'{UNSTABLE} is at 0\.5\+4\.975j 1/s'),
+        (('gains',), {'G0': 1.0, 'G1': 0.0}, 'do not stabilize'),
+        (
+            TARGET,
+            {'line': FAR, 'duration': 60.0},
+            r'link4 . \(m\): cannot be reached at t = [1-9]',
+        ),
+        (TARGET, [0.9, 0.9], r'cannot be reached at t = 0.000 s'),
+        (
+            ROWS,
+            [*GOOD['constraints'], {**PITCH, 'name': 'b'}],
+            'be reached|contradicting conditions',
+        ),
+        (ROWS, [{**COUPLED, 'name': name} for name in 'ab'], 'is singular at t = 0.000 s'),
+        (
+            ROWS,
+            [{'kind': 'joint_program', 'position': BEYOND}],
+            r"joint 'joint4': is at 1\.\d+ at t = 0\.\d+ s; its",
+        ),
+        (
+            ROWS,
+            [{'kind': 'joint_program', 'position': FAST}],
+            r"joint 'joint4': moves at .* limit is 3.5; run the",
+        ),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named(path, value, message, tree):
+def test_what_is_wrong_in_a_file_or_in_its_motion_is_named(path, value, message, tree):
     with pytest.raises(ProgramError, match=message):
         load_program(spoilt(path, value), tree)
 
@@ -173,12 +200,6 @@ def test_a_line_is_named_once(tree):
         load_program(text, tree)
 
 
-def test_tuples_and_arrays_of_a_caller_are_taken_as_lists(tree):
-    program = spoilt(('null_space', 'posture'), np.array([0.0, -1.0, -0.5, 0.7]))
-    program['constraints'] = tuple(program['constraints'])
-    assert load_program(program, tree, check=False).null_space.posture[3] == 0.7
-
-
 def test_what_is_no_text_and_a_home_that_is_none_are_named(tree):
     for nothing in (None, 5, b'name: x'):
         with pytest.raises(ProgramError, match='give YAML text or a path'):
@@ -190,27 +211,6 @@ def test_what_is_no_text_and_a_home_that_is_none_are_named(tree):
 
 
 # ---- rejected for its motion --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ('gains', 'root'),
-    [
-        ({'G0': -25.0, 'G1': 10.0}, 'is at 2.071 1/s'),
-        ({'G0': 25.0, 'G1': -1.0}, r'is at 0\.5\+4\.975j 1/s'),
-        ({'G0': 25.0, 'G1': 0.0}, r'is at .*5j 1/s'),
-        ({'G0': [[1.0, 0.0], [0.0, -1.0]], 'G1': 2.0}, 'is at 0.4142 1/s'),
-    ],
-)
-def test_gains_that_do_not_stabilize_are_refused_with_the_root(gains, root, tree):
-    program = spoilt(('constraints', 0), {**GOOD['constraints'][0], **gains})
-    with pytest.raises(
-        ProgramError, match=f"gains of constraint 'wrist': do not stabilize: .*{root}"
-    ):
-        load_program(program, tree)
-    full = [[25.0, 0, 0], [0, 25.0, 0], [0, 0, 25.0]]
-    unstable = {'G0': full, 'G1': [[-1.0, 0, 0], [0, 5.0, 0], [0, 0, 5.0]]}
-    with pytest.raises(ProgramError, match='do not stabilize'):
-        load_program({**GOOD, 'gains': unstable}, tree)
 
 
 def test_full_gains_that_stabilize_only_together_are_accepted(tree):
@@ -233,23 +233,6 @@ def test_an_inconsistent_start_is_refused_with_the_row(tree):
 
 
 @pytest.mark.slow
-def test_a_path_out_of_reach_is_refused_with_time_and_row(tree):
-    far = {'line': {'from': [0.2, 0.66], 'to': [0.6, 0.66]}, 'duration': 60.0}
-    row = r'wrist: link4 . \(m\): cannot be reached at t = [1-9]'
-    with pytest.raises(ProgramError, match=row):
-        load_program(spoilt(('constraints', 0, 'target'), far), tree)
-    with pytest.raises(ProgramError, match=r'cannot be reached at t = 0.000 s'):
-        load_program(spoilt(('constraints', 0, 'target'), [0.9, 0.9]), tree)
-
-
-@pytest.mark.slow
-def test_conditions_that_contradict_are_refused(tree):
-    twice = [*GOOD['constraints'], {'kind': 'pitch', 'frame': 'tool', 'angle': 0.3, 'name': 'b'}]
-    with pytest.raises(ProgramError, match='cannot be reached|contradicting conditions'):
-        load_program({**GOOD, 'constraints': twice}, tree)
-
-
-@pytest.mark.slow
 def test_a_path_through_a_singularity_is_refused_with_the_place(tree):
     """The wrist circle of near_singular.yaml, 1 mm wider: through the stretched elbow."""
     near = yaml.safe_load(shipped_programs()['near_singular'].read_text())
@@ -264,31 +247,6 @@ def test_a_path_through_a_singularity_is_refused_with_the_place(tree):
     near['constraints'][0]['target'] |= {'duration': 5e-4, 'start': 5e-5}  # 10 000 times as fast
     with pytest.raises(ProgramError, match=r'is singular at t = 0\.000 s'):
         load_program(near, replace(tree, velocity_limit=1e9 * tree.velocity_limit))
-
-
-def test_dependent_rows_are_refused_as_singular(tree):
-    couple = {'kind': 'joint_coupling', 'value': 0.1}
-    rows = [
-        {**couple, 'name': 'a', 'coefficients': {'joint1': 1, 'joint2': 1}},
-        {**couple, 'name': 'b', 'coefficients': {'joint1': 1, 'joint2': 1}},
-    ]
-    with pytest.raises(ProgramError, match='is singular at t = 0.000 s'):
-        load_program({'constraints': rows}, tree)
-
-
-def test_a_path_that_leaves_a_joint_limit_is_refused_with_the_joint(tree):
-    move = {'waypoints': {'times': [0, 1], 'points': [[0, -1, -0.5, 0.7], [0, -1, -0.5, 1.7]]}}
-    program = {'constraints': [{'kind': 'joint_program', 'position': move}]}
-    with pytest.raises(ProgramError, match=r"joint 'joint4': is at 1\.\d+ at t = 0\.\d+ s; its"):
-        load_program(program, tree)
-    load_program(program, tree, check=False)
-
-
-def test_a_path_faster_than_a_joint_can_is_refused_with_the_joint(tree):
-    move = {'line': {'from': [0, -1, -0.5, 0.0], 'to': [0, -1, -0.5, 1.5]}, 'duration': 0.3}
-    program = {'constraints': [{'kind': 'joint_program', 'position': move}]}
-    with pytest.raises(ProgramError, match=r"joint 'joint4': moves at .* limit is 3.5; run the"):
-        load_program(program, tree)
 
 
 # ---- remarks ------------------------------------------------------------------------------------
