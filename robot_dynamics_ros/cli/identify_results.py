@@ -183,6 +183,8 @@ def weigh(args: argparse.Namespace, learn: Learn) -> int:
     with atomic_folder(args.output) as folder:
         (folder / name).write_text(text, encoding='utf-8')
     print(*said, f'written: {args.output / name}', sep='\n')
+    if not args.gains:
+        print('the controller takes it after the parameters of the arm, as another --params')
     return 0
 
 

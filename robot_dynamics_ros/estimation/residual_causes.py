@@ -406,7 +406,8 @@ class EffortResidual:
             if joints:
                 text = finding(self.model.tree, one.cause, one.values, one.share, joints)
                 if one.cause.name == 'load' and one.values[0] > 0.0:
-                    text = text._replace(remedy=f'identify --payload {self._frame} measures it')
+                    remedy = f'identify --payload {self._frame} measures it'
+                    text = text._replace(remedy=remedy, cause='load')
                 texts.append(text)
         return texts
 

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 import yaml
 from bags import COMMANDS, REFERENCE, STATES, write
-from recorded_arm import NAMES, RecordedArm
+from recorded_arm import NAMES, RecordedArm, arm_xml
+from urdf_text import joint, link, symmetric
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.arguments import robot_of
 from robot_dynamics_ros.cli.nodes import COMMANDS as NODES
 
 RECORDED = ('motor_1', 'motor_2', 'motor_3')
+DISC = symmetric(0.002, 0.002, 0.002)
 TOPICS = {STATES: '/cell/js', COMMANDS: '/cell/torques', REFERENCE: '/cell/wanted'}
 
 
@@ -70,6 +72,21 @@ def test_the_commands_after_an_analysis_and_those_after_them_run_as_printed(fore
     assert tree.joint_names == NAMES
     np.testing.assert_array_equal(tree.gravity, [0.0, 0.0, -9.7])
     assert args.set == ['identified:=out/identified/run with spaces/parameters.yaml']
+
+
+@pytest.mark.slow
+def test_a_load_is_measured_next_and_not_the_arm_identified_anew(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'arm.urdf').write_text(arm_xml())
+    loaded = joint('hold', 'tool', 'load', 'fixed') + link('load', 1.5, (0, 0, 0), DISC)
+    text = arm_xml().replace('</robot>', f'{loaded}</robot>')
+    bag = RecordedArm(1500, xml=text).bag(tmp_path / 'run', description=False)
+    identify, *_ = run(capsys, 'analyze', bag, '--robot', 'arm.urdf', '--no-report')
+    assert identify[identify.index('--payload') + 1] == 'tool'
+    run(capsys, *identify)
+    (found,) = (tmp_path / 'out/identified/run').iterdir()
+    mass = yaml.safe_load(found.read_text())['/**']['ros__parameters']['payload_mass']
+    assert mass == pytest.approx(1.5, rel=0.01)
 
 
 @pytest.mark.slow

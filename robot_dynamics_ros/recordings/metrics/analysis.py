@@ -248,6 +248,8 @@ def _steps(
     if wrong and unexplained and evaluation.identifiable:
         output = choose_folder(None, _IDENTIFIED / short_name(Path(bag)), force=False)
         of = () if settings.effort == AUTO else ('--effort', settings.effort)
+        if any(finding.cause == 'load' for finding in evaluation.findings):  # no fault of the arm
+            of = (*of, '--payload', evaluation.evaluated.frame)
         steps.append(command_line('identify', bag, '--output', output, *of, options=options))
     logged = bool(reader.bag.counts.get(reader.topics.changes))
     known = logged or limits_efforts(evaluation.evaluated.model.tree)
