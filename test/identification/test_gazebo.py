@@ -65,25 +65,6 @@ def test_the_nominal_model_explains_the_nominal_plant_to_rounding(nominal_run, n
     assert worst.max() < 1e-9
 
 
-def fitted(run, tree):
-    return evaluated(run, tree, Preparation()).gravity(tree)
-
-
-def test_the_other_gravity_of_gazebo_is_found_and_named(nominal_run):
-    usual = load_robot(nominal_run.description)
-    fit = fitted(nominal_run, usual)
-    assert fit.is_common_value
-    np.testing.assert_allclose(fit.fitted, GAZEBO, rtol=0, atol=1e-9)
-    assert "the model has 9.8100 (Gazebo's own default is 9.8)" in fit.sentence()
-    right = fitted(nominal_run, usual.with_gravity(GAZEBO))
-    assert right.verdict == 'agrees'
-
-
-def test_wrong_masses_and_friction_are_not_taken_for_gravity(unknown_run, nominal):
-    fit = fitted(unknown_run, nominal)
-    assert fit.verdict in ('agrees', 'perhaps')
-
-
 @pytest.mark.slow
 def test_the_timing_of_gazebos_engine_is_found(whole):
     choice = whole.plan.choice
@@ -102,6 +83,10 @@ def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proo
     # 0.0005 N m.
     assert (np.array(after.rms) < 0.005 * np.array([24.0, 9.0, 31.0, 0.4])).all()
     assert (np.array(after.rms) < [0.002, 0.002, 0.012, 0.0005]).all()
+    text = corrected_urdf(found)
+    check = check_model(text)
+    assert (check.errors, check.warnings) == ((), ())
+    np.testing.assert_array_equal(load_robot(text, GAZEBO).damping, found.tree.damping)
     # And at rest the Coulomb friction that was found covers all that is needed.
     assert (np.array(after.rms_at_rest) < [0.005, 0.002, 0.001, 0.0005]).all()
 
@@ -126,28 +111,3 @@ def test_coarse_encoders_hardly_change_what_is_found(unknown_run, nominal, whole
     np.testing.assert_allclose(
         found.tree.coulomb_friction, whole.tree.coulomb_friction, rtol=0.015
     )
-
-
-def test_states_and_efforts_paired_in_the_usual_way_would_not_do(unknown_run, whole):
-    """Central differences at the stamps leave more than twice the residual in every joint."""
-    usual = validate([unknown_run], whole.tree, Preparation('sampled'))
-    assert (np.array(usual.rms) > 2.0 * whole.estimate.noise).all()
-
-
-def test_the_corrected_urdf_passes_the_check_and_is_as_good(proof):
-    found, other = proof
-    text = corrected_urdf(found)
-    check = check_model(text)
-    assert check.errors == ()
-    assert check.warnings == ()
-    again = load_robot(text, GAZEBO)
-    np.testing.assert_array_equal(again.damping, found.tree.damping)
-    after = validate([other], again, found.plan.preparation)
-    assert (np.array(after.rms) < [0.002, 0.002, 0.012, 0.0005]).all()
-
-
-def test_nothing_but_inertia_and_dynamics_is_changed(proof, nominal):
-    text = corrected_urdf(proof[0])
-    assert '<limit lower="-2.53" upper="2.53" velocity="7.5" effort="45"/>' in text
-    assert '<plugin filename="gz-sim-joint-state-publisher-system"' in text
-    assert text.count('<link') == nominal.xml.count('<link')

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from samples import sample
 
-from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
-from robot_dynamics_ros.simulation.plant import SimulationRun
+from robot_dynamics_ros.simulation.plant import Pace, SimulationRun
 
 FIRST = np.array([0.1, 0.2, 0.05, -0.3])
 EFFORT = np.array([5.0, -2.0, 1.0, 0.3])
@@ -40,13 +38,10 @@ def test_the_end_is_told_once_at_the_step_that_reaches_it():
     assert [run.advance(EFFORT) for _ in range(8)] == [False] * 4 + [True] + [False] * 3
     run.end_at(0.010)
     assert [run.advance(EFFORT) for _ in range(3)] == [False, True, False]
+    run.end_at(0.0125)  # between two states: at the next one
+    assert [run.advance(EFFORT) for _ in range(3)] == [False, True, False]
     run.end_at(0.0)
     assert not any(run.advance(EFFORT) for _ in range(20))
-
-
-def test_an_end_between_two_states_is_reached_at_the_next_one():
-    run = run_of(end_s=0.0025)
-    assert [run.advance(EFFORT) for _ in range(4)] == [False, False, True, False]
 
 
 def test_a_payload_is_taken_at_its_time_and_again_after_a_restart():
@@ -64,20 +59,27 @@ def test_a_payload_is_taken_at_its_time_and_again_after_a_restart():
     bare = sample('scara').tree.mass[3]
     np.testing.assert_allclose(masses, ([bare] * 3 + [bare + 2.0] * 3) * 2)
     np.testing.assert_array_equal(ends[0], ends[1])
-
-
-def test_a_payload_is_dropped_with_the_next_step_if_none_is_scheduled():
-    run = run_of()
-    run.schedule_payload(Payload(2.0), 0.0)
-    run.advance(EFFORT)
     run.schedule_payload(None, 0.0)
     run.advance(EFFORT)
-    assert run.plant.tree.mass[3] == sample('scara').tree.mass[3]
-
-
-def test_an_impossible_payload_is_refused_when_it_is_scheduled_not_when_it_is_due():
-    run = run_of()
-    with pytest.raises(UnknownNameError, match="unknown payload_frame 'hand'"):
-        run.schedule_payload(Payload(1.0, frame='hand'), 100.0)
+    assert run.plant.tree.mass[3] == bare
     run.check_payload(Payload(1.0))
     run.check_payload(None)
+
+
+# Steps by wall time, on a clock of the test -----------------------------------------------------
+
+
+def test_whoever_looks_often_gets_one_step_a_period():
+    pace = Pace(period=0.25, most=10)
+    assert [pace.due(k * 0.125) for k in range(9)] == [0, 0, 1, 0, 1, 0, 1, 0, 1]
+    assert pace.lost == 0
+
+
+def test_late_steps_are_made_up_for_too_many_are_lost_and_none_are_late_after_a_restart():
+    pace = Pace(period=0.25, most=3)
+    assert pace.due(0.75) == 3
+    assert pace.due(2.75) == 3  # eight are late
+    assert pace.lost == 5
+    assert pace.due(3.0) == 1, 'what is lost is not made up for later'
+    pace.restart(20.0)
+    assert [pace.due(20.0), pace.due(20.5), pace.lost] == [0, 2, 5]
