@@ -28,29 +28,36 @@ def base_of(name, terms=()):
     return structural_base(Unknowns(sample(name).tree, terms))
 
 
-# Of the planar arms the numbers can be counted by hand; see the tests that name them.
-@pytest.mark.parametrize(('name', 'count'), [('planar_2r', 6), ('scara', 8), ('rp', 6)])
-def test_the_number_of_inertial_base_parameters_is_known(name, count):
-    assert len(base_of(name)) == count
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('name', SAMPLES)
-def test_their_number_is_the_rank_of_pinocchios_regressor(name, rng):
-    robot = sample(name)
+def rank_of_pinocchios_regressor(robot, rng, samples):
     n = robot.tree.n
     lower = np.maximum(robot.tree.position_lower, -3.0)
     upper = np.minimum(robot.tree.position_upper, 3.0)
     rows = [
         pinocchio_regressor(robot, rng.uniform(lower, upper), *rng.normal(size=(2, n)))
-        for _ in range(40 * n)
+        for _ in range(samples * n)
     ]
     singular = np.linalg.svd(np.concatenate(rows), compute_uv=False)
     # A gap of ten orders between the smallest real one and rounding.
-    assert len(base_of(name)) == np.count_nonzero(singular > 1e-10 * singular[0])
+    return np.count_nonzero(singular > 1e-10 * singular[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', SAMPLES)
+def test_their_number_is_the_rank_of_pinocchios_regressor_and_efforts_depend_on_them_alone(
+    name, rng
+):
+    """Parameter changes in the null space of B do not change any effort of Pinocchio."""
+    robot, base = sample(name), base_of(name)
+    assert len(base) == rank_of_pinocchios_regressor(robot, rng, 16)
+    null = np.linalg.svd(base.B)[2][len(base) :]
+    change = rng.normal(size=len(null)) @ null
+    size = np.abs(pinocchio_parameters(robot)).max()
+    Y = pinocchio_regressor(robot, *rng.uniform(-1.0, 1.0, (3, robot.tree.n)))
+    np.testing.assert_allclose(Y @ change, 0.0, atol=1e-10 * max(1.0, size))
 
 
 def test_the_planar_arm_has_the_textbook_combinations():
+    assert len(base_of('planar_2r')) == len(base_of('rp')) == 6  # counted by hand
     names = base_of('planar_2r', ('armature',)).names
     assert names == (
         f'link1.mx + {TWO_R["L1"]:g} link2.m',
@@ -65,25 +72,13 @@ def test_the_planar_arm_has_the_textbook_combinations():
 
 def test_the_scara_tells_the_mass_at_its_quill_but_not_how_it_is_shared():
     base = base_of('scara')
+    assert len(base) == 8
     assert 'link3.m + link4.m' in base.names
     assert 'link1.Izz + 0.105625 link2.m' in base.names
     silent = [base.parameters[k] for k in base.no_effect]
     assert 'link1.m' in silent
     assert 'link2.mz' in silent
     assert 'link4.Izz' in [base.parameters[k] for k in base.alone]
-
-
-@pytest.mark.parametrize('name', SAMPLES)
-def test_effort_depends_on_the_combinations_alone(name, rng):
-    """Parameter changes in the null space of B do not change any effort of Pinocchio."""
-    robot = sample(name)
-    base = base_of(name)
-    null = np.linalg.svd(base.B)[2][len(base) :]
-    change = rng.normal(size=len(null)) @ null
-    size = np.abs(pinocchio_parameters(robot)).max()
-    for _ in range(3):
-        Y = pinocchio_regressor(robot, *rng.uniform(-1.0, 1.0, (3, robot.tree.n)))
-        np.testing.assert_allclose(Y @ change, 0.0, atol=1e-10 * max(1.0, size))
 
 
 def test_columns_of_friction_armature_and_offset_are_what_they_say(rng):
@@ -103,7 +98,7 @@ def test_columns_of_friction_armature_and_offset_are_what_they_say(rng):
     assert unknowns.units[42] == 'N s/m'
 
 
-@pytest.mark.parametrize('quarter', ['1.57', '1.5708', '1.5707', '1.570796', '1.57079'])
+@pytest.mark.parametrize('quarter', ['1.57', '1.5708', '1.570796'])
 def test_rounded_right_angles_do_not_decide_what_has_an_effect(quarter):
     """All combinations, with their coefficients, are those of the exact angles."""
     exact = shipped('four_dof').xml
@@ -126,22 +121,17 @@ def test_an_angle_that_is_no_right_one_stays_what_it_is():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', ['xarm7', 'so100'])
-def test_published_arms_with_rounded_angles_have_the_rank_of_exact_ones(name):
+def test_a_published_arm_with_rounded_angles_has_the_rank_of_the_exact_one():
     """1.5708 and 3.14158 in their files; Pinocchio's regressor of the exact text is the oracle."""
+    name = 'xarm7'
     if name not in serial_arms():
         pytest.skip('example-robot-data is not installed')
     arm = serial_arms()[name]
     quarter = repr(0.5 * np.pi)
     text = re.sub(r'(?<=[" -])1\.570(8|79)(?=[" ])', quarter, arm.xml)
     text = re.sub(r'3\.14158', repr(np.pi), text)
-    exact, rng = Sample(name, text), np.random.default_rng(2)
-    n = exact.tree.n
-    rows = [pinocchio_regressor(exact, *rng.uniform(-3.0, 3.0, (3, n))) for _ in range(12 * n)]
-    singular = np.linalg.svd(np.concatenate(rows), compute_uv=False)
-    assert np.count_nonzero(singular > 1e-10 * singular[0]) == len(
-        structural_base(Unknowns(arm.tree, ()))
-    )
+    rank = rank_of_pinocchios_regressor(Sample(name, text), np.random.default_rng(2), 12)
+    assert rank == len(structural_base(Unknowns(arm.tree, ())))
 
 
 def test_an_offset_cannot_be_told_from_gravity_where_armature_is_unknown():
