@@ -28,9 +28,6 @@ def test_where_rows_were_lost_a_tick_gets_the_nearest():
     found = _by_tick(STAMPS, [1100, 2900, 4000], [ROWS[0], ROWS[2], ROWS[3]])
     np.testing.assert_array_equal(found[:, 0], [0, 0, 2, 3])
     np.testing.assert_array_equal(_by_tick(STAMPS, [9000], ROWS[:1]), np.zeros((4, 4)))
-
-
-def test_without_rows_nothing_is_known():
     assert np.isnan(_by_tick(STAMPS, [], [])).all()
 
 

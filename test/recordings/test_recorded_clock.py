@@ -33,7 +33,7 @@ def analyzed(bag, out, *words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('jump', [START, DAY, 30 * DAY])
+@pytest.mark.parametrize('jump', [START, DAY])
 def test_a_clock_that_jumps_forward_is_said_and_changes_no_figure(jump, tmp_path, capsys, rng):
     run = run_of(rng)
     stamps = stamps_of(run)
@@ -47,15 +47,8 @@ def test_a_clock_that_jumps_forward_is_said_and_changes_no_figure(jump, tmp_path
     said = f'no state for {jump + 0.01:.2f} s after 5.99 s: a pause, or a clock that jumps'
     assert said in ' '.join(figures[1]['notes'])
     capsys.readouterr()
-    for command in ('identify', 'compare'):
-        words = [
-            command,
-            bag,
-            *([bag] if command == 'compare' else []),
-            '--output',
-            tmp_path / command,
-            *(['--align', 'stamps'] if command == 'compare' else []),
-        ]
+    for command, *more in (('identify', '--jobs', 1), ('compare', bag, '--align', 'stamps')):
+        words = command, bag, *more, '--output', tmp_path / command
         assert main([str(word) for word in words]) == 0
         assert said in capsys.readouterr().out.replace('\n', ' ')
 

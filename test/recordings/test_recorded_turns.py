@@ -64,14 +64,10 @@ def test_wrapped_positions_change_no_figure(velocity, tmp_path, rng):
         np.testing.assert_allclose(*shares, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found[1]['tracking']['rms_error'], 1e-3, rtol=1e-6)
     assert found[1]['timing']['contradictions'] == 0
+    if velocity:
+        words = ['identify', str(bags[1]), '--output', str(tmp_path / 'model'), '--jobs', '1']
+        assert main(words) == 0
+        numbers = json.loads((tmp_path / 'model' / 'identification.json').read_text())
+        assert max(numbers['residuals']['corrected']['percent']) < 1.0
     difference = figures(bags[0], tmp_path / 'out', 'compare', bags[1])['difference']
     assert max(difference['peak_position']) < 1e-9
-
-
-@pytest.mark.slow
-def test_a_wrapped_joint_is_identified(tmp_path, rng):
-    bag = write_run(tmp_path / 'bag', runs(rng)[1])
-    words = ['identify', str(bag), '--output', str(tmp_path / 'out'), '--jobs', '1']
-    assert main(words) == 0
-    numbers = json.loads((tmp_path / 'out' / 'identification.json').read_text())
-    assert max(numbers['residuals']['corrected']['percent']) < 1.0

@@ -43,7 +43,7 @@ def percent(bag, out):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('case', ['regular', 'irregular', 'no velocity', 'slow'])
+@pytest.mark.parametrize('case', ['irregular', 'no velocity', 'slow'])
 def test_repeated_states_are_left_out(case, tmp_path, capsys, rng):
     period = 0.05 if case == 'slow' else 0.02
     steps = np.full(round(SECONDS / period), period)

@@ -39,27 +39,16 @@ def expected_run(steps):
     return run
 
 
-def test_a_command_takes_the_stamp_of_the_state_before_it():
-    recorded = Recorded()
-    for k in range(5):
-        recorded.state(k, 100 * k)
-        recorded.command(k, 100 * k + 40)
-    assert recorded.closed() == expected_run(5)
-
-
 def test_the_order_of_arrival_changes_nothing():
     rng = np.random.default_rng(3)
     steps = 60
     for _ in range(20):
         recorded = Recorded()
-        arrivals = [(100 * k + rng.uniform(0, 2000), 0, k) for k in range(steps)]
-        arrivals += [(100 * k + rng.uniform(0, 2000), 1, k) for k in range(steps)]
-        arrivals.sort()
         # Each single topic arrives in order, as the middleware guarantees.
-        of_states = iter(range(steps))
-        of_commands = iter(range(steps))
-        for _, kind, _ in arrivals:
-            if kind:
+        of_states, of_commands = iter(range(steps)), iter(range(steps))
+        late = np.add.outer([0, 0], 100.0 * np.arange(steps)) + rng.uniform(0, 2000, (2, steps))
+        for place in np.argsort(late, axis=None).tolist():
+            if place >= steps:
                 k = next(of_commands)
                 recorded.command(k, 100 * k + 40)
             else:
@@ -77,7 +66,11 @@ def test_messages_leave_in_order_while_the_recording_goes_on():
     assert recorded.closed() == expected_run(10)
 
 
-def test_what_comes_before_the_first_state_takes_its_stamp():
+def test_what_comes_before_the_first_state_takes_its_stamp_and_without_any_its_own():
+    recorded = Recorded()
+    recorded.stamper.add('other', WALL + 5, 0, b'x')
+    recorded.stamper.add('other', WALL + 6, 3 * MS, b'y')
+    assert recorded.closed() == [('other', 3 * MS, b'y'), ('other', WALL + 5, b'x')]
     recorded = Recorded()
     recorded.stamper.add('other', WALL - 10**9, 0, b'description')
     recorded.state(7, 0)
@@ -102,13 +95,6 @@ def test_an_own_stamp_counts_if_it_lies_within_the_run(stamp, time):
     recorded.stamper.add('other', WALL + 450, stamp, b'x')
     recorded.state(5, 500)
     assert ('other', time, b'x') in recorded.closed()
-
-
-def test_without_any_state_own_stamps_and_source_times_count():
-    recorded = Recorded()
-    recorded.stamper.add('other', WALL + 5, 0, b'x')
-    recorded.stamper.add('other', WALL + 6, 3 * MS, b'y')
-    assert recorded.closed() == [('other', 3 * MS, b'y'), ('other', WALL + 5, b'x')]
 
 
 def test_a_restart_of_time_is_counted_and_ends_the_run_before():
