@@ -12,6 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,13 +80,15 @@ class Command(NamedTuple):
         """Check the arguments and run the command; return the exit code.
 
         Raises:
-            ConfigurationError: A number is out of the range that its option declares.
+            ConfigurationError: A number is out of the range that its option declares, or a file
+                would be lost.
         """
         for key, settings in self.options.items():
             values = getattr(args, _destination(key, settings), None)
             if 'check' in settings and values is not None:
                 for value in values if isinstance(values, list) else [values]:
                     settings['check'](key.split()[0], value)
+        require_replaceable(args)
         give_packages(getattr(args, 'package', ()))
         return self.run(args)
 
@@ -277,9 +280,25 @@ TIMING: Options = {
     ),
 }
 TOOL_FRAME: Options = {'--frame': option('', 'tool frame (default: the end of the longest chain)')}
-JSON: Options = {'--json FILE': option(Path, 'also write the result to a JSON file')}
-
 FORCE: Options = {'--force': option(False, 'overwrite files that exist')}
+JSON: Options = {'--json FILE': option(Path, 'also write the result to a JSON file'), **FORCE}
+
+
+def require_replaceable(args: argparse.Namespace) -> None:
+    """Refuse to replace a file that is not a result of the same command, without ``--force``.
+
+    Raises:
+        ConfigurationError: The file of ``--json`` is another one.
+    """
+    file = getattr(args, 'json', None)
+    if file is None or args.force or not file.is_file():
+        return
+    with suppress(ValueError):  # no JSON, or no text
+        content = json.loads(file.read_text(encoding='utf-8'))
+        if isinstance(content, dict) and content.get('command') == args.command:
+            return
+    problem = f'is not a result of {args.command}'
+    raise ConfigurationError(f'--json {file}', problem, 'name another file, or add --force')
 
 
 def threshold(file: str) -> Options:

@@ -65,7 +65,7 @@ def check(args: argparse.Namespace) -> int:
     if args.json:
         document = checked.as_dict() | {'largest_gravity_effort': needed}
         document['findings'] = [finding_as_dict(finding) for finding in findings]
-        write_json(args.json, document)
+        write_json(args.json, {'command': 'check_model', **document})
     return int(any(args.strict or finding.severity == 'error' for finding in findings))
 
 

@@ -74,7 +74,7 @@ def commission(args: argparse.Namespace) -> int:
         document = _document(tree, held, findings)
         if isinstance(delay, CommandDelay):
             document['delay'] = delay._asdict()
-        write_json(args.json, document)
+        write_json(args.json, {'command': 'commission', **document})
     return 1 if any(finding.severity == 'error' for finding in findings) else 0
 
 

@@ -51,7 +51,7 @@ def run_compare(args: argparse.Namespace) -> int:
         document = compare(tree, args.samples, args.seed, status.update)
     _print(document)
     if args.json:
-        write_json(args.json, document)
+        write_json(args.json, {'command': 'compare_formulations', **document})
     return 0
 
 

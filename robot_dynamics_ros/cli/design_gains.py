@@ -77,7 +77,7 @@ def design_gains(args: argparse.Namespace) -> int:
     console.print(_yaml(gains), markup=False, highlight=False, soft_wrap=True)
     if args.json:
         document = _document(program, gains, path, indices, margins)
-        write_json(args.json, document)
+        write_json(args.json, {'command': 'design_gains', **document})
     stable = all(each.poles[0].real < 1e-6 for each in margins)
     return 0 if stable else 1
 

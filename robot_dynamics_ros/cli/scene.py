@@ -167,7 +167,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_file(word: str) -> bool:
-    return word.startswith('package://') or os.path.isfile(word)
+    """Return whether a word means a file, which need not exist."""
+    return word.startswith('package://') or os.path.isfile(word) or word != Path(word).stem
 
 
 def own_scene(settings: Path, program: str = '') -> Scene:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 
 from robot_dynamics_ros.cli.arguments import (
     PACKAGES,
@@ -26,6 +27,9 @@ def view(args: argparse.Namespace) -> int:
     Raises:
         ConfigurationError: Recordings are given; the message says which command shows them.
     """
+    if args.bags and not Path(args.bags[0]).is_dir() and Path(args.bags[0]).suffix in _ROBOTS:
+        remedy = f'start one, and show it with --robot {shlex.quote(args.bags[0])}'
+        raise ConfigurationError(f'view {args.bags[0]}', 'shows running arms only', remedy)
     if args.bags:
         of = given(args, {key: x for key, x in _VIEW.items() if key.split()[0] in _OF_BAGS})
         of['--namespace'] = of.get('--namespace', [])[:2]
@@ -46,6 +50,7 @@ def view(args: argparse.Namespace) -> int:
     return run_executable('view', ['--ros-args', *ros_parameters(parameters)])
 
 
+_ROBOTS = ('.urdf', '.xacro', '.xml')
 _VIEW: Options = {
     'bags BAG': option(None, 'none: recordings are shown by analyze and compare', nargs='*'),
     '--port': option(8080, 'port of the page; 0: any free one'),

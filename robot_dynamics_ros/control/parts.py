@@ -31,6 +31,7 @@ from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_parameters import with_locked
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_type
 
 P = Parameter
@@ -243,18 +244,31 @@ class ControllerParts:
 
         A joint that needs more than its limit has no drive: a closed loop bears it.
         """
+        limits, needed = self.loop.limiter.limits, self._gravity_efforts()
+        needed[needed > self.loop.tree.effort_limit] = 0.0
+        return self._insufficient(needed, limits, 'are permitted')
+
+    def overloaded(self) -> str:
+        """Return which joint with a drive gravity takes beyond its effort limit; '' if none."""
+        needed = self._gravity_efforts()
+        needed[list(self.loop.law.passive)] = 0.0
+        return self._insufficient(needed, self.loop.tree.effort_limit, 'are its limit')
+
+    def _gravity_efforts(self) -> Array:
+        """Return the efforts that hold the arm, less friction and the driver's own, new array."""
         loop, gravity = self.loop, np.zeros(self.tree.n)
         loop.kernels.gravity_forces(loop.q, gravity)
         needed = np.abs(gravity - self.driver.compensation(loop.q, 0.0 * gravity))
-        needed -= loop.tree.coulomb_friction
-        needed[needed > loop.tree.effort_limit] = 0.0
-        i = int((needed / loop.limiter.limits).argmax())
-        if needed[i] <= loop.limiter.limits[i]:
+        return needed - loop.tree.coulomb_friction
+
+    def _insufficient(self, needed: Array, limits: Array, what: str) -> str:
+        i = int((needed / limits).argmax())
+        if needed[i] <= limits[i]:
             return ''
-        unit = 'N' if loop.tree.joint_is_prismatic[i] else 'N m'
+        unit = 'N' if self.tree.joint_is_prismatic[i] else 'N m'
         return (
-            f'gravity needs {needed[i]:.3g} {unit} at joint {loop.tree.joint_names[i]!r}, '
-            f'{loop.limiter.limits[i]:.3g} {unit} are permitted'
+            f'gravity needs {needed[i]:.3g} {unit} at joint {self.tree.joint_names[i]!r}, '
+            f'{limits[i]:.3g} {unit} {what}'
         )
 
     @property

@@ -82,6 +82,8 @@ class ControllerSession(SessionModes):
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         if unexpected := self.unexpected_effort():
             self.remark('warning', unexpected)
+        if overloaded := self.overloaded():
+            self.remark('warning', f'{overloaded}: the arm will sink, unless a loop bears it')
         state = self.loop.state
         self.log.add('speed', factor=self.loop.generator.speed.target)
         begin = {'stamp_ns': state.stamp_ns, 'q': state.q.tolist(), 'v': state.v.tolist()}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -169,11 +169,20 @@ class TrajectorySender(SequenceNode):
 
     def _plan(self) -> Steps:
         """Plan the motion once the robot and its current state are known."""
-        yield from self._wait_until(lambda: self._tree, 'robot_description', 'robot')
-        yield from self._wait_until(
-            lambda: self._measured is not None, self._settings['state_topic'], 'state'
-        )
+        yield from self._wait_for('robot_description', 'robot', lambda: self._tree)
+        states = self._settings['state_topic']
+        yield from self._wait_for(states, 'state', lambda: self._measured is not None)
         return make_plan(self._tree, self._settings, self._measured)
+
+    def _wait_for(self, topic: str, awaited: str, condition: Callable[[], Any]) -> Steps:
+        """Wait for messages of a topic; errors say why none could be used."""
+        begin = time.monotonic()
+        while not condition():
+            why = 'nobody publishes it: start a driver or simulator, or name its namespace'
+            if self.count_publishers(topic):
+                why = self._reader.problem() if self._reader else ''
+            self._check_timeout(begin, topic, f'{awaited} ({why})' if why else awaited)
+            yield
 
     def _send(self, plan: SampledTrajectory, *, again: bool = False) -> Steps:
         """Send a motion; return its start, ns."""

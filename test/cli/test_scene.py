@@ -56,6 +56,21 @@ def test_a_program_that_presses_has_no_scene_without_its_board(settings):
         own_scene(settings, str(file))
 
 
+@pytest.mark.parametrize(
+    ('words', 'said'),
+    [
+        (['scene', 'no.urdf'], "robot description 'no.urdf': no such file"),
+        (['scene', 'cirle'], "unknown scene 'cirle'"),
+        (['view', 'no.urdf'], 'view no.urdf: shows running arms only; start one, and show it with '
+         '--robot no.urdf'),
+        (['view', 'my_bag'], 'analyze my_bag'),
+    ],
+)  # fmt: skip
+def test_a_file_is_told_from_a_name(words, said, capsys):
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_an_error_to_decay_does_not_begin_outside_of_the_joint_limits(settings, tmp_path):
     upper = float(sample('four_dof').tree.position_upper[3])
     joint = {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': upper - 1e-3}

@@ -136,8 +136,8 @@ FAST = {'line': {'from': [0, -1, -0.5, 0.0], 'to': [0, -1, -0.5, 1.5]}, 'duratio
         ),
         (('constraints', 0, 'reference'), {'turn': {'axis': [0, 0, 1], 'angle': 45}}, 'is 45 rad'),
         (
-            ('constraints', 1),
-            {'kind': 'joint_program', 'position': [0, -9, 0, 0]},
+            ('constraints',),
+            [{'kind': 'joint_program', 'position': [0, -9, 0, 0]}],
             "joint 'joint2': is at -9 .*; angles are in rad: -9 degrees are -0.1571",
         ),
         (

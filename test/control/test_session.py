@@ -354,6 +354,18 @@ def test_an_arm_that_its_permitted_efforts_do_not_hold_is_not_activated_and_said
     assert run.session.remarks[-1].text.endswith('the arm will sink')
 
 
+def test_an_arm_whose_motors_do_not_hold_it_is_said_to_sink_once():
+    tree = TREE.with_changes(effort_limit=np.where(np.arange(4) == 1, 1.0, TREE.effort_limit))
+    run = Driven()
+    run.session = ControllerSession(tree, GIVEN)
+    run.active().state()
+    needed = abs(GRAVITY[1]) - TREE.coulomb_friction[1]
+    said = f"gravity needs {needed:.3g} N m at joint 'joint2', 1 N m are its limit: the arm will"
+    assert [text[: len(said)] for text in run.said('warning')] == [said]
+    run.session.loop.law.passive = (1,)
+    assert run.session.overloaded() == ''
+
+
 def test_an_effort_that_is_not_that_of_gravity_is_said_once_at_the_activation():
     """The arm carries 2 kg that the model does not know; friction and zeros are no reason."""
     loaded = Driven({'payload_mass': 2.0, 'payload_frame': 'tool'}).active().session.command

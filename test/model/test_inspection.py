@@ -301,13 +301,23 @@ def test_the_command_sees_an_arm_too_weak_for_its_own_weight(capsys, file_of):
 
 def test_the_command_writes_its_result_as_json(tmp_path, file_of):
     target = tmp_path / 'check.json'
-    run(file_of(arm(effort=3.0)), '--json', target)
+    main(['check_model', str(file_of(arm(effort=3.0))), '--json', str(target)])
     found = json.loads(target.read_text())
-    assert found['robot'] == 'arm'
+    assert (found['command'], found['robot']) == ('check_model', 'arm')
     assert [entry['name'] for entry in found['links']] == ['upper', 'lower']
     assert found['largest_gravity_effort']['shoulder'] > 3.0
     assert found['findings'][0]['severity'] == 'warning'
     assert 'gravity alone needs' in found['findings'][0]['problem']
+
+
+def test_a_result_replaces_one_of_the_same_command_only(tmp_path, file_of, capsys):
+    target, words = tmp_path / 'check.json', ['check_model', str(file_of(arm())), '--json']
+    for content, code in (('{"command": "check_model"}', 0), ('{}', 2), ('[1]', 2), ('mine', 2)):
+        target.write_text(content)
+        assert main([*words, str(target)]) == code
+        assert (target.read_text() == content) is (code == 2)
+    assert 'check.json: is not a result of check_model; name another' in capsys.readouterr().err
+    assert main([*words, str(target), '--force']) == 0
 
 
 def test_the_command_passes_arguments_to_xacro(capsys):

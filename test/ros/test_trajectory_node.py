@@ -279,7 +279,18 @@ def test_a_goal_that_is_set_before_the_robot_comes_is_gone_to(processes, peer):
 def test_a_missing_state_is_named(processes):
     sender = processes.start('trajectory', MOVE | {'timeout_s': 0.3})
     assert sender.wait(60) == 1
-    assert 'error: joint_states: no state within 0.3 s' in sender.output
+    assert 'error: joint_states: no state (nobody publishes it: start a driver' in sender.output
+
+
+def test_states_of_other_joints_are_named(processes, peer):
+    states = peer.node.create_publisher(JointState, 'joint_states', 10)
+    sender = processes.start('trajectory', MOVE | {'timeout_s': 2.0})
+    other = JointState(name=['a', 'b'], position=[0.0, 0.0], velocity=[0.0, 0.0])
+    ended = lambda: states.publish(other) or sender.returncode is not None  # noqa: E731
+    peer.spin_until(ended, 60, 'end of the trajectory node')
+    assert 'never seen: joint1, joint2, joint3, joint4; the last message names: a, b' in (
+        sender.output
+    )
 
 
 @pytest.mark.parametrize(

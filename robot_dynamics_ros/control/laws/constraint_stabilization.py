@@ -110,7 +110,7 @@ class ConstraintStabilization(ModelLaw):
             program = follow_reference(tree)
         elif not isinstance(program, Program):
             program = load_program(program, tree)
-        self.program, self._kernel = program, ProgramKernel(program)
+        self.program, self._kernel, self.passive = program, ProgramKernel(program), program.passive
         super().__init__(tree, kernels, **parameters)
 
     def build(self) -> None:
