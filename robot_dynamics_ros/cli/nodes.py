@@ -27,7 +27,7 @@ from robot_dynamics_ros.ros.executables import (
     parameter_sections,
     run_executable,
 )
-from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+from robot_dynamics_ros.yaml_reader.parsing import parse_yaml, read_yaml
 
 
 def run_node(executable: str, args: argparse.Namespace) -> int:
@@ -54,8 +54,16 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
     for assignment in [*(f'{key}:={value}' for key, value in chosen.items() if value), *args.set]:
         if ':=' not in assignment:
             raise ConfigurationError(f'-p {assignment}', 'has no :=', 'write NAME:=VALUE')
-        ros_args += ['-p', assignment]
+        ros_args += ['-p', _alike(assignment)]
     return run_executable(executable, ros_args)
+
+
+def _alike(assignment: str) -> str:
+    """Return NAME:=VALUE; a list that mixes integers and decimals, as rcl refuses, in decimals."""
+    name, _, value = assignment.partition(':=')
+    numbers = parse_yaml(value, f'-p {name}') if value.lstrip().startswith('[') else ()
+    mixed = {type(number) for number in numbers} == {int, float}
+    return f'{name}:={[float(number) for number in numbers]}' if mixed else assignment
 
 
 def _robot_of(words: list[str]) -> str:

@@ -392,7 +392,7 @@ def _remarks(tree: Robot, unchecked: Mapping[str, str]) -> tuple[str, ...]:
     names = ', '.join(map(repr, list(unchecked)[:_MAX_NAMES]))
     names += ', …' if len(unchecked) > _MAX_NAMES else ''
     reasons = list(dict.fromkeys(unchecked.values()))
-    more = f', and {len(reasons) - 1} other reasons' if len(reasons) > 1 else ''
+    more = ', and other reasons' if len(reasons) > 1 else ''
     return (
         f'{UNCHECKED}: {len(unchecked)} of {len(tree.frames)} links ({names}): {reasons[0]}{more}',
     )

@@ -116,7 +116,7 @@ def _effort_errors(joint: Joint, effort: float) -> Iterator[Finding]:
     unreadable = written is not None and math.isnan(written)
     if not unreadable and not 0.0 < effort < math.inf:
         problem = f'effort limit is {"missing" if math.isnan(effort) else f"{effort:g}"}'
-        remedy = 'give <limit effort> > 0 in the URDF, or the parameter effort_limit'
+        remedy = 'give <limit effort> > 0 in the URDF, or effort_limit (--effort-limit)'
         if effort == 0.0:
             remedy += '; if no drive moves it, close its loop: load_mechanism, --loops FILE'
         yield error(ModelError(f'joint {joint.name!r}', problem, remedy), fatal=True)

@@ -323,6 +323,8 @@ def _waypoints(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory
 
 
 def _file(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
+    if not settings['file']:
+        raise ParameterError('file', '', 'give the path of a YAML file with a JointTrajectory')
     start, continuous = Reference(tree.n), tree.joint_is_continuous
     start.position[:] = q
     return trajectory_of_file(settings['file'], tree.joint_names, continuous, start)

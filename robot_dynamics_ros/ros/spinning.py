@@ -137,7 +137,9 @@ def _initialize(args: Sequence[str]) -> None:
         rclpy.init(args=list(args), signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # rclpy has no public name for its argument errors
         problem = str(error).partition(', at /')[0].strip()
-        raise ConfigurationError('ROS arguments', problem, 'correct them') from error
+        alike = 'write all numbers of a list with a point, such as [0.5, 0.0]'
+        remedy = alike if 'of same type' in problem else 'correct them'
+        raise ConfigurationError('ROS arguments', problem, remedy) from error
 
 
 def _build(make_node: Callable[[], Node]) -> Node:

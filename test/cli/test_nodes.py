@@ -59,3 +59,18 @@ def test_files_add_to_a_robot_and_to_each_other(tmp_path, monkeypatch):
         assert main(['control', *words]) == 0
         expected = [word for file in files for word in ('--params-file', str(file))]
         assert started.pop() == ['--ros-args', *expected]
+
+
+@pytest.mark.parametrize(
+    ('given', 'passed'),
+    [
+        ('goal:=[0.1, 0, -1]', 'goal:=[0.1, 0.0, -1.0]'),
+        ('goal:=[1, 0]', 'goal:=[1, 0]'),
+        ('joints:=[a, b]', 'joints:=[a, b]'),
+    ],
+)
+def test_whole_numbers_among_decimals_are_passed_as_decimals(given, passed, monkeypatch):
+    started = []
+    monkeypatch.setattr(nodes, 'run_executable', lambda name, words: started.append(words) or 0)
+    assert main(['send', '-p', given]) == 0
+    assert started[0][-1] == passed

@@ -131,6 +131,7 @@ def test_a_file_whose_first_point_is_later_starts_where_the_arm_is(tmp_path):
 
 @refusals.written("""
 {kind: file, file: gone.yaml}         | gone.yaml
+{kind: file}                          | file = '' refused: give the path of a YAML file
 {kind: waypoints, waypoints: [1, 1, 1]} | 3 numbers
 {kind: point, goal: [1.0, 2.0]}       | goal
 {kind: sine, duration_s: -1.0}        | duration_s

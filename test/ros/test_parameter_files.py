@@ -12,6 +12,7 @@ from robot_dynamics_ros.ros.node import declare, declare_new, values
 CONTENTS = {
     'is not UTF-8 text': 'name: k\xf6rper'.encode('latin-1'),
     "Couldn't parse params file": b'/**:\n  ros__parameters:\n    x: [1, a]\n',
+    'write all numbers of a list with a point': b'/**:\n  ros__parameters:\n    x: [1, 0.5]\n',
 }
 
 
