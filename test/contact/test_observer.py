@@ -232,49 +232,6 @@ def test_drive_friction_of_identify_belongs_to_the_model():
     np.testing.assert_allclose(observer.raw, [0.5, 0, 0, 0], atol=1e-12)
 
 
-def errors_by_step(discretization, steps=(8, 4, 2)):
-    """Return the largest error of the observer by its step, ms; the plant moves continuously."""
-    tree = sample('four_dof').tree
-    zero = np.zeros(tree.n)
-    tree = tree.with_changes(coulomb_friction=zero)
-    plant = MujocoPlant(tree, 1e-3, substeps=50, integrator='rk4', joint_limits=False)
-    oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
-    pushed, errors = np.array([4.0, 3.0, -2.0, 0.5]), []
-    kernel = compile_kernel(tree).inverse_dynamics
-    for stride in steps:
-        observer = MomentumObserver(
-            tree,
-            kernel,
-            ObserverSettings(observer_bandwidth=[10.0]),
-            discretization=discretization,
-            period=1e-3 * stride,
-        )
-        plant.reset(PLACES['four_dof'], np.array([0.5, -0.4, 0.6, 1.0]))
-        q, v, worst = np.zeros(4), np.zeros(4), 0.0
-        plant.read(q, v)
-        observer.begin(q, v)
-        for k in range(0, 240, stride):
-            if k % 8 == 0:  # an effort that all of them hold
-                effort = oracle.gravity_forces(q) + 8.0 * np.sin(0.03 * k) * np.array([1, 1, 1, 0])
-            for _ in range(stride):
-                plant.step(effort + pushed)
-            plant.read(q, v)
-            observer.update(1e-3 * stride, q, v, effort)
-            closed = pushed * -np.expm1(-10.0 * 1e-3 * (k + stride))
-            worst = max(worst, float(np.abs(observer.effort - closed).max()))
-        errors.append(worst)
-    return np.array(errors)
-
-
-@pytest.mark.slow
-def test_the_error_falls_with_the_square_of_the_step_if_the_arm_moves_continuously():
-    for discretization in ('zero_order', 'continuous'):
-        errors = errors_by_step(discretization)
-        order = np.log2(errors[:-1] / errors[1:])
-        assert ((order > 1.8) & (order < 2.3)).all(), (errors, order)  # 2, and h of 8 ms is coarse
-    assert errors_by_step('semi_implicit')[-1] > 5.0 * errors[-1]  # of another plant: first order
-
-
 def test_one_state_that_is_off_is_no_push_where_drives_are_identified(rng):
     """The expected r: SciPy's median of three, then the closed form of the low pass."""
     tree, step = sample('scara').tree, 0.01

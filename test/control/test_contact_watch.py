@@ -156,18 +156,6 @@ def test_the_arm_stops_where_it_brakes_holds_where_it_was_touched_and_retracts_a
     assert ends['stop'] @ direction > 0.0 > ends['retract'] @ direction
 
 
-@pytest.mark.slow
-def test_a_floating_arm_yields_and_does_not_fall():
-    scene = Scene(contact_reaction='float', contact_float_damping=2.0).moving().touched()
-    scene.run(1500)
-    rest = scene.q.copy()
-    scene.run(300)
-    assert np.abs(scene.q - rest).max() < 5e-3  # balanced
-    scene.plant.push('tool', 0.4 * PUSH)
-    scene.run(300)
-    assert np.abs(scene.q - rest).max() > 0.05  # a hand leads it
-
-
 def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_path):
     path = tmp_path / 'contact.yaml'
     bands = ContactThresholds.coarse(TREE)._replace(delay=0.004)

@@ -149,36 +149,6 @@ def test_an_effort_scale_outside_of_0_to_1_is_refused(scale):
 # Holding ---------------------------------------------------------------------------------------
 
 
-def moving_run() -> Run:
-    run = Run()
-    run.tick()
-    goal = PLACE + 0.2
-    run.loop.generator.follow(np.array([2.0]), goal[None], np.zeros((1, 4)), None)
-    for _ in range(1000):
-        run.echo()
-    return run
-
-
-def test_a_hold_brings_the_reference_to_rest_without_a_jump_of_its_velocity():
-    run = moving_run()
-    velocity = [run.loop.reference.velocity.copy()]
-    assert np.abs(velocity[0]).min() > 0.13
-    start = run.loop.reference.position.copy()
-    changes = run.loop.generator.changes
-    run.loop.hold()
-    assert run.loop.generator.changes == changes + 1
-    place, speed = start.copy(), velocity[0].copy()
-    for _ in range(300):  # an arm that comes to rest at 5 rad/s^2
-        place += 1e-3 * speed
-        run.tick(place, speed)
-        speed = np.maximum(speed - 5e-3, 0.0)
-        velocity.append(run.loop.reference.velocity.copy())
-    assert not np.any(velocity[-1])
-    assert not run.loop.generator.moving
-    assert np.abs(np.diff(velocity, axis=0)).max() < 5.1e-3
-    np.testing.assert_array_equal(run.loop.reference.position, place)
-
-
 def test_a_hold_near_a_joint_limit_does_not_leave_it():
     run = Run()
     place = np.array([0.0, -1.0, -0.4, TREE.position_upper[3] - 0.02])
@@ -192,18 +162,6 @@ def test_a_hold_near_a_joint_limit_does_not_leave_it():
     for _ in range(300):
         run.tick(place)
         assert run.loop.reference.position[3] <= TREE.position_upper[3] + 1e-12
-
-
-def test_after_a_stop_the_rate_counts_from_its_last_command():
-    run = Run('gravity_compensation', effort_rate_limit=100.0, stop_action='zero')
-    for _ in range(300):
-        whole = run.tick()
-    for _ in range(50):
-        run.loop.tick_without_state()
-    before = run.loop.effort.copy()
-    assert np.abs(whole - before).max() > 4.0
-    run.stamp += 29 * PERIOD_NS
-    assert np.abs(run.tick() - before).max() == pytest.approx(0.1)  # 100 N m/s for 1 ms
 
 
 def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before():

@@ -117,18 +117,6 @@ def test_coulomb_friction_is_broken_away_from_rest():
         assert np.abs(left).max() > 3.0 * np.abs(last.f).max()
 
 
-def test_the_null_space_task_keeps_the_joints_off_their_limits():
-    name = 'four_dof_moving_plane'
-    tree = robot_of(name)
-    # Started at the edge of joint 4's range.
-    run = Run(name, tree, 0.002, 12.0, offset=[0.3, 0.0, 0.0, -0.2])
-    margin = np.minimum(run.q - tree.position_lower, tree.position_upper - run.q)
-    assert margin.min() > 0.0
-    settled = run.times > 4.0
-    width = tree.position_upper - tree.position_lower
-    assert (margin[settled] / width).min() > 0.02
-
-
 def test_a_pass_near_the_singularity_is_bounded_and_recovers():
     """1 mm from the stretched elbow: damped, within the limits, and back on the program."""
     run = Run('near_singular', without_friction(robot_of('near_singular')), 0.001, 6.5)

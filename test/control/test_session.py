@@ -616,44 +616,34 @@ def test_a_payload_is_carried_and_put_down_by_the_model():
 # Motions inwards, and motions that begin at the arm -------------------------------------------
 
 
-def test_an_arm_beyond_a_limit_can_be_led_back_and_not_farther_out():
-    beyond = PLACE.copy()
-    beyond[0] = TREE.position_upper[0] + 1e-9
-    for depth in (1e-9, 1e-3):
-        beyond[0] = TREE.position_upper[0] + depth
-        run = Driven({'law': 'computed_torque'})
-        run.state(beyond)
-        run.session.activate(run.now)
-        run.state(beyond)
-        for out in (1e-4, 0.1):
-            worse = beyond + np.array([out, 0.0, 0.0, 0.0])
-            with pytest.raises(RobotDynamicsError, match='its limits are'):
-                prepare_trajectory(run.session, points(1.0, worse))()
-        answer = prepare_trajectory(run.session, points())()
-        assert answer.startswith('accepted')
-        way = (np.array([0.0, 1.0]), np.array([beyond, PLACE]), np.zeros((2, 4)), None)
-        answer = prepare_trajectory(run.session, way)()
-        assert answer.startswith('accepted')
+@pytest.mark.parametrize('depth', [1e-9, 1e-3])
+def test_an_arm_beyond_a_limit_can_be_led_back_and_not_farther_out(depth):
+    beyond = np.array([TREE.position_upper[0] + depth, *PLACE[1:]])
+    run = Driven({'law': 'computed_torque'}).active(beyond)
+    for out in (1e-4, 0.1):
+        with pytest.raises(RobotDynamicsError, match='its limits are'):
+            prepare_trajectory(run.session, points(1.0, beyond + [out, 0.0, 0.0, 0.0]))()
+    way = (np.array([0.0, 1.0]), np.array([beyond, PLACE]), np.zeros((2, 4)), None)
+    for inwards in (points(), way):
+        assert prepare_trajectory(run.session, inwards)().startswith('accepted')
 
 
 def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewhere():
     """0.27 rad off its reference due to friction; the reference blends over smoothly."""
     run = Driven({'law': 'pd_gravity'}).active()
     hanging = PLACE - 0.27
-    for k in range(1, 301):  # as slowly as no state is a jump
-        run.state(PLACE + (hanging - PLACE) * k / 300)
-    way = np.array([0.0, 2.0]), np.array([hanging, PLACE]), np.zeros((2, 4)), None
-    elsewhere = (way[0], way[1] + [[0.1], [0.0]], *way[2:])
+    for q in np.linspace(PLACE, hanging, 301):  # as slowly as no state is a jump
+        run.state(q)
+    times, still = np.array([0.0, 2.0]), np.zeros((2, 4))
     with pytest.raises(RobotDynamicsError, match='is at time 0'):
-        prepare_trajectory(run.session, elsewhere)()
-    prepare_trajectory(run.session, way)()
-    last = run.session.loop.reference.position.copy()
+        prepare_trajectory(run.session, (times, np.array([hanging + 0.1, PLACE]), still, None))()
+    prepare_trajectory(run.session, (times, np.array([hanging, PLACE]), still, None))()
+    way = [run.session.loop.reference.position.copy()]
     for _ in range(2100):
         run.state(hanging)
-        now = run.session.loop.reference.position
-        assert (np.abs(now - last) <= 1.5e-3 * TREE.velocity_limit).all()
-        last = now.copy()
-    np.testing.assert_allclose(last, PLACE, atol=1e-12)
+        way.append(run.session.loop.reference.position.copy())
+    assert (np.abs(np.diff(way, axis=0)) <= 1.5e-3 * TREE.velocity_limit).all()
+    np.testing.assert_allclose(way[-1], PLACE, atol=1e-12)
 
 
 def test_velocities_are_made_of_believed_positions_only():

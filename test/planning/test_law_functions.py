@@ -66,39 +66,65 @@ def test_a_contact_which_has_a_memory_is_refused():
         constraint_law_function(law_of('scara_press', 'scara'))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('program', PROGRAMS)
-def test_the_function_is_the_law_of_the_tick(program, tmp_path, rng):
-    """From the start through many times; efforts beyond their limits, and a motion ahead."""
-    robot = PROGRAMS[program]
-    law = law_of(program, robot, **SAMPLED)
-    tree, n = law.tree, law.tree.n
-    function = constraint_law_function(law)
-    texts = c_source(tree, ('inverse_dynamics',), functions=[function], name='arm')
-    lib = library(texts, tmp_path)
-    law.reset(0.0, np.zeros(n), np.zeros(n))
-    reference, limited = Reference(n), 0
-    for t in (0.0, 0.5, 1.2, 2.0, 3.7, 5.4, 9.0):
-        for spread in (0.02, 0.3):
-            q = np.clip(
-                spread * rng.normal(size=n) + 0.3, tree.position_lower, tree.position_upper
-            )
-            v, expected = spread * rng.normal(size=n), np.zeros(n)
-            given = {'t': t, 'q': q, 'v': v, 'previous': law.acceleration.copy()}
-            law.effort(t, q, v, reference, expected)
-            limited += law.scale < 1.0
-            tau, acceleration, f, f_dot = call(lib, function, inputs_of(function, given))
-            # Two ways through the decomposition, of condition up to 1e3 far from the program.
-            close(tau, expected, 1e-10)
-            close(acceleration, law.acceleration, 1e-10)
-            close(f, law.f, 1e-13)
-            close(f_dot, law.f_dot, 1e-13)
-    assert limited > 0, 'the limits must have been met'
-
-
 def close(found, expected, tolerance):
     size = max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * size)
+
+
+DRAWN = {
+    'name': 'drawn',
+    'blend': 2.0,
+    'constraints': [
+        {
+            'name': 'p', 'kind': 'point', 'frame': 'tool', 'axes': 'xy', 'natural_frequency': 10.0,
+            'target': {
+                'spline': {'points': [[0.3, 0.1], [0.35, 0.2], [0.3, 0.25], [0.2, 0.2]]},
+                'speed': 0.1,
+            },
+        },
+    ],
+}  # fmt: skip
+#: Program, robot, parameters and inputs of laws: of a motion ahead, without a program, and with an
+#: initial error that blends out while a spline is followed.
+CASES = {
+    **{name: (name, robot, SAMPLED, 't q v previous') for name, robot in PROGRAMS.items()},
+    'reference': (None, 'scara', {**SAMPLED, 'limit_effort': False}, 't q v previous reference'),
+    'drawn': (DRAWN, 'scara', {}, 't q v initial'),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('case', CASES)
+def test_the_function_is_the_law_of_the_tick(case, tmp_path, rng):
+    """From the start through many times; efforts beyond their limits."""
+    program, robot, parameters, inputs = CASES[case]
+    law = law_of(program, robot, **parameters)
+    tree, n = law.tree, law.tree.n
+    function = constraint_law_function(law)
+    assert tuple(function.code.arguments.inputs) == tuple(inputs.split())
+    lib = library(c_source(tree, functions=[function], name='arm'), tmp_path)
+    law.reset(0.0, np.full(n, 0.2), np.zeros(n))
+    reference, expected, limited = Reference(n), np.zeros(n), 0
+    initial = np.concatenate([law.f, law.f_dot])
+    for t in (0.0, 0.5, 1.2, 1.9999, 2.0, 3.7, 5.4, 50.0):
+        for spread in (0.02, 0.3):
+            q = spread * rng.normal(size=n) + 0.3
+            q, v = (
+                np.clip(q, tree.position_lower, tree.position_upper),
+                spread * rng.normal(size=n),
+            )
+            reference.rows[:] = asked = rng.normal(size=(3, n))
+            given = {'t': t, 'q': q, 'v': v, 'previous': law.acceleration.copy()}
+            law.effort(t, q, v, reference, expected)
+            limited += law.scale < 1.0
+            given |= {'reference': asked, 'initial': initial}
+            tau, acceleration, f, f_dot = call(lib, function, inputs_of(function, given))
+            # Two ways through the decomposition, of condition up to 1e3 far from the program.
+            close(tau, expected, 1e-10 if case in PROGRAMS else 1e-12)
+            close(acceleration, law.acceleration, 1e-10)
+            close(f, law.f, 1e-13)
+            close(f_dot, law.f_dot, 1e-13)
+    assert limited > 0 or not law.parameters['limit_effort'], 'the limits must have been met'
 
 
 @pytest.mark.slow
@@ -121,48 +147,6 @@ def test_c_equals_the_compiled_function_and_compiles_in_silence(tmp_path, rng):
         flags = ['-std=c99', *SANITIZED, '-o', 't', '-lm']
         assert run(compiler, 'arm.c', 'arm_test.c', *flags, cwd=tmp_path) == ''
         assert 'FAILED' not in run('./t', cwd=tmp_path)
-
-
-@pytest.mark.slow
-def test_a_program_that_follows_the_reference_takes_it_as_an_argument(tmp_path, rng):
-    law = law_of(None, 'scara', limit_effort=False, **SAMPLED)
-    function, n = constraint_law_function(law), 4
-    assert tuple(function.code.arguments.inputs) == ('t', 'q', 'v', 'previous', 'reference')
-    lib = library(c_source(law.tree, functions=[function], name='arm'), tmp_path)
-    reference, expected = Reference(n), np.zeros(n)
-    law.reset(0.0, np.zeros(n), np.zeros(n))
-    for t in (0.0, 1.0):
-        q, v, *asked = rng.normal(size=(5, n))
-        reference.position[:], reference.velocity[:], reference.acceleration[:] = asked
-        given = {'t': t, 'q': q, 'v': v, 'previous': law.acceleration.copy(), 'reference': asked}
-        law.effort(t, q, v, reference, expected)
-        close(call(lib, function, inputs_of(function, given))[0], expected, 1e-12)
-
-
-@pytest.mark.slow
-def test_an_initial_error_blends_out_and_a_spline_is_followed(tmp_path, rng):
-    tree = shipped('scara').tree
-    path = {'spline': {'points': [[0.3, 0.1], [0.35, 0.2], [0.3, 0.25], [0.2, 0.2]]}, 'speed': 0.1}
-    described = {
-        'name': 'drawn',
-        'blend': 2.0,
-        'constraints': [
-            {'name': 'p', 'kind': 'point', 'frame': 'tool', 'axes': 'xy', 'target': path,
-             'natural_frequency': 10.0},
-        ],
-    }  # fmt: skip
-    law = ConstraintStabilization(tree, program=load_program(described, tree, check=False))
-    function = constraint_law_function(law)
-    assert tuple(function.code.arguments.inputs) == ('t', 'q', 'v', 'initial')
-    lib = library(c_source(tree, functions=[function], name='arm'), tmp_path)
-    q, v = np.array([0.2, 1.1, 0.1, 0.0]), 0.1 * rng.normal(size=4)
-    law.reset(0.0, q, v)
-    initial, expected = np.concatenate([law.f, law.f_dot]), np.zeros(4)
-    for t in (0.0, 0.9, 1.9999, 2.0, 3.0, 50.0):
-        law.effort(t, q, v, Reference(4), expected)
-        found = call(lib, function, inputs_of(function, {'t': t, 'q': q, 'v': v,
-                                                         'initial': initial}))  # fmt: skip
-        close(found[0], expected, 1e-12)
 
 
 # ---- computed torque ---------------------------------------------------------------------------
