@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from samples import sample
+from still_arm import MS, StillArm
 
 from robot_dynamics_ros.control.goals import Outcome
 from robot_dynamics_ros.control.requests import prepare_goal, prepare_trajectory
@@ -15,7 +16,6 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.model import load_robot
 
-MS = 1_000_000
 NAMES = ('joint1', 'joint2')
 
 
@@ -36,7 +36,7 @@ def tolerances(**kinds: float) -> dict[str, float]:
     return {f'constraints.{joint}.{kind}': x for joint in NAMES for kind, x in kinds.items()}
 
 
-class Arm:
+class Arm(StillArm):
     """A session that controls an arm without dynamics.
 
     Attributes:
@@ -48,20 +48,10 @@ class Arm:
         self.tree = load_robot(xml) if xml else sample('planar_2r').tree
         usual = {'activation_ramp_s': 0.0, 'state_timeout_s': 1.0, 'discretization': 'continuous'}
         given = {'law': 'pd_gravity', **usual, **given}
-        self.session = ControllerSession(self.tree, given)
-        self.now, self.path, self.ends = MS, list[np.ndarray](), list[Outcome]()
-        self.q, self.v = np.array(q, dtype=float), np.zeros(2)
-        self.session.update(self.session.driver.state(MS, MS, self.q, self.v))
-        self.session.activate(MS)
-
-    def state(self, q: Any = None, v: Any = None) -> bool:
-        """Answer the next state, by default that of the arm."""
-        self.now += MS
-        q, v = self.q if q is None else q, self.v if v is None else v
-        answered = self.session.update(self.session.driver.state(self.now, self.now, q, v))
-        if answered:
-            self.session.settle()
-        return answered
+        super().__init__(ControllerSession(self.tree, given), q)
+        self.path, self.ends = list[np.ndarray](), list[Outcome]()
+        self.state()
+        self.session.activate(self.now)
 
     def run(self, milliseconds: int, stuck: int | None = None) -> Arm:
         """Go on, with the arm where its reference is, except for a joint that is stuck."""
@@ -72,11 +62,6 @@ class Arm:
             moves = np.arange(2) != stuck
             self.q[moves], self.v[moves] = reference.position[moves], reference.velocity[moves]
         return self
-
-    @property
-    def statuses(self) -> list[str]:
-        """What the topic of the status has said."""
-        return [remark.status for remark in self.session.remarks if remark.status]
 
     def send(self, points: Any, stamp_ms: int = 0, names=NAMES, **more: Any) -> str:
         """Send a goal of points, by the action; fields of the goal by name."""

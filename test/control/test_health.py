@@ -3,58 +3,56 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from samples import sample
+from still_arm import MS, StillArm
 
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.session import ControllerSession
-
-MILLISECOND = 1_000_000
 
 
 def test_missed_periods_add_up_and_the_worst_latency_is_of_each_report():
     session = ControllerSession(sample('scara').tree, {'robot': 'scara', 'period': 0.001})
     health, stamp = SessionHealth(), 0
     for k, skipped in enumerate([0, 0, 3, 0, 1, 0]):
-        stamp += (1 + skipped) * MILLISECOND + 100_000 * (k % 2)  # jitter is not a loss
+        stamp += (1 + skipped) * MS + 100_000 * (k % 2)  # jitter is not a loss
         health.count(stamp, 20_000 + 5_000 * k)
     values = health.report(session).values
     assert values['missed_periods'] == 4
     assert values['latency_worst_us'] == '45'
     for _ in range(3):
-        stamp += MILLISECOND
+        stamp += MS
         health.count(stamp, 30_000)
     values = health.report(session).values
     assert values['missed_periods'] == 4
     assert values['latency_worst_us'] == '30'
 
 
-class Answered:
-    """An active session whose states come in every, or in every third period; it never moves."""
+class Answered(StillArm):
+    """An active session whose answers are counted."""
 
-    def __init__(self, law: str = 'computed_torque') -> None:
-        given = {'robot': 'scara', 'period': 0.001, 'law': law}
-        self.session = ControllerSession(sample('scara').tree, given)
-        self.health, self.stamp, self.q = SessionHealth(), 0, np.array([0.2, 1.0, 0.1, 0.0])
-        self.state(1)
-        self.session.activate(self.stamp)
+    def __init__(self, law: str = 'computed_torque', period: float = 0.001) -> None:
+        given = {'robot': 'scara', 'period': period, 'law': law}
+        super().__init__(ControllerSession(sample('scara').tree, given), [0.2, 1.0, 0.1, 0.0])
+        self.health = SessionHealth()
+        self.active()
 
-    def state(self, periods: int) -> None:
-        self.stamp += periods * MILLISECOND
-        if self.session.update(
-            self.session.driver.state(self.stamp, self.stamp, self.q, np.zeros(4))
-        ):
+    def state(self, *state: Any, **given: Any) -> bool:
+        answered = super().state(*state, **given)
+        if answered:
             self.health.count(self.stamp, 20_000)
-            self.session.settle()
+        return answered
 
     def report(self, periods: int, count: int = 100):
         for _ in range(count):
-            self.state(periods)
+            self.state(step=periods * MS)
         return self.health.report(self.session)
 
     def logged(self) -> list[str]:
-        texts = [x.text for x in self.session.remarks if x.level == 'warning']
+        texts = self.said('warning')
         self.session.remarks.clear()
         return texts
 
@@ -68,7 +66,7 @@ def test_missing_commands_are_said_once_in_the_log_and_always_in_the_diagnostics
         assert found.message.startswith('67% of the periods of 1 ms have no command: control may')
         assert 'lockstep' in found.message
         assert len(run.logged()) == (not again)
-    run.state(5000)  # a pause is no missing command
+    run.state(step=5000 * MS)  # a pause is no missing command
     assert run.report(1).level == 'ok'
     run.session.deactivate()
     run.health.report(run.session)
@@ -92,22 +90,15 @@ def test_an_arm_far_from_its_reference_is_said_once_unless_its_law_yields():
 
 def test_states_of_a_slow_driver_and_of_a_second_publisher_are_said_once():
     """Of 500 Hz with news at 50 Hz; and zeros between the states, which are refused."""
-    session = ControllerSession(sample('scara').tree, {'robot': 'scara', 'period': 0.002})
-    health, start = SessionHealth(), np.array([0.2, 1.0, 0.1, 0.0])
-    session.update(session.driver.state(0, 0, start, np.zeros(4)))
-    session.activate(0)
+    run = Answered(period=0.002)
     for k in range(1, 401):
         v = np.array([0.4, 0.0, 0.0, 0.0])
-        stamp, q = 2 * MILLISECOND * k, start + 0.02 * (k // 10) * v
-        if session.update(session.driver.state(stamp, stamp, q, v)):
-            health.count(stamp, 20_000)
-        session.settle()
+        run.state(run.q + 0.02 * (k // 10) * v, v, step=(1 if k > 201 else 2) * MS)
         if k > 200:
-            at = stamp + MILLISECOND
-            session.update(session.driver.state(at, at, np.zeros(4), np.zeros(4)))
+            run.state(run.v, step=MS)
         if k % 100 == 0:
-            health.report(session)
-    texts = [x.text for x in session.remarks if x.level == 'warning']
+            run.health.report(run.session)
+    texts = run.said('warning')
     slow = [text for text in texts if 'repeat one of up to 18 ms before' in text]
     second = [text for text in texts if 'as of a second publisher on joint_states' in text]
     assert (len(slow), len(second)) == (1, 1), texts
@@ -118,11 +109,11 @@ def test_the_start_of_a_program_is_told_on_the_clock_of_the_states():
     given = {'robot': 'scara', 'period': 0.001, 'law': 'constraint_stabilization'}
     given |= {'program': 'scara_circle', 'lead_in': 0.0}
     session = ControllerSession(sample('scara').tree, given)
-    q, first = np.array([-0.3, 1.28, 0.1, 0.9]), 1_700_000_000 * 1000 * MILLISECOND
+    q, first = np.array([-0.3, 1.28, 0.1, 0.9]), 1_700_000_000 * 1000 * MS
     session.update(session.driver.state(first, 0, q, np.zeros(4)))
     assert 'program_start_s' not in SessionHealth().report(session).values
-    begun = first + 2500 * MILLISECOND
-    session.update(session.driver.state(begun, 2500 * MILLISECOND, q, np.zeros(4)))
-    session.activate(2500 * MILLISECOND)
+    begun = first + 2500 * MS
+    session.update(session.driver.state(begun, 2500 * MS, q, np.zeros(4)))
+    session.activate(2500 * MS)
     start = float(SessionHealth().report(session).values['program_start_s'])
     assert start == pytest.approx(begun / 1e9, abs=1e-5, rel=0.0)

@@ -12,10 +12,11 @@ import numpy as np
 import pinocchio
 import pytest
 from samples import sample
+from still_arm import MS, StillArm
 
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.requests import prepare_parameters, prepare_payload
+from robot_dynamics_ros.control.requests import prepare_payload
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError
@@ -23,7 +24,6 @@ from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.kinematics import link_poses
 from robot_dynamics_ros.model.robot_parameters import measured_joints, robot_from_parameters
 
-MS = 1_000_000
 XML = sample('four_dof').xml
 PLACE, STILL = np.array([0.2, -0.4, 0.6]), np.zeros(3)
 GIVEN = {'activation_ramp_s': 0.0, 'law': 'gravity_compensation', 'state_timeout_s': 10.0}
@@ -45,20 +45,13 @@ def gravity(locked: float) -> np.ndarray:
     return np.delete(tau, 1)
 
 
-class Lift:
+class Lift(StillArm):
     """An active session whose locked joint is at -1 rad."""
 
     def __init__(self, moved: str) -> None:
-        self.session = ControllerSession(robot(-1.0), {**GIVEN, 'locked_joint_moved': moved})
-        self.now = 0
-        self.tick()
-        self.session.activate(self.now)
-        self.tick()
-
-    def tick(self) -> None:
-        self.now += MS
-        if self.session.update(self.session.driver.state(self.now, self.now, PLACE, STILL)):
-            self.session.settle()
+        given = {**GIVEN, 'locked_joint_moved': moved}
+        super().__init__(ControllerSession(robot(-1.0), given), PLACE)
+        self.active()
 
 
 def health(session: ControllerSession) -> tuple[str, str]:
@@ -101,7 +94,7 @@ def test_a_move_is_told_once_with_its_numbers_until_the_joint_is_back():
 
 def test_the_tolerance_is_a_parameter_that_changes_at_run_time():
     lift = Lift('report')
-    prepare_parameters(lift.session, {'locked_joint_tolerance': 0.2})()
+    lift.change(locked_joint_tolerance=0.2)
     lift.session.on_locked(np.array([-0.9]))
     assert not lift.session.locked.deviation
 
@@ -113,7 +106,7 @@ def test_a_move_takes_the_stop_action_until_it_is_deactivated():
     level, message = health(lift.session)
     assert level == 'error'
     assert 'joint2' in message
-    lift.tick()
+    lift.state()
     assert lift.session.mode is SessionMode.FAULTED
     lift.session.deactivate()
     with pytest.raises(ConfigurationError, match='joint2'):

@@ -15,6 +15,7 @@ import pinocchio
 import pytest
 import refusals
 from samples import sample
+from still_arm import MS, StillArm
 
 from robot_dynamics_ros.control.drivers.driver_interface import ArmState, DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
@@ -31,7 +32,6 @@ from robot_dynamics_ros.control.requests import (
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
-MS = 1_000_000
 TREE = sample('four_dof').tree
 PLACE = np.array([0.2, -1.0, -0.4, 0.6])
 GRAVITY = pinocchio.computeGeneralizedGravity(
@@ -42,30 +42,13 @@ GIVEN = {'activation_ramp_s': 0.0, 'state_timeout_s': 0.1, 'law': 'gravity_compe
 HOUR = 3600 * 1000 * MS
 
 
-class Driven:
-    """A session with prescribed states; arrival clock and timestamps differ widely."""
+class Driven(StillArm):
+    """A session whose arrival clock and timestamps differ widely."""
 
     def __init__(self, given: dict[str, Any] | None = None, **options: Any) -> None:
-        self.session = ControllerSession(TREE, GIVEN | (given or {}), **options)
-        self.stamp, self.now = 7_000 * MS, 123_456 * MS
-
-    def state(self, q=PLACE, step=MS, v=STILL, **more) -> bool:
-        self.stamp += step
-        self.now += abs(step)
-        sent = self.session.update(self.session.driver.state(self.stamp, self.now, q, v, **more))
-        if sent:
-            self.session.settle()
-        return sent
-
-    def active(self, q=PLACE) -> Driven:
-        self.state(q)
-        self.session.activate(self.now)
-        assert self.state(q)
-        return self
-
-    def silence(self) -> bool:
-        self.now += 200 * MS
-        return self.session.watch(self.now)
+        session = ControllerSession(TREE, GIVEN | (given or {}), **options)
+        super().__init__(session, PLACE, 7_000 * MS)
+        self.now = 123_456 * MS
 
     def following(self) -> Driven:
         self.active()
@@ -92,7 +75,7 @@ class Driven:
         else:
             self.active()
         if mode is SessionMode.STOPPED:
-            assert self.silence()
+            assert self.wait()
         elif mode is SessionMode.REACTING:
             self.session._handle(SessionEvent.CONTACT)  # as the contact watch does
         elif mode is SessionMode.DEACTIVATING:  # the brake has not ended when it is at rest again
@@ -102,9 +85,6 @@ class Driven:
             assert not self.session.deactivate()
         assert self.session.mode is mode
         return self
-
-    def said(self, level: str = 'error') -> list[str]:
-        return [remark.text for remark in self.session.remarks if remark.level == level]
 
 
 def broken(*_: Any) -> None:
@@ -153,7 +133,7 @@ def cause(run: Driven, event: SessionEvent) -> bool:
         return session._fail(ZeroDivisionError('x'))
     commands = {
         SessionEvent.STATE: run.state,
-        SessionEvent.SILENCE: run.silence,
+        SessionEvent.SILENCE: run.wait,
         SessionEvent.ACTIVATE: lambda: session.activate(run.now),
         SessionEvent.DEACTIVATE: session.deactivate,
         SessionEvent.END: session.end,
@@ -244,7 +224,7 @@ def test_a_paused_simulator_repeats_its_state_and_ends_a_silence_with_it(simulat
     run.now += 90 * MS
     assert not run.state(step=0)
     assert run.session.watch(run.now + 50 * MS) is not simulated
-    run.silence()
+    run.wait()
     assert run.state(step=0) is simulated
     assert not run.state(step=0), 'one answer'
     held = SessionMode.HOLDING if simulated else SessionMode.STOPPED
@@ -257,7 +237,7 @@ def test_a_paused_simulator_repeats_its_state_and_ends_a_silence_with_it(simulat
 
 def test_states_that_return_begin_anew_where_the_arm_is():
     run = Driven({'law': 'computed_torque'}).following()
-    run.silence()
+    run.wait()
     away = PLACE + 0.005
     for _ in range(10):  # at least at the velocity limits of 2 rad/s; half of that suffices
         assert run.state(away)
@@ -277,7 +257,7 @@ def replaced(run: Driven) -> None:
         (replaced, ['reached']),  # of the second one
         (lambda run: [run.state() for _ in range(1100)], ['reached']),
         (lambda run: run.session.hold(), ['aborted: Current goal preempted by new empty']),
-        (Driven.silence, ['aborted: no fresh state']),
+        (Driven.wait, ['aborted: no fresh state']),
         (lambda run: run.state(step=HOUR), ['aborted: the loop restarted', 'held: the time of']),
         (lambda run: run.session._handle(SessionEvent.CONTACT), ['aborted: touched']),
         (lambda run: run.session.deactivate(), ['aborted: the controller was', 'ended']),
@@ -286,7 +266,7 @@ def replaced(run: Driven) -> None:
 def test_the_end_of_a_trajectory_is_reported_once_and_first(end, statuses):
     run = Driven().following()
     end(run)
-    found = [remark.status for remark in run.session.remarks if remark.status]
+    found = run.statuses
     assert len(found) == len(statuses)
     assert all(map(str.startswith, found, statuses)), found
 
@@ -297,7 +277,7 @@ def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
     run = Driven({'law': 'pd_gravity'})
     run.state()
     run.session.activate(run.now)
-    assert run.state(PLACE + 0.1, step) == answered
+    assert run.state(PLACE + 0.1, step=step) == answered
     assert run.session.loop.reference.position == pytest.approx(PLACE + 0.1 * answered)
 
 
@@ -312,7 +292,7 @@ def test_no_change_ends_braking_early():
         run, v, k = Driven({'law': 'computed_torque'}).active(), np.array([1.0, 0.0, 0.0, 0.0]), 0
         assert run.state(v=v)
         run.session.loop.switch(brake=True)
-        prepare_parameters(run.session, change)()
+        run.change(**change)
         while run.session.loop.braking and k < 1000:  # pushed: the arm does not come to rest
             k += 1
             assert run.state(PLACE + 1e-9 * k, v=v)  # or the states would be frozen
@@ -350,7 +330,7 @@ def test_an_arm_that_its_permitted_efforts_do_not_hold_is_not_activated_and_said
     with pytest.raises(ConfigurationError, match=r'gravity needs .* raise effort_scale'):
         Driven(weak).active()
     run = Driven().active()
-    prepare_parameters(run.session, weak)()
+    run.change(**weak)
     assert run.session.remarks[-1].text.endswith('the arm will sink')
 
 
@@ -439,7 +419,7 @@ def test_efforts_that_are_not_finite_are_reported_once_until_the_law_changes():
     )
     assert [text[: len(expected)] for text in errors(1, 3)] == [expected]
     assert errors() == errors(0) == []
-    prepare_parameters(run.session, {'damping_ratio': [0.9]})()
+    run.change(damping_ratio=[0.9])
     assert 'effort of joint1 is' in errors(0)[0]
 
 
@@ -487,7 +467,7 @@ def test_wrong_parameters_are_refused_by_name_at_the_start_and_later_and_change_
     run = Driven().active()
     before, law = run.session.parameters, run.session.loop.law
     with pytest.raises(RobotDynamicsError, match=said):
-        prepare_parameters(run.session, given)()
+        run.change(**given)
     assert run.session.parameters is before
     assert run.session.loop.law is law
     assert run.state()
@@ -527,7 +507,7 @@ def test_other_gains_reach_what_holds_an_arm_that_is_not_enabled_at_once():
         run.state()
     pulls = []
     for frequency in (10.0, 5.0):
-        prepare_parameters(run.session, {'natural_frequency': [frequency]})()
+        run.change(natural_frequency=[frequency])
         for _ in range(200):
             assert run.state(PLACE + 1e-4)
         pulls.append(run.session.loop.decompose()['feedback'])
@@ -555,7 +535,7 @@ def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
 def test_a_trajectory_that_was_prepared_before_the_arm_was_held_is_refused():
     run = Driven().active()
     commit = prepare_trajectory(run.session, points())
-    run.silence()
+    run.wait()
     run.state()
     with pytest.raises(RobotDynamicsError, match='before the arm was brought to a hold'):
         commit()

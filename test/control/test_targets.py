@@ -12,6 +12,7 @@ import pytest
 from oracles import PinocchioOracle
 from pushed_arm import ARMS, PushedArm, arm
 from samples import sample
+from still_arm import MS, StillArm
 
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
@@ -31,7 +32,6 @@ from robot_dynamics_ros.control.targets import (
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
-MS = 1_000_000
 HERE = np.array(ARMS['scara'][1])
 
 
@@ -154,34 +154,22 @@ def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
         prepare_target(floating, lambda: floating.targets.joints((), HERE))()
 
 
-class Floating:
+class Floating(StillArm):
     """A floating arm that is held in place: its commands are gravity plus streamed wrench."""
 
     def __init__(self) -> None:
-        self.session = ControllerSession(sample('scara').tree, {'law': 'gravity_compensation'})
-        self.now = 1_700_000_000_000 * MS  # wall time
-        self.answer()
-        self.session.activate(self.now)
-        self.settle(300)
-        self.gravity = self.session.command.copy()
-
-    def answer(self):
-        self.now += MS
-        if self.session.update(self.session.driver.state(self.now, self.now, HERE, np.zeros(4))):
-            self.session.settle()
-        return self.session.command.copy()
-
-    def settle(self, count):
-        return np.array([self.answer() for _ in range(count)])
-
-    def request(self, force, frame='world'):
-        zero, force = SimpleNamespace(x=0.0, y=0.0, z=0.0), SimpleNamespace(**force)
-        header, wrench = SimpleNamespace(frame_id=frame), SimpleNamespace(force=force, torque=zero)
-        message = SimpleNamespace(header=header, wrench=wrench)
-        return STREAMED['target_wrench'](self.session, message)
+        session = ControllerSession(sample('scara').tree, {'law': 'gravity_compensation'})
+        super().__init__(session, HERE, 1_700_000_000_000 * MS)  # wall time
+        self.gravity = self.active().states(300)[-1]
 
     def push(self, x, frame='world'):
-        self.request({'x': x, 'y': 0.0, 'z': 0.0}, frame)()
+        torque, force = SimpleNamespace(x=0.0, y=0.0, z=0.0), SimpleNamespace(x=x, y=0.0, z=0.0)
+        header, wrench = (
+            SimpleNamespace(frame_id=frame),
+            SimpleNamespace(force=force, torque=torque),
+        )
+        message = SimpleNamespace(header=header, wrench=wrench)
+        STREAMED['target_wrench'](self.session, message)()
 
 
 def effort_of(x, frame='tool'):
@@ -195,14 +183,14 @@ def test_a_single_wrench_acts_from_its_first_period_on_by_two_poles():
     """No time has passed before its first period: the filter begins at zero."""
     arm, p = Floating(), 15.0
     arm.push(30.0)
-    for k, command in enumerate(arm.settle(200), start=1):
+    for k, command in enumerate(arm.states(200), start=1):
         least, most = (1.0 - (1.0 + p * t) * math.exp(-p * t) for t in (1e-3 * (k - 2), 1e-3 * k))
         part = (command - arm.gravity) @ effort_of(1.0) / (effort_of(1.0) @ effort_of(30.0))
         assert least - 1e-3 <= part <= most + 1e-3 * p
         np.testing.assert_allclose(command - arm.gravity, part * effort_of(30.0), atol=1e-9)
     assert part > 0.75
-    arm.settle(3000)  # without another one it fades
-    np.testing.assert_allclose(arm.answer(), arm.gravity, atol=1e-9)
+    arm.states(3000)  # without another one it fades
+    np.testing.assert_allclose(arm.states(1)[0], arm.gravity, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -220,13 +208,13 @@ def test_no_change_of_a_parameter_drops_the_acting_wrench(change):
     arm = Floating()
     for _ in range(12):
         arm.push(30.0)
-        before = arm.settle(50)[-1]
-    prepare_parameters(arm.session, change)()
+        before = arm.states(50)[-1]
+    arm.change(**change)
     steps = []
     for _ in range(12):
         with suppress(ConfigurationError):  # a new frame waits until the wrench has faded
             arm.push(30.0)
-        after = arm.settle(50)
+        after = arm.states(50)
         steps.append(np.abs(np.diff([before, *after], axis=0)).max())
         before = after[-1]
     # Two poles at 40 rad/s move by at most 40 / e per s.
@@ -240,15 +228,15 @@ def test_no_change_of_a_parameter_drops_the_acting_wrench(change):
 def test_a_wrench_at_another_frame_acts_once_the_present_one_has_faded():
     arm = Floating()
     arm.push(30.0)
-    arm.settle(200)
-    prepare_parameters(arm.session, {'target_frame': 'link3'})()
+    arm.states(200)
+    arm.change(target_frame='link3')
     with pytest.raises(ConfigurationError, match='changes its frame while it acts'):
         arm.push(30.0)
-    arm.settle(3000)
+    arm.states(3000)
     for _ in range(20):
         arm.push(30.0)
-        arm.settle(50)
-    np.testing.assert_allclose(arm.answer() - arm.gravity, effort_of(30.0, 'link3'), atol=0.01)
+        arm.states(50)
+    np.testing.assert_allclose(arm.states(1)[0] - arm.gravity, effort_of(30.0, 'link3'), atol=0.01)
 
 
 @pytest.mark.parametrize('end', ['law', 'deactivation', 'silence'])
@@ -258,22 +246,21 @@ def test_a_wrench_that_was_ended_does_not_act_again(end):
     session = arm.session
     for _ in range(8):
         arm.push(30.0)
-        arm.settle(50)
+        arm.states(50)
     if end == 'law':
         for law in ('computed_torque', 'gravity_compensation'):
             prepare_parameters(session, {'law': law})()
-            arm.settle(300)
+            arm.states(300)
     elif end == 'deactivation':
         session.deactivate()
         session.activate(arm.now)
     else:
-        arm.now += 300 * MS
-        assert session.watch(arm.now)
-        arm.settle(100)
-    arm.settle(300)
+        assert arm.wait(300)
+        arm.states(100)
+    arm.states(300)
     np.testing.assert_allclose(session.command, arm.gravity, atol=1e-9)
     arm.push(30.0)
-    steps = np.diff(arm.settle(20), axis=0)
+    steps = np.diff(arm.states(20), axis=0)
     assert np.abs(steps).max() < 1e-3 * 15.0 / math.e * np.abs(effort_of(30.0)).max()
 
 
@@ -284,7 +271,7 @@ def test_only_a_wrench_at_a_new_frame_is_prepared_in_the_background():
     assert is_slow()
     arm.push(1.0)
     assert not is_slow()
-    prepare_parameters(arm.session, {'target_bandwidth': 40.0})()
+    arm.change(target_bandwidth=40.0)
     assert not is_slow()
-    prepare_parameters(arm.session, {'target_frame': 'link3'})()
+    arm.change(target_frame='link3')
     assert is_slow()

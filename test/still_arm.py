@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session whose states are those that a test says, and what it commanded and told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.requests import prepare_parameters
+from robot_dynamics_ros.control.session import ControllerSession
+
+MS = 1_000_000
+
+
+class StillArm:
+    """An arm that is where it is put.
+
+    Attributes:
+        q, v: Its state, by default, shape (n,), rad or m and rad/s or m/s.
+        stamp, now: Timestamp of the last state, and clock of the arrivals, ns.
+        commands: Commands, shape (n,) each, N m or N, and ``times`` of their arrivals, ns.
+
+    Args:
+        session: An inactive session.
+        q: Position, shape (n,), rad or m.
+        begin_ns: Time before the first state, ns.
+    """
+
+    def __init__(self, session: ControllerSession, q: Any, begin_ns: int = 0) -> None:
+        self.session, self.stamp, self.now = session, begin_ns, begin_ns
+        self.q, self.v = np.array(q, dtype=float), np.zeros(len(q))
+        self.commands, self.times = list[np.ndarray](), list[int]()
+
+    def state(self, q: Any = None, v: Any = None, step: int = MS, **more: Any) -> bool:
+        """Give the next state after a step of time, ns; return whether it was answered."""
+        self.stamp += step
+        self.now += abs(step)
+        q, v = self.q if q is None else q, self.v if v is None else v
+        answered = self.session.update(
+            self.session.driver.state(self.stamp, self.now, q, v, **more)
+        )
+        self._record(answered)
+        if answered:
+            self.session.settle()
+        return answered
+
+    def states(self, count: int, q: Any = None, v: Any = None) -> np.ndarray:
+        """Give states, all answered; return the commands, shape (count, n)."""
+        for _ in range(count):
+            assert self.state(q, v)
+        return np.array(self.commands[-count:])
+
+    def active(self, q: Any = None) -> Any:
+        """Activate the session at a state, and give the next one; return the arm."""
+        self.state(q)
+        self.session.activate(self.now)
+        assert self.state(q)
+        return self
+
+    def wait(self, milliseconds: int = 200) -> bool:
+        """Let time pass without states; return whether the session then gave a command."""
+        self.now += milliseconds * MS
+        gave = self.session.watch(self.now)
+        self._record(gave)
+        return gave
+
+    def _record(self, gave: bool) -> None:
+        if gave:
+            driver = self.session.driver
+            self.commands.append(driver.effort_of_command(self.session.command))
+            self.times.append(self.now)
+
+    def change(self, **values: Any) -> None:
+        """Change parameters."""
+        prepare_parameters(self.session, values)()
+
+    def said(self, level: str = 'error') -> list[str]:
+        """Return the remarks of a level."""
+        return [remark.text for remark in self.session.remarks if remark.level == level]
+
+    @property
+    def statuses(self) -> list[str]:
+        """What the topic of the status has said."""
+        return [remark.status for remark in self.session.remarks if remark.status]
