@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,14 +24,13 @@ from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,
     robot_file,
-    shipped_mechanism,
 )
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model import Mechanism, load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.model.build import EffortLimit
-from robot_dynamics_ros.model.load import load_mechanism
 from robot_dynamics_ros.model.robot_parameters import assignments, choice_of_joints
+from robot_dynamics_ros.model.robot_parameters import loops_of as loops_in
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
@@ -388,7 +388,8 @@ def robot_of(
     path, mappings = robot_source(args)
     gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
     joints = choice_of_joints(vars(args))
-    return load(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
+    options: dict[str, Any] = {'mappings': mappings, 'loops': loops_of(args), **joints}
+    return load(path, gravity, effort_limit=effort_limit, **options)
 
 
 def robot_with_remarks(args: argparse.Namespace) -> Robot:
@@ -409,31 +410,18 @@ def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:
     return robot_file(args.robot), assignments('argument', args.mapping)
 
 
-def loops_of(args: argparse.Namespace) -> Path | None:
-    """Return the mechanism file: as given, or that of a shipped mechanism; None for a tree.
+def loops_of(args: argparse.Namespace) -> str | os.PathLike[str]:
+    """Return the mechanism file: as given, or that of a shipped mechanism; empty for a tree.
 
     Raises:
         ConfigurationError: The arguments select a part of a mechanism.
     """
-    loops: Path | None = args.loops
-    if loops is None and args.robot in MECHANISMS:
-        loops = shipped_mechanism(args.robot)[1]
+    loops = loops_in(vars(args)) if hasattr(args, 'loops') else ''
     asked = [name for name in given(args, JOINTS) if name != '--mimic']
-    if loops is not None and asked:
+    if loops and asked:
         problem = 'does not apply to a mechanism with loops'
         raise ConfigurationError(', '.join(asked), problem, 'leave it out')
     return loops
-
-
-def mechanism_of(args: argparse.Namespace, loops: Path) -> Mechanism:
-    """Load the robot with the loops of a mechanism file.
-
-    Raises:
-        DescriptionError: One of the files cannot be read or used.
-    """
-    path, mappings = robot_source(args)
-    choices: dict[str, Any] = {'effort_limit': _ANY_LIMIT, 'mimic': args.mimic}
-    return load_mechanism(path, loops, args.gravity, mappings=mappings, **choices)
 
 
 def set_values(words: Sequence[str]) -> dict[str, Any]:

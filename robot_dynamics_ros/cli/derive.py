@@ -16,7 +16,6 @@ from robot_dynamics_ros.cli.arguments import (
     Command,
     grouped,
     loops_of,
-    mechanism_of,
     option,
     robot_of,
     robot_with_remarks,
@@ -25,7 +24,7 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.planning.law_functions import (
     computed_torque_function,
     constraint_law_function,
@@ -86,11 +85,10 @@ def _law(args: argparse.Namespace, robot: Robot, formulation: str) -> CFunction:
     return computed_torque_function(ComputedTorque(robot, **parameters), args.ramp, formulation)
 
 
-def _robot(args: argparse.Namespace) -> tuple[Robot | Mechanism, str]:
+def _robot(args: argparse.Namespace) -> tuple[Robot, str]:
     """Return the robot and the formulation that the arguments select."""
-    loops = loops_of(args)
-    robot = mechanism_of(args, loops) if loops else robot_with_remarks(args)
-    return robot, args.formulation or ('kane' if loops else 'newton_euler')
+    robot = robot_with_remarks(args)
+    return robot, args.formulation or ('kane' if loops_of(args) else 'newton_euler')
 
 
 def _derived(args: argparse.Namespace) -> ClosedForm:

@@ -15,6 +15,7 @@ from rich.console import Console
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     JSON,
+    LOOPS,
     ROBOT,
     Command,
     Options,
@@ -248,4 +249,4 @@ _GAINS: Options = {
 }
 
 
-COMMANDS = {'design_gains': Command(design_gains, ROBOT | _GAINS | JSON)}
+COMMANDS = {'design_gains': Command(design_gains, ROBOT | LOOPS | _GAINS | JSON)}

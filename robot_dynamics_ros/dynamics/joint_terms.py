@@ -151,6 +151,7 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
     Validity: at rest, Coulomb friction has the slope of the smooth sign; a joint in stiction has
     no linearization.
     """
+    model.robot.require_direct_drives('friction')
     q, v, a = model.vectors(q=q, v=v, a=a)
     terms, load = JointTerms.of(model.robot), model.inverse_dynamics(q, v, a)
     by_v = np.diag(jacobian(lambda x: terms.friction(x, load), v))

@@ -11,7 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.description.urdf import parse_urdf
-from robot_dynamics_ros.errors import MissingDependencyError, ParameterError, TrajectoryError
+from robot_dynamics_ros.errors import (
+    MechanismError,
+    MissingDependencyError,
+    ParameterError,
+    TrajectoryError,
+)
 from robot_dynamics_ros.geometry.containment import Solid, contained
 from robot_dynamics_ros.geometry.robot_shapes import CollisionShapes, collision_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles, box, distance_between
@@ -275,6 +280,12 @@ class CollisionChecker:
     def _relative_motion(self) -> Array:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
         tree = self._tree
+        if not tree.has_constant_rates:
+            raise MechanismError(
+                f'collisions of {tree.name!r}',
+                'have no bound: joints of its loops move at rates that depend on the posture',
+                'check it without shapes, or give the loops a linear closed_form',
+            )
         moves_with = np.zeros((len(self._parts), tree.bodies), dtype=bool)
         farthest = np.zeros(tree.bodies)  # points of the body and those it carries from its joint
         for row, part in zip(moves_with, self._parts, strict=True):
@@ -315,10 +326,10 @@ class CollisionChecker:
 def make_checker(
     tree: Robot, obstacles: Obstacles | None = None
 ) -> tuple[CollisionChecker | None, tuple[str, ...]]:
-    """Return a checker and its remarks; None and the reason if no library is installed."""
+    """Return a checker and its remarks; None and the reason if there is none."""
     try:
         checker = CollisionChecker(tree, obstacles)
-    except MissingDependencyError as error:
+    except (MissingDependencyError, MechanismError) as error:
         return None, (f'{UNCHECKED}: {error}',)
     return checker, checker.remarks
 

@@ -147,7 +147,8 @@ def load_arm(
         RobotDynamicsError: As ``load_robot``. If the description has several chains, the remedy
             names them, since the rejected part may be outside of the arm.
     """
-    if options.get('joints') is not None or options.get('base') or options.get('tip'):
+    chosen = any(options.get(name) for name in ('base', 'tip', 'loops'))
+    if chosen or options.get('joints') is not None:
         return load_robot(path_or_xml, gravity, **options)
     mappings, given = options.pop('mappings', None), options.pop('locked', None) or {}
     description = read_description(path_or_xml, mappings, lambda fault: None)

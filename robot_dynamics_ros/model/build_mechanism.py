@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -92,7 +92,20 @@ def _of_joints(robot: Robot, names: Sequence[str]) -> dict[str, Any]:
     of_joints = {*FOLLOWED, 'soft_lower', 'soft_upper'} & values.keys()
     values |= {name: values[name][at] for name in of_joints if values[name] is not None}
     further = {term: value[at] for term, value in robot.drive_friction.items()}
-    return {**values, 'joint_names': tuple(names), 'drive_friction': further}
+    remarks = *robot.remarks, *_passive_terms(robot, names)
+    changes = {'joint_names': tuple(names), 'drive_friction': further, 'remarks': remarks}
+    return values | changes
+
+
+def _passive_terms(robot: Robot, names: Sequence[str]) -> Iterator[str]:
+    """Yield a remark on the friction and rotor inertia of joints that are no coordinates."""
+    terms = robot.damping, robot.coulomb_friction, robot.armature
+    for name, *values in zip(robot.joint_names, *terms, strict=True):
+        if name not in names and any(values):
+            yield (
+                f'joint {name!r}: its friction and rotor inertia act in MuJoCo only; laws and '
+                'identification have those of the coordinates'
+            )
 
 
 def _check_names(tree: RobotTree, file: MechanismFile, mimic: Sequence[str]) -> None:
@@ -149,10 +162,8 @@ def _check_counts(equations: LoopEquations, file: MechanismFile) -> None:
             f'{len(file.actuators)} for {len(file.coordinates)} coordinates',
             'give one actuator for each coordinate',
         )
-    moved = [i for loop in file.loops for i in loop.joints(tree)]
-    in_loops = np.flatnonzero(np.any(equations.mimic.rate[moved], axis=0)).tolist()
     for i in equations.dependent:
-        if i not in in_loops:
+        if not equations.moves_loops[i]:
             raise MechanismError(
                 f'joint {tree.joint_names[i]!r}',
                 'is neither a coordinate nor part of a loop, so it is undetermined',

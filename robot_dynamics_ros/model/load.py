@@ -79,8 +79,10 @@ def load_robot(
     mimic: MimicMode = 'couple',
     strict: bool = False,
     identified: str | os.PathLike[str] = '',
+    loops: str | os.PathLike[str] = '',
+    closed_form: Formula | None = None,
 ) -> Robot:
-    """Load a robot from URDF text, a URDF file or a xacro file.
+    """Load a robot from URDF text, a URDF file or a xacro file, and a file of its loops.
 
     Rejects descriptions that make the dynamics of the controlled joints wrong or unsafe: a mass
     matrix that is not positive definite at sampled configurations, a negative mass, a joint
@@ -107,9 +109,17 @@ def load_robot(
         identified: File ``parameters.yaml`` of the command ``identify``, whose inertias, friction
             and armature replace those of the description, with the joints locked that were then;
             none if empty.
+        loops: Mechanism file, path or text, see ``mechanism_file``: the joints of the robot are
+            its ``coordinates``, all others follow them. Joints without a drive need no effort
+            limit. None if empty.
+        closed_form: Positions of the dependent joints by name as functions of those of the
+            coordinates, instead of the linear ones of the mechanism file. It computes with jets
+            of shape (1,), see ``spatial.jet``, so that it also gives rates, and runs on symbols.
+            None: that of the file, or else Newton's method.
 
     Returns:
-        The robot as read-only arrays, joints in file order, parents first.
+        The robot as read-only arrays, joints in file order, parents first; with loops in the
+        order of the coordinates, assembled on the declared branch.
 
     Raises:
         DescriptionError: The text is malformed, or its links and joints do not form a tree.
@@ -117,6 +127,9 @@ def load_robot(
         ConfigurationError: The selected joints contradict each other or the robot, or
             ``identified`` is not a parameter file of this robot.
         UnknownNameError: A given joint or link does not exist.
+        MechanismError: The mechanism file has an invalid key, name, or number of equations or
+            coordinates, or the loops cannot be assembled; names the culprit.
+        SingularityError: The declared assembly is singular.
         ShapeError, NonFiniteError: Gravity is not a vector of three finite numbers.
         ParameterError: Another argument is not of its type.
         MissingDependencyError: A xacro file was given and xacro is not installed.
@@ -129,60 +142,47 @@ def load_robot(
         description = read_description(corrected.patched(description.xml), None, faults.append)
         locked = corrected.locks(description, joints or ()) | dict(locked or {})
     choose = partial(select, joints=joints, base=base, tip=tip, locked=locked, mimic=mimic)
+    file = _mechanism_file(loops) if loops else None
+    passive = passive_joints(description, file, effort_limit) if file else frozenset[str]()
     gravity_vector = scalars('gravity', gravity, (3,))
-    tree = _tree(description, faults, gravity_vector, effort_limit, choose, strict)
-    return tree if corrected is None else corrected.completed(tree)
+    tree = _tree(description, faults, gravity_vector, effort_limit, choose, strict, passive)
+    tree = tree if corrected is None else corrected.completed(tree)
+    if file is None:
+        return tree
+    from robot_dynamics_ros.model.build_mechanism import build_mechanism
+
+    undriven = np.isin(tree.joint_names, list(passive))
+    limits = np.where(undriven, 0.0, tree.effort_limit)
+    return build_mechanism(tree.with_changes(effort_limit=limits), file, closed_form)
+
+
+def _mechanism_file(loops: str | os.PathLike[str]) -> MechanismFile:
+    # deferred: most robots have no loops
+    from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
+
+    return read_mechanism_file(loops)
 
 
 def load_mechanism(
     urdf: str | os.PathLike[str],
     loops_yaml: str | os.PathLike[str],
     gravity: Any = STANDARD_GRAVITY,
-    *,
-    effort_limit: EffortLimit = None,
-    mappings: Mapping[str, str] | None = None,
-    mimic: MimicMode = 'couple',
-    closed_form: Formula | None = None,
+    **options: Any,
 ) -> Mechanism:
-    """Load a closed-loop mechanism: the URDF of a spanning tree and a file of its loops.
+    """Load a robot with closed loops: the URDF of a spanning tree and a file of its loops.
 
     Args:
         urdf: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
         loops_yaml: Mechanism file, path or text; see ``mechanism_file``.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
-        effort_limit: Limit in N m or N of driven joints where the URDF gives none or 0: one
-            number, or a number by joint name. Joints without a drive need none.
-        mappings: Arguments of a xacro file.
-        mimic: 'couple': mimic joints (such as those of a gripper) follow, also within the loops.
-            'lock': they are locked and their joints move alone.
-        closed_form: Positions of the dependent joints by name as functions of those of the
-            coordinates, instead of the linear ones of the file. It computes with jets of shape
-            (1,), see ``spatial.jet``, so that it also gives rates, and runs on symbols. None:
-            that of the file, or else Newton's method.
-
-    Returns:
-        The mechanism, assembled on its declared branch.
+        options: Further arguments of :func:`load_robot`.
 
     Raises:
-        DescriptionError: The URDF is malformed or does not describe a tree.
-        ModelError: The robot is rejected, as in :func:`load_robot`.
-        MechanismError: The mechanism file has an invalid key, name, or number of equations or
-            coordinates, or the mechanism cannot be assembled; names the culprit.
-        SingularityError: The declared assembly is singular.
+        RobotDynamicsError: As ``load_robot``.
     """
-    # deferred: most robots have no loops
-    from robot_dynamics_ros.model.build_mechanism import build_mechanism
-    from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
-
-    file = read_mechanism_file(loops_yaml)
-    faults: list[DescriptionError] = []
-    description = read_description(urdf, mappings, faults.append)
-    passive = passive_joints(description, file, effort_limit)
-    gravity_vector, choose = scalars('gravity', gravity, (3,)), partial(select, mimic=mimic)
-    tree = _tree(description, faults, gravity_vector, effort_limit, choose, passive=passive)
-    undriven = np.isin(tree.joint_names, list(passive))
-    limits = np.where(undriven, 0.0, tree.effort_limit)
-    return build_mechanism(tree.with_changes(effort_limit=limits), file, closed_form)
+    robot = load_robot(urdf, gravity, loops=loops_yaml, **options)
+    assert isinstance(robot, Mechanism)  # it has coordinates
+    return robot
 
 
 def passive_joints(
@@ -311,8 +311,7 @@ def check_model(
 
     Returns:
         The link and joint reports and the findings. ``errors`` is empty if and only if
-        ``load_robot`` with ``strict=True`` (with loops: ``load_mechanism``) accepts the
-        description.
+        ``load_robot`` with ``strict=True`` (with loops: without) accepts the description.
 
     Raises:
         MissingDependencyError: A xacro file was given and xacro is not installed.
@@ -324,10 +323,8 @@ def check_model(
         return ModelCheck('', (), (), (error(fault),))
     file, findings = None, []
     if loops is not None:
-        from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
-
         try:
-            file = read_mechanism_file(loops)
+            file = _mechanism_file(loops)
         except MechanismError as fault:
             findings.append(error(fault))
     passive = passive_joints(description, file, effort_limit) if file else ()
@@ -345,10 +342,8 @@ def _refusal(
 ) -> Iterator[Finding]:
     """Yield the error of loading a description without errors: its mass matrix or its loops."""
     try:
-        if loops is None:
-            load_robot(description.xml, effort_limit=effort_limit, strict=True)
-        else:
-            load_mechanism(description.xml, loops, effort_limit=effort_limit)
+        kind: dict[str, Any] = {'strict': True} if loops is None else {'loops': loops}
+        load_robot(description.xml, effort_limit=effort_limit, **kind)
     except SingularityError as fault:
         yield Finding('error', str(fault), 'loops', 'give another assembly: at, guess')
     except DescriptionError as fault:

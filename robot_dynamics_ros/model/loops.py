@@ -176,6 +176,12 @@ class LoopEquations:
         free = np.flatnonzero(np.diag(self.mimic.rate))
         return tuple(i for i in free.tolist() if i not in self.coordinates)
 
+    @cached_property
+    def moves_loops(self) -> Array:
+        """Whether each joint moves a loop, itself or by its mimic joints, shape (n,)."""
+        moved = [i for loop in self.loops for i in loop.joints(self.tree)]
+        return np.asarray(np.any(self.mimic.rate[moved], axis=0))
+
     @property
     def unit_rates(self) -> Array:
         """A with zero rows for the dependent joints, shape (n, N); exact integers."""

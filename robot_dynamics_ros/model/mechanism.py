@@ -26,6 +26,7 @@ Source: kane-recursion, section 4.1; Ma, Xu, Li 1988, section 3, for the paralle
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -41,13 +42,29 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model.body_tree import BodyTree
 from robot_dynamics_ros.model.dependence import Affine, Dependence, Explicit, TreeState
-from robot_dynamics_ros.model.loops import Loop, LoopEquations, assemble
+from robot_dynamics_ros.model.loops import CLOSED, Loop, LoopEquations, assemble
 from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
-from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
-from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
+from robot_dynamics_ros.spatial.linear_algebra import (
+    determinant,
+    real_values,
+    singular_value_decomposition,
+    solve,
+)
+from robot_dynamics_ros.spatial.scalar import (
+    Array,
+    Scalar,
+    common_dtype,
+    maximum,
+    minimum,
+    sqrt,
+    zeros,
+)
 
 #: Newton steps that refine a root from 16 digits to the precision of another number type.
 _REFINEMENTS = 6
+#: Steps of the continuation on symbols, rad or parts of the size; iterations at its end, by which
+#: an error of a tenth is squared to rounding; largest correction that keeps the branch.
+_STEP, _ITERATIONS, _MOST_CORRECTION = 0.2, 4, 0.3
 #: Attributes of every joint of the spanning tree.
 FOLLOWED = (
     *('position_lower', 'position_upper', 'velocity_limit', 'effort_limit'),
@@ -64,25 +81,60 @@ class Implicit:
         assembled: Joint positions on the declared branch, shape (n,), rad or m.
         singular_below: Smallest conditioning of the loops accepted.
         culprit: The mechanism in messages.
+        steps: Number of steps of the continuation on symbols.
     """
 
     equations: LoopEquations
     assembled: Array
     singular_below: float
     culprit: str
+    steps: int
 
     def positions(self, u: Array, near: Array | None = None) -> Array:
         """Return q, shape (n,); see :meth:`Mechanism.positions`."""
         numbers = real_values(u)
         if numbers is None:
+            return self.continued(u)[0]
+        reference = self.assembled if near is None else np.asarray(near, dtype=float)
+        q = assemble(self.equations, numbers, reference, self.singular_below)
+        return q if u.dtype.kind in 'fiu' else self._refined(u, q)
+
+    def continued(self, u: Array) -> tuple[Array, Scalar]:
+        """Return the root at symbols u, and the largest correction on the way there.
+
+        The coordinates move straight from the assembly to u, in a fixed number of steps of two
+        Newton iterations each, without branches, so that a trace contains the solution. It is the
+        root of the same branch if the loops can be closed on the way, and the corrections, which
+        follow each prediction, are small: rad, or m by the size of the loops.
+
+        Raises:
+            MechanismError: They are symbols of printed equations.
+        """
+        if any(hasattr(x, 'free_symbols') for x in u.flat):
             raise MechanismError(
                 self.culprit,
                 'its loops cannot be solved for symbols',
                 'declare a closed_form, or give joint positions to tree_state_at',
             )
-        reference = self.assembled if near is None else np.asarray(near, dtype=float)
-        q = assemble(self.equations, numbers, reference, self.singular_below)
-        return q if u.dtype.kind in 'fiu' else self._refined(u, q)
+        equations, q = self.equations, self.assembled.astype(object)
+        at, dependent = list(equations.coordinates), list(equations.dependent)
+        start, largest = self.assembled[at], zeros(1, object)[0]
+        unit = np.where(np.array(equations.tree.prismatic)[dependent], equations.length, 1.0)
+        for k in range(1, self.steps + 1):
+            q[at] = start + (u - start) * (k / self.steps)
+            q[dependent] = q[dependent] - self._newton_step(q)
+            step = self._newton_step(q)
+            q[dependent] = q[dependent] - step
+            for x in step / unit:
+                largest = maximum(largest, maximum(x, -x))
+        for _ in range(_ITERATIONS):
+            q[dependent] = q[dependent] - self._newton_step(q)
+        return equations.mimic.positions(q), largest
+
+    def _newton_step(self, q: Array) -> Array:
+        """Return the step of the dependent joints by which a root is nearer, with a minus."""
+        motion, rows = self.equations.motion(q, 0 * q), list(self.equations.rows or ())
+        return solve(motion.J[rows][:, list(self.equations.dependent)], motion.value[rows])
 
     def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
         r"""Return A and gamma, with :math:`A_\varphi = -\Phi_\varphi^{-1}\Phi_u`."""
@@ -99,13 +151,10 @@ class Implicit:
 
     def _refined(self, u: Array, q: Array) -> Array:
         """Return the root q of floats in the precision of u's type (complex, mpmath, dual)."""
-        rows, dependent = list(self.equations.rows or ()), list(self.equations.dependent)
-        q = q.astype(common_dtype(u, q))
+        q, dependent = q.astype(common_dtype(u, q)), list(self.equations.dependent)
         q[list(self.equations.coordinates)] = u
         for _ in range(_REFINEMENTS):
-            motion = self.equations.motion(q, 0 * q)
-            step = solve(motion.J[rows][:, dependent], motion.value[rows])
-            q[dependent] = q[dependent] - step
+            q[dependent] = q[dependent] - self._newton_step(q)
         return self.equations.mimic.positions(q)
 
 
@@ -176,8 +225,12 @@ class Mechanism(Robot):
         """The functions q(u), A(u) and gamma."""
         if self.closed_form is not None:
             return self.closed_form
-        iterated = (self.equations, self.assembled, self.singular_below)
-        return Implicit(*iterated, f'mechanism {self.name!r}')
+        equations, at = self.equations, list(self.equations.coordinates)
+        unit = np.where(self.joint_is_prismatic, equations.length, 1.0)
+        reach = np.abs(np.array(self.sampled_range) - self.assembled[at]) / unit
+        steps = math.ceil(np.max(reach * equations.moves_loops[at], initial=_STEP) / _STEP)
+        iterated = (equations, self.assembled, self.singular_below)
+        return Implicit(*iterated, f'mechanism {self.name!r}', steps)
 
     def with_tree(self, tree: RobotTree) -> Mechanism:
         """Return the same mechanism with another tree: other masses, gravity or symbols.
@@ -228,17 +281,54 @@ class Mechanism(Robot):
             raise NonFiniteError('u', u)
         return self.dependence.positions(u, near)
 
-    def require_regular(self, u: Array) -> None:
-        """Raise an error if the loops do not determine the dependent joints at u.
+    def closure(self, u: Array) -> Array:
+        """Return how well the loops are closed at symbols u, for :meth:`require_closed`.
+
+        Returns:
+            Shape (4,): closure error; conditioning; positive on the branch of the assembly; and
+            largest correction on the way there, see :meth:`Implicit.continued`. The last two are
+            1 and 0 if a closed form gives the positions.
+        """
+        equations, branch, largest = self.equations, zeros(1, object)[0] + 1, 0 * u[0]
+        if isinstance(self.dependence, Implicit):
+            q, largest = self.dependence.continued(u)
+        else:
+            q = self.positions(u)
+        residual, J = equations.scaled(q)
+        P = J[list(self.rows)][:, list(equations.dependent)]
+        if isinstance(self.dependence, Implicit):
+            branch = determinant(P) * equations.branch(self.assembled)
+        error, least = 0 * u[0], 0 * u[0] + 1
+        for x in residual:
+            error = maximum(error, maximum(x, -x))
+        lengths = [sqrt(column @ column) for column in P.T]
+        for column in singular_value_decomposition(P / np.array(lengths))[0].T if lengths else ():
+            least = minimum(least, sqrt(column @ column))
+        return np.array([error, least, branch, largest])
+
+    def require_closed(self, u: Array, closure: Array) -> None:
+        """Raise an error unless the loops are closed at u, regularly and on their branch.
 
         Args:
             u: Coordinates, shape (N,), rad or m.
+            closure: Numbers of :meth:`closure`, shape (4,).
 
         Raises:
             SingularityError: The loops are (nearly) singular at u.
-            NonFiniteError, MechanismError: As in ``positions``.
+            MechanismError: They cannot be closed at u, or not on the straight way there.
+            NonFiniteError: u is not finite.
         """
+        error, least, branch, largest = closure.tolist()
+        regular = least >= self.singular_below and branch > 0.0
+        if regular and error < CLOSED and largest < _MOST_CORRECTION:
+            return
         self._reject_singular(self.positions(u))
+        raise MechanismError(
+            self.equations.names,
+            'cannot be closed on the straight way from the assembly to '
+            + ', '.join(f'{x} = {y:.4g}' for x, y in zip(self.joint_names, u, strict=True)),
+            'declare the assembly nearer to it, or a closed_form',
+        )
 
     def tree_state(self, q: Array, v: Array, a: Array, near: Array | None = None) -> TreeState:
         """Return the motion of the tree for a motion of the coordinates.

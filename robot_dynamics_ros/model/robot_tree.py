@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.errors import MechanismError, ModelError
 from robot_dynamics_ros.model.dependence import Affine, TreeState
 from robot_dynamics_ros.model.joint_limits import LimitedTree
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
@@ -84,6 +84,23 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
     def drives_coordinates(self) -> bool:
         """Whether each drive moves exactly its own joint, as without a loop file."""
         return True
+
+    def require_direct_drives(self, what: str) -> None:
+        """Raise an error unless each drive moves exactly its own joint.
+
+        Args:
+            what: What needs it, for the message, such as 'the law pd_gravity'.
+
+        Raises:
+            MechanismError: A drive moves another combination of joints.
+        """
+        if not self.drives_coordinates:
+            raise MechanismError(
+                f'actuators of {self.name!r}',
+                f'{what} needs a drive on each coordinate',
+                'give one actuator per coordinate with rate {COORDINATE: 1}, or leave actuators '
+                'out',
+            )
 
     def with_gravity(self, gravity: Any) -> Self:
         """Return a copy with another gravity vector, shape (3,), m/s^2."""

@@ -16,8 +16,9 @@ import numpy as np
 from robot_dynamics_ros.constraints.point import Plane
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Constant
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.errors import ModelError, ParameterError
 from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.model.loops import Loop, loop_motion
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -102,6 +103,7 @@ _RIGID_IMPEDANCE = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # impedance: the maximum t
 _CONTACT_TIME = 1e-3  # time constant of a contact, s: stiffer than any board
 _LIMIT_TIME = 0.01  # time constant of a joint limit, s
 _SOLVER_TOLERANCE = 1e-14
+_PLANAR = 1e-9  # distance from the plane by the size of the loops
 _STIFF_DAMPING = 0.1  # period times damping divided by inertia
 _TIP_RADIUS, _HALF_THICKNESS = 0.005, 0.02  # radius of the tip, half of the board's thickness, m
 
@@ -131,18 +133,21 @@ class MujocoDescription:
         spec.option.disableflags = (
             mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_AUTORESET
         )
-        bodies: list[Any] = []
+        self._spec_bodies: list[Any] = []
+        bodies = self._spec_bodies
         for i, parent_index in enumerate(self._bodies.parent):
             parent = spec.worldbody if parent_index < 0 else bodies[parent_index]
             bodies.append(self._add_body(parent, i))
             self._add_joint(bodies[i], i, joint_limits)
         for i in tree.body_of_joint:
             self._add_motor(i)
-        if isinstance(tree, Mechanism):
-            self._add_followers(*tree.mimic)
         for name, frame in self._bodies.frames.items():
             body = bodies[frame.body] if frame.body >= 0 else spec.worldbody
             body.add_site(name=name, pos=frame.p_BF, quat=self._quaternion(frame.R_BF))
+        if isinstance(tree, Mechanism):
+            self._add_followers(*tree.mimic)
+            for loop in tree.loops:
+                self._close(loop, tree)
 
     def add_board(self, board: Board) -> None:
         """Add a board on a spring, and the ball with which the robot touches it; both rigid."""
@@ -201,6 +206,38 @@ class MujocoDescription:
             gear.data[:2] = offset[i], rate[i, mimicked]
             self._make_rigid(gear)
 
+    def _close(self, loop: Loop, tree: Mechanism) -> None:
+        """Close a loop by a ball, a pin (two balls on its axis) or a weld.
+
+        A pin of a planar loop, whose other components the loop keeps anyway, is a ball.
+
+        Raises:
+            ModelError: MuJoCo has no such joint.
+        """
+        pair, turns = (loop.first, loop.second), len(loop.rotation)
+        if len(loop.position) < 3 and not _keeps_position(tree, loop) or turns == 1:
+            raise ModelError(
+                f'loop {loop.name!r}',
+                f'MuJoCo has no joint that keeps position {loop.position or "none"!r}, rotation '
+                f'{loop.rotation or "none"!r}',
+                'simulate balls, pins or welds: position xyz, with rotation none, two axes or xyz',
+            )
+        if turns == 3:
+            mujoco, names = self._mujoco, {'name1': loop.first, 'name2': loop.second}
+            kinds = {'type': mujoco.mjtEq.mjEQ_WELD, 'objtype': mujoco.mjtObj.mjOBJ_SITE}
+            self._make_rigid(self.spec.add_equality(name=loop.name, **kinds, **names))
+            return
+        self.add_pin(pair)
+        if turns == 2:
+            [free] = {0, 1, 2} - set(loop.turns)
+            ends = f'{loop.name}: {loop.first}', f'{loop.name}: {loop.second}'
+            for end, name in zip(ends, pair, strict=True):
+                frame = tree.frame(name)
+                body = self.spec.worldbody if frame.body < 0 else self._spec_bodies[frame.body]
+                point = frame.p_BF + tree.equations.length * frame.R_BF[:, free]
+                body.add_site(name=end, pos=point)
+            self.add_pin(ends)
+
     def _make_rigid(self, equality: Any) -> None:
         """Make an equality constraint as rigid as MuJoCo allows."""
         equality.solref[:2] = (2.0 * self._timestep, 1.0)
@@ -257,6 +294,19 @@ class MujocoDescription:
         quat = np.zeros(4)
         self._mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, dtype=float).ravel())
         return quat
+
+
+def _keeps_position(tree: Mechanism, loop: Loop) -> bool:
+    """Whether a loop's frames cannot part in the components of position that it leaves free."""
+    all_of_them = loop._replace(position='xyz', rotation='')
+    for shift in (0.0, 0.1):
+        q = tree.joint_positions(tree.assembled[tree.body_of_joint] + shift)
+        motion = loop_motion(tree.tree, all_of_them, q, 0.0 * q)
+        free = [axis for axis in range(3) if axis not in loop.rows]
+        apart = np.abs(np.column_stack([motion.value, motion.J @ tree.mimic.rate])[free])
+        if apart.max() > _PLANAR * tree.equations.length:
+            return False
+    return True
 
 
 def _principal_inertia(tree: Robot, i: int) -> tuple[Array, Array]:

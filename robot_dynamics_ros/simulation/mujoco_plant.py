@@ -253,6 +253,8 @@ class MujocoPlant(Plant):
             if self.board is not None:
                 description.add_board(self.board)
             self.model = description.spec.compile()
+        except ModelError:
+            raise
         except ValueError as error:
             raise ModelError(
                 f'robot {self.tree.name!r}', f'MuJoCo: {error}', 'correct the model'

@@ -47,6 +47,7 @@ class Plant(ABC):
         require_numbers(period=period)
         if not 0.0 < period < np.inf:
             raise ParameterError('period', period, 'the period of a step must be positive, in s')
+        tree.require_direct_drives('simulation')
         self.tree = tree
         self.period = period
         self.steps = 0

@@ -17,8 +17,8 @@ import numpy as np
 
 from robot_dynamics_ros import __version__
 from robot_dynamics_ros.dynamics.reduced import Reduced
-from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.errors import MechanismError, ParameterError
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.c_function import (
     CHOOSE,
@@ -93,7 +93,7 @@ def c_source(
             known ones.
         ParameterError: A name is duplicated or not a C identifier, ``frames`` is empty for a frame
             function, or the formulation computes on numbers only.
-        MechanismError: The mechanism has no closed form.
+        MechanismError: Its loops have no closed form.
 
     Cost: as for compiling the same kernels, plus 100 interpreted states of each function.
     """
@@ -104,6 +104,12 @@ def c_source(
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
     if spec.tree.mass.dtype == object:
         raise ParameterError('robot', robot.name, 'C source needs numeric constants, not symbols')
+    if isinstance(robot, Mechanism) and robot.closed_form is None:
+        raise MechanismError(
+            f'mechanism {robot.name!r}',
+            'its loops are solved by iteration, which C source could not check',
+            'declare a closed_form',
+        )
     c_functions = [*robot_functions(robot, outputs, frames, formulation), *functions]
     names = [function.name for function in c_functions]
     for function in names:

@@ -23,6 +23,7 @@ from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import (
     MechanismError,
+    NonFiniteError,
     ParameterError,
     ShapeError,
     SingularityError,
@@ -355,9 +356,27 @@ def test_the_kernels_of_a_flat_parallelogram_raise_what_the_recursion_raises():
     assert np.abs(g).max() > 0.0
 
 
-def test_a_mechanism_without_a_closed_form_has_no_kernels(mechanism):
-    with pytest.raises(MechanismError, match='cannot be solved for symbols'):
-        compile_kernel(dataclasses.replace(mechanism, closed_form=None), 'kane')
+@pytest.mark.parametrize('make', [linkages.geared_five_bar, lambda: shipped_mechanism('four_bar')])
+def test_kernels_solve_loops_by_iteration_anywhere_within_the_limits(make, rng):
+    """The oracle solves each loop by Newton's method with search; one loop has a mimic joint."""
+    mechanism = load_mechanism(*make())
+    kernels, model = compile_kernel(mechanism, 'kane'), KaneMechanism(mechanism)
+    lower, upper = mechanism.sampled_range
+    for _ in range(4):
+        motion = rng.uniform(lower, upper), *rng.normal(size=(2, mechanism.n))
+        compare(kernels, 'inverse_dynamics', model, mechanism.link_names[-1], *motion)
+
+
+def test_kernels_refuse_loops_that_are_torn_on_the_way_from_the_assembly():
+    """There are four roots at the end, and no way to tell which of two is meant."""
+    mechanism = load_mechanism(*linkages.double_five_bar())
+    kernels, M = compile_kernel(mechanism, outputs=('mass_matrix',)), np.zeros((2, 2))
+    kernels.mass_matrix(np.array([4.65, 1.51]), M)
+    assert M[0, 0] > 0.0
+    with pytest.raises(MechanismError, match='no root continues the assembly'):
+        kernels.mass_matrix(np.array([1.63, -1.51]), M)
+    with pytest.raises(NonFiniteError):
+        kernels.mass_matrix(np.array([np.nan, -1.51]), M)
 
 
 @pytest.mark.slow

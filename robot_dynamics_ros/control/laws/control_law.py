@@ -135,6 +135,7 @@ class ControlLaw(ABC):
     structural: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, tree: Robot) -> None:
+        tree.require_direct_drives(f'the law {self.name}')
         self.tree, self.external = tree, ExternalEffort(tree.n)
         self.parameters: dict[str, Any] = defaults(self.declared)
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Robots with closed loops under control: every law, in MuJoCo, which closes them by constraints.
+
+MuJoCo has all joints and keeps the loops closed by forces, without the coordinates, rates and
+projections of the package. An exact law then moves the joints as commanded.
+"""
+
+from __future__ import annotations
+
+import linkages
+import numpy as np
+import pytest
+
+from robot_dynamics_ros.control.laws.registry import known_laws, make_law
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_trajectory
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.errors import MechanismError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+PERIOD = 1e-3  # s
+GIVEN = {'period': PERIOD, 'discretization': 'semi_implicit', 'activation_ramp_s': 0.0}
+#: The tool of the four-bar moves on a line through its start; lengths in m.
+PROGRAM = """
+name: height
+robot: four_bar
+constraints:
+  - {name: height, kind: point, frame: tool, axes: z, target: %s, natural_frequency: 20.0}
+null_space: {damping: 20.0}
+"""
+
+
+def four_bar():
+    urdf, loops = shipped_mechanism('four_bar')
+    return load_robot(urdf, loops=loops)
+
+
+def gripper():
+    """A parallelogram that carries a gripper: a loop solved by iteration, and mimic joints."""
+    urdf, loops = linkages.gripper()
+    return load_robot(urdf, loops=loops)
+
+
+def controlled(robot, q, **given) -> SessionOnPlant:
+    """Return an active session on a plant that rests at q."""
+    plant = MujocoPlant(robot, PERIOD)
+    plant.reset(q)
+    arm = SessionOnPlant(ControllerSession(robot, {**GIVEN, **given}), plant)
+    arm.activate()
+    return arm
+
+
+@pytest.mark.parametrize('make', [four_bar, gripper])
+def test_computed_torque_tracks_a_motion_of_the_independent_joints(make):
+    robot = make()
+    start, n = np.full(robot.n, 0.05), robot.n
+    arm, worst = controlled(robot, start, law='computed_torque'), 0.0
+    goal = start + np.linspace(0.3, -0.2, n)
+    prepare_trajectory(arm.session, (np.array([0.6]), goal[np.newaxis], np.zeros((1, n)), None))()
+    for _ in arm.run(800):
+        worst = max(worst, float(np.abs(arm.session.loop.reference.position - arm.q).max()))
+    # The law is sampled: with 0.3 rad in 0.6 s, half a step of acceleration is 5e-6 rad, and the
+    # first state is one period old. Without the loop (rates of the assembly) it is 1e-2.
+    assert worst < 2e-4
+    np.testing.assert_allclose(arm.q, goal, atol=2e-5)
+
+
+def test_every_law_holds_a_four_bar(tmp_path):
+    robot, start = four_bar(), np.array([0.2, -0.1])
+    program = tmp_path / 'height.yaml'
+    program.write_text(PROGRAM % f'{robot_height(robot, start):.12f}')
+    for law in known_laws():
+        arm = controlled(robot, start, law=law, program=str(program), impedance_frame='tool')
+        arm.settle(0.3)
+        assert arm.session.mode in (SessionMode.HOLDING, SessionMode.REACTING), law
+        # Gravity alone moves the joints by 0.3 rad in this time. The loop of the plant is closed
+        # to 4e-9, by which the arm drifts.
+        np.testing.assert_allclose(arm.q, start, atol=1e-6, err_msg=law)
+
+
+def robot_height(robot, q):
+    """Return the height of the tool by the positions of all joints in MuJoCo."""
+    plant = MujocoPlant(robot, PERIOD)
+    plant.reset(q)
+    plant.step(np.zeros(robot.n))
+    return plant.data.site('tool').xpos[2]
+
+
+def test_a_program_moves_the_tool_of_a_four_bar(tmp_path):
+    robot, start = four_bar(), np.array([0.2, -0.1])
+    z = robot_height(robot, start)
+    wave = f'lissajous: {{center: {z:.12f}, amplitude: 0.05, frequency: 0.5}}'
+    program = tmp_path / 'height.yaml'
+    program.write_text(PROGRAM % f'{{{wave}, start: 0.2, ramp: 0.5}}')
+    arm = controlled(robot, start, law='constraint_stabilization', program=str(program))
+    heights = []
+    for _ in arm.run(1700):
+        heights.append(arm.plant.data.site('tool').xpos[2] - z)
+    # A quarter of the wave has passed at its largest value: the ramp delays it.
+    assert max(heights) == pytest.approx(0.05, abs=1e-3)
+
+
+def test_drives_between_joints_are_refused_by_name():
+    urdf, loops = shipped_mechanism('four_bar')
+    belt = """
+actuators:
+  lower: {rate: {lower_arm_joint: 1}}
+  elbow: {rate: {lower_arm_joint: 1, upper_arm_joint: 1}, effort_limit: 100}
+"""
+    robot = load_robot(urdf, loops=loops.read_text() + belt)
+    for law in known_laws():
+        with pytest.raises(
+            MechanismError, match=f'the law {law} needs a drive on each coordinate'
+        ):
+            make_law(law, robot)
+    with pytest.raises(MechanismError, match='simulation needs a drive on each coordinate'):
+        MujocoPlant(robot)
