@@ -310,9 +310,10 @@ def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Ite
     swing, weight = (np.ptp(x, axis=0) for x in (required, kernels.batch('gravity_forces', q)))
     heavy = np.flatnonzero(swing > _HEAVY * swing.max()).tolist()
     faults = {i: _mistaken(alike[:, i], i, _OTHER)[0] for i in heavy}
-    for i in heavy:
-        if faults[i] == 'sign':
-            yield effort_fault(named(tree, [i]), 'sign', detail=', or of gravity (--gravity)')
+    # Beside a joint that shows it for certain, those count that friction masks in part.
+    against = np.flatnonzero(np.diag(alike) < -_UNLIKE).tolist()
+    for i in against if 'sign' in faults.values() else ():
+        yield effort_fault(named(tree, [i]), 'sign', detail=', or of gravity (--gravity)')
     if 'order' in faults.values():
         from scipy.optimize import linear_sum_assignment
 

@@ -50,7 +50,10 @@ CORRUPTED = {
     ),
     'efforts of the other sign': (
         lambda run: replace(run, measured_effort=-run.measured_effort),
-        'wrong sign of its effort, or of gravity (--gravity)',
+        ' '.join(
+            f"joint '{name}'{place}: wrong sign of its effort, or of gravity (--gravity);"
+            for name, place in (('pan', ' of the recording'), ('lift', ''), ('elbow', ''))
+        ),
     ),
     'milli-units': (
         lambda run: replace(run, measured_effort=1e3 * run.measured_effort),
