@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.spatial.scalar import cos, select, sin, sqrt
 from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
 from robot_dynamics_ros.symbolic.machine_code import MachineCode, machine
@@ -56,16 +55,6 @@ def test_compiled_code_gives_the_values_of_the_formulas(binary):
         assert row == pytest.approx([float(value) for value in formulas(x, y)[0]], abs=1e-15)
 
 
-def test_one_state_and_many_agree(binary):
-    code = MachineCode(binary)
-    inputs = np.random.default_rng(4).normal(size=(2, 8, 3))
-    (out,) = code.batch(ARGUMENTS, list(inputs))
-    expected = np.empty((8, 4))
-    for x, y, row in zip(*inputs, expected, strict=True):
-        loaded(binary)(x, y, row)
-    assert out == pytest.approx(expected, abs=1e-14)  # sines of a batch: 2.5 ulp
-
-
 def test_the_definition_of_a_function_outlives_what_the_garbage_collector_clears(binary):
     """Python reads it while it deletes the function; freed memory there is a crash, but rarely."""
     function = loaded(binary)
@@ -73,11 +62,6 @@ def test_the_definition_of_a_function_outlives_what_the_garbage_collector_clears
     (kept,) = (one for one in gc.get_referents(function) if isinstance(one, tuple))
     uncleared = [ctypes.cast(one, ctypes.c_void_p).value for one in kept if type(one) is bytes]
     assert definition in uncleared
-
-
-def test_wrong_arguments_are_refused_by_name(binary):
-    with pytest.raises(ShapeError, match='y'):
-        loaded(binary)(np.zeros(3), np.zeros(2), np.zeros(4))
 
 
 def test_code_outlives_what_loaded_it(binary):

@@ -100,10 +100,3 @@ def test_the_documents_state_what_is_counted():
 def page(name):
     """Return the text of a page of the documentation."""
     return (DOCS / f'{name}.md').read_text(encoding='utf-8')
-
-
-@pytest.mark.parametrize('formulation', TRACED)
-@pytest.mark.parametrize('output', ['inverse_dynamics', 'mass_matrix'])
-def test_folding_never_adds_operations(formulation, output):
-    before, after = operation_counts(chain(3).tree, formulation, output)
-    assert all(x <= y for x, y in zip(after, before, strict=True))

@@ -139,10 +139,6 @@ def test_numpy_holds_scalars_without_looking_into_them(xy):
     assert isinstance(np.float64(2.0) * xy[0], Traced)
 
 
-def test_results_of_numbers_alone_are_numbers(xy):
-    assert isinstance((xy[0] * 0 + 2.0) * 3, float)
-
-
 def test_powers_are_products_and_roots(xy):
     x = xy[0]
     assert x**2 is x * x
@@ -165,7 +161,7 @@ EXPRESSIONS = st.recursive(
     st.sampled_from(['x0', 'x1', 0, 1, -1, 2, 0.5, -3.0]),
     lambda inner: st.one_of(
         st.tuples(st.sampled_from('+-*/'), inner, inner),
-        st.tuples(st.sampled_from(['neg', 'cos', 'sin', 'tanh', 'square']), inner),
+        st.tuples(st.sampled_from(['neg', 'cos', 'sin', 'tanh', 'square', 'root']), inner),
         st.tuples(st.just('select'), inner, inner, inner, inner),
     ),
     max_leaves=25,
@@ -195,6 +191,7 @@ def evaluate(expression, leaves):
         'sin': lambda: sin(a),
         'tanh': lambda: tanh(a),
         'square': lambda: a * a,
+        'root': lambda: sqrt(a * a + 1),
         'select': lambda: choose(a, *b),
     }[operator]()
 
@@ -228,15 +225,6 @@ def test_jacobian_is_the_derivative(expression):
     if np.all(np.isfinite(expected)) and np.max(np.abs(expected)) < 1e12:
         # As above.
         assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)
-
-
-def test_jacobian_of_a_root_is_the_derivative(xy):
-    x = np.array([0.7312, 2.0])
-    J = jacobian(np.array([sqrt(xy[0] * xy[1])], dtype=object), xy)
-    found = [value(entry, {'x': x}) for entry in J[0]]
-    # d sqrt(x y) = (y dx + x dy) / (2 sqrt(x y)); two roundings.
-    root = math.sqrt(x[0] * x[1])
-    assert found == pytest.approx([x[1] / (2 * root), x[0] / (2 * root)], rel=1e-15)
 
 
 def test_every_operation_is_known_to_the_derivative(xy):
@@ -299,27 +287,6 @@ def test_selection_is_the_same_to_the_last_bit_interpreted_and_compiled(backend)
             for pair, row in zip(pairs.tolist(), found, strict=True):
                 function(pair, row)
     np.testing.assert_array_equal(bits(found), bits(expected))
-
-
-def test_code_that_is_not_fused_is_the_interpreted_one_to_the_last_bit(rng):
-    """A ramp between two efforts, within limits; with fused operations some last bits differ."""
-
-    def ramp(x):
-        start, target, share, limit = x
-        return [np.array([maximum(minimum(start + share * (target - start), limit), -limit)])]
-
-    states = rng.normal(size=(2000, 4))
-    expected = [float(ramp(state.tolist())[0][0]) for state in states]
-    runs = [compile_function('ramp', {'x': 4}, {'y': (1,)}, ramp, fused=f) for f in (False, True)]
-    exact, fused = (np.array([_call(run, state, 1)[0] for state in states]) for run in runs)
-    np.testing.assert_array_equal(exact, expected)
-    np.testing.assert_allclose(fused, expected, rtol=0, atol=1e-15)  # one rounding of sizes near 4
-
-
-def _call(run, state, size):
-    out = np.empty(size)
-    run(state, out)
-    return out
 
 
 def test_the_listing_tells_functions_apart_whatever_little_differs():
