@@ -22,7 +22,7 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 INERTIA = np.array([[0.02, 0.003, 0.001], [0.003, 0.03, -0.002], [0.001, -0.002, 0.025]])
 LOAD = Payload(2.5, np.array([0.03, -0.02, 0.08]), INERTIA, 'tool')
 POINT = Payload(1.0, np.array([0.0, 0.05, 0.0]), np.zeros((3, 3)), 'tool')
-ROBOTS = ('scara', 'four_dof')
+ELSEWHERE = Payload(3.0, np.array([0.1, 0.0, 0.02]), np.diag([0.01, 0.02, 0.02]), 'link2')
 
 
 def pinocchio_model(name: str, *payloads: Payload):
@@ -45,43 +45,24 @@ def loaded(name: str):
     return tree, load, load.kernels(compile_kernel(tree))
 
 
-@pytest.mark.parametrize('payload', [LOAD, POINT])
-@pytest.mark.parametrize('name', ROBOTS)
+@pytest.mark.parametrize(
+    ('name', 'payload'), [('scara', LOAD), ('four_dof', POINT), ('four_dof', ELSEWHERE)]
+)
 def test_inverse_dynamics_and_gravity_are_those_of_the_robot_with_the_load(name, payload, rng):
-    _, load, kernels = loaded(name)
+    tree, load, kernels = loaded(name)
     load.change(payload, 0.0, 0.0)
-    model, out = pinocchio_model(name, payload), np.zeros(4)
-    for _ in range(20):
+    model, out, alone = pinocchio_model(name, payload), np.zeros(4), np.zeros(4)
+    for _ in range(5):
         q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
         kernels.inverse_dynamics(q, v, a, out)
         np.testing.assert_allclose(out, expected(model, q, v, a), atol=1e-11)  # rounding of 40
         kernels.gravity_forces(q, out)
         np.testing.assert_allclose(out, expected(model, q, 0 * q, 0 * q), atol=1e-11)
-
-
-@pytest.mark.parametrize('name', ROBOTS)
-def test_without_a_load_the_kernels_are_those_of_the_robot_to_the_last_bit(name, rng):
-    tree, load, kernels = loaded(name)
-    bare, out, alone = compile_kernel(tree), np.zeros(4), np.zeros(4)
-    load.change(LOAD, 0.0, 0.0)
     load.change(None, 0.0, 0.0)
     assert not load.carrying
-    q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
     kernels.inverse_dynamics(q, v, a, out)
-    bare.inverse_dynamics(q, v, a, alone)
+    compile_kernel(tree).inverse_dynamics(q, v, a, alone)
     np.testing.assert_array_equal(out, alone)
-
-
-def test_a_load_may_be_on_any_frame_that_moves(rng):
-    tree, load, kernels = loaded('four_dof')
-    link = tree.link_names[1]
-    elsewhere = Payload(3.0, np.array([0.1, 0.0, 0.02]), np.diag([0.01, 0.02, 0.02]), link)
-    load.change(elsewhere, 0.0, 0.0)
-    q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
-    out = np.zeros(4)
-    kernels.inverse_dynamics(q, v, a, out)
-    model = pinocchio_model('four_dof', elsewhere)
-    np.testing.assert_allclose(out, expected(model, q, v, a), atol=1e-11)
 
 
 def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
@@ -148,7 +129,7 @@ PERIOD_NS = 1_000_000
 PLACE = np.array([0.2, -1.0, -0.4, 0.6])
 
 
-def run_loop(law: str, changes, *, rate=0.0, steps=1500, duration=0.3):
+def run_loop(law: str, changes, *, rate=0.0, steps=800, duration=0.3):
     """Return the efforts of a loop at rest; changes: payload by step."""
     tree, load, kernels = loaded('four_dof')
     settings = LoopSettings(activation_ramp_s=0.0, effort_rate_limit=rate)
@@ -168,12 +149,12 @@ def run_loop(law: str, changes, *, rate=0.0, steps=1500, duration=0.3):
 
 @pytest.mark.parametrize('law', sorted(LAWS))
 def test_a_payload_comes_in_without_a_step_and_is_held_in_the_end(law):
-    efforts = run_loop(law, {200: LOAD, 900: None})
+    efforts = run_loop(law, {100: LOAD, 450: None})
     model, still = pinocchio_model('four_dof', LOAD), np.zeros(4)
     with_load = expected(model, PLACE, still, still)
     bare = expected(pinocchio_model('four_dof'), PLACE, still, still)
-    np.testing.assert_allclose(efforts[199], bare, atol=1e-9)
-    np.testing.assert_allclose(efforts[700], with_load, atol=1e-9)
+    np.testing.assert_allclose(efforts[99], bare, atol=1e-9)
+    np.testing.assert_allclose(efforts[440], with_load, atol=1e-9)
     np.testing.assert_allclose(efforts[-1], bare, atol=1e-9)
     # A cubic of 0.3 s is steepest in its middle: 1.5 / 0.3 s.
     fastest = np.abs(with_load - bare) * 1.5 / 0.3 * 1e-3
@@ -186,22 +167,6 @@ def test_a_change_at_once_is_held_back_by_the_rate_limit():
     assert steps.max() == pytest.approx(0.1, rel=1e-9)  # 100 N m/s for 1 ms: the limit was reached
     free = run_loop('computed_torque', {200: LOAD}, duration=0.0)
     assert np.abs(np.diff(free, axis=0)).max() > 1.0  # without the limit it is a step
-
-
-def test_a_payload_attached_while_inactive_is_there_when_control_starts_again():
-    tree, load, kernels = loaded('four_dof')
-    law = make_law('gravity_compensation', tree, kernels)
-    loop = ControlLoop(tree, kernels, law, LoopSettings(activation_ramp_s=0.0), load=load)
-    for k in range(1, 4):
-        loop.observe(k * PERIOD_NS, PLACE, np.zeros(4))
-        if k != 2:  # between the two starts it is inactive
-            loop.start()
-            loop.tick()
-        else:
-            loop.set_payload(LOAD, 2.0)
-    still = np.zeros(4)
-    with_load = expected(pinocchio_model('four_dof', LOAD), PLACE, still, still)
-    np.testing.assert_allclose(loop.effort, with_load, atol=1e-9)
 
 
 def test_a_loop_without_a_load_refuses_one():

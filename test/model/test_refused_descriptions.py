@@ -207,7 +207,7 @@ def test_a_byte_order_mark_does_no_harm(tmp_path):
         '<link name="${missing}"/>',
         '<xacro:include filename="nowhere.xacro"/>',
         '<xacro:unknown_macro/>',
-        '<link name="${1 / 0}"/>',
+        '<link name="$(arg side)"/>',
         '<link',
     ],
 )
@@ -217,16 +217,6 @@ def test_a_bad_xacro_file_is_refused_with_its_name(tmp_path, body):
     with pytest.raises(DescriptionError, match='xacro file arm.urdf.xacro: .*; correct the file'):
         load_robot(path)
     assert check_model(path).errors[0].culprit == 'xacro file arm.urdf.xacro'
-
-
-def test_an_undefined_xacro_argument_is_refused(tmp_path):
-    path = tmp_path / 'arm.urdf.xacro'
-    path.write_text(
-        '<robot name="r" xmlns:xacro="http://www.ros.org/wiki/xacro">'
-        '<link name="$(arg side)"/></robot>'
-    )
-    with pytest.raises(DescriptionError, match='side'):
-        load_robot(path)
 
 
 def test_a_missing_xacro_is_told_with_the_way_to_install_it(tmp_path, monkeypatch):
@@ -272,15 +262,15 @@ def test_effort_limits_for_unknown_joints_are_refused_with_the_known_ones():
     assert "'j9'" in check_model(GOOD, effort_limit={'j9': 1.0}).errors[0].problem
 
 
-@pytest.mark.parametrize('gravity', [9.81, (0, -9.81), np.zeros((3, 1))])
-def test_a_gravity_that_is_no_vector_is_refused(gravity):
-    with pytest.raises(ShapeError, match=r'gravity has shape .*; expected \(3,\)'):
-        load_robot(GOOD, gravity)
-
-
-@pytest.mark.parametrize('value', [float('nan'), float('inf')])
-def test_a_gravity_that_is_not_finite_is_refused(value):
-    with pytest.raises(NonFiniteError, match='gravity is not finite: '):
-        load_robot(GOOD, (0.0, value, -9.81))
-    with pytest.raises(NonFiniteError, match='gravity is not finite: '):
-        load_robot(GOOD).with_gravity((0.0, 0.0, value))
+@pytest.mark.parametrize(
+    ('gravity', 'error', 'said'),
+    [
+        (9.81, ShapeError, r'gravity has shape .*; expected \(3,\)'),
+        ((0, -9.81), ShapeError, r'gravity has shape .*; expected \(3,\)'),
+        ((0.0, float('nan'), -9.81), NonFiniteError, 'gravity is not finite: '),
+    ],
+)
+def test_a_gravity_that_is_no_finite_vector_is_refused(gravity, error, said):
+    for load in (lambda g: load_robot(GOOD, g), load_robot(GOOD).with_gravity):
+        with pytest.raises(error, match=said):
+            load(gravity)

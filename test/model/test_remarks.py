@@ -22,7 +22,6 @@ from robot_dynamics_ros.errors import (
     UnknownNameError,
 )
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.kinematics import frame_pose
 from robot_dynamics_ros.model.load import check_model
 
 I = np.diag([0.02, 0.03, 0.04])
@@ -87,16 +86,11 @@ def test_what_leaves_the_mathematics_right_is_a_remark(case):
     assert np.array_equal(getattr(tree, attribute), taken)
     q, v, a = np.full((3, tree.n), 0.3)
     assert np.isfinite(make_formulation('newton_euler', tree).inverse_dynamics(q, v, a)).all()
-
-
-# Of a link that does not move, and of one fixed to a link with inertia, strict says no more.
-@pytest.mark.parametrize(
-    'case', [name for name in JUDGED if 'does not move' not in name and 'tool frame' not in name]
-)
-def test_strict_brings_the_refusal_back(case):
-    with pytest.raises(DescriptionError):
-        load_robot(JUDGED[case][0], strict=True)
-    assert check_model(JUDGED[case][0]).errors
+    # Of a link that does not move, and of one fixed to a link with inertia, strict says no more.
+    if 'does not move' not in case and 'tool frame' not in case:
+        with pytest.raises(DescriptionError):
+            load_robot(text, strict=True)
+        assert check_model(text).errors
 
 
 @pytest.mark.parametrize(
@@ -110,11 +104,6 @@ def test_strict_brings_the_refusal_back(case):
         (robot('r', BASE, link('arm', 1.0, (0, 0, 0), -I), J1), "link 'arm'", 'moments -0.04'),
         (robot('r', BASE, link('arm', 0.0, (0, 0, 0), NOTHING),
                joint('j1', 'base', 'arm', 'prismatic')), "joint 'j1'", 'an inertia of 0 kg;'),
-        (GOOD.replace('<mass value="2.0"/>', '<mass value="-2"/>'), "link 'arm'", 'mass -2 kg'),
-        (GOOD.replace('effort="100.0"', ''), "joint 'j1'", 'effort limit is missing'),
-        (GOOD.replace('<axis xyz="0.0 0.0 1.0"/>', '<axis xyz="0 0 0"/>'), "joint 'j1'", 'axis'),
-        (GOOD.replace('<mass value="2.0"/>', '<mass value="nan"/>'), "link 'arm' <mass value>",
-         'not a finite number'),
     ],
 )  # fmt: skip
 def test_what_makes_it_wrong_or_unsafe_is_refused_with_culprit_and_number(text, culprit, problem):
@@ -122,14 +111,8 @@ def test_what_makes_it_wrong_or_unsafe_is_refused_with_culprit_and_number(text, 
         load_robot(text)
     assert caught.value.culprit == culprit
     assert problem in caught.value.problem
-
-
-def test_a_robot_that_is_refused_for_a_joint_loads_with_that_joint_locked():
-    text = robot('r', BASE, ARM, link('tip', 0.1, (0, 0, 0), NOTHING), J1,
-                 joint('j2', 'arm', 'tip', xyz=(0.3, 0, 0)))  # fmt: skip
-    tree = load_robot(text, joints=['j1'])
-    assert tree.joint_names == ('j1',)
-    assert tree.mass.tolist() == [2.1]
+    if culprit == "joint 'j2'":  # it loads with that joint locked
+        assert load_robot(text, joints=['j1']).mass.tolist() == [2.1]
 
 
 # ---- the joints to control ----------------------------------------------------------------------
@@ -151,10 +134,8 @@ def reduced(name: str, tree, **locked: float) -> PinocchioOracle:
 @pytest.mark.parametrize(
     ('name', 'locked'),
     [
-        ('rrpr', {'j2': 0.7}),
         ('rrpr', {'j3': 0.2, 'j1': -0.4}),
         ('branched', {'left_slide': 0.3, 'neck': 1.0, 'waist': -0.5}),
-        ('random_tree_7', {'joint1': 0.4, 'joint4': -0.3}),
     ],
 )
 def test_locked_joints_are_lumped_as_pinocchio_reduces_them(name, locked, rng):
@@ -163,22 +144,9 @@ def test_locked_joints_are_lumped_as_pinocchio_reduces_them(name, locked, rng):
     assert tree.locked == locked
     oracle = reduced(name, tree, **locked)
     q, v, a = rng.uniform(-1, 1, size=(3, tree.n))
-    found = make_formulation('newton_euler', tree).inverse_dynamics(q, v, a)
-    assert relative_error(found, oracle.inverse_dynamics(q, v, a)) < 1e-12  # two other sums
-
-
-@pytest.mark.parametrize('name', ['rrpr', 'branched'])
-def test_the_text_of_a_robot_with_locked_joints_is_that_robot(name, rng):
-    joints = sample(name).tree.joint_names
-    locked = {joints[1]: 0.5}
-    first = load_robot(sample(name).xml, effort_limit=1.0, locked=locked)
-    second = load_robot(first.xml, effort_limit=1.0)
-    assert second.joint_names == first.joint_names
-    assert np.allclose(second.inertia, first.inertia, atol=1e-15)
-    frame = tuple(first.frames)[-1]
-    q = rng.uniform(-1, 1, first.n)
-    for one, two in zip(frame_pose(first, q, frame), frame_pose(second, q, frame), strict=True):
-        assert np.allclose(one, two, atol=1e-14)
+    for one in (tree, load_robot(tree.xml, tree.gravity, effort_limit=1.0)):  # as its text says
+        found = make_formulation('newton_euler', one).inverse_dynamics(q, v, a)
+        assert relative_error(found, oracle.inverse_dynamics(q, v, a)) < 1e-12  # two other sums
 
 
 def test_joints_and_chains_choose_what_is_controlled():

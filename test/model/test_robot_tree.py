@@ -13,11 +13,9 @@ from urdf_text import joint, link, robot, symmetric
 from robot_dynamics_ros.constraints.angles import JointProgram
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.identification.excitation import Bounds, ExcitationProblem
-from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import ranges
-from robot_dynamics_ros.model import frame_pose, load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.planning.postures import comfortable_postures
 
 I = symmetric(0.01, 0.012, 0.011)
@@ -82,21 +80,6 @@ def test_a_tree_copies_the_arrays_that_it_freezes():
 
 
 FAR = (('revolute', (3.6, 6.2)), ('prismatic', (4.0, 6.0)), ('revolute', (0.0, 5.5)))
-
-
-def test_the_inverse_finds_postures_in_all_of_the_limits():
-    tree = arm(*FAR)
-    for q in ([6.1, 5.8, 5.2], [3.7, 4.1, 0.2], [5.0, 5.9, 4.5]):
-        pose = frame_pose(tree, np.array(q), 'tool')
-        found = inverse_kinematics(tree, pose.p_WF, pose.R_WF, frame='tool')
-        assert found.converged, q
-        np.testing.assert_allclose(found.q, q, atol=1e-6)
-
-
-def test_the_largest_gravity_is_that_of_all_postures():
-    """A single arm of 1 kg at 0.2 m, horizontal at 2 pi: 0.2 g cos(6.2 rad)."""
-    tree = arm(('revolute', (4.0, 6.2)))
-    assert largest_gravity_forces(tree) == pytest.approx(0.2 * 9.81 * math.cos(6.2), rel=1e-3)
 
 
 def test_programs_start_in_the_middle_of_the_limits():
