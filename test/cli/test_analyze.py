@@ -10,13 +10,12 @@ import re
 import shutil
 import signal
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import MS, Motion, state, storage_file, text, write
-from mortal_worker import errors_when_ended, killed_on
+from bags import state, text, write
+from mortal_worker import errors_when_ended
 from recorded_arm import NAMES, RecordedArm
 
 from robot_dynamics_ros.__main__ import main
@@ -62,9 +61,6 @@ def test_one_bag_gives_figures_rows_and_a_report(bag, tmp_path, capsys):
     [
         ('tracking.rms_error.shoulder=0.0011', 0),
         ('tracking.rms_error.shoulder=0.0009', 1),
-        ('effort.residual_share=1e-6', 0),
-        ('rates.rate_hz>=1001', 1),
-        ('tracking.no_such=1', 2),
         ('nonsense', 2),
     ],
 )
@@ -135,23 +131,6 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_line(bag, tmp_path, caps
     assert {path.name for path in tmp_path.iterdir()} == {'file', 'run'}
 
 
-def test_files_get_to_their_place_only_once_all_are_written(tmp_path):
-    out = tmp_path / 'out'
-
-    def interrupted():
-        with atomic_folder(out) as work:
-            (work / 'a').write_text('half', encoding='utf-8')
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert list(tmp_path.iterdir()) == []
-    with atomic_folder(out) as work:
-        (work / 'a').write_text('whole', encoding='utf-8')
-        assert not out.exists()
-    assert contents(tmp_path) == {'out/a': b'whole'}
-
-
 @pytest.mark.parametrize('there', [True, False])
 def test_files_are_written_on_the_disk_of_the_folder(there, tmp_path):
     """A folder may be a mount, or a link to another disk: files cannot be moved there."""
@@ -182,80 +161,26 @@ def test_files_are_written_on_the_disk_of_the_folder(there, tmp_path):
 # Hostile bags -----------------------------------------------------------------------------------
 
 
-def arm_messages(count: int = 60):
-    return RecordedArm(count).messages()
-
-
-def truncated(path: Path) -> None:
-    bag = write(path, arm_messages())
-    file = storage_file(bag)
-    file.write_bytes(file.read_bytes()[:100])
-
-
-def renamed(path: Path) -> None:
-    messages = [text(0, RecordedArm(2).xml)]
-    names = tuple(f'axis_{i}' for i in range(10))
-    motion = Motion(40, names=names)
-    write(path, [*messages, *motion.messages()])
-
-
-def not_numbers(path: Path) -> None:
-    write(
-        path,
-        [text(0, RecordedArm(2).xml), *(state(k * MS, NAMES, [np.nan] * 3) for k in range(9))],
-    )
-
-
-HOSTILE = {
-    'truncated': (truncated, 'has no joint states'),
-    'empty_folder': (lambda path: path.mkdir(), 'holds no .mcap or .db3 file'),
-    'missing': (lambda path: None, 'no such file or folder'),
-    'a_text': (lambda path: path.write_text('hello', encoding='utf-8'), 'is not a recording'),
-    'wrong_types': (lambda path: write(path, [text(0, 'x', '/joint_states')]), 'no joint states'),
-    'no_states': (lambda path: write(path, [text(0, 'x')]), 'has no joint states'),
-    'renamed': (renamed, 'shoulder, elbow, lift: have no states; recorded are axis_0'),
-    'not_numbers': (not_numbers, 'states with a non-finite position'),
-    'bad_urdf': (
-        lambda path: write(path, [text(0, '<robot'), *arm_messages()[1:]]),
-        'error: ',
-    ),
-    'one_state': (lambda path: write(path, arm_messages(1)), ''),
-    'one_joint': (
-        lambda path: write(path, [m for m in arm_messages() if 'states' not in m.topic]),
-        'has no joint states',
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('kind', HOSTILE)
-def test_a_hostile_bag_gives_one_clear_line_and_no_output(kind, tmp_path, capsys):
-    make, message = HOSTILE[kind]
-    make(tmp_path / 'bag')
-    code = analyze(tmp_path / 'bag', '--output', tmp_path / 'out')
+@pytest.mark.parametrize(
+    ('messages', 'problem'),
+    [
+        ([], 'has no joint states'),
+        ([text(0, '<robot'), *RecordedArm(60).messages()[1:]], 'malformed XML'),
+    ],
+)
+def test_a_hostile_bag_gives_one_clear_line_and_no_output(messages, problem, tmp_path, capsys):
+    write(tmp_path / 'bag', messages)
+    assert analyze(tmp_path / 'bag', '--output', tmp_path / 'out') == 2
     streams = capsys.readouterr()
-    assert 'Traceback' not in streams.out + streams.err
-    if kind == 'one_state':
-        assert code == 0, 'a single state is a recording, if a short one'
-        return
-    assert code == 2
-    assert message in streams.err
-    assert streams.err.count('error:') == 1
-    assert len(streams.err.splitlines()) == 1
+    assert streams.err.startswith('error: ')
+    assert problem in streams.err
+    assert streams.err.count('\n') == 1
     assert not (tmp_path / 'out').exists()
 
 
-@pytest.mark.slow
-def test_a_damaged_bag_is_analyzed_as_far_as_it_goes_and_the_loss_is_told(tmp_path, capsys):
-    bag = RecordedArm(3000).bag(tmp_path / 'bag')
-    file = storage_file(bag)
-    data = file.read_bytes()
-    file.write_bytes(data[: len(data) // 2])
-    assert analyze(bag, '--output', tmp_path / 'out', '--no-report') == 0
-    assert 'messages on /joint_states are lost' in capsys.readouterr().out
-    document = json.loads((tmp_path / 'out' / 'metrics.json').read_text('utf-8'))
-    assert 1300 < document['rates']['states'] < 2000
-    assert max(document['effort']['residual_share']) < 1e-8
+def test_a_single_state_is_a_recording_if_a_short_one(tmp_path):
+    write(tmp_path / 'bag', RecordedArm(1).messages())
+    assert analyze(tmp_path / 'bag', '--output', tmp_path / 'out') == 0
 
 
 # Many bags --------------------------------------------------------------------------------------
@@ -301,34 +226,11 @@ def test_processes_give_the_same_result_as_one_after_the_other(many, tmp_path):
     assert contents(tmp_path / 'out1') == contents(tmp_path / 'out2')
 
 
-@pytest.mark.slow
-def test_a_dask_cluster_gives_the_same_result(many, tmp_path):
-    import distributed
-
-    assert analyze(many, '--output', tmp_path / 'here', '--jobs', 1, '--no-report') == 2
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-    ) as cluster:
-        words = ('--output', tmp_path / 'there', '--no-report', '--scheduler')
-        assert analyze(many, *words, cluster.scheduler_address) == 2
-    assert contents(tmp_path / 'here') == contents(tmp_path / 'there')
-
-
 def test_a_scheduler_without_dask_says_what_to_install(bag, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, 'distributed', None)
     words = ('--scheduler', 'tcp://127.0.0.1:1', '--output', tmp_path / 'out')
     assert analyze(bag, *words) == 2
     assert '--scheduler needs distributed, which is not installed' in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_killed_costs_only_its_own_item():
-    items = ['a', 'b', 'poison', 'c', 'd']
-    found = dict(
-        run_jobs(partial(killed_on, 'poison'), items, lambda item, why: f'{item}: {why}', jobs=2)
-    )
-    assert [found[place] for place in (0, 1, 3, 4)] == ['A', 'B', 'C', 'D']
-    assert found[2] == 'poison: its process was killed, possibly out of memory'
 
 
 @pytest.fixture(scope='module')
@@ -399,17 +301,6 @@ def test_a_driver_profile_says_what_the_numbers_of_a_bag_mean(tmp_path):
     assert figures['rates']['duration_s'] == pytest.approx(0.2, abs=2e-3)
     # Efforts are Pinocchio's at the stamps of the states; 1.7e9 s leave 1e-7 s in a double.
     assert max(figures['effort']['residual_share']) < 1e-3
-
-
-@pytest.mark.slow
-def test_two_runs_are_compared_in_the_units_of_the_model(bag, tmp_path):
-    counted, profile = driver_bag(tmp_path)
-    words = ['compare', counted, counted, '--driver-profile', profile, '--to', 0.2]
-    assert main([*map(str, words), '--output', str(tmp_path / 'out')]) == 0
-    figures = json.loads((tmp_path / 'out' / 'comparison.json').read_text())
-    assert figures['overlap_s'] == pytest.approx(0.2, abs=2e-3)
-    assert main(['compare', str(bag), str(bag), '--output', str(tmp_path / 'own')]) == 0
-    assert figures['joints'] == list(NAMES)
 
 
 def test_names_by_joints_and_by_a_profile_are_one_too_many(tmp_path, capsys):

@@ -83,29 +83,13 @@ def test_a_true_profile_ends_in_0(bag, tmp_path, capsys):
 
 
 WRONG = {
-    'sign': (
-        {'joints': joints(joint2={'sign': -1})},
-        "joint 'joint2': wrong sign: the driver counts against the axis",
-    ),
-    'sign of efforts': (
-        {'joints': joints(joint3={'effort_sign': -1})},
-        "joint 'joint3': wrong sign of its effort",
-    ),
     'swapped joints': (
         {'joints': joints(joint2={'driver_name': 'joint3'}, joint3={'driver_name': 'joint2'})},
         'joints joint2, joint3: swapped: each is taken for the other',
     ),
-    'degrees': (
-        {'defaults': {'position_unit': 'deg'}},
-        'radians are taken for degrees; write position_unit: rad',
-    ),
     'velocities': (
         {'defaults': {'velocity_unit': 'deg/s'}},
         "joint 'joint1': its velocities are 0.0174",
-    ),
-    'currents': (
-        {'defaults': {'effort_unit': 'A', 'torque_constant': 0.1, 'gear_ratio': 80.0}},
-        'wrong unit of effort',
     ),
     'gravity in the report': (
         {

@@ -47,25 +47,18 @@ def test_the_command_prints_tables_and_writes_the_numbers(fast, tmp_path, capsys
     assert list(document['nanoseconds']['pinocchio']) == ['library']
 
 
-def test_nothing_compared_is_refused_instead_of_praised(fast, capsys):
-    assert main(['compare_formulations', 'scara', '--samples', '0']) == 2
-    assert 'parameter states = 0 refused: compare at least one' in capsys.readouterr().err
-
-
-def test_a_negative_seed_is_refused(fast, capsys):
-    assert main(['compare_formulations', 'scara', '--samples', '1', '--seed', '-1']) == 2
-    assert 'parameter seed = -1 refused: must not be negative' in capsys.readouterr().err
-
-
-def test_a_robot_that_is_no_file_and_does_not_ship_is_refused_with_those_that_do(capsys):
-    assert main(['compare_formulations', 'skara']) == 2
-    assert "unknown robot 'skara'; known: four_bar, four_dof, para" in capsys.readouterr().err
-
-
-def test_a_result_that_cannot_be_written_is_told_without_a_traceback(fast, tmp_path, capsys):
-    nowhere = tmp_path / 'none' / 'scara.json'
-    assert main(['compare_formulations', 'scara', '--samples', '1', '--json', str(nowhere)]) == 2
-    assert capsys.readouterr().err.endswith(f'error: {nowhere}: No such file or directory\n')
+@pytest.mark.parametrize(
+    ('words', 'said'),
+    [
+        ('scara --samples 0', 'parameter states = 0 refused: compare at least one'),
+        ('scara --samples 1 --seed -1', 'parameter seed = -1 refused: must not be negative'),
+        ('skara', "unknown robot 'skara'; known: four_bar, four_dof, para"),
+        ('scara --samples 1 --json no/a.json', 'error: no/a.json: No such file or directory\n'),
+    ],
+)
+def test_what_cannot_be_compared_or_written_is_told_in_one_line(fast, words, said, capsys):
+    assert main(['compare_formulations', *words.split()]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_missing_library_is_left_out_and_named(fast, monkeypatch, capsys):

@@ -95,37 +95,35 @@ def test_analyze_computes_with_the_file_that_identify_wrote(tmp_path):
     assert shares[1] < 1e-4
 
 
-def test_a_bag_of_motors_that_move_joints_together_needs_no_conversion_by_hand(tmp_path):
-    """A belt led over joint 1: motor 2 turns by the sum of both joints, in amperes."""
-    q = periodic_motion(1, 2, 4.0, STEP, swing=0.3)
-    run = semi_implicit_run(sample('planar_2r'), DRIVES, q, STEP)
-    motor = {'position': run.position, 'velocity': run.velocity}
-    motor = {key: np.column_stack([x[:, 0], x.sum(axis=1)]) for key, x in motor.items()}
-    effort = np.column_stack([run.effort[:, 0] - run.effort[:, 1], run.effort[:, 1]])
-    current = effort / np.array([0.1 * 50.0, 0.2 * 30.0])
-    write_recording(tmp_path / 'bag', replace(run, **motor, effort=current))
-    rows = [
-        {'joint': f'joint{k}', 'effort_unit': 'A', 'torque_constant': c, 'gear_ratio': ratio}
-        for k, c, ratio in ((1, 0.1, 50.0), (2, 0.2, 30.0))
-    ]
-    belt = {'joints': ['joint1', 'joint2'], 'matrix': [[1.0, 0.0], [-1.0, 1.0]]}
-    profile = {'name': 'belt', 'joints': rows, 'transmissions': [belt]}
-    (tmp_path / 'driver.yaml').write_text(yaml.safe_dump(profile))
+def test_halves_prove_each_other_and_a_bag_that_fails_does_not_stop_them(bags, tmp_path, capsys):
+    """Drives may add nothing to the rigid bodies."""
     out = tmp_path / 'out'
-    words = ('--driver-profile', tmp_path / 'driver.yaml', '--output', out)
-    assert identify(tmp_path / 'bag', *words) == 0
-    robot = load_robot(out / 'corrected.urdf', effort_limit=1000.0)
-    # Exact data: the nominal model biases by a millionth.
-    np.testing.assert_allclose(robot.damping, DRIVES.damping, rtol=1e-4)
-    np.testing.assert_allclose(robot.coulomb_friction, DRIVES.coulomb_friction, rtol=1e-4)
-
-
-def test_without_another_bag_halves_prove_each_other(bags, tmp_path):
-    out = tmp_path / 'out'
-    assert identify(bags / 'one', bags / 'two', '--output', out, '--most', 0.1) == 0
+    given = (tmp_path / 'gone', bags / 'one', bags / 'two', '--output', out, '--terms')
+    assert identify(*given) == 1
     numbers = json.loads((out / 'identification.json').read_text())
     assert numbers['remarks'][0].startswith('each half of a recording validated')
-    assert len(numbers['bags']) == 2
+    assert [bag['learned'] for bag in numbers['bags']] == [False, True, True]
+    assert numbers['terms'] == []
+    said = capsys.readouterr().out.replace('\n', ' ')
+    assert 'failed: ' in said
+    assert 'gone' in said
+
+
+@pytest.mark.parametrize(
+    ('bag', 'arguments', 'message'),
+    [
+        ('one', ['--delay', 'late'], '--delay'),
+        ('one', ['--cutoff', '-3'], 'cutoff'),
+        ('one', ['--robot', 'missing.urdf'], 'missing.urdf'),
+        ('gone', [], 'have nothing to identify from'),
+    ],
+)
+def test_wrong_arguments_are_one_clear_message(bags, tmp_path, capsys, bag, arguments, message):
+    assert identify(bags / bag, '--output', tmp_path / 'out', *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert 'Traceback' not in error
+    assert not (tmp_path / 'out').exists()
 
 
 def test_a_residual_above_the_threshold_is_exit_code_1(bags, tmp_path, capsys):
@@ -136,53 +134,6 @@ def test_a_residual_above_the_threshold_is_exit_code_1(bags, tmp_path, capsys):
     out = tmp_path / 'out'
     assert identify(tmp_path / 'noisy', '--output', out, '--most', 0.1) == 1
     assert 'of its RMS effort, more than 0.1 %' in capsys.readouterr().out.replace('\n', ' ')
-
-
-def test_drives_that_may_add_nothing_leave_the_rigid_bodies(bags, tmp_path):
-    assert identify(bags / 'one', '--output', tmp_path / 'out', '--terms') in (0, 1)
-    numbers = json.loads((tmp_path / 'out' / 'identification.json').read_text())
-    assert numbers['terms'] == []
-
-
-def test_results_are_not_overwritten_unless_asked(bags, tmp_path, capsys):
-    out = tmp_path / 'out'
-    out.mkdir()
-    (out / 'corrected.urdf').write_text('mine')
-    assert identify(bags / 'one', '--output', out) == 2
-    assert 'holds corrected.urdf; name another folder' in capsys.readouterr().err
-    assert (out / 'corrected.urdf').read_text() == 'mine'
-    assert identify(bags / 'one', '--output', out, '--force') == 0
-    assert (out / 'corrected.urdf').read_text() != 'mine'
-
-
-def test_a_bag_that_fails_is_told_and_does_not_stop_the_rest(bags, tmp_path, capsys):
-    out = tmp_path / 'out'
-    assert identify(tmp_path / 'gone', bags / 'one', '--output', out) == 1
-    said = capsys.readouterr().out.replace('\n', ' ')
-    assert 'failed: ' in said
-    assert 'gone' in said
-    assert (out / 'corrected.urdf').exists()
-
-
-@pytest.mark.parametrize(
-    ('arguments', 'message'),
-    [
-        (['--delay', 'late'], '--delay'),
-        (['--cutoff', '-3'], 'cutoff'),
-        (['--robot', 'missing.urdf'], 'missing.urdf'),
-    ],
-)
-def test_wrong_arguments_are_one_clear_message(bags, tmp_path, capsys, arguments, message):
-    assert identify(bags / 'one', '--output', tmp_path / 'out', *arguments) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert 'Traceback' not in error
-    assert not (tmp_path / 'out').exists()
-
-
-def test_nothing_to_learn_from_is_one_clear_message(tmp_path, capsys):
-    assert identify(tmp_path / 'gone', '--output', tmp_path / 'out') == 2
-    assert 'have nothing to identify from' in capsys.readouterr().err
 
 
 def test_a_written_recording_is_read_bit_for_bit(tmp_path, rng):

@@ -36,7 +36,6 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked, defaults, require_known
 from robot_dynamics_ros.planning.default_motion import default_motion
-from robot_dynamics_ros.planning.robot_setup import default_program
 from robot_dynamics_ros.recordings.output_folder import folder_name
 from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 from robot_dynamics_ros.ros.conversions import default_topics
@@ -121,30 +120,6 @@ def test_the_driver_profile_is_the_model_in_si_units(written):
         np.testing.assert_array_equal(convert(numbers), numbers)
     driver.write(numbers)
     np.testing.assert_array_equal(driver.command, numbers)
-
-
-@pytest.mark.slow
-def test_the_bridge_carries_states_clock_and_a_force_per_joint(written):
-    entries = yaml.safe_load((written.folder / 'ros_gz_bridge.yaml').read_text('utf-8'))
-    found = [(e['ros_topic_name'], e['gz_topic_name'], e['direction']) for e in entries]
-    model = f'/model/{ElementTree.parse(written.folder / "robot.urdf").getroot().get("name")}'
-    assert found == [
-        ('joint_states', f'{model}/joint_state', 'GZ_TO_ROS'),
-        ('/clock', '/clock', 'GZ_TO_ROS'),
-        *(
-            (f'{joint}/cmd_force', f'{model}/joint/{joint}/cmd_force', 'ROS_TO_GZ')
-            for joint in written.tree.joint_names
-        ),
-    ]
-
-
-@pytest.mark.slow
-def test_ros2_control_forwards_the_efforts_of_all_joints(written):
-    content = yaml.safe_load((written.folder / 'ros2_control.yaml').read_text('utf-8'))
-    joints = list(written.tree.joint_names)
-    effort = content['/**/effort_controller']['ros__parameters']
-    assert effort == {'joints': joints, 'interface_name': 'effort'}
-    assert content['/**/joint_state_broadcaster']['ros__parameters']['joints'] == joints
 
 
 @pytest.mark.slow
@@ -352,6 +327,9 @@ def test_gazebo_drives_the_controlled_joints_and_nothing_else_changes(written):
     assert len(driven) == 2 * len(forces)  # each force has an answer to its last zero
     assert states.findtext('topic') == bridge[0]['gz_topic_name']
     assert [f'{joint}/cmd_force' for joint in forces] == [e['ros_topic_name'] for e in bridge[2:]]
+    assert (written.folder / 'ros2_control.yaml').read_text('utf-8') == ros2_control_text(
+        written.tree
+    )
     assert simulated.base_link == 'world'
     assert not simulated.armature.any()
     assert not simulated.coulomb_friction.any()
@@ -381,7 +359,18 @@ def test_a_launch_finds_the_folder_by_its_parameter_file_or_by_a_description(wri
 @pytest.mark.parametrize('robot', ['scara', 'four_dof'])
 def test_the_controllers_of_shipped_arms_are_written_by_the_same_function(robot):
     tree, config = load_robot(shipped_robot(robot)), share_directory() / 'config'
-    assert (config / f'{robot}_ros2_control.yaml').read_text('utf-8') == ros2_control_text(tree)
+    text = (config / f'{robot}_ros2_control.yaml').read_text('utf-8')
+    assert text == ros2_control_text(tree)
+    content = yaml.safe_load(text)
+    manager = content['/**/controller_manager']['ros__parameters']
+    assert manager['update_rate'] == 1000
+    kinds = {name: value['type'] for name, value in manager.items() if isinstance(value, dict)}
+    assert kinds == {
+        'joint_state_broadcaster': 'joint_state_broadcaster/JointStateBroadcaster',
+        'effort_controller': 'forward_command_controller/ForwardCommandController',
+    }
+    effort = content['/**/effort_controller']['ros__parameters']
+    assert effort == {'joints': list(tree.joint_names), 'interface_name': 'effort'}
 
 
 def test_names_that_yaml_would_read_otherwise_stay_names():
@@ -405,29 +394,3 @@ def test_names_that_yaml_would_read_otherwise_stay_names():
     control = yaml.safe_load(ros2_control_text(tree))
     joints = control['/**/effort_controller']['ros__parameters']['joints']
     assert sorted(joints) == sorted(names)
-
-
-@pytest.mark.slow
-def test_a_program_that_the_drives_cannot_hold_is_refused():
-    robot = random_tree(np.random.default_rng(3), 3)
-    tree = robot.tree.with_changes(effort_limit=np.full(3, 600.0))
-    motion = default_motion(tree, tree.link_names[-1])
-    assert default_program(tree, motion, [5.0, 4.0, 6.0])['constraints'][0][
-        'natural_frequency'
-    ] == pytest.approx(4.0)
-    weak = tree.with_changes(effort_limit=np.full(3, 1e-3))
-    with pytest.raises(ModelError, match=r"cannot hold a plane at its posture; .*joint '"):
-        default_program(weak, motion, [5.0] * 3)
-
-
-def test_an_arm_whose_gripper_has_a_follower_is_named_joint_by_joint():
-    """Nine bodies, eight joints; the finger slides."""
-    tree = load_robot(WORLD['panda'])
-    assert (tree.n, tree.bodies) == (8, 9)
-    assert tree.joint_is_prismatic == (False,) * 7 + (True,)
-    profile = load_driver_profile(new_robot._driver_profile(tree))
-    assert [joint.name for joint in profile.joints] == list(tree.joint_names)
-    assert DriverInterface(profile, tree) is not None
-    joints = yaml.safe_load(ros2_control_text(tree))['/**/effort_controller']['ros__parameters']
-    assert joints['joints'] == list(tree.joint_names)
-    assert len(bridge_entries(tree.joint_names, 'panda')) == 2 + tree.n

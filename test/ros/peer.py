@@ -13,13 +13,16 @@ import rclpy
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from processes import PATIENCE, Processes
+from rcl_interfaces.srv import SetParameters
 from rclpy.context import Context
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import QoSProfile
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
 RELIABLE = QoSProfile(depth=1000)
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _NO_TRANSITION = 'none'  # not the label of any transition: requesting it changes nothing
 
 
@@ -118,6 +121,12 @@ class Peer:
         found = self.spin_until(answer, seconds, f'answer of {name}')
         self._connected.add(name)
         return found
+
+    def set(self, node: str, **values: Any) -> Any:
+        """Set parameters of a node one by one and return the last result."""
+        given = [Parameter(name, value=x).to_parameter_msg() for name, x in values.items()]
+        request = SetParameters.Request(parameters=given)
+        return self.call(SetParameters, f'{node}/set_parameters', request).results[-1]
 
     def change_state(self, node: str, transition: int) -> bool:
         """Request a transition of a lifecycle node and return whether it succeeded."""

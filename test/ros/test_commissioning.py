@@ -13,8 +13,6 @@ import signal
 import numpy as np
 import pytest
 import yaml
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
 JOINTS = [f'joint{i}' for i in range(1, 5)]
@@ -58,10 +56,8 @@ def visit(peer, states) -> None:
         return np.allclose(reported, pose, atol=0.02)
 
     for pose in POSES:
-        parameter = Parameter('own_position', value=pose).to_parameter_msg()
-        request = SetParameters.Request(parameters=[parameter])
-        answer = peer.call(SetParameters, 'driver_emulator/set_parameters', request)
-        assert answer.results[0].successful, answer.results[0].reason
+        result = peer.set('driver_emulator', own_position=pose)
+        assert result.successful, result.reason
         peer.spin_until(lambda pose=pose: near(pose), 60.0, f'pose {pose}')
         end = stamp() + REST_S
         peer.spin_until(lambda end=end: stamp() > end, 60.0, f'rest at {pose}')

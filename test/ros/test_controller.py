@@ -14,34 +14,31 @@ from unittest.mock import Mock
 import numpy as np
 import pinocchio
 import pytest
+import yaml
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from geometry_msgs.msg import PoseStamped, WrenchStamped
+from geometry_msgs.msg import PoseStamped, Vector3, WrenchStamped
 from lifecycle_msgs.msg import Transition
-from peer import RELIABLE, Peer
+from peer import LATCHED, RELIABLE, Peer
 from processes import Processes, free_domain
-from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import (
-    DescribeParameters,
     GetParameters,
     SetParameters,
     SetParametersAtomically,
 )
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.parameter import Parameter
 from resting_arm import COMMANDS, JOINTS, NANO, PERIOD_NS, RestingArm, stamp_of
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
-from std_srvs.srv import SetBool
+from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.ros.controller import parameter_services
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 PLACE = np.array([0.0, -1.0, -0.5, 0.7])
-#: On a busy machine states arrive late; for a gap on purpose it is SHORT.
+#: On a busy machine states arrive late.
 ARM = {'robot': 'four_dof', 'state_timeout_s': 30.0, 'activation_ramp_s': 0.0}
-SHORT = {'state_timeout_s': 0.3}
 STATE = (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_CLEANUP,
          Transition.TRANSITION_CONFIGURE)  # fmt: skip
 MODEL = pinocchio.buildModelFromXML(sample('four_dof').xml)
@@ -73,9 +70,7 @@ class Arm(RestingArm):
         return self.status[-1].data
 
     def set(self, **values):
-        """Set parameters one by one and return the last result."""
-        request = SetParameters.Request(parameters=[parameter(*x) for x in values.items()])
-        return self.peer.call(SetParameters, 'controller/set_parameters', request).results[-1]
+        return self.peer.set('controller', **values)
 
     def law(self) -> str:
         """Return the parameter ``law``."""
@@ -92,6 +87,10 @@ class Arm(RestingArm):
             lambda: self.publish(*state) or self.change(Transition.TRANSITION_ACTIVATE),
             30.0, 'activation',
         )  # fmt: skip
+
+    def until(self, done, what: str, *state, **effort) -> None:
+        """Publish states until something is true."""
+        self.peer.spin_until(lambda: self.publish(*state, **effort) or done(), 60.0, what)
 
     def statuses(self) -> list[DiagnosticStatus]:
         """Return each status of the diagnostics so far."""
@@ -134,14 +133,8 @@ def trajectory(points, names=JOINTS, stamp_s=0) -> JointTrajectory:
     return msg
 
 
-def parameter(name, value) -> Parameter:
-    kinds = {
-        float: (ParameterType.PARAMETER_DOUBLE, 'double_value'),
-        str: (ParameterType.PARAMETER_STRING, 'string_value'),
-        list: (ParameterType.PARAMETER_DOUBLE_ARRAY, 'double_array_value'),
-    }
-    kind, field = kinds[type(value)]
-    return Parameter(name=name, value=ParameterValue(type=kind, **{field: value}))
+def parameters(**values) -> list:
+    return [Parameter(name, value=x).to_parameter_msg() for name, x in values.items()]
 
 
 # One process -----------------------------------------------------------------------------------
@@ -169,7 +162,7 @@ def test_a_refused_parameter_says_why_and_of_several_none_acts_later(living):
         assert not result.successful
         assert text in result.reason
     changes = {'law': 'gravity_compensation', 'payload_mass': 1.0, 'payload_frame': 'hand'}
-    request = SetParametersAtomically.Request(parameters=[parameter(*x) for x in changes.items()])
+    request = SetParametersAtomically.Request(parameters=parameters(**changes))
     service = 'controller/set_parameters_atomically'
     result = arm.peer.call(SetParametersAtomically, service, request).result
     assert not result.successful
@@ -179,7 +172,7 @@ def test_a_refused_parameter_says_why_and_of_several_none_acts_later(living):
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
 
 
-def test_a_changed_law_is_in_log_and_diagnostics_and_names_are_described(living):
+def test_a_changed_law_is_in_log_and_diagnostics(living):
     arm, node = living
 
     def told() -> dict[str, str]:
@@ -193,11 +186,6 @@ def test_a_changed_law_is_in_log_and_diagnostics_and_names_are_described(living)
     last = arm.peer.spin_until(lambda: 'rate_hz' in told() and told(), 30.0, 'a rate')
     assert float(last['latency_p50_us']) <= float(last['latency_p99_us'])
     assert last['saturated'] == 'none'
-    request = DescribeParameters.Request(names=['law', 'formulation', 'stop_action'])
-    answer = arm.peer.call(DescribeParameters, 'controller/describe_parameters', request)
-    described = [one.additional_constraints for one in answer.descriptors]
-    for name, text in zip(('pd_gravity', 'newton_euler', 'gravity'), described, strict=True):
-        assert name in text
 
 
 def test_a_wrong_trajectory_is_rejected_a_right_one_followed_and_an_empty_one_holds(living):
@@ -253,6 +241,38 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yield
 
         arm.peer.spin_until(sent, 60.0, f'target: {name}')
     assert arm.set(law='computed_torque').successful
+
+
+def test_a_tare_is_a_parameter_and_refused_without_a_sensor(living):
+    arm, _ = living
+    peer, bias = arm.peer, [1.0, -2.0, 3.5, 0.25, 0.0, -0.5]
+    published = peer.collect(String, 'controller/parameters', LATCHED)
+    sensor = peer.node.create_publisher(WrenchStamped, 'controller/measured_wrench', 1)
+    answer = peer.call(Trigger, 'controller/tare_wrench', Trigger.Request())
+    assert not answer.success
+    assert 'no wrench was measured' in answer.message
+    wrench = WrenchStamped()
+    wrench.header.frame_id = 'tool'
+    wrench.wrench.force = Vector3(x=1.0, y=-2.0, z=3.5)
+    wrench.wrench.torque = Vector3(x=0.25, z=-0.5)
+
+    def tared() -> str:
+        for _ in range(5):
+            arm.publish()
+            sensor.publish(wrench)
+            peer.spin_for(0.01)
+        answer = peer.call(Trigger, 'controller/tare_wrench', Trigger.Request())
+        return answer.message if answer.success else ''
+
+    said = peer.spin_until(tared, 60.0, 'a tare')
+    assert 'sensor_bias is 1, -2, 3.5, 0.25, 0, -0.5 N and N m' in said, said
+    request = GetParameters.Request(names=['sensor_bias'])
+    (value,) = peer.call(GetParameters, 'controller/get_parameters', request).values
+    assert list(value.double_array_value) == bias
+    peer.spin_until(
+        lambda: published and yaml.safe_load(published[-1].data)['sensor_bias'] == bias,
+        20.0, 'the published bias',
+    )  # fmt: skip
 
 
 def test_a_life_cycle_refuses_what_cannot_be_ends_in_silence_and_begins_again(living):
@@ -321,12 +341,15 @@ def test_at_last_a_shut_down_controller_leaves_nothing_that_ends_the_node(living
 # Processes of their own ------------------------------------------------------------------------
 
 
-def test_a_description_by_topic_gives_one_topic_per_joint_in_the_order_of_the_parameter(
+def test_a_description_by_topic_gives_a_topic_per_joint_and_external_efforts_are_told(
     processes, arm
 ):
+    """An interrupt ends it with gravity compensation."""
     latched = arm.peer.node.create_publisher(String, 'robot_description', LATCHED)
-    form = {'robot': '', 'command_form': 'per_joint', 'law': 'gravity_compensation'}
-    node = processes.start('controller', ARM | form | {'diagnostics_period_s': 0.2})
+    given = {'robot': '', 'command_form': 'per_joint', 'law': 'gravity_compensation',
+             'observer_effort': 'measured', 'observer_bandwidth': [1e4], 'wrench_frame': 'tool',
+             'diagnostics_period_s': 0.2}  # fmt: skip
+    node = processes.start('controller', ARM | given)
     waits = 'no robot: set robot, or publish robot_description'
     node.says(f'not active yet: {waits}')
     arm.peer.spin_until(
@@ -341,37 +364,26 @@ def test_a_description_by_topic_gives_one_topic_per_joint_in_the_order_of_the_pa
         lambda: arm.change(Transition.TRANSITION_CONFIGURE), 30.0, 'the second description'
     )
     received = [arm.peer.collect(Float64, f'{joint}/cmd_force') for joint in JOINTS]
-    arm.activate()
-    arm.peer.spin_until(lambda: arm.publish() or all(received), 30.0, 'a command for every joint')
-    assert [topic[-1].data for topic in received] == pytest.approx(gravity(PLACE), abs=1e-12)
-
-
-def test_commands_come_in_the_order_of_joints_and_external_efforts_are_told(processes, arm):
-    order = [3, 1, 2, 0]
-    given = {'observer_effort': 'measured', 'observer_bandwidth': [1e4], 'wrench_frame': 'tool',
-             'law': 'gravity_compensation', 'joints': [JOINTS[k] for k in order]}  # fmt: skip
-    processes.start('controller', ARM | given)
-    names = ('external_effort', 'unexplained_effort')
-    topics = [arm.peer.collect(JointState, f'controller/{name}') for name in names]
+    external, rest = (
+        arm.peer.collect(JointState, f'controller/{name}_effort')
+        for name in ('external', 'unexplained')
+    )
     wrenches = arm.peer.collect(WrenchStamped, 'controller/external_wrench')
     F, tool = np.array([3.0, -2.0, 4.0, 0.0, 0.0, 0.0]), MODEL.getFrameId('tool')
     J = pinocchio.computeFrameJacobian(MODEL, MODEL.createData(), PLACE, tool)  # tool's axes
     measured = gravity(PLACE) - J.T @ F  # effort of the motors while the environment adds J^T F
-
-    def received() -> bool:
-        arm.publish(effort=measured)
-        # The observer converges from 0 first; with K h = 10 that takes three samples.
-        return all(len(topic) > 5 for topic in (*topics, wrenches))
-
-    arm.peer.spin_until(received, 60.0, 'external efforts')
-    assert arm.commands[-1].data == pytest.approx(gravity(PLACE)[order], abs=1e-12)
-    external, rest = (dict(zip(t[-1].name, t[-1].effort, strict=True)) for t in topics)
-    external, rest = (np.array([x[joint] for joint in JOINTS]) for x in (external, rest))
-    assert external == pytest.approx(J.T @ F, abs=1e-6)
+    arm.activate()
+    # The observer converges from 0 first; with K h = 10 that takes three samples.
+    arm.until(lambda: len(wrenches) > 5 and all(received), 'external efforts', effort=measured)
+    assert [topic[-1].data for topic in received] == pytest.approx(gravity(PLACE), abs=1e-12)
+    assert external[-1].effort == pytest.approx(J.T @ F, abs=1e-6)
     assert wrenches[-1].header.frame_id == 'tool'
     force, moment = wrenches[-1].wrench.force, wrenches[-1].wrench.torque
     wrench = np.array([force.x, force.y, force.z, moment.x, moment.y, moment.z])
-    assert J.T @ wrench + rest == pytest.approx(J.T @ F, abs=1e-6)
+    assert J.T @ wrench + rest[-1].effort == pytest.approx(J.T @ F, abs=1e-6)
+    assert node.stop(signal.SIGINT) == 0
+    arm.peer.spin_for(0.2)
+    assert [topic[-1].data for topic in received] == pytest.approx(gravity(PLACE), abs=1e-12)
 
 
 def test_a_locked_joint_is_measured_at_each_activation_and_its_moves_are_told_at_once(
@@ -393,9 +405,26 @@ def test_a_locked_joint_is_measured_at_each_activation_and_its_moves_are_told_at
     arm.peer.spin_until(lambda: 'joint2:=-0.6' in parameters[-1].data, 20.0, '~/parameters')
 
 
-def test_silence_brings_the_stop_action_and_fresh_states_bring_control_back(processes, arm):
-    given = {'stop_action': 'zero', 'diagnostics_period_s': 0.1}
-    node = processes.start('controller', ARM | SHORT | given)
+#: A controller that is delayed by half a second when it first becomes active.
+HELD_UP = """
+import sys, time
+from robot_dynamics_ros.ros.controller.running import RunningController
+from robot_dynamics_ros.ros.executables import run_executable
+delays, activate = [0.5], RunningController.activate
+def late(self):
+    time.sleep(delays.pop() if delays else 0.0)
+    activate(self)
+RunningController.activate = late
+sys.exit(run_executable('controller'))
+"""
+
+
+def test_states_that_grow_old_or_stop_bring_no_activation_and_the_stop_action(processes, arm):
+    """A signal brings the stop action, too."""
+    given = {'stop_action': 'zero', 'diagnostics_period_s': 0.1, 'state_timeout_s': 0.3}
+    node = processes.start('controller', ARM | given, code=HELD_UP)
+    old = 'not activated: no fresh state on /joint_states within 0.3 s'
+    arm.until(lambda: old in node.output, 'a refused activation')
     assert np.abs(arm.command()).max() > 1.0
     node.says('stop action zero')
     arm.ends_with(np.zeros(4), 0.0)
@@ -403,25 +432,14 @@ def test_silence_brings_the_stop_action_and_fresh_states_bring_control_back(proc
     node.says('fresh states again')
     missing = 'no longer seen: joint3'
     others = [joint for joint in JOINTS if joint != 'joint3']
-
-    def without_a_joint() -> bool:
-        arm.publish(np.delete(PLACE, 2), [0.0] * 3, others)
-        return missing in node.output and missing in arm.said(DiagnosticStatus.ERROR)
-
-    arm.peer.spin_until(without_a_joint, 30.0, f'{missing!r} in log and diagnostics')
+    arm.until(
+        lambda: missing in node.output and missing in arm.said(DiagnosticStatus.ERROR),
+        f'{missing!r} in log and diagnostics', np.delete(PLACE, 2), [0.0] * 3, others,
+    )  # fmt: skip
     arm.ends_with(np.zeros(4), 0.0)
-
-
-@pytest.mark.parametrize(
-    ('number', 'action'), [(signal.SIGINT, 'gravity'), (signal.SIGTERM, 'zero')]
-)
-def test_a_signal_leaves_a_last_safe_command(processes, arm, number, action):
-    node = processes.start('controller', ARM | {'stop_action': action})
     arm.command()
-    q = PLACE + 0.05  # off the reference, so that the last command of the law is another
-    arm.command(q)
-    assert node.stop(number) == 0
-    arm.ends_with(np.zeros(4) if action == 'zero' else gravity(q), 1e-12)
+    assert node.stop(signal.SIGTERM) == 0
+    arm.ends_with(np.zeros(4), 0.0)
 
 
 #: The controller, in which a law takes until the deactivation to be built, or a minute.
@@ -447,20 +465,27 @@ sys.exit(run_executable('controller'))
 """
 
 
-def test_what_stops_the_arm_begins_at_once_while_a_law_is_built_which_is_refused_then(
+def test_while_a_law_is_built_states_are_answered_and_what_stops_the_arm_begins_at_once(
     processes, arm
 ):
-    node = processes.start('controller', ARM, code=SLOW_LAW)
+    """The law is refused then; and nobody activates the controller again."""
+    node = processes.start('controller', ARM | {'await_listeners': ['late_peer']}, code=SLOW_LAW)
+    arm.activate()
     arm.command()
     peer, changed = arm.peer, []
     client = peer.node.create_client(SetParameters, 'controller/set_parameters')
     peer.spin_until(client.service_is_ready, 20.0, 'service')
-    request = SetParameters.Request(parameters=[parameter('law', 'pd_gravity')])
+    request = SetParameters.Request(parameters=parameters(law='pd_gravity'))
     client.call_async(request).add_done_callback(lambda call: changed.append(call.result()))
     node.says('building')
     assert arm.send(trajectory([])) == 'held: empty trajectory'
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
-    assert arm.change(Transition.TRANSITION_DEACTIVATE)
+    with Peer(processes, 'late_peer') as late:
+        received = late.collect(Float64MultiArray, COMMANDS)
+        late.spin_until(lambda: arm.publish() or received, 20.0, 'a command')
+        assert arm.change(Transition.TRANSITION_DEACTIVATE)
+        late.spin_for(1.0)  # in which an activation would be tried 50 times
+    assert node.output.count('active: ') == 1
     peer.spin_until(lambda: changed, 20.0, 'answer to the change')
     assert 'too late' not in node.output
     (result,) = changed[0].results
@@ -469,74 +494,19 @@ def test_what_stops_the_arm_begins_at_once_while_a_law_is_built_which_is_refused
     assert arm.law() == 'computed_torque'
 
 
-#: A controller that is delayed by half a second when it first becomes active.
-HELD_UP = """
-import sys, time
-from robot_dynamics_ros.ros.controller.running import RunningController
-from robot_dynamics_ros.ros.executables import run_executable
-delays, activate = [0.5], RunningController.activate
-def late(self):
-    time.sleep(delays.pop() if delays else 0.0)
-    activate(self)
-RunningController.activate = late
-sys.exit(run_executable('controller'))
-"""
-
-
-def test_a_controller_whose_first_state_grew_old_becomes_active_at_a_fresh_one(processes, arm):
-    node = processes.start('controller', ARM | SHORT, code=HELD_UP)
-
-    def refused() -> bool:
-        arm.publish()
-        return 'not activated: no fresh state on /joint_states within 0.3 s' in node.output
-
-    arm.peer.spin_until(refused, 30.0, 'a refused activation')
-    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
-
-
-def test_one_that_was_activated_by_hand_is_not_activated_again_once_all_listen(processes, arm):
-    node = processes.start('controller', ARM | {'await_listeners': ['late_peer']})
-    arm.activate()
-    with Peer(processes, 'late_peer') as late:
-        received = late.collect(Float64MultiArray, COMMANDS)
-        late.spin_until(lambda: arm.publish() or received, 20.0, 'a command')
-        assert arm.change(Transition.TRANSITION_DEACTIVATE)
-        late.spin_for(1.0)  # in which it would be tried 50 times
-    assert node.output.count('active: ') == 1
-    assert node.returncode is None
-
-
-@pytest.mark.parametrize(
-    ('parameters', 'text'),
-    [
-        ({'robot': '', 'robot_description': '<robot'}, 'malformed XML'),
-        (
-            {'qos_overrides./effort_controller/commands.publisher.depth': -5},
-            "error: topic 'effort_controller/commands': ",
-        ),
-        (
-            {'qos_overrides./joint_states.subscription.reliability': 'magic'},
-            "error: topic 'joint_states': Unexpected QoS override for policy `reliability`",
-        ),
-        ({'use_sim_time': -0.5}, "error: node: Trying to set parameter 'use_sim_time'"),
-    ],
-)
-def test_a_wrong_parameter_ends_the_start_with_one_clear_line(processes, parameters, text):
-    node = processes.start('controller', ARM | parameters)
-    assert node.wait() == 2
-    assert 'Traceback' not in node.output
-    assert text in node.output
-
-
-#: Effective tolerances if set by both of their names, before and after a cleanup.
-TOLERANCES = """
+#: Effective tolerances if set by both of their names, before and after a cleanup; and what remains
+#: after a cleanup, if simulated time began while it was configured, or the configuration failed.
+INSIDE = """
 import sys
 import rclpy
 from rclpy.parameter import Parameter
+from robot_dynamics_ros.ros.controller import running
 from robot_dynamics_ros.ros.controller.node import Controller
+from robot_dynamics_ros.ros.rclpy_compat import entities
 
 rclpy.init(args=sys.argv)
 node = Controller()
+before = entities(node)
 node.trigger_configure()
 
 def put(**values):
@@ -550,56 +520,18 @@ def acting():
     names = ['joint1.trajectory', 'joint2.trajectory', 'goal_time']
     return [values[f'constraints.{name}'] for name in names]
 
-def again(**meanwhile):
-    node.trigger_cleanup()
-    assert put(**meanwhile)
-    node.trigger_configure()
-
 assert acting() == [0.2, 0.0, 0.0], acting()
 assert put(joint2__trajectory=0.1) and put(goal_time=3.0)
 assert not put(joint2__trajectory=-0.1)
 assert acting() == [0.2, 0.1, 3.0], acting()
 checks = len(node._on_set_parameters_callbacks)
-again(joint1__trajectory=0)
+node.trigger_cleanup()
+assert put(joint1__trajectory=0)
+node.trigger_configure()
 assert acting() == [0.0, 0.1, 3.0], acting()
 assert len(node._on_set_parameters_callbacks) == checks
 assert node.set_parameters([Parameter('null_space_frequency', value=4.0)])[0].successful
-print('as expected')
-"""
 
-
-def test_tolerances_act_as_set_also_across_reconfigurations_and_what_is_unknown_is_said(processes):
-    given = {
-        'constraints.joint1.trajectory': 0.2,
-        'constraints.joint9.goal': 0.1,
-        'path_tolerance': [0.1],
-        'payload_mas': 1.0,
-    }
-    node = processes.start('controller', ARM | given | {'autostart': False}, code=TOLERANCES)
-    assert node.wait(60) == 0, node.output
-    assert 'as expected' in node.output
-    for warning in (
-        "'constraints.joint9.goal' is unknown and has no effect",
-        "'path_tolerance' was removed and has no effect: set constraints.<joint>.trajectory",
-        "'payload_mas' is unknown and has no effect; did you mean 'payload_mass'?",
-        "'null_space_frequency' has no effect with law 'computed_torque', it is kept for others",
-    ):
-        assert node.output.count(warning) == 1, node.output
-
-
-#: What remains of a controller after a cleanup, if simulated time began while it was configured.
-REMAINING = """
-import sys
-import rclpy
-from rclpy.parameter import Parameter
-from robot_dynamics_ros.ros.controller import running
-from robot_dynamics_ros.ros.controller.node import Controller
-from robot_dynamics_ros.ros.rclpy_compat import entities
-
-rclpy.init(args=sys.argv)
-node = Controller()
-before = entities(node)
-node.trigger_configure()
 node.set_parameters([Parameter('use_sim_time', value=True)])
 node.trigger_cleanup()
 (clock,) = entities(node, but=before)
@@ -612,10 +544,23 @@ print('as expected')
 """
 
 
-def test_a_cleanup_or_a_failed_configuration_leaves_what_was_there_before(processes):
-    node = processes.start('controller', ARM | {'autostart': False}, code=REMAINING)
+def test_tolerances_act_as_set_and_a_cleanup_or_a_failed_configuration_leaves_nothing(processes):
+    given = {
+        'constraints.joint1.trajectory': 0.2,
+        'constraints.joint9.goal': 0.1,
+        'path_tolerance': [0.1],
+        'payload_mas': 1.0,
+    }
+    node = processes.start('controller', ARM | given | {'autostart': False}, code=INSIDE)
     assert node.wait(60) == 0, node.output
     assert 'as expected' in node.output
+    for warning in (
+        "'constraints.joint9.goal' is unknown and has no effect",
+        "'path_tolerance' was removed and has no effect: set constraints.<joint>.trajectory",
+        "'payload_mas' is unknown and has no effect; did you mean 'payload_mass'?",
+        "'null_space_frequency' has no effect with law 'computed_torque', it is kept for others",
+    ):
+        assert node.output.count(warning) == 1, node.output
 
 
 def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node(monkeypatch):

@@ -7,18 +7,12 @@ States and commands are checked in the driver's units, against numbers given her
 from __future__ import annotations
 
 import math
-import signal
 
 import numpy as np
 import pinocchio
 import pytest
 import yaml
-from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import Vector3, WrenchStamped
-from peer import RELIABLE
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from peer import LATCHED, RELIABLE
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
@@ -27,8 +21,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 JOINTS = [f'joint{i}' for i in range(1, 5)]
+NAMES = ('axis_1', 'axis_2', 'axis_4', 'axis_3')  # of the profile 'template', in its order
 PLACE = [0.2, 0.6, 0.1, -0.3]
 GOAL = [0.4, 0.3, 0.15, 0.1]
 LAW = {
@@ -55,15 +49,19 @@ def written(tmp_path, name: str, **changes) -> str:
     return str(path)
 
 
-def start_pair(processes, profile: str, emulator=None, controller=None):
-    """Start emulator and controller in lockstep, and return them."""
+def start_alone(processes, tmp_path, name='generic_ros2_control', **parameters):
     settings = {
         'robot': 'scara',
-        'driver_profile': profile,
-        'mode': 'lockstep',
-        'publish_clock': True,
+        'driver_profile': written(tmp_path, name),
         'initial_position': PLACE,
     }
+    return processes.start('driver_emulator', settings | parameters)
+
+
+def start_pair(processes, profile: str, emulator=None, controller=None):
+    """Start emulator and controller in lockstep, and return them."""
+    settings = {'robot': 'scara', 'driver_profile': profile, 'initial_position': PLACE}
+    settings |= {'mode': 'lockstep', 'publish_clock': True}
     driver = processes.start('driver_emulator', settings | (emulator or {}))
     law = {'robot': 'scara', 'driver_profile': profile, 'use_sim_time': True} | LAW
     return driver, processes.start('controller', law | (controller or {}))
@@ -103,77 +101,59 @@ def reached(peer, goal, tolerance: float, seconds: float = 60.0) -> list[JointSt
     return errors
 
 
-@pytest.mark.parametrize('name', ['dynamixel', 'ur'])  # the fault campaign takes every one
-def test_a_profile_drives_its_arm_to_the_goal(processes, peer, tmp_path, name):
-    profile = written(tmp_path, name)
-    _, controller = start_pair(processes, profile)
+NAMED = {'command': {'topic': 'arm/efforts', 'form': 'joint_state'}}
+ROUGH = {
+    'command_jitter': 2,
+    'state_jitter': 1,
+    'command_loss': 0.05,
+    'state_loss': 0.05,
+    'torque_ripple': [0.03],
+    'cogging': [0.1],
+    'breakaway': [1.3],
+    'position_resolution': [5e-5],
+    'rate_check': False,
+}
+
+
+# Encoder steps of 1e-5 and their differences as velocity leave 2e-3, rad and m; stuck within what
+# 25 rad/s bear of 1.3 times the Coulomb friction: 0.02. The fault campaign takes every profile.
+@pytest.mark.parametrize(
+    ('name', 'changes', 'emulator', 'tolerance'),
+    [
+        ('ur', {}, {}, 2e-3),
+        ('template', NAMED, {}, 2e-3),
+        ('generic_ros2_control', {}, ROUGH, 0.02),
+    ],
+)
+def test_a_profile_drives_its_arm_to_the_goal(
+    processes, peer, tmp_path, name, changes, emulator, tolerance
+):
+    received = peer.collect(JointState, 'arm/efforts')
+    _, controller = start_pair(processes, written(tmp_path, name, **changes), emulator)
     follow(peer, GOAL, 0.8)
-    # Encoder steps of 1e-5 and their differences as velocity leave this much, rad and m.
-    reached(peer, GOAL, 2e-3)
+    reached(peer, GOAL, tolerance)
     assert 'reflex' not in processes.outputs()
-    assert f'driver {name} compensates' in controller.output
+    assert f'driver {name}' in controller.output
     assert 'is held with' not in controller.output  # the efforts are those of the model
+    assert {tuple(msg.name) for msg in received} == ({NAMES} if changes else set())
 
 
-def test_a_hand_at_the_emulator_is_felt_as_a_contact_and_told(processes, peer, tmp_path):
-    reports = peer.collect(DiagnosticArray, '/diagnostics')
-    hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
-    given = {'contact_reaction': 'report', 'diagnostics_period_s': 0.1}
-    _, controller = start_pair(processes, written(tmp_path, 'template'), controller=given)
-    push = WrenchStamped()
-    push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
-
-    def shown() -> dict[str, str]:
-        loops = [x for message in reports for x in message.status if 'control loop' in x.name]
-        return {x.key: x.value for x in loops[-1].values} if loops else {}
-
-    peer.spin_until(lambda: shown().get('contacts') == '0', 60.0, 'diagnostics without a contact')
-    assert shown()['touched_link'] == 'none'
-
-    def touched() -> bool:
-        hand.publish(push)
-        return shown()['contacts'] != '0'
-
-    peer.spin_until(touched, 60.0, 'a contact on /diagnostics')
-    assert shown()['touched_link'] == 'link2'
-    controller.says('touched: ')
-    assert 'on link2' in controller.output
-
-
-def test_states_come_in_the_names_units_signs_and_order_of_the_driver(processes, peer, tmp_path):
-    states = peer.collect(JointState, 'joint_states')
-    emulator = {
-        'robot': 'scara',
-        'driver_profile': written(tmp_path, 'template'),
-        'initial_position': PLACE,
-        'mode': 'lockstep',
-        'position_resolution': [0.0],
-    }
-    processes.start('driver_emulator', emulator)
-    peer.spin_until(lambda: states, 60.0, 'a state')
-    found = states[0]
-    assert list(found.name) == ['axis_1', 'axis_2', 'axis_4', 'axis_3']
-    # degrees; degrees against the axis; rad; mm with the zero at 20 mm
-    expected = [math.degrees(0.2), -math.degrees(0.6), -0.3, 120.0]
-    np.testing.assert_allclose(found.position, expected, atol=1e-12)
-    assert len(found.velocity) == 0  # the profile says: differentiate
-
-
-def test_commands_are_taken_in_the_units_of_the_driver(processes, peer, tmp_path):
+def test_states_and_commands_are_in_the_names_units_signs_and_order_of_the_driver(
+    processes, peer, tmp_path
+):
     """Joint 3 lifted by a current: 1.87 kg up against 9.81 m/s^2 needs 100 N/A * c."""
     states = peer.collect(JointState, 'joint_states')
     commands = peer.node.create_publisher(
         Float64MultiArray, 'effort_controller/commands', RELIABLE
     )
-    settings = {
-        'robot': 'scara',
-        'driver_profile': written(tmp_path, 'template'),
-        'initial_position': PLACE,
-        'mode': 'lockstep',
-        'coulomb_friction_factor': [0.0],
-    }
-    processes.start('driver_emulator', settings)
+    exact = {'position_resolution': [0.0], 'coulomb_friction_factor': [0.0]}
+    start_alone(processes, tmp_path, 'template', mode='lockstep', **exact)
     peer.spin_until(lambda: states and commands.get_subscription_count(), 60.0, 'a state')
+    assert tuple(states[0].name) == NAMES
+    # degrees; degrees against the axis; rad; mm with the zero at 20 mm
+    expected = [math.degrees(0.2), -math.degrees(0.6), -0.3, 120.0]
+    np.testing.assert_allclose(states[0].position, expected, atol=1e-12)
+    assert len(states[0].velocity) == 0  # the profile says: differentiate
     balance = gravity(PLACE)[2] / 100.0  # A, on axis 3, the last of a command
     for k in range(50):
         commands.publish(Float64MultiArray(data=[0.0, 0.0, 0.0, balance]))
@@ -181,25 +161,6 @@ def test_commands_are_taken_in_the_units_of_the_driver(processes, peer, tmp_path
     # Held for 50 ms: without the current it would have fallen by 12 mm.
     assert states[-1].position[3] == pytest.approx(120.0, abs=0.05)
     assert states[-1].effort[3] == pytest.approx(gravity(PLACE)[2], rel=1e-6)  # N, as it says
-
-
-def test_the_own_gravity_compensation_of_a_driver_is_subtracted_exactly(processes, peer, tmp_path):
-    profile = written(tmp_path, 'ur')
-    commands = peer.collect(Float64MultiArray, 'forward_effort_controller/commands')
-    start_pair(processes, profile, controller={'law': 'gravity_compensation'})
-    peer.spin_until(lambda: len(commands) > 200, 60.0, 'commands')
-    worst = max(np.abs(msg.data).max() for msg in commands)
-    assert worst < 1e-12  # nothing is left to be commanded: rounding of g - g
-
-
-def test_a_profile_whose_commands_carry_names(processes, peer, tmp_path):
-    named = {'command': {'topic': 'arm/efforts', 'form': 'joint_state'}}
-    profile = written(tmp_path, 'template', **named)
-    received = peer.collect(JointState, 'arm/efforts')
-    start_pair(processes, profile)
-    follow(peer, GOAL, 0.5)
-    reached(peer, GOAL, 2e-3)
-    assert list(received[-1].name) == ['axis_1', 'axis_2', 'axis_4', 'axis_3']
 
 
 def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, tmp_path):
@@ -225,61 +186,10 @@ def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, t
     # A state of the driver each, through rad and back; some states were not seen here.
     near = [np.abs(np.array(sorted(known)) - row).max(axis=1).min() for row in sent[::50]]
     assert np.median(near) < 1e-12
-
-
-def test_efforts_over_positions_far_from_the_arm_end_in_a_reflex(processes, peer, tmp_path):
-    states = peer.collect(JointState, 'joint_states')
-    below = peer.node.create_publisher(Float64MultiArray, 'position_controller/commands', RELIABLE)
-    emulator = {
-        'robot': 'scara',
-        'driver_profile': written(tmp_path, 'kuka_lbr'),
-        'initial_position': PLACE,
-        'mode': 'lockstep',
-    }
-    driver = processes.start('driver_emulator', emulator)
-    peer.spin_until(lambda: states and below.get_subscription_count(), 60.0, 'a state')
-    below.publish(Float64MultiArray(data=[0.5, 0.6, 0.1, -0.3]))
-    peer.spin_until(lambda: 'reflex: the positions sent' in driver.output, 60.0, 'the reflex')
-
-
-def test_a_spline_whose_two_motors_move_the_quill_is_driven_through_its_motors(
-    processes, peer, tmp_path
-):
-    lead = 0.02 / (2.0 * math.pi)
-    spline = {'joints': ['joint3', 'joint4'], 'matrix': [[lead, -lead], [0.0, 1.0]]}
-    spline['motor_effort_limit'] = [0.4, 0.5]
-    profile = written(tmp_path, 'generic_ros2_control', transmissions=[spline])
-    states = peer.collect(JointState, 'joint_states')
-    commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
-    start_pair(processes, profile)
-    follow(peer, GOAL, 1.2)
-    reached(peer, GOAL, 2e-3)
-    peer.spin_until(lambda: states and commands, 20.0, 'states and commands of the motors')
-    # 0.15 m and 0.1 rad: the nut has turned by 0.15 / lead + 0.1.
-    nut = GOAL[2] / lead + GOAL[3]
-    np.testing.assert_allclose(states[-1].position[2:], [nut, GOAL[3]], atol=2e-3 / lead)
-    motors = np.array([list(msg.data)[2:] for msg in commands])
-    assert (np.abs(motors) <= [0.4, 0.5]).all()
-    assert motors[-1, 0] == pytest.approx(lead * gravity(GOAL)[2], abs=0.05)
-
-
-def test_noise_jitter_losses_ripple_and_breakaway_are_borne(processes, peer, tmp_path):
-    rough = {
-        'command_jitter': 2,
-        'state_jitter': 1,
-        'command_loss': 0.05,
-        'state_loss': 0.05,
-        'torque_ripple': [0.03],
-        'cogging': [0.1],
-        'breakaway': [1.3],
-        'position_resolution': [5e-5],
-        'rate_check': False,
-    }
-    profile = written(tmp_path, 'generic_ros2_control')
-    start_pair(processes, profile, rough)
-    follow(peer, GOAL, 0.8)
-    # Stuck within what 25 rad/s bear of 1.3 times the Coulomb friction.
-    reached(peer, GOAL, 0.02)
+    far = peer.node.create_publisher(Float64MultiArray, 'position_controller/commands', RELIABLE)
+    peer.spin_until(lambda: far.get_subscription_count() > 1, 20.0, 'the driver')
+    far.publish(Float64MultiArray(data=[-0.3, 0.1, 0.6, 90.0]))
+    peer.spin_until(lambda: 'reflex: the positions sent' in processes.outputs(), 60.0, 'reflex')
 
 
 def test_any_number_of_states_in_a_row_may_be_lost_in_lockstep(processes, peer):
@@ -312,13 +222,6 @@ def test_any_number_of_states_in_a_row_may_be_lost_in_lockstep(processes, peer):
 WEIGHT = 3.0  # kg
 
 
-def set_payload(peer, node: str) -> None:
-    parameter = Parameter('payload_mass', value=WEIGHT).to_parameter_msg()
-    request = SetParameters.Request(parameters=[parameter])
-    answer = peer.call(SetParameters, f'{node}/set_parameters', request)
-    assert answer.results[0].successful, answer.results[0].reason
-
-
 def test_a_payload_at_run_time_makes_no_step_that_the_driver_would_not_bear(
     processes, peer, tmp_path
 ):
@@ -336,8 +239,8 @@ def test_a_payload_at_run_time_makes_no_step_that_the_driver_would_not_bear(
         )
 
     settled(0.0)  # the driver compensates the arm
-    set_payload(peer, 'driver_emulator')
-    set_payload(peer, 'controller')
+    for node in ('driver_emulator', 'controller'):
+        assert peer.set(node, payload_mass=WEIGHT).successful
     settled(-9.81 * WEIGHT)  # down is positive
     assert peer.call(SetBool, 'controller/carry_payload', SetBool.Request(data=False)).success
     settled(0.0)
@@ -349,32 +252,29 @@ def test_a_payload_at_run_time_makes_no_step_that_the_driver_would_not_bear(
 # Driver properties -----------------------------------------------------------------------------
 
 
-def start_alone(processes, tmp_path, name='generic_ros2_control', **parameters):
-    settings = {
-        'robot': 'scara',
-        'driver_profile': written(tmp_path, name),
-        'initial_position': PLACE,
-    }
-    return processes.start('driver_emulator', settings | parameters)
-
-
-def test_its_own_controller_holds_the_arm_and_goes_where_it_is_told(processes, peer, tmp_path):
+def test_its_own_controller_holds_the_arm_goes_where_it_is_told_and_holds_without_commands(
+    processes, peer, tmp_path
+):
     states = peer.collect(JointState, 'joint_states')
-    start_alone(processes, tmp_path, own_speed=2.0)
+    commands = peer.node.create_publisher(
+        Float64MultiArray, 'effort_controller/commands', RELIABLE
+    )
+    driver = start_alone(processes, tmp_path, own_speed=2.0, command_timeout_s=0.2)
     peer.spin_until(lambda: len(states) > 200, 60.0, 'states')
     np.testing.assert_allclose(states[-1].position, PLACE, atol=2e-3)
     there = [0.1, 0.5, 0.12, -0.2]
-    request = SetParameters.Request(
-        parameters=[Parameter('own_position', value=there).to_parameter_msg()]
-    )
-    answer = peer.call(SetParameters, 'driver_emulator/set_parameters', request)
-    assert answer.results[0].successful
+    assert peer.set('driver_emulator', own_position=there).successful
     peer.spin_until(
         lambda: np.allclose(states[-1].position, there, atol=5e-3), 20.0, 'the commanded position'
     )
-    request.parameters[0].value.double_array_value = [9.0] * 4
-    refused = peer.call(SetParameters, 'driver_emulator/set_parameters', request).results[0]
+    refused = peer.set('driver_emulator', own_position=[9.0] * 4)
     assert "the limits of joint 'joint1' are" in refused.reason
+    peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
+    commands.publish(Float64MultiArray(data=gravity(there).tolist()))
+    driver.says('commands take over from the own controller')
+    driver.says('no command for 0.2 s, the own controller holds')
+    peer.spin_for(0.5)
+    np.testing.assert_allclose(states[-1].position, there, atol=5e-3)
 
 
 def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
@@ -407,57 +307,3 @@ def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
     assert answer.success
     assert 'was: the command of joint1' in answer.message
     assert not peer.call(Trigger, 'driver_emulator/recover', Trigger.Request()).success
-
-
-def test_a_killed_driver_brings_the_stop_action_in_its_own_units(processes, peer, tmp_path):
-    states = peer.collect(JointState, 'joint_states')
-    commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
-    profile = written(tmp_path, 'template', state={'timeout_s': 0.3})
-    settings = {'robot': 'scara', 'driver_profile': profile, 'initial_position': PLACE}
-    driver = processes.start('driver_emulator', settings)
-    law = {'robot': 'scara', 'driver_profile': profile, 'stop_action': 'gravity'}
-    controller = processes.start('controller', law | LAW)
-    peer.spin_until(lambda: states and len(commands) > 300, 60.0, 'states and commands')
-    driver.stop(signal.SIGKILL)
-    controller.says('stop action gravity')
-    assert 'no fresh state on /joint_states within 0.3 s' in controller.output
-    lift = gravity([0.0, 0.0, 0.1, 0.0])[2]  # the same everywhere: the quill is vertical
-    # 100 N/A on axis 3, the last of a command; the other joints carry no weight.
-    expected = [0.0, 0.0, 0.0, lift / 100.0]
-    peer.spin_until(
-        lambda: np.allclose(commands[-1].data, expected, rtol=0, atol=1e-9), 20.0, 'gravity alone'
-    )
-
-
-def test_a_driver_without_commands_holds_again(processes, peer, tmp_path):
-    states = peer.collect(JointState, 'joint_states')
-    commands = peer.node.create_publisher(
-        Float64MultiArray, 'effort_controller/commands', RELIABLE
-    )
-    driver = start_alone(processes, tmp_path, command_timeout_s=0.2)
-    peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
-    weight = gravity(PLACE).tolist()
-    commands.publish(Float64MultiArray(data=weight))
-    driver.says('commands take over from the own controller')
-    driver.says('no command for 0.2 s, the own controller holds')
-    peer.spin_for(0.3)
-    held = np.array(states[-1].position)
-    peer.spin_for(0.5)
-    np.testing.assert_allclose(states[-1].position, held, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ('parameters', 'text'),
-    [
-        ({'driver_profile': 'nobody'}, 'is not a file; give a path, or the name of a shipped one'),
-        ({'breakaway': [0.5]}, 'of at least 1'),
-        ({'cogging': [-1.0]}, 'finite and not negative'),
-        ({'robot': 'four_dof', 'driver_profile': 'template', 'initial_position': [0.0]}, ''),
-    ],
-)
-def test_a_wrong_parameter_ends_the_start_with_one_clear_line(processes, parameters, text):
-    settings = {'robot': 'scara', 'initial_position': PLACE}
-    driver = processes.start('driver_emulator', settings | parameters)
-    assert driver.wait() == 2
-    assert text in driver.output
-    assert 'Traceback' not in driver.output

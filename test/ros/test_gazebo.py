@@ -177,16 +177,6 @@ def test_no_force_is_left_in_a_gazebo_that_goes_on(launches, peer):
     gazebo.stop()
 
 
-def test_a_pd_controller_needs_no_more_than_another_word(launches, peer):
-    arm = Arm(peer)
-    launch = launches.launch('gazebo', gui=False, law='pd_gravity', coulomb_friction=False)
-    launch.says('sent circle', 60.0)
-    arm.until(3.0)
-    launch.interrupt()
-    _, q = arm.positions()
-    assert np.abs(q[-1]).max() > 0.1, 'it moved'
-
-
 def test_two_arms_share_a_world_and_its_time(launches, peer):
     arms = {side: Arm(peer, f'/{side}') for side in ('left', 'right')}
     launch = launches.launch('two_robots', simulator='gazebo', gui=False)
@@ -248,12 +238,3 @@ def _efforts(bag: Path, end_ns: int) -> dict[int, np.ndarray]:
     with BagReader(bag) as reader:
         answers = [message for _, _, message in reader.messages('/controller/reference')]
     return {stamp_ns(x): x.effort for x in answers if stamp_ns(x) < end_ns}
-
-
-def test_a_controller_that_never_gets_active_is_told_by_name(launches):
-    """No controller has this name: the world stays paused, and the node reports the reason."""
-    launch = launches.launch('gazebo', gui=False, wait_for='nobody')
-    launch.says('is in the world', 60.0)
-    wait_until(lambda: 'active: computed_torque' in launch.output, 30.0, 'the controller')
-    assert 'world unpaused' not in launch.output
-    launch.interrupt()

@@ -58,70 +58,67 @@ def numbers(element: ElementTree.Element | None) -> list[float]:
     return [float(word) for word in (element.text or '').split()]
 
 
-def controller_gravity() -> list[float]:
-    """Return the default of the controller's parameter gravity."""
-    return next(one.default for one in PARAMETERS if one.name == 'gravity')
-
-
 # Worlds ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize('path', WORLDS, ids=lambda path: path.stem)
-def test_a_world_has_the_controllers_gravity_and_period_and_dart(path):
-    world = world_of(path)
-    assert numbers(world.find('gravity')) == controller_gravity()
-    physics = world.find('physics')
+def test_a_world_is_as_the_controller_needs_it_and_answers_marks_in_lockstep(path):
+    plain, world = world_of(path), world_of(lockstep_world(str(path)))
+    gravity = next(one.default for one in PARAMETERS if one.name == 'gravity')
+    assert numbers(plain.find('gravity')) == gravity
+    physics = plain.find('physics')
     assert physics is not None
     assert physics.get('type') == 'dart'
     assert numbers(physics.find('max_step_size')) == [0.001]
     assert numbers(physics.find('real_time_factor')) == [1.0]
-
-
-@pytest.mark.parametrize('path', WORLDS, ids=lambda path: path.stem)
-def test_a_world_has_the_systems_that_inserting_and_stepping_need(path):
-    systems = {
-        plugin.get('filename'): plugin.get('name') for plugin in world_of(path).iter('plugin')
-    }
+    # For closed loops the solver that takes dependent conditions.
+    solver = 'pgs' if path.stem == 'four_bar' else None
+    assert physics.findtext('dart/solver/solver_type') == solver
+    systems = {plugin.get('filename'): plugin.get('name') for plugin in plain.iter('plugin')}
     assert systems == {
         'gz-sim-physics-system': 'gz::sim::systems::Physics',
         'gz-sim-user-commands-system': 'gz::sim::systems::UserCommands',
         'gz-sim-scene-broadcaster-system': 'gz::sim::systems::SceneBroadcaster',
     }
-
-
-def test_the_world_for_closed_loops_has_the_solver_that_takes_dependent_conditions():
-    physics = world_of(PROJECT / 'worlds' / 'four_bar.sdf').find('physics')
-    assert physics is not None
-    assert physics.findtext('dart/solver/solver_type') == 'pgs'
-
-
-@pytest.mark.parametrize('path', WORLDS, ids=lambda path: path.stem)
-def test_a_world_in_lockstep_is_the_same_and_answers_marks(path):
-    world, plain = world_of(lockstep_world(str(path))), world_of(path)
     assert step_ns(str(path)) == 1_000_000
-    (answering,) = [p for p in world if p.get('name') == 'gz::sim::systems::TriggeredPublisher']
+    (answering,) = [p for p in world if p.get('name') == ANSWER]
     messages = [(e.tag, e.get('type')) for e in answering]
     assert messages == [('input', 'gz.msgs.Empty'), ('output', 'gz.msgs.Empty')]
     assert len({e.get('topic') for e in answering}) == 2
     assert [e.tag for e in world if e is not answering] == [e.tag for e in plain]
 
 
-def test_a_world_that_cannot_be_read_is_refused():
-    with pytest.raises(ConfigurationError, match='nowhere.sdf'):
-        lockstep_world('nowhere.sdf')
+@pytest.mark.parametrize(
+    ('read', 'content', 'problem'),
+    [
+        (lockstep_world, None, 'is not a file'),
+        (world_name, 'name: arm', 'malformed XML'),
+        (step_ns, '<sdf version="1.9"><model name="a"/></sdf>', 'has no <world>'),
+        (
+            step_ns,
+            '<sdf><world name="a"><physics><max_step_size>1 ms</max_step_size></physics></world>'
+            '</sdf>',
+            "has a max_step_size of '1 ms'",
+        ),
+    ],
+)
+def test_a_world_that_is_none_is_named_before_gazebo_is_started(tmp_path, read, content, problem):
+    file = tmp_path / 'arm.sdf'
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ConfigurationError) as refused:
+        read(str(file))
+    assert str(refused.value).startswith(f"world '{file}'")
+    assert problem in str(refused.value)
 
 
 # Descriptions ------------------------------------------------------------------------------------
 
 
 @each_robot
-def test_a_description_says_nothing_of_gazebo_unless_asked(robot):
-    assert not plugins(urdf(robot))
-    assert urdf(robot).find('ros2_control') is None
-
-
-@each_robot
 def test_the_native_description_publishes_all_joints_and_drives_the_driven(robot):
+    assert not plugins(urdf(robot)), 'nothing unless asked'
+    assert urdf(robot).find('ros2_control') is None
     found = plugins(urdf(robot, gazebo='native'))
     (states,) = found[JOINT_STATES]
     all_joints = LINKAGE if robot == 'parallelogram' else JOINTS
@@ -137,7 +134,7 @@ def test_the_native_description_publishes_all_joints_and_drives_the_driven(robot
 
 
 @each_arm
-def test_the_native_description_is_the_arm_without_drive_inertia(robot):
+def test_the_native_description_is_the_arm_without_drive_inertia_and_friction_if_wanted(robot):
     arm = load_robot(PROJECT / 'urdf' / f'{robot}.urdf.xacro')
     simulated = load_robot(PROJECT / 'urdf' / f'{robot}.urdf.xacro', mappings={'gazebo': 'native'})
     assert (arm.armature > 0.0).all()
@@ -146,16 +143,11 @@ def test_the_native_description_is_the_arm_without_drive_inertia(robot):
                  'position_lower', 'position_upper', 'velocity_limit', 'effort_limit', 'damping',
                  'coulomb_friction'):  # fmt: skip
         np.testing.assert_array_equal(getattr(arm, name), getattr(simulated, name))
-
-
-@each_arm
-def test_coulomb_friction_can_be_left_out_and_nothing_else_with_it(robot):
-    path = PROJECT / 'urdf' / f'{robot}.urdf.xacro'
-    with_it = load_robot(path, mappings={'gazebo': 'native'})
-    without = load_robot(path, mappings={'gazebo': 'native', 'coulomb_friction': 'false'})
-    assert (with_it.coulomb_friction > 0.0).all()
+    mappings = {'gazebo': 'native', 'coulomb_friction': 'false'}
+    without = load_robot(PROJECT / 'urdf' / f'{robot}.urdf.xacro', mappings=mappings)
+    assert (simulated.coulomb_friction > 0.0).all()
     assert (without.coulomb_friction == 0.0).all()
-    np.testing.assert_array_equal(with_it.damping, without.damping)
+    np.testing.assert_array_equal(simulated.damping, without.damping)
 
 
 @each_arm
@@ -166,8 +158,9 @@ def test_a_word_that_is_no_choice_is_refused(robot, argument):
 
 
 @each_arm
-def test_through_ros2_control_every_joint_takes_effort_only(robot):
-    found = urdf(robot, gazebo='ros2_control', controllers_file='/some/where.yaml')
+def test_through_ros2_control_every_joint_takes_effort_only_and_starts_where_it_is_told(robot):
+    given = {'controllers_file': '/some/where.yaml', 'initial_position': '0.1 -0.2 0.3 0.4'}
+    found = urdf(robot, gazebo='ros2_control', namespace='left', **given)
     control = found.find('ros2_control')
     assert control is not None
     assert control.findtext('hardware/plugin') == 'gz_ros2_control/GazeboSimSystem'
@@ -176,25 +169,13 @@ def test_through_ros2_control_every_joint_takes_effort_only(robot):
         states = [i.get('name') for i in joint.iter('state_interface')]
         assert states == ['position', 'velocity', 'effort']
     assert [joint.get('name') for joint in control.iter('joint')] == JOINTS
+    started = [x.text for x in control.iter('param') if x.get('name') == 'initial_value']
+    assert [float(text or 'nan') for text in started] == [0.1, -0.2, 0.3, 0.4]
     (plugin,) = plugins(found)['gz_ros2_control::GazeboSimROS2ControlPlugin']
     assert plugin.get('filename') == 'libgz_ros2_control-system.so'
     assert plugin.findtext('parameters') == '/some/where.yaml'
     assert plugin.findtext('hold_joints') == 'true'
     assert not plugins(found).keys() & {JOINT_STATES, JOINT_FORCE}
-
-
-@each_arm
-def test_through_ros2_control_joints_start_where_they_are_told(robot):
-    control = urdf(
-        robot, gazebo='ros2_control', initial_position='0.1 -0.2 0.3 0.4', namespace='left'
-    ).find('ros2_control')
-    assert control is not None
-    started = [
-        float(param.text or 'nan')
-        for param in control.iter('param')
-        if param.get('name') == 'initial_value'
-    ]
-    assert started == [0.1, -0.2, 0.3, 0.4]
 
 
 @each_arm
@@ -224,25 +205,6 @@ def test_the_loop_closes_where_both_ends_meet_at_zero():
     # 1e-12 m: rounding of a few rotations by a quarter turn.
     np.testing.assert_allclose(points['pin'], points['arm_pin'], atol=1e-12)
     assert model.inertias[model.getJointId('pin_joint')].mass == 0.001
-
-
-# Controllers of ros2_control ---------------------------------------------------------------------
-
-
-@each_arm
-def test_gz_ros2_control_forwards_efforts_at_the_rate_of_the_world(robot):
-    path = PROJECT / 'config' / f'{robot}_ros2_control.yaml'
-    content = yaml.safe_load(path.read_text(encoding='utf-8'))
-    manager = content['/**/controller_manager']['ros__parameters']
-    assert manager['update_rate'] == 1000
-    kinds = {name: value['type'] for name, value in manager.items() if isinstance(value, dict)}
-    assert kinds == {
-        'joint_state_broadcaster': 'joint_state_broadcaster/JointStateBroadcaster',
-        'effort_controller': 'forward_command_controller/ForwardCommandController',
-    }
-    effort = content['/**/effort_controller']['ros__parameters']
-    assert effort == {'joints': JOINTS, 'interface_name': 'effort'}
-    assert list(load_robot(PROJECT / 'urdf' / f'{robot}.urdf.xacro').joint_names) == JOINTS
 
 
 # Bridges -----------------------------------------------------------------------------------------
@@ -294,28 +256,3 @@ def test_of_several_bridges_only_one_carries_the_clock():
     (only,) = bridge_entries((), '')
     assert only['ros_topic_name'] == '/clock'
     assert bridge_entries((), '', clock=False) == []
-
-
-@pytest.mark.parametrize(
-    ('content', 'problem'),
-    [
-        (None, 'is not a file'),
-        ('name: arm', 'malformed XML'),
-        ('<sdf version="1.9"><model name="a"/></sdf>', 'has no <world>'),
-        (
-            '<sdf><world name="a"><physics><max_step_size>1 ms</max_step_size></physics></world>'
-            '</sdf>',
-            "has a max_step_size of '1 ms'",
-        ),
-    ],
-)
-def test_a_world_that_is_none_is_named_before_gazebo_is_started(tmp_path, content, problem):
-    file = tmp_path / 'arm.sdf'
-    if content is not None:
-        file.write_text(content)
-    readers = (step_ns,) if 'step' in problem else (step_ns, world_name)
-    for read in readers:
-        with pytest.raises(ConfigurationError) as refused:
-            read(str(file))
-        assert str(refused.value).startswith(f"world '{file}'")
-        assert problem in str(refused.value)

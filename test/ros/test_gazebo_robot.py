@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from gz_stand_in import Gazebo
 from lifecycle_msgs.srv import GetState
+from peer import LATCHED
 from processes import wait_until
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from scipy.spatial.transform import Rotation
 from std_msgs.msg import String
 
@@ -25,7 +25,6 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.ros.gazebo_robot import insertion
 from robot_dynamics_ros.ros.gazebo_world import force_topics
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 URDF = read_description(shipped_robot('scara'), {'gazebo': 'native'}).xml
 TOPICS = [f'/model/scara/joint/joint{i}/cmd_force' for i in range(1, 5)]
 ARM = {'robot_description': URDF, 'wait_for': ['test_peer'], 'timeout_s': 60.0}
@@ -49,52 +48,29 @@ def gazebo(tmp_path) -> Gazebo:
     return Gazebo(tmp_path)
 
 
-def test_time_runs_only_once_the_controller_is_active(processes, peer, gazebo):
-    controller = Controller(peer)
-    described = peer.collect(String, 'robot_description', LATCHED)
-    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'is in the world' in node.output, 20.0, 'insertion')
+def test_time_runs_only_once_the_controller_is_active_and_no_force_remains_at_the_end(
+    processes, peer, tmp_path
+):
+    """In a world that runs, and is busy: the first question about the model hangs for 10 s."""
+    controller, described = Controller(peer), peer.collect(String, 'robot_description', LATCHED)
+    gazebo = Gazebo(tmp_path, hangs=True, unanswered=2, lost=2)
+    node = processes.start('gazebo_robot', ARM | {'pause_first': True}, env=gazebo.env)
+    peer.spin_until(lambda: 'is in the world' in node.output, 40.0, 'insertion')
+    assert len(gazebo.asked('model --list')) >= 2
     peer.spin_for(1.0)
-    assert not gazebo.asked('/control')
+    assert not gazebo.asked('pause: false')
     controller.active = True
     peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
-    (request,) = gazebo.asked('/world/arm/control')
-    assert 'gz.msgs.WorldControl' in request
-    assert 'pause: false' in request
+    asked = [line for line in gazebo.asked('/world/arm/') if 'service -s' in line]
+    words = ['pause: true', *3 * ['EntityFactory'], 'pause: false']
+    assert [word in line for word, line in zip(words, asked, strict=True)] == [True] * 5
+    assert 'gz.msgs.WorldControl' in asked[-1]
     assert described[0].data == URDF
     assert node.returncode is None, 'it stays, to leave no force behind'
-
-
-def test_a_question_that_is_never_answered_is_asked_again(processes, peer, tmp_path):
-    """A busy Gazebo sometimes loses a request; the first about the model hangs here for 10 s."""
-    Controller(peer).active = True
-    gazebo = Gazebo(tmp_path, hangs=True)
-    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'world unpaused' in node.output, 40.0, 'unpaused world')
-    assert len(gazebo.asked('model --list')) >= 2
-
-
-def test_an_insertion_that_is_not_answered_is_asked_for_again(processes, peer, tmp_path):
-    Controller(peer).active = True
-    gazebo = Gazebo(tmp_path, unanswered=2)
-    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'world unpaused' in node.output, 40.0, 'unpaused world')
-    assert len(gazebo.asked('EntityFactory')) == 3
-
-
-@pytest.mark.parametrize('lost', [0, 2])
-def test_its_last_act_is_to_set_every_force_to_zero_until_gazebo_answers(
-    processes, peer, tmp_path, lost
-):
-    Controller(peer).active = True
-    gazebo = Gazebo(tmp_path, lost=lost)
-    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
     assert not gazebo.asked('cmd_force')
     assert node.stop() == 0
     for topic in TOPICS:
-        sent = gazebo.asked(f'topic -t {topic} -m gz.msgs.Double -p data: 0.0')
-        assert len(sent) > lost
+        assert len(gazebo.asked(f'topic -t {topic} -m gz.msgs.Double -p data: 0.0')) > 2
     assert 'forces of scara set to zero' in node.output
 
 
@@ -126,36 +102,43 @@ def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
     assert 'gazebo_robot was killed: its forces are set to zero' in node.output
 
 
-def test_in_a_world_that_runs_time_stands_still_before_the_robot_is_there(processes, peer, gazebo):
-    Controller(peer).active = True
-    node = processes.start('gazebo_robot', ARM | {'pause_first': True}, env=gazebo.env)
+def test_time_may_run_before_the_controller_is_active_and_forces_be_left_to_others(
+    processes, peer, gazebo
+):
+    controller = Controller(peer)
+    given = ARM | {'unpause': 'at_once', 'stay': False}
+    node = processes.start('gazebo_robot', given, env=gazebo.env)
     peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
-    asked = [line for line in gazebo.asked('/world/arm/') if 'service -s' in line]
-    words = ['pause: true', 'EntityFactory', 'pause: false']
-    assert [word in line for word, line in zip(words, asked, strict=True)] == [True] * 3
-
-
-def test_a_world_that_should_run_already_but_does_not_is_named(processes, tmp_path):
-    gazebo = Gazebo(tmp_path, services='')
-    node = processes.start('gazebo_robot', ARM | {'pause_first': True, 'timeout_s': 1.0},
-                           env=gazebo.env)  # fmt: skip
-    assert node.wait() == 1
-    assert "error: world 'arm' of Gazebo does not run; start it first" in node.output
-
-
-def test_it_may_end_once_time_runs_and_leave_the_forces_to_others(processes, peer, gazebo):
-    Controller(peer).active = True
-    node = processes.start('gazebo_robot', ARM | {'stay': False}, env=gazebo.env)
+    controller.active = True
     peer.spin_until(lambda: node.returncode is not None, 20.0, 'its end')
     assert node.returncode == 0, node.output
     assert gazebo.asked('/control')
     assert not gazebo.asked('cmd_force')
 
 
-def test_time_may_run_before_the_controller_is_active(processes, peer, gazebo):
-    Controller(peer)
-    node = processes.start('gazebo_robot', ARM | {'unpause': 'at_once'}, env=gazebo.env)
-    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
+@pytest.mark.parametrize(
+    ('world', 'given', 'reason'),
+    [
+        (
+            {'services': '/world/other/create'},
+            {},
+            'error: Gazebo: no service /world/arm/create within 1 s',
+        ),
+        (
+            {'services': ''},
+            {'pause_first': True},
+            "error: world 'arm' of Gazebo does not run; start it first",
+        ),
+        ({'answer': 'false'}, {}, 'error: Gazebo service /world/arm/create refused'),
+        ({'model': 'another'}, {}, 'error: Gazebo: no model scara within 1 s'),
+    ],
+)
+def test_what_gazebo_does_not_do_is_told(processes, tmp_path, world, given, reason):
+    gazebo = Gazebo(tmp_path, **world)
+    node = processes.start('gazebo_robot', ARM | {'timeout_s': 1.0} | given, env=gazebo.env)
+    assert node.wait() == 1
+    assert reason in node.output
+    assert 'Traceback' not in node.output
 
 
 def test_who_does_not_get_active_is_named_with_its_state(processes, peer, gazebo):
@@ -167,47 +150,6 @@ def test_who_does_not_get_active_is_named_with_its_state(processes, peer, gazebo
     assert node.returncode == 1
     assert 'error: test_peer: no activation (it is inactive; it needs joint states' in node.output
     assert gazebo.asked('cmd_force'), 'no force is left behind then either'
-
-
-@pytest.mark.parametrize(
-    ('given', 'reason'),
-    [
-        (
-            {'services': '/world/other/create'},
-            'error: Gazebo: no service /world/arm/create within 1 s',
-        ),
-        ({'answer': 'false'}, 'error: Gazebo service /world/arm/create refused'),
-        ({'model': 'another'}, 'error: Gazebo: no model scara within 1 s'),
-    ],
-)
-def test_what_gazebo_does_not_do_is_told(processes, tmp_path, given, reason):
-    gazebo = Gazebo(tmp_path, **given)
-    node = processes.start('gazebo_robot', ARM | {'timeout_s': 1.0}, env=gazebo.env)
-    assert node.wait() == 1
-    assert reason in node.output
-    assert 'Traceback' not in node.output
-
-
-@pytest.mark.parametrize(
-    ('parameters', 'reason'),
-    [
-        ({'robot_description': ''}, 'give the URDF text of the robot'),
-        ({'pose': [0.0, 1.0]}, 'x, y, z, roll, pitch, yaw'),
-        ({'unpause': 'perhaps'}, "unknown unpause 'perhaps'; known: at_once, never, ready"),
-    ],
-)
-def test_wrong_parameters_end_the_node_with_one_clear_line(processes, gazebo, parameters, reason):
-    node = processes.start('gazebo_robot', ARM | parameters, env=gazebo.env)
-    assert node.wait() == 2
-    (line,) = [line for line in node.output.splitlines() if line.startswith('error: ')]
-    assert reason in line
-
-
-def test_without_gazebo_the_remedy_is_told(processes, tmp_path):
-    node = processes.start('gazebo_robot', ARM, env={'PATH': str(tmp_path)})
-    assert node.wait() == 2
-    assert 'the node gazebo_robot needs the command gz' in node.output
-    assert 'apt install' in node.output
 
 
 def test_a_prefix_is_part_of_the_force_topics():

@@ -7,19 +7,13 @@ is held is also pulled back.
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pinocchio
 import yaml
-from geometry_msgs.msg import Vector3, WrenchStamped
 from resting_arm import JOINTS, RestingArm
 from samples import sample
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
-from test_recorded_run import run
-
-from robot_dynamics_ros.__main__ import main
 
 PLACE = np.array([0.0, -1.0, -0.5, 0.7])
 AWAY = PLACE + 0.002  # rad, not far enough for a jump of the position
@@ -93,35 +87,3 @@ def test_only_a_press_of_the_switch_frees_the_arm_and_silence_stops_it(processes
     points = yaml.safe_load(path.read_text('utf-8'))
     assert points['joint_names'] == list(JOINTS)
     np.testing.assert_array_equal([p['positions'] for p in points['points']], [AWAY, AWAY])
-
-
-def test_without_a_file_no_way_point_is_added(processes, peer):
-    processes.start('controller', GUIDED)
-    RestingArm(peer, PLACE).command()
-    answer = peer.call(Trigger, 'controller/add_waypoint', Trigger.Request())
-    assert not answer.success
-    assert 'waypoint_file is empty' in answer.message
-
-
-def test_a_guided_run_is_recorded_and_replayed_to_the_digit(processes, peer, tmp_path):
-    bag = tmp_path / 'bag'
-    push = WrenchStamped()
-    push.header.frame_id, push.wrench.force = 'tool', Vector3(x=12.0, y=6.0, z=10.0)
-
-    def guide(peer, _, statuses) -> None:
-        switch = peer.node.create_publisher(Bool, 'controller/enable_guiding', 1)
-        hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
-        enabled = 'guiding is enabled'
-
-        def is_enabled() -> bool:
-            hand.publish(push)
-            switch.publish(Bool(data=True))
-            return enabled in processes.outputs()
-
-        peer.spin_until(is_enabled, 60.0, enabled)
-
-    run(processes, peer, bag, {'law': 'hand_guiding', 'guiding_timeout_s': 5.0}, guide)
-    assert main(['replay', str(bag), '--output', str(tmp_path / 'replay')]) == 0
-    found = json.loads((tmp_path / 'replay' / 'replay.json').read_text('utf-8'))
-    assert max(found['peak']) <= 1e-9, found  # the same object, the same numbers
-    assert found['commands'] > 500

@@ -594,16 +594,6 @@ def test_every_executable_has_a_node(executables):
         assert name in classes
 
 
-def test_every_shared_file_is_installed_where_it_is_looked_for(installed):
-    target = {file: folder for folder, files in installed['data_files'] for file in files}
-    for folder in ('config', 'launch', 'urdf', 'worlds'):
-        for path in (PROJECT / folder).rglob('*.*'):
-            if '__pycache__' in path.parts:
-                continue
-            name = path.relative_to(PROJECT)
-            assert target[str(name)] == f'share/robot_dynamics_ros/{name.parent}'
-
-
 def test_the_package_depends_on_every_package_its_launch_files_import():
     tags = ElementTree.parse(PROJECT / 'package.xml').getroot().iter('exec_depend')
     depends = {tag.text for tag in tags}

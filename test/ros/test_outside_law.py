@@ -14,8 +14,7 @@ import numpy as np
 import pinocchio
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
-from rcl_interfaces.srv import DescribeParameters, SetParameters
+from rcl_interfaces.srv import DescribeParameters
 from resting_arm import RestingArm
 from samples import sample
 
@@ -62,17 +61,10 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
     np.testing.assert_allclose(arm.command(), expected, atol=1e-12)
     assert "law 'broken' (virtual_spring:Missing) is left out" in node.output
 
-    def change(value) -> SetParameters.Response:
-        stiffness = ParameterValue(
-            type=ParameterType.PARAMETER_DOUBLE_ARRAY, double_array_value=value
-        )
-        request = SetParameters.Request(parameters=[Parameter(name='stiffness', value=stiffness)])
-        return peer.call(SetParameters, 'controller/set_parameters', request).results[0]
-
-    refused = change([-1.0])
+    refused = peer.set('controller', stiffness=[-1.0])
     assert not refused.successful
     assert 'give 1 or 4 finite numbers of at least 0' in refused.reason
-    assert change([1.0, 2.0, 3.0, 4.0]).successful
+    assert peer.set('controller', stiffness=[1.0, 2.0, 3.0, 4.0]).successful
     expected = gravity(PLACE) + np.array([1.0, 2.0, 3.0, 4.0]) * (np.array(REST) - PLACE)
     for _ in range(20):  # the safe shell turns no change of parameters into a jump
         effort = arm.command()

@@ -8,43 +8,44 @@ import re
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
-from rcl_interfaces.srv import SetParameters
+from peer import Peer
+from processes import Processes, free_domain
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from resting_arm import JOINTS, RestingArm
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
+
+from robot_dynamics_ros.description.shipped import share_directory
 
 PLACE = [-0.315, 1.398, 0.12, 1.083]  # the start of scara_circle, to a millimetre
 NODE = {
     'robot': 'scara',
     'law': 'constraint_stabilization',
     'program': 'scara_circle',
-    'activation_ramp_s': 0.5,
+    'activation_ramp_s': 0.0,
     'state_timeout_s': 30.0,
     'diagnostics_period_s': 0.2,
 }
 ROWS = ['circle: tool x (m)', 'circle: tool y (m)', 'height: tool z (m)']
 
 
-@pytest.fixture
-def arm(peer) -> RestingArm:
-    return RestingArm(peer, PLACE)
+@pytest.fixture(scope='module')
+def living(tmp_path_factory):
+    """Yield arm and process of a controller that lives through all tests."""
+    folder = tmp_path_factory.mktemp('living')
+    with (
+        free_domain() as domain,
+        Processes(folder, domain) as processes,
+        Peer(processes) as peer,
+    ):
+        yield RestingArm(peer, PLACE), processes.start('controller', NODE)
 
 
-def set_string(peer, name, value):
-    parameter = Parameter(
-        name=name, value=ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
-    )
-    request = SetParameters.Request(parameters=[parameter])
-    return peer.call(SetParameters, 'controller/set_parameters', request).results[0]
-
-
-def test_who_may_miss_messages_costs_the_controller_fewer(processes, peer, arm):
+def test_who_may_miss_messages_costs_the_controller_fewer(living):
     """Parts of the effort, at 1 kHz: every tick to reliable subscribers, else every 20th."""
+    arm, peer = living[0], living[0].peer
     best_effort = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
     parts = peer.collect(JointState, 'controller/effort_components', best_effort)
-    processes.start('controller', NODE)
     peer.spin_until(lambda: (arm.command(), len(parts) > 5)[1], 60.0, 'parts')
 
     def periods() -> list[int]:
@@ -58,12 +59,12 @@ def test_who_may_miss_messages_costs_the_controller_fewer(processes, peer, arm):
     peer.spin_until(lambda: (arm.command(), max(periods()) < 20)[1], 20.0, 'more for all')
 
 
-def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(processes, peer, arm):
+def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(living):
+    arm, peer = living[0], living[0].peer
     constraint = peer.collect(JointState, 'controller/constraint')
     condition = peer.collect(Float64MultiArray, 'controller/constraint_condition')
     split = peer.collect(JointState, 'controller/effort_components')
     found = peer.collect(DiagnosticArray, '/diagnostics')
-    processes.start('controller', NODE | {'activation_ramp_s': 0.0})
 
     def complete() -> bool:
         arm.command()
@@ -90,17 +91,9 @@ def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(processes,
     assert whole[2] == pytest.approx(arm.commands[-1].data[2], abs=1.0)  # a tick apart
 
 
-def test_a_program_that_cannot_be_held_ends_the_start_with_one_line(processes):
-    program = 'constraints: [{kind: point, frame: tool, target: [2.0, 0.0, 0.3]}]'
-    node = processes.start('controller', NODE | {'program': program})
-    assert node.wait(60.0) == 2
-    assert 'cannot be reached' in node.output
-    assert 'Traceback' not in node.output
-
-
-def test_a_hostile_program_is_refused_with_its_reason(processes, peer, arm, tmp_path):
+def test_a_hostile_program_is_refused_with_its_reason(living, tmp_path):
     """Errors of YAML constructors, the file system or an encoding never end the node."""
-    node = processes.start('controller', {**NODE, 'program': ''})
+    arm, node = living
     arm.command()
     latin = tmp_path / 'latin.yaml'
     latin.write_bytes('name: k\xf6rper'.encode('latin-1'))
@@ -111,10 +104,21 @@ def test_a_hostile_program_is_refused_with_its_reason(processes, peer, arm, tmp_
         'a: ' + '[' * 900: 'no YAML|nested too deeply',
     }
     for program, reason in hostile.items():
-        result = set_string(peer, 'program', program)
+        result = arm.peer.set('controller', program=program)
         assert not result.successful
         assert re.search(reason, result.reason), result.reason
         assert len(result.reason) < 400
         arm.command()
     assert node.returncode is None
     assert 'Traceback' not in node.output
+
+
+def test_another_program_acts_and_what_it_does_without_effect_is_said(living):
+    arm, node = living
+    file = share_directory() / 'config' / 'programs' / 'scara_circle.yaml'
+    text = file.read_text(encoding='utf-8').replace('radius: 0.10', 'radius: 0.08')
+    text += 'null_space: {damping: 1.0}\n'  # without effect on four rows of four: a remark
+    result = arm.peer.set('controller', program=text)
+    assert result.successful, result.reason
+    node.says('the null_space task acts only where the program is singular')
+    assert np.isfinite(arm.command()).all()

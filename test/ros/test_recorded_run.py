@@ -8,11 +8,8 @@ import signal
 from pathlib import Path
 
 import numpy as np
-import pytest
 from bags import MS
 from builtin_interfaces.msg import Duration, Time
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
@@ -68,40 +65,23 @@ def run(processes, peer, bag: Path, controller: dict, during) -> None:
     # However long that took, the motion has not begun.
     paused = peer.call(SetBool, 'simulator/pause', SetBool.Request(data=True)).message
     end_s = float(paused.rpartition(' ')[2]) + TAIL_S
-    assert set_parameter(peer, 'simulator', 'end_time_s', end_s)
+    assert peer.set('simulator', end_time_s=end_s).successful
     peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
     peer.spin_until(lambda: simulator.returncode is not None, 60, 'the end')
     recorder.stop(signal.SIGINT)
 
 
-def set_parameter(peer, node, name, value) -> bool:
-    request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
-    return peer.call(SetParameters, f'{node}/set_parameters', request).results[0].successful
-
-
-def send(peer, sender, statuses) -> None:
+def move_and_change(peer, sender, statuses) -> None:
     sender.publish(trajectory())
     peer.spin_until(lambda: statuses, 20, 'the answer to the trajectory')
     assert statuses[-1].data.startswith('accepted')
+    gains = [18.0, 17.0, 16.0, 15.0]
+    assert peer.set('controller', natural_frequency=gains).successful
 
 
-def send_and_change(peer, sender, statuses) -> None:
-    send(peer, sender, statuses)
-    assert set_parameter(peer, 'controller', 'natural_frequency', [18.0, 17.0, 16.0, 15.0])
-
-
-@pytest.mark.parametrize(
-    ('controller', 'during'),
-    [
-        ({'law': 'computed_torque'}, send),
-        ({'law': 'pd_gravity', 'payload_mass': 0.8}, send_and_change),
-    ],
-)
-def test_a_recorded_run_is_replayed_to_the_digit_and_explained(
-    processes, peer, tmp_path, controller, during
-):
+def test_a_recorded_run_is_replayed_to_the_digit_and_explained(processes, peer, tmp_path):
     bag = tmp_path / 'bag'
-    run(processes, peer, bag, controller, during)
+    run(processes, peer, bag, {'law': 'computed_torque', 'payload_mass': 0.8}, move_and_change)
     recording = read_recording(bag).of_joints(JOINTS)
     assert recording.notes == ()
     assert np.ptp(recording.reference_position, axis=0).max() > 0.1, 'it moved'

@@ -142,18 +142,6 @@ def _differences(
     return found
 
 
-@pytest.mark.parametrize(
-    ('publish', 'called', 'agrees'),
-    [('ab', 'c', True), ('ab', '', True), ('a', 'c', False), ('abc', 'c', False)],
-)
-def test_a_policy_that_allows_more_or_less_is_told(publish, called, agrees):
-    none = frozenset()
-    seen = {('n', '/'): NodeUse(frozenset(publish), none, none, frozenset(called))}
-    allowed = {('n', '/'): NodeUse(frozenset('ab'), none, none, frozenset('c'))}
-    assert (_differences(seen, allowed) == {}) is agrees
-    assert _differences({}, allowed)
-
-
 def _are_ready(seen: dict[tuple[str, str], NodeUse], nodes: set[str]) -> bool:
     """Return whether all nodes exist and controllers are configured."""
     configured = all(

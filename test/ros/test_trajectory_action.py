@@ -139,15 +139,6 @@ def test_cancelling_brings_the_reference_to_rest_and_holds(client, peer):
     client.arm.until(lambda: not np.any(references[-1].velocity), 20.0, 'rest')
 
 
-def test_a_new_goal_replaces_the_running_one(client):
-    first = client.send(goal(points=[(5.0, GOAL)]))
-    second = client.send(goal(points=[(0.5, PLACE - 0.05)]))
-    found = client.result(first)
-    assert found.status == GoalStatus.STATUS_ABORTED
-    assert found.result.error_string == 'Current goal preempted by new incoming action.'
-    assert client.result(second).result.error_code == Result.SUCCESSFUL
-
-
 def test_wrong_goals_are_rejected_with_the_reason_and_the_running_one_goes_on(client, peer):
     latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     statuses = peer.collect(String, 'controller/trajectory_status', latched)

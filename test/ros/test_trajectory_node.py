@@ -6,9 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from lifecycle_msgs.srv import GetState
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from peer import LATCHED
 from rosgraph_msgs.msg import Clock
 from samples import sample
 from sensor_msgs.msg import JointState
@@ -16,11 +14,11 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 FIRST = [-0.462, 1.478, 0.10, 0.2]
-NANO = 1_000_000_000
+JOINTS = ['joint1', 'joint2', 'joint3', 'joint4']
 MOVE = {
     'robot': 'scara',
     'kind': 'point',
@@ -60,6 +58,26 @@ class FakeController:
         self._commands.publish(Float64MultiArray(data=[0.0] * 4))
 
 
+class Resting:
+    """A driver whose arm stays where it is."""
+
+    def __init__(self, peer):
+        self._states = peer.node.create_publisher(JointState, 'joint_states', 10)
+        self._clock = peer.node.create_publisher(Clock, '/clock', 10)
+
+    def publish(self, seconds: float) -> None:
+        """Publish a state at a time, in another order of joints."""
+        names, position = ['gripper', *reversed(JOINTS)], [7.0, *reversed(FIRST)]
+        state = JointState(name=names, position=position, velocity=[0.0] * 5)
+        state.header.stamp.sec, state.header.stamp.nanosec = divmod(round(seconds * NANO), NANO)
+        self._clock.publish(Clock(clock=state.header.stamp))
+        self._states.publish(state)
+
+
+def now(peer) -> float:
+    return peer.node.get_clock().now().nanoseconds / NANO
+
+
 def paused_simulator(processes):
     return processes.start(
         'simulator',
@@ -95,7 +113,7 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
     assert 'end of the run: t = 1.300000 s' in simulator.output
     message = controller.trajectories[0]
     assert (message.header.stamp.sec, message.header.stamp.nanosec) == (0, 250_000_000)
-    assert list(message.joint_names) == ['joint1', 'joint2', 'joint3', 'joint4']
+    assert list(message.joint_names) == JOINTS
     plan = make_plan(
         sample('scara').tree, {spec.name: spec.default for spec in MOTION} | MOVE, np.array(FIRST)
     )
@@ -128,20 +146,11 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
 ):
     """A stall of the states until after the start; the arm is still where it was."""
     controller = FakeController(peer, 'accepted: by the test')
-    controller.active, latest = True, [0]
-    states = peer.node.create_publisher(JointState, 'joint_states', 10)
-    clock = peer.node.create_publisher(Clock, '/clock', 10)
-    names = ['joint1', 'joint2', 'joint3', 'joint4']
+    controller.active, latest, arm = True, [0], Resting(peer)
 
-    def state_at(seconds: float) -> None:
-        state = JointState(name=names, position=FIRST, velocity=[0.0] * 4)
-        state.header.stamp.sec, state.header.stamp.nanosec = divmod(round(seconds * NANO), NANO)
-        clock.publish(Clock(clock=state.header.stamp))
-        states.publish(state)
-
-    def now() -> float:
+    def time() -> float:
         if not simulated:
-            return peer.node.get_clock().now().nanoseconds / NANO
+            return now(peer)
         latest[0] += 1
         return 10.0 + 1e-3 * latest[0]
 
@@ -149,13 +158,13 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
     sender = processes.start('trajectory', given)
 
     def sent(count):
-        state_at(now())
+        arm.publish(time())
         return len(controller.trajectories) >= count
 
     peer.spin_until(lambda: sent(1), 60, 'the trajectory')
     sender.says('sent point')
     latest[0] += 3000
-    state_at(now() + 3.0)
+    arm.publish(time() + 3.0)
     controller._status.publish(String(data='held: states returned after a timeout'))
     if not simulated:
         peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
@@ -182,13 +191,10 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
 def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, status, code, said):
     controller = FakeController(peer, 'accepted: by the test')
     controller.active = True
-    states = peer.node.create_publisher(JointState, 'joint_states', 10)
-    names = ['joint1', 'joint2', 'joint3', 'joint4']
+    arm = Resting(peer)
 
     def is_over() -> bool:
-        state = JointState(name=names, position=FIRST, velocity=[0.0] * 4)
-        state.header.stamp = peer.node.get_clock().now().to_msg()
-        states.publish(state)
+        arm.publish(now(peer))
         return sender.returncode is not None
 
     given = {'start_time_s': 0.0, 'start_delay_s': 0.0, 'wait': True}
@@ -202,12 +208,6 @@ def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, s
     assert said in sender.output
 
 
-def test_a_missing_motion_file_is_named_before_any_state_arrives(processes):
-    sender = processes.start('trajectory', MOVE | {'kind': 'file', 'file': 'gone.yaml'})
-    assert sender.wait(60.0) == 2  # as any wrong parameter
-    assert "trajectory file 'gone.yaml'" in sender.output
-
-
 def test_a_controller_that_never_answers_is_named(processes, peer):
     controller = FakeController(peer, '')
     controller.active = True
@@ -219,104 +219,44 @@ def test_a_controller_that_never_answers_is_named(processes, peer):
     assert len(controller.trajectories) > 1  # it was repeated
 
 
-def test_a_controller_without_life_cycle_gets_its_trajectory_unasked(processes, peer):
-    received = peer.collect(JointTrajectory, '~/joint_trajectory')
-    states = peer.node.create_publisher(JointState, 'joint_states', 10)
-    sender = processes.start(
-        'trajectory', MOVE | {'confirm': False, 'exit_when_done': False, 'start_time_s': 0.0}
-    )
+def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_set_before(
+    processes, peer
+):
+    received, arm = peer.collect(JointTrajectory, '~/joint_trajectory'), Resting(peer)
+    given = {'robot': '', 'confirm': False, 'exit_when_done': False, 'start_time_s': 0.0}
+    sender = processes.start('trajectory', MOVE | given)
 
-    state = JointState(
-        name=['joint4', 'joint3', 'joint2', 'joint1', 'gripper'],
-        position=[*reversed(FIRST), 7.0],
-        velocity=[0.0] * 5,
-    )
-
-    def publish_and_look():
-        states.publish(state)
-        return received
-
-    peer.spin_until(publish_and_look, 60, 'the trajectory')
+    goal = [0.2, 0.8, 0.1, 0.3]
+    assert peer.set('trajectory', goal=goal).successful
+    # The node's start values can no longer change.
+    for name, value in (('kind', 'none'), ('controller', 'other'), ('exit_when_done', False)):
+        assert 'read-only' in peer.set('trajectory', **{name: value}).reason
+    description = peer.node.create_publisher(String, 'robot_description', LATCHED)
+    description.publish(String(data=sample('scara').xml))
+    peer.spin_until(lambda: arm.publish(now(peer)) or received, 60, 'the trajectory')
     np.testing.assert_array_equal(received[0].points[0].positions, FIRST)
-    now = peer.node.get_clock().now().nanoseconds / NANO
+    np.testing.assert_allclose(received[0].points[-1].positions, goal, rtol=0, atol=1e-15)
     start = received[0].header.stamp.sec + received[0].header.stamp.nanosec / NANO
-    assert now - 60.0 < start < now + 1.0  # start_delay_s after it was sent
+    assert now(peer) - 60.0 < start < now(peer) + 1.0  # start_delay_s after it was sent
     sender.says('sent point')
     assert sender.returncode is None  # it stays
     assert sender.stop() == 0
 
 
-def test_a_goal_that_is_set_before_the_robot_comes_is_gone_to(processes, peer):
-    received = peer.collect(JointTrajectory, '~/joint_trajectory')
-    states = peer.node.create_publisher(JointState, 'joint_states', 10)
-    processes.start('trajectory', MOVE | {'robot': '', 'confirm': False})
-
-    def set_parameter(name, value):
-        request = SetParameters.Request(
-            parameters=[Parameter(name, value=value).to_parameter_msg()]
-        )
-        return peer.call(SetParameters, 'trajectory/set_parameters', request).results[0]
-
-    goal = [0.2, 0.8, 0.1, 0.3]
-    assert set_parameter('goal', goal).successful
-    # The node's start values can no longer change.
-    for name, value in (('kind', 'none'), ('controller', 'other'), ('exit_when_done', False)):
-        assert 'read-only' in set_parameter(name, value).reason
-    description = peer.node.create_publisher(String, 'robot_description', LATCHED)
-    description.publish(String(data=sample('scara').xml))
-    state = JointState(
-        name=['joint1', 'joint2', 'joint3', 'joint4'], position=FIRST, velocity=[0.0] * 4
-    )
-
-    def publish_and_look():
-        states.publish(state)
-        return received
-
-    peer.spin_until(publish_and_look, 60, 'the trajectory')
-    np.testing.assert_allclose(received[0].points[-1].positions, goal, rtol=0, atol=1e-15)
-
-
-def test_a_missing_state_is_named(processes):
-    sender = processes.start('trajectory', MOVE | {'timeout_s': 0.3})
-    assert sender.wait(60) == 1
-    assert 'error: joint_states: no state (nobody publishes it: start a driver' in sender.output
-
-
-def test_states_of_other_joints_are_named(processes, peer):
-    states = peer.node.create_publisher(JointState, 'joint_states', 10)
-    sender = processes.start('trajectory', MOVE | {'timeout_s': 2.0})
-    other = JointState(name=['a', 'b'], position=[0.0, 0.0], velocity=[0.0, 0.0])
-    ended = lambda: states.publish(other) or sender.returncode is not None  # noqa: E731
-    peer.spin_until(ended, 60, 'end of the trajectory node')
-    assert 'never seen: joint1, joint2, joint3, joint4; the last message names: a, b' in (
-        sender.output
-    )
-
-
 @pytest.mark.parametrize(
-    ('parameters', 'code', 'message'),
+    ('joints', 'said'),
     [
-        ({'robot': 'puma'}, 2, "unknown robot 'puma'"),
-        ({'start_time_s': 2.0**31}, 2, 'start_time_s = 2147483648.0 refused'),
-        ({'kind': 'spiral'}, 2, "unknown kind 'spiral'; known: circle, "),
-        ({'goal': [0.0, 0.0, 5.0, 0.0]}, 1, "joint 'joint3': is at"),
+        ([], 'error: joint_states: no state (nobody publishes it: start a driver'),
+        (['a', 'b'], 'never seen: joint1, joint2, joint3, joint4; the last message names: a, b'),
     ],
 )
-def test_wrong_parameters_end_the_node_with_one_clear_line(
-    processes, peer, parameters, code, message
-):
-    states = peer.node.create_publisher(JointState, 'joint_states', 10)
-    sender = processes.start('trajectory', MOVE | parameters)
-    state = JointState(
-        name=['joint1', 'joint2', 'joint3', 'joint4'], position=FIRST, velocity=[0.0] * 4
-    )
-
-    def ended():
-        states.publish(state)
-        return sender.returncode is not None
-
-    peer.spin_until(ended, 60, 'end of the trajectory node')
-    assert sender.wait() == code
-    errors = [line for line in sender.output.splitlines() if line.startswith('error: ')]
-    assert len(errors) == 1
-    assert message in errors[0]
+def test_states_that_are_missing_or_of_other_joints_are_named(processes, peer, joints, said):
+    sender = processes.start('trajectory', MOVE | {'timeout_s': 2.0 if joints else 0.3})
+    if joints:
+        states = peer.node.create_publisher(JointState, 'joint_states', 10)
+        other = JointState(name=joints, position=[0.0, 0.0], velocity=[0.0, 0.0])
+        peer.spin_until(
+            lambda: states.publish(other) or sender.returncode is not None, 60, 'its end'
+        )
+    assert sender.wait(60) == 1
+    assert said in sender.output

@@ -125,8 +125,8 @@ def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(arm, peer, bro
 
 # In real time a machine that does much else may be late: it is tried again, and may not always be.
 @pytest.mark.slow
-@pytest.mark.parametrize(('arm', 'tries'), [(SLOW, 1), (1.0, 12)], indirect=['arm'])
-def test_stop_deactivates_within_a_fifth_of_a_simulated_second(arm, tries, peer, browser):
+@pytest.mark.parametrize('arm', [1.0], indirect=True)
+def test_stop_deactivates_within_a_fifth_of_a_second(arm, peer, browser):
     states = peer.collect(JointState, '/joint_states', NEWEST)
     commands = peer.collect(JointState, '/controller/reference', NEWEST)
     waited = []
@@ -134,7 +134,7 @@ def test_stop_deactivates_within_a_fifth_of_a_simulated_second(arm, tries, peer,
         tab.reads('active: computed_torque')
         tab.reads('It is not an emergency stop')
         peer.spin_until(lambda: states and commands, 10.0, 'states and references')
-        while not waited or (min(waited) > 0.2 and len(waited) < tries):
+        while not waited or (min(waited) > 0.2 and len(waited) < 12):
             waited.append(stopping_time(tab, peer, states, commands))
             tab.page.get_by_role('button', name='activate', exact=True).click()
             peer.spin_until(lambda: state(peer) == 'active', 60.0, 'activation')

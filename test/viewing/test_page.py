@@ -68,19 +68,8 @@ def marked(picture: np.ndarray) -> np.ndarray:
     return np.array([columns.mean(), rows.mean()]) if len(rows) else np.full(2, np.nan)
 
 
-def await_tool(tab: Tab, page: Page, first: float, second: float) -> None:
-    """Wait until a page shows the tool of a planar arm where its joint positions put it, rad."""
-    ends = np.cumsum([first, second])
-    tip = np.array([0.3, 0.33]) @ np.stack([np.cos(ends), np.sin(ends)], axis=1)
-    expected = tab.pixel((*tip, 0.0), page.server.initial_camera)
-    # The marker measures some pixels, and the bar hides a part of it.
-    tab.until(
-        lambda: np.abs(marked(tab.picture()) - expected).max() < 4.0, f'marker at {expected}'
-    )
-
-
 @pytest.mark.slow
-def test_the_tool_is_seen_where_the_joint_positions_put_it(page, browser):
+def test_the_tool_is_seen_where_the_joint_positions_put_it_and_views_look_at_it(page, browser):
     arm = page.arm('planar')
     arm.set_description(planar_arm('first', 'second'))
     with Tab(browser, page.web.address) as tab:
@@ -90,7 +79,33 @@ def test_the_tool_is_seen_where_the_joint_positions_put_it(page, browser):
             arm.show(now)
             arm.write(now)
             tab.reads(f'{second:.3f} rad')
-            await_tool(tab, page, first, second)
+            ends = np.cumsum([first, second])
+            bars = np.stack([np.cos(ends), np.sin(ends), 0.0 * ends], axis=1)
+            tip = np.array([0.3, 0.33]) @ bars
+            expected = tab.pixel(tuple(tip), page.server.initial_camera)
+            # The marker measures some pixels, and the bar hides a part of it.
+            tab.until(
+                lambda expected=expected: np.abs(marked(tab.picture()) - expected).max() < 4.0,
+                f'marker at {expected}',
+            )
+        (client,) = page.server.get_clients().values()
+        centre, radius = arm.bounding_sphere()
+
+        def looks(at: np.ndarray, back: tuple[int, ...]) -> bool:
+            # Position and target are set one after the other: a camera there has both.
+            away = client.camera.position - at
+            there = not back or np.allclose(away / np.linalg.norm(away), back, atol=2e-3)
+            return there and np.allclose(client.camera.look_at, at, atol=1e-6)
+
+        for view, at, back in (
+            ('front', centre, (1, 0, 0)),
+            ('side', centre, (0, -1, 0)),
+            ('top', centre, (0, 0, 1)),
+            ('tool', tip, ()),
+        ):
+            tab.page.get_by_role('button', name=view, exact=True).click()
+            tab.until(lambda at=at, back=back: looks(at, back), f'the camera: {view}')
+            assert not back or np.linalg.norm(client.camera.position - at) > 2.0 * radius
         assert tab.errors == []
 
 
@@ -126,6 +141,8 @@ def test_what_cannot_be_shown_is_said_and_what_a_description_says_is_text(page, 
     unknown = ArmInstant(1.0, position=dict.fromkeys(names[1:], math.nan), status=status)
     many.show(unknown)
     many.write(unknown)
+    gone = []
+    page.server.on_client_disconnect(gone.append)
     with Tab(browser, page.web.address, NARROW) as tab:
         for text in (
             'waiting for the description',
@@ -140,20 +157,12 @@ def test_what_cannot_be_shown_is_said_and_what_a_description_says_is_text(page, 
             tab.reads(text)
         assert tab.page.title() not in ('1', '2')
         assert tab.errors == []
-
-
-@pytest.mark.slow
-def test_the_end_of_a_page_is_noticed(page, browser):
-    gone = []
-    page.server.on_client_disconnect(gone.append)
-    with Tab(browser, page.web.address, NARROW) as tab:
-        tab.until(page.server.get_clients, 'a client')
         assert gone == []
         tab.close()
     deadline = time.monotonic() + 60.0
     while not gone and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(gone) == 1
+    assert len(gone) == 1, 'the end of a page is noticed'
 
 
 SIZES = ((1600, 1000), (1100, 800), (760, 420), (390, 640))  # pixels, the last ones of phones
@@ -186,28 +195,64 @@ def test_stop_and_hold_are_on_the_screen_at_every_size_and_scroll_position(page,
 
 
 @pytest.mark.slow
-def test_the_arm_keeps_half_of_a_small_screen(page, browser):
-    page.arm('planar').set_description(planar_arm('first'))
+def test_curves_and_events_are_chosen_and_the_arm_keeps_half_of_a_small_screen(page, browser):
+    arm = page.arm('planar')
+    arm.set_description(planar_arm('first'))
+    for k in range(220):
+        level = ('ok', 'warning', 'error')[k % 3]
+        arm.write(ArmInstant(status={'level': level, 'message': f'event{k}'}))
     with Tab(browser, page.web.address, 1600) as tab:
+        for k in range(3):
+            numbers = {'first': 0.1 * k}
+            arm.show(ArmInstant(time=float(k), position=numbers, velocity=numbers))
+        arm.write(ArmInstant())
         tab.reads('curves')
-        panel = '[data-dock-region="left"]'
+        assert 'velocity (rad/s or m/s)' not in tab.text
+        tab.page.get_by_text('curves', exact=True).click()
+        velocity = tab.page.get_by_label('velocity (rad/s or m/s)')
+        for choose, count in ((velocity.check, 2), (velocity.uncheck, 1)):
+            choose()
+            tab.until(
+                lambda n=count: arm.write(ArmInstant()) or tab.text.count('velocity (') == n,
+                f'{count - 1} plots',
+            )
+
+        tab.reads('event219')
+        tab.reads('event0\n')
+        tab.page.get_by_label('at least').click()
+        tab.page.get_by_role('option', name='error').click()
+        word = tab.page.get_by_text('with the word', exact=True)
+        word.locator('xpath=following::input').first.fill('event21')
+
+        def listed() -> list[str]:
+            arm.write(ArmInstant())
+            return re.findall(r'event\d+', tab.text)
+
+        tab.until(lambda: listed() == ['event218', 'event215', 'event212'], 'those')
+        with tab.page.expect_download() as download:
+            tab.page.get_by_role('button', name='save as CSV').click()
+        rows = list(csv.reader(download.value.path().read_text('utf-8').splitlines()))
+        assert rows[0] == ['clock', 'seconds', 'severity', 'text']
+        assert [row[2:] for row in rows[1:3]] == [['ok', 'event0'], ['warning', 'event1']]
+        assert len(rows) == 221
 
         def seen() -> float:
             """Return the share of the width between the panels."""
-            areas = [
-                tab.page.locator(f'[data-dock-region="{side}"]') for side in ('left', 'right')
-            ]
-            left, right = (area.bounding_box() for area in areas)
+            left, right = (
+                tab.page.locator(f'[data-dock-region="{side}"]').bounding_box()
+                for side in ('left', 'right')
+            )
             return (right['x'] - left['width']) / tab.page.viewport_size['width']
 
         assert seen() > 0.5
-        assert 'curves' in tab.text
         tab.page.set_viewport_size({'width': 1100, 'height': 800})
         tab.until(lambda: seen() > 0.5, 'half of the width')
-        tab.page.locator(f'{panel} [aria-label="Expand column"]').click()  # open them, if wanted
+        opened = '[data-dock-region="left"] [aria-label="Expand column"]'
+        tab.page.locator(opened).click()  # open them, if wanted
         tab.until(lambda: seen() < 0.5, 'the plots')
         tab.page.wait_for_timeout(1500.0)  # the script looks twice a second
         assert seen() < 0.5
+        assert tab.errors == []
 
 
 @pytest.mark.slow
@@ -315,28 +360,34 @@ def test_who_may_command_or_comes_from_afar_knows_the_token(host):
     web.viser.stop()
 
 
-def test_a_name_from_afar_may_not_stand_for_this_machine():
-    assert refusal({'Host': '192.168.0.7:8080'}, '0.0.0.0') == ''
-    assert refusal({'Host': 'robot:8080'}, 'robot') == ''
-    assert 'evil.example' in refusal({'Host': 'evil.example:8080'}, '0.0.0.0')
-    assert '192.168.0.7' in refusal({'Host': '192.168.0.7:8080'})
-    assert 'foreign' in refusal({'Host': '10.0.0.1:1', 'Origin': 'http://10.0.0.2:1'}, '0.0.0.0')
+@pytest.mark.parametrize(
+    ('host', 'headers', 'culprit'),
+    [
+        ('0.0.0.0', {'Host': '192.168.0.7:8080'}, ''),
+        ('robot', {'Host': 'robot:8080'}, ''),
+        *(
+            ('127.0.0.1', headers, '')  # a tunnel may use any port
+            for host in ('127.0.0.1:8080', 'localhost:9000', '[::1]:8080')
+            for headers in ({'Host': host}, {'Host': host, 'Origin': f'http://{host}'})
+        ),
+        ('0.0.0.0', {'Host': 'evil.example:8080'}, 'evil.example'),
+        ('127.0.0.1', {'Host': '192.168.0.7:8080'}, '192.168.0.7'),
+        ('0.0.0.0', {'Host': '10.0.0.1:1', 'Origin': 'http://10.0.0.2:1'}, 'foreign'),
+    ],
+)
+def test_a_name_from_afar_may_not_stand_for_this_machine(host, headers, culprit):
+    said = refusal(headers, host)
+    assert culprit in said
+    assert bool(said) == bool(culprit)
 
 
-def test_a_port_in_use_is_refused(page):
-    with pytest.raises(ConfigurationError, match='Address already in use'):
-        PageServer(page.server.get_port(), 'second')
-
-
-@pytest.mark.parametrize('host', ['127.0.0.1:8080', 'localhost:9000', '[::1]:8080'])
-def test_a_tunnel_may_use_any_port(host):
-    assert refusal({'Host': host, 'Origin': f'http://{host}'}) == ''
-    assert refusal({'Host': host}) == ''
-
-
-def test_a_port_that_is_none_is_refused():
-    with pytest.raises(ConfigurationError, match='from 0 to 65535'):
-        PageServer(70_000, 'x')
+def test_a_port_that_is_none_or_in_use_is_refused(page):
+    for port, problem in (
+        (page.server.get_port(), 'Address already in use'),
+        (70_000, 'from 0 to 65535'),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            PageServer(port, 'second')
 
 
 def test_only_poses_that_changed_are_sent(page, monkeypatch):
@@ -469,15 +520,6 @@ def test_a_follower_follows_and_a_cycle_is_left_out():
     assert LinkTree(ring).links == ()
 
 
-def test_a_link_is_coloured_near_a_limit():
-    (placed,) = (x.joint for x in LinkTree(planar_arm('first')).links if x.name == 'bar0')
-    colours = [limit_colour(q, placed.limit) for q in (0.0, 2.5, 2.99, 5.0, math.nan)]
-    assert colours[0] is None
-    assert colours[2] == colours[3]
-    assert len(set(colours)) == 4
-    assert limit_colour(0.0, None) is None
-
-
 def test_a_plot_shows_the_chosen_window_and_forgets_when_time_goes_back(page):
     arm, drawn = page.arm('planar'), []
     page.server.gui.add_uplot = lambda columns, *_, **__: drawn.append(columns)
@@ -532,14 +574,11 @@ def logged(*instants: ArmInstant) -> list[tuple[str, str]]:
     return [(event.severity, event.text) for event in log.events]
 
 
-def test_a_condition_whose_number_varies_is_listed_once():
+def test_a_condition_is_listed_once_when_it_begins_and_when_it_ends():
     told = [f'joint{j} is {x} rad from its reference' for j, x in ((4, 0.57), (4, 0.58), (3, 0.6))]
     messages = (*told, '26% of the periods', '5% of the periods', 'active')
     events = logged(*(ArmInstant(status={'message': message}) for message in messages))
     assert [text for _, text in events] == [told[0], told[2], '26% of the periods', 'active']
-
-
-def test_a_condition_is_listed_when_it_begins_and_when_it_ends():
     alarms = ('', 'no joint states on /x for 2 s', 'no joint states on /x for 3 s', '')
     lost = [
         ArmInstant(status={'message': f'no diagnostics for {age} s', 'stale': 'yes'})
@@ -561,84 +600,6 @@ def test_a_condition_is_listed_when_it_begins_and_when_it_ends():
         ('warning', 'efforts at their limits: joint1'),
         ('ok', 'over: efforts at their limits: joint1'),
     ]
-
-
-@pytest.mark.slow
-def test_events_are_chosen_by_severity_and_word_and_saved_all(page, browser):
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first'))
-    for k in range(220):
-        level = ('ok', 'warning', 'error')[k % 3]
-        arm.write(ArmInstant(status={'level': level, 'message': f'event{k}'}))
-    with Tab(browser, page.web.address, 1600) as tab:
-        tab.reads('event219')
-        tab.reads('event0\n')
-        tab.page.get_by_label('at least').click()
-        tab.page.get_by_role('option', name='error').click()
-        word = tab.page.get_by_text('with the word', exact=True)
-        word.locator('xpath=following::input').first.fill('event21')
-
-        def listed() -> list[str]:
-            arm.write(ArmInstant())
-            return re.findall(r'event\d+', tab.text)
-
-        tab.until(lambda: listed() == ['event218', 'event215', 'event212'], 'those')
-        with tab.page.expect_download() as download:
-            tab.page.get_by_role('button', name='save as CSV').click()
-        rows = list(csv.reader(download.value.path().read_text('utf-8').splitlines()))
-        assert rows[0] == ['clock', 'seconds', 'severity', 'text']
-        assert [row[2:] for row in rows[1:3]] == [['ok', 'event0'], ['warning', 'event1']]
-        assert len(rows) == 221
-        assert tab.errors == []
-
-
-@pytest.mark.slow
-def test_curves_are_chosen(page, browser):
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first'))
-    with Tab(browser, page.web.address, 1600) as tab:
-        for k in range(3):
-            numbers = {'first': 0.1 * k}
-            arm.show(ArmInstant(time=float(k), position=numbers, velocity=numbers))
-        arm.write(ArmInstant())
-        tab.reads('curves')
-        assert 'velocity (rad/s or m/s)' not in tab.text
-        tab.page.get_by_text('curves', exact=True).click()
-        tab.page.get_by_label('velocity (rad/s or m/s)').check()
-        tab.until(lambda: arm.write(ArmInstant()) or tab.text.count('velocity (') == 2, 'a plot')
-        tab.page.get_by_label('velocity (rad/s or m/s)').uncheck()
-        tab.until(lambda: arm.write(ArmInstant()) or tab.text.count('velocity (') == 1, 'no plot')
-        assert tab.errors == []
-
-
-@pytest.mark.slow
-def test_a_view_is_seen_from_its_direction_and_the_tool_close(page, browser):
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first', 'second'))
-    arm.show(ArmInstant(time=0.0, position={'first': 0.3, 'second': 0.4}))
-    centre, radius = arm.bounding_sphere()
-    ends = np.array([0.3, 0.7])
-    tip = np.array([0.3, 0.33]) @ np.stack([np.cos(ends), np.sin(ends), 0.0 * ends], axis=1)
-    with Tab(browser, page.web.address, NARROW) as tab:
-        tab.reads('first')
-        (client,) = page.server.get_clients().values()
-
-        def looks(at: np.ndarray, back: tuple[int, ...]) -> bool:
-            # Position and target are set one after the other: a camera there has both.
-            away = client.camera.position - at
-            there = not back or np.allclose(away / np.linalg.norm(away), back, atol=2e-3)
-            return there and np.allclose(client.camera.look_at, at, atol=1e-6)
-
-        for view, at, back in (
-            ('front', centre, (1, 0, 0)),
-            ('side', centre, (0, -1, 0)),
-            ('top', centre, (0, 0, 1)),
-            ('tool', tip, ()),
-        ):
-            tab.page.get_by_role('button', name=view, exact=True).click()
-            tab.until(lambda at=at, back=back: looks(at, back), f'the camera: {view}')
-            assert not back or np.linalg.norm(client.camera.position - at) > 2.0 * radius
-        assert tab.errors == []
 
 
 def test_frames_of_links_are_shown_also_of_an_arm_that_comes_later(page):
@@ -673,8 +634,14 @@ def lightness(colour) -> float:
 def test_a_limit_and_an_unknown_position_can_be_told_apart_under_the_ghost():
     """By lightness alone, since the ghost changes the hue; 2.3 is just noticeable side by side."""
     (placed,) = (x.joint for x in LinkTree(planar_arm('first')).links if x.name == 'bar0')
-    colours = [np.array(limit_colour(q, placed.limit)) for q in (5.0, math.nan)]
-    limit, unknown = (0.7 * colour + 0.3 * np.array(REFERENCE_COLOUR) for colour in colours)
+    inside, near, nearer, beyond, unknown = (
+        limit_colour(q, placed.limit) for q in (0.0, 2.5, 2.99, 5.0, math.nan)
+    )
+    assert inside is limit_colour(0.0, None) is None
+    assert near != nearer == beyond
+    limit, unknown = (
+        0.7 * np.array(colour) + 0.3 * np.array(REFERENCE_COLOUR) for colour in (beyond, unknown)
+    )
     assert lightness((255.0, 255.0, 255.0)) == pytest.approx(100.0)
     assert abs(lightness(limit) - lightness(unknown)) > 15.0
 
