@@ -96,18 +96,6 @@ def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_
     assert position[-1] == pytest.approx(x - v)
 
 
-def test_a_trajectory_goes_on_until_the_next_begins_which_drops_what_begins_later():
-    arm = Arm()
-    arm.send([rest(5.0, 0.5, 0.0), rest(7.0, 2.0, 0.0)])
-    arm.run(99)
-    arm.send([rest(1.0, -2.0, 0.0)], 900)
-    arm.send([rest(1.0, -0.3, 0.0)], 400)
-    assert [end.code for end in arm.ends] == [-1, -1]
-    arm.run(1500)
-    np.testing.assert_allclose(position(arm), planned(arm, [400], -0.3, 1.0), atol=1e-7)
-    assert [end.code for end in arm.ends] == [-1, -1, 0]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(('every', 'lead'), [(20, 10), (7, 500)])
 def test_goals_that_replace_each_other_before_they_begin_are_followed(every, lead):

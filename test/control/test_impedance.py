@@ -8,11 +8,10 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import PinocchioOracle, central_difference
-from pushed_arm import ARMS, arm, cases, energy_gain, held
+from pushed_arm import ARMS, arm, cases, energy_gain
 from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import make_law
-from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
@@ -128,14 +127,3 @@ def test_a_stiffness_that_is_unstable_at_the_period_is_refused_with_its_mode():
         make_law('impedance', arm('scara'), joint_stiffness=1e8, period=1e-3)
     with pytest.raises(UnknownNameError, match='elbow'):
         make_law('impedance', arm('scara'), impedance_frame='elbow')
-
-
-@pytest.mark.slow
-def test_frame_and_stiffness_change_while_it_holds_without_a_step():
-    tree, start = arm('scara'), np.array(ARMS['scara'][1])
-    pushed, _ = held(tree, start, '', np.full(4, 100.0))
-    before = pushed.session.command.copy()
-    for change in ({'impedance_frame': 'tool'}, {'frame_stiffness': [300.0] * 6}):
-        prepare_parameters(pushed.session, change)()
-        pushed.settle(0.3)
-        np.testing.assert_allclose(pushed.session.command, before, atol=1e-6)  # it is at rest

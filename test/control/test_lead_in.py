@@ -9,31 +9,30 @@ from samples import shipped
 
 from robot_dynamics_ros.control.laws.program_effort import LeadIn
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-MS = 1_000_000
 LAW = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
 ON_CIRCLE = [-0.30, 1.28, 0.10, 0.90]
 
 
+def active(start, **parameters) -> SessionOnPlant:
+    """Return an active session on a plant."""
+    tree = shipped('scara').tree
+    plant = MujocoPlant(tree)
+    plant.reset(np.array(start))
+    arm = SessionOnPlant(ControllerSession(tree, LAW | parameters), plant)
+    arm.activate()
+    return arm
+
+
 def run(start, ticks: int, **parameters):
     """Return per tick: error of the program, shares of the effort and of the velocity limits."""
-    tree = shipped('scara').tree
-    session = ControllerSession(tree, LAW | parameters)
-    plant = MujocoPlant(tree, 1e-3)
-    plant.reset(np.array(start), np.zeros(4))
-    q, v, rows = np.array(start), np.zeros(4), []
-    session.update(session.driver.state(0, 0, q, v))
-    session.activate(0)
-    for k in range(1, ticks):
-        session.update(session.driver.state(k * MS, k * MS, q, v))
-        session.settle()
-        plant.step(session.loop.effort)
-        plant.read(q, v)
-        effort = np.abs(session.loop.effort / tree.effort_limit).max()
-        rows.append(
-            [np.abs(session.loop.law.f).max(), effort, np.abs(v / tree.velocity_limit).max()]
-        )
+    arm, rows = active(start, **parameters), []
+    tree = arm.session.tree
+    for _ in arm.run(ticks):
+        shares = arm.effort / tree.effort_limit, arm.v / tree.velocity_limit
+        rows.append([np.abs(x).max() for x in (arm.session.loop.law.f, *shares)])
     return np.array(rows)
 
 
@@ -48,9 +47,7 @@ def run(start, ticks: int, **parameters):
     ],
 )
 def test_the_activation_tells_whether_a_lead_in_runs_and_why_not(start, parameters, told):
-    session = ControllerSession(shipped('scara').tree, LAW | parameters)
-    session.update(session.driver.state(0, 0, np.array(start), np.zeros(4)))
-    session.activate(0)
+    session = active(start, **parameters).session
     text = next(x.text for x in session.remarks if x.text.startswith('active: '))
     assert text.startswith(f'active: constraint_stabilization; {told}')
 

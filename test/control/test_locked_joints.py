@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pinocchio
 import pytest
+from oracles import PinocchioOracle
 from samples import sample
 from still_arm import MS, StillArm
 
@@ -263,11 +264,10 @@ def test_the_text_of_an_arm_tells_which_joints_are_locked_and_where():
     assert (again.locked, again.influential) == (tree.locked, tree.influential)
     assert again.joint_names == tree.joint_names
     assert again.xml == tree.xml
-    model = pinocchio.buildModelFromXML(tree.xml)
-    assert tuple(model.names)[1:] == tree.joint_names
-    elsewhere, q = load_robot(tree.xml, locked={'tilt': 1.2, 'lift': 'measured'}), [0.2, -0.4]
+    assert tuple(pinocchio.buildModelFromXML(tree.xml).names)[1:] == tree.joint_names
+    elsewhere = load_robot(tree.xml, locked={'tilt': 1.2, 'lift': 'measured'})
     assert elsewhere.locked == tree.locked | {'tilt': 1.2}
-    model = pinocchio.buildModelFromXML(cart(**chosen | {'locked': {'tilt': 1.2}}).xml)
-    tau = pinocchio.computeGeneralizedGravity(model, model.createData(), np.array(q))
-    assert NewtonEuler(elsewhere).gravity_forces(np.array(q)) == pytest.approx(tau, abs=1e-12)
+    q, told = np.array([0.2, -0.4]), cart(**chosen | {'locked': {'tilt': 1.2}})
+    tau = PinocchioOracle.of(told).gravity_forces(q)
+    assert NewtonEuler(elsewhere).gravity_forces(q) == pytest.approx(tau, abs=1e-12)
     assert load_robot(tree.xml, joints=['left1', 'tilt']).joint_names == ('tilt', 'left1')

@@ -136,13 +136,6 @@ def test_it_rests_before_the_start_and_after_the_end(trajectory):
         np.testing.assert_array_equal(acceleration, 0.0)
 
 
-def test_the_position_is_continuous_for_all_times(trajectory):
-    times = np.linspace(-0.1, end_of(trajectory) + 0.1, 20001)
-    path = np.array([state(trajectory, t)[0] for t in times])
-    # No velocity here exceeds 10 per second.
-    assert np.abs(np.diff(path, axis=0)).max() < 10.0 * (times[1] - times[0])
-
-
 @pytest.mark.parametrize('name', SMOOTH)
 def test_smooth_trajectories_begin_and_end_with_continuous_acceleration(name):
     trajectory = TRAJECTORIES[name]()

@@ -20,11 +20,11 @@ from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.following import PathSpeed, SpeedLimit
 from robot_dynamics_ros.control.trajectories.trajectory import Hold
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-MS = 1_000_000
 ORDERED = 'speed_scaling.initial_scaling_factor'
 
 
@@ -46,34 +46,22 @@ class Motion:
     """
 
     def __init__(self, tree: Any, end: Any, last: float, orders: Any = (), **given: Any) -> None:
-        n = tree.n
-        self.tree = tree
-        self.session = ControllerSession(
-            tree, {'activation_ramp_s': 0.0, 'natural_frequency': [12.0], **given}
-        )
         self.begin = 0.5 * (tree.position_lower + tree.position_upper) - 0.5 * np.array(end)
-        plant, q, v = MujocoPlant(tree), np.zeros(n), np.zeros(n)
+        plant, rows, self.took = MujocoPlant(tree), [], 0
         plant.reset(self.begin)
-        rows, self.took = [], 0
-        for k in range(1, 6000):
-            plant.read(q, v)
-            if self.session.update(self.session.driver.state(k * MS, k * MS, q, v)):
-                self.session.settle()
-            elif k == 1:
-                self.session.activate(k * MS)
-            loop = self.session.loop
-            if k == 5:
-                points = line(self.begin, self.begin + end, last), 0
-                self.answer = prepare_trajectory(self.session, *points)()
+        given = {'activation_ramp_s': 0.0, 'natural_frequency': [12.0], **given}
+        arm = SessionOnPlant(ControllerSession(tree, given), plant)
+        self.session, loop = arm.session, arm.session.loop
+        arm.activate()
+        arm.settle(5e-3)
+        self.answer = prepare_trajectory(self.session, line(self.begin, self.begin + end, last))()
+        for k in arm.run(6000):
+            if k > 1 and not loop.generator.moving:
+                break
+            self.took += 1
+            rows.append([arm.q.copy(), arm.effort.copy(), *loop.reference.rows.copy()])
             if k in dict(orders):
                 self.session.set_speed(dict(orders)[k])
-            reference = loop.reference
-            rows.append([q.copy(), loop.effort.copy(), reference.position.copy(),
-                         reference.velocity.copy(), reference.acceleration.copy()])  # fmt: skip
-            if k > 6 and not loop.generator.moving:
-                break
-            self.took += k > 5
-            plant.step(loop.effort)
         self.q, self.effort, *self.reference = np.moveaxis(np.array(rows), 1, 0)
 
     def off_path(self) -> float:
@@ -165,6 +153,6 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
 @pytest.mark.parametrize('factor', [math.nan, math.inf, -0.1, 1.1])
 def test_what_is_no_factor_is_refused_and_changes_nothing(factor):
     session = ControllerSession(sample('scara').tree)
-    with pytest.raises(ConfigurationError, match='speed_scaling_input.*factor of 0 to 1'):
+    with pytest.raises(RobotDynamicsError, match='speed_scaling_input.*(not finite|of 0 to 1)'):
         session.set_speed(factor)
     assert session.loop.generator.speed.target == 1.0
