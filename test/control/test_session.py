@@ -578,19 +578,18 @@ def test_what_was_being_prepared_when_the_arm_was_stopped_is_refused_with_that_r
 
 
 def test_a_payload_is_carried_and_put_down_by_the_model():
-    loaded = {'payload_mass': 2.0, 'payload_frame': 'tool'}
-    run = Driven(loaded).active()
+    run = Driven({'payload_mass': 2.0, 'payload_frame': 'tool'}).active()
     with_load = run.session.command.copy()
     assert prepare_payload(run.session, False)() == 'carrying nothing'
-    for _ in range(600):  # so that nothing jumps
-        run.state()
-    np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
+    without = run.states(600)[-1]  # so that nothing jumps
+    np.testing.assert_allclose(without, GRAVITY, atol=1e-10)
     assert np.abs(with_load - GRAVITY).max() > 1.0
-    answer = prepare_payload(run.session, True)()
-    assert answer == 'carrying 2 kg on tool'
-    for _ in range(600):
-        run.state()
-    np.testing.assert_allclose(run.session.command, with_load, atol=1e-10)
+    assert prepare_payload(run.session, True)() == 'carrying 2 kg on tool'
+    np.testing.assert_allclose(run.states(600)[-1], with_load, atol=1e-10)
+    assert run.wait()
+    prepare_payload(run.session, False)()
+    assert run.wait(30)  # no state tells how much time has passed: at once
+    np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
 
 
 # Motions inwards, and motions that begin at the arm -------------------------------------------
