@@ -127,6 +127,11 @@ def test_a_change_of_law_is_blended_in_what_the_motors_give():
     assert np.abs(pulling).max() > 0.5
     run.loop.replace(run.loop.law, make_law('gravity_compensation', TREE, KERNELS))
     np.testing.assert_allclose(run.tick(away), pulling, atol=1e-4 * np.abs(pulling).max())
+    for half in (0.5, 0.0):  # of the ramp; of the law that held the arm nothing is left then
+        for _ in range(500):
+            found = run.tick(away)
+        # Of a smooth step in the middle a millisecond is 0.15 %.
+        np.testing.assert_allclose(found, half * pulling, atol=2e-3 * np.abs(pulling).max())
 
 
 def test_what_is_not_finite_falls_back_to_the_stop_action_less_the_share():
