@@ -75,7 +75,7 @@ def described(name: str) -> tuple[Path, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', ['panda.urdf', 'xarm7.urdf', 'kinova.urdf'])
+@pytest.mark.parametrize('name', ['panda.urdf', 'xarm7.urdf'])
 def test_meshes_stand_where_an_independent_reader_puts_them(name):
     """Compare the corners' extent, link by link, with what assimp reads for Pinocchio."""
     share, xml = described(name)
@@ -110,9 +110,8 @@ def test_colours_are_those_of_the_description_or_of_the_mesh():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('budget', [20_000, 3_000])
-def test_a_robot_stays_within_its_budget_and_keeps_its_extent(budget):
-    xml = described('panda.urdf')[1]
+def test_a_robot_stays_within_its_budget_and_keeps_its_extent():
+    budget, xml = 3_000, described('panda.urdf')[1]
     whole, _ = robot_shapes(xml, max_faces=10**9)
     coarse, _ = robot_shapes(xml, budget)
     assert 0.7 * budget < sum(len(shape.faces) for shape in coarse) <= budget
@@ -182,11 +181,8 @@ def test_what_cannot_be_shown_is_said_and_replaced_by_the_inertia(geometry):
     assert "link 'arm' <visual>" in remark
 
 
-@pytest.mark.parametrize('folder', ['arm', "R&D <'a'>"])
-@pytest.mark.parametrize(('part', 'written'), [('own part', 'own part'), ('a&b', 'a&amp;b')])
-def test_a_mesh_is_found_beside_the_file_that_names_it(
-    tmp_path, monkeypatch, folder, part, written
-):
+def test_a_mesh_is_found_beside_the_file_that_names_it(tmp_path, monkeypatch):
+    folder, part, written = "R&D <'a'>", 'a&b', 'a&amp;b'
     (tmp_path / folder / 'meshes').mkdir(parents=True)
     corners = ('v 0 0 0', 'v 2 0 0', 'v 0 3 0', 'f 1 2 3')
     (tmp_path / folder / 'meshes' / f'{part}.obj').write_text('\n'.join(corners))

@@ -112,17 +112,18 @@ def test_units_in_names_or_in_the_file_are_converted(heads, units, run, tmp_path
     np.testing.assert_allclose(read.measured_effort, run.measured_effort, rtol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ('heads', 'units', 'problem'),
-    [
-        (['q1 [grad]', 'q2 [grad]'], {}, r"column 'q1 \[grad\]': its unit 'grad' is none of pos"),
-        (['q1_Nm', 'q2_Nm'], {}, "its unit 'N m' is none of position"),
-        (['q1', 'q2'], {'position_unit': 'grad'}, "its unit 'grad' is none of position"),
-        (['q1', 'q2'], {'position_unit': ['deg', 'm', 'm']}, 'position_unit: has 3 units, 2 col'),
-        (['q1', 'q2'], {'positions_unit': 'deg'}, 'positions_unit'),
-    ],
-)
-def test_an_unknown_unit_is_refused(heads, units, problem, tmp_path):
+UNKNOWN_UNITS = {
+    "its unit 'grad' is none of position": (['q1', 'q2'], {'position_unit': 'grad'}),
+    'position_unit: has 3 units, 2 col': (['q1', 'q2'], {'position_unit': ['deg', 'm', 'm']}),
+    'positions_unit': (['q1', 'q2'], {'positions_unit': 'deg'}),
+    r"column 'q1 \[grad\]': its unit 'grad' is none of pos": (['q1 [grad]', 'q2 [grad]'], {}),
+    "its unit 'N m' is none of position": (['q1_Nm', 'q2_Nm'], {}),
+}
+
+
+@pytest.mark.parametrize('problem', UNKNOWN_UNITS)
+def test_an_unknown_unit_is_refused(problem, tmp_path):
+    heads, units = UNKNOWN_UNITS[problem]
     (tmp_path / 'log.csv').write_text(';'.join(['time', *heads]) + '\n' + '0;1;2\n0.1;1;2\n')
     (tmp_path / 'log.yaml').write_text(json.dumps({'table': 'log.csv', **units}))
     with pytest.raises(RobotDynamicsError, match=problem):
@@ -178,8 +179,7 @@ FIELDS = {'jazzy': ('reference', 'feedback', 'error', 'output'),
           'humble': ('desired', 'actual', 'error')}  # fmt: skip
 
 
-@pytest.mark.parametrize('distro', FIELDS)
-@pytest.mark.parametrize('with_states', [True, False])
+@pytest.mark.parametrize(('distro', 'with_states'), [('jazzy', True), ('humble', False)])
 def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
     distro, with_states, run, tmp_path
 ):

@@ -156,21 +156,15 @@ def test_rows_that_fit_no_names_are_refused(tmp_path):
     path = write(tmp_path / 'log.csv', ['t', *heads()], [TIME, *ALL], point=',')
     with pytest.raises(RobotDynamicsError, match='line 2 has 14 cells below 7 names; .*semicol'):
         read_table(path)
-    path.write_text('0,1,2\n0.1,1,2\n')
-    with pytest.raises(RobotDynamicsError, match='has no line of names'):
-        read_table(path)
-    path.write_text('t,q1,q1\n0,1,2\n0.1,1,2\n')
-    with pytest.raises(RobotDynamicsError, match="has 2 columns 'q1'"):
-        read_table(path)
-    path.write_text('t,q1,tau1\n0,1,2\n0.1,1,off\n')
-    with pytest.raises(RobotDynamicsError, match="line 3, column 'tau1': 'off' is no number"):
-        read_table(path)
-    path.write_text('t;q1;tau1\n0;[0.1 0.2];2\n0.1;[0.1 0.2];1\n')
-    with pytest.raises(RobotDynamicsError, match='is no number; give each joint a column'):
-        read_table(path)
-    path.write_text('t,q1,tau1\n0,1,2\nsoon,1,1\n')
-    with pytest.raises(RobotDynamicsError, match="line 3, column 't': 'soon' is no time"):
-        read_table(path)
+    for content, problem in (
+        ('0,1,2\n0.1,1,2', 'has no line of names'),
+        ('t,q1,q1\n0,1,2\n0.1,1,2', "has 2 columns 'q1'"),
+        ('t,q1,tau1\n0,1,2\n0.1,1,off', "line 3, column 'tau1': 'off' is no number"),
+        ('t,q1,tau1\n0,1,2\nsoon,1,1', "line 3, column 't': 'soon' is no time"),
+    ):
+        path.write_text(f'{content}\n')
+        with pytest.raises(RobotDynamicsError, match=problem):
+            read_table(path)
     assert main(['analyze', str(path), '--output', str(tmp_path / 'out')]) == 2
 
 

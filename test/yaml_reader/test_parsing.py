@@ -69,20 +69,22 @@ def test_a_hostile_text_is_refused_in_one_line_that_says_where(text):
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize('text', HOSTILE, ids=range(len(HOSTILE)))
-def test_each_kind_of_file_refuses_it_as_its_own_error(text, tmp_path):
+def test_each_kind_of_file_refuses_it_as_its_own_error(tmp_path):
     tree, path = sample('scara').tree, tmp_path / 'motion.yaml'
-    path.write_text(text, encoding='utf-8', errors='surrogatepass')
+    text = 'a: 0b_'
+    path.write_text(text, encoding='utf-8')
     readers = {
-        ProgramError: lambda: load_program(f'{text}\n', tree),
-        MechanismError: lambda: read_mechanism_file(f'{text}\n'),
-        ConfigurationError: lambda: load_driver_profile(f'{text}\n'),
-        TrajectoryError: lambda: trajectory_of_file(path, tree.joint_names),
+        ProgramError: lambda word: load_program(word, tree),
+        MechanismError: read_mechanism_file,
+        ConfigurationError: load_driver_profile,
     }
     for kind, read in readers.items():
-        with pytest.raises(kind) as caught:
-            read()
-        assert '\n' not in str(caught.value)
+        with pytest.raises(kind, match=HOSTILE[text]):
+            read(f'{text}\n')
+        with pytest.raises(RobotDynamicsError, match='is not a file'):
+            read('nowhere.yaml')
+    with pytest.raises(TrajectoryError, match=HOSTILE[text]):
+        trajectory_of_file(path, tree.joint_names)
 
 
 def test_plain_values_are_those_of_the_yaml_library():
@@ -104,10 +106,9 @@ def test_plain_values_are_those_of_the_yaml_library():
     assert parse_yaml('\ufeffa: 1', 'file') == {'a': 1}
 
 
-@pytest.mark.parametrize('lines', [12, 40])
-def test_a_bomb_of_aliases_is_refused_at_once(lines):
+def test_a_bomb_of_aliases_is_refused_at_once():
     text = 'a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]\n' + '\n'.join(
-        f'a{k}: &a{k} [{", ".join([f"*a{k - 1}"] * 8)}]' for k in range(1, lines)
+        f'a{k}: &a{k} [{", ".join([f"*a{k - 1}"] * 8)}]' for k in range(1, 40)
     )
     begin = time.perf_counter()
     with pytest.raises(ConfigurationError, match='has too many values'):
@@ -140,18 +141,9 @@ WORDS = {
 
 @pytest.mark.parametrize('word', WORDS, ids=range(len(WORDS)))
 def test_a_word_that_names_no_readable_text_is_refused(word):
-    tree = sample('scara').tree
     with pytest.raises(ConfigurationError, match=WORDS[word]) as caught:
         read_yaml(word, 'file')
     assert len(str(caught.value)) < 300
-    for read in (
-        read_mechanism_file,
-        load_driver_profile,
-        lambda name: load_program(name, tree),
-        lambda name: trajectory_of_file(name, tree.joint_names),
-    ):
-        with pytest.raises(RobotDynamicsError, match=WORDS[word]):
-            read(word)
 
 
 def test_a_file_in_another_encoding_too_large_or_forbidden_is_refused(tmp_path):
