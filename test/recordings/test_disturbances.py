@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What drivers and recorders do to times and states hardly changes the figures, and is said.
+
+Oracle of the synthetic arm's efforts: Pinocchio, on the exact motion.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags import SECOND, Motion, write
+from recorded_arm import RecordedArm
+from recorded_bags import NOMINAL, UNKNOWN
+from samples import Sample
+from synthetic_runs import ExactMotion, measured_arm, measured_run, sinusoids, write_run
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
+from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.timing import find_timing
+
+PERIOD, DAY, TURN = 0.01, 86_400, 2.0 * np.pi
+START = 1_580_001_030  # s since 1970
+FAST = 0.002  # s, period of a publisher that repeats its states
+
+
+def run_of(rng, seconds: float = 12.0, noise: float = 2e-3) -> Recording:
+    motion = sinusoids(rng, 3, np.arange(0.0, seconds, PERIOD))
+    return measured_run(measured_arm(), motion, noise=(0.0, noise, 0.05), rng=rng)
+
+
+def evaluated(recording: Recording, tree=None, **settings):
+    """Return figures and findings of a recording in the order of its robot."""
+    tree = tree or load_robot(recording.description)
+    found = evaluate(recording, tree, AnalysisSettings(**settings))
+    return found.figures, [str(finding) for finding in found.findings]
+
+
+# Times ------------------------------------------------------------------------------------------
+
+
+def jumped(run: Recording, folder: Path, jump: int) -> Recording:
+    """Return the run as read from a bag whose clock jumps in its middle."""
+    stamps = run.stamp_ns + jump * SECOND * (np.arange(len(run.time)) >= 600)
+    return read_recording(write_run(folder / 'bag', run, stamps=stamps.tolist()))
+
+
+def parted(run: Recording, folder: Path, jump: int) -> Recording:
+    """Return the run with two gaps; velocities on both sides are no step of the signal."""
+    gaps = np.abs(run.time[:, np.newaxis] - [8.0, 19.0]).min(axis=1) < 0.5
+    return run.rows(~gaps)
+
+
+@pytest.mark.parametrize(
+    ('change', 'jump'), [(jumped, START), (jumped, DAY), (jumped, 30 * DAY), (parted, 0)]
+)
+def test_a_clock_that_jumps_and_gaps_change_no_figure(change, jump, tmp_path, rng):
+    run = run_of(rng, 12.0 if jump else 30.0)
+    other = change(run, tmp_path, jump)
+    figures = [evaluated(x)[0] for x in (run, other)]
+    # 5 % of the samples are next to the jump.
+    np.testing.assert_allclose(*[x['effort']['residual_share'] for x in figures], rtol=0.05)
+    assert min(figures[1]['effort']['evaluated']) > 900
+    # Within one line of the spectrum of the longest part: 100 Hz / 256.
+    cutoffs = [x['timing']['cutoff_hz'] for x in figures]
+    assert cutoffs[0] == pytest.approx(cutoffs[1], abs=100.0 / 256)
+    said = f'no state for {jump + 0.01:.2f} s after 5.99 s: a pause, or a clock that jumps'
+    assert (said in ' '.join(other.notes)) == bool(jump)
+
+
+@pytest.mark.parametrize('ahead', [0.005, 0.4, 3600.0])
+def test_a_message_that_comes_early_is_no_restart_of_the_clock(ahead, tmp_path):
+    motion = Motion(300)
+    messages = motion.messages()
+    messages[100 * 3].content.header.stamp.sec += int(ahead)
+    messages[100 * 3].content.header.stamp.nanosec += round((ahead % 1) * 1e9)
+    run = read_recording(write(tmp_path / 'bag', messages))
+    assert 'restart' not in ' '.join(run.notes)
+    lost = 300 - len(run.time)
+    assert lost == (5 if ahead < 0.02 else 1)  # as the controller rejects them; else that one
+    assert run.stamp_ns[-1] == motion.stamps[-1]
+    assert np.isin(run.stamp_ns, [*motion.stamps, *(run.stamp_ns[100:101])]).all()
+    assert any('left out' in note for note in run.notes)
+
+
+def test_times_are_printed_in_full_and_taken_as_printed(tmp_path, capsys, rng):
+    run = run_of(rng, noise=0.0)
+    stamps = (run.stamp_ns + START * SECOND).tolist()
+    run.velocity[600, 1] = 30.0
+    bag = write_run(tmp_path / 'bag', run, stamps=stamps, arrivals=stamps)
+
+    def analyzed(*words: str) -> dict:
+        out = tmp_path / 'out'
+        words = ('analyze', str(bag), '--output', str(out), '--force', '--no-report', *words)
+        assert main(list(words)) == (2 if f'{START + 50}' in words else 0)
+        return json.loads((out / 'metrics.json').read_text())
+
+    printed = f'{START + 6}'
+    findings = analyzed()['findings']
+    assert any(f'the first at {printed} s' in finding['text'] for finding in findings)
+    for first, last in ((f'{START + 5}.5', printed), ('5.5', '6')):
+        assert analyzed('--from', first, '--to', last)['rates']['states'] == 51
+    analyzed('--from', f'{START + 50}')
+    assert f'from {START + 50} s' in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('bag', 'gravity', 'jitter'), [(NOMINAL, 9.81, 0.05), (UNKNOWN, 9.8, 0.001)]
+)
+def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(bag, gravity, jitter, rng):
+    recording = read_recording(bag)
+    tree = load_robot(recording.description, (0.0, 0.0, -gravity))
+    recording = recording.of_joints(tree.joint_names)
+    whole, _ = evaluated(recording, tree)
+    late = rng.uniform(-jitter, jitter, len(recording.time)) * np.median(np.diff(recording.time))
+    stamps = np.sort(recording.stamp_ns + 1e9 * late).astype(np.int64)
+    velocity = recording.velocity.copy()
+    rows = rng.choice(np.arange(100, len(stamps) - 100), 3, replace=False)
+    velocity[rows, rng.integers(velocity.shape[1], size=3)] += 50.0
+    spoiled = replace(recording, stamp_ns=stamps, time=stamps / 1e9, velocity=velocity)
+    worse, said = evaluated(spoiled.rows(rng.random(len(stamps)) >= 0.01), tree)
+    residual = np.array(whole['effort']['residual_rms'])
+    change = np.abs(np.array(worse['effort']['residual_rms']) - residual)
+    # A tenth of the residual; where there is none, a line through 10 000 stamps of 50 us of
+    # jitter determines the period to 5e-8, and accelerations with it.
+    assert (change < 0.1 * residual + 1e-5).all()
+    assert worse['timing']['name'] == 'semi_implicit'
+    assert 'treated as equal intervals' in worse['timing']['reason']
+    assert worse['timing']['contradictions'] >= 2  # one may be lost
+    assert any('states contradict their neighbours' in text for text in said)
+    assert min(worse['effort']['evaluated']) > 0.96 * min(whole['effort']['evaluated'])
+    assert worse['effort']['gravity']['verdict'] == whole['effort']['gravity']['verdict']
+
+
+def test_samples_at_truly_irregular_times_are_taken_at_these_times_and_filtered(rng):
+    recording = RecordedArm.at(np.cumsum(rng.choice([0.008, 0.010, 0.012], 3000)))
+    figures, _ = evaluated(recording)
+    assert not figures['timing']['even']
+    # Second order in steps of 12 ms: (4.3 rad/s * 0.012 s)^2 / 6 = 4e-4, relative.
+    assert max(figures['effort']['residual_share']) < 2e-3
+    noise = 1e-3 * rng.normal(size=recording.velocity.shape)
+    figures, _ = evaluated(replace(recording, velocity=recording.velocity + noise))
+    assert figures['timing']['cutoff_hz'] is not None
+    # Unfiltered, 1e-3 rad/s over 20 ms are 0.07 rad/s^2, of 13 that the lift has.
+    assert max(figures['effort']['residual_share']) < 5e-3
+    assert min(figures['effort']['evaluated']) > 2500
+
+
+def test_the_cutoff_can_be_given(rng):
+    for cutoff in (3.0, None):
+        assert evaluated(run_of(rng), cutoff=cutoff)[0]['timing']['cutoff_hz'] == cutoff
+
+
+def test_the_period_behind_jittered_stamps_is_found_to_parts_of_a_million(rng):
+    recording = RecordedArm(4000).recording()
+    stamps = np.sort(recording.stamp_ns + rng.integers(-50_000, 50_000, len(recording.time)))
+    found = find_timing(replace(recording, stamp_ns=stamps), commanded=True)
+    assert found.even
+    # A line through 4000 stamps with 29 us of deviation: sqrt(12) * 29e-6 / 4000^1.5 = 4e-10 s.
+    assert found.period == pytest.approx(1e-3, rel=2e-6)
+
+
+# States -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('case', ['irregular', 'no velocity', 'slow'])
+def test_states_that_are_published_again_are_left_out(case, tmp_path, rng):
+    """A publisher repeats the last state every 2 ms."""
+    period = 0.05 if case == 'slow' else 0.02
+    steps = np.full(round(6.0 / period), period)
+    if case == 'irregular':
+        steps = FAST * np.rint(steps * rng.uniform(0.7, 1.3, len(steps)) / FAST)
+    motion = sinusoids(rng, 3, np.append(0.0, np.cumsum(steps)), pace=2.0)
+    run = measured_run(measured_arm(), motion)
+    if case == 'no velocity':
+        run = replace(run, velocity=np.full(run.velocity.shape, np.nan))
+    times = np.arange(0.0, run.time[-1], FAST)
+    rows = np.searchsorted(run.time, times + 1e-9) - 1
+    stamps = np.rint(times * 1e9).astype(np.int64).tolist()
+    bag = write_run(tmp_path / 'bag', run.rows(rows), stamps=stamps, arrivals=stamps)
+    read = read_recording(bag)
+    count = len(read.time)
+    assert len(run.time) - 1 <= count <= len(run.time)
+    assert read.position.tobytes() == run.position[:count].tobytes()
+    np.testing.assert_allclose(read.time, run.time[:count], atol=1e-9)
+    assert 'states that repeat the previous one under a new timestamp' in ' '.join(read.notes)
+
+
+def test_states_at_rest_are_kept(tmp_path, rng):
+    run = run_of(rng, 2.0)
+    still = np.zeros(run.velocity.shape)
+    rest = replace(run, position=still + 0.3, velocity=still, measured_effort=still + 2.0)
+    read = read_recording(write_run(tmp_path / 'bag', rest))
+    assert len(read.time) == len(run.time)
+
+
+def test_a_second_publisher_of_zeros_is_left_out(tmp_path, rng):
+    run = run_of(rng, 4.0)
+    twice = run.rows(np.repeat(np.arange(len(run.time)), 2))
+    real = (np.arange(len(twice.time)) % 2 == 0)[:, np.newaxis]
+    columns = ('position', 'velocity', 'measured_effort')
+    mixed = replace(twice, **{name: getattr(twice, name) * real for name in columns})
+    stamps = (5_000_000 * np.arange(len(mixed.time))).tolist()
+    read = read_recording(write_run(tmp_path / 'bag', mixed, stamps=stamps, arrivals=stamps))
+    assert read.position.tobytes() == run.position.tobytes()
+    assert '400 states of zeros, as of a second publisher: left out' in read.notes
+
+
+def endless_elbow() -> Sample:
+    before, limits, after = measured_arm().xml.rpartition('lower="-6.0" upper="6.0" ')
+    assert limits
+    return Sample('arm', (before + after).replace(
+        '<joint name="elbow" type="revolute">', '<joint name="elbow" type="continuous">'
+    ))  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('velocity', [True, False])
+def test_wrapped_positions_of_a_continuous_joint_change_no_figure(velocity, tmp_path, rng):
+    """The elbow turns twice: as it turns, and as a driver wraps it; a reference counts turns."""
+    time = np.arange(0.0, 16.0, 0.01)
+    motion, moves = sinusoids(rng, 3, time), np.array([0.0, 0.0, 1.0])
+    turn = 2.0 * TURN * (3.0 - 2.0 * time / 16.0) * (time / 16.0) ** 2
+    rate = np.gradient(turn, time)
+    motion = ExactMotion(
+        time,
+        motion.q + np.outer(turn, moves),
+        motion.v + np.outer(rate, moves),
+        motion.a + np.outer(np.gradient(rate, time), moves),
+    )
+    run = measured_run(endless_elbow(), motion)
+    run = replace(run, reference_position=motion.q + 1e-3, reference_velocity=motion.v)
+    if not velocity:
+        run = replace(run, velocity=np.full(run.velocity.shape, np.nan))
+    wrapped = (run.position + np.pi) % TURN - np.pi
+    other = replace(run, position=np.where(moves > 0.0, wrapped, run.position))
+    bags = [write_run(tmp_path / name, x) for name, x in (('turned', run), ('wrapped', other))]
+    found = []
+    for bag in bags:
+        words = ['analyze', str(bag), '--output', str(tmp_path / 'out'), '--force', '--no-report']
+        assert main(words) == 0
+        found.append(json.loads((tmp_path / 'out' / 'metrics.json').read_text()))
+    for section, key in (('tracking', 'rms_error'), ('effort', 'residual_share')):
+        np.testing.assert_allclose(*[x[section][key] for x in found], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found[1]['tracking']['rms_error'], 1e-3, rtol=1e-6)
+    assert found[1]['timing']['contradictions'] == 0
+    if not velocity:
+        return
+    assert main(['compare', *map(str, bags), '--output', str(tmp_path / 'compared')]) == 0
+    numbers = json.loads((tmp_path / 'compared' / 'comparison.json').read_text())
+    assert max(numbers['difference']['peak_position']) < 1e-9
+    words = ['identify', str(bags[1]), '--output', str(tmp_path / 'model'), '--jobs', '1']
+    assert main(words) == 0
+    numbers = json.loads((tmp_path / 'model' / 'identification.json').read_text())
+    assert max(numbers['residuals']['corrected']['percent']) < 1.0
