@@ -45,9 +45,7 @@ FRANKA = ['duration', *numbered('{}[{}]', 'q', 'dq', 'tau_J')]
 NAMED = ['time_ms', *(f'{key}.{name}' for key in ('position', 'velocity', 'effort')
                       for name in JOINTS)]  # fmt: skip
 LOGS = {
-    'rtde': (RTDE, {}, RTDE[1:4]),
     'rtde with spaces': (RTDE, {'separator': ' '}, RTDE[1:4]),
-    'stems and numbers': (PLAIN, {}, PLAIN[1:4]),
     'franka': (FRANKA, {'separator': ', ', 'scale': 1e3}, FRANKA[1:4]),
     'decimal commas': (NAMED, {'separator': ';', 'point': ',', 'scale': 1e3}, JOINTS),
 }

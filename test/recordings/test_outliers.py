@@ -15,6 +15,9 @@ from scipy.ndimage import gaussian_filter1d
 from synthetic_runs import ExactMotion, measured_arm, measured_run, sinusoids, write_run
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.identification.identify import identify
+from robot_dynamics_ros.identification.validation import validate
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.outliers import find_outliers, find_spikes
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -131,30 +134,26 @@ def test_spikes_are_found_but_no_reversals_pushes_or_gaps(rng):
 
 
 @pytest.mark.slow
-def test_a_spike_of_one_effort_changes_no_figure_of_any_command(thresholds, tmp_path, capsys):
-    clean, spiked = moving(), moving()
+def test_a_spike_of_one_effort_changes_no_figure(thresholds, tmp_path):
+    """Neither of the analysis, nor of the arm that is identified, nor of thresholds."""
+    clean, spiked, arm = moving(), moving(), measured_arm().tree
     spiked.measured_effort[2345, 1] += 60.0
-    shares, percent = [], []
-    for name, run in (('clean', clean), ('spiked', spiked)):
-        bag = write_run(tmp_path / name, run)
-        words = ('--contacts', thresholds, '--effort', 'measured')
-        figures = analyzed(bag, tmp_path / f'{name}_out', *words)
-        shares.append(figures['effort']['residual_share'])
-        assert figures['contacts']['count'] == 0
-        out = tmp_path / f'{name}_id'
-        assert main(['identify', str(bag), '--output', str(out), '--jobs', '1']) == 0
-        numbers = json.loads((out / 'identification.json').read_text())
-        percent.append(numbers['residuals']['corrected']['percent'])
+    settings = AnalysisSettings(effort='measured', contacts=str(thresholds))
+    found = [evaluate(run, arm, settings) for run in (clean, spiked)]
+    shares = [each.figures['effort']['residual_share'] for each in found]
     np.testing.assert_allclose(*shares, rtol=0.01)
-    np.testing.assert_allclose(*percent, rtol=0.05)
+    assert [each.figures['contacts']['count'] for each in found] == [0, 0]
     assert '1 measured efforts deviate alone, the first at 23.45 s: left out' in (
-        capsys.readouterr().out
+        str(found[1].findings)
     )
-    bands = [
-        thresholds.read_text(),
-        calibrated(tmp_path / 'spiked', tmp_path / 'thresholds.yaml').read_text(),
+    learned = [identify([run], arm) for run in (clean, spiked)]
+    percent = [validate([clean], one.tree, one.plan.preparation).percent for one in learned]
+    np.testing.assert_allclose(*percent, rtol=0.05)
+    bag = write_run(tmp_path / 'bag', spiked)
+    other = calibrated(bag, tmp_path / 'thresholds.yaml')
+    base = [
+        [float(line.split()[1]) for line in path.read_text().splitlines() if 'base:' in line]
+        for path in (thresholds, other)
     ]
-    base = [[float(line.split()[1]) for line in text.splitlines() if 'base:' in line]
-            for text in bands]  # fmt: skip
     assert len(base[0]) == 6
     np.testing.assert_allclose(*base, rtol=0.2)
