@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed loops in their coordinates: against the paper, free bodies, Pinocchio and MuJoCo.
+"""Closed loops in their coordinates: against the paper, free bodies and Pinocchio.
 
-The published torques of the parallelogram are derived in ``symbolic/test_closed_form``.
+The published torques of the parallelogram are derived in ``symbolic/test_closed_form``, its link
+contributions in ``papers/kane``.
 """
 
 from __future__ import annotations
@@ -10,14 +11,12 @@ import math
 from functools import partial
 
 import linkages
-import mujoco
 import numpy as np
 import pytest
 import scipy.optimize
-from four_bar_oracle import GENERAL, NUMBERS, FreeBodies, published_contributions
-from oracles import PinocchioOracle, central_difference, complex_step, relative_error
-from samples import DOWN_Z, random_state, sample
-from scipy.integrate import solve_ivp
+from four_bar_oracle import GENERAL, NUMBERS, FreeBodies
+from oracles import PinocchioOracle, complex_step
+from samples import random_state, sample
 
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_mechanism
 from robot_dynamics_ros.dynamics import FORMULATIONS, Formulation, make_formulation
@@ -71,16 +70,6 @@ def test_link_contributes_only_to_the_joints_that_carry_it(rng):
     for i in range(tree.n):
         for j in range(tree.n):
             assert (M[i, j] != 0.0) == (j in tree.path(i))
-
-
-def test_parallelogram_equals_sections_3_3_and_3_4_link_by_link(kane, rng):
-    model = kane['parallelogram']
-    u, ud, udd = motion(model, rng, 0.7)
-    np.testing.assert_allclose(
-        model.contributions(u, ud, udd),
-        np.array(published_contributions(NUMBERS, u, ud, udd), dtype=float),
-        **ROUNDING,
-    )
 
 
 # ---- closed loops against free bodies -----------------------------------------------------------
@@ -157,7 +146,7 @@ def constrained(model, u, ud, tau_tree):
     return x[: tree.n], x[tree.n :]
 
 
-@pytest.mark.parametrize('name', ['four_bar', 'welding_arm', 'ball_linkage'])
+@pytest.mark.parametrize('name', ['welding_arm', 'ball_linkage'])
 def test_motion_under_the_drives_equals_constrained_pinocchio(kane, name, rng):
     model = kane[name]
     u, ud, udd = motion(model, rng, 0.3)
@@ -198,61 +187,6 @@ def test_a_mechanism_is_the_projected_tree_of_pinocchio(kane, name, rng):
     close(C @ ud, bias - g, rtol=1e-10, atol=1e-11)
     M_dot = complex_step(lambda t: model.mass_matrix(u + t * ud), np.zeros(1))[..., 0]
     close(M_dot, C + C.T, atol=1e-11 * max(1.0, np.max(np.abs(C))))
-
-
-def test_a_mechanism_swings_as_in_mujoco(kane):
-    """A gripper on a loop moves under constant torques; MuJoCo holds pin and mimic joints."""
-    model = kane['gripper']
-    u, tau = np.array([0.3, -0.1, 0.05]), np.array([20.0, -8.0, 6.0])
-    mechanism, tree = model.mechanism, model.mechanism.tree
-    spec = mujoco.MjSpec.from_string(
-        tree.xml.replace('</robot>', '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
-    )
-    spec.option.timestep, spec.option.gravity = 1e-4, DOWN_Z
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
-    [loop] = mechanism.equations.loops
-    for frame in (loop.first, loop.second):
-        spec.body(frame).add_site(name=frame)
-    # The constraints are stiff springs with a time constant of two steps.
-    stiff = {'solref': [2e-4, 1.0], 'solimp': [0.9999, 0.9999, 0.001, 0.5, 2]}
-    pin_kind, site = mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtObj.mjOBJ_SITE
-    spec.add_equality(type=pin_kind, objtype=site, name1=loop.first, name2=loop.second, **stiff)
-    for follower, joint, multiplier, offset in linkages.FINGERS:
-        gear = spec.add_equality(
-            type=mujoco.mjtEq.mjEQ_JOINT, name1=follower, name2=joint, **stiff
-        )
-        gear.data[:2] = offset, multiplier
-    world = spec.compile()
-    world.geom_contype[:] = world.geom_conaffinity[:] = 0
-    data = mujoco.MjData(world)
-    n = mechanism.n
-    q = mechanism.positions(u)
-    at = [world.joint(name).qposadr[0] for name in tree.joint_names]
-    data.qpos[at] = q
-    data.qfrc_applied[at] = mechanism.drive.T @ tau
-    for _ in range(2000):
-        mujoco.mj_step(world, data)
-
-    def rate(_, x):
-        return np.concatenate([x[n:], model.forward_dynamics(x[:n], x[n:], tau)])
-
-    start = np.concatenate([u, np.zeros(n)])
-    x = solve_ivp(rate, (0.0, 0.2), start, rtol=1e-6, atol=1e-6).y[:, -1]
-    reached = data.qpos[at][list(mechanism.equations.coordinates)]
-    assert np.max(np.abs(reached - u)) > 0.2
-    # The constraint yields by about 1e-4 of its load.
-    np.testing.assert_allclose(x[:n], reached, atol=3e-4)
-
-
-def test_linearized_mechanism_follows_small_changes(elbow, rng):
-    """Exact state space against central differences of forward dynamics."""
-    u, ud, udd = motion(elbow, rng, 0.3)
-    tau = elbow.inverse_dynamics(u, ud, udd)
-    expected = central_difference(
-        lambda x: elbow.forward_dynamics(x[:2], x[2:4], x[4:]), np.concatenate([u, ud, tau])
-    )
-    # h^4 = 1e-12 times a fifth derivative of some 1e4.
-    assert relative_error(np.hstack(elbow.linearize(u, ud, tau))[2:], expected) < 1e-7
 
 
 # ---- placement of the drives --------------------------------------------------------------------

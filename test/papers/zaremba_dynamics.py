@@ -9,175 +9,151 @@ are harmless or correct.
 
 from __future__ import annotations
 
-import math
 from itertools import product
 
 import numpy as np
 import pytest
-from joint_transforms import skew
+from joint_transforms import JointTransforms, skew
 from oracles import PinocchioOracle, complex_step
-from screw_chains import GRAVITY, fails_as_stated, holds, largest, random_chains
-from urdf_text import joint, link, robot
+from samples import random_state, random_tree
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.spatial.screw import force_cross
 
-
-@pytest.fixture(scope='module')
-def chains():
-    """Return 25 chains of 2 to 6 joints, turning and sliding."""
-    return random_chains()
+# Products of up to a dozen 6x6 matrices with entries of order one to ten.
+ROUNDING = 1e-11
+GRAVITY = (2.3, -4.1, -8.6)
 
 
-def test_z1_the_rate_of_a_transform_holds_the_velocity_not_its_derivative(chains):
-    printed, corrected = [], []
-    for c in chains:
-        motion = c.x.twists(c.v, c.a, float)
-        for k in range(c.n):
-            L = c.truth.wrench_transform(-1, k, [])
-            rate = sum(c.truth.wrench_transform(-1, k, [t]) * c.v[t] for t in range(c.n))
-            V, dV = motion.V[k], motion.dV[k]
-            corrected.append(L @ force_cross(V) - rate)
-            printed.append(L @ force_cross(np.concatenate([dV[:3], V[3:]])) - rate)
-    fails_as_stated(printed, 1.0)
-    holds(corrected)
+class Chain:
+    """A random chain in a random motion: the recursion, its geometry, product rule, Pinocchio."""
 
+    def __init__(self, rng, n) -> None:
+        sample = random_tree(rng, n)
+        self.tree, self.n = sample.tree.with_gravity(GRAVITY), n
+        self.q, self.v, self.a = random_state(self.tree, rng)
+        self.screw = make_formulation('screw', self.tree)
+        self.x = self.screw.geometry(self.q)
+        self.truth = JointTransforms(self.tree, self.q)
+        self.pinocchio = PinocchioOracle(sample.xml, GRAVITY, self.tree.joint_names)
+        self.weightless = PinocchioOracle(sample.xml, (0, 0, 0), self.tree.joint_names)
+        self.motion = self.x.twists(self.v, self.a, float)
 
-def test_z1_a_velocity_holds_rates_not_coordinates(chains):
-    corrected, printed = [], []
-    for c in chains:
-        k = c.n - 1
-        V = c.x.twists(c.v, c.a, float).V[k]
-        truth = sum(c.truth.l(k, i, []) * c.v[i] for i in range(c.n))
-        corrected.append(V - truth)
-        printed.append(sum(c.x.l[k, i] * c.q[i] for i in range(c.n)) - truth)
-    fails_as_stated(printed, 1.0)
-    holds(corrected)
-
-
-def test_z4_accelerations_stand_outside_the_inner_sum_of_1_9(chains):
-    printed, corrected = [], []
-    for c in chains:
-        k, l = c.n - 1, c.x.l[c.n - 1]
-        truth = c.velocity_derivative(k, c.truth.l, range(c.n))
-        cross_terms = sum(
-            force_cross(l[s]).T @ l[i] * c.v[i] * c.v[s]
-            for i in range(c.n)
-            for s in range(i + 1, c.n)
+    def velocity_derivative(self, k, vector, indices):
+        """Return the rate of the sum of vector_k^i v_i, by the product rule."""
+        n = self.n
+        return sum(
+            (
+                vector(k, i, []) * self.a[i]
+                + sum(vector(k, i, [s]) * self.v[s] * self.v[i] for s in range(n))
+                for i in indices
+            ),
+            np.zeros(6),
         )
-        corrected.append(sum(l[i] * c.a[i] for i in range(c.n)) + cross_terms - truth)
-        printed.append(sum(l[i] * c.a[i] * (k - i) for i in range(c.n)) + cross_terms - truth)
-        corrected.append(c.x.twists(c.v, c.a, float).dV[k] - truth)
-    fails_as_stated(printed, 2.7)
-    holds(corrected)
 
 
-def test_z5_the_outward_acceleration_of_1_9_has_a_minus_sign(chains):
-    printed, corrected = [], []
-    for c in chains:
-        g, outer = c.x.g[0], range(1, c.n)
-        truth = -c.velocity_derivative(0, c.truth.g, outer)
-        sums = sum(
-            g[i] * c.a[i]
-            - sum(
-                (force_cross(g[s]).T @ g[i] * c.v[i] * c.v[s] for s in range(1, i)),
-                np.zeros(6),
-            )
-            for i in outer
-        )
-        corrected.append(-sums - truth)
-        printed.append(sums + truth)
-        assert largest([truth]) > 0.01
-    holds(corrected)
-    # Printed is exactly minus the truth.
-    holds(printed)
+PROOFS = {}
 
 
-def test_z6_mixed_superscripts_turn_the_sign_of_a_derivative(chains):
-    printed, corrected = [], []
-    for c in chains:
-        k, i, t = c.n - 1, 0, c.n - 1
-        truth = c.truth.l(k, i, [t])
-        corrected.append(force_cross(c.x.l[k, t]).T @ c.x.l[k, i] - truth)
-        printed.append(force_cross(c.x.l[k, i]).T @ c.x.l[k, t] + truth)
-        if c.n > 2:
-            g, s = c.x.g[0], 1
-            truth = c.truth.g(0, k, [s])
-            corrected.append(-force_cross(g[s]).T @ g[k] - truth)
-            printed.append(-force_cross(g[k]).T @ g[s] + truth)
-    holds(corrected)
-    # Exchanged superscripts give exactly minus the truth.
-    holds(printed)
+def proof(evidence, least=2, most=6):
+    """Register a proof: of a chain of so many joints, it yields printed form, ours and truth.
+
+    Args:
+        evidence: The stated error of the printed form; None if it is minus the truth.
+        least: Number of joints that it needs.
+        most: Number of joints up to which it is evaluated.
+    """
+
+    def register(function):
+        PROOFS[function.__name__] = function, evidence, least, most
+        return function
+
+    return register
 
 
-def test_z8_one_index_outside_the_range_is_enough_for_zero(chains):
-    printed, corrected = [], []
-    for c in (c for c in chains if c.n > 2):
-        k, i = c.n - 1, 1
-        outside, inside = 0, k
-        truth = c.truth.l(k, i, [outside, inside])
-        corrected.append(c.x.l_derivative(k, i, [outside, inside]) - truth)
-        formula = force_cross(c.x.l[k, inside]).T @ force_cross(c.x.l[k, outside]).T @ c.x.l[k, i]
-        printed.append(formula - truth)
-    # Read as "zero if all indices are outside", the formula would be used here.
-    fails_as_stated(printed, 1.0)
-    assert largest(corrected) == 0.0
+@proof(1.0)
+def z1_the_rate_of_a_transform_holds_the_velocity_not_its_derivative(c):
+    for k in range(c.n):
+        L = c.truth.wrench_transform(-1, k, [])
+        rate = sum(c.truth.wrench_transform(-1, k, [t]) * c.v[t] for t in range(c.n))
+        V, dV = c.motion.V[k], c.motion.dV[k]
+        yield L @ force_cross(np.concatenate([dV[:3], V[3:]])), L @ force_cross(V), rate
 
 
-def test_z9_formula_1_20_holds_for_the_frame_of_the_joint_alone(chains):
-    printed, corrected = [], []
-    for c in chains:
-        t, f = 0, c.truth.f[0]
-        corrected.append(c.truth.inward(t, 1) + force_cross(f) @ c.truth.inward(t, 0))
-        further = np.linalg.inv(c.truth.wrench_transform(t, c.n - 1, []))
-        truth = further @ c.truth.inward(t, 1)
-        printed.append(-force_cross(f) @ further @ c.truth.inward(t, 0) - truth)
-    fails_as_stated(printed, 1.7)
-    holds(corrected)
+@proof(1.0)
+def z1_a_velocity_holds_rates_not_coordinates(c):
+    k = c.n - 1
+    printed = sum(c.x.l[k, i] * c.q[i] for i in range(c.n))
+    yield printed, c.motion.V[k], sum(c.truth.l(k, i, []) * c.v[i] for i in range(c.n))
 
 
-def test_z10_the_axis_of_an_outer_joint_does_not_depend_on_the_coordinate_of_its_viewer(chains):
-    printed, corrected = [], []
-    for c in chains:
-        k, i = 0, c.n - 1
-        truth = c.truth.g(k, i, [k])
-        assert not truth.any()
-        printed.append(-force_cross(c.x.g[k, k]).T @ c.x.g[k, i] - truth)
-        corrected.append(c.x.g_derivative(k, i, [k]) - truth)
-    fails_as_stated(printed, 0.90)
-    assert largest(corrected) == 0.0
+@proof(2.7)
+def z4_accelerations_stand_outside_the_inner_sum_of_1_9(c):
+    k, l = c.n - 1, c.x.l[c.n - 1]
+    cross_terms = sum(
+        force_cross(l[s]).T @ l[i] * c.v[i] * c.v[s] for i in range(c.n) for s in range(i + 1, c.n)
+    )
+    truth = c.velocity_derivative(k, c.truth.l, range(c.n))
+    printed = sum(l[i] * c.a[i] * (k - i) for i in range(c.n)) + cross_terms
+    yield printed, sum(l[i] * c.a[i] for i in range(c.n)) + cross_terms, truth
+    yield printed, c.motion.dV[k], truth
 
 
-def test_z11_the_tensor_of_2_2_is_about_the_origin_of_the_frame(chains):
-    printed, corrected = [], []
-    for c in chains:
-        truth = PinocchioOracle(c.sample.xml, GRAVITY, c.tree.joint_names).mass_matrix(c.q)
-        corrected.append(c.screw.mass_matrix(c.q) - truth)
-        central, parallel_axis = np.zeros((2, c.n, c.n))
-        for k in range(c.n):
-            shift = np.zeros((6, 6))
-            r = skew(c.tree.com[k])
-            shift[3:, 3:] = -c.tree.mass[k] * r @ r
-            central += c.x.l[k] @ (c.x.inertia[k] - shift) @ c.x.l[k].T
-            parallel_axis += c.x.l[k] @ shift @ c.x.l[k].T
-        printed.append(central - truth)
-        corrected.append(central + parallel_axis - truth)
-    fails_as_stated(printed, 0.5)
-    holds(corrected)
+@proof(None)
+def z5_the_outward_acceleration_of_1_9_has_a_minus_sign(c):
+    g, outer = c.x.g[0], range(1, c.n)
+    sums = np.zeros(6)
+    for i in outer:
+        sums += g[i] * c.a[i]
+        sums -= sum((force_cross(g[s]).T @ g[i] * c.v[i] * c.v[s] for s in range(1, i)), 0 * sums)
+    yield sums, -sums, -c.velocity_derivative(0, c.truth.g, outer)
 
 
-def test_z15_the_composite_inertia_does_not_depend_on_its_own_joint(chains):
-    printed, corrected = [], []
-    for c in chains:
-        for i in range(c.n):
-            truth = c.truth.composite(i, [i])
-            assert not truth.any()
-            half = force_cross(c.x.g[i, i]) @ c.x.composite[i]
-            printed.append(half + half.T - truth)
-            corrected.append(c.x.composite_derivative(i, [i]) - truth)
-    fails_as_stated(printed, 9.0)
-    assert largest(corrected) == 0.0
+@proof(None)
+def z6_mixed_superscripts_turn_the_sign_of_a_derivative(c):
+    k, l, g = c.n - 1, c.x.l[c.n - 1], c.x.g[0]
+    yield force_cross(l[0]).T @ l[k], force_cross(l[k]).T @ l[0], c.truth.l(k, 0, [k])
+    if c.n > 2:
+        yield -force_cross(g[k]).T @ g[1], -force_cross(g[1]).T @ g[k], c.truth.g(0, k, [1])
+
+
+@proof(1.0, least=3)
+def z8_one_index_outside_the_range_is_enough_for_zero(c):
+    """Read as "zero if all indices are outside", the formula would be used here."""
+    k, l = c.n - 1, c.x.l[c.n - 1]
+    formula = force_cross(l[k]).T @ force_cross(l[0]).T @ l[1]
+    yield formula, c.x.l_derivative(k, 1, [0, k]), 0.0
+
+
+@proof(1.7)
+def z9_formula_1_20_holds_for_the_frame_of_the_joint_alone(c):
+    rate, own = c.truth.inward(0, 1), force_cross(c.truth.f[0])
+    further = np.linalg.inv(c.truth.wrench_transform(0, c.n - 1, []))
+    printed = -own @ further @ c.truth.inward(0, 0)
+    yield printed, further @ (-own @ c.truth.inward(0, 0)), further @ rate
+
+
+@proof(0.90)
+def z10_the_axis_of_an_outer_joint_does_not_depend_on_the_coordinate_of_its_viewer(c):
+    printed = -force_cross(c.x.g[0, 0]).T @ c.x.g[0, c.n - 1]
+    yield printed, c.x.g_derivative(0, c.n - 1, [0]), 0.0
+
+
+@proof(0.5)
+def z11_the_tensor_of_2_2_is_about_the_origin_of_the_frame(c):
+    printed = np.zeros((c.n, c.n))
+    for k in range(c.n):
+        shift, r = np.zeros((6, 6)), skew(c.tree.com[k])
+        shift[3:, 3:] = -c.tree.mass[k] * r @ r
+        printed += c.x.l[k] @ (c.x.inertia[k] - shift) @ c.x.l[k].T
+    yield printed, c.screw.mass_matrix(c.q), c.pinocchio.mass_matrix(c.q)
+
+
+@proof(9.0)
+def z15_the_composite_inertia_does_not_depend_on_its_own_joint(c):
+    for i in range(c.n):
+        half = force_cross(c.x.g[i, i]) @ c.x.composite[i]
+        yield half + half.T, c.x.composite_derivative(i, [i]), 0.0
 
 
 def rows_of_2_14(c, i, s, j, as_printed=False):
@@ -199,62 +175,26 @@ def rows_of_2_14(c, i, s, j, as_printed=False):
     return [row(1, i, j, s, (j, j)), row(1, i, s, j, (s, s)), row(-1, s, j, i, (j, j))]
 
 
-def test_z16_the_symbols_2_14_hold_the_columns_in_the_axes_of_the_inertia(chains):
-    printed, corrected = [], []
-    for c in (c for c in chains if c.n <= 4):
-        d = c.screw.christoffel_symbols(c.q)
-        slope = np.array([c.truth.mass_matrix([s]) for s in range(c.n)])
-        for i, s, j in product(range(c.n), repeat=3):
-            truth = (slope[s, i, j] + slope[j, i, s] - slope[i, s, j]) / 2
-            corrected.append(d[i, s, j] - truth)
-            corrected.append(np.sum(rows_of_2_14(c, i, s, j)) / 2 - truth)
-            printed.append(np.sum(rows_of_2_14(c, i, s, j, as_printed=True)) / 2 - truth)
-    fails_as_stated(printed, 7.5)
-    holds(corrected)
+@proof(7.5, most=4)
+def z16_the_symbols_2_14_hold_the_columns_in_the_axes_of_the_inertia(c):
+    """Z17: at most two of the twelve terms differ from zero, one of a row."""
+    d = c.screw.christoffel_symbols(c.q)
+    slope = np.array([c.truth.mass_matrix([s]) for s in range(c.n)])
+    for i, s, j in product(range(c.n), repeat=3):
+        rows, truth = np.array(rows_of_2_14(c, i, s, j)), slope[s, i, j] + slope[j, i, s]
+        assert np.all(np.count_nonzero(rows, axis=1) <= 1)
+        assert np.count_nonzero(rows) <= 2
+        printed = np.sum(rows_of_2_14(c, i, s, j, as_printed=True)) / 2
+        for ours in (d[i, s, j], np.sum(rows) / 2):
+            yield printed, ours, (truth - slope[i, s, j]) / 2
 
 
-def test_z17_at_most_two_terms_of_2_14_differ_from_zero(chains):
-    counts = set()
-    for c in (c for c in chains if c.n <= 4):
-        for i, s, j in product(range(c.n), repeat=3):
-            rows = np.array(rows_of_2_14(c, i, s, j))
-            assert np.all(np.count_nonzero(rows, axis=1) <= 1)
-            counts.add(np.count_nonzero(rows))
-    assert max(counts) == 2
-
-
-def test_z18_the_variable_rotation_must_be_the_last_one():
-    def about(axis, angle):
-        k = np.eye(3)[axis]
-        c, s = np.cos(angle), np.sin(angle)
-        return np.outer(k, k) * (1 - c) + c * np.eye(3) + s * skew(k)
-
-    def body_rate(C):
-        """Return the angular velocity in body axes at unit rate."""
-        rate = complex_step(lambda q: C(q[0]), np.array([0.4]))[..., 0]
-        W = C(0.4).T @ rate
-        return np.array([W[2, 1], W[0, 2], W[1, 0]])
-
-    axis = np.eye(3)[0]
-    # Axis number 4 read literally, with constant angles: C_1(q) C_2(theta_2) C_3(theta_3).
-    printed = body_rate(lambda q: about(0, q) @ about(1, 0.7) @ about(2, -0.5))
-    assert abs(printed - axis).max() > 0.3
-    constant = about(0, 1.1) @ about(1, 0.7) @ about(2, -0.5)
-    holds([body_rate(lambda q: constant @ about(0, q)) - axis])
-
-
-def test_z19_the_velocity_coefficient_of_4_2_has_no_factor_one_half(chains):
-    printed, corrected = [], []
-    for c in chains:
-        oracle = PinocchioOracle(c.sample.xml, GRAVITY, c.tree.joint_names)
-        truth = oracle.derivatives(c.q, c.v, c.a)[1]
-        found = c.screw.derivatives(c.q, c.v, c.a).dtau_dv
-        d = c.screw.christoffel_symbols(c.q)
-        corrected += [found - truth, 2 * d @ c.v - truth]
-        printed += [d @ c.v - truth, 2 * d @ c.a - truth]
-        holds([d @ c.v - truth / 2])
-    fails_as_stated(printed, 9.4)
-    holds(corrected)
+@proof(9.4)
+def z19_the_velocity_coefficient_of_4_2_has_no_factor_one_half(c):
+    truth = c.pinocchio.derivatives(c.q, c.v, c.a)[1]
+    half = c.screw.christoffel_symbols(c.q) @ c.v
+    yield half, 2 * half, truth
+    yield half, c.screw.derivatives(c.q, c.v, c.a).dtau_dv, truth
 
 
 def velocity_part_of_4_2(c, i, j, lost_superscript=False):
@@ -289,56 +229,57 @@ def velocity_part_of_4_2(c, i, j, lost_superscript=False):
     return total
 
 
-def test_z20_the_position_coefficient_of_4_2_holds_second_derivatives(chains):
-    printed, corrected = [], []
-    for c in (c for c in chains if c.n <= 4):
-        weightless = c.tree.with_gravity((0, 0, 0))
-        oracle = PinocchioOracle(c.sample.xml, (0, 0, 0), c.tree.joint_names)
-        still = np.zeros(c.n)
-        truth = oracle.derivatives(c.q, c.v, still)[0]
-        found = make_formulation('screw', weightless).derivatives(c.q, c.v, still).dtau_dq
-        corrected.append(found - truth)
-        for i, j in product(range(c.n), repeat=2):
-            corrected.append(velocity_part_of_4_2(c, i, j) - truth[i, j])
-            printed.append(velocity_part_of_4_2(c, i, j, lost_superscript=True) - truth[i, j])
-    fails_as_stated(printed, 1.0)
-    holds(corrected)
+@proof(1.0, most=4)
+def z20_the_position_coefficient_of_4_2_holds_second_derivatives(c):
+    truth = c.weightless.derivatives(c.q, c.v, np.zeros(c.n))[0]
+    for i, j in product(range(c.n), repeat=2):
+        printed = velocity_part_of_4_2(c, i, j, lost_superscript=True)
+        yield printed, velocity_part_of_4_2(c, i, j), truth[i, j]
 
 
-def printed_force_term(c):
-    """Return the sum of (l_k^{iT})^j F_gk^k: the forces as if they did not turn."""
-    F = [c.x.inertia[k] @ c.x.l0[k] for k in range(c.n)]
-    return np.array(
-        [
-            [sum(c.truth.l(k, i, [j]) @ F[k] for k in range(c.n)) for j in range(c.n)]
-            for i in range(c.n)
-        ]
-    )
+@proof(66)
+def z21_the_force_term_of_4_2_holds_the_change_of_the_forces(c):
+    """Printed: the sum of (l_k^{iT})^j F_gk^k, as if the forces did not turn."""
+    still, n = np.zeros(c.n), range(c.n)
+    F = [c.x.inertia[k] @ c.x.l0[k] for k in n]
+    printed = [[-sum(c.truth.l(k, i, [j]) @ F[k] for k in n) for j in n] for i in n]
+    ours = c.screw.derivatives(c.q, still, still).dtau_dq
+    yield np.array(printed), ours, c.pinocchio.derivatives(c.q, still, still)[0]
 
 
-def test_z21_the_force_term_of_4_2_holds_the_change_of_the_forces(chains):
-    printed, corrected = [], []
-    for c in chains:
-        oracle = PinocchioOracle(c.sample.xml, GRAVITY, c.tree.joint_names)
-        still = np.zeros(c.n)
-        truth = oracle.derivatives(c.q, still, still)[0]
-        corrected.append(c.screw.derivatives(c.q, still, still).dtau_dq - truth)
-        printed.append(-printed_force_term(c) - truth)
-    fails_as_stated(printed, 66)
-    holds(corrected)
+@pytest.fixture(scope='module')
+def chains():
+    """Return 25 chains of 2 to 6 joints, turning and sliding."""
+    rng = np.random.default_rng(1990)
+    return [Chain(rng, n) for n in (2, 3, 4, 5, 6) for _ in range(5)]
 
 
-def test_z21_a_pendulum_has_stiffness():
-    m, length, q = 3.0, 0.7, 0.6
-    text = robot(
-        'pendulum',
-        link('base'),
-        link('bob', m, (0, 0, -length), np.diag([0.02, 0.02, 0.02])),
-        joint('hinge', 'base', 'bob', axis=(0, 1, 0)),
-    )
-    screw, at, zero = make_formulation('screw', load_robot(text)), np.array([q]), np.zeros(1)
-    expected = m * 9.81 * length * math.cos(q)
-    found = screw.derivatives(at, zero, zero).dtau_dq[0, 0]
-    assert found == pytest.approx(expected, rel=1e-14)
-    # The printed term alone: the only column is constant, so it is exactly nothing.
-    assert not screw.geometry(at).l_derivative(0, 0, [0]).any()
+@pytest.mark.parametrize('name', PROOFS)
+def test_the_printed_form_fails_and_ours_holds(chains, name):
+    function, evidence, least, most = PROOFS[name]
+    found = [x for c in chains if least <= c.n <= most for x in function(c)]
+    assert max(np.max(np.abs(ours - truth)) for _, ours, truth in found) < ROUNDING
+    if evidence is None:
+        assert max(np.max(np.abs(printed + truth)) for printed, _, truth in found) < ROUNDING
+        evidence = 0.05
+    assert max(np.max(np.abs(printed - truth)) for printed, _, truth in found) > evidence / 5
+
+
+def test_z18_the_variable_rotation_must_be_the_last_one():
+    def about(axis, angle):
+        k = np.eye(3)[axis]
+        c, s = np.cos(angle), np.sin(angle)
+        return np.outer(k, k) * (1 - c) + c * np.eye(3) + s * skew(k)
+
+    def body_rate(C):
+        """Return the angular velocity in body axes at unit rate."""
+        rate = complex_step(lambda q: C(q[0]), np.array([0.4]))[..., 0]
+        W = C(0.4).T @ rate
+        return np.array([W[2, 1], W[0, 2], W[1, 0]])
+
+    axis = np.eye(3)[0]
+    # Axis number 4 read literally, with constant angles: C_1(q) C_2(theta_2) C_3(theta_3).
+    printed = body_rate(lambda q: about(0, q) @ about(1, 0.7) @ about(2, -0.5))
+    assert abs(printed - axis).max() > 0.3
+    constant = about(0, 1.1) @ about(1, 0.7) @ about(2, -0.5)
+    np.testing.assert_allclose(body_rate(lambda q: constant @ about(0, q)), axis, atol=ROUNDING)
