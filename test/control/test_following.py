@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import refusals
+import yaml
 from followed_arm import MS, Arm, rest, tolerances
 from samples import sample
 from urdf_text import joint, link, robot
@@ -231,36 +232,32 @@ def moving(t: float, q: float, v: float) -> tuple[float, dict]:
     return t, {'positions': [0.0, q], 'velocities': [0.0, v]}
 
 
-def only(t: float, q: float) -> tuple[float, dict]:
-    return t, {'positions': [0.0, q]}
+#: Ways of a continuous joint, with points at rest, of positions only, or [position, velocity].
+WAYS = yaml.safe_load("""
+- {start: 3.5, rest: {0: -2.7831853, 2: -2.5831853}, travel: 0.2, end: 3.7}
+- {start: 3.1, rest: {2: -3.1}, travel: 0.0831853, end: 3.1831853}
+- {start: 3.1, only: {2: -3.1}, travel: 0.0831853, end: 3.1831853}
+- {start: 18.8495559, rest: {0: 0.0, 2: 0.2}, travel: 0.2, end: 19.0495559}
+# A planner's points, normalized to half a turn, and back again.
+- {start: 3.0, only: {1: 3.1, 2: -3.1, 3: -3.0, 4: 3.0}, travel: 0.5663706, end: 3.0}
+- {start: 0.0, only: {1: 3.0, 3: -0.5}, travel: 5.7831853, end: 5.7831853}
+# A motion of more than half a turn between points, which their velocities tell.
+- {start: 0.0, moving: {1: [0.5, 1.0], 6: [-0.7831853, 1.0]}, rest: {7: -0.2831853}, travel: 6.0, end: 6.0}
+""")  # noqa: E501
 
 
-@pytest.mark.parametrize(
-    ('start', 'points', 'travel', 'end'),
-    [
-        (3.5, [rest(0.0, 0.0, 3.5 - TURN), rest(2.0, 0.0, 3.7 - TURN)], 0.2, 3.7),
-        (3.5, [rest(2.0, 0.0, 3.7 - TURN)], 0.2, 3.7),
-        (3.1, [rest(2.0, 0.0, -3.1)], TURN - 6.2, TURN - 3.1),
-        (3.1, [only(2.0, -3.1)], TURN - 6.2, TURN - 3.1),
-        (3.0 * TURN, [rest(0.0, 0.0, 0.0), rest(2.0, 0.0, 0.2)], 0.2, 3.0 * TURN + 0.2),
-        # A planner's points, normalized to half a turn, and back again.
-        (3.0, [only(1.0, 3.1), only(2.0, -3.1), only(3.0, -3.0), only(4.0, 3.0)],
-         2.0 * (TURN - 6.0), 3.0),
-        (0.0, [only(1.0, 3.0), only(3.0, -0.5)], 3.0 + TURN - 3.5, TURN - 0.5),
-        # A motion of more than half a turn between points, which their velocities tell.
-        (0.0, [moving(1.0, 0.5, 1.0), moving(6.0, -0.78318, 1.0), rest(7.0, 0.0, -0.28318)],
-         6.0, 6.0),
-    ],
-)  # fmt: skip
-def test_goals_of_continuous_joints_are_angles_and_they_take_the_short_way(
-    start, points, travel, end
-):
-    arm = Arm((0.0, start), two_link())
-    arm.send(points)
+@pytest.mark.parametrize('way', WAYS)
+def test_goals_of_continuous_joints_are_angles_and_they_take_the_short_way(way):
+    arm = Arm((0.0, way['start']), two_link())
+    arm.send(
+        [moving(t, *qv) for t, qv in way.get('moving', {}).items()]
+        + [(t, {'positions': [0.0, q]}) for t, q in way.get('only', {}).items()]
+        + [rest(t, 0.0, q) for t, q in way.get('rest', {}).items()]
+    )
     arm.run(8000)
-    steps = np.diff(np.array(arm.path)[:, 0, 1], prepend=start)
-    assert np.abs(steps).sum() == pytest.approx(travel, abs=1e-5)  # pi is written with six digits
-    assert arm.q[1] == pytest.approx(end, abs=1e-5)
+    steps = np.diff(np.array(arm.path)[:, 0, 1], prepend=way['start'])
+    assert np.abs(steps).sum() == pytest.approx(way['travel'], abs=1e-5)  # written with 7 digits
+    assert arm.q[1] == pytest.approx(way['end'], abs=1e-5)
     assert [outcome.code for outcome in arm.ends] == [0]
 
 

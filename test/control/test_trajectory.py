@@ -2,6 +2,7 @@
 """Guarantees and rejections of each trajectory."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -44,18 +45,6 @@ def test_quintic_reaches_goal_and_its_peaks_are_those_of_the_formulas():
 # ---- waypoints ----------------------------------------------------------------------------------
 
 
-def test_a_start_that_is_no_state_of_the_joints_is_refused():
-    knots, unknown = KnotTable.of([Knot(1.0, [1.0, 1.0])]), Reference(2)
-    unknown.position[1] = np.nan
-    with pytest.raises(TrajectoryError, match='start: is nan for joint wrist'):
-        JointWaypoints(knots, unknown, ['arm', 'wrist'])
-    with pytest.raises(TrajectoryError, match=r'start: has shape \(3,\); give 2 numbers'):
-        JointWaypoints(knots, Reference(3), ['arm', 'wrist'])
-    trajectory = JointWaypoints(knots, Reference(2))
-    with pytest.raises(TrajectoryError, match='start: is nan for joint 1'):
-        trajectory.set_start(unknown)
-
-
 @pytest.mark.parametrize('first', [0.0, 0.7])
 def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(first):
     rng = np.random.default_rng(4)
@@ -76,25 +65,6 @@ def test_a_single_point_at_time_zero_is_held():
     trajectory = JointWaypoints(KnotTable.of([Knot(0.0, [0.5, 0.1])]))
     assert trajectory.duration == 0.0
     np.testing.assert_array_equal(state(trajectory, 0.3)[0], [0.5, 0.1])
-
-
-WRONG_POINTS = {
-    'no points': ([], 'has no points'),
-    'no start': ([Knot(0.5, [0.0, 0.0])], 'give the start'),
-    'too few positions': ([Knot(0.0, [0.0])], 'position of point 0: has shape'),
-    'no positions': ([Knot(0.0, [])], 'point 0: has no positions'),
-    'too many velocities': ([Knot(0.0, [0.0, 0.0], [0.0] * 3)], 'velocity of point 0'),
-    'accelerations alone': ([Knot(0.0, [0.0, 0.0], None, [0.0, 0.0])], 'but no velocities'),
-    'words': ([Knot(0.0, ['a', 'b'])], 'position of point 0'),
-}
-
-
-@pytest.mark.parametrize('case', WRONG_POINTS)
-def test_waypoints_that_break_a_rule_are_refused_by_name(case):
-    points, message = WRONG_POINTS[case]
-    with pytest.raises(TrajectoryError) as caught:
-        JointWaypoints(KnotTable.of(points, 2, NAMES), joint_names=NAMES)
-    assert message in str(caught.value)
 
 
 # ---- sine, hold ---------------------------------------------------------------------------------
@@ -119,23 +89,45 @@ def test_hold_keeps_a_copy():
     np.testing.assert_array_equal(state(trajectory, 5.0)[0], [0.1, 0.2])
 
 
+def through(*knots, start=None):
+    return JointWaypoints(KnotTable.of(knots, 2, NAMES), start, NAMES)
+
+
+def nowhere():
+    """A start of which a joint is unknown."""
+    start = Reference(2)
+    start.position[1] = math.nan
+    return start
+
+
+ZEROS = [0.0, 0.0]
 REFUSALS = {
-    'quintic duration': (lambda: Quintic([0.0], [1.0], 0.0), 'duration: is 0.0'),
-    'quintic goal': (lambda: Quintic([0.0], [1.0, 2.0], 1.0), 'goal: has shape (2,)'),
-    'quintic nan': (lambda: Quintic([math.nan], [1.0], 1.0), 'start: is nan'),
-    'sine ramp': (lambda: Sine([0.0], 1.0, 1.0, ramp=0.0), 'ramp: is 0.0'),
-    'sine too short': (lambda: Sine([0.0], 1.0, 1.0, duration=1.5), 'duration: is 1.5'),
-    'sine amplitude': (lambda: Sine([0.0], [1.0, 2.0], 1.0), 'amplitude: has shape (2,)'),
-    'hold nothing': (lambda: Hold([]), 'position: has shape (0,)'),
+    'duration: is 0.0': lambda: Quintic([0.0], [1.0], 0.0),
+    'goal: has shape (2,)': lambda: Quintic([0.0], [1.0, 2.0], 1.0),
+    'start: is nan': lambda: Quintic([math.nan], [1.0], 1.0),
+    'ramp: is 0.0': lambda: Sine([0.0], 1.0, 1.0, ramp=0.0),
+    'duration: is 1.5': lambda: Sine([0.0], 1.0, 1.0, duration=1.5),
+    'amplitude: has shape (2,)': lambda: Sine([0.0], [1.0, 2.0], 1.0),
+    'position: has shape (0,)': lambda: Hold([]),
+    'has no points': lambda: through(),
+    'give the start': lambda: through(Knot(0.5, ZEROS)),
+    'position of point 0: has shape': lambda: through(Knot(0.0, [0.0])),
+    'point 0: has no positions': lambda: through(Knot(0.0, [])),
+    'velocity of point 0': lambda: through(Knot(0.0, ZEROS, [0.0] * 3)),
+    'but no velocities': lambda: through(Knot(0.0, ZEROS, None, ZEROS)),
+    'position of point 0:': lambda: through(Knot(0.0, ['a', 'b'])),
+    'start: is nan for joint elbow': lambda: through(Knot(1.0, ZEROS), start=nowhere()),
+    'start: has shape (3,); give 2': lambda: through(Knot(1.0, ZEROS), start=Reference(3)),
+    'is nan for joint 1': lambda: JointWaypoints(
+        KnotTable.of([Knot(1.0, ZEROS)]), Reference(2)
+    ).set_start(nowhere()),
 }
 
 
-@pytest.mark.parametrize('case', REFUSALS)
-def test_a_wrong_trajectory_is_refused_by_name(case):
-    make, message = REFUSALS[case]
-    with pytest.raises(TrajectoryError) as caught:
-        make()
-    assert message in str(caught.value)
+@pytest.mark.parametrize('said', REFUSALS)
+def test_a_wrong_trajectory_is_refused_by_name(said):
+    with pytest.raises(TrajectoryError, match=re.escape(said)):
+        REFUSALS[said]()
 
 
 # ---- limits -------------------------------------------------------------------------------------
