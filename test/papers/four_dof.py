@@ -62,58 +62,6 @@ def jacobian_in_frame_4(q):
     return J
 
 
-def test_f2_double_subscripts_are_sums_of_angles():
-    """Printed: c_ij = cos(theta_j). With it (2) is not the product of the link transforms."""
-    q = EXAMPLE
-    assert columns(q)[3][2] == pytest.approx(-A2 * math.sin(q[1]) - A3 * math.sin(q[1] + q[2]))
-    assert abs(columns(q)[3][2] - (-A2 * math.sin(q[1]) - A3 * math.sin(q[2]))) > 0.1
-
-
-def test_f3_the_first_twist_is_minus_a_right_angle():
-    """+90 degrees gives a = (s1, -c1, 0) and a wrist below: against (2)."""
-    q = EXAMPLE
-    c1, s1 = math.cos(q[0]), math.sin(q[0])
-    z = -A2 * math.sin(q[1]) - A3 * math.sin(q[1] + q[2])
-    right, wrong = pose(q), pose(q, +math.pi / 2)
-    np.testing.assert_allclose(right[:3, 2], [-s1, c1, 0], atol=1e-15)
-    assert right[2, 3] == pytest.approx(z)
-    np.testing.assert_allclose(wrong[:3, 2], [s1, -c1, 0], atol=1e-15)
-    assert wrong[2, 3] == pytest.approx(-z)
-
-
-def test_f4_the_waist_angle_needs_the_signs_of_both_components():
-    """Printed (3): -arctan(a_x / a_y), which is the same for a_y > 0 only."""
-    for t1, printed_holds in ((0.3, True), (2.5, False), (-2.0, False)):
-        a = columns([t1, -1.1, -0.4, 0.6])[2]
-        assert math.atan2(-a[0], a[1]) == pytest.approx(t1)
-        assert (abs(-math.atan(a[0] / a[1]) - t1) < 1e-12) == printed_holds
-
-
-def test_f5_the_elbow_angle_divides_by_the_links_and_uses_the_signed_distance():
-    """Printed (4): denominator 2 a2 a_x and p_x / a_y."""
-    _, _, a, p = columns(EXAMPLE)
-    square = p @ p - A2**2 - A3**2
-    assert square / (2 * A2 * A3) == pytest.approx(math.cos(EXAMPLE[2]))
-    printed = ((p[0] / a[1]) ** 2 + p[2] ** 2 - A2**2 - A3**2) / (2 * A2 * a[0])
-    assert math.cos(EXAMPLE[2]) == pytest.approx(0.921, abs=5e-4)
-    assert printed == pytest.approx(-0.779, abs=5e-4)
-    # a_y p_x - a_x p_y is the signed distance at every waist angle; p_x / a_y divides by zero at
-    # a right angle, and the printed denominator at zero.
-    for t1 in (0.0, 0.3, math.pi / 2, 2.0):
-        _, _, a, p = columns([t1, *EXAMPLE[1:]])
-        r = A2 * math.cos(-1.1) + A3 * math.cos(-1.5)
-        assert a[1] * p[0] - a[0] * p[1] == pytest.approx(r)
-
-
-def test_f6_equations_8_and_9_of_the_wrist():
-    """Printed (6), (8): -k2 where -a2 belongs."""
-    k1, k2, _ = k_of(EXAMPLE)
-    c2, s2 = math.cos(EXAMPLE[1]), math.sin(EXAMPLE[1])
-    assert k1 * c2 - k2 * s2 - A2 == pytest.approx(A3 * math.cos(EXAMPLE[2]))
-    assert -k1 * s2 - k2 * c2 == pytest.approx(A3 * math.sin(EXAMPLE[2]))
-    assert abs(k1 * c2 - k2 * s2 - k2 - A3 * math.cos(EXAMPLE[2])) > 0.1
-
-
 def printed_12(k1, k2, k3, sign):
     root = math.sqrt(k2 * k2 + 4 * k1 * k1 - 4 * k1 * k3)
     return -(k2 / (2 * k1) * (k2 + sign * root) - k3) / k1
@@ -124,15 +72,47 @@ def corrected_12(k1, k2, k3, sign):
     return (k1 * k3 + sign * k2 * math.sqrt(max(0.0, square - k3 * k3))) / square
 
 
-def test_f7_the_shoulder_angle_solves_equation_11():
-    """Printed (12) solves k1 c2 + k2 sqrt(1 - c2) = k3: a square inside the root was lost."""
-    k1, k2, k3 = k_of(EXAMPLE)
-    assert corrected_12(k1, k2, k3, 1.0) == pytest.approx(math.cos(-1.1))
-    printed = [printed_12(k1, k2, k3, sign) for sign in (1.0, -1.0)]
-    np.testing.assert_allclose(printed, [-4.256, -0.141], atol=5e-4)
-    for c2 in printed:
-        residuals = [abs(k1 * c2 + side * k2 * math.sqrt(1 - c2) - k3) for side in (1, -1)]
-        assert min(residuals) < 1e-12
+def proofs():
+    """Return for an id: ours, the truth, the printed result, and its value or least error."""
+    t1, t2, t3, t4 = q = EXAMPLE
+    (n, _, a, p), (k1, k2, k3) = columns(q), k_of(q)
+    c2, s2, r = math.cos(t2), math.sin(t2), A2 * math.cos(t2) + A3 * math.cos(t2 + t3)
+    height = -A2 * math.sin(t2) - A3 * math.sin(t2 + t3)
+    yield 'f2, sums of angles', height, p[2], -A2 * s2 - A3 * math.sin(t3), None
+    yield 'f3, the first twist', height, p[2], pose(q, +math.pi / 2)[2, 3], -height
+    behind = columns([2.5, t2, t3, t4])[2]
+    yield 'f4, a right angle', math.atan2(-a[0], a[1]), t1, -math.atan(a[0] / a[1]), t1
+    printed = -math.atan(behind[0] / behind[1])
+    yield 'f4, an obtuse one', math.atan2(-behind[0], behind[1]), 2.5, printed, 2.5 - math.pi
+    yield 'f5, signed distance', k1, r, p[0] / a[1] / a[0], None
+    ours = (p @ p - A2**2 - A3**2) / (2 * A2 * A3)
+    printed = ((p[0] / a[1]) ** 2 + p[2] ** 2 - A2**2 - A3**2) / (2 * A2 * a[0])
+    yield 'f5, elbow angle', ours, math.cos(t3), printed, -0.779
+    across = k1 * c2 - k2 * s2
+    yield 'f6, equation 8', across - A2, A3 * math.cos(t3), across - k2, None
+    yield 'f6, equation 9', -k1 * s2 - k2 * c2, A3 * math.sin(t3), -k2 * c2, None
+    yield 'f7, plus', corrected_12(k1, k2, k3, 1.0), c2, printed_12(k1, k2, k3, 1.0), -4.256
+    yield 'f7, minus', corrected_12(k1, k2, k3, 1.0), c2, printed_12(k1, k2, k3, -1.0), -0.141
+    yield 'f8, shoulder', -math.acos(c2), t2, math.acos(c2) - math.pi, -2.042
+    ours = math.atan2(-k1 * s2 - k2 * c2, across - A2)
+    yield 'f9, height of the wrist', ours, t3, math.atan((-k1 * s2) / (k1 * c2 - A2)), -0.537
+    (n, o, _, _), about = columns([0.3, -2.0, -0.5, 0.3]), 2.5
+    yield (
+        'f10, pitch',
+        math.atan2(-n[2], -o[2]) + about,
+        0.3,
+        math.atan(n[2] / o[2]) + about,
+        3.442,
+    )
+
+
+@pytest.mark.parametrize(('name', 'ours', 'truth', 'printed', 'value'), list(proofs()), ids=str)
+def test_the_printed_form_fails_and_ours_holds(name, ours, truth, printed, value):
+    assert ours == pytest.approx(truth, rel=1e-12)
+    if value is None:
+        assert abs(printed - truth) > 0.1
+    else:
+        assert printed == pytest.approx(value, abs=5e-4)
 
 
 def test_f7_the_upper_sign_belongs_to_a_negative_elbow_angle(rng):
@@ -149,35 +129,6 @@ def test_f7_the_upper_sign_belongs_to_a_negative_elbow_angle(rng):
         found = [printed_12(k1, k2, k3, sign) for sign in (1.0, -1.0)] if inside >= 0 else []
         wrong += all(abs(x - math.cos(q[1])) > 1e-3 for x in found)
     assert wrong / 2000 > 0.99
-
-
-def test_f8_the_shoulder_angle_is_minus_the_arccosine():
-    """Printed (13): arccos(...) - pi."""
-    c2 = math.cos(EXAMPLE[1])
-    assert -math.acos(c2) == pytest.approx(-1.1)
-    assert math.acos(-c2) - math.pi == pytest.approx(-1.1)
-    assert math.acos(c2) - math.pi == pytest.approx(-2.042, abs=5e-4)
-
-
-def test_f9_the_elbow_angle_needs_the_height_of_the_wrist():
-    """Printed (14), (15): the p_z terms lost, arctan."""
-    k1, k2, _ = k_of(EXAMPLE)
-    c2, s2 = math.cos(EXAMPLE[1]), math.sin(EXAMPLE[1])
-    t3 = math.atan2(-k1 * s2 - k2 * c2, k1 * c2 - k2 * s2 - A2)
-    assert t3 == pytest.approx(-0.4)
-    assert math.atan((-k1 * s2) / (k1 * c2 - A2)) == pytest.approx(-0.537, abs=5e-4)
-
-
-def test_f10_the_pitch_needs_the_signs_of_both_components(rng):
-    """Printed (16), (17): arctan(n_z / o_z), wrong for phi < -pi/2: 43/216 of them."""
-    q = np.array([0.3, -2.0, -0.5, 0.3])
-    n, o, _, _ = columns(q)
-    assert math.atan2(-n[2], -o[2]) - q[1] - q[2] == pytest.approx(0.3)
-    assert math.atan(n[2] / o[2]) - q[1] - q[2] == pytest.approx(3.442, abs=5e-4)
-    pitches = rng.uniform(LOWER, UPPER, size=(20000, 4))[:, 1:].sum(axis=1)
-    # The volume of a cut box: phi < -pi/2 where u + 5/6 w + y < 1 for u, w, y in [0, 1]. The
-    # standard deviation of a share of 20000 is 0.3 %.
-    assert np.mean(pitches < -math.pi / 2) == pytest.approx(43 / 216, abs=0.01)
 
 
 def test_f11_there_are_two_solutions_for_a_pose_and_four_for_position_and_pitch():
