@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that follow others: against Pinocchio's mimic joints and the elimination by hand."""
+"""Joints that follow others: against Pinocchio's mimic joints and the elimination by hand.
+
+Robots with closed loops are robots of their independent joints, see also ``test_mechanism``.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,19 @@ from samples import Sample, random_tree, world_files
 from urdf_text import follow, joint, link, robot, symmetric
 
 from robot_dynamics_ros.control.payload import PayloadModel
-from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
 from robot_dynamics_ros.dynamics.kane import link_contributions, mass_from_partials
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.errors import MechanismError, ModelError
 from robot_dynamics_ros.estimation.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.model import Robot, load_mechanism, load_robot
 from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
 from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.model.robot_parameters import ROBOT, robot_from_parameters
+from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.closed_form import derive
 from robot_dynamics_ros.symbolic.equations import write_python
@@ -299,3 +305,83 @@ def test_a_mechanism_file_couples_or_locks_the_mimic_joints():
     loops = '{coordinates: [j1, g1], actuators: {a: {rate: {j1: 1}}, b: {rate: {g1: 1}}}}'
     assert load_mechanism(gripper().xml, loops).joint_names == ('j1', 'g1')
     assert load_mechanism(gripper().xml, loops, mimic='lock').tree.joint_names == ('j1', 'g1')
+
+
+# ---- closed loops -------------------------------------------------------------------------------
+
+FOUR_BAR = shipped_mechanism('four_bar')
+
+
+def test_the_regressor_of_a_robot_with_loops_gives_its_efforts(rng):
+    urdf, loops = FOUR_BAR
+    robot, states = load_robot(urdf, loops=loops), 0.3 * rng.normal(size=(3, 4, 2))
+    efforts = regressor(robot, *states) @ inertial_parameters(robot)
+    model = make_formulation('kane', robot)
+    for row, state in zip(efforts, np.swapaxes(states, 0, 1), strict=True):
+        np.testing.assert_allclose(row, model.inverse_dynamics(*state), rtol=1e-11)
+
+
+def test_a_loop_with_friction_and_rotors_is_linearized(rng):
+    """The oracle differentiates the accelerations by differences."""
+    urdf, loops = FOUR_BAR
+    plain = load_robot(urdf, loops=loops)
+    damping, armature = np.array([3.0, 2.0]), np.array([0.4, 0.3])
+    model = make_formulation('kane', plain.with_changes(damping=damping, armature=armature))
+    q, v, a = 0.2 * rng.normal(size=2), rng.normal(size=2), rng.normal(size=2)
+
+    def acceleration(x):
+        q, v, tau = np.split(x, 3)
+        M = model.mass_matrix(q) + np.diag(armature)
+        return np.linalg.solve(M, tau - model.bias_forces(q, v) - damping * v)
+
+    tau = (model.mass_matrix(q) + np.diag(armature)) @ a + model.bias_forces(q, v) + damping * v
+    x, h = np.concatenate([q, v, tau]), 1e-5
+    steps = h * np.eye(6)
+    expected = np.transpose([acceleration(x + s) - acceleration(x - s) for s in steps]) / (2 * h)
+    A, B = linearize_driven(model, q, v, a)
+    # Differences of steps of 1e-5 are good to 1e-9 of second derivatives up to 1e3.
+    np.testing.assert_allclose(A[2:], expected[:, :4], atol=1e-5)
+    np.testing.assert_allclose(B[2:], expected[:, 4:], atol=1e-6)
+
+
+def test_a_robot_with_loops_is_one_of_its_independent_joints():
+    urdf, loops = shipped_mechanism('welding_arm')
+    robot, tree = load_robot(urdf, loops=loops), load_mechanism(urdf, loops).tree
+    assert robot.n == 5
+    assert robot.bodies == 7
+    at = [tree.joint_names.index(name) for name in robot.joint_names]
+    for name in ('position_lower', 'position_upper', 'velocity_limit', 'effort_limit', 'damping'):
+        np.testing.assert_array_equal(getattr(robot, name), getattr(tree, name)[at])
+    assert [remark for remark in robot.remarks if 'its friction' in remark] == []
+    head, tail = text_of(urdf).split('<joint name="rod_joint"')
+    tail = tail.replace('<limit', '<dynamics damping="1" friction="0"/><limit', 1)
+    passive = f'{head}<joint name="rod_joint"{tail}'
+    assert "joint 'rod_joint': its friction and rotor inertia act in MuJoCo only" in ' '.join(
+        load_robot(passive, loops=loops).remarks
+    )
+
+
+def text_of(urdf) -> str:
+    """Return the expanded text of a shipped description."""
+    return load_robot(urdf, effort_limit=1.0).xml
+
+
+def test_drive_friction_between_joints_is_refused():
+    urdf, loops = FOUR_BAR
+    belt = """
+actuators:
+  lower: {rate: {lower_arm_joint: 1}}
+  elbow: {rate: {upper_arm_joint: 1, lower_arm_joint: 1}, effort_limit: 9}
+"""
+    model = make_formulation('kane', load_robot(urdf, loops=loops.read_text() + belt))
+    with pytest.raises(MechanismError, match='friction needs a drive on each coordinate'):
+        linearize_driven(model, *np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize('given', [{'robot': 'four_bar'}, {'loops': str(FOUR_BAR[1])}])
+def test_the_parameter_loops_makes_a_robot_of_its_coordinates(given):
+    text = {'robot': '', 'robot_description': text_of(FOUR_BAR[0])}
+    robot = robot_from_parameters(defaults(ROBOT) | text | given)
+    assert robot.joint_names == ('lower_arm_joint', 'crank_joint')
+    limited = robot_from_parameters(defaults(ROBOT) | text | given | {'effort_limit': [7.0]})
+    assert limited.effort_limit.tolist() == [7.0, 7.0]
