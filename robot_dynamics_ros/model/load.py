@@ -111,7 +111,7 @@ def load_robot(
             none if empty.
         loops: Mechanism file, path or text, see ``mechanism_file``: the joints of the robot are
             its ``coordinates``, all others follow them. Joints without a drive need no effort
-            limit. None if empty.
+            limit. No loops if empty.
         closed_form: Positions of the dependent joints by name as functions of those of the
             coordinates, instead of the linear ones of the mechanism file. It computes with jets
             of shape (1,), see ``spatial.jet``, so that it also gives rates, and runs on symbols.
@@ -142,7 +142,7 @@ def load_robot(
         description = read_description(corrected.patched(description.xml), None, faults.append)
         locked = corrected.locks(description, joints or ()) | dict(locked or {})
     choose = partial(select, joints=joints, base=base, tip=tip, locked=locked, mimic=mimic)
-    file = _mechanism_file(loops) if loops else None
+    file = None if loops == '' else _mechanism_file(loops)
     passive = passive_joints(description, file, effort_limit) if file else frozenset[str]()
     gravity_vector = scalars('gravity', gravity, (3,))
     tree = _tree(description, faults, gravity_vector, effort_limit, choose, strict, passive)
