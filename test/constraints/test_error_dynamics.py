@@ -13,16 +13,13 @@ from samples import sample, shipped
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from robot_dynamics_ros.constraints.constraint import Stack
-from robot_dynamics_ros.constraints.damped_inverse import Singularity
 from robot_dynamics_ros.constraints.error_dynamics import (
     compare_with_design,
     exact_error,
     proved_stable,
     stabilizing,
 )
-from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
-from robot_dynamics_ros.constraints.registry import make_constraint
+from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 
@@ -78,24 +75,15 @@ def positive_definite(rng, m, smallest=4.0):
     return A @ A.T + smallest * np.eye(m)
 
 
-def program_of(tree, *described, G0=25.0, G1=10.0, null_space=None, inverse='euclidean'):
-    parts = [
-        make_constraint(each.pop('kind'), tree, f'c{k}', each) for k, each in enumerate(described)
-    ]
-    whole = Stack(parts)
-    G0 = G0 * np.eye(whole.m) if np.isscalar(G0) else G0
-    G1 = G1 * np.eye(whole.m) if np.isscalar(G1) else G1
-    task = NullSpaceTask.of(tree, **null_space) if null_space else None
-    return Program(
-        'p',
-        whole,
-        G0,
-        G1,
-        np.ones(whole.m),
-        inverse,
-        null_space=task,
-        singularity=Singularity(1e-6),
-    )
+def program_of(tree, described, G0=25.0, G1=10.0, **options):
+    gains = {name: np.asarray(x).tolist() for name, x in (('G0', G0), ('G1', G1))}
+    content = {
+        'constraints': [{'name': 'c', **described}],
+        'gains': gains,
+        'singularity': {'threshold': 1e-6},
+        **options,
+    }
+    return load_program(content, tree, check=False)
 
 
 def wave(center, amplitude, frequency=0.25, phase=0.3):

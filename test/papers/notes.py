@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 
+import closed_forms
 import numpy as np
 import pytest
 from oracles import PinocchioOracle, complex_step, complex_step_along
-from samples import DOWN_Y, PRR, QUARTER, RP, Sample, random_state, sample
+from samples import DOWN_Y, PRR, QUARTER, RP, G, Sample, random_state, sample
 from scipy.integrate import simpson, solve_ivp
 from urdf_text import joint, link, robot
 
@@ -249,26 +250,19 @@ def test_n11_another_c_with_the_right_product_is_not_skew():
 
 def test_n13_the_rotation_in_m_is_that_of_the_link():
     """The printed R has lost its index; the base's (identity) or the last link's is wrong."""
-    tree, oracle = sample('rrpr').tree, oracle_of('rrpr')
-    worst = {'identity': 0.0, 'last': 0.0}
+    tree, oracle, worst = sample('rrpr').tree, oracle_of('rrpr'), np.zeros(3)
     for q, _, _ in states('rrpr'):
-        truth = oracle.mass_matrix(q)
-        rotations = [oracle.frame_pose(name, q)[0] for name in tree.link_names]
-        readings = {'own': rotations, 'identity': [np.eye(3)] * 4, 'last': [rotations[-1]] * 4}
-        for reading, R in readings.items():
-            M = np.zeros((4, 4))
+        own = [oracle.frame_pose(name, q)[0] for name in tree.link_names]
+        for k, R in enumerate((own, [np.eye(3)] * 4, [own[-1]] * 4)):
+            M = -oracle.mass_matrix(q)
             for i, name in enumerate(tree.link_names):
                 J = oracle.frame_jacobian(name, q)
-                arm = rotations[i] @ tree.com[i]
-                J_P = J[:3] + np.cross(J[3:].T, arm).T
+                J_P = J[:3] + np.cross(J[3:].T, own[i] @ tree.com[i]).T
                 M += tree.mass[i] * J_P.T @ J_P
                 M += J[3:].T @ R[i] @ tree.inertia[i] @ R[i].T @ J[3:]
-            error = np.abs(M - truth).max()
-            if reading == 'own':
-                assert error < 1e-13
-            else:
-                worst[reading] = max(worst[reading], error)
-    assert min(worst.values()) > 0.01  # kg m^2
+            worst[k] = max(worst[k], np.abs(M).max())
+    assert worst[0] < 1e-13
+    assert min(worst[1:]) > 0.01  # kg m^2
 
 
 def test_n15_the_zz_moment_of_the_slide_frame_is_not_the_one_about_the_vertical():
@@ -283,23 +277,11 @@ def test_n15_the_zz_moment_of_the_slide_frame_is_not_the_one_about_the_vertical(
 
 def test_n16_the_printed_prr_entries_hold_if_q2_is_zero_across_the_slide():
     """PRR arm as printed; counting q2 from the slide instead turns cosines into sines."""
-    model, p = make_formulation('newton_euler', sample('prr').tree), PRR
-    worst = 0.0
-    for q, _, _ in states('prr'):
-        M = model.mass_matrix(q)
-
-        def printed(q2, q3=q[2]):
-            c2, s2, c3, s3 = np.cos(q2), np.sin(q2), np.cos(q3), np.sin(q3)
-            l2, a2, l3, m2, m3 = (p[key] for key in ('l2', 'a2', 'l3', 'm2', 'm3'))
-            M12 = m2 * l2 * c2 + m3 * (l3 * c2 * c3 + a2 * c2 - l3 * s2 * s3)
-            M13 = -m3 * (l3 * s2 * s3 - l3 * c2 * c3)
-            M22 = p['Izz2'] + m2 * l2**2 + p['Izz3'] + m3 * (a2**2 + l3**2 + 2 * a2 * l3 * c3)
-            M23, M33 = p['Izz3'] + m3 * (l3**2 + a2 * l3 * c3), p['Izz3'] + m3 * l3**2
-            M11 = p['m1'] + m2 + m3
-            return np.array([[M11, M12, M13], [M12, M22, M23], [M13, M23, M33]])
-
-        assert np.abs(printed(q[1]) - M).max() < NOTHING
-        worst = max(worst, np.abs(printed(q[1] - QUARTER) - M).max())
+    model, worst = make_formulation('newton_euler', sample('prr').tree), 0.0
+    for q, v, _ in states('prr'):
+        M, turned = model.mass_matrix(q), q - [0.0, QUARTER, 0.0]
+        assert np.abs(closed_forms.prr(**PRR, g=G, q=q, v=v).M - M).max() < NOTHING
+        worst = max(worst, np.abs(closed_forms.prr(**PRR, g=G, q=turned, v=v).M - M).max())
     assert worst > 0.5
 
 

@@ -80,28 +80,6 @@ def test_s1_the_efforts_of_the_printed_energy_are_wrong(tree, oracle, states):
     assert worst > 1.0  # N m
 
 
-@pytest.mark.parametrize('body', [2, 3, 4])
-def test_s1_the_excess_of_the_printed_speeds_is_the_stated_one(oracle, states, body):
-    """The squares of the printed speeds exceed the true ones by 2 L r (1 - cos) per pair."""
-    for q, v, _ in states:
-        (_, t2, _, t4), (w1, w2, dd, w4) = q, v
-        W, W4 = w1 + w2, w1 + w2 - w4
-        J = oracle.frame_jacobian(f'link{body}', q)
-        R, _ = oracle.frame_pose(f'link{body}', q)
-        arm = R @ sample('scara').tree.com[body - 1]
-        true_square = np.sum((J[:3] @ v + np.cross(J[3:] @ v, arm)) ** 2)
-        pair_1 = 2 * L1 * (1 - np.cos(t2)) * w1 * W
-        if body == 2:
-            printed, excess = (w1 * L1 + W * LC2) ** 2, LC2 * pair_1
-        elif body == 3:
-            printed, excess = (w1 * L1 + W * L2) ** 2 + dd**2, L2 * pair_1
-        else:
-            printed = (w1 * L1 + W * L2 + W4 * LC4) ** 2 + dd**2
-            excess = L2 * pair_1 + 2 * L2 * LC4 * (1 - np.cos(t4)) * W * W4
-            excess += 2 * L1 * LC4 * (1 - np.cos(t2 - t4)) * w1 * W4
-        assert printed - true_square == pytest.approx(excess, abs=1e-14)
-
-
 def test_s2_the_quill_has_no_horizontal_offset_in_the_papers_own_positions(tree, states):
     """With r_xy3 kept as a length the energy belongs to another arm than p_C3 of the paper."""
     model = make_formulation('newton_euler', tree)
