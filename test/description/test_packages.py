@@ -55,7 +55,6 @@ LAYOUTS = {
     'the package itself': ('ws/src/parts', 'ws/src/parts/urdf/arm.urdf.xacro'),
     'below its own folder': ('parts', 'parts/robots/arms/small/arm.urdf.xacro'),
     'a neighbour': ('ws/src/parts', 'ws/src/bringup/urdf/arm.urdf.xacro'),
-    'in another repository': ('ws/src/vendor/parts', 'ws/src/mine/bringup/urdf/arm.urdf.xacro'),
     'in a deep repository': ('ws/src/a/b/parts', 'ws/src/mine/bringup/urdf/arm.urdf.xacro'),
     'a clone beside a clone': ('robots/vendor/parts', 'robots/mine/bringup/urdf/arm.urdf.xacro'),
     'under another folder name': ('ws/src/parts-main', 'ws/src/bringup/urdf/arm.urdf.xacro'),

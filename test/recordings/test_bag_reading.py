@@ -28,7 +28,6 @@ from bags import (
     text,
     write,
 )
-from recorded_bags import NOMINAL
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
@@ -128,24 +127,6 @@ def test_nothing_is_read_behind_the_end_of_a_span(tmp_path, monkeypatch):
     assert len(blocks) - count < 0.5 * count
     assert run.time[-1] >= 0.5
     assert same(run, whole.rows(slice(len(run.time))))
-
-
-def test_a_recording_of_gazebo_is_read_as_it_is():
-    run = read_recording(NOMINAL)
-    assert run.joints == ('j1', 'j2', 'j3', 'j4')
-    assert run.notes == ()
-    assert '<robot name="scara">' in run.description
-    by_topic = {topic: [] for topic in (STATES, COMMANDS, REFERENCE)}
-    with AnyReader([NOMINAL]) as reader:
-        for connection, time, data in reader.messages():
-            if connection.topic in by_topic:
-                message = reader.deserialize(data, connection.msgtype)
-                by_topic[connection.topic].append((time, message))
-    assert (run.position == [m.position for _, m in by_topic[STATES]]).all()
-    assert (run.velocity == [m.velocity for _, m in by_topic[STATES]]).all()
-    assert (run.effort == [m.data for _, m in by_topic[COMMANDS]]).all()
-    assert (run.stamp_ns == [time for time, _ in by_topic[COMMANDS]]).all()
-    assert (run.reference_velocity == [m.velocity for _, m in by_topic[REFERENCE]]).all()
 
 
 def test_what_the_recorder_writes_is_read_bit_for_bit(tmp_path):
