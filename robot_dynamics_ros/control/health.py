@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety.state_validator import StateVerdict
+from robot_dynamics_ros.control.safety.state_validator import SLACK, StateVerdict
 from robot_dynamics_ros.control.session import ControllerSession
 
 _CAPACITY = 8192
@@ -42,7 +42,7 @@ class SessionHealth:
         self._stamps_ns = np.zeros(_CAPACITY, dtype=np.int64)
         self._ticks = self._reported = self._missed = 0
         self._told, self._share = set[str](), 0.0
-        self._repeats = self._jumps = 0
+        self._repeats = self._jumps = self._restarts = self._timeouts = 0
 
     def count(self, stamp_ns: int, latency_ns: int) -> None:
         """Record the timestamp of a command's state, ns, and its latency to publication, ns."""
@@ -97,7 +97,10 @@ class SessionHealth:
                 f'{jumps - self._jumps} states contradict those between them, as of a second '
                 f'publisher on {session.source}: end it',
             )
+        if state.restarts > self._restarts and session.timeouts == self._timeouts:
+            yield _restart(session)
         self._repeats, self._jumps = repeats, jumps
+        self._restarts, self._timeouts = state.restarts, session.timeouts
 
     def _timing(self, new: int, period: float) -> dict[str, Any]:
         if new < 2:
@@ -118,6 +121,28 @@ class SessionHealth:
             'latency_p99_us': f'{latency[int(0.99 * (new - 1))]:.0f}',
             'latency_worst_us': f'{latency[-1]:.0f}',
         }
+
+
+def _restart(session: ControllerSession) -> tuple[str, str]:
+    """Return a kind and a sentence for the last restart of the states; empty if it is no fault."""
+    state, tree = session.loop.state, session.loop.tree
+    if state.time_jumped:
+        how = 'back' if state.step < 0.0 else 'ahead'
+        text = (
+            f'the timestamps on {session.source} jumped {how} by {abs(state.step):.3g} s: check '
+            'use_sim_time, the clock of the driver, and for a second publisher'
+        )
+        return how, text
+    distance = np.abs(state.moved)
+    i = int(distance.argmax())
+    if distance[i] <= SLACK:
+        return '', ''
+    text = (
+        f'joint {tree.joint_names[i]!r} jumped by {state.moved[i]:.3g} '
+        f'{"m" if tree.joint_is_prismatic[i] else "rad"} within {1e3 * state.step:.3g} ms, which '
+        'its velocities do not explain: check its encoder, the driver, and for a second publisher'
+    )
+    return 'jump', text
 
 
 def _safety(session: ControllerSession) -> dict[str, Any]:

@@ -132,8 +132,9 @@ class SessionModes(ControllerParts):
         if verdict is StateVerdict.TOO_FAST:
             self._report_speed(begins=loop.braking and loop.acting is not before)
         elif verdict is StateVerdict.RESTARTED and self.mode is SessionMode.FOLLOWING:
-            self.goals.abort('the loop restarted: a gap or a jump in the time of the states')
-            self._report_hold('the time of the states jumped', 'holding where the arm is')
+            self.goals.abort('the loop restarted: a gap or a jump of the states')
+            what = 'time' if loop.state.time_jumped else 'position'
+            self._report_hold(f'the {what} of the states jumped', 'holding where the arm is')
         if self.enabling.needed and self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         ends = self.mode is SessionMode.DEACTIVATING and self._is_settled()

@@ -38,6 +38,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
 _COMMAND_DEPTH = 1
+_CLOCKS_AGREE_S = 1.0
 _CONTRADICTIONS = 5  # one publisher may begin again
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -177,6 +178,17 @@ class DriverConnection:
             if len(names) > 1:
                 return f'{len(names)} nodes command {publisher.topic_name}: {", ".join(names)}'
         return ''
+
+    def compare_clocks(self, node: Node) -> None:
+        """Warn if the timestamps of the states are far from the clock of a node."""
+        now = node.get_clock().now().nanoseconds
+        ahead = (self.state.stamp_ns - now) / NANO
+        if now and abs(ahead) > _CLOCKS_AGREE_S:
+            where = 'ahead of' if ahead > 0.0 else 'behind'
+            node.get_logger().warning(
+                f'the states are stamped {abs(ahead):.3g} s {where} the clock of this node: check '
+                'use_sim_time here and at the driver, and that the clocks of both machines agree'
+            )
 
     def rivals(self, node: Node, contradictions: int, *, reports: bool = False) -> str:
         """Return which nodes publish the states if several do and they contradict each other.

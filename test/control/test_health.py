@@ -66,13 +66,46 @@ def test_missing_commands_are_said_once_in_the_log_and_always_in_the_diagnostics
         assert found.message.startswith('67% of the periods of 1 ms have no command: control may')
         assert 'lockstep' in found.message
         assert len(run.logged()) == (not again)
+    run.wait(5000)
     run.state(step=5000 * MS)  # a pause is no missing command
     assert run.report(1).level == 'ok'
+    assert [text[:19] for text in run.logged()] == ['fresh states again:']
     run.session.deactivate()
     run.health.report(run.session)
     run.session.activate(run.stamp)
     run.report(3)
     assert [text[:3] for text in run.logged()] == ['67%']
+
+
+@pytest.mark.parametrize(
+    ('off', 'step', 'said'),
+    [
+        (0.3, 1, "joint 'joint1' jumped by 0.3 rad within 2 ms, which its velocities do not expl"),
+        (0.3, 20, "joint 'joint1' jumped by 0.3 rad within 21 ms, which"),
+        (
+            0.0,
+            -3_600_000,
+            'the timestamps on joint_states jumped back by 3.6e+03 s: check use',
+        ),
+        (0.0, 3_600_000, 'the timestamps on joint_states jumped ahead by 3.6e+03 s: check use_s'),
+    ],
+)
+def test_a_jump_is_said_once_and_a_single_outlier_is_dropped(off, step, said):
+    run = Answered()
+    run.report(step if off else 1)
+    run.logged()
+    answers = run.session.answers
+    if off:
+        run.state(run.q + np.array([off, 0.0, 0.0, 0.0]), step=step * MS)
+        run.state(step=step * MS)
+        assert run.session.answers == answers + 1
+        run.health.report(run.session)
+        assert not any('jumped' in text for text in run.logged())
+    for _ in range(2):
+        run.q = run.q + np.array([off, 0.0, 0.0, 0.0])
+        run.state(step=step * MS)
+        run.report(1)
+    assert [text[: len(said)] for text in run.logged() if 'jumped' in text] == [said]
 
 
 def test_an_arm_far_from_its_reference_is_said_once_unless_its_law_yields():

@@ -64,6 +64,8 @@ STREAMS = {
     'jump that the next state confirms': [
         (1, only(1, 0.3), V, JUMPED), (2, only(1, 0.3), V, RESTARTED),
     ],
+    'as far as a reversal': [(20, along(20, only(0, 0.074, 0.0 * Q)), V, ACCEPTED)],
+    'farther than a reversal': [(20, along(20, only(0, 0.076, 0.0 * Q)), V, JUMPED)],
     'step of a coarse encoder': [
         (1, along(1, 0.0099), V, ACCEPTED), (2, along(2, 0.0209), V, JUMPED),
     ],

@@ -124,7 +124,7 @@ class _Doubtful(NamedTuple):
 
 
 class StateValidator:
-    """Validates the joint states of one robot.
+    r"""Validates the joint states of one robot.
 
     A state is rejected if
 
@@ -133,7 +133,9 @@ class StateValidator:
       limit);
     * its timestamp equals the last one;
     * a joint has moved farther from the last plausible state than that velocity, or the measured
-      velocities, permit in the elapsed time, plus ``SLACK``.
+      velocities, permit in the elapsed time T, plus ``SLACK``: with the greatest speed F reversed
+      in R = ``REVERSAL_TIME``, it is at most :math:`\tfrac{2F}{R}\tfrac{T^2}{4}` from where the
+      mean of the velocities leads.
 
     A state that is consistent with the last accepted one is accepted regardless of states in
     between. A jump is rejected once: if the next state is consistent with it, that state is
@@ -358,7 +360,7 @@ def state_excess(
         farthest, distance = fastest * time, q - x
         excess = [_size(distance) - (slack + farthest)]
         if measured_velocity:
-            allowed = slack + farthest * time / REVERSAL_TIME
+            allowed = slack + 0.5 * farthest * time / REVERSAL_TIME
             excess.append(_size(distance - 0.5 * (v + speed) * time) - allowed)
         greatest.append(reduce(maximum, np.concatenate(excess)))
     # The plausible state is the last of the loop.
@@ -387,6 +389,8 @@ class MeasuredState:
         validator: Validator of the states.
         repetitions: Recognition of states that repeat an old one.
         last_refusal: Reason of the last rejection; empty if no state was rejected.
+        restarts: Number of restarts after the first state.
+        step, moved: Time, s, and distance, shape (n,), from the state before to the last restart.
 
     Args:
         tree: The robot.
@@ -397,11 +401,17 @@ class MeasuredState:
         self.q = np.zeros(tree.n)
         self.v = np.zeros(tree.n)
         self.stamp_ns, self.time, self.dt, self.last_refusal = 0, 0.0, 0.0, ''
+        self.restarts, self.step, self.moved = 0, 0.0, np.zeros(tree.n)
         self.validator = StateValidator(tree, 1.0, measured_velocity=derivative is None)
         self.repetitions = Repetitions(tree.velocity_limit)
         self._derivative, self._still = derivative, np.zeros(tree.n)
         self._turning: list[int] = np.flatnonzero(tree.joint_is_continuous).tolist()
         self._origin_ns: int | None = None
+
+    @property
+    def time_jumped(self) -> bool:
+        """Whether the last restart was one of the time, not of the positions."""
+        return not 0.0 < self.step <= self.validator.timeout
 
     @property
     def origin(self) -> float:
@@ -415,7 +425,8 @@ class MeasuredState:
         elapsed = (stamp_ns - self._origin_ns) / _SECOND_NS
         if self._derivative is not None:
             v = self._still
-        if self._turning and math.isfinite(self.validator.time):
+        has_before = math.isfinite(self.validator.time)
+        if self._turning and has_before:
             q = self._unwrapped(q)
         verdict = self.validator.accept(elapsed, q, v)
         if verdict is StateVerdict.NOT_NEWER:
@@ -430,6 +441,9 @@ class MeasuredState:
         if not verdict.usable:
             self.last_refusal = verdict.value
             return verdict
+        if verdict is StateVerdict.RESTARTED and has_before:
+            self.restarts, self.step = self.restarts + 1, (stamp_ns - self.stamp_ns) / _SECOND_NS
+            np.subtract(q, self.q, out=self.moved)
         continues = self.validator.dt > 0.0
         self.dt = (stamp_ns - self.stamp_ns) / _SECOND_NS if continues else 0.0
         self.stamp_ns, self.time = stamp_ns, elapsed

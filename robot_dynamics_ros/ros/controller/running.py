@@ -164,6 +164,7 @@ class RunningController:
         self._watch()  # update the message of a refusal
         self._lock_where_measured()
         self.session.activate(time.perf_counter_ns())
+        self.connection.compare_clocks(self._node)
         self.connection.has_new_subscriber()
         self.services.log_remarks()
 
