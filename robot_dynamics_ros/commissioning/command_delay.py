@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.residual_causes import CORRELATED
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.timing import differentiated
 from robot_dynamics_ros.spatial.scalar import Array
@@ -37,7 +38,6 @@ _CHANGES = 20  # number of quickest changes that are evaluated
 _EXPLAINED = 0.5  # share of the variation of a joint's effort that its command must explain
 _LEAST = 0.005  # smallest range of a command, as a share of the effort limit
 _MOVING = 0.1  # share of its largest speed above which a joint moves
-_CORRELATED = 10.0  # correlated states equivalent to one independent state
 
 
 class CommandDelay(NamedTuple):
@@ -98,7 +98,7 @@ def estimate_delay(
     relative = (squares / squares[best]).sum(axis=1)
     around = slice(max(best - 2, 0), max(best - 2, 0) + 5)
     curvature = 2.0 * np.polyfit(delays[around], relative[around], 2)[0]
-    count = len(rows) / _CORRELATED
+    count = len(rows) / CORRELATED
     deviation = math.sqrt(2.0 / (count * curvature)) if curvature > 0.0 else math.inf
     names = tuple(name for name, used in zip(tree.joint_names, known, strict=True) if used)
     return CommandDelay(float(delays[best]), deviation, period, names)

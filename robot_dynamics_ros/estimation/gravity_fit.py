@@ -1,28 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Fit of gravity to the residual of a model.
+r"""The gravity that efforts fit, in words.
 
 Inverse dynamics is linear in the gravity vector,
-:math:`\tau(g) = \tau(g_0) + G(q)(g - g_0)`, so the vector that minimises the residual r is the
-least-squares solution :math:`\sum w\,G^TG\,\delta = \sum w\,G^Tr`, each joint weighted by its own
-effort. Components in unobservable directions are not changed.
+:math:`\tau(g) = \tau(g_0) + G(q)(g - g_0)`, so another gravity is one of the causes of a residual
+(``residual_causes``). Components in unobservable directions are not changed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.effort_model import Instants, ModelEfforts
-from robot_dynamics_ros.estimation.regressor import gravity_regressor
-from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Advice to set the gravity of command ``analyze``.
 ADVICE = 'analyze with --gravity {}'
-_UNOBSERVABLE = 1e-9  # fraction of the largest eigenvalue below which a direction is unobservable
 _CERTAIN = 0.9  # least explained fraction to report gravity as the cause
 _POSSIBLE = 0.5  # least explained fraction to report gravity as a possible cause
 _SIGNIFICANT = 0.1  # fraction of the worst relative residual from which a joint must improve
@@ -36,29 +30,48 @@ _SAME_SIZE = 0.05  # relative tolerance of the magnitude of a tilted gravity
 _ROUNDING = 1e-7  # relative residual without a cause
 
 
-@dataclass(frozen=True, eq=False)
-class GravityFit:
-    """The gravity that minimises the residual.
+class GravityFit(NamedTuple):
+    """The gravity of a model, and that which efforts fit.
 
     Attributes:
         model: Gravity of the model, shape (3,), m/s^2, base frame.
         fitted: Gravity fitted to the efforts, shape (3,), m/s^2, base frame.
-        observable: Observable directions in the base frame, one per row, shape (k, 3).
-        before, after: RMS residual of all joints relative to the effort, before and after the fit.
-        before_joints, after_joints: RMS residual of each joint, shape (n,), N m or N.
-        effort_joints: RMS effort of each joint, shape (n,), N m or N.
-        explained: Fraction of the weighted squared residual explained by the fit.
+        squares_before, squares_after: Squared residual of each joint that the other causes leave,
+            and that all leave, summed over the instants, shape (n,), (N m)^2 or N^2.
+        effort: Squared effort of each joint, likewise.
+        counts: Number of instants of each joint, shape (n,).
     """
 
     model: Array
     fitted: Array
-    observable: Array
-    before: float
-    after: float
-    before_joints: Array
-    after_joints: Array
-    effort_joints: Array
-    explained: float
+    squares_before: Array
+    squares_after: Array
+    effort: Array
+    counts: Array
+
+    def _relative(self, squares: Array) -> float:
+        """Return squared residuals of all joints relative to the effort of each, RMS."""
+        used = self.effort > 0.0
+        weight = np.where(used, self.counts / np.where(used, self.effort, 1.0), 0.0)
+        return math.sqrt(float(weight @ squares) / max(1.0, float(self.counts[used].sum())))
+
+    @property
+    def before(self) -> float:
+        """RMS residual of all joints relative to the effort, without the fit."""
+        return self._relative(self.squares_before)
+
+    @property
+    def after(self) -> float:
+        """RMS residual of all joints relative to the effort, with the fit."""
+        return self._relative(self.squares_after)
+
+    @property
+    def explained(self) -> float:
+        """Fraction of the squared relative residual that the fit explains."""
+        return 1.0 - (self.after / self.before) ** 2 if self.before > 0.0 else 0.0
+
+    def _rms(self, squares: Array) -> Array:
+        return np.sqrt(squares / np.maximum(self.counts, 1.0))
 
     @property
     def verdict(self) -> str:
@@ -66,8 +79,8 @@ class GravityFit:
         change = float(np.linalg.norm(self.fitted - self.model))
         if self.before < _ROUNDING or change < _LEAST_CHANGE or self.explained < _POSSIBLE:
             return 'agrees'
-        share = self.before_joints / np.where(self.effort_joints > 0.0, self.effort_joints, np.inf)
-        improved = self.after_joints < _REMAINING * self.before_joints
+        share = np.sqrt(self.squares_before / np.where(self.effort > 0.0, self.effort, np.inf))
+        improved = self.squares_after < _REMAINING**2 * self.squares_before
         if self.explained < _CERTAIN or not improved[share > _SIGNIFICANT * share.max()].all():
             return 'perhaps'
         size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
@@ -128,59 +141,6 @@ class GravityFit:
             'magnitude': float(np.linalg.norm(self.fitted)),
             'verdict': self.verdict,
             'explained': self.explained,
-            'residual_before': self.before_joints.tolist(),
-            'residual_after': self.after_joints.tolist(),
-            'directions_felt': len(self.observable),
+            'residual_before': self._rms(self.squares_before).tolist(),
+            'residual_after': self._rms(self.squares_after).tolist(),
         }
-
-
-def fit_gravity(model: Array, gram: Array, effort: Array, count: Array) -> GravityFit | None:
-    """Fit gravity to recorded efforts; return None if it loads no joint, or there are no efforts.
-
-    Args:
-        model: The gravity of the model, shape (3,), m/s^2.
-        gram: Products of the gravity forces for 1 m/s^2 along x, y and z and of the residual,
-            N m or N, with one another, summed over the instants, shape (n, 4, 4).
-        effort: Sums of the squared recorded efforts, shape (n,), (N m)^2 or N^2.
-        count: Number of instants, shape (n,).
-    """
-    used = effort > 0.0
-    weight = np.where(used, count / np.where(used, effort, 1.0), 0.0)
-    total = np.tensordot(weight, gram, 1)
-    values, vectors = np.linalg.eigh(total[:3, :3])
-    if not values.max() > 0.0:
-        return None
-    observable = values > _UNOBSERVABLE * values.max()
-    basis = vectors[:, observable]
-    change = basis @ ((basis.T @ total[:3, 3]) / values[observable])
-    correction = np.append(-change, 1.0)
-    squares, left = gram[:, 3, 3], np.maximum(correction @ gram @ correction, 0.0)
-    samples, instants = count[used].sum(), np.maximum(count, 1.0)
-    before, after = float(weight @ squares), float(weight @ left)
-    return GravityFit(
-        model=np.array(model, dtype=float),
-        fitted=np.asarray(model + change),
-        observable=basis.T,
-        before=math.sqrt(before / samples),
-        after=math.sqrt(after / samples),
-        before_joints=np.sqrt(squares / instants),
-        after_joints=np.sqrt(left / instants),
-        effort_joints=np.sqrt(effort / instants),
-        explained=1.0 - after / before if before > 0.0 else 0.0,
-    )
-
-
-def gravity_of(tree: Robot, instants: Instants, modelled: ModelEfforts) -> GravityFit | None:
-    """Return the gravity fitted to the efforts at instants, see :func:`fit_gravity`.
-
-    Args:
-        tree: The model, whose masses and friction are assumed exact.
-        instants: The instants.
-        modelled: Their model efforts.
-    """
-    determined = modelled.determined
-    columns = [gravity_regressor(tree, instants.q), modelled.residual[:, :, np.newaxis]]
-    rows = np.where(determined[:, :, np.newaxis], np.concatenate(columns, axis=-1), 0.0)
-    effort = np.square(np.where(determined, instants.effort, 0.0)).sum(axis=0)
-    gram = np.einsum('mjk,mjl->jkl', rows, rows)
-    return fit_gravity(tree.gravity, gram, effort, determined.sum(axis=0))

@@ -22,6 +22,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 POSSIBLE_ARM, POSSIBLE_LINK, LIKELY_LINK = (0.5, 2.0), (0.2, 3.0), (0.55, 1.9)
 _SMALL = 0.25  # of the mass of the arm: a link may always weigh this much more
 _OTHER_JOINT = (0.8, 1.2)  # plausible factor of an effort that is another joint's
+_CURRENT = 0.3  # factor of efforts below which, or above whose inverse, they have another unit
 
 
 class Cause(NamedTuple):
@@ -51,10 +52,11 @@ class Cause(NamedTuple):
         return self.joint == other.joint and set(self.columns) < set(other.columns)
 
 
-#: Columns of the regressor that precede those of the bodies and of the order of joints.
+#: Columns of the regressor that precede those of the bodies and of the order of joints; of
+#: gravity: along that of the model, and across.
 _LOAD = ('load', 'load x', 'load y', 'load z')
 _EXTENT = ('load xx', 'load xy', 'load xz', 'load yy', 'load yz', 'load zz')
-COLUMNS = ('gx', 'gy', 'gz', 'delay', *_LOAD, *_EXTENT, 'mass', 'factor', 'rotor', 'offset',
+COLUMNS = ('g', 'gx', 'gy', 'delay', *_LOAD, *_EXTENT, 'mass', 'factor', 'rotor', 'offset',
             'viscous', 'dry')  # fmt: skip
 PER_JOINT = {
     'factor': ('factor',),
@@ -68,12 +70,15 @@ PER_JOINT = {
 USUAL = ('friction', 'rotor inertia')
 PER_DRIVE = (*USUAL, 'dry friction', 'viscous friction')
 COMMON = {
-    'gravity': ('gx', 'gy', 'gz'),
+    'weight': ('g',),
+    'gravity': ('g', 'gx', 'gy'),
     'timing': ('delay',),
     'load': _LOAD,
     'mass': ('mass',),
+    'unit': ('mass',),
 }
 
+GRAVITY = ('weight', 'gravity')  #: causes of another gravity: of its size; of any direction
 LOADS = (_LOAD, _LOAD + _EXTENT)  #: columns of a load: a mass near the tool; of any extent
 
 
@@ -107,6 +112,8 @@ def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
         return bool(possible_masses(mass, tree.mass).all())
     elif cause.name == 'mass':
         least, most = np.array(POSSIBLE_ARM[0] - 1.0), POSSIBLE_ARM[1] - 1.0
+    elif cause.name == 'unit':
+        return bool(0.0 < 1.0 + x[0] < _CURRENT or 1.0 + x[0] > 1.0 / _CURRENT)
     elif cause.name == 'order':
         x, least, most = x[:1], np.array(_OTHER_JOINT[0]), _OTHER_JOINT[1]
     elif cause.name == 'load':
@@ -199,6 +206,10 @@ def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[
     rest = f'{100.0 * share[list(joints)].min():.0f} % of the residual of {names}'
     if cause.joint >= 0:
         return _joint_finding(tree, cause, x, rest)
+    if cause.name == 'unit':
+        fault = effort_fault('the efforts', 'unit', 1.0 / (1.0 + float(x[0])))
+        load = 'does it carry more than its own mass, ' if x[0] > 0.0 else ''
+        return fault._replace(remedy=f'{fault.remedy}; or {load}is it another robot?')
     if cause.name == 'timing':
         how = 'late' if x[0] < 0.0 else 'early'
         return Finding('warning', f'the efforts are {1e3 * abs(x[0]):.3g} ms too {how}: {rest}')

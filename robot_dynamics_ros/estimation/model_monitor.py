@@ -24,9 +24,10 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError, known_name
-from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, ModelEfforts
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit, gravity_of
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit
+from robot_dynamics_ros.estimation.hypotheses import GRAVITY
+from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -246,16 +247,15 @@ class ModelMonitor:
         n, nothing = self.tree.n, np.zeros(0)
         none = Instants(nothing, *(nothing.reshape(0, n) for _ in range(6)))
         instants, self._instants = Instants.joined([none, *self._instants]), []
-        modelled = self._model.evaluate(instants)
-        determined, time = modelled.determined, np.zeros(len(instants.row))
-        sums = ResidualSums.of(time, instants.effort, modelled.unexplained, determined)
+        time = np.zeros(len(instants.row))
+        sums = EffortResidual(self._model, time, instants, kinds=GRAVITY)
         summary = Summary(
             sums.count,
             sums.residual.count + sums.excess.count,
             np.nan_to_num(np.fmax(sums.residual.rms, sums.excess.rms)),
             np.maximum(sums.residual.peak, sums.excess.peak),
             0.0 if self._check is None else self._check.relative,
-            gravity_of(self.tree, instants, modelled),
+            sums.gravity,
         )
         if self._check is not None:
             self._check.reset()

@@ -23,8 +23,8 @@ Source: Schwarz 1978 (the criterion); Efroymson 1960 (stepwise selection).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Container, Sequence
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,10 +36,11 @@ from robot_dynamics_ros.estimation.effort_model import (
     Instants,
     ModelEfforts,
 )
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit, fit_gravity
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit
 from robot_dynamics_ros.estimation.hypotheses import (
     COLUMNS,
     COMMON,
+    GRAVITY,
     LOADS,
     PER_DRIVE,
     PER_JOINT,
@@ -62,10 +63,13 @@ from robot_dynamics_ros.spatial.scalar import Array
 _INSTANTS_PER_MINUTE = 2000  # decimated to at most about twice as many
 _BLOCK = 4096  # instants whose regressor is in memory at once
 _LEAST_INSTANTS = 30  # number of instants per coefficient
-_CORRELATED = 10.0  # correlated samples equivalent to one independent sample
+#: Correlated samples equivalent to one independent sample.
+CORRELATED = 10.0
+_UNFELT = 1e-20  # of the largest squared column: a smaller one has no effect
 _EVIDENCE = 10.0  # nats: least evidence of a cause
 _TIE = 1e-3  # nats: least gain of another cause in place of one
 _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
+_EXACT = 1e-6  # residual relative to the effort of a plant that is the model
 _MATTERS = 0.01  # of a joint's effort: least residual of which causes are reported
 _RESOLVED = 1e-3  # of an effort limit
 _MOST_CAUSES = 3  # per joint
@@ -77,12 +81,14 @@ class Explanation(NamedTuple):
     Attributes:
         causes: The causes.
         values: Coefficients of each.
-        left: Squared residual of each joint, shape (n,).
+        left: Squared residual of each joint, shape (n,), rounded up to what needs no cause.
+        exact: The same, not rounded.
     """
 
     causes: tuple[Cause, ...]
     values: tuple[Array, ...]
     left: Array
+    exact: Array
 
 
 class FoundCause(NamedTuple):
@@ -92,12 +98,16 @@ class FoundCause(NamedTuple):
         cause: The cause.
         values: Its coefficients.
         share: Share that it explains of what all others leave at each joint, shape (n,).
+        before, after: Squared residuals of each joint that all others leave, and all causes,
+            shape (n,).
         evidence: Its evidence, nats.
     """
 
     cause: Cause
     values: Array
     share: Array
+    before: Array
+    after: Array
     evidence: float
 
 
@@ -108,6 +118,7 @@ class EffortResidual:
         model: The effort model.
         count: Number of instants.
         residual, effort: Statistics of the efforts that the motion determines, N m or N.
+        excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
         origins: Statistics of the model efforts by origin, N m or N.
         excluded: Numbers of efforts that the motion does not determine by reason, shape (n,).
         resolution: Residual relative to the effort below which no cause is found.
@@ -118,6 +129,8 @@ class EffortResidual:
         instants: The instants.
         frame: Frame of a possible load; empty to try no load.
         resolution: See the attribute.
+        kinds: Names of the only causes to try; empty for all but another unit of all efforts,
+            which a recording that can be of the robot does not have.
     """
 
     def __init__(
@@ -126,14 +139,19 @@ class EffortResidual:
         time: Array,
         instants: Instants,
         frame: str = '',
-        resolution: float = 0.0,
+        resolution: float = _EXACT,
+        kinds: Container[str] = (),
     ) -> None:
         self.model, self._frame, self.resolution = model, frame, resolution
+        self._kinds = kinds
+        #: Axes of which the first is along the gravity of the model, columns, shape (3, 3).
+        self._along = np.linalg.qr(np.column_stack([model.tree.gravity, np.eye(3)]))[0]
         self.modelled: Array = np.empty(instants.q.shape)
         found = [self._statistics(time, instants, *block) for block in model.blocks(instants)]
         sums, origins, excluded = zip(*found, strict=True)
         whole = reduce(ResidualSums.merged, sums)
         self.count, self.residual, self.effort = whole.count, whole.residual, whole.effort
+        self.excess = whole.excess
         self.origins = {x: reduce(RmsPeak.merged, (one[x] for one in origins)) for x in ORIGINS}
         self.excluded = {x: sum(one[x] for one in excluded) for x in excluded[0]}
         length = len(time) * float(np.median(np.diff(time))) if len(time) > 1 else 0.0
@@ -147,10 +165,12 @@ class EffortResidual:
             rows = slice(start, start + step * _BLOCK, step)
             near = slice(max(start - 1, 0), start + step * _BLOCK + 1)
             rates: Array = np.zeros(self.modelled[near].shape)
-            if len(rates) > 1:
+            if len(rates) > 1 and length > 0.0:
                 rates = np.gradient(self.modelled[near], time[near], axis=0)
             first = start - near.start
             self._add(instants.take(rows), rates[first : first + step * _BLOCK : step])
+        squares = np.diagonal(self._gram, axis1=1, axis2=2).max(axis=0)
+        self._felt = squares > _UNFELT * squares.max()
 
     def _statistics(
         self, time: Array, instants: Instants, rows: slice, modelled: ModelEfforts
@@ -186,7 +206,8 @@ class EffortResidual:
     def _columns(self, instants: Instants, effort: Array, rigid: Array, rates: Array) -> Array:
         """Return the regressor of all causes, shape (M, n, k)."""
         tree = self.model.tree
-        gravity, Y = gravity_regressor(tree, instants.q), self.model.body_regressor(instants)
+        gravity = gravity_regressor(tree, instants.q) @ self._along
+        Y = self.model.body_regressor(instants)
         mass = np.where(tree.mass > 0.0, tree.mass, 1.0)[:, np.newaxis]
         links = inertial_parameters(tree).reshape(tree.bodies, PER_BODY) / mass
         load = np.zeros((*effort.shape, PER_BODY))
@@ -220,6 +241,7 @@ class EffortResidual:
             for j in range(n)
             for name, columns in PER_JOINT.items()
         ]
+        found = [x for x in found if (x.name in self._kinds if self._kinds else x.name != 'unit')]
         return [cause for cause in found if self._is_testable(cause)]
 
     def _is_testable(self, cause: Cause) -> bool:
@@ -227,8 +249,12 @@ class EffortResidual:
         counts = self._counts if cause.joint < 0 else self._counts[cause.joint]
         effect = self._gram[:, cause.columns, cause.columns]
         effect = effect if cause.joint < 0 else effect[cause.joint]
-        enough = np.max(counts) >= _LEAST_INSTANTS * len(cause.columns)
+        enough = np.max(counts) >= _LEAST_INSTANTS * self._unknowns(cause)
         return bool(enough and np.max(effect) > 0.0)
+
+    def _unknowns(self, *causes: Cause) -> int:
+        """Return the number of coefficients of causes that have an effect."""
+        return sum(int(self._felt[list(cause.columns)].sum()) for cause in causes)
 
     def _fit(self, causes: Sequence[Cause], scale: Array | None = None) -> Explanation:
         """Fit all coefficients of causes.
@@ -259,7 +285,8 @@ class EffortResidual:
             z = np.append(-x[place], 1.0)
             left[j] = z @ self._gram[j][np.ix_([*columns, -1], [*columns, -1])] @ z
         values = tuple(x[start:end] for start, end in zip(starts, starts[1:], strict=False))
-        return Explanation(tuple(causes), values, np.maximum(left, self._floor))
+        left = np.maximum(left, 0.0)
+        return Explanation(tuple(causes), values, np.maximum(left, self._floor), left)
 
     @property
     def _floor(self) -> Array:
@@ -279,8 +306,9 @@ class EffortResidual:
     def _squares(self) -> Array:
         return np.maximum(self._gram[:, -1, -1], self._floor)
 
-    def explanation(self) -> list[FoundCause]:
-        """Return the causes that the evidence supports, the one with most evidence first."""
+    @cached_property
+    def found(self) -> list[FoundCause]:
+        """The causes that the evidence supports, the one with most evidence first."""
         if not np.isfinite(self._gram).all():
             return []
         every = self._candidates()
@@ -310,11 +338,10 @@ class EffortResidual:
 
     def _cost(self, causes: Sequence[Cause]) -> float:
         """Return the criterion of causes, nats; infinite if a structural one is not possible."""
-        fit, samples = self._fit(causes), self._counts / _CORRELATED
+        fit, samples = self._fit(causes), self._counts / CORRELATED
         if not all(self._is_possible(fit, one) for one in causes if one.name not in PER_DRIVE):
             return np.inf
-        count = sum(len(cause.columns) for cause in causes)
-        price = 0.5 * np.log(max(samples.sum(), 2.0)) * count
+        price = 0.5 * np.log(max(samples.sum(), 2.0)) * self._unknowns(*causes)
         return 0.5 * float(samples @ np.log(fit.left)) + float(price)
 
     def _supported(self, chosen: list[Cause], every: Sequence[Cause]) -> list[FoundCause]:
@@ -330,10 +357,11 @@ class EffortResidual:
                 others = [other for other in chosen if other is not cause]
                 evidence = self._cost(others) - self._cost(chosen)
                 evidence = evidence if self._is_possible(fit, cause) else -np.inf
-                share = 1.0 - fit.left / self._fit(others, fit.left).left
+                without = self._fit(others, fit.left)
+                share = 1.0 - fit.left / without.left
                 if cause.joint >= 0:  # others may make up for it elsewhere
                     share = np.where(np.arange(len(share)) == cause.joint, share, 0.0)
-                found.append(FoundCause(cause, x, share, evidence))
+                found.append(FoundCause(cause, x, share, without.exact, fit.exact, evidence))
             if not found or min(one.evidence for one in found) >= _EVIDENCE:
                 return sorted(found, key=lambda one: -one.evidence)
             worst = min(found, key=lambda one: one.evidence).cause
@@ -349,73 +377,79 @@ class EffortResidual:
     def _is_possible(self, fit: Explanation, cause: Cause) -> bool:
         return is_possible(self.model.tree, cause, fit.values[fit.causes.index(cause)])
 
-    def joint_fits(self) -> dict[str, Any]:
-        """Return coefficients of each joint, and the fraction of the residual left by each cause.
-
-        ``factor`` and ``correlation`` relate recorded and model effort; ``viscous``, ``dry`` and
-        ``constant`` are fitted to the residual, of which they explain ``friction_share``.
-        """
-        squares, n = self._squares, len(self._counts)
-        weight = np.where(self._effort > 0.0, 1.0 / np.maximum(self._effort, 1e-300), 0.0)
-        total = float(weight @ squares)
-
-        scale = np.maximum(self._effort, 1e-300)
-
-        def left_by(causes: Sequence[Cause]) -> float:
-            return float(weight @ self._fit(causes, scale).left) / total if total else 0.0
-
-        kinds = {name: [Cause(name, columns_of(*columns))] for name, columns in COMMON.items()}
-        for name, columns in PER_JOINT.items():
-            kinds[name] = [Cause(name, columns_of(*columns), j) for j in range(n)]
-        rows = columns_of('offset', 'viscous', 'dry')
-        friction = self._fit([Cause('friction', rows, j) for j in range(n)], scale)
-        model = COLUMNS.index('factor')
-        own, product = self._gram[:, model, model], self._gram[:, model, -1]
-        factor = np.divide(product, own, out=np.full(n, np.nan), where=own > 0.0) + 1.0
-        ratio = np.divide(own, self._effort, out=np.full(n, np.nan), where=self._effort > 0.0)
-        constant, viscous, dry = np.array(friction.values).T
-        return {
-            'factor': factor.tolist(),
-            'correlation': (factor * np.sqrt(ratio)).tolist(),
-            'viscous': viscous.tolist(),
-            'dry': dry.tolist(),
-            'constant': constant.tolist(),
-            'friction_share': (1.0 - friction.left / squares).tolist(),
-            'left_by_cause': {name: left_by(causes) for name, causes in kinds.items()},
-        }
+    def coefficients(self) -> dict[str, Any]:
+        """Return the coefficients of the found causes by column; of each joint, 0 without one."""
+        n = len(self._counts)
+        every: dict[str, Any] = {name: n * [0.0] for kind in PER_JOINT.values() for name in kind}
+        for cause, x, *_ in self.found:
+            for column, value in zip(cause.columns, x.tolist(), strict=True):
+                if column >= len(COLUMNS):
+                    break
+                if cause.joint < 0:
+                    every[COLUMNS[column]] = value
+                else:
+                    every[COLUMNS[column]][cause.joint] = value
+        return every
 
     @property
     def gravity(self) -> GravityFit | None:
-        """The gravity fitted to the efforts; None if gravity loads no joint."""
-        columns = np.array([*columns_of('gx', 'gy', 'gz'), -1])
-        gram = self._gram[:, columns[:, np.newaxis], columns]
-        return fit_gravity(self.model.tree.gravity, gram, self._effort, self._counts)
+        """The gravity that the efforts fit; None if gravity loads no joint."""
+        if not self._felt[list(columns_of(*COMMON['gravity']))].any():
+            return None
+        change, before, after = np.zeros(3), self._gram[:, -1, -1], self._gram[:, -1, -1]
+        for one in self.found:
+            if one.cause.name in GRAVITY:
+                change = self._along[:, : len(one.values)] @ one.values
+                before, after = one.before, one.after
+        model = self.model.tree.gravity.astype(float)
+        squares = (before, after, self._effort)
+        return GravityFit(model, model + change, *squares, self._counts)
 
-    def causes(self) -> list[Finding]:
-        """Return each cause found as a finding; of another gravity, this alone."""
-        fit, found = self.gravity, self.explanation()
-        first = found[0].cause.name if found else ''
-        if fit is not None and (fit.is_common_value or first == 'gravity') and fit.sentence():
-            return [Finding('error', fit.sentence())]
-        found = [one for one in found if one.cause.name != 'gravity']
+    def _reported(self) -> list[tuple[FoundCause, list[int]]]:
+        """Return the causes that explain most of a residual that matters, and the joints."""
         large = ~(self.share < _MATTERS)  # also where no effort acts
         matters = large & (self.residual.rms > self.resolved)
-        texts = []
-        for one in found:
-            joints = np.flatnonzero((one.share >= _EXPLAINED) & matters).tolist()
-            if joints:
-                text = finding(self.model.tree, one.cause, one.values, one.share, joints)
-                if one.cause.name == 'load' and one.values[0] > 0.0:
-                    remedy = f'identify --payload {self._frame} measures it'
-                    text = text._replace(remedy=remedy, cause='load')
-                texts.append(text)
+        joints = [np.flatnonzero((one.share >= _EXPLAINED) & matters) for one in self.found]
+        fit = self.gravity
+        known = fit is not None and fit.is_common_value
+        return [
+            (one, where.tolist())
+            for one, where in zip(self.found, joints, strict=True)
+            if len(where) or (known and one.cause.name in GRAVITY)
+        ]
+
+    def causes(self) -> list[Finding]:
+        """Return each cause found as a finding."""
+        texts, tree, fit = [], self.model.tree, self.gravity
+        for one, joints in self._reported():
+            if one.cause.name in GRAVITY:
+                if fit is not None and (fit.verdict != 'perhaps' or one is self.found[0]):
+                    texts += [
+                        Finding('error', sentence) for sentence in [fit.sentence()] if sentence
+                    ]
+                continue
+            text = finding(tree, one.cause, one.values, one.share, joints)
+            if one.cause.name == 'load' and one.values[0] > 0.0:
+                remedy = f'identify --payload {self._frame} measures it'
+                text = text._replace(remedy=remedy, cause='load')
+            texts.append(text)
         return texts
+
+    def faults(self) -> list[Finding]:
+        """Return the causes that are faults of the driver: order, signs, the unit of all."""
+        return [
+            finding(self.model.tree, one.cause, one.values, one.share, joints)
+            for one, joints in sorted(self._reported(), key=lambda pair: pair[0].cause.joint)
+            if one.cause.name in ('order', 'unit')
+            or (one.cause.name == 'factor' and one.values[0] < -1.0)
+        ]
 
 
 def _least_squares(A: Array, b: Array) -> Array:
     """Return the least-squares solution of normal equations, 0 in unobservable directions."""
     if not (np.isfinite(A).all() and np.isfinite(b).all()):
         return np.zeros(len(b))
-    size = np.sqrt(np.maximum(np.diag(A), 1e-300))
+    squares = np.diag(A)
+    size = np.sqrt(np.where(squares > _UNFELT * squares.max(initial=0.0), squares, np.inf))
     inverse = np.linalg.pinv(A / np.outer(size, size), rcond=1e-12, hermitian=True)
     return np.asarray(inverse @ (b / size) / size)

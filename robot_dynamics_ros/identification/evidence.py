@@ -23,12 +23,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.residual_causes import CORRELATED
 from robot_dynamics_ros.identification.least_squares import Block, jackknife
 from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, BaseParameters, Unknowns
 from robot_dynamics_ros.spatial.scalar import Array
 
 _FOLDS, _SEGMENTS = 6, 12
-_FIRST = 0.1  # initial variance of the residual times ``_TIED``, relative to the effort
+_FIRST = 0.1  # initial variance of the residual times ``CORRELATED``, relative to the effort
 _LEAST = 1e-6  # minimum RMS effort of a joint, relative to the largest
 _NOTHING = 1e-300  # minimum sum of squares, whose inverse is finite
 _LEAST_FOLDS = 3
@@ -37,7 +38,6 @@ _STEEP = ('square_friction', 'cubic_friction')  # extrapolate badly beyond the r
 _STEEPER = 0.08  # so an additional reduction is required
 _MOST_FOLDS_GAIN = 0.6  # share of the folds in which the residual must decrease
 TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
-_TIED = 10.0  # correlated samples equivalent to one independent sample
 _WEAK = 30.0  # prior deviation of what is unknown, in RMS efforts
 
 
@@ -128,7 +128,7 @@ class Ridge:
             normal = root.T @ H @ root + np.eye(len(kept))
             values[kept] = start[kept] + root @ _solved(normal, root.T @ (h - H @ start[kept]))
             rest = _misfit(sums, values) / (self._counts * len(segments) / len(self))
-            weight = 1.0 / (_TIED * np.maximum(rest, 1e-12 * self._effort / self._counts))
+            weight = 1.0 / (CORRELATED * np.maximum(rest, 1e-12 * self._effort / self._counts))
         return values, np.einsum('j,kjab->kab', weight, self.sums)
 
     def _root(self, kept: Array) -> Array:

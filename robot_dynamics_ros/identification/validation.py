@@ -13,10 +13,16 @@ import numpy as np
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.estimation.effort_model import Instants, ModelEfforts, model_efforts
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit, gravity_of
+from robot_dynamics_ros.estimation.effort_model import (
+    EffortModel,
+    Instants,
+    ModelEfforts,
+    model_efforts,
+)
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit
 from robot_dynamics_ros.estimation.hypotheses import POSSIBLE_ARM, possible_masses
 from robot_dynamics_ros.estimation.regressor import inertial_parameters, regressor
+from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation, effort_source
 from robot_dynamics_ros.model import Robot
@@ -151,7 +157,7 @@ class Evaluated(Instants):
         smooth sign, as those of every command.
         """
         exact = replace(self, sign=np.sign(self.v_friction))
-        return gravity_of(tree, exact, exact._modelled(tree)[1])
+        return EffortResidual(EffortModel(tree), self.time, exact).gravity
 
     def _modelled(self, tree: Robot) -> tuple[Array, ModelEfforts]:
         """Return the efforts of the rigid bodies, shape (M, n), N m or N, and all of a model."""

@@ -4,12 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, smooth_sign
 from robot_dynamics_ros.estimation.filtering import moving_joints
-from robot_dynamics_ros.estimation.hypotheses import POSITION_UNITS, effort_fault, named
+from robot_dynamics_ros.estimation.hypotheses import (
+    COMMON,
+    PER_JOINT,
+    POSITION_UNITS,
+    named,
+)
+from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
@@ -17,7 +25,6 @@ from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.series import compared
 from robot_dynamics_ros.recordings.timing import longest_piece
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _LEAST_STATES = 8
 _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
@@ -29,14 +36,11 @@ _CHECKED = 4000  # states of a recording that are checked
 _OUTSIDE = 0.2  # share of the states beyond a limit above which the recording is rejected
 _MARGIN = 0.05  # margin at the position limits, of a joint's range
 _TOO_FAST = 2.0  # times the velocity limit
-_ALIKE, _UNLIKE = 0.9, 0.6  # correlations
-_OWN = 0.9  # of the largest correlation of a velocity: least that with its own position,
-_OTHER = 0.33  # and of the effort most like a required one: least of that joint's own
+_ALIKE = 0.9  # correlation
+_OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _SPAN_S = 0.02  # s, over which an acceleration is taken: noise of velocities hardly matters
-_CURRENT = 0.3  # of the required effort: lower measured efforts are in another unit
-_HEAVY = 0.3  # of the largest variation of a required effort: not masked by friction
-_CARRIES = 0.1  # of the largest gravity variation of a joint: minimum to check units
+_RESOLUTION = 0.005  # of an effort: what is less is no fault of a driver
 
 
 class MissingError(RecordingError):
@@ -209,12 +213,12 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
     """
     slope, alike = compared(v, np.gradient(q, time, axis=0))
     for i in np.flatnonzero(moving_joints(q, v)).tolist():
-        fault, other = _mistaken(alike[i], i, _OWN)
-        remedy = 'correct it in the driver profile (--driver-profile)'
-        if fault == 'order':
+        likeness, remedy = np.abs(alike[i]), 'correct it in the driver profile (--driver-profile)'
+        other = int(np.argmax(likeness))
+        if likeness[other] > _ALIKE and likeness[i] < _OWN * likeness[other]:
             problem = f'are those of {tree.joint_names[other]}'
             remedy = f'are joints in another order? {remedy}'
-        elif fault == 'sign':
+        elif alike[i, i] < -_ALIKE:
             problem = 'have the wrong sign'
         elif alike[i, i] > _ALIKE and abs(slope[i] - 1.0) > _SAME_RATE:
             problem = f'are {slope[i]:.4g} times the derivatives of its positions'
@@ -222,20 +226,6 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         else:
             continue
         yield Finding('error', f'its velocities {problem}', named(tree, [i]), remedy)
-
-
-def _mistaken(alike: Array, joint: int, own: float) -> tuple[str, int]:
-    """Return the fault that correlations with all joints show, if any, and the joint most alike.
-
-    Args:
-        alike: Correlations of a column of a joint, shape (n,).
-        joint: The joint.
-        own: Least share of the largest one that its own must have.
-    """
-    other = int(np.argmax(np.abs(alike)))
-    if abs(alike[other]) > _ALIKE and abs(alike[joint]) < own * abs(alike[other]):
-        return 'order', other
-    return 'sign' if alike[joint] < -_ALIKE else '', other
 
 
 def _speed_findings(v: Array, tree: Robot) -> Iterator[Finding]:
@@ -301,30 +291,13 @@ def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Ite
     half = max(1, round(0.5 * _SPAN_S * states / (run.time[-1] - run.time[0])))
     half = min(half, states // 2)
     rows = slice(half, len(run.time) - half, step)
-    kernels = compile_kernel(tree, outputs=('inverse_dynamics', 'gravity_forces'))
     v, t = run.velocity, run.time[:, np.newaxis]
     a = ((v[2 * half :] - v[: -2 * half]) / (t[2 * half :] - t[: -2 * half]))[::step]
-    q, v, a = (np.ascontiguousarray(x) for x in (run.position[rows], v[rows], a))
-    required = kernels.batch('inverse_dynamics', q, v, a)
-    slope, alike = compared(np.nan_to_num(effort[rows]), required)
-    swing, weight = (np.ptp(x, axis=0) for x in (required, kernels.batch('gravity_forces', q)))
-    heavy = np.flatnonzero(swing > _HEAVY * swing.max()).tolist()
-    faults = {i: _mistaken(alike[:, i], i, _OTHER)[0] for i in heavy}
-    # Beside a joint that shows it for certain, those count that friction masks in part.
-    against = np.flatnonzero(np.diag(alike) < -_UNLIKE).tolist()
-    for i in against if 'sign' in faults.values() else ():
-        yield effort_fault(named(tree, [i]), 'sign', detail=', or of gravity (--gravity)')
-    if 'order' in faults.values():
-        from scipy.optimize import linear_sum_assignment
-
-        for joint, i in zip(*linear_sum_assignment(-np.abs(alike)), strict=True):
-            if joint != i and abs(alike[joint, i]) > _UNLIKE:
-                yield effort_fault(named(tree, [joint]), 'order', tree.joint_names[i])
-        return
-    own = np.diag(alike)
-    fits = (own > _UNLIKE) & (own >= _OWN * np.abs(alike).max(axis=0))
-    slopes = slope[(weight > _CARRIES * weight.max()) & fits]
-    if len(slopes) and (slopes.max() < _CURRENT or slopes.min() > 1.0 / _CURRENT):
-        found = effort_fault('the efforts', 'unit', 1.0 / float(np.median(slopes)))
-        load = 'does it carry more than its own mass, ' if slopes.min() > 1.0 else ''
-        yield found._replace(remedy=f'{found.remedy}; or {load}is it another robot?')
+    v = v[rows]
+    instants = Instants.of_motion(run.position[rows], v, a, smooth_sign(v))
+    model = EffortModel(tree.with_changes(effort_limit=np.full(tree.n, np.inf)))
+    instants = replace(instants, effort=effort[rows])
+    kinds = (*COMMON, *PER_JOINT, 'link', 'order')
+    yield from EffortResidual(
+        model, run.time[rows], instants, resolution=_RESOLUTION, kinds=kinds
+    ).faults()

@@ -124,6 +124,16 @@ def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize('gravity', [(1.0, 0.0, -9.76), (0.0, 0.0, 0.0), (0.0, 0.0, 9.81)])
+def test_another_gravity_is_found_beside_friction_that_the_model_lacks(gravity, rng):
+    run = run_of(rng, ARM, gravity=gravity)
+    found = evaluate(run, ARM.tree, AnalysisSettings(frame='tool')).figures['effort']['gravity']
+    assert found['verdict'] in ('tilt', 'compensated')
+    # Noise of 0.3 N m in 240 independent samples of levers of 6 kg m: 3 mm/s^2.
+    np.testing.assert_allclose(found['fitted'], gravity, rtol=0.0, atol=0.01)
+
+
+@pytest.mark.slow
 def test_separate_factors_stay_separate_causes(rng):
     run = run_of(rng, ARM)
     run.measured_effort[:] *= [1.0, 1.4, 0.6]

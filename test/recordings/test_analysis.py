@@ -250,7 +250,7 @@ def test_five_states_name_no_cause_and_what_no_cause_explains_is_unknown():
 
 def test_missing_friction_is_named_with_its_size_and_what_it_loses():
     arm = RecordedArm(1200, viscous=2.0 * ELBOW, dry=1.5 * ELBOW)
-    fits = evaluated(arm.recording()).figures['effort']['joint_fits']
+    fits = evaluated(arm.recording()).figures['effort']['causes']
     assert fits['viscous'][1] == pytest.approx(2.0, rel=0.02)
     assert fits['dry'][1] == pytest.approx(1.5, rel=0.02)
     lossy = evaluated(RecordedArm(1500, viscous=np.array([8.0, 4.0, 30.0])).recording())

@@ -51,7 +51,7 @@ CORRUPTED = {
     'efforts of the other sign': (
         lambda run: replace(run, measured_effort=-run.measured_effort),
         ' '.join(
-            f"joint '{name}'{place}: wrong sign of its effort, or of gravity (--gravity);"
+            f"joint '{name}'{place}: wrong sign of its effort;"
             for name, place in (('pan', ' of the recording'), ('lift', ''), ('elbow', ''))
         ),
     ),
@@ -61,7 +61,7 @@ CORRUPTED = {
     ),
     'amperes': (
         lambda run: replace(run, measured_effort=run.measured_effort / 12.0),
-        'currents (A) taken for N m',
+        'it must be multiplied by 12; currents (A) taken for N m',
     ),
     'frozen states': (frozen, 'are frozen for 1.49 s from 8 s on'),
     'wrapped positions': (wrapped, 'jumps by a whole turn'),

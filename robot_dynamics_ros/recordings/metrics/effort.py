@@ -64,7 +64,7 @@ def effort(evaluated: EvaluatedRun) -> MetricResult:
             'steps': sums.count,
             'left_out': {why: count.tolist() for why, count in sums.excluded.items()},
             'gravity': {} if fit is None else fit.figures(),
-            'joint_fits': sums.joint_fits(),
+            'causes': sums.coefficients(),
         }
     findings = _effort_findings(sums, identified=evaluated.identified)
     return MetricResult(figures, findings, more=partial(_columns, evaluated))
