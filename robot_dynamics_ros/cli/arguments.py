@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,13 +23,13 @@ from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,
     robot_file,
+    shipped_mechanism,
 )
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.robot_parameters import assignments, choice_of_joints
-from robot_dynamics_ros.model.robot_parameters import loops_of as loops_in
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
@@ -373,6 +372,7 @@ def robot_of(
     args: argparse.Namespace,
     effort_limit: EffortLimit = _ANY_LIMIT,
     load: Callable[..., Robot] = load_robot,
+    loops: Path | None = None,
 ) -> Robot:
     """Load the robot that the arguments select.
 
@@ -380,6 +380,7 @@ def robot_of(
         args: Parsed arguments.
         effort_limit: As for ``load_robot``, N m or N; None if limits are required.
         load: ``load_robot`` or ``load_arm``.
+        loops: Mechanism file; None for a tree.
 
     Raises:
         DescriptionError: It cannot be read, or a mapping has no value.
@@ -388,13 +389,13 @@ def robot_of(
     path, mappings = robot_source(args)
     gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
     joints = choice_of_joints(vars(args))
-    options: dict[str, Any] = {'mappings': mappings, 'loops': loops_of(args), **joints}
+    options: dict[str, Any] = {'mappings': mappings, 'loops': loops or '', **joints}
     return load(path, gravity, effort_limit=effort_limit, **options)
 
 
-def robot_with_remarks(args: argparse.Namespace) -> Robot:
+def robot_with_remarks(args: argparse.Namespace, loops: Path | None = None) -> Robot:
     """Load the robot as ``robot_of`` does, and print the remarks on it to stderr."""
-    tree = robot_of(args)
+    tree = robot_of(args, loops=loops)
     for remark in tree.remarks:
         print(f'remark: {remark}', file=sys.stderr)
     return tree
@@ -410,15 +411,17 @@ def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:
     return robot_file(args.robot), assignments('argument', args.mapping)
 
 
-def loops_of(args: argparse.Namespace) -> str | os.PathLike[str]:
-    """Return the mechanism file: as given, or that of a shipped mechanism; empty for a tree.
+def loops_of(args: argparse.Namespace) -> Path | None:
+    """Return the mechanism file: as given, or that of a shipped mechanism; None for a tree.
 
     Raises:
         ConfigurationError: The arguments select a part of a mechanism.
     """
-    loops = loops_in(vars(args)) if hasattr(args, 'loops') else ''
+    loops: Path | None = args.loops
+    if loops is None and args.robot in MECHANISMS:
+        loops = shipped_mechanism(args.robot)[1]
     asked = [name for name in given(args, JOINTS) if name != '--mimic']
-    if loops and asked:
+    if loops is not None and asked:
         problem = 'does not apply to a mechanism with loops'
         raise ConfigurationError(', '.join(asked), problem, 'leave it out')
     return loops

@@ -43,9 +43,7 @@ def check(args: argparse.Namespace) -> int:
     """
     path, mappings = robot_source(args)
     loops = loops_of(args)
-    checked = check_model(
-        path, effort_limit=args.effort_limit, mappings=mappings, loops=loops or None
-    )
+    checked = check_model(path, effort_limit=args.effort_limit, mappings=mappings, loops=loops)
     if not (checked.robot or checked.links or checked.joints) and checked.errors[0].fault:
         raise checked.errors[0].fault  # the description cannot be read
     needed: dict[str, float] = {}

@@ -57,7 +57,7 @@ def _write_c(args: argparse.Namespace) -> int:
     robot, formulation = _robot(args)
     functions = []
     if args.program or args.ramp is not None:
-        robot = robot_of(args, effort_limit=None)  # laws need the actual limits
+        robot = robot_of(args, effort_limit=None, loops=args.loops)  # laws need the actual limits
         formulation = args.formulation or 'newton_euler'
         functions.append(_law(args, robot, formulation))
     files = c_source(
@@ -87,8 +87,9 @@ def _law(args: argparse.Namespace, robot: Robot, formulation: str) -> CFunction:
 
 def _robot(args: argparse.Namespace) -> tuple[Robot, str]:
     """Return the robot and the formulation that the arguments select."""
-    robot = robot_with_remarks(args)
-    return robot, args.formulation or ('kane' if loops_of(args) else 'newton_euler')
+    loops = loops_of(args)
+    robot = robot_with_remarks(args, loops)
+    return robot, args.formulation or ('kane' if loops else 'newton_euler')
 
 
 def _derived(args: argparse.Namespace) -> ClosedForm:

@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from rich.console import Console
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     JSON,
-    LOOPS,
     ROBOT,
     Command,
     Options,
@@ -58,7 +58,7 @@ _METHODS = {
 
 def design_gains(args: argparse.Namespace) -> int:
     """Print gains, poles and margins; return 1 if the closed loop is unstable."""
-    tree = robot_with_remarks(args)
+    tree = robot_with_remarks(args, args.loops)
     program = load_program(args.program, tree)
     path = check_feasibility(program)
     indices = np.unique(np.linspace(0, len(path.times) - 1, _POINTS).round().astype(int))
@@ -249,4 +249,6 @@ _GAINS: Options = {
 }
 
 
-COMMANDS = {'design_gains': Command(design_gains, ROBOT | LOOPS | _GAINS | JSON)}
+_LOOPS = {'--loops FILE': option(Path, 'mechanism file with the loops of the robot')}
+
+COMMANDS = {'design_gains': Command(design_gains, ROBOT | _LOOPS | _GAINS | JSON)}

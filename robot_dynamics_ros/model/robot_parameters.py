@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from robot_dynamics_ros.description.shipped import MECHANISMS, robot_file, shipped_mechanism
+from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.load import load_robot
@@ -48,7 +47,7 @@ ROBOT = (
     P('identified', '', 'File parameters.yaml of command identify: its inertias, friction and '
       "armature replace the description's; empty: none.", fixed=True),
     P('loops', '', 'Mechanism file of the closed loops, whose coordinates are the joints that are '
-      'controlled; empty: that of a shipped mechanism, else none.', fixed=True),
+      'controlled; empty: none.', fixed=True),
 )  # fmt: skip
 
 
@@ -74,8 +73,8 @@ def robot_from_parameters(
     mappings |= assignments('argument', values.get('arguments', ()))
     options: dict[str, Any] = {'mappings': mappings, **choice_of_joints(values)}
     options['identified'] = values.get('identified', '')
-    if loops := loops_of(values):
-        options |= {'loops': loops, 'joints': None}  # the file names them
+    if loops := values.get('loops'):
+        options |= {'loops': robot_file(loops), 'joints': None}  # the file names them
     source: Any = values['robot_description'] or topic_description
     if values['robot']:
         source = robot_file(values['robot'])
@@ -96,17 +95,6 @@ def robot_from_parameters(
         most[name] = min(most[name], x or _UNLIMITED)
     limits = {name: x for name, x in most.items() if x < _UNLIMITED}  # the others have none
     return load_robot(source, values['gravity'], effort_limit=limits, **options)
-
-
-def loops_of(values: Mapping[str, Any]) -> str | os.PathLike[str]:
-    """Return the mechanism file in parameters or arguments, or that of a shipped mechanism.
-
-    Empty if there is none.
-    """
-    if values.get('loops'):
-        return robot_file(values['loops'])
-    shipped = values.get('robot') in MECHANISMS
-    return shipped_mechanism(str(values['robot']))[1] if shipped else ''
 
 
 def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:

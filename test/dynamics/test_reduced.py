@@ -378,9 +378,9 @@ actuators:
         linearize_driven(model, *np.zeros((3, 2)))
 
 
-@pytest.mark.parametrize('given', [{'robot': 'four_bar'}, {'loops': str(FOUR_BAR[1])}])
+@pytest.mark.parametrize('given', [{'robot': 'four_bar'}, {}])
 def test_the_parameter_loops_makes_a_robot_of_its_coordinates(given):
-    text = {'robot': '', 'robot_description': text_of(FOUR_BAR[0])}
+    text = {'robot_description': text_of(FOUR_BAR[0]), 'loops': str(FOUR_BAR[1])}
     robot = robot_from_parameters(defaults(ROBOT) | text | given)
     assert robot.joint_names == ('lower_arm_joint', 'crank_joint')
     limited = robot_from_parameters(defaults(ROBOT) | text | given | {'effort_limit': [7.0]})
