@@ -248,9 +248,15 @@ def test_a_tare_is_a_parameter_and_refused_without_a_sensor(living):
     peer, bias = arm.peer, [1.0, -2.0, 3.5, 0.25, 0.0, -0.5]
     published = peer.collect(String, 'controller/parameters', LATCHED)
     sensor = peer.node.create_publisher(WrenchStamped, 'controller/measured_wrench', 1)
-    answer = peer.call(Trigger, 'controller/tare_wrench', Trigger.Request())
-    assert not answer.success
-    assert 'no wrench was measured' in answer.message
+
+    def refused() -> bool:
+        """Return whether the sensor is missed; before, the arm may not stand still for long."""
+        arm.publish()
+        answer = peer.call(Trigger, 'controller/tare_wrench', Trigger.Request())
+        assert not answer.success
+        return 'no wrench was measured' in answer.message
+
+    peer.spin_until(refused, 30.0, 'a refusal without a sensor')
     wrench = WrenchStamped()
     wrench.header.frame_id = 'tool'
     wrench.wrench.force = Vector3(x=1.0, y=-2.0, z=3.5)
