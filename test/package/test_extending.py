@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,26 +16,21 @@ from synthetic_runs import Drives, periodic_motion, semi_implicit_run
 
 from robot_dynamics_ros import ControllerSession, load_robot
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.constraints import point
-from robot_dynamics_ros.constraints.signals import Constant
-from robot_dynamics_ros.dynamics import energy
-from robot_dynamics_ros.dynamics.formulation import Formulation
+from robot_dynamics_ros.constraints import CONSTRAINTS, make_constraint
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.recordings.metrics import analysis, metric
+from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts
 
 PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'extending.md'
 
 
-def shown(name: str, *more: Any) -> Any:
-    """Return a class of the page, executed with the names of some modules."""
+def shown(name: str) -> Any:
+    """Return a class or function of the page, executed as a reader would paste it."""
     blocks = re.findall(r'```python\n(.*?)```', PAGE.read_text(encoding='utf-8'), re.DOTALL)
     (code,) = (block for block in blocks if f'class {name}(' in block or f'def {name}(' in block)
-    names: dict[str, Any] = {'ClassVar': ClassVar, 'np': np}
-    for module in more:
-        names |= vars(module) if hasattr(module, '__file__') else {module.__name__: module}
-    exec('from __future__ import annotations\n' + code, names)
+    names: dict[str, Any] = {'__name__': 'pasted'}
+    exec(compile(code, str(PAGE), 'exec', dont_inherit=True), names)
     return names[name]
 
 
@@ -43,7 +38,7 @@ def shown(name: str, *more: Any) -> Any:
 def test_the_formulation_is_right(robot, rng):
     arm = sample(robot)
     oracle = PinocchioOracle.of(arm)
-    model = shown('VirtualWork', energy, Formulation)(arm.tree)
+    model = shown('VirtualWork')(arm.tree)
     q, v, a = random_state(arm.tree, rng)
     # Sums of about a hundred products: rounding is about 1e-15 of the largest term.
     assert (
@@ -52,7 +47,7 @@ def test_the_formulation_is_right(robot, rng):
 
 
 def test_its_operations_are_those_that_the_page_states(monkeypatch):
-    monkeypatch.setitem(FORMULATIONS, 'work', shown('VirtualWork', energy, Formulation))
+    monkeypatch.setitem(FORMULATIONS, 'work', shown('VirtualWork'))
     left = operation_counts(sample('scara').tree, 'work').after.total
     assert f'has {left} operations' in ' '.join(PAGE.read_text(encoding='utf-8').split())
 
@@ -62,11 +57,15 @@ def test_the_law_shown_is_the_one_that_the_nodes_run():
     (code,) = (block for block in blocks if 'class VirtualSpring(' in block)
     run = (PAGE.parents[1] / 'test' / 'ros' / 'virtual_spring.py').read_text(encoding='utf-8')
     assert re.sub(r'  # .*', '', code) in run
+    arm, tau = sample('scara').tree, np.zeros(4)
+    shown('VirtualSpring')(arm, stiffness=[2.0]).effort(0.0, np.ones(4), tau, None, tau)
+    assert tau[:2] == pytest.approx([-2.0, -2.0], abs=1e-12)  # no gravity about z
 
 
-def test_the_constraint_is_what_it_says(rng):
+def test_the_constraint_is_what_it_says(rng, monkeypatch):
     arm = sample('four_dof')
-    row = shown('Swing', point)(arm.tree, 'swing', 'tool', Constant([0.2]))
+    monkeypatch.setitem(CONSTRAINTS, 'swing', shown('Swing'))
+    row = make_constraint('swing', arm.tree, 'swing', {'frame': 'tool', 'square': 0.2})
     q, v, _ = random_state(arm.tree, rng)
     oracle = PinocchioOracle.of(arm)
     x, y, _ = oracle.frame_pose('tool', q)[1]
@@ -93,7 +92,7 @@ def test_the_metric_gives_a_figure_and_a_column(monkeypatch):
     arm = sample('rp')
     q = periodic_motion(1, 2, 1.0, 1e-3, swing=0.1)
     run = semi_implicit_run(arm, Drives([0, 0], [0, 0], [0, 0], [0, 0]), q, 1e-3)
-    smoothness, tree = shown('smoothness', metric), load_robot(arm.xml, effort_limit=1e3)
+    smoothness, tree = shown('smoothness'), load_robot(arm.xml, effort_limit=1e3)
     monkeypatch.setitem(analysis.METRICS, 'smoothness', smoothness)
     found = analysis.evaluate(run, tree, analysis.AnalysisSettings())
     step = np.diff(run.effort, axis=0)
