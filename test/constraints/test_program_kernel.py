@@ -6,11 +6,9 @@ import pytest
 from oracles import PinocchioOracle
 from samples import sample, shipped
 
-from robot_dynamics_ros.constraints.constraint import Stack
-from robot_dynamics_ros.constraints.damped_inverse import Singularity
-from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
+from robot_dynamics_ros.constraints.program import NullSpaceTask
+from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
-from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
 
 PATH = {'lissajous': {'center': [0.2, 0.1, 0.6], 'amplitude': [0.1] * 3,
@@ -26,34 +24,24 @@ CASES = {
 }
 
 
-def program_of(tree, kinds, inverse='euclidean', metric=None, threshold=1e-6, rng=None):
-    tip = 'tool'
-    described = {
-        'plane': ('plane', {'frame': tip, 'plane': TURNING}),
-        'point': ('point', {'frame': tip, 'point': [0.1, 0.0, 0.05], 'target': PATH}),
-        'pose': ('pose', {'frame': tip, 'target': TURNING}),
-        'coupling': (
-            'joint_coupling',
-            {
-                'coefficients': {tree.joint_names[1]: 1.0, tree.joint_names[3]: 2.0},
-                'value': SPLINE,
-            },
-        ),
+DESCRIBED = {
+    'plane': {'kind': 'plane', 'frame': 'tool', 'plane': TURNING, 'weight': 0.7},
+    'point': {'kind': 'point', 'frame': 'tool', 'point': [0.1, 0.0, 0.05], 'target': PATH},
+    'pose': {'kind': 'pose', 'frame': 'tool', 'target': TURNING, 'weight': 1.7},
+    'coupling': {'kind': 'joint_coupling', 'coefficients': {'j2': 1.0, 'j4': 2.0},
+                 'value': SPLINE},
+}  # fmt: skip
+TASK = {'damping': 3.0, 'stiffness': 2.0, 'limit_gain': 20.0, 'limit_margin': 0.3}
+
+
+def program_of(tree, kinds, inverse='euclidean', threshold=1e-6):
+    content = {
+        'constraints': [{'name': kind, **DESCRIBED[kind]} for kind in kinds],
+        'null_space': TASK,
+        'inverse': inverse,
+        'singularity': {'threshold': threshold},
     }
-    parts = [make_constraint(described[k][0], tree, k, described[k][1]) for k in kinds]
-    stack = Stack(parts)
-    task = NullSpaceTask.of(tree, 3.0, 2.0, limit_gain=20.0, limit_margin=0.3)
-    return Program(
-        'p',
-        stack,
-        25.0 * np.eye(stack.m),
-        10.0 * np.eye(stack.m),
-        rng.uniform(0.5, 2.0, stack.m),
-        inverse,
-        metric,
-        task,
-        Singularity(threshold),
-    )
+    return load_program(content, tree, check=False)
 
 
 def compare(program, robot, q, v, t):
@@ -83,16 +71,14 @@ def compare(program, robot, q, v, t):
         ('one row', 'inertia', 3.0),
         ('three rows', 'euclidean', 0.8),
         ('three rows', 'inertia', 0.8),
-        ('three rows', 'metric', 0.8),
+        ('three rows', {'metric': [1.0, 2.0, 9.0, 0.5]}, 0.8),
         ('square', 'inertia', 0.8),
-        ('six rows', 'euclidean', 0.8),
+        ('six rows', 'euclidean', 2.0),
     ],
 )
 def test_the_kernel_equals_the_pure_function(case, inverse, threshold, rng):
     robot = sample('rrpr')
-    metric = np.array([1.0, 2.0, 9.0, 0.5]) if inverse == 'metric' else None
-    named = 'euclidean' if inverse == 'metric' else inverse
-    program = program_of(robot.tree, CASES[case], named, metric, threshold, rng)
+    program = program_of(robot.tree, CASES[case], inverse, threshold)
     q, v = np.array([0.3, -0.5, 0.2, 0.7]), rng.normal(size=4)
     kernel, pure = compare(program, robot, q, v, 1.7)
     assert pure.damped == (threshold > 0.1), 'the case must show what it is for'
@@ -111,12 +97,14 @@ def test_the_kernel_equals_the_pure_function(case, inverse, threshold, rng):
 @pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
 def test_the_kernel_equals_the_pure_function_through_a_singularity(inverse, rng):
     robot = shipped('four_dof')
-    described = {'frame': 'link4', 'target': [0.2, 0.05, 0.68]}
-    stack = Stack([make_constraint('point', robot.tree, 'wrist', described)])
-    program = Program(
-        'p', stack, 25.0 * np.eye(3), 10.0 * np.eye(3), np.ones(3), inverse,
-        null_space=NullSpaceTask.of(robot.tree, 4.0, 4.0), singularity=Singularity(0.02),
-    )  # fmt: skip
+    point = {'kind': 'point', 'frame': 'link4', 'target': [0.2, 0.05, 0.68]}
+    content = {
+        'constraints': [point],
+        'null_space': {'damping': 4.0, 'stiffness': 4.0},
+        'inverse': inverse,
+        'singularity': {'threshold': 0.02},
+    }
+    program = load_program(content, robot.tree, check=False)
     for theta3 in (-0.5, -0.1, -1e-2, -1e-4, -1e-7, -1e-9, 0.0, 1e-8, 1e-3):
         q, v = np.array([0.2, -1.0, theta3, 0.5]), rng.normal(size=4)
         kernel, pure = compare(program, robot, q, v, 0.0)
@@ -127,8 +115,8 @@ def test_the_kernel_equals_the_pure_function_through_a_singularity(inverse, rng)
         assert kernel.damped == pure.damped
 
 
-def test_states_that_are_no_numbers_give_answers_that_are_none(rng):
-    program = program_of(sample('rrpr').tree, ['point'], rng=rng)
+def test_states_that_are_no_numbers_give_answers_that_are_none():
+    program = program_of(sample('rrpr').tree, ['point'])
     kernel = ProgramKernel(program)
     for bad in (np.nan, np.inf, 1e300):
         kernel.run(0.0, np.full(4, bad), np.zeros(4))
