@@ -168,13 +168,6 @@ def test_without_a_distal_piece_the_load_is_the_joint_wrench_seen_from_the_secti
     assert relative_error(arm.screw.section_load(*arm.state, 'tip').dynamic, seen) < ROUNDING
 
 
-def test_a_massless_piece_carries_what_hangs_on_it_and_no_more(arm):
-    nothing = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
-    at_tool = arm.screw.section_load(*arm.state, 'tool', nothing, wrenches=arm.wrenches)
-    # The wrench of the environment at the tool, held against.
-    assert relative_error(at_tool.dynamic, -arm.wrenches['tool']) < ROUNDING
-
-
 def test_the_foundation_carries_the_weight_and_the_rate_of_momentum():
     """The pedestal is part of the base: it neither moves nor belongs to the tree."""
     tree = sample('branched').tree.with_gravity(SLANTED)

@@ -24,7 +24,6 @@ from robot_dynamics_ros.spatial.rotation import (
     rotation_from_xyzw,
     rotation_vector,
 )
-from robot_dynamics_ros.spatial.scalar import cross, cross_matrix
 
 angles = st.floats(-10.0, 10.0)
 vectors = st.tuples(*[st.floats(-3.0, 3.0)] * 3).map(np.array)
@@ -122,13 +121,6 @@ def test_log_curvature_is_its_formula_in_high_precision(theta):
     # Above 1e-2 two terms of 1e4 cancel to 1/12.
     assert log_curvature(theta) == pytest.approx(float(exact), rel=2e-11)
     assert log_curvature(0.0) == 1.0 / 12.0
-
-
-@given(vectors, vectors)
-def test_the_cross_matrix_is_the_cross_product(a, b):
-    assert np.array_equal(cross(a, b), np.cross(a, b))
-    assert np.allclose(cross_matrix(a) @ b, np.cross(a, b), atol=1e-14)
-    assert np.array_equal(cross_matrix(a), -cross_matrix(a).T)
 
 
 @pytest.mark.parametrize('length', [1.0, 1e300, 5e-324, 1e-200, 0.3])

@@ -12,6 +12,7 @@ from oracles import complex_step_along
 from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.errors import ShapeError
+from robot_dynamics_ros.spatial.scalar import cross, cross_matrix
 from robot_dynamics_ros.spatial.screw import (
     exchange_matrix,
     force_cross,
@@ -47,7 +48,9 @@ def test_the_operators_are_those_of_pinocchio_in_new_arrays():
         same(found, expected)
         assert not any(np.shares_memory(found, x) for x in (A, R, P, J))
     assert not np.shares_memory(inverse_transform(L), L)
-    same(force_cross(A[:3]) @ B[:3], np.cross(A[:3], B[:3]))
+    for matrix in (force_cross(A[:3]), cross_matrix(A[:3])):
+        same(matrix @ B[:3], np.cross(A[:3], B[:3]))
+    same(cross(A[:3], B[:3]), np.cross(A[:3], B[:3]))
 
 
 def test_brackets_and_exchange_matrix_keep_the_identities_of_the_paper():
