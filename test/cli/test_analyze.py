@@ -52,7 +52,7 @@ def test_one_bag_gives_figures_rows_and_a_report(bag, tmp_path, capsys):
     assert analyze(bag, '--output', tmp_path / 'brief') == 0
     assert sorted(contents(tmp_path / 'brief')) == files[:2]
     printed = capsys.readouterr().out
-    assert 'ok the model explains the efforts' in printed
+    assert 'ok the model explains the efforts to within their resolution' in printed
     assert 'shoulder' in printed
 
 

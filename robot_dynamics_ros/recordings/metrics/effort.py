@@ -103,7 +103,8 @@ def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[Finding]
     if not np.isfinite(share).any():
         return [Finding('warning', 'the recorded efforts are all zero')]
     worst = int(np.nanargmax(share))
-    explained = f'the model explains the efforts to {share[worst]:.1g} of their size'
+    rest = f'{share[worst]:.1g} of their size' if share[worst] else 'within their resolution'
+    explained = f'the model explains the efforts to {rest}'
     if share[worst] < sums.resolution:
         return [Finding('ok', explained)]
     remarks = sums.causes()
