@@ -45,6 +45,7 @@ from robot_dynamics_ros.identification.unknowns import (
 from robot_dynamics_ros.identification.validation import evaluated, validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.load import check_model
+from robot_dynamics_ros.model.payload import Payload, with_payload
 
 STEP = 2e-3
 EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)
@@ -277,11 +278,11 @@ def test_gradient_and_hessian_of_the_divergence_are_its_derivatives(rng):
     np.testing.assert_allclose(F.T @ F, bend, atol=1e-7)
 
 
-def noisy_estimate(robot, rng, size):
-    """An estimate that is off by so much, as of short or bad data."""
+def noisy_estimate(robot, rng, size, real=None):
+    """An estimate that is off by so much, as of short or bad data; of another robot if given."""
     unknowns = Unknowns(robot.tree)
     base = structural_base(unknowns)
-    values = base.B @ unknowns.nominal
+    values = base.B @ Unknowns(real or robot.tree).nominal
     scale = size * (np.abs(values) + 0.1 * np.abs(values).max())
     values = values + scale * rng.normal(size=len(values))
     R = np.diag(1.0 / scale)
@@ -321,6 +322,24 @@ def test_sharp_data_win_and_silent_data_leave_the_nominal_values(rng):
     vague = replace(vague, information=1e-6 * vague.information)
     same = physical_parameters(vague, unknowns).values[:40]
     np.testing.assert_allclose(same, unknowns.nominal[:40], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize('mass', [0.1, 1.0, 10.0])
+def test_far_from_the_nominal_robot_no_physical_one_is_better(mass, rng):
+    """A load at a light wrist: the true robot fits the data, and bounds the minimum."""
+    robot = sample('four_dof')
+    real = with_payload(robot.tree, Payload(mass, np.array([0.0, 0.02, 0.1])))
+    unknowns, found = noisy_estimate(robot, rng, 1e-7, real)
+    bodies = slice(unknowns.links)
+    true, nominal = (
+        np.array([pseudo_inertia_of(x) for x in y[bodies].reshape(-1, 10)])
+        for y in (Unknowns(real).nominal, unknowns.nominal)
+    )
+    ratio = np.linalg.solve(nominal, true)
+    bound = np.trace(ratio, axis1=1, axis2=2).sum() - np.linalg.slogdet(ratio)[1].sum()
+    physical = physical_parameters(found, unknowns)
+    # Noise: half a squared deviation per base parameter; the barrier of friction: below 0.1.
+    assert physical.cost < bound + 0.5 * len(found.values) * 9 + 0.1
 
 
 def test_a_nominal_body_that_cannot_exist_is_refused_by_name(rng):
