@@ -271,6 +271,11 @@ def test_friction_and_armature_of_the_description_belong_to_the_model():
     h = 1e-3
     lost = h * np.sum((2.0 * arm.v_next + 1.5 * np.sign(arm.v_next)) * 0.5 * (arm.v_next + arm.v))
     assert figures['energy']['lost_in_friction'] == pytest.approx(lost, rel=1e-3)
+    # Viscous friction is exact: that of the velocity at the end of each step.
+    arm = RecordedArm(300, viscous=2.0, xml=arm_xml('<dynamics damping="2.0"/>'))
+    lost = h * np.sum((2.0 * arm.v_next * 0.5 * (arm.v_next + arm.v))[:-1])
+    energy = evaluated(arm.recording()).figures['energy']
+    assert energy['lost_in_friction'] == pytest.approx(lost, rel=1e-9)
 
 
 def test_measured_efforts_that_tell_of_the_step_before_are_recognized():
