@@ -68,7 +68,7 @@ class Reduced(Formulation):
         robot: The robot, with mimic joints, loops or both.
 
     Validity: loops of rigid bodies away from singular configurations; as many drives as degrees
-    of freedom. Symbols require a mechanism with a closed form, or an explicit tree state.
+    of freedom. SymPy's symbols require a closed form, or an explicit tree state.
     Cost: that of the tree and a few products with A, after the loops are solved.
     """
 

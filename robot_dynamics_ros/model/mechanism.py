@@ -258,8 +258,8 @@ class Mechanism(Robot):
         """Return the joint positions of the tree that close the loops.
 
         Args:
-            u: Coordinates, shape (N,), rad or m. Numbers of any type; symbols only if the
-                mechanism has a closed form.
+            u: Coordinates, shape (N,), rad or m. Numbers of any type, or symbols; those of SymPy
+                only if the mechanism has a closed form.
             near: Joint positions, shape (n,), that close the loops and from which the branch is
                 continued, such as the previous ones of a motion; the declared assembly if None.
 
