@@ -432,6 +432,7 @@ def test_states_that_grow_old_or_stop_bring_no_activation_and_the_stop_action(pr
     old = 'not activated: no fresh state on /joint_states within 0.3 s'
     arm.until(lambda: old in node.output, 'a refused activation')
     assert np.abs(arm.command()).max() > 1.0
+    assert 'behind the clock of this node: check use_sim_time' in node.output
     node.says('stop action zero')
     arm.ends_with(np.zeros(4), 0.0)
     arm.command()
