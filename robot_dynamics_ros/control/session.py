@@ -219,6 +219,7 @@ class ControllerSession(SessionModes):
         loop = self.built_for(tree)
         former, subscribed, locked = self.loop, self.contact.subscribed, self.locked
         self.install(tree, loop)
+        self.command = self.driver.command if self.driver.converts else loop.effort
         self._interrupt('the model was replaced')
         self.contact.subscribe(subscribed)
         loop.generator.speed.scale(former.generator.speed.target)
