@@ -47,8 +47,10 @@ from robot_dynamics_ros.estimation.hypotheses import (
     USUAL,
     Cause,
     columns_of,
+    effort_fault,
     finding,
     is_possible,
+    named,
     order_causes,
 )
 from robot_dynamics_ros.estimation.regressor import (
@@ -436,13 +438,22 @@ class EffortResidual:
         return texts
 
     def faults(self) -> list[Finding]:
-        """Return the causes that are faults of the driver: order, signs, the unit of all."""
-        return [
-            finding(self.model.tree, one.cause, one.values, one.share, joints)
-            for one, joints in sorted(self._reported(), key=lambda pair: pair[0].cause.joint)
-            if one.cause.name in ('order', 'unit')
-            or (one.cause.name == 'factor' and one.values[0] < -1.0)
-        ]
+        """Return the causes that are faults of the driver: order, signs, the unit of all.
+
+        Reversed gravity is also what reversed efforts of several slow joints look like.
+        """
+        fit, tree, reversed_ones = self.gravity, self.model.tree, set[int]()
+        found = list[Finding]()
+        for one, joints in sorted(self._reported(), key=lambda pair: pair[0].cause.joint):
+            name, value = one.cause.name, one.values[0]
+            if name in ('order', 'unit'):
+                found.append(finding(tree, one.cause, one.values, one.share, joints))
+            turned = name in GRAVITY and fit is not None and fit.model @ fit.fitted < 0.0
+            if turned or (name == 'factor' and value < -1.0):
+                reversed_ones.update(joints)
+        detail = ', or of gravity (--gravity)'
+        every = sorted(reversed_ones)
+        return [*(effort_fault(named(tree, [j]), 'sign', detail=detail) for j in every), *found]
 
 
 def _least_squares(A: Array, b: Array) -> Array:

@@ -51,7 +51,7 @@ CORRUPTED = {
     'efforts of the other sign': (
         lambda run: replace(run, measured_effort=-run.measured_effort),
         ' '.join(
-            f"joint '{name}'{place}: wrong sign of its effort;"
+            f"joint '{name}'{place}: wrong sign of its effort, or of gravity (--gravity);"
             for name, place in (('pan', ' of the recording'), ('lift', ''), ('elbow', ''))
         ),
     ),
