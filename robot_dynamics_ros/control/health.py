@@ -117,8 +117,8 @@ class SessionHealth:
         return {
             'rate_hz': f'{1.0 / mean:.1f}' if mean > 0.0 else 'time jumped',
             'period_jitter_ms': f'{1e3 * float(steps.std()):.3f}',
-            'latency_p50_us': f'{latency[new // 2]:.0f}',
-            'latency_p99_us': f'{latency[int(0.99 * (new - 1))]:.0f}',
+            'latency_p50_us': f'{latency[-(-new // 2) - 1]:.0f}',
+            'latency_p99_us': f'{latency[-(-99 * new // 100) - 1]:.0f}',
             'latency_worst_us': f'{latency[-1]:.0f}',
         }
 
