@@ -185,7 +185,7 @@ class ControllerSession(SessionModes):
         Raises:
             ConfigurationError: It is not.
         """
-        factor = float(array('speed_scaling_input', factor, ()))
+        factor = float(array('speed_scaling_input', factor, (), finite=False))
         if not 0.0 <= factor <= 1.0:
             raise ConfigurationError(
                 'speed_scaling_input', f'is {factor}', 'give a factor of 0 to 1'

@@ -153,6 +153,6 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
 @pytest.mark.parametrize('factor', [math.nan, math.inf, -0.1, 1.1])
 def test_what_is_no_factor_is_refused_and_changes_nothing(factor):
     session = ControllerSession(sample('scara').tree)
-    with pytest.raises(RobotDynamicsError, match='speed_scaling_input.*(not finite|of 0 to 1)'):
+    with pytest.raises(RobotDynamicsError, match='speed_scaling_input.*of 0 to 1'):
         session.set_speed(factor)
     assert session.loop.generator.speed.target == 1.0
