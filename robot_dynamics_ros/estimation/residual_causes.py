@@ -314,7 +314,17 @@ class EffortResidual:
         if not np.isfinite(self._gram).all():
             return []
         every = self._candidates()
-        chosen = [cause for cause in every if cause.name in USUAL]
+        usual = [cause for cause in every if cause.name in USUAL]
+        chosen = self._search(usual, every)
+        found, fit = self._supported(chosen, every), self._fit(chosen)
+        possible = [x for x in usual if x in chosen and self._is_possible(fit, x)]
+        if len(possible) < len(usual):  # friction that drives an arm may hide another cause
+            again = self._supported(self._search(possible, every), every)
+            found = min(found, again, key=lambda causes: self._cost([x.cause for x in causes]))
+        return found
+
+    def _search(self, chosen: list[Cause], every: Sequence[Cause]) -> list[Cause]:
+        """Return causes to which the others were added or exchanged while evidence grows."""
         cost = self._cost(chosen)
         others = [
             cause
@@ -336,7 +346,7 @@ class EffortResidual:
                 break
             best = int(np.argmax(gains))
             chosen, cost = (*added, *swapped)[best], costs[best]
-        return self._supported(chosen, every)
+        return chosen
 
     def _cost(self, causes: Sequence[Cause]) -> float:
         """Return the criterion of causes, nats; infinite if a structural one is not possible."""
