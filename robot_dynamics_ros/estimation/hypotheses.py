@@ -135,7 +135,7 @@ POSITION_UNITS = {
 }
 #: Problem and remedy of faults of efforts, with place for a value.
 _EFFORT_FAULTS = {
-    'sign': ('wrong sign of its effort', 'change effort_sign in the driver profile'),
+    'sign': ('wrong sign of effort', 'change effort_sign in the driver profile'),
     'order': (
         'its effort is what {} needs',
         'correct driver_name, or the order of joints, in the driver profile',

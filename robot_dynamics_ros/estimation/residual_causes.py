@@ -290,17 +290,18 @@ class EffortResidual:
         left = np.maximum(left, 0.0)
         return Explanation(tuple(causes), values, np.maximum(left, self._floor), left)
 
-    @property
+    @cached_property
     def _floor(self) -> Array:
         """Squared residual of each joint that needs no cause, shape (n,)."""
         least = np.square(self.resolution) * self._effort
         return np.maximum(least, self._counts * np.square(self.resolved) + 1e-300)
 
-    @property
+    @cached_property
     def resolved(self) -> Array:
         """Efforts that the drives cannot resolve, by limits and other joints, shape (n,)."""
         size, slides = self.effort.rms, np.array(self.model.tree.joint_is_prismatic)
         largest = np.where(slides, *(size.max(where=x, initial=0.0) for x in (slides, ~slides)))
+        largest[largest == 0.0] = largest.max()  # no joint of its kind has an effort
         limit = np.minimum(self.model.tree.effort_limit, largest)
         return np.asarray(min(self.resolution, _RESOLVED) * limit)
 
@@ -316,11 +317,24 @@ class EffortResidual:
         every = self._candidates()
         usual = [cause for cause in every if cause.name in USUAL]
         chosen = self._search(usual, every)
-        found, fit = self._supported(chosen, every), self._fit(chosen)
-        possible = [x for x in usual if x in chosen and self._is_possible(fit, x)]
-        if len(possible) < len(usual):  # friction that drives an arm may hide another cause
-            again = self._supported(self._search(possible, every), every)
+        found, fit = self._supported(chosen, every), self._fit(usual)
+        possible = [cause for cause in usual if self._is_possible(fit, cause)]
+        if wrong := self._wrong_joints(possible, every):
+            # One cause of all joints, or friction that drives the arm, may hide these.
+            again = self._supported(self._search([*possible, *wrong], every), every)
             found = min(found, again, key=lambda causes: self._cost([x.cause for x in causes]))
+        return found
+
+    def _wrong_joints(self, usual: list[Cause], every: Sequence[Cause]) -> list[Cause]:
+        """Return what explains joints singly best, if that is another order or a wrong sign."""
+        cost, found = self._cost(usual), list[Cause]()
+        for j in range(len(self._counts)):
+            own = [one for one in every if one.joint == j and one.name in ('order', 'factor')]
+            costs = [self._cost([*usual, one]) for one in own]
+            best = own[int(np.argmin(costs))] if own else None
+            if best is not None and min(costs) < cost - _EVIDENCE:
+                value = self._fit([*usual, best]).values[-1][0]
+                found += [best] if best.name == 'order' or value < -1.0 else []
         return found
 
     def _search(self, chosen: list[Cause], every: Sequence[Cause]) -> list[Cause]:
@@ -461,9 +475,10 @@ class EffortResidual:
             turned = name in GRAVITY and fit is not None and fit.model @ fit.fitted < 0.0
             if turned or (name == 'factor' and value < -1.0):
                 reversed_ones.update(joints)
-        detail = ', or of gravity (--gravity)'
-        every = sorted(reversed_ones)
-        return [*(effort_fault(named(tree, [j]), 'sign', detail=detail) for j in every), *found]
+        if reversed_ones:
+            culprit, detail = named(tree, sorted(reversed_ones)), ', or of gravity (--gravity)'
+            found.insert(0, effort_fault(culprit, 'sign', detail=detail))
+        return found
 
 
 def _least_squares(A: Array, b: Array) -> Array:

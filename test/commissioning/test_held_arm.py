@@ -89,7 +89,7 @@ def test_a_joint_without_weight_is_said_not_to_be_checked():
     [
         (-1.0, -1.0, 'wrong sign: the driver counts against the axis'),
         (-1.0, 1.0, 'wrong sign of its position'),
-        (1.0, -1.0, 'wrong sign of its effort'),
+        (1.0, -1.0, 'wrong sign of effort'),
     ],
 )
 def test_a_wrong_sign_is_named_with_what_it_is_the_sign_of(joint, position, effort, text):
@@ -290,4 +290,4 @@ def test_efforts_of_a_joint_without_weight_must_not_push_against_its_motion():
     run = moving()
     assert check_work(TREE, run) == []
     (error,) = [str(f) for f in check_work(TREE, run.scaled(np.array([0]), -1.0, 'effort_scale'))]
-    assert error.startswith("joint 'joint1': wrong sign of its effort: it pushes against")
+    assert error.startswith("joint 'joint1': wrong sign of effort: it pushes against")

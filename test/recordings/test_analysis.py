@@ -205,7 +205,7 @@ CAUSES = {
     'a unit': ({'factor': np.array([1.0, 1.0, 0.1])}, 0.0,
                "joint 'lift': wrong unit of effort: it must be multiplied by 10;"),
     'a sign': ({'factor': 1.0 - 2.0 * ELBOW}, 0.0,
-               "joint 'elbow': wrong sign of its effort; change effort_sign"),
+               "joint 'elbow': wrong sign of effort; change effort_sign"),
     'rotors': ({'armature': 0.3 * ELBOW}, 0.0, 'is inertia that the model lacks: about 0.3 kg m²'),
     'friction and a constant': ({'viscous': 2.0 * ELBOW}, 0.7 * ELBOW,
                                 'of the residual of elbow is friction that the model lacks'),

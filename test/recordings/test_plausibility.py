@@ -50,10 +50,7 @@ CORRUPTED = {
     ),
     'efforts of the other sign': (
         lambda run: replace(run, measured_effort=-run.measured_effort),
-        ' '.join(
-            f"joint '{name}'{place}: wrong sign of its effort, or of gravity (--gravity);"
-            for name, place in (('pan', ' of the recording'), ('lift', ''), ('elbow', ''))
-        ),
+        'joints pan, lift, elbow of the recording: wrong sign of effort, or of gravity (--gravity)',
     ),
     'milli-units': (
         lambda run: replace(run, measured_effort=1e3 * run.measured_effort),
@@ -103,6 +100,32 @@ def test_what_a_recording_cannot_be_is_said_by_every_command(kind, good, tmp_pat
             for wrong in ('gear ratio', 'identify the arm', 'J absolute work', ' ok '):
                 assert wrong not in said
         assert command != 'calibrate' or not (tmp_path / command).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('seed', range(3))
+def test_faults_of_every_joint_are_named_beside_much_friction(seed):
+    """Reversed, friction drives the arm; exchanged, one other unit of all explains a part."""
+
+    def friction(v, rigid):
+        return v * [8.0, 1.0, 4.0] + np.tanh(v / 1e-3) * [15.0, 2.0, 6.0]
+
+    rng = np.random.default_rng(seed)
+    motion = sinusoids(rng, 3, np.arange(0.0, 16.0, 0.01), pace=0.5)
+    run = measured_run(measured_arm(), motion, friction, noise=(0.0, 1e-3, 0.3), rng=rng)
+    tree = measured_arm().tree.with_changes(
+        damping=np.array([8.0, 1.0, 4.0]), coulomb_friction=np.array([15.0, 2.0, 6.0])
+    )
+
+    def said(effort):
+        return problem_of(replace(run, measured_effort=effort), tree, measured=True)
+
+    assert said(run.measured_effort) == ''
+    assert 'joints pan, lift, elbow of the recording: wrong sign' in said(-run.measured_effort)
+    exchanged = said(run.measured_effort[:, [1, 2, 0]])
+    for name, needs in (('pan', 'lift'), ('lift', 'elbow'), ('elbow', 'pan')):
+        assert f"joint '{name}'" in exchanged
+        assert f'its effort is what {needs} needs' in exchanged
 
 
 @pytest.mark.parametrize('case', ['jumps', 'to the end', 'sets out'])
