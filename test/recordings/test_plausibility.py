@@ -50,7 +50,7 @@ CORRUPTED = {
     ),
     'efforts of the other sign': (
         lambda run: replace(run, measured_effort=-run.measured_effort),
-        'joints pan, lift, elbow of the recording: wrong sign of effort, or of gravity (--gravity)',
+        'joints pan, lift, elbow of the recording: wrong sign of effort, or of gravity (',
     ),
     'milli-units': (
         lambda run: replace(run, measured_effort=1e3 * run.measured_effort),
