@@ -251,7 +251,7 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
     ],
 )
 def test_states_that_are_missing_or_of_other_joints_are_named(processes, peer, joints, said):
-    sender = processes.start('trajectory', MOVE | {'timeout_s': 2.0 if joints else 0.3})
+    sender = processes.start('trajectory', MOVE | {'timeout_s': 8.0 if joints else 0.3})
     if joints:
         states = peer.node.create_publisher(JointState, 'joint_states', 10)
         other = JointState(name=joints, position=[0.0, 0.0], velocity=[0.0, 0.0])
