@@ -142,6 +142,7 @@ class Pairing:
 WARN_SHARE, ERROR_SHARE = 0.05, 0.2
 #: Tolerance of the difference of two formulations, relative to the largest effort.
 FORMULATION_TOLERANCE = 1e-9
+_FOR_GRAVITY = 200  # instants from which a gravity is told; of former summaries if there are fewer
 _GRAVITY_ADVICE = 'set the parameter gravity to [{}]'
 _COMPENSATION_ADVICE = 'write compensated_by_driver: [gravity], or it is counted twice'
 
@@ -227,6 +228,8 @@ class ModelMonitor:
         self._model = EffortModel(tree, formulation, friction=friction)
         self._check = FormulationCheck(tree, compare_with) if compare_with else None
         self._instants: list[Instants] = []
+        nothing = np.zeros(0)
+        self._recent = Instants(nothing, *(nothing.reshape(0, tree.n) for _ in range(6)))
 
     def compare(self, instants: Instants) -> tuple[ModelEfforts, Array | None]:
         """Compare M instants with the model, and keep them for the next summary.
@@ -243,23 +246,30 @@ class ModelMonitor:
         return modelled, self._check.take(instants, rigid) + (modelled.effort - rigid)
 
     def summary(self) -> Summary:
-        """Return the summary since the previous call, and reset."""
-        n, nothing = self.tree.n, np.zeros(0)
-        none = Instants(nothing, *(nothing.reshape(0, n) for _ in range(6)))
-        instants, self._instants = Instants.joined([none, *self._instants]), []
-        time = np.zeros(len(instants.row))
-        sums = EffortResidual(self._model, time, instants, kinds=GRAVITY)
+        """Return the summary since the previous call, and reset.
+
+        Its gravity is that of the last ``_FOR_GRAVITY`` instants at least.
+        """
+        none, new = self._recent.take(slice(0)), self._instants
+        instants, self._instants = Instants.joined([none, *new]), []
+        sums, fewer = self._residual(instants), len(instants.row) < _FOR_GRAVITY
+        known = Instants.joined([self._recent, *new]).take(slice(-_FOR_GRAVITY, None))
+        self._recent = known
         summary = Summary(
             sums.count,
             sums.residual.count + sums.excess.count,
             np.nan_to_num(np.fmax(sums.residual.rms, sums.excess.rms)),
             np.maximum(sums.residual.peak, sums.excess.peak),
             0.0 if self._check is None else self._check.relative,
-            sums.gravity,
+            (self._residual(known) if fewer else sums).gravity,
         )
         if self._check is not None:
             self._check.reset()
         return summary
+
+    def _residual(self, instants: Instants) -> EffortResidual:
+        time = np.zeros(len(instants.row))
+        return EffortResidual(self._model, time, instants, kinds=GRAVITY)
 
 
 def evaluate(summary: Summary, thresholds: Thresholds, tree: Robot) -> tuple[str, str]:

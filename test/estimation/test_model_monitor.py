@@ -139,6 +139,21 @@ def test_gravity_is_found_through_the_low_pass_as_well(four_dof):
     assert 'gravity differs: the efforts fit' in text
 
 
+def test_a_slow_driver_tells_its_gravity_after_some_summaries(four_dof):
+    tree, model = four_dof
+    model.gravity.linear = np.array([0.0, 0.0, -9.6])
+    monitor, summaries = ModelMonitor(tree, compare_with='', friction=False), []
+    data = model.createData()
+    for k in range(120):
+        q, v, a = motion(0.1 * k)
+        monitor.compare(Instants.one(q, v, a, v, pinocchio.rnea(model, data, q, v, a)))
+        if k % 10 == 9:
+            summaries.append(monitor.summary())
+    assert {summary.count for summary in summaries} == {10}
+    assert summaries[0].gravity.verdict == 'agrees'  # 10 instants do not tell
+    np.testing.assert_allclose(summaries[-1].gravity.fitted, [0.0, 0.0, -9.6], atol=1e-6)
+
+
 @pytest.mark.slow
 def test_a_driver_that_compensates_gravity_is_told_from_a_wrong_gravity(four_dof):
     monitor, _ = explained(four_dof, gravity=0.0)
