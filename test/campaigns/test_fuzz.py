@@ -37,7 +37,6 @@ def test_what_is_mutated_is_taken_as_it_is(kind, tmp_path, monkeypatch):
     ('kind', 'part'),
     [
         ('urdf', '&lol9;'),
-        ('urdf', 'SYSTEM "file:'),
         ('profile', '*a10'),
         ('profile', '!!python/object/apply'),
         ('profile', '../../etc/passwd'),
