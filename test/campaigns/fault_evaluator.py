@@ -37,8 +37,8 @@ Coulomb friction, because its compensation is a legitimate step of a law. Not ju
 * in a closed loop, jumps at the joints without a drive, whose effort reaches no motor, and
   where a path is slowed down because of these joints: the path's acceleration steps where its
   braking ends.
-* the law acting alone at the end: under a streamed wrench, at joints that the guard holds, and
-  while the rate limit acts.
+* the law acting alone at the end: under a streamed wrench, at joints that the guard holds, while
+  the rate limit acts, and within 0.05 s after a brake.
 * contact surfaces: programs with contact find no board, only pushes and the sensor's readings.
 """
 
@@ -149,7 +149,7 @@ class FaultEvaluator:
     shift = now = 50 * NS
     step = true_ticks = restarts = 0
     disturbed = answered = struck_at = 0  # times; the first: of the last push or streamed target
-    stopped_at = rated_at = off_program_step = -math.inf
+    stopped_at = rated_at = braked_at = off_program_step = -math.inf
     energy: tuple[int, float, float] | None = None
     alone = braking = False  # the first: whether the law must act alone
     fresh_start = True
@@ -232,6 +232,8 @@ class FaultEvaluator:
             if not silent:
                 longest = max(LONGEST, loop.settings.state_timeout_s)
                 self._check_continuity(step / limit, min(elapsed, longest), at_sum)
+        if loop.braking:
+            self.braked_at = self.now * 1e-9
         self.reference = loop.reference.position.copy()
         self.fresh_start &= silent  # until a state is answered
         self.effort, self.momentum = effort, self._momentum()
@@ -322,12 +324,13 @@ class FaultEvaluator:
     def _check_law_effort(self) -> None:
         """Check that the law acts alone, where nothing limits it."""
         loop, mode = self.loop, self.session.mode
-        rated = self.now * 1e-9 - self.rated_at < RAMPED
-        if mode not in WORKING or loop.braking or rated:
+        changed = self.now * 1e-9 - max(self.rated_at, self.braked_at) < RAMPED
+        if mode not in WORKING or loop.braking or changed:
             return
         limit, share = self.tree.effort_limit, loop.motor_effort() - loop.effort
+        permitted = loop.settings.effort_scale * limit
         expected = np.clip(sum(loop.decompose().values()), -limit, limit)
-        expected = np.clip(expected - share, -limit, limit)
+        expected = np.clip(expected - share, -permitted, permitted)
         away = np.abs(loop.effort - expected) / limit
         free = ~self.acting & self.driven_joints & (loop.wrench is None)
         if (away[free] > 1e-9).any():
