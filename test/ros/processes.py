@@ -128,10 +128,13 @@ class NodeProcess:
             raise AssertionError(f'{self.node} did not end:\n{self.output}') from None
 
     def stop(self, number: int = signal.SIGINT, seconds: float = 20.0) -> int:
-        """Send a signal and return the exit code."""
+        """Send a signal and return the exit code; print the output if it is not 0."""
         self._locks |= _shared_memory(self.pid)
         self._process.send_signal(number)
-        return self.wait(seconds)
+        code = self.wait(seconds)
+        if code:
+            print(f'{self.node} ended with {code}:\n{self.output}')
+        return code
 
     def says(self, text: str, seconds: float = 20.0, *, times: int = 1) -> str:
         """Return the output once it contains a text a number of times."""
