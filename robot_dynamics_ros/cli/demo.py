@@ -51,16 +51,13 @@ from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.recordings.comparison import compare_recordings
 from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate, write_recording
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
-from robot_dynamics_ros.recordings.metrics.tracking import (
-    EXACT,
-    TrackingMetrics,
-    tracking_metrics,
-)
+from robot_dynamics_ros.recordings.metrics.tracking import EXACT
 from robot_dynamics_ros.recordings.output_folder import folder_name, make_empty
-from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
+from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay import replay
 from robot_dynamics_ros.recordings.replay_source import ReplaySource
+from robot_dynamics_ros.recordings.report.analysis import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
@@ -101,16 +98,14 @@ class DemoRun(NamedTuple):
 
     Attributes:
         law: The law.
-        metrics: Its tracking.
+        result: The analysis of its motion.
         is_prismatic: Which joints slide.
-        latency: Percentiles from state to effort, us.
         difference: Largest difference of the commands from those by Pinocchio, N m or N.
     """
 
     law: str
-    metrics: TrackingMetrics
+    result: BagResult
     is_prismatic: tuple[bool, ...]
-    latency: dict[str, float]
     difference: float
 
 
@@ -134,7 +129,7 @@ def run_demo(args: argparse.Namespace) -> int:
     for k, arm in enumerate(arms):
         runs = results[k * len(laws) : (k + 1) * len(laws)]
         _print(arm.name, runs)
-        if any(run.metrics.is_exact for run in runs):
+        if any(str(x) == EXACT for run in runs for x in run.result.findings):
             console.print(EXACT)
         problems += outside_band(arm.name, runs)
     print_outside_band(console, problems)
@@ -182,19 +177,14 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
     """
     motion = {'start_time_s': START_S, 'end_simulator': True}
     bag = LockstepRun(arm.source, {'law': law}, {}, motion).record(out, tell)
-    recording = read_recording(bag)
-    tree = load_robot(recording.description)
-    window = (START_S, float(recording.time[-1]))
-    choice = RobotChoice(span=window)
+    choice = RobotChoice(span=(START_S, math.inf))
     result = analyze_bag(bag, AnalysisSettings(choice, frame=arm.frame, tables=False), out)
-    metrics = tracking_metrics(recording, tree, window, arm.frame)
-    latency, prismatic = result.figures['rates']['latency_us'], tree.joint_is_prismatic
-    return DemoRun(law, metrics, prismatic, latency, _difference_from_pinocchio(bag))
-
-
-def _difference_from_pinocchio(bag: Path) -> float:
-    """Replay a recording with Pinocchio; return the largest difference of the commands."""
     source = ReplaySource(bag, {'formulation': 'pinocchio'})
+    return DemoRun(law, result, source.tree.joint_is_prismatic, _difference(source))
+
+
+def _difference(source: ReplaySource) -> float:
+    """Replay a recording; return the largest difference of the commands, N m or N."""
     _, efforts = replay(source, math.inf)
     return float(np.nanmax(np.abs(efforts - source.run.effort)))
 
@@ -206,14 +196,14 @@ def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
     """
     if len(runs) < len(LAWS):
         return []
-    pd, torque = (run.metrics for run in runs)
+    pd, torque = (run.result.figures['tracking'] for run in runs)
     moves = [
         x > LEAST_TRAVEL[prismatic]
-        for x, prismatic in zip(pd.travel, runs[0].is_prismatic, strict=True)
+        for x, prismatic in zip(pd['travel'], runs[0].is_prismatic, strict=True)
     ]
-    wanted = [*(JOINT_RATIO * x for x in moves), TOOL_RATIO * (pd.tool_travel_mm > LEAST_TOOL)]
-    before, after = [*pd.rms_error, pd.tool_rms_mm], [*torque.rms_error, torque.tool_rms_mm]
-    rows = zip((*pd.joints, 'tool'), before, after, wanted, strict=True)
+    wanted = [*(JOINT_RATIO * x for x in moves), TOOL_RATIO * (pd['tool_travel_mm'] > LEAST_TOOL)]
+    before, after = ([*errors['rms_error'], errors['tool_rms_mm']] for errors in (pd, torque))
+    rows = zip((*runs[0].result.joints, 'tool'), before, after, wanted, strict=True)
     return [
         f'{robot} {name}: {a / b:.1f} times, {ratio:g} required'
         for name, a, b, ratio in rows
@@ -223,21 +213,23 @@ def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
 
 def _print(robot: str, runs: Sequence[DemoRun]) -> None:
     """Print the runs of one arm: rows for each joint, a column for each law."""
-    metrics = [run.metrics for run in runs]
+    figures = [run.result.figures for run in runs]
+    tracked, used = ([each[key] for each in figures] for key in ('tracking', 'limits'))
     rows = []
-    for i, joint in enumerate(metrics[0].joints):
+    for i, joint in enumerate(runs[0].result.joints):
         unit, force = ('m', 'N') if runs[0].is_prismatic[i] else ('rad', 'N m')
-        errors = (f'{m.rms_error[i]:.6e} / {m.peak_error[i]:.2e}' for m in metrics)
-        efforts = (f'{m.peak_effort[i]:.2f} of {m.effort_limit[i]:g}' for m in metrics)
+        errors = (f'{x["rms_error"][i]:.6e} / {x["peak_error"][i]:.2e}' for x in tracked)
+        efforts = (f'{x["effort_peak"][i]:.2f} of {x["effort_limit"][i]:g}' for x in used)
         rows.append((f'{joint} RMS / peak error, {unit}', *errors))
         rows.append((f'{joint} peak effort of limit, {force}', *efforts))
-    tool = (f'{m.tool_rms_mm:.6g} / {m.tool_peak_mm:.3g}' for m in metrics)
+    tool = (f'{x["tool_rms_mm"]:.6g} / {x["tool_peak_mm"]:.3g}' for x in tracked)
+    rates = [each['rates'] for each in figures]
+    late = (f'{x["latency_us"]["p50"]:.0f} / {x["latency_us"]["p99"]:.0f}' for x in rates)
     other = (f'{run.difference:.1e}' for run in runs)
-    late = (f'{run.latency["p50"]:.0f} / {run.latency["p99"]:.0f}' for run in runs)
     rows += [
         ('tool RMS / peak error, mm', *tool),
-        ('saturated ticks', *(str(sum(m.saturated_ticks)) for m in metrics)),
-        ('commands', *(str(m.commands) for m in metrics)),
+        ('saturated ticks', *(str(sum(x['saturated_ticks'])) for x in used)),
+        ('commands', *(str(x['commands']) for x in rates)),
         ('latency state to effort p50 / p99, us', *late),
         ('commands − those by Pinocchio, at most, N m or N', *other),
     ]

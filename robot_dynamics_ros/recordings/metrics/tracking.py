@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,7 +18,6 @@ from robot_dynamics_ros.recordings.recording import (
     Recording,
     format_duration,
     format_time,
-    unwrapped,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -62,7 +60,8 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
         frame: The tool frame.
 
     Returns:
-        RMS and peak errors of joints and tool, without figures if there is no reference.
+        RMS and peak errors of joints and tool, and the ranges of their references, rad or m, and
+        mm; without figures if there is no reference.
     """
     error = run.reference_position - run.position
     tool, program = (tool_path(tree, q, frame) for q in (run.position, run.reference_position))
@@ -78,6 +77,7 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
     if not joints.count.any():
         return MetricResult({}, columns=columns, more=more)
     speed = RmsPeak.of(run.time, run.reference_velocity - run.velocity)
+    travel = _range(run.reference_position)
     figures = {
         'frame': frame,
         **joints.figures('rms_error', 'peak_error', 'peak_error_at'),
@@ -86,15 +86,21 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
         'tool_peak_mm': 1e3 * float(at_tool.peak[0]),
         'tool_peak_at': float(at_tool.peak_time[0]),
         'states': int(joints.count[0]),
+        'travel': travel.tolist(),
+        'tool_travel_mm': 1e3 * float(np.linalg.norm(_range(program))),
     }
-    wanted = run.reference_position
-    moves = bool((np.fmax.reduce(wanted) - np.fmin.reduce(wanted) > _TRAVEL).any())
+    moves = bool((travel > _TRAVEL).any())
     findings = [Finding('ok', EXACT)] if moves and joints.peak.max() < _ROUNDING else []
     return MetricResult(figures, findings, columns, more)
 
 
 def _errors(run: Recording, rows: slice) -> dict[str, Array]:
     return {'error': run.reference_position[rows] - run.position[rows]}
+
+
+def _range(rows: Array) -> Array:
+    """Return the range of each column, ignoring NaN."""
+    return np.fmax.reduce(rows) - np.fmin.reduce(rows)
 
 
 def limits_efforts(tree: Robot) -> bool:
@@ -143,78 +149,6 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
                 f'{-least[j]:.3g} {"m" if tree.joint_is_prismatic[j] else "rad"}'
             )
     return MetricResult(figures, [Finding('warning', text) for text in texts])
-
-
-@dataclass(frozen=True)
-class TrackingMetrics:
-    """Tracking figures of a run; lists have one entry per joint, in the order of ``joints``.
-
-    Attributes:
-        joints: Joint names.
-        start, end: The evaluated window, s of simulated time.
-        travel, tool_travel_mm: Range of the reference, rad or m; of that of the tool, mm.
-        rms_error, peak_error: Position error, rad or m.
-        tool_rms_mm, tool_peak_mm: Distance between the tool and its reference, mm.
-        peak_effort, effort_limit: Commanded effort and its limit, N m or N.
-        saturated_ticks: Number of commands at the limit (within 1e-9, relative).
-        commands: Number of commands in the window.
-    """
-
-    joints: list[str]
-    start: float
-    end: float
-    travel: list[float]
-    tool_travel_mm: float
-    rms_error: list[float]
-    peak_error: list[float]
-    tool_rms_mm: float
-    tool_peak_mm: float
-    peak_effort: list[float]
-    effort_limit: list[float]
-    saturated_ticks: list[int]
-    commands: int
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the errors of a motion are zero up to rounding."""
-        return max(self.peak_error) < _ROUNDING and max(self.travel) > _TRAVEL
-
-
-def tracking_metrics(
-    recording: Recording, tree: Robot, window: tuple[float, float], frame: str = 'tool'
-) -> TrackingMetrics:
-    """Evaluate a recorded run against its recorded reference.
-
-    States without a reference, which a slow controller did not process, are ignored.
-
-    Args:
-        recording: States, references and commands at common timestamps.
-        tree: The robot, whose joints the recording must contain.
-        window: First and last timestamp to evaluate, s.
-        frame: The tool frame.
-
-    Returns:
-        The figures; error = reference - measured.
-    """
-    run = unwrapped(recording.of_joints(tree.joint_names).between(*window), tree)
-    tracked = tracking(run, tree, frame)
-    errors, peaks = tracked.figures, limits(run, tree).figures
-    return TrackingMetrics(
-        joints=list(tree.joint_names),
-        start=float(run.time[0]),
-        end=float(run.time[-1]),
-        travel=_range(run.reference_position).tolist(),
-        tool_travel_mm=1e3 * float(np.linalg.norm(_range(tracked.columns['program']))),
-        peak_effort=peaks['effort_peak'],
-        commands=int(np.isfinite(run.effort).all(axis=1).sum()),
-        **{key: peaks[key] for key in ('effort_limit', 'saturated_ticks')},
-        **{key: errors[key] for key in ('rms_error', 'peak_error', 'tool_rms_mm', 'tool_peak_mm')},
-    )
-
-
-def _range(rows: Array) -> Array:
-    """Return the range of each column, ignoring NaN."""
-    return np.fmax.reduce(rows) - np.fmin.reduce(rows)
 
 
 # Rates -------------------------------------------------------------------------------------------
