@@ -12,10 +12,16 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+)
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +35,8 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.recordings.bag.files import is_bag
 
 Result = TypeVar('Result')
+#: Runs work on an item elsewhere.
+Submit = Callable[[Callable[[Any], Any], Any], Future[Any]]
 _CONNECT_S = 10.0
 
 
@@ -82,34 +90,53 @@ def run_jobs(
         for index, item in enumerate(items):
             yield index, work(item)
         return
-    waiting = deque(range(len(items)))
-    while waiting:
-        lost: list[int] = []
-        with _cluster(scheduler) if scheduler else _processes(count) as pool:
-            at_once = len(items) if scheduler else count
-            yield from _until_worker_dies(pool, work, items, on_failure, waiting, lost, at_once)
-        for index in sorted(lost):
-            with _processes(1) as pool:
-                try:
-                    result = _submit(pool, work, items[index]).result()
-                except BrokenProcessPool:
-                    reason = 'its process was killed, possibly out of memory'
-                    result = on_failure(items[index], reason)
+    with _cluster(scheduler) if scheduler else _processes(count) as submit:
+        running = {submit(work, item): index for index, item in enumerate(items)}
+        for future in as_completed(running):
+            index = running[future]
+            try:
+                result = future.result()
+            except BrokenProcessPool:
+                reason = 'its process was killed, possibly out of memory: try --jobs 1'
+                result = on_failure(items[index], reason)
+            except Exception as error:  # any kind: of a worker of the cluster
+                result = on_failure(items[index], f'its worker failed: {error!r}')
             yield index, result
 
 
 @contextlib.contextmanager
-def _processes(count: int) -> Iterator[Executor]:
-    """Yield a process pool; terminate its processes at once if the body raises."""
+def _processes(count: int) -> Iterator[Submit]:
+    """Yield what runs work in one of several processes.
+
+    Each has a pool and a thread of its own, so one that dies affects no other work. The threads
+    block SIGINT, which their processes inherit: only the parent handles it. If the body raises,
+    the processes are terminated at once.
+    """
     context = multiprocessing.get_context('spawn')
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(count, mp_context=context, initializer=end_with_parent) as pool:
+    idle, every = list[Executor](), list[Executor]()
+
+    def alone(work: Callable[[Any], Result], item: Any) -> Result:
         try:
-            yield pool
+            pool = idle.pop()
+        except IndexError:
+            pool = ProcessPoolExecutor(1, context, end_with_parent)
+            every.append(pool)
+        result = pool.submit(work, item).result()
+        idle.append(pool)
+        return result
+
+    mask = partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})
+    with ThreadPoolExecutor(count, initializer=mask) as threads:
+        try:
+            yield lambda work, item: threads.submit(alone, work, item)
         except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()
             raise
+    for pool in every:
+        pool.shutdown()
 
 
 def end_with_parent() -> None:
@@ -124,68 +151,9 @@ def end_with_parent() -> None:
     threading.Thread(target=await_parent, daemon=True).start()
 
 
-def _submit(pool: Executor, work: Callable[[Any], Result], item: Any) -> Future[Result]:
-    """Submit work to a pool, with SIGINT blocked so that only the parent handles it."""
-    with _deferred_interrupt():
-        return pool.submit(work, item)
-
-
 @contextlib.contextmanager
-def _deferred_interrupt() -> Iterator[None]:
-    """Defer SIGINT until exit; processes started meanwhile inherit the blocked signal."""
-    interrupts: list[int] = []
-    handler = None
-    if threading.current_thread() is threading.main_thread():
-        handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if handler is not None:
-            signal.signal(signal.SIGINT, handler)
-    if interrupts:
-        raise KeyboardInterrupt
-
-
-def _until_worker_dies(
-    pool: Executor,
-    work: Callable[[Any], Result],
-    items: Sequence[Any],
-    on_failure: Callable[[Any, str], Result],
-    waiting: deque[int],
-    lost: list[int],
-    count: int,
-) -> Iterator[tuple[int, Result]]:
-    """Yield results of a pool until all items are done or a process of this machine dies.
-
-    At most ``count`` items are submitted: one per process, so a dead one affects no waiting item.
-    Indices of submitted items are removed from ``waiting``; those lost with a dead process are
-    appended to ``lost``. A cluster restarts workers itself, and its failure is the item's.
-    """
-    running: dict[Future[Result], int] = {}
-    while running or (waiting and not lost):
-        while waiting and not lost and len(running) < count:
-            index = waiting.popleft()
-            try:
-                running[_submit(pool, work, items[index])] = index
-            except BrokenProcessPool:
-                lost.append(index)
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            index = running.pop(future)
-            try:
-                result = future.result()
-            except BrokenProcessPool:
-                lost.append(index)
-                continue
-            except Exception as error:  # any kind: of a worker of the cluster
-                result = on_failure(items[index], f'its worker failed: {error!r}')
-            yield index, result
-
-
-@contextlib.contextmanager
-def _cluster(scheduler: str) -> Iterator[Executor]:
-    """Yield the workers of a Dask scheduler."""
+def _cluster(scheduler: str) -> Iterator[Submit]:
+    """Yield what runs work on the workers of a Dask scheduler, which replaces dead ones."""
     try:
         distributed = import_module('distributed')
     except ImportError as error:
@@ -199,7 +167,7 @@ def _cluster(scheduler: str) -> Iterator[Executor]:
     except (OSError, ValueError) as error:
         raise PeerTimeoutError(f'scheduler {scheduler}', 'connection', _CONNECT_S) from error
     with client:  # its executor as a context would wait for all work after an interrupt
-        yield client.get_executor(pure=False)
+        yield client.get_executor(pure=False).submit
 
 
 def run_with_progress(
