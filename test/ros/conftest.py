@@ -13,7 +13,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from peer import Peer
-from processes import Processes, free_domain
+from processes import Processes, end_warm_interpreter, free_domain
+
+
+@pytest.fixture(scope='session', autouse=True)
+def _interpreter() -> Iterator[None]:
+    """End the interpreter from which nodes are forked after the last test."""
+    yield
+    end_warm_interpreter()
 
 
 @pytest.fixture

@@ -21,14 +21,12 @@ class EchoArm:
 
     Attributes:
         stuck: Joints that do not move.
-        offset: Added to every position, rad.
     """
 
     def __init__(self, peer, joints, place) -> None:
         self.peer, self.joints = peer, list(joints)
         self.position = np.array(place, dtype=float)
         self.velocity = np.zeros(len(self.joints))
-        self.offset = np.zeros(len(self.joints))
         self.stuck: set[int] = set()
         self.stamp = self._answered = 50 * NANO
         self._sent, self._patience = 0.0, HASTE_S
@@ -47,7 +45,7 @@ class EchoArm:
         self.stamp += PERIOD_NS
         msg = JointState(
             name=self.joints,
-            position=(self.position + self.offset).tolist(),
+            position=self.position.tolist(),
             velocity=self.velocity.tolist(),
         )
         msg.header.stamp.sec, msg.header.stamp.nanosec = divmod(self.stamp, NANO)

@@ -7,13 +7,12 @@ import os
 import runpy
 import shutil
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import setuptools
-from processes import PROJECT, NodeProcess, Processes, write_script
+from processes import PROJECT, NodeProcess, Processes, popen, write_script
 
 PACKAGE = 'robot_dynamics_ros'
 BRIDGE = PROJECT.parent / 'shared' / 'tools' / 'gz_bridge.py'
@@ -104,14 +103,6 @@ def make_package(folder: Path, name: str, executables: Mapping[str, str]) -> Non
 class LaunchProcess(NodeProcess):
     """One launch and its processes, in a separate session."""
 
-    def __init__(self, node: str, command: list[str], env: Mapping[str, str], log: Path):
-        self.node, self.log, self._locks = node, log, set()
-        with log.open('wb') as out:
-            self._process = subprocess.Popen(
-                command, stdout=out, stderr=subprocess.STDOUT, env=dict(env), cwd=log.parent,
-                start_new_session=True,
-            )  # fmt: skip
-
     def interrupt(self, seconds: float = 30.0) -> str:
         """Press Ctrl-C, wait for the end, and return the output; no process may remain."""
         code = self.stop(signal.SIGINT, seconds)
@@ -159,7 +150,8 @@ class Launches(Processes):
 
     def _add(self, name: str, command: list[str]) -> LaunchProcess:
         log = self._folder / f'{len(self.nodes)}_{name}.log'
-        started = LaunchProcess(name, command, self.env, log)
+        process = popen(command, self.env, log, log.parent, start_new_session=True)
+        started = LaunchProcess(name, process, log)
         self.nodes.append(started)
         return started
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import itertools
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from warm import Forked, WarmInterpreter
 
 from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.ros.rclpy_compat import remove_unfinished_ports
@@ -35,6 +37,28 @@ import sys
 from robot_dynamics_ros.ros.executables import run_executable
 sys.exit(run_executable({node!r}))
 """
+
+
+@functools.cache
+def warm_interpreter() -> WarmInterpreter:
+    """Return what starts the nodes of all tests."""
+    return WarmInterpreter(_environment(), PROJECT)
+
+
+def end_warm_interpreter() -> None:
+    """End it, so that its processor time is counted."""
+    if warm_interpreter.cache_info().currsize:
+        warm_interpreter().close()
+    warm_interpreter.cache_clear()
+
+
+def _environment() -> dict[str, str]:
+    known = [str(PROJECT), *filter(None, [os.environ.get('PYTHONPATH')])]
+    return os.environ | {
+        'PYTHONUNBUFFERED': '1',
+        'PYTHONFAULTHANDLER': '1',
+        'PYTHONPATH': os.pathsep.join(known),
+    }
 
 
 def _domains_of_this_worker() -> range:
@@ -75,6 +99,16 @@ def wait_until(predicate: Callable[[], Any], seconds: float, what: str) -> Any:
     raise AssertionError(f'{what}: not within {PATIENCE * seconds:g} s')
 
 
+def popen(
+    command: Sequence[str], env: Mapping[str, str], log: Path, cwd: Path, **options: Any
+) -> subprocess.Popen[bytes]:
+    """Start a process whose output is written to a file."""
+    with log.open('wb') as out:
+        return subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, env=dict(env), cwd=cwd, **options
+        )
+
+
 def _shared_memory(pid: int) -> set[Path]:
     """Return the locks of the shared-memory segments that Fast DDS created for a process."""
     found = set()
@@ -98,15 +132,11 @@ def _free_shared_memory(locks: set[Path]) -> None:
 
 
 class NodeProcess:
-    """One node in a separate process; its output is written to a file."""
+    """One node in a separate process; its output is in a file."""
 
-    def __init__(self, node: str, command: Sequence[str], env: Mapping[str, str], log: Path):
-        self.node, self.log = node, log
+    def __init__(self, node: str, process: subprocess.Popen[bytes] | Forked, log: Path) -> None:
+        self.node, self.log, self._process = node, log, process
         self._locks: set[Path] = set()
-        with log.open('wb') as out:
-            self._process = subprocess.Popen(
-                command, stdout=out, stderr=subprocess.STDOUT, env=dict(env), cwd=PROJECT
-            )
 
     @property
     def pid(self) -> int:
@@ -173,16 +203,11 @@ class Processes:
         self._folder = folder
         self.domain = domain
         self.nodes: list[NodeProcess] = []
-        self.env = os.environ | {
+        self.env = _environment() | {
             'ROS_DOMAIN_ID': str(domain),
             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
             'ROS_LOG_DIR': str(folder / 'log'),
             'RCUTILS_LOGGING_BUFFERED_STREAM': '0',
-            'PYTHONUNBUFFERED': '1',
-            'PYTHONFAULTHANDLER': '1',
-            'PYTHONPATH': os.pathsep.join(
-                [str(PROJECT), *filter(None, [os.environ.get('PYTHONPATH')])]
-            ),
         }
         self.env.pop('ROS_LOCALHOST_ONLY', None)
 
@@ -208,17 +233,23 @@ class Processes:
             parameters: Its parameters.
             arguments: More arguments after ``--ros-args``, such as remappings.
             env: More environment variables.
-            code: Python code to run instead.
+            code: Python code to run instead; like a node with another path of modules, in an
+                interpreter of its own.
         """
         count = len(self.nodes)
         file = self._folder / f'{count}_{node}.yaml'
         content = {'/**': {'ros__parameters': dict(parameters or {})}}
         file.write_text(yaml.safe_dump(content), encoding='utf-8')
         ros = ['--ros-args', '--params-file', str(file)] if parameters else ['--ros-args']
-        program = _TIED + (code or _MAIN.format(node=node))
-        command = [sys.executable, '-c', program, *ros, *arguments]
+        words, environment = [*ros, *arguments], self.env | dict(env or {})
         log = self._folder / f'{count}_{node}.log'
-        started = NodeProcess(node, command, self.env | dict(env or {}), log)
+        if code or environment['PYTHONPATH'] != self.env['PYTHONPATH']:
+            program = [sys.executable, '-c', _TIED + (code or _MAIN.format(node=node))]
+            process = popen([*program, *words], environment, log, PROJECT)
+        else:
+            main = _MAIN.format(node=node)
+            process = warm_interpreter().start(main, [node, *words], environment, log)
+        started = NodeProcess(node, process, log)
         self.nodes.append(started)
         return started
 
