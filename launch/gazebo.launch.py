@@ -14,7 +14,7 @@ from launch.event_handlers import OnProcessExit
 from launch_ros.actions import Node
 
 from robot_dynamics_ros.cli.new_robot import ROS2_CONTROL as CONTROLLERS
-from robot_dynamics_ros.cli.new_robot import URDF, described
+from robot_dynamics_ros.cli.new_robot import described, robot_of_folder
 from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
@@ -136,7 +136,8 @@ def _choose_robot(args):
     """Set the robot's tree (None: shipped), folder and model name in the world.
 
     Raises:
-        ConfigurationError: A prefix is given with a description, which defines its own names.
+        ConfigurationError: A prefix is given with a description, which defines its own names; or
+            the robot has closed loops.
     """
     args.tree, args.folder = None, None
     if not args.description:
@@ -145,9 +146,10 @@ def _choose_robot(args):
         raise ConfigurationError('prefix', 'is for shipped arms', 'write it into the description')
     file = described(args.description, launching.xacro_mappings(args))
     args.folder = file.parent
-    args.tree = load_robot(file.with_name(URDF))
-    args.robot = gazebo_files.model_name(args.tree)
     args.params_file = args.params_file or str(file)
+    gazebo_files.refuse_loops(launching.given_parameter(args, 'controller', 'loops', ''))
+    args.tree = robot_of_folder(file.parent)
+    args.robot = gazebo_files.model_name(args.tree)
 
 
 def _require_lockstep(args):

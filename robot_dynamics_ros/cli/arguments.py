@@ -23,7 +23,6 @@ from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,
     robot_file,
-    shipped_mechanism,
 )
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
@@ -160,7 +159,7 @@ MAPPING: Options = {
     'mapping NAME:=VALUE': option([], 'argument of a xacro file', nargs='*'),
     **PACKAGES,
 }
-#: The controlled joints, and the positions of the locked ones.
+#: The controlled joints, the positions of the locked ones, and the closed loops.
 JOINTS: Options = {
     '--joints A,B,...': option(
         [],
@@ -180,6 +179,9 @@ JOINTS: Options = {
         'mimic joints: coupled to their joints (default), or locked',
         choices=('couple', 'lock'),
     ),
+    '--loops FILE': option(
+        '', 'mechanism file with the loops of the robot (default: that of a shipped mechanism)'
+    ),
 }
 GRAVITY: Options = {
     '--gravity X Y Z': option(
@@ -192,11 +194,6 @@ ROBOT: Options = {'robot': option(None, ROBOT_HELP), **MAPPING, **JOINTS, **GRAV
 EFFORT_LIMIT: Options = {
     '--effort-limit NM': option(
         float, 'effort limit of joints without one in the description, N m or N'
-    ),
-}
-LOOPS: Options = {
-    '--loops FILE': option(
-        Path, 'mechanism file with the loops of the robot (default: that of a shipped mechanism)'
     ),
 }
 OBSTACLES: Options = {
@@ -372,7 +369,6 @@ def robot_of(
     args: argparse.Namespace,
     effort_limit: EffortLimit = _ANY_LIMIT,
     load: Callable[..., Robot] = load_robot,
-    loops: Path | None = None,
 ) -> Robot:
     """Load the robot that the arguments select.
 
@@ -380,7 +376,6 @@ def robot_of(
         args: Parsed arguments.
         effort_limit: As for ``load_robot``, N m or N; None if limits are required.
         load: ``load_robot`` or ``load_arm``.
-        loops: Mechanism file; None for a tree.
 
     Raises:
         DescriptionError: It cannot be read, or a mapping has no value.
@@ -388,14 +383,13 @@ def robot_of(
     """
     path, mappings = robot_source(args)
     gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
-    joints = choice_of_joints(vars(args))
-    options: dict[str, Any] = {'mappings': mappings, 'loops': loops or '', **joints}
-    return load(path, gravity, effort_limit=effort_limit, **options)
+    joints = joints_of(args, args.robot)
+    return load(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
 
 
-def robot_with_remarks(args: argparse.Namespace, loops: Path | None = None) -> Robot:
+def robot_with_remarks(args: argparse.Namespace) -> Robot:
     """Load the robot as ``robot_of`` does, and print the remarks on it to stderr."""
-    tree = robot_of(args, loops=loops)
+    tree = robot_of(args)
     for remark in tree.remarks:
         print(f'remark: {remark}', file=sys.stderr)
     return tree
@@ -411,20 +405,22 @@ def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:
     return robot_file(args.robot), assignments('argument', args.mapping)
 
 
-def loops_of(args: argparse.Namespace) -> Path | None:
-    """Return the mechanism file: as given, or that of a shipped mechanism; None for a tree.
+def joints_of(args: argparse.Namespace, robot: str) -> dict[str, Any]:
+    """Return the joints and loops that the arguments select, as keywords of ``load_robot``.
+
+    Args:
+        args: Parsed arguments ``JOINTS``.
+        robot: The robot; a shipped mechanism has loops without ``--loops``.
 
     Raises:
         ConfigurationError: The arguments select a part of a mechanism.
     """
-    loops: Path | None = args.loops
-    if loops is None and args.robot in MECHANISMS:
-        loops = shipped_mechanism(args.robot)[1]
-    asked = [name for name in given(args, JOINTS) if name != '--mimic']
-    if loops is not None and asked:
+    loops = args.loops or (robot if robot in MECHANISMS else '')
+    asked = [name for name in given(args, JOINTS) if name not in ('--mimic', '--loops')]
+    if loops and asked:
         problem = 'does not apply to a mechanism with loops'
         raise ConfigurationError(', '.join(asked), problem, 'leave it out')
-    return loops
+    return choice_of_joints({**vars(args), 'loops': loops})
 
 
 def set_values(words: Sequence[str]) -> dict[str, Any]:
@@ -471,7 +467,7 @@ def recording_choice(args: argparse.Namespace) -> RobotChoice:
         robot=args.described_by,
         gravity=tuple(args.gravity) if args.gravity else None,
         effort_limit=getattr(args, 'effort_limit', None),
-        selection=choice_of_joints(vars(args)),
+        selection=joints_of(args, args.described_by),
         recorded_joints=tuple(args.recorded_joints),
         topics={
             key: getattr(args, key) for key in ('namespace', 'states', 'commands', 'reference')

@@ -12,10 +12,9 @@ from rich.markup import escape
 from robot_dynamics_ros.cli.arguments import (
     EFFORT_LIMIT,
     JSON,
-    LOOPS,
     ROBOT,
     Command,
-    loops_of,
+    joints_of,
     option,
     robot_of,
     robot_source,
@@ -42,25 +41,25 @@ def check(args: argparse.Namespace) -> int:
         DescriptionError: The description cannot be read.
     """
     path, mappings = robot_source(args)
-    loops = loops_of(args)
+    loops = joints_of(args, args.robot)['loops']
     checked = check_model(path, effort_limit=args.effort_limit, mappings=mappings, loops=loops)
     if not (checked.robot or checked.links or checked.joints) and checked.errors[0].fault:
         raise checked.errors[0].fault  # the description cannot be read
     needed: dict[str, float] = {}
     findings = list(checked.findings)
     verdict = ''
-    if not loops:
-        try:
-            tree = robot_of(args, args.effort_limit)
-        except RobotDynamicsError as error:
-            verdict = f'refused: {error}'
-            if not checked.errors:
-                findings.append(Finding('error', str(error), 'robot', 'correct it'))
-        else:
-            verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
+    try:
+        tree = robot_of(args, args.effort_limit)
+    except RobotDynamicsError as error:
+        verdict = f'refused: {error}'
+        if not checked.errors:
+            findings.append(Finding('error', str(error), 'robot', 'correct it'))
+    else:
+        verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
+        if tree.has_constant_rates:
             forces = [float(force) for force in largest_gravity_forces(tree)]
             needed = dict(zip(tree.joint_names, forces, strict=True))
-            findings += too_weak(tree, ' within its joint limits')
+        findings += too_weak(tree, ' within its joint limits')
     _print(checked, needed, findings, verdict if findings else '')
     if args.json:
         document = checked.as_dict() | {'largest_gravity_effort': needed}
@@ -72,10 +71,15 @@ def check(args: argparse.Namespace) -> int:
 def too_weak(tree: Robot, remark: str) -> list[Finding]:
     """Return a warning for each joint whose effort limit cannot hold the arm against gravity.
 
+    Robots whose loops are solved by iteration are not checked: many positions within the limits of
+    their joints cannot be assembled.
+
     Args:
         tree: The robot.
         remark: Text appended to the warnings.
     """
+    if not tree.has_constant_rates:
+        return []
     needed = largest_gravity_forces(tree)
     return [
         warning(
@@ -166,10 +170,6 @@ def _numbers(values: Iterable[float], digits: int = 4) -> str:
 COMMANDS = {
     'check_model': Command(
         check,
-        ROBOT
-        | LOOPS
-        | EFFORT_LIMIT
-        | {'--strict': option(False, 'treat warnings as errors')}
-        | JSON,
+        ROBOT | EFFORT_LIMIT | {'--strict': option(False, 'treat warnings as errors')} | JSON,
     )
 }

@@ -17,6 +17,7 @@ from robot_dynamics_ros.cli.arguments import (
     JSON,
     ROBOT,
     Command,
+    joints_of,
     option,
     robot_of,
     robot_source,
@@ -156,10 +157,12 @@ def _delay_text(delay: CommandDelay | str) -> str:
 def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[Robot, list[Finding]]:
     """Load the robot even if effort limits are missing; return it and the faults found."""
     path, mappings = robot_source(args)
+    loops = joints_of(args, args.robot)['loops']
     try:
         tree = robot_of(args, limits)
     except ModelError:
-        faults = list(check_model(path, effort_limit=limits, mappings=mappings).errors)
+        checked = check_model(path, effort_limit=limits, mappings=mappings, loops=loops)
+        faults = list(checked.errors)
         tree = robot_of(args)  # raises if the fault is not a missing limit
         enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
         return tree.with_changes(effort_limit=enough), faults

@@ -11,11 +11,9 @@ from rich.console import Console
 
 from robot_dynamics_ros.cli.arguments import (
     FORCE,
-    LOOPS,
     ROBOT,
     Command,
     grouped,
-    loops_of,
     option,
     robot_of,
     robot_with_remarks,
@@ -57,7 +55,7 @@ def _write_c(args: argparse.Namespace) -> int:
     robot, formulation = _robot(args)
     functions = []
     if args.program or args.ramp is not None:
-        robot = robot_of(args, effort_limit=None, loops=args.loops)  # laws need the actual limits
+        robot = robot_of(args, effort_limit=None)  # laws need the actual limits
         formulation = args.formulation or 'newton_euler'
         functions.append(_law(args, robot, formulation))
     files = c_source(
@@ -87,9 +85,8 @@ def _law(args: argparse.Namespace, robot: Robot, formulation: str) -> CFunction:
 
 def _robot(args: argparse.Namespace) -> tuple[Robot, str]:
     """Return the robot and the formulation that the arguments select."""
-    loops = loops_of(args)
-    robot = robot_with_remarks(args, loops)
-    return robot, args.formulation or ('kane' if loops else 'newton_euler')
+    robot = robot_with_remarks(args)
+    return robot, args.formulation or ('kane' if robot.mechanism else 'newton_euler')
 
 
 def _derived(args: argparse.Namespace) -> ClosedForm:
@@ -146,7 +143,6 @@ COMMANDS = {
                 nargs='+',
                 choices=QUANTITIES,
             ),
-            **LOOPS,
             '--output FILE': option(
                 Path, 'output file (default: stdout); for C, a folder, required'
             ),

@@ -7,7 +7,6 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,7 @@ _METHODS = {
 
 def design_gains(args: argparse.Namespace) -> int:
     """Print gains, poles and margins; return 1 if the closed loop is unstable."""
-    tree = robot_with_remarks(args, args.loops)
+    tree = robot_with_remarks(args)
     program = load_program(args.program, tree)
     path = check_feasibility(program)
     indices = np.unique(np.linspace(0, len(path.times) - 1, _POINTS).round().astype(int))
@@ -249,6 +248,4 @@ _GAINS: Options = {
 }
 
 
-_LOOPS = {'--loops FILE': option(Path, 'mechanism file with the loops of the robot')}
-
-COMMANDS = {'design_gains': Command(design_gains, ROBOT | _LOOPS | _GAINS | JSON)}
+COMMANDS = {'design_gains': Command(design_gains, ROBOT | _GAINS | JSON)}

@@ -37,7 +37,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry import collisions, triangles
 from robot_dynamics_ros.geometry.collisions import UNCHECKED, Obstacles
 from robot_dynamics_ros.geometry.estimated_inertia import estimate_inertias
-from robot_dynamics_ros.model import Robot, arm
+from robot_dynamics_ros.model import Robot, arm, load_robot
 from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
 from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.model.robot_parameters import measured_joints
@@ -180,8 +180,9 @@ def parameter_file(args: argparse.Namespace) -> Path:
 URDF, PARAMETERS, DRIVER = 'robot.urdf', 'parameters.yaml', 'driver.yaml'
 BRIDGE, ROS2_CONTROL, PROGRAM = 'ros_gz_bridge.yaml', 'ros2_control.yaml', 'program.yaml'
 PLOTJUGGLER, FOXGLOVE = 'plotjuggler.xml', 'foxglove.json'
-README = 'README.md'
-FILES = (URDF, PARAMETERS, DRIVER, PROGRAM, BRIDGE, ROS2_CONTROL, PLOTJUGGLER, FOXGLOVE, README)
+LOOPS, README = 'loops.yaml', 'README.md'
+_FOR_ROS = BRIDGE, ROS2_CONTROL, PLOTJUGGLER, FOXGLOVE
+FILES = (URDF, LOOPS, PARAMETERS, DRIVER, PROGRAM, *_FOR_ROS, README)
 _PERIOD = 1e-3  # s
 _DRIVER_HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
@@ -208,7 +209,7 @@ absolute: instead of moving the folder, write it again elsewhere.
 | file | content |
 | --- | --- |
 | `robot.urdf` | the controlled robot: locked joints fixed, all effort limits set |
-| `parameters.yaml` | gains, start posture and motion, for every node |
+{loops_row}| `parameters.yaml` | gains, start posture and motion, for every node |
 | `driver.yaml` | driver profile: topics, names, order, units, signs, compensation in the driver |
 {program_row}| `ros_gz_bridge.yaml` | topics between Gazebo and ROS, for your own ros_gz_bridge |
 | `ros2_control.yaml` | controllers for gz_ros2_control or your own controller manager |
@@ -302,6 +303,9 @@ def write_robot_folder(
     parameters, motion = robot_setup.robot_parameters(
         tree, str(here / URDF), frame, _PERIOD, obstacles
     )
+    for node in parameters.values() if tree.mechanism else ():
+        if 'robot' in node:
+            node['loops'] = str(here / LOOPS)
     parameters['driver_emulator']['driver_profile'] = str(here / DRIVER)
     if measured:
         parameters['controller']['locked'] = [f'{name}:=measured' for name in measured]
@@ -312,6 +316,7 @@ def write_robot_folder(
     rows = load_program(program, tree, check=False).stack.rows if program else ()
     texts = {
         URDF: set_effort_limits(tree.xml, limits),
+        LOOPS: tree.mechanism,
         PARAMETERS: _yaml(nodes),
         DRIVER: _DRIVER_HEAD + _yaml(_driver_profile(tree)),
         PROGRAM: _PROGRAM_HEAD + _yaml(program) if program else '',
@@ -330,6 +335,12 @@ def write_robot_folder(
         else:
             (folder / name).unlink(missing_ok=True)
     return motion
+
+
+def robot_of_folder(folder: Path) -> Robot:
+    """Load the robot of a folder that :func:`write_robot_folder` wrote."""
+    loops = folder / LOOPS
+    return load_robot(folder / URDF, loops=loops if loops.is_file() else '')
 
 
 def described(word: str, mappings: Mapping[str, str] | None = None) -> Path:
@@ -367,7 +378,7 @@ def planned_folder(
         UnknownNameError: The frame is unknown.
     """
     numbers = tree.effort_limit.tolist(), tree.gravity.tolist()
-    content = f'{tree.xml}\n{numbers}\n{frame}\n{obstacles}\n{measured}'.encode()
+    content = f'{tree.xml}\n{tree.mechanism}\n{numbers}\n{frame}\n{obstacles}\n{measured}'.encode()
     planning = (postures, default_motion, planned_motion, robot_setup)
     modules = (collisions, triangles, arm, gazebo_files, plot_layouts, *planning)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
@@ -417,6 +428,7 @@ def _readme(tree: Robot, folder: Path, motion: Motion, around: Obstacles) -> str
     named = {'urdf': URDF, 'parameters': PARAMETERS, 'program': PROGRAM, 'driver': DRIVER}
     own_gravity = not np.array_equal(tree.gravity, STANDARD_GRAVITY)
     gravity = _words('--gravity', *tree.gravity) if own_gravity else ''
+    gravity += _words('--loops', str(folder / LOOPS)) if tree.mechanism else ''
     setup = _words('--frame', motion.frame) + gravity
     setup += ''.join(_words('--box', *box) for box in around.boxes)
     setup += _words('--ground-below', around.ground_below) if around.ground_below else ''
@@ -429,6 +441,7 @@ def _readme(tree: Robot, folder: Path, motion: Motion, around: Obstacles) -> str
         name=tree.name,
         joints=', '.join(tree.joint_names),
         locked=_locked_text(tree),
+        loops_row='| `loops.yaml` | closed loops of the robot |\n' if tree.mechanism else '',
         summary=_summary(motion),
         **quoted,
         **{key: text.format(gravity=gravity, **quoted) for key, text in optional.items()},

@@ -15,7 +15,13 @@ import numpy as np
 from rich.console import Console
 
 from robot_dynamics_ros.cli.arguments import JOINTS, SETUP, Command, option, refuse_given
-from robot_dynamics_ros.cli.new_robot import PROGRAM, URDF, planned_arm, show_arm
+from robot_dynamics_ros.cli.new_robot import (
+    PROGRAM,
+    URDF,
+    planned_arm,
+    robot_of_folder,
+    show_arm,
+)
 from robot_dynamics_ros.cli.processes import LockstepRun, Tell, print_outside_band, run_all
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program import Program
@@ -188,7 +194,7 @@ def own_scene(settings: Path, program: str = '') -> Scene:
     if not program and not path.is_file():
         problem = 'has no constraint program: its tool stands still'
         raise ConfigurationError(f'robot {folder / URDF}', problem, 'name another: --frame')
-    tree = load_robot(folder / URDF)
+    tree = robot_of_folder(folder)
     task = load_program(str(path), tree)
     if task.contacts:
         remedy = "simulate with the parameters board_...; see docs/compliance.md, 'Pressing'"

@@ -109,7 +109,7 @@ def load_robot(
         identified: File ``parameters.yaml`` of the command ``identify``, whose inertias, friction
             and armature replace those of the description, with the joints locked that were then;
             none if empty.
-        loops: Mechanism file, path or text, see ``mechanism_file``: the joints of the robot are
+        loops: Mechanism file, see ``read_mechanism_file``: the joints of the robot are
             its ``coordinates``, all others follow them. Joints without a drive need no effort
             limit. No loops if empty.
         closed_form: Positions of the dependent joints by name as functions of those of the
@@ -153,7 +153,8 @@ def load_robot(
 
     undriven = np.isin(tree.joint_names, list(passive))
     limits = np.where(undriven, 0.0, tree.effort_limit)
-    return build_mechanism(tree.with_changes(effort_limit=limits), file, closed_form)
+    tree = tree.with_changes(effort_limit=limits, mechanism=file.text)
+    return build_mechanism(tree, file, closed_form)
 
 
 def _mechanism_file(loops: str | os.PathLike[str]) -> MechanismFile:
@@ -298,7 +299,7 @@ def check_model(
     *,
     effort_limit: EffortLimit = None,
     mappings: Mapping[str, str] | None = None,
-    loops: str | os.PathLike[str] | None = None,
+    loops: str | os.PathLike[str] = '',
 ) -> ModelCheck:
     """Check a robot description.
 
@@ -306,8 +307,7 @@ def check_model(
         path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
         effort_limit: As for :func:`~robot_dynamics_ros.model.load.load_robot`.
         mappings: Arguments of a xacro file.
-        loops: Path or text of a mechanism file that closes loops; joints without a drive then
-            need no effort limit. None if the robot is a tree.
+        loops: As for ``load_robot``; joints without a drive then need no effort limit.
 
     Returns:
         The link and joint reports and the findings. ``errors`` is empty if and only if
@@ -322,7 +322,7 @@ def check_model(
     except DescriptionError as fault:
         return ModelCheck('', (), (), (error(fault),))
     file, findings = None, []
-    if loops is not None:
+    if loops != '':
         try:
             file = _mechanism_file(loops)
         except MechanismError as fault:
@@ -338,11 +338,11 @@ def check_model(
 
 
 def _refusal(
-    description: RobotDescription, loops: str | os.PathLike[str] | None, effort_limit: EffortLimit
+    description: RobotDescription, loops: str | os.PathLike[str], effort_limit: EffortLimit
 ) -> Iterator[Finding]:
     """Yield the error of loading a description without errors: its mass matrix or its loops."""
     try:
-        kind: dict[str, Any] = {'strict': True} if loops is None else {'loops': loops}
+        kind: dict[str, Any] = {'strict': loops == '', 'loops': loops}
         load_robot(description.xml, effort_limit=effort_limit, **kind)
     except SingularityError as fault:
         yield Finding('error', str(fault), 'loops', 'give another assembly: at, guess')

@@ -39,13 +39,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.description.packages import is_package_uri, package_file
+from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_mechanism
 from robot_dynamics_ros.errors import ConfigurationError, MechanismError, shown
 from robot_dynamics_ros.model.loops import AXES, Loop
 from robot_dynamics_ros.yaml_reader import Section
-from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+from robot_dynamics_ros.yaml_reader.parsing import parse_yaml, yaml_text
 
 T = TypeVar('T')
 
@@ -78,6 +81,7 @@ class MechanismFile:
     guess: Mapping[str, float] = field(default_factory=dict)
     closed_form: Mapping[str, LinearRate] = field(default_factory=dict)
     singular_below: float = SINGULAR_BELOW
+    text: str = ''
 
     @property
     def limited_joints(self) -> frozenset[str]:
@@ -94,7 +98,8 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
     """Read a mechanism file.
 
     Args:
-        path_or_text: Path of a YAML file, or its text.
+        path_or_text: Path of a YAML file, ``package://PACKAGE/PATH``, name of a shipped
+            mechanism, or the text.
 
     Returns:
         The content of the file.
@@ -103,11 +108,15 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
         MechanismError: The file is missing or malformed, or a key or value in it is invalid.
     """
     with read.reported_as(MechanismError):
-        data = read_yaml(path_or_text, 'mechanism file')
-        return _mechanism(Section('mechanism file', {} if data is None else data))
+        if is_package_uri(str(path_or_text)):
+            path_or_text = package_file(str(path_or_text), Path.cwd())
+        shipped = {name: shipped_mechanism(name)[1] for name in MECHANISMS}
+        text, place = yaml_text(path_or_text, 'mechanism file', shipped)
+        data = parse_yaml(text, place)
+        return _mechanism(Section('mechanism file', {} if data is None else data), text)
 
 
-def _mechanism(section: Section) -> MechanismFile:
+def _mechanism(section: Section, text: str) -> MechanismFile:
     coordinates = section.optional('coordinates', _names) or ()
     empty = Section('assembly', {})
     assembly = section.optional('assembly', lambda _, data: Section('assembly', data)) or empty
@@ -120,6 +129,7 @@ def _mechanism(section: Section) -> MechanismFile:
         assembly.optional('guess', _rates) or {},
         dict(section.optional('closed_form', _each('closed_form', _linear)) or ()),
         section.take('singular_below', read.positive, SINGULAR_BELOW),
+        text,
     )
     assembly.close()
     section.close()  # report a misspelt key before a missing one

@@ -46,8 +46,8 @@ ROBOT = (
     EFFORT_LIMIT,
     P('identified', '', 'File parameters.yaml of command identify: its inertias, friction and '
       "armature replace the description's; empty: none.", fixed=True),
-    P('loops', '', 'Mechanism file of the closed loops, whose coordinates are the joints that are '
-      'controlled; empty: none.', fixed=True),
+    P('loops', '', 'Mechanism file of the closed loops, or name of a shipped mechanism; its '
+      'coordinates are the joints that are controlled. Empty: none.', fixed=True),
 )  # fmt: skip
 
 
@@ -73,8 +73,6 @@ def robot_from_parameters(
     mappings |= assignments('argument', values.get('arguments', ()))
     options: dict[str, Any] = {'mappings': mappings, **choice_of_joints(values)}
     options['identified'] = values.get('identified', '')
-    if loops := values.get('loops'):
-        options |= {'loops': robot_file(loops), 'joints': None}  # the file names them
     source: Any = values['robot_description'] or topic_description
     if values['robot']:
         source = robot_file(values['robot'])
@@ -105,8 +103,10 @@ def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     locked = assignments('locked', values.get('locked', ()))
     names = [name for name in values.get('joints', ()) if name]
+    loops = values.get('loops', '')
     return {
-        'joints': names or None,
+        'joints': None if loops else names or None,  # the file names them
+        'loops': loops,
         'base': values.get('base', ''),
         'tip': values.get('tip', ''),
         'locked': {name: _number(name, text) for name, text in locked.items()},

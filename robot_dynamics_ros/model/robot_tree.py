@@ -47,6 +47,7 @@ class RobotSource:
 
     Attributes:
         xml: Source URDF text, expanded and with locked joints fixed; empty if not from a URDF.
+        mechanism: Text of the mechanism file that closes its loops; empty without one.
         locked: Positions of the locked joints by name, rad or m.
         influential: Those locked joints on whose position the dynamics depend: the ones that a
             controlled revolute joint carries, and the ones that turn controlled joints against
@@ -57,6 +58,7 @@ class RobotSource:
     """
 
     xml: str = ''
+    mechanism: str = ''
     locked: Mapping[str, float] = field(default_factory=dict)
     influential: tuple[str, ...] = ()
     lock_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

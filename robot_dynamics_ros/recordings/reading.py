@@ -429,7 +429,7 @@ class RobotChoice:
         reader.remarks += [remark for remark in tree.remarks if remark.startswith(LOCKED)]
         names = self._recorded_of(reader)
         missing = [name for name in tree.joint_names if name not in names]
-        chosen = self.selection.get('joints') or self.selection.get('tip')
+        chosen = self.selection.get('joints') or self.selection.get('tip') or tree.mechanism
         if self.recorded_joints and len(self.recorded_joints) < tree.n and not chosen:
             arm = self._load(reader, self.selection, load_arm)
             if len(self.recorded_joints) == arm.n:
@@ -491,12 +491,13 @@ class RobotChoice:
                 'has no robot description',
                 'give --robot or --description',
             )
+        given = {key: value for key, value in selection.items() if key != 'loops' or value}
         load = partial(
             loader,
             source,
             self.gravity or _recorded_gravity(reader.parameters),
             identified=self.identified or str(reader.parameters.get('identified') or ''),
-            **selection,
+            **{'loops': str(reader.parameters.get('loops') or ''), **given},
         )
         try:
             return load(effort_limit=self.effort_limit)

@@ -19,7 +19,7 @@ import yaml
 from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
-from robot_dynamics_ros.errors import MissingDependencyError
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.ros.gazebo_world import (
     gazebo_name,
@@ -140,7 +140,9 @@ def gazebo_description(tree: Robot, mappings: Mapping[str, str]) -> str:
 
     Raises:
         DescriptionError: An argument is invalid.
+        ConfigurationError: The robot has closed loops.
     """
+    refuse_loops(tree.mechanism)
     root = parse_xml(tree.xml)
     selected = {key: mappings[key] for key in _ARGUMENTS if key in mappings}
     names = {'robot': model_name(tree), 'joints': '|'.join(tree.joint_names)}
@@ -155,6 +157,21 @@ def gazebo_description(tree: Robot, mappings: Mapping[str, str]) -> str:
         if mappings.get('coulomb_friction') == 'false':
             dynamics.set('friction', '0')
     return ElementTree.tostring(root, encoding='unicode')
+
+
+def refuse_loops(loops: str) -> None:
+    """Refuse a robot with closed loops, which the description for Gazebo would leave open.
+
+    Args:
+        loops: Its mechanism file; empty without one.
+
+    Raises:
+        ConfigurationError: There is one.
+    """
+    if loops:
+        problem = 'is for closed loops, which the model for Gazebo would leave open'
+        remedy = 'simulate in MuJoCo: simulation.launch.py; or see docs/gazebo.md, Closed loops'
+        raise ConfigurationError('mechanism file', problem, remedy)
 
 
 def _fix_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None:

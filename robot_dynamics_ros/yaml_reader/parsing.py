@@ -32,7 +32,14 @@ _CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
 
 
 def read_yaml(source: Any, what: str, shipped: Mapping[str, Path] | None = None) -> Any:
-    """Return the content of a YAML file or text.
+    """Return the content of a YAML file or text; arguments and errors of :func:`yaml_text`."""
+    return parse_yaml(*yaml_text(source, what, shipped))
+
+
+def yaml_text(
+    source: Any, what: str, shipped: Mapping[str, Path] | None = None
+) -> tuple[str, str]:
+    """Return the text of a YAML file or text, and its place for errors.
 
     Args:
         source: Path of a file, name of a shipped file, or YAML text, which contains a line break
@@ -47,8 +54,8 @@ def read_yaml(source: Any, what: str, shipped: Mapping[str, Path] | None = None)
         raise ConfigurationError(what, f'is {shown(source)}', 'give YAML text or a path')
     source = os.fspath(source)
     if '\n' in source or ': ' in source or source.endswith(':') or source.lstrip().startswith('{'):
-        return parse_yaml(source, what)
-    return parse_yaml(file_text(source, what, shipped), f'{what} {shown(source)}')
+        return source, what
+    return file_text(source, what, shipped), f'{what} {shown(source)}'
 
 
 def file_text(source: str, what: str, shipped: Mapping[str, Path] | None = None) -> str:

@@ -18,7 +18,12 @@ from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros.gazebo_files import bridge_entries, bridge_text, world_name
+from robot_dynamics_ros.ros.gazebo_files import (
+    bridge_entries,
+    bridge_text,
+    gazebo_description,
+    world_name,
+)
 from robot_dynamics_ros.ros.gazebo_world import lockstep_world, step_ns
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -205,6 +210,12 @@ def test_the_loop_closes_where_both_ends_meet_at_zero():
     # 1e-12 m: rounding of a few rotations by a quarter turn.
     np.testing.assert_allclose(points['pin'], points['arm_pin'], atol=1e-12)
     assert model.inertias[model.getJointId('pin_joint')].mass == 0.001
+
+
+def test_loops_that_gazebo_would_leave_open_are_refused():
+    robot = load_robot(PROJECT / 'urdf' / 'four_bar.urdf.xacro', loops='four_bar')
+    with pytest.raises(ConfigurationError, match='closed loops, which the model for Gazebo would'):
+        gazebo_description(robot, {'gazebo': 'native'})
 
 
 # Bridges -----------------------------------------------------------------------------------------

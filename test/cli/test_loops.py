@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Closed loops on the command line: every command that loads a robot reads ``--loops``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+import yaml
+from bags import MS, command, state, write
+
+from robot_dynamics_ros.__main__ import _MODULES, COMMANDS, main
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.model import load_robot
+
+DRIVEN = ['lower_arm_joint', 'crank_joint']
+#: Words that let each command load a robot: R its description, B a bag, F a new folder or file.
+WORDS = {
+    'demo': 'R',
+    'scene': 'R',
+    **dict.fromkeys(('simulate', 'control', 'send', 'record', 'monitor', 'emulate'), '--robot R'),
+    'commission': 'R --driver-profile generic_ros2_control --bag B',
+    'derive': 'R',
+    'compare_formulations': 'R',
+    'analyze': 'B --robot R --out F',
+    'compare': 'B B --robot R --out F',
+    'replay': 'B --description R --out F',
+    'identify': 'B --robot R --output F',
+    'weigh_tool': 'B --robot R --output F --wrench /wrench --sensor tool',
+    'calibrate': 'B --robot R --output F',
+    'excite': 'R --output F',
+    'design_gains': 'R --program F',
+    'new_robot': 'R --out F',
+    'check_model': 'R',
+}
+#: A page that shows what others publish, and shipped arms only.
+WITHOUT_ROBOT = {'view', 'identify_demo'}
+
+
+def test_every_command_that_loads_a_robot_declares_them_once():
+    assert COMMANDS.keys() - WORDS.keys() == WITHOUT_ROBOT
+    declared = [
+        import_module(f'robot_dynamics_ros.cli.{_MODULES.get(name, name)}').COMMANDS[name].options
+        for name in WORDS
+    ]
+    first, *others = [options['--loops FILE'] for options in declared]
+    assert all(other is first for other in others)
+
+
+@pytest.fixture(scope='module')
+def tree(tmp_path_factory):
+    file = tmp_path_factory.mktemp('robot') / 'linkage.urdf'
+    file.write_text(read_description(shipped_mechanism('parallelogram')[0]).xml)
+    return file
+
+
+@pytest.fixture(scope='module')
+def bag(tmp_path_factory):
+    messages = []
+    for k in range(40):
+        messages += [state(5 * k * MS, DRIVEN, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])]
+        messages += [command((5 * k + 1) * MS, [0.0, 0.0])]
+    return write(tmp_path_factory.mktemp('bags') / 'rest', messages)
+
+
+@pytest.mark.parametrize('name', WORDS)
+def test_every_command_reads_the_file(name, tree, bag, tmp_path, capsys):
+    """A file with a wrong coordinate is named by each, in its own place for errors."""
+    loops, words = tmp_path / 'loops.yaml', {'R': tree, 'B': bag, 'F': tmp_path / 'results'}
+    loops.write_text('{coordinates: [lower_arm_joint, wing_joint]}')
+    given = [str(words.get(word, word)) for word in WORDS[name].split()]
+    assert main([name, *given, '--loops', str(loops)]) in (1, 2)
+    printed = ' '.join(' '.join(capsys.readouterr()).split())
+    assert "'wing_joint'" in printed
+    assert 'Traceback' not in printed
+
+
+def test_the_name_of_a_shipped_mechanism_means_its_loops_too(tree, capsys):
+    assert main(['check_model', 'parallelogram']) == 0
+    assert 'loads with 2 joints: lower_arm_joint, crank_joint' in capsys.readouterr().out
+    main(['check_model', str(tree), '--loops', 'parallelogram'])
+    assert 'loads with 2 joints: lower_arm_joint, crank_joint' in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_new_robot_keeps_its_loops(tree, tmp_path, capsys):
+    folder = tmp_path / 'arm'
+    loops = shipped_mechanism('parallelogram')[1]
+    assert main(['new_robot', str(tree), '--loops', str(loops), '--out', str(folder)]) == 0
+    nodes = yaml.safe_load((folder / 'parameters.yaml').read_text())
+    named = {
+        node: values['ros__parameters']['loops']
+        for node, values in nodes.items()
+        if 'robot' in values['ros__parameters']
+    }
+    assert set(named.values()) == {str(folder / 'loops.yaml')}
+    assert len(named) == 5
+    robot = load_robot(folder / 'robot.urdf', loops=folder / 'loops.yaml')
+    assert list(robot.joint_names) == DRIVEN
+    readme = (folder / 'README.md').read_text()
+    commands = [line for line in readme.splitlines() if str(folder / 'robot.urdf') in line]
+    assert [line for line in commands if '--loops' not in line] == []
