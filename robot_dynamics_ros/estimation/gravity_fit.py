@@ -18,16 +18,13 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: Advice to set the gravity of command ``analyze``.
 ADVICE = 'analyze with --gravity {}'
 _CERTAIN = 0.9  # least explained fraction to report gravity as the cause
-_POSSIBLE = 0.5  # least explained fraction to report gravity as a possible cause
-_SIGNIFICANT = 0.1  # fraction of the worst relative residual from which a joint must improve
-_REMAINING = 0.4  # largest remaining fraction of the residual of such a joint
+_REVERSED = -0.5  # of gravity: largest component along that of the model that is against it
 _COMMON = (9.8, 9.80665, 9.81)  # of Gazebo, standard, of MuJoCo; m/s^2
 _COMMON_TOLERANCE = 5e-4  # m/s^2
 _LEAST_CHANGE = 1e-4  # smaller differences are not reported, m/s^2
 _ABSENT = 0.05  # fraction of gravity below which it is missing in the efforts
 _LEAST_TILT = math.radians(0.1)  # tilt that is reported
 _SAME_SIZE = 0.05  # relative tolerance of the magnitude of a tilted gravity
-_ROUNDING = 1e-7  # relative residual without a cause
 
 
 class GravityFit(NamedTuple):
@@ -76,12 +73,9 @@ class GravityFit(NamedTuple):
     @property
     def verdict(self) -> str:
         """Classification: 'mismatch', 'tilt', 'compensated', 'perhaps', or 'agrees'."""
-        change = float(np.linalg.norm(self.fitted - self.model))
-        if self.before < _ROUNDING or change < _LEAST_CHANGE or self.explained < _POSSIBLE:
+        if np.linalg.norm(self.fitted - self.model) < _LEAST_CHANGE:
             return 'agrees'
-        share = np.sqrt(self.squares_before / np.where(self.effort > 0.0, self.effort, np.inf))
-        improved = self.squares_after < _REMAINING**2 * self.squares_before
-        if self.explained < _CERTAIN or not improved[share > _SIGNIFICANT * share.max()].all():
+        if self.explained < _CERTAIN:
             return 'perhaps'
         size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
         if size < _ABSENT * own:
@@ -96,6 +90,11 @@ class GravityFit(NamedTuple):
         size = float(np.linalg.norm(self.fitted))
         common = any(abs(size - value) < _COMMON_TOLERANCE for value in _COMMON)
         return common and self.verdict == 'mismatch'
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether it points against that of the model, as efforts of the wrong sign do."""
+        return bool(self.fitted @ self.model < _REVERSED * (self.model @ self.model))
 
     @property
     def tilt(self) -> float:

@@ -472,7 +472,7 @@ class EffortResidual:
             name, value = one.cause.name, one.values[0]
             if name in ('order', 'unit'):
                 found.append(finding(tree, one.cause, one.values, one.share, joints))
-            turned = name in GRAVITY and fit is not None and fit.model @ fit.fitted < 0.0
+            turned = name in GRAVITY and fit is not None and fit.is_reversed
             if turned or (name == 'factor' and value < -1.0):
                 reversed_ones.update(joints)
         if reversed_ones:
