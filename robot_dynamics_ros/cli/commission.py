@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -25,12 +26,12 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.check_model import too_weak
 from robot_dynamics_ros.cli.tables import print_findings, print_table, wide_console
 from robot_dynamics_ros.commissioning.command_delay import CommandDelay, estimate_delay
-from robot_dynamics_ros.commissioning.driver_samples import (
-    DriverSamples,
+from robot_dynamics_ros.commissioning.held_arm import (
+    Commissioning,
+    HeldPoses,
+    check_held,
     check_work,
-    driver_samples,
 )
-from robot_dynamics_ros.commissioning.held_arm import Commissioning, check_held
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, driven_robot
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
@@ -44,10 +45,12 @@ from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.inspection import finding_as_dict
 from robot_dynamics_ros.model.load import check_model
+from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording, in_model_units
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
-from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _LEAST_STATES = 10  # whose velocities are checked
@@ -59,13 +62,15 @@ def commission(args: argparse.Namespace) -> int:
     profile = load_driver_profile(args.profile)
     tree, findings = driven_robot(profile, partial(_robot, args))
     driver = DriverInterface(profile, tree)
-    columns = _from_bag(args, driver, findings) if args.bag else _by_listening(args, driver)
-    if isinstance(columns, int):
-        return columns
-    samples = driver_samples(driver, *columns, commanded=args.commands)
-    checked, held = examine(tree, driver, samples, commanded=args.commands)
+    run = _from_bag(args, tree, findings) if args.bag else _by_listening(args, driver)
+    if isinstance(run, int):
+        return run
+    run = run if args.commands else replace(run, effort=run.measured_effort)
+    reported = np.isfinite(run.effort).any(axis=0) | args.commands
+    run = run.rows(np.isfinite(np.hstack([run.position, run.effort[:, reported]])).all(axis=1))
+    checked, held = examine(tree, driver, run, commanded=args.commands)
     findings += checked
-    delay = measured_delay(tree, driver, samples) if args.commands else None
+    delay = measured_delay(tree, driver, run) if args.commands else None
     if isinstance(delay, CommandDelay):
         findings += compared_delay(driver, delay)
     _print_held(tree, held, findings, args.commands)
@@ -80,19 +85,20 @@ def commission(args: argparse.Namespace) -> int:
 
 
 def examine(
-    tree: Robot, driver: DriverInterface, samples: DriverSamples, *, commanded: bool
+    tree: Robot, driver: DriverInterface, run: Recording, *, commanded: bool
 ) -> tuple[list[Finding], Commissioning | None]:
-    """Return all findings on samples, and the results of the held poses if there are efforts.
+    """Return all findings on a run, and the results of the held poses if there are efforts.
 
     Args:
         tree: The robot.
         driver: The conversion that the profile declares for its driver.
-        samples: Samples of an arm that rests in several poses and moves between them.
-        commanded: Whether the efforts are the commands of the controller.
+        run: Run of an arm that rests in several poses and moves between them, in model units.
+        commanded: Whether its efforts are the commands of the controller; else measured.
     """
-    findings, q, v = list(limit_findings(tree, samples.q)), samples.q, samples.v
+    time, q, v, effort = run.time, run.position, run.velocity, run.effort
+    findings = list(limit_findings(tree, q))
     if len(q) >= _LEAST_STATES and np.isfinite(v).all():
-        findings += velocity_findings(tree, samples.time, q, v)
+        findings += velocity_findings(tree, time, q, v)
     report = driver.profile.state.effort
     if report == 'none' and not commanded:
         silent = warning(
@@ -102,26 +108,24 @@ def examine(
         )
         return [*findings, silent], None
     try:
-        poses = samples.poses()
+        poses = HeldPoses.of(driver, time, q, effort, commanded=commanded)
         by_driver = 'gravity' in driver.profile.compensated_by_driver
         left_out = by_driver and (commanded or report == 'without_compensation')
-        held = check_held(tree, poses, gravity_expected=not left_out, commanded=commanded)
+        held = check_held(tree, poses, gravity_expected=not left_out)
     except RecordingError as fault:
         return [*findings, error(fault)], None
     if not commanded and not held.errors:
-        findings += check_work(tree, samples)
+        findings += check_work(tree, time, q, effort)
     return [*findings, *held.findings], held
 
 
-def measured_delay(
-    tree: Robot, driver: DriverInterface, samples: DriverSamples
-) -> CommandDelay | str:
+def measured_delay(tree: Robot, driver: DriverInterface, run: Recording) -> CommandDelay | str:
     """Return the delay of the commands, or why they do not show it.
 
     Args:
         tree: The robot.
         driver: See :func:`examine`.
-        samples: Samples whose efforts are the commands.
+        run: A run with commands, in model units.
     """
     share = None
     if driver.profile.compensated_by_driver:
@@ -129,7 +133,7 @@ def measured_delay(
         driver.compensate(gravity, gravity)
         share = driver.compensation
     try:
-        return estimate_delay(tree, samples.time, samples.q, samples.v, samples.tau, share)
+        return estimate_delay(tree, run.time, run.position, run.velocity, run.effort, share)
     except RecordingError as fault:
         return str(fault)
 
@@ -169,30 +173,20 @@ def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[Robot, list[F
     return tree, too_weak(tree, '; is the limit in the unit of the profile?')
 
 
-def _from_bag(
-    args: argparse.Namespace, driver: DriverInterface, findings: list[Finding]
-) -> tuple[Array, ...]:
-    """Return time, position, velocity and effort of a bag; add what was left out to findings."""
-    from robot_dynamics_ros.recordings.outliers import without_outliers
-    from robot_dynamics_ros.recordings.reading import read_recording
-
-    profile = driver.profile
+def _from_bag(args: argparse.Namespace, tree: Robot, findings: list[Finding]) -> Recording:
+    """Return the run of a bag; add what was left out to findings."""
+    profile = load_driver_profile(args.profile)
     topics = {'states': _absolute(args.namespace, profile.state.topic)}
     if args.commands:
         topics['commands'] = _absolute(args.namespace, profile.command.topic)
-    whole = read_recording(
-        args.bag, joints=driver.names, command_joints=driver.command_names, **topics
-    ).of_joints(driver.names)
-    run, outliers = without_outliers(whole)
+    choice = RobotChoice(topics=topics, driver_profile=args.profile)
+    with choice.read(args.bag, tree) as reader:
+        run, outliers = without_outliers(choice.run(reader, tree).of_joints(tree.joint_names))
     bag, remedy = f'bag {str(args.bag)!r}', 'check the driver and its timestamps'
     if outliers.problem():
         findings.append(Finding('error', outliers.problem(), bag, remedy))
     findings += [warning(bag, text, remedy) for text in outliers.remarks()]
-    effort = run.effort if args.commands else run.measured_effort
-    known = np.isfinite(run.position).all(axis=1)
-    reported = np.isfinite(effort).any(axis=0) | args.commands
-    known &= np.isfinite(effort[:, reported]).all(axis=1)
-    return run.time[known], run.position[known], run.velocity[known], effort[known]
+    return run
 
 
 def _absolute(namespace: str, topic: str) -> str:
@@ -201,7 +195,8 @@ def _absolute(namespace: str, topic: str) -> str:
     )
 
 
-def _by_listening(args: argparse.Namespace, driver: DriverInterface) -> Any:
+def _by_listening(args: argparse.Namespace, driver: DriverInterface) -> Recording | int:
+    """Return the run of a running driver, or an exit code."""
     ros = ['--ros-args', '-r', f'__ns:=/{args.namespace.strip("/")}'] if args.namespace else []
     try:
         node = import_module('robot_dynamics_ros.ros.driver_connection')
@@ -209,7 +204,14 @@ def _by_listening(args: argparse.Namespace, driver: DriverInterface) -> Any:
         raise MissingDependencyError(
             missing.name or 'rclpy', 'subscribing to a driver', 'source ROS 2, or give --bag'
         ) from missing
-    return node.collect_states(driver, args.seconds, commands=args.commands, args=ros)
+    found = node.collect_states(driver, args.seconds, commands=args.commands, args=ros)
+    if isinstance(found, int):
+        return found
+    time, position, velocity, effort = found
+    unknown = np.full(position.shape, np.nan)
+    names, columns = driver.names, (time, position, velocity, effort, unknown, unknown)
+    run = Recording(names, *columns, measured_effort=effort)
+    return in_model_units(run, driver)
 
 
 def _print_held(

@@ -1,31 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the efforts of a held arm with gravity, and diagnose deviations.
+r"""Compare the efforts of a held arm with gravity, and diagnose deviations.
 
 The effort of an arm held at rest, by its own controller or ours, equals the gravity effort of the
 model in every pose. If the efforts of several poses deviate, each simple fault of the driver
 profile is tried (a sign, an exchange of joints, a unit, an offset, gravity counted twice or not at
 all), and the one that explains the poses is reported. Multiple faults are found one after another.
+
+Since friction dissipates, the efforts minus gravity do no negative work from rest to rest,
+:math:`\int (\tau - g)\,v\,dt \ge 0`. For joints without gravity load, this is the only check of
+the sign of efforts. Limits and velocities are checked as those of any recording
+(``recordings/plausibility.py``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples, gravity_function
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import POSITION_UNITS, SAME, effort_fault, named
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding, warning
 from robot_dynamics_ros.recordings.series import compared, root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 FEW_POSES = 4
+_REST_S = 0.3  # least time of a pose, s
+_MOVED = 20.0  # ratio of range to noise above which a joint counts as moved
+_REST = 0.02  # share of its peak speed below which a joint counts as at rest
+_SMOOTHED = 0.05  # s over which positions are averaged, to smooth encoder steps
+_DISTINCT = 0.05  # share of a joint's recorded range by which two poses differ
+_WORK = 0.25  # share of the absolute work above which the sign of the work is significant
+_WEIGHTLESS = 0.05  # of the effort limit: range of gravity below which it does not load a joint
 _ACCEPTED = 1.5  # maximum RMS residual of a joint without fault, relative to the tolerance
 _IMPROVEMENT = 0.3  # maximum relative score that a reported hypothesis leaves
 _CAP = 25.0  # saturation of squared relative residuals
@@ -103,36 +117,119 @@ class Commissioning:
         return tuple(x for x in self.findings if x.severity == 'error')
 
 
+@dataclass(frozen=True, eq=False)
+class HeldPoses:
+    """Poses of a held arm, one per row, as a driver profile converts them.
+
+    Attributes:
+        driver: The conversion of the profile.
+        q: Positions, shape (N, n), rad or m.
+        effort: Shape (N, n), N m or N.
+        commanded: Whether the efforts are the commands of the controller; else measured.
+        gravity: Share of gravity in the efforts, 1.0 or 0.0.
+        offset: Constant offset of the efforts, shape (n,), N m or N.
+    """
+
+    driver: DriverInterface
+    q: Array
+    effort: Array
+    commanded: bool = False
+    gravity: float = 1.0
+    offset: Array | float = 0.0
+
+    @classmethod
+    def of(
+        cls, driver: DriverInterface, time: Array, q: Array, effort: Array, *, commanded: bool
+    ) -> HeldPoses:
+        """Return the means of the last two thirds of each period of rest.
+
+        Rest is detected relative to each joint's range and speed, independent of units.
+
+        Args:
+            driver: The conversion of the profile.
+            time: Shape (N,), s.
+            q: Positions, shape (N, n), rad or m.
+            effort: Shape (N, n), N m or N.
+            commanded: Whether the efforts are commands.
+
+        Raises:
+            RecordingError: The arm never rests.
+        """
+        from scipy.ndimage import find_objects, label, uniform_filter1d  # deferred: slow to import
+
+        if len(time) < 3:
+            raise RecordingError('samples', f'hold {len(time)} states', 'sample for longer')
+        step, smooth = float(np.median(np.diff(time))), q
+        width = max(1, round(_SMOOTHED / step)) if step > 0.0 else 1
+        if len(smooth) >= 2 * width:
+            smooth = uniform_filter1d(smooth, width, axis=0, mode='nearest')
+        speed = np.abs(np.gradient(smooth, time, axis=0))
+        moved = np.ptp(smooth, axis=0) > _MOVED * (q - smooth).std(axis=0)
+        resting = (speed <= _REST * speed.max(axis=0))[:, moved].all(axis=1)
+        means = []
+        for (run,) in find_objects(label(resting)[0]):
+            if np.ptp(time[run]) >= _REST_S:
+                settled = slice(run.start + (run.stop - run.start) // 3, run.stop)
+                means.append((q[settled].mean(axis=0), effort[settled].mean(axis=0)))
+        if not means:
+            problem = f'the arm never rests for {_REST_S:g} s'
+            raise RecordingError('samples', problem, 'let it hold each pose')
+        q, effort = (np.array(column) for column in zip(*means, strict=True))
+        return cls(driver, q, effort, commanded)
+
+    def scaled(self, joints: Sequence[int] | Array, factor: float, column: str = 'q') -> HeldPoses:
+        """Return the poses with ``q`` or ``effort`` of some joints multiplied."""
+        values = getattr(self, column).copy()
+        values[:, joints] *= factor
+        return replace(self, **{column: values})
+
+    def swapped(
+        self, i: int, j: int, *, positions: bool = True, efforts: bool = True
+    ) -> HeldPoses:
+        """Return the poses with the readings of two joints exchanged."""
+        driver, order, q, effort = self.driver, np.arange(self.q.shape[1]), self.q, self.effort
+        order[[i, j]] = j, i
+        if positions:
+            q = driver.position(driver.position_reading(q)[:, order])
+        if efforts and self.commanded:
+            motors = driver.motor_effort(effort) + driver.effort_offset
+            effort = driver.commanded_effort((motors / driver.effort_scale)[:, order])
+        elif efforts:
+            effort = driver.measured_effort(driver.effort_reading(effort)[:, order])
+        return replace(self, q=q, effort=effort)
+
+    def distinct(self) -> HeldPoses:
+        """Return the poses without repeated ones."""
+        threshold, kept = _DISTINCT * np.ptp(self.q, axis=0), list[int]()
+        for k, x in enumerate(self.q):
+            if all((np.abs(x - self.q[j]) > threshold).any() for j in kept):
+                kept.append(k)
+        return replace(self, q=self.q[kept], effort=self.effort[kept])
+
+
 class FaultHypothesis(NamedTuple):
-    """A possible fault: its finding, samples with the right conversion, and its penalty factor."""
+    """A possible fault: its finding, poses with the right conversion, and its penalty factor."""
 
     finding: Finding
-    samples: DriverSamples
+    samples: HeldPoses
     penalty: float = 1.0
 
 
-def check_held(
-    tree: Robot,
-    poses: DriverSamples,
-    *,
-    gravity_expected: bool,
-    commanded: bool = False,
-) -> Commissioning:
+def check_held(tree: Robot, poses: HeldPoses, *, gravity_expected: bool) -> Commissioning:
     """Compare the efforts of a held arm with gravity.
 
     Args:
         tree: The robot, including its payload.
-        poses: One row per pose, at rest.
+        poses: Its poses at rest.
         gravity_expected: Whether the efforts should include gravity; False if the driver
             compensates gravity, so that its reports or the commands exclude it.
-        commanded: Whether the efforts are the commands of the controller; else measured.
 
     Raises:
         RecordingError: A pose has no efforts.
     """
-    held = _HeldArm(tree, commanded)
+    held = _HeldArm(tree)
     samples = replace(poses.distinct(), gravity=float(gravity_expected))
-    if not np.isfinite(samples.tau).all():
+    if not np.isfinite(samples.effort).all():
         raise RecordingError('samples', 'hold no efforts', 'compare commands instead')
     statistics = held.statistics(samples)
     findings: list[Finding] = []
@@ -150,29 +247,31 @@ def check_held(
         findings += [cause.finding for cause in causes]
         samples = causes[-1].samples
     findings += held.unchecked(samples)
-    return Commissioning(tuple(findings), len(samples.time), *statistics)
+    return Commissioning(tuple(findings), len(samples.q), *statistics)
 
 
 class _HeldArm:
     """Scores the conversion of samples of one robot, and proposes better ones."""
 
-    def __init__(self, tree: Robot, commanded: bool) -> None:
-        self._tree, self._commanded = tree, commanded
-        self._gravity = gravity_function(tree)
+    def __init__(self, tree: Robot) -> None:
+        self._tree, self._kernels = tree, compile_kernel(tree, outputs=('gravity_forces',))
         self._units = ['N' if prismatic else 'N m' for prismatic in tree.joint_is_prismatic]
         #: Tolerance for friction and model errors, shape (n,), N m or N.
         self._tolerance = np.maximum(tree.coulomb_friction, 0.01 * tree.effort_limit)
 
-    def _expected(self, samples: DriverSamples) -> Array:
+    def _gravity(self, samples: HeldPoses) -> Array:
+        return self._kernels.batch('gravity_forces', samples.q)
+
+    def _expected(self, samples: HeldPoses) -> Array:
         """Return the expected efforts, shape (N, n), N m or N."""
         return self._gravity(samples) * samples.gravity + samples.offset
 
-    def _score(self, samples: DriverSamples) -> tuple[float, float]:
+    def _score(self, samples: HeldPoses) -> tuple[float, float]:
         """Return the mean squared relative residual, of all joints and of the worst one.
 
         Squares are at most ``_CAP``; of all joints, those of poses beyond limits are.
         """
-        relative = (samples.tau - self._expected(samples)) / self._tolerance
+        relative = (samples.effort - self._expected(samples)) / self._tolerance
         squares = np.minimum(np.square(relative), _CAP)
         q, margin = samples.q, 0.05 * self._tree.position_range
         outside = (q < self._tree.position_lower - margin) | (
@@ -180,11 +279,11 @@ class _HeldArm:
         )
         return float(np.where(outside, _CAP, squares).mean()), float(squares.mean(axis=0).max())
 
-    def explained(self, samples: DriverSamples) -> bool:
+    def explained(self, samples: HeldPoses) -> bool:
         """Return whether the conversion explains the efforts of every joint."""
         return max(self._score(samples)) <= _ACCEPTED * _ACCEPTED
 
-    def best_explanation(self, samples: DriverSamples) -> list[FaultHypothesis]:
+    def best_explanation(self, samples: HeldPoses) -> list[FaultHypothesis]:
         """Return the one or two faults that explain the poses best; empty if insufficient."""
         goal, single = self._score(samples)[0], list(self._hypotheses(samples))
         for tried in (
@@ -203,9 +302,9 @@ class _HeldArm:
         score, _ = self._score(faults[-1].samples)
         return score * math.prod(fault.penalty for fault in faults)
 
-    def unexplained_effort(self, samples: DriverSamples) -> Finding:
+    def unexplained_effort(self, samples: HeldPoses) -> Finding:
         """Return the finding about the joint with the largest relative residual."""
-        residual = root_mean_square(samples.tau - self._expected(samples))
+        residual = root_mean_square(samples.effort - self._expected(samples))
         worst = int(np.argmax(residual / self._tolerance))
         return Finding(
             'error',
@@ -215,11 +314,11 @@ class _HeldArm:
             'check the model (masses, base orientation, payload), then repeat',
         )
 
-    def unchecked(self, samples: DriverSamples) -> Iterator[Finding]:
+    def unchecked(self, samples: HeldPoses) -> Iterator[Finding]:
         """Yield warnings about what could not be checked."""
-        if len(samples.time) < FEW_POSES:
+        if len(samples.q) < FEW_POSES:
             remedy = f'hold the arm in at least {FEW_POSES} different ones'
-            yield warning('poses', f'there are only {len(samples.time)}', remedy)
+            yield warning('poses', f'there are only {len(samples.q)}', remedy)
         unloaded = np.flatnonzero(~self._loaded(self._gravity(samples)))
         if len(unloaded):
             yield warning(
@@ -232,9 +331,9 @@ class _HeldArm:
         """Return whether gravity varies enough at each joint, shape (n,)."""
         return np.ptp(gravity, axis=0) > _LOADED * self._tolerance
 
-    def statistics(self, samples: DriverSamples) -> tuple[Array, Array, Array, Array, Array]:
+    def statistics(self, samples: HeldPoses) -> tuple[Array, Array, Array, Array, Array]:
         """Return loaded, slope, offset, residual and correlation under the conversion."""
-        gravity, tau = self._gravity(samples), samples.tau
+        gravity, tau = self._gravity(samples), samples.effort
         loaded, (slope, correlation) = self._loaded(gravity), compared(tau, gravity)
         residual = tau - self._expected(samples)
         return (
@@ -245,13 +344,13 @@ class _HeldArm:
             np.where(loaded, correlation, np.nan),
         )
 
-    def _hypotheses(self, samples: DriverSamples) -> Iterator[FaultHypothesis]:
+    def _hypotheses(self, samples: HeldPoses) -> Iterator[FaultHypothesis]:
         """Yield all fault hypotheses: signs, units of positions and efforts, order, offsets."""
         tree, expected = self._tree, self._expected(samples)
         each = [(named(tree, [i]), [i]) for i in range(tree.n)]
         for culprit, own in each:
-            negated, other = samples.scaled(own, -1.0), samples.scaled(own, -1.0, 'effort_scale')
-            both = negated.scaled(own, -1.0, 'effort_scale')
+            negated, other = samples.scaled(own, -1.0), samples.scaled(own, -1.0, 'effort')
+            both = negated.scaled(own, -1.0, 'effort')
             for (problem, remedy), changed in ((_BOTH_SIGNS, both), (_SIGN, negated)):
                 yield FaultHypothesis(Finding('error', problem, culprit, remedy), changed)
             right = ': positions have the right one'
@@ -268,28 +367,28 @@ class _HeldArm:
                     )
                     yield FaultHypothesis(wrong, samples.scaled(joints, factor))
         for joints in _all_and_each(np.arange(tree.n)):
-            measured, predicted = samples.tau[:, joints], expected[:, joints]
+            measured, predicted = samples.effort[:, joints], expected[:, joints]
             square, product = float(np.square(measured).sum()), float((measured * predicted).sum())
             if product > _SIMILAR * math.sqrt(square * float(np.square(predicted).sum())):
                 factor = product / square
                 if abs(factor - 1.0) >= SAME:
                     fault = effort_fault(named(tree, joints), 'unit', factor)
-                    changed = samples.scaled(joints, factor, 'effort_scale')
+                    changed = samples.scaled(joints, factor, 'effort')
                     yield FaultHypothesis(fault, changed, _FITTED)
-        swaps = (('commands are swapped', False, True),) if self._commanded else _SWAPS
+        swaps = (('commands are swapped', False, True),) if samples.commanded else _SWAPS
         for i, j in combinations(range(tree.n), 2):
             for problem, positions, efforts in swaps:
                 remedy = 'correct driver_name, or the order of joints, in the driver profile'
                 fault = Finding('error', problem, named(tree, [i, j]), remedy)
                 changed = samples.swapped(i, j, positions=positions, efforts=efforts)
                 yield FaultHypothesis(fault, changed, _SWAP)
-        mean = (samples.tau - expected).mean(axis=0)
+        mean = (samples.effort - expected).mean(axis=0)
         for culprit, (i,) in each:
             where, unit = np.arange(tree.n) == i, self._units[i]
             fault = effort_fault(culprit, 'offset', mean[i], unit, detail=' in every pose')
             changed = replace(samples, offset=samples.offset + where * mean)
             yield FaultHypothesis(fault, changed, _FITTED)
-        problem, remedy = _GRAVITY[bool(samples.gravity), self._commanded]
+        problem, remedy = _GRAVITY[bool(samples.gravity), samples.commanded]
         yield FaultHypothesis(
             Finding('error', problem, 'gravity', remedy),
             replace(samples, gravity=1.0 - samples.gravity),
@@ -300,3 +399,26 @@ def _all_and_each(joints: Array) -> list[Array]:
     """Return all joints together, if several, and each of them."""
     each = [*joints.reshape(-1, 1)]
     return [joints, *each] if len(joints) > 1 else each
+
+
+def check_work(tree: Robot, time: Array, q: Array, effort: Array) -> list[Finding]:
+    """Return a finding per joint whose effort minus gravity does negative work.
+
+    Args:
+        tree: The robot.
+        time: Shape (N,), s.
+        q: Positions, shape (N, n), rad or m.
+        effort: Shape (N, n), N m or N.
+    """
+    if len(time) < 10 or not np.isfinite(effort).all():
+        return []
+    gravity = compile_kernel(tree, outputs=('gravity_forces',)).batch('gravity_forces', q)
+    rate = np.gradient(q, time, axis=0)
+    power = (effort - gravity) * rate
+    work, throughput = power.sum(axis=0), np.abs(power).sum(axis=0)
+    weightless = np.ptp(gravity, axis=0) < _WEIGHTLESS * tree.effort_limit
+    suspicious = weightless & moving_joints(q, rate) & (work < -_WORK * throughput)
+    return [
+        effort_fault(named(tree, [i]), 'sign', detail=': it pushes against its own motion')
+        for i in np.flatnonzero(suspicious).tolist()
+    ]

@@ -371,6 +371,8 @@ class RobotChoice:
         joints = driver.names if driver else given
         models = tree.joint_names if tree and driver else ()
         choices: dict[str, Any] = {**self.topics, 'joints': joints, 'reference_joints': models}
+        if driver and self.driver_profile:
+            choices['command_joints'] = driver.command_names
         reader = RecordingReader(bag, **choices)
         if self.driver_profile:
             require_one_unit(load_driver_profile(self.driver_profile), reader.bag.units)

@@ -24,9 +24,9 @@ from samples import mimic_arm, shipped
 from urdf_text import follow, joint, link, robot, symmetric
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
-from robot_dynamics_ros.commissioning.held_arm import check_held
+from robot_dynamics_ros.commissioning.held_arm import HeldPoses, check_held
 from robot_dynamics_ros.constraints.angles import JointProgram
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, RecordingError
@@ -97,12 +97,6 @@ def test_joints_and_bodies_are_told_apart():
 NAMES = TREE.joint_names
 
 
-def samples(position, effort) -> DriverSamples:
-    one, still = np.ones(4), np.zeros_like(position)
-    time = np.arange(len(position), dtype=float)
-    return DriverSamples(time, position, still, effort, one, np.zeros(4), one, one)
-
-
 def outside(j: int):
     """Return motions of a joint far beyond its limits."""
     q = np.tile(HOME, (50, 1))
@@ -157,8 +151,8 @@ def of_held_arm(j: int) -> str:
     tree, oracle = TREE.with_gravity(gravity), EliminationOracle(SAMPLE.xml, gravity, NAMES)
     q = HOME + np.random.default_rng(1).uniform(-1.0, 1.0, (12, 4)) * [1.0, 1.0, 0.1, 1.0]
     g = np.array([oracle.inverse_dynamics(x, 0 * x, 0 * x) for x in q])
-    shifted = samples(q, g + 40.0 * (np.arange(4) == j))
-    found = check_held(tree, shifted, gravity_expected=True, commanded=False)
+    shifted = HeldPoses(DriverInterface(None, tree), q, g + 40.0 * (np.arange(4) == j))
+    found = check_held(tree, shifted, gravity_expected=True)
     return '; '.join(
         str(finding) for finding in found.findings if 'off in every pose' in str(finding)
     )

@@ -6,16 +6,16 @@ Oracle: gravity by Pinocchio, built from the URDF text; friction holds up to 70 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio
 import pytest
 from samples import sample, shipped
 
-from robot_dynamics_ros.commissioning.driver_samples import (
-    DriverSamples,
-    check_work,
-)
-from robot_dynamics_ros.commissioning.held_arm import check_held
+from robot_dynamics_ros.commissioning.held_arm import HeldPoses, check_held, check_work
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
+from robot_dynamics_ros.control.drivers.profile import DriverProfile, JointProfile
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
 
@@ -33,28 +33,17 @@ def held(count: int = 8):
     return q, gravity + 0.7 * TREE.coulomb_friction * rng.uniform(-1.0, 1.0, q.shape)
 
 
-def samples(position, effort, scale=1.0, effort_scale=1.0) -> DriverSamples:
-    one = np.ones(4)
-    return DriverSamples(
-        np.arange(len(position), dtype=float),
-        np.asarray(position),
-        np.zeros_like(position),
-        np.asarray(effort),
-        scale * one,
-        np.zeros(4),
-        one,
-        effort_scale * one,
-    )
+DRIVER = DriverInterface(None, TREE)
 
 
-def reported_errors(position, effort, *, gravity_expected=True, commanded=False, **assumptions):
+def samples(position, effort, scale=1.0, **given) -> HeldPoses:
+    return HeldPoses(DRIVER, scale * position, effort, **given)
+
+
+def reported_errors(position, effort, *, gravity_expected=True, **given):
     """Return the errors that a check names, as text."""
-    found = check_held(
-        TREE,
-        samples(position, effort, **assumptions),
-        gravity_expected=gravity_expected,
-        commanded=commanded,
-    )
+    poses = samples(position, effort, **given)
+    found = check_held(TREE, poses, gravity_expected=gravity_expected)
     return [str(finding) for finding in found.errors]
 
 
@@ -210,8 +199,8 @@ def test_poses_without_efforts_are_refused():
 # Motion ----------------------------------------------------------------------------------------
 
 
-def moving(unit: float = 1.0):
-    """Return samples of an arm that goes from pose to pose and rests in between, 200 Hz."""
+def moving():
+    """Return times, positions, velocities and efforts of an arm that rests in poses, 200 Hz."""
     q, tau = held(5)
     time = np.arange(0.0, 10.0, 0.005)
     leg, x = np.minimum(time // 2.0, 3).astype(int), np.clip(time % 2.0, 0.0, 1.0)
@@ -222,55 +211,54 @@ def moving(unit: float = 1.0):
     velocity = np.gradient(position, time, axis=0)
     effort = effort + 0.5 * np.sign(velocity) * (np.abs(velocity) > 1e-6)
     rng = np.random.default_rng(4)
-    noise = 1e-5 * rng.normal(size=position.shape)
-    one = np.ones(4)
-    return DriverSamples(
-        time,
-        (position + noise) / unit,
-        velocity / unit,
-        effort,
-        unit * one,
-        np.zeros(4),
-        unit * one,
-        one,
-    )
+    return time, position + 1e-5 * rng.normal(size=position.shape), velocity, effort
 
 
 @pytest.mark.parametrize('unit', [1.0, DEGREE, 1.0 / DEGREE])
 def test_rests_are_found_whatever_the_unit(unit):
-    run = moving(unit)
-    one = np.ones(4)
-    believed = DriverSamples(**{**vars(run), 'scale': one, 'velocity_scale': one})
-    poses = believed.poses()
-    assert len(poses.time) == 4  # of the five, the first is left at once
+    time, position, _, effort = moving()
+    poses = HeldPoses.of(DRIVER, time, position / unit, effort, commanded=False)
+    assert len(poses.q) == 4  # of the five, the first is left at once
     q, _ = held(5)
-    np.testing.assert_allclose(poses.position * unit, q[1:], atol=1e-4)
+    np.testing.assert_allclose(poses.q * unit, q[1:], atol=1e-4)
 
 
 def test_an_arm_that_never_rests_has_no_poses():
-    run = moving()
+    time, position, _, effort = (x[10:190] for x in moving())
     with pytest.raises(RecordingError, match='the arm never rests for 0.3 s'):
-        run.rows(slice(10, 190)).poses()
+        HeldPoses.of(DRIVER, time, position, effort, commanded=False)
+
+
+def test_exchanged_joints_have_the_conversion_of_their_row_of_the_profile():
+    """Readings are exchanged, not joint values: sign, zero and unit belong to the row."""
+    rows = [JointProfile(name) for name in TREE.joint_names]
+    rows[1] = replace(rows[1], sign=-1, position_zero=30.0, position_unit='deg')
+    driver = DriverInterface(DriverProfile('mixed', joints=tuple(rows)), TREE)
+    reading = np.array([[0.1, 40.0, 0.3, 0.4]])
+    found = HeldPoses(driver, driver.position(reading), driver.measured_effort(reading))
+    np.testing.assert_allclose(
+        found.swapped(1, 2).q, [[0.1, (30.0 - 0.3) * DEGREE, 40.0, 0.4]], rtol=1e-12
+    )
 
 
 def test_velocities_are_compared_with_the_derivatives_of_positions():
-    run = moving()
+    time, q, v, _ = moving()
 
     def wrong(velocity):
-        return [str(x) for x in velocity_findings(TREE, run.time, run.q, velocity)]
+        return [str(x) for x in velocity_findings(TREE, time, q, velocity)]
 
-    assert wrong(run.v) == []
-    (error,) = wrong(run.v * but(-1.0, 2))
+    assert wrong(v) == []
+    (error,) = wrong(v * but(-1.0, 2))
     assert error.startswith("joint 'joint3': its velocities have the wrong sign")
-    (error,) = wrong(run.v * but(1.0 / DEGREE, 0))
+    (error,) = wrong(v * but(1.0 / DEGREE, 0))
     assert error.startswith("joint 'joint1': its velocities are 57.3 times")
-    errors = wrong(run.v[:, [0, 2, 1, 3]])
+    errors = wrong(v[:, [0, 2, 1, 3]])
     assert "joint 'joint2': its velocities are those of joint3" in errors[0]
     assert 'are joints in another order' in errors[0]
 
 
 def test_positions_beyond_the_limits_come_with_the_unit_that_would_fit():
-    q = moving().q
+    _, q, *_ = moving()
 
     def wrong(q, tree=TREE):
         return [str(x) for x in limit_findings(tree, q)]
@@ -287,7 +275,7 @@ def test_positions_beyond_the_limits_come_with_the_unit_that_would_fit():
 
 
 def test_efforts_of_a_joint_without_weight_must_not_push_against_its_motion():
-    run = moving()
-    assert check_work(TREE, run) == []
-    (error,) = [str(f) for f in check_work(TREE, run.scaled(np.array([0]), -1.0, 'effort_scale'))]
+    time, q, _, effort = moving()
+    assert check_work(TREE, time, q, effort) == []
+    (error,) = [str(f) for f in check_work(TREE, time, q, effort * but(-1.0, 0))]
     assert error.startswith("joint 'joint1': wrong sign of effort: it pushes against")

@@ -16,7 +16,6 @@ import refusals
 from safe_command import SafeCommand
 from samples import sample
 
-from robot_dynamics_ros.commissioning.driver_samples import driver_samples
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
@@ -174,21 +173,18 @@ def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands(
     np.testing.assert_allclose(motors @ session.loop.effort[2:], session.command[2:], rtol=1e-9)
 
 
-def test_recordings_and_commissioning_read_the_joints():
+def test_recordings_are_read_as_those_of_the_joints():
     driver = bound(SPLINE)
     motors, speeds, efforts = np.random.default_rng(1).normal(size=(3, 5, 4))
     quill, force = 0.05 + LEAD * (motors[:, 2] - motors[:, 3]), efforts[:, 2] / LEAD
-    samples = driver_samples(driver, np.arange(5.0), motors, speeds, efforts)
-    np.testing.assert_allclose(samples.q, np.c_[motors[:, :2], quill, 0.1 + motors[:, 3]])
-    np.testing.assert_allclose(samples.tau[:, 2:], np.c_[force, efforts[:, 3] + efforts[:, 2]])
-    np.testing.assert_allclose(samples.v[:, 3], speeds[:, 3])
-
     run = Recording(SCARA.joint_names, np.arange(5.0), motors, speeds, efforts, motors, speeds)
     efforts[0, 2:] = np.nan  # nothing was commanded there: nothing else is lost
     for ours in (False, True):  # the references of our controller are in SI
         read = in_model_units(replace(run, parameters='law: computed_torque' * ours), driver)
-        np.testing.assert_allclose(read.position[:, 2], quill)
+        np.testing.assert_allclose(read.position[:, 2:], np.c_[quill, 0.1 + motors[:, 3]])
+        np.testing.assert_allclose(read.velocity[:, 3], speeds[:, 3])
         np.testing.assert_allclose(read.effort[1:, 2], force[1:])
+        np.testing.assert_allclose(read.effort[1:, 3], (efforts[:, 3] + efforts[:, 2])[1:])
         np.testing.assert_array_equal(np.isnan(read.effort[0]), [False, False, True, True])
         np.testing.assert_allclose(read.reference_position[:, 2], motors[:, 2] if ours else quill)
 
