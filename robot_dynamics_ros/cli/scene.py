@@ -29,17 +29,11 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS
 from robot_dynamics_ros.errors import ConfigurationError, known_name
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.arm import tool_frame
-from robot_dynamics_ros.recordings.metrics.program import (
-    contact_forces,
-    evaluate_program,
-    read_program_run,
-)
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
+from robot_dynamics_ros.recordings.metrics.program import contact_forces
 from robot_dynamics_ros.recordings.output_folder import write_json
-from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.report.figures import COLOURS
-from robot_dynamics_ros.recordings.report.runs import program_figures, program_report
-from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, ArmMotion, Report
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.report.toolkit import Report
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
@@ -293,37 +287,29 @@ def lockstep_run(scene: Scene) -> LockstepRun:
 
 
 def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Report]:
-    recording = read_recording(bag)
-    limit = 1.0 if scene.robot in MECHANISMS else None  # joints without a drive declare none
-    tree = load_robot(recording.description, effort_limit=limit)
-    run = read_program_run(bag)
-    program = load_program(scene.program, tree, check=False)
-    metrics, design = evaluate_program(run, program)
-    forces = contact_forces(run, program, scene.settled)
-    share = float(np.nanmax(np.abs(recording.effort) / tree.effort_limit))
-    document = vars(metrics) | {'largest_effort_share': share}
-    document['forces'] = [asdict(force) for force in forces]
+    # Joints without a drive declare no limit.
+    choice = RobotChoice(effort_limit=1.0 if scene.robot in MECHANISMS else None)
+    with choice.read(bag) as reader:
+        program = load_program(scene.program, choice.load(reader), check=False)
+    forces = contact_forces(bag, program, scene.settled)
+    lead = f'{scene.title[0].upper()}{scene.title[1:]}; recorded over ROS 2 in lockstep, 1 kHz'
+    remarks = (lead, *map(str, forces), *scene.remarks)
+    settings = AnalysisSettings(choice, effort='commanded', remarks=remarks, tables=False)
+    result = analyze_bag(bag, settings, out)
+    assert result.report is not None
+    document = result.as_dict() | {'forces': [asdict(force) for force in forces]}
     write_json(out / 'metrics.json', document)
-    lead = f'{scene.title[0].upper()}{scene.title[1:]}. Recorded over ROS 2 in lockstep, 1 kHz.'
-    title = f'{Path(scene.program).stem} on {tree.name}'
-    report = program_report(title, lead, metrics)
-    note = f'largest share of an effort limit: {100 * share:.0f} %'
-    report = replace(report, notes=[*report.notes, note, *map(str, forces), *scene.remarks])
-    figures = program_figures(run, design, recording, tree)
-    motions = [ArmMotion('measured', recording.of_joints(tree.joint_names).position, COLOURS[0])]
-    drawn = program, float(run.time[0])
-    arm = ArmAnimation(tree, tool_frame(tree), recording.time, motions, *drawn)
-    replace(report, figures=figures, arm=arm).write(out / 'report.html')
-    return document, report
+    return document, result.report
 
 
 def outside_band(scene: Scene, figures: Mapping[str, Any]) -> list[str]:
     """Return the tolerances that a run violates, one sentence each."""
-    problems, share = [], figures['largest_effort_share']
+    problems, share = [], float(np.fmax.reduce(figures['limits']['effort_share']))
     if share > 1.0:
         problems.append(f'an effort is {share:.3f} of its limit')
     if scene.relative is not None:
-        for row, relative in zip(figures['rows'], figures['relative'], strict=True):
+        decay = figures['program']
+        for row, relative in zip(decay['rows'], decay['relative'], strict=True):
             if not relative <= scene.relative:
                 problems.append(
                     f'{row} deviates from its design by {100 * relative:.2f} % of the initial '

@@ -6,13 +6,12 @@ Source: constraint-stabilization, sections 3.1 (m > n) and 3.2, (3.5).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
-from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -129,61 +128,6 @@ def sampled_radius(G0: Array, G1: Array, sampling: Sampling) -> float:
         sampling: Period, discretization and delay.
     """
     return spectral_radius(error_loop(G0, G1), sampling)
-
-
-class DecayComparison(NamedTuple):
-    """Comparison of a measured f(t) with the designed decay.
-
-    Attributes:
-        exact: The designed decay at the instants, shape (k, m).
-        deviation: Largest absolute difference over the rows at each instant, shape (k,).
-        worst: Largest deviation, in the unit of f.
-        relative: ``worst`` divided by the largest row of the initial error; NaN if that is 0.
-        floor: Largest deviation over the last quarter of the instants, caused by sampling,
-            friction or model errors.
-    """
-
-    exact: Array
-    deviation: Array
-    worst: float
-    relative: float
-    floor: float
-
-
-def compare_with_design(
-    times: Array, f: Array, f_dot0: Array, G0: Array, G1: Array
-) -> DecayComparison:
-    """Compare a measured constraint value with the exact solution of (3.5) from its start.
-
-    Args:
-        times: Increasing instants, shape (k,), s, beginning with the start.
-        f: Measured value, shape (k, m).
-        f_dot0: Rate at the first instant, shape (m,).
-        G0: Gain, shape (m, m), 1/s^2.
-        G1: Gain, shape (m, m), 1/s.
-
-    Returns:
-        See :class:`DecayComparison`.
-
-    Raises:
-        ShapeError: The shapes do not match.
-        ParameterError: ``times`` is empty.
-    """
-    times, f = np.asarray(times, dtype=float), np.asarray(f, dtype=float)
-    if f.ndim != 2 or f.shape != (len(times), len(G0)):
-        raise ShapeError('f', f.shape, f'({len(times)}, {len(G0)})')
-    if len(times) == 0:
-        raise ParameterError('times', [], 'give at least one instant')
-    exact = exact_error(G0, G1, f[0], f_dot0, times - times[0])
-    deviation = np.abs(f - exact).max(axis=1)
-    start, worst = float(np.abs(f[0]).max()), float(deviation.max())
-    return DecayComparison(
-        exact,
-        deviation,
-        worst,
-        worst / start if start > 0.0 else float('nan'),
-        float(deviation[-max(1, len(times) // 4) :].max()),
-    )
 
 
 def _positive_definite(matrix: Array) -> bool:

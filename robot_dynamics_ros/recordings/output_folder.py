@@ -181,7 +181,7 @@ def flat_columns(
         columns: Columns added by the metrics, shape (N,), (N, n), or (N, 3) for points.
         rows: Names of the rows of a constraint program.
     """
-    names = {'tool': _AXES, 'program': _AXES, 'constraint': rows}
+    names = {'tool': _AXES, 'program': _AXES, 'constraint': rows, 'design': rows}
     flat = {'time': recording.time}
     own = ((x, getattr(recording, x)) for x in ('position', 'velocity', 'reference_velocity'))
     for name, values in (*own, *columns.items()):

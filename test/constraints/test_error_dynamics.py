@@ -14,7 +14,6 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from robot_dynamics_ros.constraints.error_dynamics import (
-    compare_with_design,
     exact_error,
     proved_stable,
     stabilizing,
@@ -195,11 +194,6 @@ def test_the_exact_error_solves_3_5(rng):
     expected = solve_ivp(rate, (0, 2), start, 'DOP853', times, rtol=1e-12, atol=1e-13).y[:3].T
     found = exact_error(G0, G1, f0, f_dot0, times)
     np.testing.assert_allclose(found, expected, atol=1e-10)
-    disturbed = found + np.linspace(0.0, 1e-3, 9)[:, None]
-    comparison = compare_with_design(times + 5.0, disturbed, f_dot0, G0, G1)
-    assert comparison.worst == pytest.approx(1e-3)
-    assert comparison.relative == pytest.approx(1e-3 / np.abs(f0).max())
-    assert comparison.floor == pytest.approx(1e-3)
 
 
 def test_symmetric_positive_definite_gains_stabilize_any_projection(rng):

@@ -86,6 +86,7 @@ REPLAY_MODEL = (
     *('--joints', '--base', '--tip', '--locked', '--mimic'),
 )
 _BLOCK = 1 << 13  # rows of the tables in memory at once, a power of two
+_PRESSES = 'the program presses on a surface: no verdict on the model, which lacks its forces'
 _CLEAR_RATIO = 0.8  # ratio of the residuals below which shifted efforts are assumed
 
 
@@ -106,6 +107,7 @@ class AnalysisSettings:
         thresholds: Bounds on the figures.
         options: The words of the options with which the bag is read, by their names, for the
             commands that the report names.
+        remarks: Remarks that precede those of the analysis, one sentence each.
         rows: Maximum number of CSV rows; 0 for all.
         tables: Whether to write rows as CSV and Parquet.
         report: Whether to write the HTML report.
@@ -122,6 +124,7 @@ class AnalysisSettings:
     program_start: float | None = None
     thresholds: tuple[Threshold, ...] = ()
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
     rows: int = 100_000
     tables: bool = True
     report: bool = True
@@ -145,7 +148,7 @@ def analyze_bag(
     with settings.robot.read(bag) as reader:
         tree, unit = settings.robot.load(reader), current_unit(settings.robot.driver_profile)
         identified = settings.robot.identified or str(reader.parameters.get('identified') or '')
-        notes: list[str] = []
+        notes = list(settings.remarks)
         program = _program(settings, reader, tree, notes)
         whole = settings.robot.converted(reader.read(settings.robot.span), tree)
         start = settings.program_start
@@ -378,9 +381,11 @@ def evaluate(
     tried = ((name, metric(given)) for name, metric in METRICS.items())
     results = {name: result for name, result in tried if result is not None}
     findings = [Finding('error', f'{text}; no verdict on the model') for text in problems if text]
-    valid = not findings
+    valid, pressing = not findings, program is not None and bool(program.contacts)
+    if pressing:
+        findings.append(Finding('ok', _PRESSES))
     for name, result in results.items():
-        findings += result.findings if valid or name not in JUDGING else ()
+        findings += result.findings if valid and not pressing or name not in JUDGING else ()
     findings += [Finding('warning', text) for text in outliers.remarks()]
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     figures: dict[str, Any] = {

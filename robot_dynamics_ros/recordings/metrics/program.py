@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.error_dynamics import DecayComparison, compare_with_design
+from robot_dynamics_ros.constraints.error_dynamics import exact_error
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.control.laws.registry import make_law
@@ -29,8 +29,9 @@ from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
 from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
-CONSTRAINT, CONDITION = '/controller/constraint', '/controller/constraint_condition'
+CONSTRAINT = '/controller/constraint'
 _ROUNDING = 1e-9  # m or rad; a start below it has no decay to compare with
+_DECAY_S = 60.0  # s from the start that are compared with the design
 _SHORTEST_STEP_S = 0.01  # least time between evaluations of a program, s
 
 
@@ -38,38 +39,46 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
     """Evaluate constraint values f(q, t), their rates, and the smallest singular value.
 
     Returns:
-        RMS and peak of every constraint row; a finding if the program cannot be evaluated or
-        passes near a singularity. None without a program.
+        RMS and peak of every constraint row, and its deviation from the designed decay; a finding
+        if the program cannot be evaluated or passes near a singularity. None without a program.
     """
     program, start, run = evaluated.program, evaluated.program_start, evaluated.run
     if program is None:
         return None
-    values = np.full((len(run.time), program.m), np.nan)
+    values, rate, design = np.full((3, len(run.time), program.m), np.nan)
+    sigma = np.full(len(run.time), np.nan)
+    columns = {'constraint': values, 'design': design, 'singular_value': sigma}
     if start is None:
         text = (
             'neither a command nor diagnostics of the controller were recorded: the start of '
             'the program is unknown, give --program-start'
         )
-        return MetricResult({}, [Finding('warning', text)], {'constraint': values})
-    kernel, rate = ProgramKernel(program), np.full(values.shape, np.nan)
-    sigma, period = np.full(len(run.time), np.inf), evaluated.timing.period
+        return MetricResult({}, [Finding('warning', text)], columns)
+    kernel, period = ProgramKernel(program), evaluated.timing.period
     every = max(1, int(_SHORTEST_STEP_S / period)) if period else 1
     usable = (run.time >= start) & np.isfinite(run.velocity).all(axis=1)
     evaluations = [k for k in range(0, len(run.time), every) if usable[k]]
     for k in evaluations:
         kernel.run(float(run.time[k]) - start, run.position[k], run.velocity[k])
         values[k], rate[k], sigma[k] = kernel.f, kernel.f_dot, kernel.sigma.min()
-    least = int(sigma.argmin())
-    figures = {
+    least = int(np.argmin(np.nan_to_num(sigma, nan=np.inf)))
+    rows = [f'{part.name}: {row}' for part in program.stack.constraints for row in part.rows]
+    figures: dict[str, Any] = {
         'program': program.name,
-        'rows': [f'{part.name}: {row}' for part in program.stack.constraints for row in part.rows],
+        'rows': rows,
         'start': start,
         **RmsPeak.of(run.time, values).figures('rms', 'peak', 'peak_at'),
         **RmsPeak.of(run.time, rate).figures('rate_rms'),
         'sigma_min': float(sigma[least]),
         'sigma_min_at': float(run.time[least]) if evaluations else float('nan'),
+        'near_singularity': int((sigma < program.singularity.threshold).sum()),
         'evaluations': len(evaluations),
     }
+    if evaluations:
+        first = [k for k in evaluations if run.time[k] <= run.time[evaluations[0]] + _DECAY_S]
+        times, begin = run.time[first], (values[first[0]], rate[first[0]])
+        design[first] = exact_error(program.G0, program.G1, *begin, times - times[0])
+        figures |= decay(rows, values[first], design[first])
     findings = []
     if sigma[least] < program.singularity.threshold:
         text = (
@@ -77,7 +86,33 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
             f'{format_time(float(run.time[least]))} (singular value {sigma[least]:.2g})'
         )
         findings.append(Finding('warning', text))
-    return MetricResult(figures, findings, {'constraint': values})
+    return MetricResult(figures, findings, columns)
+
+
+def decay(rows: Sequence[str], f: Array, design: Array) -> dict[str, list[float]]:
+    r"""Compare constraints with the exact solution of :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`.
+
+    Args:
+        rows: Names of the m rows of f.
+        f: Constraint values from the start on, shape (N, m), m or rad.
+        design: The exact solution at these instants, shape (N, m).
+
+    Returns:
+        By row: ``initial``, the value at the start, and ``deviation``, the largest from the
+        design, m or rad; ``relative``, that deviation relative to the largest start of the rows
+        with the same unit, NaN if they start at 0; ``floor``, the RMS of f over the last quarter.
+
+    Source: Zaremba 1990, (3.5).
+    """
+    deviation = np.abs(f - design).max(axis=0)
+    starts, units = np.abs(f[0]), np.array([unit_of(row) for row in rows])
+    starts = np.array([starts[units == unit].max() for unit in units])
+    return {
+        'initial': f[0].tolist(),
+        'deviation': deviation.tolist(),
+        'relative': (deviation / np.where(starts > _ROUNDING, starts, np.nan)).tolist(),
+        'floor': root_mean_square(f[-max(1, len(f) // 4) :]).tolist(),
+    }
 
 
 _DIAGNOSTICS, _START = '/diagnostics', 'program_start_s'
@@ -125,92 +160,6 @@ def _begin(tree: Robot, parameters: Mapping[str, Any], run: Recording, k: int) -
     return float(law.status().get(_START, time))
 
 
-@dataclass(frozen=True, eq=False)
-class ProgramRun:
-    """Constraint data published by the controller.
-
-    Attributes:
-        rows: Name of each row of f.
-        time: Timestamps, shape (N,), s.
-        f: Constraint values, shape (N, m), m or rad.
-        f_dot: Constraint rates, shape (N, m), m/s or rad/s.
-        multipliers: Constraint forces, shape (N, m), N or N m.
-        sigma_min: Smallest singular value of the constraint Jacobian, shape (N,).
-        damped: Whether the inverse was damped, shape (N,).
-        scale: Factor by which the effort limits reduced the acceleration, shape (N,).
-    """
-
-    rows: tuple[str, ...]
-    time: Array
-    f: Array
-    f_dot: Array
-    multipliers: Array
-    sigma_min: Array
-    damped: Array
-    scale: Array
-
-
-def read_program_run(path: str | os.PathLike[str], namespace: str = '') -> ProgramRun:
-    """Read the constraint data published by the controller from a bag.
-
-    Args:
-        path: The bag's folder, or one of its files.
-        namespace: Namespace of the robot; empty for the root.
-
-    Raises:
-        RecordingError: The bag cannot be read, or no program was recorded.
-    """
-    stamps, rows, received, conditions = [], [], [], []
-    names: tuple[str, ...] = ()
-    space = f'/{namespace.strip("/")}'.rstrip('/')
-    published, conditioning = f'{space}{CONSTRAINT}', f'{space}{CONDITION}'
-    with BagReader(path) as bag:
-        for topic, time_ns, message in bag.messages(published, conditioning):
-            if topic == conditioning:
-                received.append(time_ns)
-                conditions.append(list(message.data))
-                continue
-            names = tuple(message.name)
-            stamps.append(stamp_ns(message))
-            rows.append((message.position, message.velocity, message.effort))
-    if not stamps:
-        raise RecordingError(
-            f'bag {str(path)!r}',
-            f'has no {published}',
-            'record that topic of a controller under law constraint_stabilization',
-        )
-    condition = _by_tick(stamps, received, conditions)
-    f, f_dot, multipliers = np.array(rows).transpose(1, 0, 2)
-    return ProgramRun(
-        names,
-        np.array(stamps) / NANO,
-        f,
-        f_dot,
-        multipliers,
-        condition[:, 0],
-        condition[:, 2] > 0.5,
-        condition[:, 3],
-    )
-
-
-def _by_tick(stamps: list[int], received: list[int], rows: list[list[float]]) -> Array:
-    """Return the row of each tick, shape (N, 4); NaN if there are no rows.
-
-    The rows have no timestamps and may be received a tick late, so they are matched with the ticks
-    by order; if some were lost, each tick gets the row received nearest in time.
-    """
-    if not rows:
-        return np.full((len(stamps), 4), np.nan)
-    if len(rows) == len(stamps):
-        return np.array(rows)
-    times = np.array(received)
-    after = np.clip(np.searchsorted(times, stamps), 1, max(len(times) - 1, 1))
-    after = np.minimum(after, len(times) - 1)
-    before = np.maximum(after - 1, 0)
-    nearer = np.abs(times[before] - stamps) <= np.abs(times[after] - stamps)
-    return np.array(rows)[np.where(nearer, before, after)]
-
-
 @dataclass(frozen=True)
 class ContactForce:
     """Contact force of a program, compared with its setpoint.
@@ -239,78 +188,42 @@ class ContactForce:
         )
 
 
-def contact_forces(run: ProgramRun, program: Program, since: float) -> list[ContactForce]:
-    """Evaluate the forces of a program's contacts from program time ``since``, s, on."""
-    settled = run.time - run.time[0] >= since
+def contact_forces(
+    path: str | os.PathLike[str], program: Program, since: float
+) -> list[ContactForce]:
+    """Evaluate the forces of a program's contacts that its controller published.
+
+    Args:
+        path: The bag's folder, or one of its files.
+        program: The program.
+        since: Time of the program from which on they are settled, s.
+
+    Raises:
+        RecordingError: The program has contacts, and the controller's constraints are missing.
+    """
+    if not program.contacts:
+        return []
+    with BagReader(path) as bag:
+        messages = [message for _, _, message in bag.messages(CONSTRAINT)]
+    if not messages:
+        problem = f'has no {CONSTRAINT}'
+        raise RecordingError(f'bag {str(path)!r}', problem, 'record that topic of the controller')
+    time = np.array([stamp_ns(message) for message in messages]) / NANO
+    f, multipliers = np.array([(x.position, x.effort) for x in messages]).transpose(1, 0, 2)
+    settled, rows = time - time[0] >= since, list(messages[0].name)
     contact_rows = [row for row, _ in program.contacts]
-    along = [i for i, row in enumerate(run.rows) if i not in contact_rows and row.endswith('(m)')]
-    tangential = float(np.sqrt(np.mean(np.sum(np.square(run.f[settled][:, along]), axis=1))))
+    along = [i for i, row in enumerate(rows) if i not in contact_rows and unit_of(row) == 'm']
+    tangential = float(np.sqrt(np.mean(np.sum(np.square(f[settled][:, along]), axis=1))))
     forces = []
     for row, contact in program.contacts:
-        force, wanted = run.multipliers[:, row], contact.force
+        force, wanted = multipliers[:, row], contact.force
         deviation = float(np.sqrt(np.mean(np.square(force[settled] - wanted))))
         overshoot = float(force.max()) / wanted - 1.0
         mean = float(force[settled].mean())
-        forces.append(ContactForce(run.rows[row], wanted, mean, deviation, overshoot, tangential))
+        forces.append(ContactForce(rows[row], wanted, mean, deviation, overshoot, tangential))
     return forces
-
-
-@dataclass(frozen=True)
-class ProgramMetrics:
-    """Deviation of f from its designed decay; lists have one entry per row.
-
-    Attributes:
-        rows: Name of each row.
-        initial_f: Value at the start, m or rad.
-        relative: Largest deviation from the exact decay, relative to the largest initial value of
-            the rows with the same unit; NaN if they start at 0, to rounding.
-        deviation: Largest deviation from the exact decay, m or rad.
-        floor: RMS of f over the last quarter of the run, m or rad.
-        sigma_min: Smallest singular value of the run.
-        damped_ticks: Number of ticks with a damped inverse.
-        least_scale: Smallest factor ``scale`` of the run.
-    """
-
-    rows: list[str]
-    initial_f: list[float]
-    relative: list[float]
-    deviation: list[float]
-    floor: list[float]
-    sigma_min: float
-    damped_ticks: int
-    least_scale: float
 
 
 def unit_of(row: str) -> str:
     """Return the unit in the name of a row of f: 'rad' of 'pitch (rad)'; empty if it has none."""
     return row.rpartition('(')[2].rstrip(')') if row.endswith(')') else ''
-
-
-def evaluate_program(run: ProgramRun, program: Program) -> tuple[ProgramMetrics, DecayComparison]:
-    r"""Compare a run with the exact solution of :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`.
-
-    Args:
-        run: The recorded constraints.
-        program: The program that was run.
-
-    Returns:
-        The metrics, and the exact decay with the deviation at every instant.
-
-    Source: Zaremba 1990, (3.5).
-    """
-    design = compare_with_design(run.time, run.f, run.f_dot[0], program.G0, program.G1)
-    deviation = np.abs(run.f - design.exact).max(axis=0)
-    starts, units = np.abs(run.f[0]), np.array([unit_of(row) for row in run.rows])
-    starts = np.array([starts[units == unit].max() for unit in units])
-    tail = run.f[-max(1, len(run.f) // 4) :]
-    metrics = ProgramMetrics(
-        rows=list(run.rows),
-        initial_f=run.f[0].tolist(),
-        relative=(deviation / np.where(starts > _ROUNDING, starts, np.nan)).tolist(),
-        deviation=deviation.tolist(),
-        floor=root_mean_square(tail).tolist(),
-        sigma_min=float(np.nanmin(run.sigma_min)),
-        damped_ticks=int(run.damped.sum()),
-        least_scale=float(np.nanmin(run.scale)),
-    )
-    return metrics, design

@@ -28,17 +28,26 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
     LENGTH,
     NO_UNIT,
+    ROUNDING,
     ArmAnimation,
     Report,
     ReportTable,
     joint_table,
     joint_titles,
     measured_arm,
+    quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MEASURED, _ERROR, _MODEL = COLOURS[0], COLOURS[1], COLOURS[3]
 _OMITTED = ('acceleration', 'tool', 'program')
+#: Figures of the decay of a constraint program, and their headings.
+_DECAY = {
+    'initial': 'at start',
+    'deviation': 'largest deviation from its decay',
+    'relative': 'of largest start in that unit',
+    'floor': f'RMS of f in the last quarter (0: below {ROUNDING:g})',
+}
 
 
 @dataclass(frozen=True)
@@ -178,7 +187,13 @@ def analysis_figures(
     if rows:
         constraint = PlotLine(series['constraint'], 'f', _MEASURED)
         titles = [f'{row} [m or rad]' for row in rows]
-        plots.add('Constraints of the program', titles, constraint)
+        design = PlotLine(series['design'], 'design', GREY, 5.0)
+        plots.add('Constraints of the program, and its designed decay', titles, design, constraint)
+        off = np.abs(series['constraint'] - series['design'])
+        distance = PlotLine(np.where(off > ROUNDING, off, np.nan), 'deviation', _ERROR)
+        plots.add('Deviation from the design, |f − design|', titles, distance, log=True)
+        sigma = PlotLine(series['singular_value'], 'smallest singular value', _MODEL)
+        plots.add('Smallest singular value of the constraint Jacobian', ['[1]'], sigma)
     return plots.drawn
 
 
@@ -259,12 +274,13 @@ def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
     """Return a table of the errors of each row of a constraint program, if there is one."""
     if not program:
         return []
-    rows = [
-        [row, f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', format_time(when)]
-        for i, (row, when) in enumerate(zip(program['rows'], program['peak_at'], strict=True))
-    ]
+    rows = []
+    for i, (row, when) in enumerate(zip(program['rows'], program['peak_at'], strict=True)):
+        known = [quantity(program[key][i]) for key in _DECAY if key in program]
+        peaks = f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', format_time(when)
+        rows.append([row, *peaks, *known])
     head = (f'constraint of {program["program"]}', 'RMS of f, m or rad', 'peak', 'at')
-    return [ReportTable(head, rows)]
+    return [ReportTable((*head, *(text for key, text in _DECAY.items() if key in program)), rows)]
 
 
 def _method_notes(figures: Mapping[str, Any]) -> list[str]:

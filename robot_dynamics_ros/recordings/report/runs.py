@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of constraint programs and replays."""
+"""Report of a replay."""
 
 from __future__ import annotations
 
@@ -8,26 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun, unit_of
 from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.report.analysis import plot_series, run_animation
-from robot_dynamics_ros.recordings.report.figures import (
-    COLOURS,
-    GREY,
-    RED,
-    PlotLine,
-    Plots,
-)
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
-    ROUNDING,
     Report,
     ReportTable,
     command_line,
@@ -43,83 +32,6 @@ _MARKED = {
     'last_difference_at': 'last command that differs',
     'first_missing_at': 'first command that is missing',
 }
-
-
-def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
-    """Return the report of a constraint program, without plots.
-
-    Args:
-        title: Heading.
-        lead: One sentence below it.
-        metrics: Metrics of the constraints.
-    """
-    head = (
-        'row of f',
-        'at start',
-        'largest deviation',
-        'of largest start in that unit',
-        f'RMS of f in the last quarter (0: below {ROUNDING:g})',
-    )
-    rows = [
-        (
-            name,
-            quantity(metrics.initial_f[i], unit),
-            quantity(metrics.deviation[i], unit),
-            quantity(100 * metrics.relative[i], '%'),
-            quantity(metrics.floor[i], unit),
-        )
-        for i, name in enumerate(metrics.rows)
-        for unit in [unit_of(name)]
-    ]
-    note = f'smallest singular value {metrics.sigma_min:.4g}; {metrics.damped_ticks} ticks damped'
-    return Report(title, lead, tables=[ReportTable(head, rows)], notes=[note])
-
-
-def program_figures(
-    run: ProgramRun, design: DecayComparison, recording: Recording, tree: Robot
-) -> list[tuple[str, Any]]:
-    """Return headings and plotly figures: f and its designed decay, conditioning, efforts.
-
-    Args:
-        run: The recorded constraints.
-        design: The exact decay.
-        recording: The recorded run, for its efforts.
-        tree: The robot.
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
-    """
-    time, f, exact, rows = run.time, run.f, design.exact, list(run.rows)
-    sigma = run.sigma_min[:, np.newaxis]
-    plots, efforts = Plots(time), Plots(recording.time)
-    plots.add(
-        'Constraints, measured and designed',
-        rows,
-        PlotLine(exact, 'design', GREY, 5.0),
-        PlotLine(f, 'measured', COLOURS[0], 1.5),
-    )
-    off = np.abs(f - exact)
-    distance = PlotLine(np.where(off > ROUNDING, off, np.nan), 'deviation', COLOURS[1])
-    plots.add('Deviation from the design, |f − design|', rows, distance, log=True)
-    damped = np.where(run.damped[:, np.newaxis], sigma, np.nan)
-    plots.add(
-        'Smallest singular value of the constraint Jacobian',
-        ['smallest singular value [1]'],
-        PlotLine(sigma, 'smallest singular value', COLOURS[3], 1.5),
-        PlotLine(damped, 'inverse damped', RED, 4.0),
-    )
-    force = joint_titles(tree, *FORCE)
-    _plot_efforts(
-        efforts, force, recording.of_joints(tree.joint_names), tree.effort_limit.tolist()
-    )
-    return plots.drawn + efforts.drawn
-
-
-def _plot_efforts(
-    plots: Plots, titles: Sequence[str], run: Recording, limits: Sequence[float]
-) -> None:
-    command = PlotLine(run.effort, 'command', COLOURS[2])
-    plots.add('Effort and its limit', titles, command, limits=limits)
 
 
 def replay_report(
