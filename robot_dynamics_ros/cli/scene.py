@@ -28,7 +28,6 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS
 from robot_dynamics_ros.errors import ConfigurationError, known_name
-from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.program import contact_forces
 from robot_dynamics_ros.recordings.output_folder import write_json
