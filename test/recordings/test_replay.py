@@ -22,6 +22,7 @@ from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.requests import prepare_goal, prepare_payload, prepare_trajectory
+from robot_dynamics_ros.recordings.replay_source import ReplaySource
 from robot_dynamics_ros.recordings.report.figures import Plots
 
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
@@ -414,6 +415,29 @@ def test_another_robot_needs_what_its_model_says(recorded, tmp_path):
     heavier.write_text(xml.replace(f'<mass value="{mass:g}"/>', f'<mass value="{2 * mass:g}"/>'))
     _, found = replayed(bag, tmp_path / 'out', '--description', heavier)
     assert found['rms'][2] == pytest.approx(mass * 9.81, rel=0.05)
+
+
+#: What may differ in the description of a bag from the shipped robot that its controller used.
+DIFFERENCES = {
+    'a mass': ('"6.25"', '"6.2500001"'),
+    'a place': ('"0.325 0 0"', '"0.324 0 0"'),
+    'a turn': ('rpy="3.14', 'rpy="3.11'),
+    'friction': ('friction="0.9"', 'friction="0.8"'),
+    'a name': ('"joint4"', '"wrist"'),
+    'all': ('<robot', '<arm'),
+}
+
+
+def test_a_description_that_differs_from_the_controllers_robot_is_said(tmp_path):
+    loop = RecordedLoop().run(3)
+    xml = loop.tree.xml
+    found = set()
+    for what, change in {'rounding': ('"6.25"', '"6.25000000000001"'), **DIFFERENCES}.items():
+        assert change[0] in xml
+        loop.messages[0] = text_message(0, xml.replace(*change))
+        notes = ReplaySource(loop.bag(tmp_path / what), {}).notes
+        found |= {what for note in notes if "the shipped robot 'scara', which differs" in note}
+    assert found == {*DIFFERENCES}
 
 
 @pytest.mark.slow
