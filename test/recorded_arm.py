@@ -1,22 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of an arm with a prescribed motion and efforts by Pinocchio, for tests."""
+"""Recordings of arms whose motion is known exactly, for tests, in memory and in bags.
+
+Efforts are Pinocchio's, friction by formulas: independent of the regressor and the identification
+under test. :class:`RecordedArm` is an arm along sines under commands; functions make other runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bags import MS, REFERENCE, Message, command, state, text, write
+import pinocchio as pin
+from bags import COMMANDS, DESCRIPTION, MS, REFERENCE, Message, command, state, text, write
 from oracles import PinocchioOracle
+from samples import DOWN_Z, Sample
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.recordings.recording import Recording
 
-GRAVITY = (0.0, 0.0, -9.81)
+GRAVITY = DOWN_Z
 NAMES = ('shoulder', 'elbow', 'lift')
+
+#: Pinocchio's order of the ten parameters, in terms of ours (ixy ixz iyy there are ixy iyy ixz).
+FROM_PINOCCHIO = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
+
+# Arms --------------------------------------------------------------------------------------------
 
 
 def arm_xml(dynamics: str = '', effort: float = 200.0) -> str:
@@ -36,6 +47,163 @@ def arm_xml(dynamics: str = '', effort: float = 200.0) -> str:
               velocity=2.0, effort=effort, dynamics=dynamics),
         joint('tip', 'quill', 'tool', 'fixed', xyz=(0, 0, -0.15)),
     )  # fmt: skip
+
+
+def measured_arm(load: float = 0.0, heavier: float = 0.0) -> Sample:
+    """Return an arm of pan, lift and elbow, with a frame 'tool' 0.5 m along the forearm.
+
+    Args:
+        load: Mass fixed 0.05 m beyond that frame, kg.
+        heavier: Mass added to the upper arm at its centre of mass, kg.
+    """
+
+    def sphere(name: str, mass: float, com: Sequence[float], inertia: float) -> str:
+        return link(name, mass, com, inertia * np.eye(3))
+
+    def turning(name: str, parent: str, child: str, xyz: Sequence[float], axis: Sequence[float]):
+        limits = {'limits': (-6.0, 6.0), 'velocity': 6.0, 'effort': 500.0}
+        return joint(name, parent, child, xyz=xyz, axis=axis, **limits)
+
+    return Sample(
+        'arm',
+        robot(
+            'arm',
+            link('base'),
+            sphere('shoulder', 6.0, (0, 0, 0), 0.03),
+            sphere('upper', 9.0 + heavier, (0.28, 0, 0.05), 0.2),
+            sphere('fore', 4.0, (0.22, 0, 0), 0.08),
+            sphere('tool', load, (0.05, 0, 0), 0.01) if load else link('tool'),
+            turning('pan', 'base', 'shoulder', (0, 0, 0.2), (0, 0, 1)),
+            turning('lift', 'shoulder', 'upper', (0, 0.1, 0), (0, 1, 0)),
+            turning('elbow', 'upper', 'fore', (0.6, 0, 0), (0, 1, 0)),
+            joint('grasp', 'fore', 'tool', 'fixed', xyz=(0.5, 0, 0)),
+        ),
+    )
+
+
+def pinocchio_parameters(sample: Sample) -> np.ndarray:
+    """Return the inertial parameters (10 n,) as Pinocchio reads them, in our order."""
+    oracle = PinocchioOracle.of(sample)
+    rows = []
+    for name in sample.tree.joint_names:
+        inertia = oracle.model.inertias[oracle.model.getJointId(name)]
+        rows.append(inertia.toDynamicParameters()[FROM_PINOCCHIO])
+    return np.concatenate(rows)
+
+
+def pinocchio_regressor(sample: Sample, q, v, a) -> np.ndarray:
+    """Return Pinocchio's regressor (n, 10 n) in our order of joints and parameters."""
+    oracle = PinocchioOracle.of(sample)
+    given = oracle.configuration(q), oracle._in(v), oracle._in(a)
+    theirs = pin.computeJointTorqueRegressor(oracle.model, oracle.data, *given)
+    columns = []
+    for name in sample.tree.joint_names:
+        start = 10 * (oracle.model.getJointId(name) - 1)
+        columns += [start + k for k in FROM_PINOCCHIO]
+    return theirs[np.ix_(oracle.dofs, columns)]
+
+
+# Motions -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExactMotion:
+    """Times (N,), s, and exact positions, velocities and accelerations (N, n)."""
+
+    time: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+
+
+def sinusoids(
+    rng: np.random.Generator, n: int, time: np.ndarray, pace: float = 1.0
+) -> ExactMotion:
+    """Return a motion of three sines for each joint, with frequencies of 0.1 to 0.37 Hz."""
+    w = 2.0 * np.pi * pace * np.array([0.1, 0.23, 0.37])
+    amplitude, phase = rng.uniform(0.25, 0.6, (3, n)), rng.uniform(0.0, 6.0, (3, n))
+    angle = np.multiply.outer(time, w)[:, :, None] + phase
+    q = (amplitude * np.sin(angle)).sum(axis=1)
+    v = (amplitude * w[:, None] * np.cos(angle)).sum(axis=1)
+    a = -(amplitude * (w**2)[:, None] * np.sin(angle)).sum(axis=1)
+    return ExactMotion(time, q, v, a)
+
+
+def periodic_motion(
+    seed: int, n: int, duration: float, step: float, centre=0.0, swing=1.0
+) -> np.ndarray:
+    """Return positions (N, n) of five harmonics of 0.25 Hz with random amplitudes."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(0.0, duration, step)
+    q = np.zeros((len(t), n)) + centre
+    for harmonic in range(1, 6):
+        angle = 2.0 * np.pi * 0.25 * harmonic * t[:, np.newaxis]
+        sine, cosine = rng.normal(size=(2, n)) * swing / harmonic
+        q += sine * np.sin(angle) + cosine * np.cos(angle)
+    return q
+
+
+# Runs under commands -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drives:
+    """Friction and armature of every joint, each n numbers or one."""
+
+    damping: Any
+    coulomb_friction: Any
+    armature: Any
+    offset: Any = 0.0
+
+
+def _efforts(oracle: PinocchioOracle, drives: Drives, q, v, a, v_friction) -> np.ndarray:
+    rigid = np.array([oracle.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)])
+    return (
+        rigid
+        + np.array(drives.armature) * a
+        + np.array(drives.damping) * v_friction
+        + np.array(drives.coulomb_friction) * np.sign(v_friction)
+        + np.array(drives.offset)
+    )
+
+
+def _semi_implicit(oracle: PinocchioOracle, drives: Drives, q, step: float) -> tuple[Any, ...]:
+    """Return q, v, v at the end of each step, and efforts; see :func:`semi_implicit_run`."""
+    v = np.diff(q, axis=0) / step
+    q, v, v_end = q[1:-1], v[:-1], v[1:]
+    return q, v, v_end, _efforts(oracle, drives, q, v, (v_end - v) / step, v_end)
+
+
+def semi_implicit_run(sample: Sample, drives: Drives, q: np.ndarray, step: float) -> Recording:
+    """Return the run of a plant that steps semi-implicitly along given positions.
+
+    ``v[k] = (q[k] - q[k-1]) / h``; the effort of step k belongs to q[k], v[k] and
+    ``(v[k+1] - v[k]) / h``, its friction to v[k+1]. No joint sticks: the direction of dry
+    friction is the sign of v[k+1].
+    """
+    q, v, _, effort = _semi_implicit(PinocchioOracle.of(sample), drives, q, step)
+    return recording(sample, step, q, v, effort)
+
+
+def midpoint_run(sample: Sample, drives: Drives, q: np.ndarray, step: float) -> Recording:
+    """Return the run of a continuous plant: all of a step's effort belongs to its middle.
+
+    ``q`` are positions at half steps; states are shown at every second.
+    """
+    v = (q[2:] - q[:-2]) / step
+    a = (q[2:] - 2.0 * q[1:-1] + q[:-2]) / (0.5 * step) ** 2
+    q = q[1:-1]
+    middle = slice(1, None, 2)
+    moved = q[middle], v[middle], a[middle], v[middle]
+    effort = _efforts(PinocchioOracle.of(sample), drives, *moved)
+    count = len(effort)
+    return recording(sample, step, q[::2][:count], v[::2][:count], effort)
+
+
+def recording(sample: Sample, step: float, q, v, effort) -> Recording:
+    """Return arrays as a recording; the reference is where the robot is."""
+    time = step * np.arange(1, len(q) + 1)
+    return Recording(sample.tree.joint_names, time, q, v, effort, q, v, description=sample.xml)
 
 
 @dataclass
@@ -64,16 +232,10 @@ class RecordedArm:
 
     def __post_init__(self) -> None:
         h = self.period * 1e-9
-        t = h * np.arange(-1, self.count + 1)[:, np.newaxis]
-        w, size = np.array([2.0, 3.1, 4.3]), np.array([0.7, 0.9, 0.12])
-        q = size * np.sin(w * t + np.array([0.1, 0.7, 1.3]))
-        v = np.diff(q, axis=0) / h
-        self.q, self.v, self.v_next = q[1:-1], v[:-1], v[1:]
-        a = np.diff(v, axis=0) / h
+        q = _sines(h * np.arange(-1, self.count + 1)).q
         oracle = self.oracle_of(self.xml, self.gravity)
-        rigid = [oracle.inverse_dynamics(*row) for row in zip(self.q, self.v, a, strict=True)]
-        friction = self.viscous * self.v_next + self.dry * np.sign(self.v_next)
-        self.acting = np.array(rigid) + friction + self.armature * a
+        drives = Drives(self.viscous, self.dry, self.armature)
+        self.q, self.v, self.v_next, self.acting = _semi_implicit(oracle, drives, q, h)
         self.tau = self.factor * self.acting
         self.reference = self.q + np.array([1e-3, -2e-3, 5e-4])
         self.stamps = self.period * np.arange(self.count, dtype=np.int64)
@@ -83,16 +245,10 @@ class RecordedArm:
         """Return Pinocchio's model of the arm."""
         return PinocchioOracle(xml, gravity, NAMES)
 
-    @classmethod
-    def at(cls, time: Any) -> Recording:
+    @staticmethod
+    def at(time: Any) -> Recording:
         """Return measured states and efforts of a continuous motion at times, shape (N,), s."""
-        w, size = np.array([2.0, 3.1, 4.3]), np.array([0.7, 0.9, 0.12])
-        x = w * np.asarray(time)[:, np.newaxis] + np.array([0.1, 0.7, 1.3])
-        q, v, a = size * np.sin(x), size * w * np.cos(x), -size * w**2 * np.sin(x)
-        oracle = cls.oracle_of(arm_xml())
-        tau = np.array([oracle.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)])
-        none = np.full(q.shape, np.nan)
-        return Recording(NAMES, time, q, v, none, none, none, arm_xml(), measured_effort=tau)
+        return measured_run(Sample('arm', arm_xml()), _sines(time), frictionless)
 
     def recording(self) -> Recording:
         """Return the run as it is read from its bag."""
@@ -102,15 +258,104 @@ class RecordedArm:
 
     def messages(self, *, description: bool = True, commands: bool = True) -> list[Message]:
         """Return the messages, in order."""
-        found = [text(0, self.xml)] if description else []
-        for k, stamp in enumerate(self.stamps.tolist()):
-            effort = self.tau[max(0, k - 1)] if self.measured_late else ()
-            found.append(state(stamp, NAMES, self.q[k], self.v[k], effort))
-            if commands:
-                found.append(command(stamp, self.tau[k]))
-            found.append(state(stamp, NAMES, self.reference[k], self.v[k], topic=REFERENCE))
-        return found
+        left_out = {DESCRIPTION: not description, COMMANDS: not commands}
+        return [x for x in messages(self.recording()) if not left_out.get(x.topic)]
 
     def bag(self, path: Path, form: str = 'mcap', **kwargs: bool) -> Path:
         """Write them into a bag."""
         return write(path, self.messages(**kwargs), form)
+
+
+def _sines(time: Any) -> ExactMotion:
+    """Return the motion of the three-joint arm, one sine for each joint."""
+    w, size = np.array([2.0, 3.1, 4.3]), np.array([0.7, 0.9, 0.12])
+    x = w * np.asarray(time)[:, np.newaxis] + np.array([0.1, 0.7, 1.3])
+    return ExactMotion(time, size * np.sin(x), size * w * np.cos(x), -size * w**2 * np.sin(x))
+
+
+# Measured efforts --------------------------------------------------------------------------------
+
+Friction = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def viscous_and_dry(v: np.ndarray, rigid: np.ndarray) -> np.ndarray:
+    """Return friction (N, n) of velocities and rigid-body efforts (N, n)."""
+    return 0.8 * v + 1.5 * np.sign(v)
+
+
+def frictionless(v: np.ndarray, rigid: np.ndarray) -> np.ndarray:
+    """Return no friction (N, n)."""
+    return 0.0 * v
+
+
+def measured_run(
+    sample: Sample,
+    motion: ExactMotion,
+    friction: Friction = viscous_and_dry,
+    *,
+    gravity: Sequence[float] = DOWN_Z,
+    noise: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    resolution: float = 0.0,
+    wrench: Callable[[float], np.ndarray | None] = lambda t: None,
+    rng: np.random.Generator | None = None,
+) -> Recording:
+    """Return a run whose states contain efforts: Pinocchio's, plus friction.
+
+    Args:
+        sample: The arm that moves.
+        motion: Its motion.
+        friction: Function of velocities and rigid-body efforts.
+        gravity: Acts on it, m/s^2.
+        noise: Standard deviations of position, velocity and effort.
+        resolution: Step of the encoder, rad or m; the velocity has that step per period.
+        wrench: Of the environment on frame 'tool' at a time, in its axes.
+        rng: Draws the noise.
+    """
+    rng, names = rng or np.random.default_rng(0), sample.tree.joint_names
+    oracle = PinocchioOracle(sample.xml, gravity, names)
+    rows = zip(motion.time.tolist(), motion.q, motion.v, motion.a, strict=True)
+    forces = ((wrench(t), *row) for t, *row in rows)
+    rigid = np.array(
+        [
+            oracle.inverse_dynamics(*row, None if force is None else {'tool': force})
+            for force, *row in forces
+        ]
+    )
+    effort = rigid + friction(motion.v, rigid)
+    columns = (motion.q, motion.v, effort)
+    q, v, effort = (
+        x + s * rng.normal(size=x.shape) if s else x for x, s in zip(columns, noise, strict=True)
+    )
+    if resolution:
+        period = float(np.median(np.diff(motion.time)))
+        q = resolution * np.round(q / resolution)
+        v = resolution / period * np.round(v * period / resolution)
+    none = np.full(q.shape, np.nan)
+    return Recording(
+        names, motion.time, q, v, none, none, none, sample.xml, measured_effort=effort
+    )
+
+
+# Bags --------------------------------------------------------------------------------------------
+
+
+def messages(run: Recording) -> list[Message]:
+    """Return a recording as messages, in order; unknown efforts and references are not sent."""
+    arrivals = run.arrival_ns.tolist()
+    found = [text(arrivals[0], run.description)]
+    for k, (stamp, arrival) in enumerate(zip(run.stamp_ns.tolist(), arrivals, strict=True)):
+        effort = run.measured_effort[k]
+        measured = () if np.isnan(effort).all() else effort
+        row = run.joints, run.position[k], run.velocity[k]
+        found.append(state(stamp, *row, measured, time=arrival))
+        if np.isfinite(run.effort[k]).any():
+            found.append(command(arrival, run.effort[k]))
+        if np.isfinite(run.reference_position[k]).any():
+            row = run.joints, run.reference_position[k], run.reference_velocity[k]
+            found.append(state(stamp, *row, topic=REFERENCE, time=arrival))
+    return found
+
+
+def write_run(path: Path, run: Recording) -> Path:
+    """Write a recording to a bag with rosbags, at its timestamps and times of arrival."""
+    return write(path, messages(run))

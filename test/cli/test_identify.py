@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
+from recorded_arm import Drives, periodic_motion, semi_implicit_run
 from samples import sample, shipped
-from synthetic_runs import Drives, periodic_motion, semi_implicit_run
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file

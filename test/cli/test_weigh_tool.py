@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
+from recorded_arm import measured_arm, measured_run, sinusoids, write_run
 from samples import DOWN_Z
-from synthetic_runs import measured_arm, measured_run, sinusoids, write_run
 
 from robot_dynamics_ros.__main__ import main
 
@@ -27,7 +27,7 @@ def current_bag(path, load=0.0, gravity=DOWN_Z, heavier=0.0, seed=1, gains=GAINS
     arm = measured_arm(load, heavier)
     run = measured_run(arm, motion, gravity=gravity, noise=(0.0, 1e-3, 0.3), rng=rng)
     run = replace(run, measured_effort=run.measured_effort / gains)
-    return write_run(path, run, description=measured_arm().xml)
+    return write_run(path, replace(run, description=measured_arm().xml))
 
 
 def profile(folder, gains):

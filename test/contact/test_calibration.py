@@ -8,10 +8,8 @@ import math
 
 import numpy as np
 import pytest
-from bags import MS, state, text, write
 from campaigns.touch import TouchTrial, hits, learn
-from oracles import PinocchioOracle
-from recorded_arm import GRAVITY, NAMES, arm_xml
+from recorded_arm import frictionless, measured_arm, measured_run, sinusoids, write_run
 from scipy.signal import lfilter
 
 from robot_dynamics_ros.__main__ import main
@@ -20,10 +18,9 @@ from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.metrics import analysis
 
-PERIOD, RATE = 10 * MS, 100.0
+RATE = 100.0  # Hz
 PUSH = np.array([0.0, 25.0, -20.0, 0.0, 0.0, 0.0])  # on the tool, in its axes
 BEGINS, LASTS = (7.0, 13.0, 19.0), 0.8  # s
-VISCOUS = np.array([0.3, 0.2, 0.5])  # friction that the description lacks
 
 
 def test_the_dead_band_is_the_least_that_holds_all_efforts(rng):
@@ -43,69 +40,54 @@ def test_the_level_of_a_gumbel_distribution_is_exceeded_as_rarely_as_said(rng):
         np.testing.assert_allclose(level, closed, rtol=0.01)  # of 2e5 draws
 
 
-def course(w, seconds=25.0):
-    """Yield time, q, v, a and the wrench of the hand at each state."""
-    amplitude = np.array([0.5, 0.6, 0.08])
-    for k in range(round(seconds * RATE)):
-        t = k / RATE
-        q = amplitude * (np.sin(w[0] * t) + 0.5 * np.sin(w[1] * t))
-        v = amplitude * (w[0] * np.cos(w[0] * t) + 0.5 * w[1] * np.cos(w[1] * t))
-        a = -amplitude * (w[0] ** 2 * np.sin(w[0] * t) + 0.5 * w[1] ** 2 * np.sin(w[1] * t))
-        yield t, q, v, a, {'tool': PUSH} if any(0 <= t - s < LASTS for s in BEGINS) else None
+def hand(t):
+    """Return the wrench of a hand on the tool."""
+    return PUSH if any(0.0 <= t - begin < LASTS for begin in BEGINS) else None
 
 
-def recorded(path, pushed, seed, viscous=VISCOUS):
-    """Write a bag of an arm with Pinocchio's efforts, that a hand may push."""
-    xml, rng = arm_xml(), np.random.default_rng(seed)
-    oracle = PinocchioOracle(xml, GRAVITY, NAMES)
-    messages = [text(0, xml)]
-    for t, q, v, a, hand in course(rng.uniform(1.0, 2.5, (2, 3))):
-        effort = oracle.inverse_dynamics(q, v, a, hand if pushed else None) + viscous * v
-        measured = effort + 0.03 * rng.normal(size=3)
-        stamp = round(t * RATE) * PERIOD
-        messages.append(state(stamp, NAMES, q, v + 1e-3 * rng.normal(size=3), measured))
-    return write(path, messages)
+def viscous(v, rigid):
+    """Return friction that the description lacks."""
+    return v * [0.3, 0.2, 0.5]
 
 
-def hands(seed):
-    """Return times and the effort of the push at each joint of such an arm, N m or N."""
-    oracle = PinocchioOracle(arm_xml(), GRAVITY, NAMES)
-    rows = [
-        (t, oracle.inverse_dynamics(q, v, a) - oracle.inverse_dynamics(q, v, a, hand))
-        for t, q, v, a, hand in course(np.random.default_rng(seed).uniform(1.0, 2.5, (2, 3)))
-    ]
-    return np.array([t for t, _ in rows]), np.array([effort for _, effort in rows])
+def run_of(seed, wrench=lambda t: None, noise=(0.0, 1e-3, 0.03), friction=viscous):
+    """Return a run of an arm, by default with noise and without a hand."""
+    rng = np.random.default_rng(seed)
+    motion = sinusoids(rng, 3, np.arange(0.0, 25.0, 1.0 / RATE))
+    return measured_run(measured_arm(), motion, friction, wrench=wrench, noise=noise, rng=rng)
 
 
 @pytest.mark.slow
 def test_pushes_are_found_and_nothing_where_nobody_pushes(tmp_path, capsys):
-    free = [str(recorded(tmp_path / f'free{i}', False, i)) for i in (1, 2, 3)]
+    free = [str(write_run(tmp_path / f'free{i}', run_of(i))) for i in (1, 2, 3)]
     thresholds = tmp_path / 'contact.yaml'
     arguments = ['--output', str(thresholds), '--alarms-per-hour', '6']
     assert main(['calibrate', *free, *arguments]) == 0
     assert f'identify {free[0]} {free[1]} {free[2]} --output out' in capsys.readouterr().out
     counts = {}
-    for name, pushed in (('pushed', True), ('other', False)):
-        bag = recorded(tmp_path / name, pushed, 10)
+    for name, run in (('pushed', run_of(10, hand)), ('other', run_of(10))):
+        bag = write_run(tmp_path / name, run)
         out = tmp_path / f'out_{name}'
         words = ['--contacts', str(thresholds), '--output', str(out), '--no-report']
         assert main(['analyze', str(bag), *words]) == 0
         counts[name] = json.loads((out / 'metrics.json').read_text())['contacts']
     assert counts['other']['count'] == 0
     begins = np.array([event['time_s'] for event in counts['pushed']['events']])
-    for second in BEGINS:
-        assert ((begins >= second) & (begins < second + LASTS)).any()
-    inside = [any(0.0 <= t - s < LASTS + 0.6 for s in BEGINS) for t in begins]
-    assert all(inside)  # the end of a push is a hit, too: 0.5 s of the filters
+    late = begins - np.array(BEGINS)[:, np.newaxis]  # since each push, at each event
+    assert ((late >= 0.0) & (late < LASTS)).any(axis=1).all()
+    # The end of a push is a hit, too: 0.5 s of the filters.
+    assert ((late >= 0.0) & (late < LASTS + 0.6)).any(axis=0).all()
 
 
 @pytest.mark.slow
 def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypatch):
     """The plotted effort is Pinocchio's effort of the push, filtered by K."""
-    rate, n = 20.0, len(NAMES)
+    rate, n = 20.0, 3
     bands = np.tile([50.0, 0.0, 0.0, 1.0], (2, n, 1))
     thresholds = tmp_path / 'contact.yaml'
-    ContactThresholds(bands, np.full(n, rate), 0.0).write(thresholds, NAMES, {})
+    ContactThresholds(bands, np.full(n, rate), 0.0).write(
+        thresholds, measured_arm().tree.joint_names, {}
+    )
     drawn, figures = {}, analysis.analysis_figures
 
     def kept(*arguments):
@@ -113,18 +95,20 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypa
         return list(drawn.items())
 
     monkeypatch.setattr(analysis, 'analysis_figures', kept)
-    bag, out = str(recorded(tmp_path / 'pushed', True, 10, 0.0)), str(tmp_path / 'out')
+    exact = {'noise': (0.0, 0.0, 0.0), 'friction': frictionless}
+    free, pushed = (run_of(10, wrench, **exact) for wrench in (lambda t: None, hand))
+    bag, out = str(write_run(tmp_path / 'pushed', pushed)), str(tmp_path / 'out')
     assert main(['analyze', bag, '--contacts', str(thresholds), '--output', out]) == 0
     [panel] = [figure for heading, figure in drawn.items() if 'External effort' in heading]
-    time, hand = hands(10)
     stays = math.exp(-rate / RATE)
-    hand[1:] = 0.5 * (hand[1:] + hand[:-1])  # measured at both ends of a step
-    expected = lfilter([1.0 - stays], [1.0, -stays], hand, axis=0)
+    given = free.measured_effort - pushed.measured_effort
+    given[1:] = 0.5 * (given[1:] + given[:-1])  # measured at both ends of a step
+    expected = lfilter([1.0 - stays], [1.0, -stays], given, axis=0)
     edges = [edge for begin in BEGINS for edge in (begin, begin + LASTS)]
     for trace, joint in zip(panel.data, expected.T, strict=True):
         # The plotted value is the largest of a few states, delayed by as many.
         far = np.min([np.abs(trace.x - edge) for edge in edges], axis=0) > 0.1
-        error = trace.y - np.interp(trace.x, time, joint)
+        error = trace.y - np.interp(trace.x, free.time, joint)
         assert np.nanmax(np.abs(error[far])) < 0.05 * np.abs(joint).max()
 
 

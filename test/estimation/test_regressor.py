@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from recorded_arm import pinocchio_parameters, pinocchio_regressor
 from samples import SAMPLES, random_state, sample
-from synthetic_runs import pinocchio_parameters, pinocchio_regressor
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
 from robot_dynamics_ros.estimation.regressor import (

@@ -10,8 +10,7 @@ import re
 
 import numpy as np
 import pytest
-from samples import Sample, joint, link, robot, sample
-from synthetic_runs import (
+from recorded_arm import (
     Drives,
     measured_arm,
     measured_run,
@@ -19,6 +18,7 @@ from synthetic_runs import (
     semi_implicit_run,
     sinusoids,
 )
+from samples import Sample, joint, link, robot, sample
 
 from robot_dynamics_ros.estimation import effort_model, residual_causes
 from robot_dynamics_ros.model import load_robot

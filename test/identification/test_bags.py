@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mortal_worker import killed_on
+from recorded_arm import Drives, periodic_motion, semi_implicit_run
 from samples import sample
-from synthetic_runs import Drives, periodic_motion, semi_implicit_run
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import RecordingError
@@ -88,21 +88,8 @@ def test_bad_bags_are_told_and_the_good_ones_are_used(alone):
     assert min(news['run2']['percent']['nominal']) > 1.0
 
 
-def assert_same(alone, out):
-    for name in ('corrected.urdf', 'parameters.yaml', 'identification.json'):
-        assert (alone / name).read_bytes() == (out / name).read_bytes()
-
-
-def test_two_processes_give_the_same_result_to_the_last_digit(runs, alone, tmp_path, capsys):
-    assert identify(runs, '--output', tmp_path / 'out', '--jobs', 2) == 1
-    assert_same(alone, tmp_path / 'out')
-    said = capsys.readouterr()
-    assert 'gathering: 6 of 6 bags, 2 failed' in said.err
-    assert '6 bags, 2 failed' in said.out
-
-
 def test_a_dask_cluster_gives_the_same_result_and_survives_a_worker_that_dies(
-    runs, alone, tmp_path
+    runs, alone, tmp_path, capsys
 ):
     import dask
     import distributed
@@ -116,7 +103,11 @@ def test_a_dask_cluster_gives_the_same_result_and_survives_a_worker_that_dies(
         work, items = partial(killed_on, 'poison'), ['a', 'poison', 'b']
         address = cluster.scheduler_address
         assert identify(runs, '--output', tmp_path / 'out', '--scheduler', address) == 1
-        assert_same(alone, tmp_path / 'out')
+        for name in ('corrected.urdf', 'parameters.yaml', 'identification.json'):
+            assert (alone / name).read_bytes() == (tmp_path / 'out' / name).read_bytes()
+        said = capsys.readouterr()
+        assert 'gathering: 6 of 6 bags, 2 failed' in said.err
+        assert '6 bags, 2 failed' in said.out
         found = dict(run_jobs(work, items, lambda item, why: why, scheduler=address))
     assert (found[0], found[2]) == ('A', 'B')
     assert 'its worker failed' in found[1]

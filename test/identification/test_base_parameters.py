@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
+from recorded_arm import pinocchio_parameters, pinocchio_regressor
 from samples import SAMPLES, TWO_R, Sample, sample, serial_arms, shipped
-from synthetic_runs import pinocchio_parameters, pinocchio_regressor
 
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import Instants

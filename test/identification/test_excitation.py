@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import refusals
 from oracles import PinocchioOracle
+from recorded_arm import pinocchio_regressor
 from samples import sample
-from synthetic_runs import pinocchio_regressor
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.excite import excitation_trajectory
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError, UnreachableError
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.identification.excitation import Bounds, design_excitation
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 
@@ -124,19 +124,12 @@ def test_the_search_improves_on_the_best_random_motion_and_repeats_for_a_seed():
     tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 150.0))
     random, one, same, other = (
         design_excitation(tree, period=5.0, harmonics=3, iterations=count, seed=seed)
-        for count, seed in ((0, 1), (10, 1), (10, 1), (0, 2))
+        for count, seed in ((0, 1), (3, 1), (3, 1), (0, 2))
     )
     assert one.condition < random.condition
     np.testing.assert_array_equal(one.sine, same.sine)
     assert not np.array_equal(random.sine, other.sine)
     assert one.as_dict()['joints'] == ['joint1', 'joint2']
-
-
-@pytest.mark.slow
-def test_bounds_that_nothing_can_keep_are_told():
-    tree = sample('scara').tree
-    with pytest.raises(UnreachableError, match='no random motion stays within the bounds'):
-        design_excitation(tree, bounds=Bounds(lower=(2.0, 2.0, 2.0)), harmonics=3)
 
 
 def test_the_command_bounds_the_tool_frame_of_any_arm(tmp_path, capsys):

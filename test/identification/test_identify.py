@@ -8,8 +8,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from recorded_arm import Drives, periodic_motion, pinocchio_parameters, semi_implicit_run
 from samples import random_tree, sample
-from synthetic_runs import Drives, periodic_motion, pinocchio_parameters, semi_implicit_run
 
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RecordingError
 from robot_dynamics_ros.identification.choice import Request
@@ -19,8 +19,6 @@ from robot_dynamics_ros.identification.correction import (
 )
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import (
-    conclude,
-    gather,
     identify,
     make_plan,
 )
@@ -133,21 +131,6 @@ def test_offsets_are_found_where_asked_for():
         parameter_patch(found)['joints']['joint1']['offset']
         == found.tree.drive_friction['offset'][0]
     )
-
-
-@pytest.mark.slow
-def test_many_recordings_say_what_one_long_one_says():
-    """Blocks may be gathered in any order, on any machine."""
-    robot, drives = sample('scara'), drives_of(4)
-    tree = wrong(robot.tree)
-    runs = [exact_run(robot, drives, 2.0, seed) for seed in (1, 2, 3)]
-    plan = make_plan(runs[0], tree, request=EXACT)
-    blocks = [gather(run, plan) for run in runs]
-    one = conclude([block for part in blocks for block in part], plan)
-    other = conclude([block for part in reversed(blocks) for block in part], plan)
-    np.testing.assert_allclose(one.estimate.values, other.estimate.values, rtol=0, atol=1e-10)
-    together = identify(runs, tree, request=EXACT)
-    np.testing.assert_array_equal(together.estimate.values, one.estimate.values)
 
 
 # ---- least squares ------------------------------------------------------------------------------
@@ -413,16 +396,6 @@ def test_a_robot_that_gravity_does_not_load_has_none():
     light = tree.with_changes(com=0.0 * tree.com, mass=0.0 * tree.mass)
     run = run_of('planar_2r')
     assert evaluated(run, light, EXACT_PREPARATION).gravity(light) is None
-
-
-def test_a_block_keeps_what_least_squares_needs(rng):
-    columns, effort = rng.normal(size=(50, 2, 3)), rng.normal(size=(50, 2))
-    usable = rng.random((50, 2)) < 0.7
-    block = make_block(columns, effort, usable)
-    np.testing.assert_array_equal(block.counts, usable.sum(axis=0))
-    for j in range(2):
-        rows = np.column_stack([columns[:, j], effort[:, j]])[usable[:, j]]
-        np.testing.assert_allclose(block.factors[j].T @ block.factors[j], rows.T @ rows)
 
 
 def test_a_value_that_hardly_matters_is_not_called_vague_but_one_that_does_is(rng):

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from recorded_arm import Drives, midpoint_run, periodic_motion, recording, semi_implicit_run
 from samples import sample
-from synthetic_runs import Drives, midpoint_run, periodic_motion, recording, semi_implicit_run
 
 from robot_dynamics_ros.errors import ParameterError, RecordingError, UnknownNameError
 from robot_dynamics_ros.estimation.filtering import (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from recorded_arm import measured_arm, measured_run, sinusoids
 from samples import DOWN_Z
-from synthetic_runs import measured_arm, measured_run, sinusoids
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.correction import corrected_urdf

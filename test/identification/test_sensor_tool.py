@@ -12,8 +12,8 @@ import pytest
 import yaml
 from bags import SECOND, Message, T, header, state, text, write
 from oracles import PinocchioOracle
+from recorded_arm import measured_arm
 from samples import DOWN_Z, sample
-from synthetic_runs import measured_arm
 from urdf_text import joint, link
 
 from robot_dynamics_ros.__main__ import main
@@ -258,16 +258,6 @@ def test_the_weight_is_that_where_it_was_measured():
     arm.feel(POSES[0], oracle.measured(POSES[0]))
     arm._state(np.array(POSES[0]) + 0.002, np.zeros(3))
     np.testing.assert_allclose(arm.session.loop.force.external.effort, 0.0, atol=1e-11)
-
-
-def test_without_a_tool_the_measurement_is_used_to_the_last_bit():
-    wrench = [1.1, -2.3, 1e-7, 0.3, -0.0, 7e5]
-    arm = FeelingArm()
-    effort = arm.feel(POSES[0], wrench).effort.copy()
-    raw = np.zeros(3)
-    efforts = arm.session.loop.force.efforts('tool')
-    efforts.write(np.array(POSES[0]), np.array(wrench), True, raw)
-    assert effort.tobytes() == raw.tobytes()
 
 
 def test_parameters_of_one_link_are_not_used_at_another():

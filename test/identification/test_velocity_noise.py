@@ -1,36 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noise of the velocities biases identification by less than the stated deviations.
-
-The efforts are Pinocchio's, plus friction and noise; the description has four fifths of the mass.
+"""A sample of the identification campaign: noise of the velocities biases the parameters by less
+than the stated deviations.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from synthetic_runs import measured_arm, measured_run, pinocchio_parameters, sinusoids
+from campaigns.identification import errors_of
 
-from robot_dynamics_ros.identification.choice import Request
-from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
-
-ARM = measured_arm()
-TERMS = ('damping', 'coulomb_friction')
+from robot_dynamics_ros.recordings.timing import AUTO
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(('rate', 'speed'), [(250.0, 1e-2), (1000.0, 5e-3)])
 def test_the_truth_is_within_the_stated_deviations(rate, speed, rng):
-    errors, cutoffs = [], []
-    for _ in range(3):
-        motion = sinusoids(rng, 3, np.arange(0.0, 15_000 / rate, 1.0 / rate))
-        run = measured_run(ARM, motion, noise=(0.0, speed, 0.4), rng=rng)
-        plan = make_plan(
-            run, ARM.tree.with_changes(mass=0.8 * ARM.tree.mass), TERMS, Request(effort='measured')
-        )
-        found = conclude(gather(run, plan), plan).estimate
-        truth = found.base.B @ np.concatenate([pinocchio_parameters(ARM), [0.8] * 3, [1.5] * 3])
-        errors += ((found.values - truth) / found.deviations).tolist()
-        cutoffs.append(plan.preparation.cutoff)
+    trials = [errors_of(15_000 / rate, rate, (speed, 0.4), AUTO, rng) for _ in range(3)]
+    errors = np.abs(np.concatenate([errors for errors, _, _ in trials]))
     # Of 45 values, 2 are expected beyond 2 deviations, and 7 with a probability of 0.5 %.
-    assert sum(abs(error) > 2.0 for error in errors) < 7, (cutoffs, np.round(errors, 1))
-    assert max(map(abs, errors)) < 4.0
+    assert (errors > 2.0).sum() < 7
+    assert errors.max() < 4.0

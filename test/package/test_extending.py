@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import yaml
 from oracles import PinocchioOracle, relative_error
+from recorded_arm import Drives, periodic_motion, semi_implicit_run
 from samples import random_state, sample
-from synthetic_runs import Drives, periodic_motion, semi_implicit_run
 
 from robot_dynamics_ros import ControllerSession, load_robot
 from robot_dynamics_ros.__main__ import main

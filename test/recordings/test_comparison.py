@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import MS, REFERENCE, SECOND, command, state, text, write
-from recorded_arm import NAMES, RecordedArm, arm_xml
+from bags import MS, SECOND, write
+from recorded_arm import NAMES, RecordedArm, arm_xml, messages, write_run
 from reports import data_of
 
 from robot_dynamics_ros.__main__ import main
@@ -48,19 +48,18 @@ def run_of(
     effort = np.tile([0.0, 1.0, -1.0], (count, 1))
     effort[:, 0] = np.arange(count)
     run = 1e-9 * stamps, q - error, v, effort, known * q, known * v
-    return Recording(NAMES, *run, description=arm_xml(), stamp_ns=stamps)
+    return Recording(NAMES, *run, description=arm_xml(), stamp_ns=stamps, arrival_ns=stamps)
 
 
 def recorded(path: Path, **given) -> Path:
     """Record the program."""
-    run = run_of(**given)
-    messages = [text(int(run.stamp_ns[0]), run.description)]
-    for k, now in enumerate(run.stamp_ns.tolist()):
-        messages.append(state(now, NAMES, run.position[k], run.velocity[k]))
-        messages.append(command(now, run.effort[k]))
-        desired = run.reference_position[k], run.reference_velocity[k]
-        messages.append(state(now, NAMES, *desired, topic=REFERENCE))
-    return write(path, messages)
+    return write_run(path, run_of(**given))
+
+
+def of_states(**given) -> Recording:
+    """Return the program without commands and reference."""
+    run = run_of(reference=False, **given)
+    return replace(run, effort=np.full(run.effort.shape, np.nan))
 
 
 def test_the_shift_of_a_late_run_is_found_on_any_clock_at_any_rate():
@@ -194,11 +193,10 @@ def test_other_programs_are_told_as_such(tmp_path, capsys):
 def test_the_first_bags_description_is_used_for_both(description, tmp_path, capsys):
     """Also for a bag without a sound one; what is unusual in either bag is told."""
     first = recorded(tmp_path / 'a', count=300)
-    messages = [] if description is None else [text(0, description)]
-    q, v = program(1e-3 * np.arange(300))
-    q[7] = np.nan
-    messages += [state(k * MS, NAMES, q[k], v[k]) for k in range(300)]
-    code, found = compared(tmp_path / 'out', first, write(tmp_path / 'b', messages))
+    second = replace(of_states(count=300), description=description or '')
+    second.position[7] = np.nan
+    sent = messages(second)[description is None :]
+    code, found = compared(tmp_path / 'out', first, write(tmp_path / 'b', sent))
     assert code == 0
     assert found['difference']['rms_position'] == pytest.approx([0.0] * 3, abs=1e-6)
     unusual = ['b: 1 states with a non-finite position: left out']
@@ -233,13 +231,11 @@ def test_what_cannot_be_compared_is_refused_in_one_line(words, message, tmp_path
 def test_efforts_in_amperes_are_named_currents(tmp_path, capsys):
     profile = tmp_path / 'driver.yaml'
     profile.write_text('name: arm\nstate: {effort: total}\ndefaults: {effort_unit: mA}\n')
-    bags = []
-    for name, size in (('a', 1000.0), ('b', 3000.0)):
-        messages = [text(0, arm_xml())]
-        q, v = program(1e-3 * np.arange(400))
-        for k in range(400):
-            messages.append(state(k * MS, NAMES, q[k], v[k], np.full(3, size)))
-        bags.append(write(tmp_path / name, messages))
+    run = of_states(count=400)
+    bags = [
+        write_run(tmp_path / name, replace(run, measured_effort=np.full(run.effort.shape, size)))
+        for name, size in (('a', 1000.0), ('b', 3000.0))
+    ]
     code, found = compared(tmp_path / 'out', *bags, '--driver-profile', str(profile))
     assert code == 0
     assert found['first']['rms_effort'] == pytest.approx([1.0] * 3)

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables, bags of ROS 1 and states of joint trajectory controllers are read like bags."""
+"""Tables, bags of ROS 1 and states of joint trajectory controllers are read as bags are."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
 from bags import DESCRIPTION, STATES, T, header, state, text
+from recorded_arm import measured_arm, measured_run, sinusoids
 from rosbags.rosbag1 import Writer as WriterOfRos1
 from rosbags.rosbag2 import Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
-from synthetic_runs import measured_arm, measured_run, sinusoids
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.recordings.reading import read_recording
 
 JOINTS = ('pan', 'lift', 'elbow')
@@ -27,39 +24,11 @@ def run():
     return measured_run(measured_arm(), motion)
 
 
-def table(run, path, heads, separator=',', point='.', scale=1.0):
+def table(run, path, heads, separator=','):
     """Write times, positions, velocities and efforts."""
-    columns = np.column_stack([scale * run.time, run.position, run.velocity, run.measured_effort])
-    rows = (separator.join(repr(float(x)).replace('.', point) for x in row) for row in columns)
-    path.write_text('\n'.join([separator.join(heads), *rows]) + '\n')
+    columns = np.column_stack([run.time, run.position, run.velocity, run.measured_effort])
+    np.savetxt(path, columns, '%.17g', separator, header=separator.join(heads), comments='')
     return path
-
-
-def numbered(pattern, *stems):
-    return [pattern.format(stem, i) for stem in stems for i in range(3)]
-
-
-RTDE = ['timestamp', *numbered('{}_{}', 'actual_q', 'actual_qd', 'target_moment')]
-PLAIN = ['time', *numbered('{}{}', 'q', 'dq', 'tau')]
-FRANKA = ['duration', *numbered('{}[{}]', 'q', 'dq', 'tau_J')]
-NAMED = ['time_ms', *(f'{key}.{name}' for key in ('position', 'velocity', 'effort')
-                      for name in JOINTS)]  # fmt: skip
-LOGS = {
-    'rtde with spaces': (RTDE, {'separator': ' '}, RTDE[1:4]),
-    'franka': (FRANKA, {'separator': ', ', 'scale': 1e3}, FRANKA[1:4]),
-    'decimal commas': (NAMED, {'separator': ';', 'point': ',', 'scale': 1e3}, JOINTS),
-}
-
-
-@pytest.mark.parametrize('kind', LOGS)
-def test_the_columns_of_a_log_are_known_by_their_names(kind, run, tmp_path):
-    heads, form, joints = LOGS[kind]
-    read = read_recording(table(run, tmp_path / 'log.csv', heads, **form))
-    assert read.joints == tuple(joints)
-    np.testing.assert_array_equal(read.position, run.position)
-    np.testing.assert_array_equal(read.measured_effort, run.measured_effort)
-    np.testing.assert_allclose(read.time, run.time, rtol=0.0, atol=2e-9)  # whole nanoseconds
-    assert any('effort ' in note and heads[-1] in note for note in read.notes)
 
 
 def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path):
@@ -75,61 +44,12 @@ def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path):
     np.testing.assert_array_equal(read.effort, run.measured_effort)
     np.testing.assert_array_equal(read.reference_velocity, run.velocity)
     np.testing.assert_allclose(np.diff(read.time), 0.01, rtol=1e-6)
-    mapping.write_text(mapping.read_text().replace('[a, b, c]', '[a, b]', 1))
-    assert main(['analyze', str(mapping), '--output', str(tmp_path / 'out')]) == 2
-
-
-DEGREES = {
-    'in names': (['time', *numbered('{}{}_deg', 'q'), *numbered('{}{} [deg/s]', 'dq'),
-                  *numbered('{}{} (mN m)', 'tau')], {}),
-    'of named joints': (['time', *(f'{key}.{name} [{unit}]' for key, unit in
-                                   (('position', '°'), ('velocity', 'deg/s'), ('effort', 'mN m'))
-                                   for name in JOINTS)], {}),
-    'in the file': (PLAIN, {'position_unit': 'deg', 'velocity_unit': ['deg/s'] * 3,
-                            'effort_unit': 'mN m'}),
-    'of velocities by those of positions in names': (
-        ['time', *numbered('{}{} [deg]', 'q'), *PLAIN[4:7], *numbered('{}{}_mNm', 'tau')], {}),
-    'per s is understood': (
-        ['time', *numbered('{}{}_deg', 'q', 'dq'), *numbered('{}{}_mNm', 'tau')], {}),
-    'of velocities by those of positions': ([*PLAIN[:7], *numbered('{}{}_mNm', 'tau')],
-                                            {'position_unit': 'deg'}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(('heads', 'units'), list(DEGREES.values()), ids=list(DEGREES))
-def test_units_in_names_or_in_the_file_are_converted(heads, units, run, tmp_path):
-    degrees = np.degrees(np.column_stack([run.position, run.velocity]))
-    columns = [run.time, *degrees.T, *1e3 * run.measured_effort.T]
-    np.savetxt(tmp_path / 'log.csv', np.array(columns).T, '%.17g', ';', header=';'.join(heads))
-    (tmp_path / 'log.yaml').write_text(json.dumps({'table': 'log.csv', **units}))
-    read = read_recording(tmp_path / 'log.yaml')
-    names = ('q0', 'q1', 'q2') if heads[1].startswith('q0') else tuple(heads[1:4])
-    assert read.joints == (JOINTS if heads[1].startswith('position') else names)
-    np.testing.assert_allclose(read.position, run.position, rtol=1e-14)
-    np.testing.assert_allclose(read.velocity, run.velocity, rtol=1e-14)
-    np.testing.assert_allclose(read.measured_effort, run.measured_effort, rtol=1e-14)
-
-
-UNKNOWN_UNITS = {
-    "its unit 'grad' is none of position": (['q1', 'q2'], {'position_unit': 'grad'}),
-    'position_unit: has 3 units, 2 col': (['q1', 'q2'], {'position_unit': ['deg', 'm', 'm']}),
-    'positions_unit': (['q1', 'q2'], {'positions_unit': 'deg'}),
-    r"column 'q1 \[grad\]': its unit 'grad' is none of pos": (['q1 [grad]', 'q2 [grad]'], {}),
-    "its unit 'N m' is none of position": (['q1_Nm', 'q2_Nm'], {}),
-}
-
-
-@pytest.mark.parametrize('problem', UNKNOWN_UNITS)
-def test_an_unknown_unit_is_refused(problem, tmp_path):
-    heads, units = UNKNOWN_UNITS[problem]
-    (tmp_path / 'log.csv').write_text(';'.join(['time', *heads]) + '\n' + '0;1;2\n0.1;1;2\n')
-    (tmp_path / 'log.yaml').write_text(json.dumps({'table': 'log.csv', **units}))
-    with pytest.raises(RobotDynamicsError, match=problem):
-        read_recording(tmp_path / 'log.yaml')
 
 
 def test_a_table_is_compared_with_a_bag(run, tmp_path, capsys):
-    log = table(run, tmp_path / 'log.csv', NAMED, scale=1e3)
+    heads = [f'{key}.{name}' for key in ('position', 'velocity', 'effort') for name in JOINTS]
+    log = table(run, tmp_path / 'log.csv', ['time', *heads])
+    assert read_recording(log).measured_effort.tobytes() == run.measured_effort.tobytes()
     (tmp_path / 'arm.urdf').write_text(run.description)
     bag = ros1(run, tmp_path / 'old.bag')
     words = ['compare', bag, log, '--robot', tmp_path / 'arm.urdf', '--output', tmp_path / 'out']

@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bags import SECOND, Motion, write
-from recorded_arm import RecordedArm
+from recorded_arm import ExactMotion, RecordedArm, measured_arm, measured_run, sinusoids, write_run
 from recorded_bags import NOMINAL, UNKNOWN
 from samples import Sample
-from synthetic_runs import ExactMotion, measured_arm, measured_run, sinusoids, write_run
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.model import load_robot
@@ -35,6 +34,12 @@ def run_of(rng, seconds: float = 12.0, noise: float = 2e-3) -> Recording:
     return measured_run(measured_arm(), motion, noise=(0.0, noise, 0.05), rng=rng)
 
 
+def stamped(run: Recording, stamps: np.ndarray) -> Recording:
+    """Return the run at other timestamps, ns, at which its states also arrive."""
+    stamps = stamps.astype(np.int64)
+    return replace(run, stamp_ns=stamps, arrival_ns=stamps)
+
+
 def evaluated(recording: Recording, tree=None, **settings):
     """Return figures and findings of a recording in the order of its robot."""
     tree = tree or load_robot(recording.description)
@@ -48,7 +53,7 @@ def evaluated(recording: Recording, tree=None, **settings):
 def jumped(run: Recording, folder: Path, jump: int) -> Recording:
     """Return the run as read from a bag whose clock jumps in its middle."""
     stamps = run.stamp_ns + jump * SECOND * (np.arange(len(run.time)) >= 600)
-    return read_recording(write_run(folder / 'bag', run, stamps=stamps.tolist()))
+    return read_recording(write_run(folder / 'bag', replace(run, stamp_ns=stamps)))
 
 
 def parted(run: Recording, folder: Path, jump: int) -> Recording:
@@ -91,9 +96,8 @@ def test_a_message_that_comes_early_is_no_restart_of_the_clock(ahead, tmp_path):
 
 def test_times_are_printed_in_full_and_taken_as_printed(tmp_path, capsys, rng):
     run = run_of(rng, noise=0.0)
-    stamps = (run.stamp_ns + START * SECOND).tolist()
     run.velocity[600, 1] = 30.0
-    bag = write_run(tmp_path / 'bag', run, stamps=stamps, arrivals=stamps)
+    bag = write_run(tmp_path / 'bag', stamped(run, run.stamp_ns + START * SECOND))
 
     def analyzed(*words: str) -> dict:
         out = tmp_path / 'out'
@@ -183,8 +187,7 @@ def test_states_that_are_published_again_are_left_out(case, tmp_path, rng):
         run = replace(run, velocity=np.full(run.velocity.shape, np.nan))
     times = np.arange(0.0, run.time[-1], FAST)
     rows = np.searchsorted(run.time, times + 1e-9) - 1
-    stamps = np.rint(times * 1e9).astype(np.int64).tolist()
-    bag = write_run(tmp_path / 'bag', run.rows(rows), stamps=stamps, arrivals=stamps)
+    bag = write_run(tmp_path / 'bag', stamped(run.rows(rows), np.rint(times * 1e9)))
     read = read_recording(bag)
     count = len(read.time)
     assert len(run.time) - 1 <= count <= len(run.time)
@@ -207,8 +210,8 @@ def test_a_second_publisher_of_zeros_is_left_out(tmp_path, rng):
     real = (np.arange(len(twice.time)) % 2 == 0)[:, np.newaxis]
     columns = ('position', 'velocity', 'measured_effort')
     mixed = replace(twice, **{name: getattr(twice, name) * real for name in columns})
-    stamps = (5_000_000 * np.arange(len(mixed.time))).tolist()
-    read = read_recording(write_run(tmp_path / 'bag', mixed, stamps=stamps, arrivals=stamps))
+    mixed = stamped(mixed, 5_000_000 * np.arange(len(mixed.time)))
+    read = read_recording(write_run(tmp_path / 'bag', mixed))
     assert read.position.tobytes() == run.position.tobytes()
     assert '400 states of zeros, as of a second publisher: left out' in read.notes
 

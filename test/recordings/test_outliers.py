@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from recorded_arm import ExactMotion, measured_arm, measured_run, sinusoids, write_run
 from scipy.ndimage import gaussian_filter1d
-from synthetic_runs import ExactMotion, measured_arm, measured_run, sinusoids, write_run
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.identification.identify import identify

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from synthetic_runs import measured_arm, measured_run, sinusoids, write_run
+from recorded_arm import measured_arm, measured_run, sinusoids, write_run
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.recordings.plausibility import problem_of

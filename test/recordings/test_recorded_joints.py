@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bags import STORE, Message, Motion, write
+from recorded_arm import measured_arm, measured_run, sinusoids, write_run
 from rosbags.typesys import get_types_from_msg
 from samples import Sample
-from synthetic_runs import measured_arm, measured_run, sinusoids, write_run
 from urdf_text import joint, link
 
 from robot_dynamics_ros.__main__ import main
@@ -138,7 +138,6 @@ def test_a_chosen_joint_without_states_is_named_with_its_remedy(tmp_path, rng, c
     ('name', 'content', 'words'),
     [
         ('old.bag', b'#ROSBAG V2.0\n' + bytes(4096), ('is damaged', 'rosbag reindex')),
-        ('log.yaml', b'table: x.csv\nrates: 3\n', ("unknown key 'rates'", 'time_unit')),
         (
             'picture.png',
             b'\x89PNG\r\n\x1a\n\x00,,',

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import nullcontext
 from datetime import datetime, timedelta
@@ -38,13 +39,33 @@ def write(path, heads, columns, separator=',', point='.', encoding='utf-8', abov
     return path
 
 
+def numbered(pattern, *stems):
+    return [pattern.format(stem, i) for stem in stems for i in range(2)]
+
+
 def heads(pattern='{joint}_{quantity}', quantities=('pos', 'vel', 'eff'), joints=JOINTS):
     return [pattern.format(joint=j, quantity=q) for q in quantities for j in joints]
 
 
 ALL = [*Q.T, *V.T, *TAU.T]
+ANGLES, RATES, SMALL = [*np.degrees(Q).T], [*np.degrees(V).T], [*1e3 * TAU.T]
 DATES = [(START + timedelta(seconds=x)).isoformat(timespec='microseconds') for x in TIME]
+#: Names of the columns, the columns, and how they are written; joints other than ``JOINTS``, and
+#: a YAML file beside the table.
 FORMS = {
+    'rtde': (['timestamp', *numbered('{}_{}', 'actual_q', 'actual_qd', 'target_moment')],
+             [TIME, *ALL], {'separator': ' ', 'joints': ('actual_q_0', 'actual_q_1')}),
+    'franka': (['duration', *numbered('{}[{}]', 'q', 'dq', 'tau_J')], [1e3 * TIME, *ALL],
+               {'separator': ', ', 'joints': ('q[0]', 'q[1]')}),
+    'units in names': (['time', *numbered('{}{}_deg', 'q', 'dq'), *numbered('{}{}_mNm', 'tau')],
+                       [TIME, *ANGLES, *RATES, *SMALL], {'joints': ('q0', 'q1')}),
+    'velocities in the unit of positions': (
+        ['time', *numbered('{}{} [deg]', 'q'), *numbered('{}{}', 'dq', 'tau')],
+        [TIME, *ANGLES, *RATES, *TAU.T], {'joints': ('q0', 'q1')}),
+    'units in the file': (
+        ['time', *numbered('{}{}', 'q', 'dq', 'tau')], [TIME, *ANGLES, *RATES, *SMALL],
+        {'joints': ('q0', 'q1'),
+         'mapping': {'position_unit': ['deg'] * 2, 'effort_unit': 'mN m'}}),
     'decimal commas, cp1252': (
         ['time_ms', *(f'{q} {j} [{u}]' for q, u in (('Pos', '°'), ('Vel', '°/s'), ('Torque', 'Nm'))
                       for j in JOINTS)],
@@ -71,13 +92,18 @@ FORMS = {
 @pytest.mark.parametrize('form', FORMS)
 def test_a_table_is_read_as_it_was_exported(form, tmp_path):
     names, columns, how = FORMS[form]
+    how = {'joints': JOINTS, 'mapping': {}, **how}
+    joints, mapping = how.pop('joints'), how.pop('mapping')
     path = write(tmp_path / 'log.csv', names, columns, **how)
+    if mapping:
+        path = tmp_path / 'log.yaml'
+        path.write_text(json.dumps({'table': 'log.csv', **mapping}))
     if form == 'a line of units':
         first, second, *rows = path.read_text().splitlines()
         units = 's,deg,deg,rad/s,rad/s,Nm,Nm'
         path.write_text('\n'.join([first, second, units, *rows]))
     table = read_table(path)
-    assert table.joints == JOINTS
+    assert table.joints == joints
     for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
         np.testing.assert_allclose(table.values[key], expected, rtol=1e-14, atol=1e-15)
     np.testing.assert_array_equal(np.diff(table.time_ns), 2_000_000)
@@ -152,20 +178,32 @@ def test_a_unit_is_declared_once(tmp_path):
             choice.read(path)
 
 
-def test_rows_that_fit_no_names_are_refused(tmp_path):
-    path = write(tmp_path / 'log.csv', ['t', *heads()], [TIME, *ALL], point=',')
-    with pytest.raises(RobotDynamicsError, match='line 2 has 14 cells below 7 names; .*semicol'):
-        read_table(path)
-    for content, problem in (
-        ('0,1,2\n0.1,1,2', 'has no line of names'),
-        ('t,q1,q1\n0,1,2\n0.1,1,2', "has 2 columns 'q1'"),
-        ('t,q1,tau1\n0,1,2\n0.1,1,off', "line 3, column 'tau1': 'off' is no number"),
-        ('t,q1,tau1\n0,1,2\nsoon,1,1', "line 3, column 't': 'soon' is no time"),
-    ):
-        path.write_text(f'{content}\n')
+#: A table, keys of a YAML file beside it, and what is said of them.
+WRONG = (
+    ('0,1,2\n0.1,1,2', {}, 'has no line of names'),
+    ('t,q1,q1\n0,1,2\n0.1,1,2', {}, "has 2 columns 'q1'"),
+    ('t,q1,tau1\n0,1,2\n0.1,1,off', {}, "line 3, column 'tau1': 'off' is no number"),
+    ('t,q1,tau1\n0,1,2\nsoon,1,1', {}, "line 3, column 't': 'soon' is no time"),
+    ('t,q1,tau1\n0,0,1,0,2,0\n0,1,1,0,2,0', {}, 'line 2 has 6 cells below 3 names; .*semicol'),
+    ('t,q1,q2\n0,1,2\n0.1,1,2', {'position_unit': 'grad'}, "its unit 'grad' is none of position"),
+    ('t,q1,q2\n0,1,2\n0.1,1,2', {'position_unit': ['deg', 'm', 'm']},
+     'position_unit: has 3 units, 2 col'),
+    ('t,q1,q2\n0,1,2\n0.1,1,2', {'positions_unit': 'deg'}, 'positions_unit'),
+    ('t,q1,q2\n0,1,2\n0.1,1,2', {'joints': ['pan']}, 'joints names 1'),
+    ('t,q1 [grad],q2 [grad]\n0,1,2\n0.1,1,2', {},
+     r"column 'q1 \[grad\]': its unit 'grad' is none of pos"),
+    ('t,q1_Nm,q2_Nm\n0,1,2\n0.1,1,2', {}, "its unit 'N m' is none of position"),
+)  # fmt: skip
+
+
+def test_what_is_wrong_in_a_table_or_its_file_is_named(tmp_path):
+    log, mapped = tmp_path / 'log.csv', tmp_path / 'log.yaml'
+    for content, mapping, problem in WRONG:
+        log.write_text(f'{content}\n')
+        mapped.write_text(json.dumps({'table': 'log.csv', **mapping}))
         with pytest.raises(RobotDynamicsError, match=problem):
-            read_table(path)
-    assert main(['analyze', str(path), '--output', str(tmp_path / 'out')]) == 2
+            read_table(mapped if mapping else log)
+    assert main(['analyze', str(log), '--output', str(tmp_path / 'out')]) == 2
 
 
 def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
