@@ -151,7 +151,7 @@ def _prepare_points(
         start = generator.commit(trajectory)
         session.goals.follow(end)
         seconds = f'{start * 1e-9:.9f}'.rstrip('0').rstrip('.')
-        return f'accepted: {counted(len(points[0]), "point")} from {seconds} s'
+        return f'accepted: {counted(len(points.time), "point")} from {seconds} s'
 
     return follow, trajectory.logged()
 
@@ -434,7 +434,7 @@ def _trajectory_again(
     reference.rows[:] = rows
     changes = session.loop.generator.changes
     snapshot = ReferenceSnapshot(reference, measured, now_ns, changes)
-    return _prepare_points(session, points, start_ns, snapshot)
+    return _prepare_points(session, Points(*points), start_ns, snapshot)
 
 
 def _wrench_again(

@@ -10,7 +10,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Curve, Lissajous
 from robot_dynamics_ros.constraints.signals import Timed, Timing
-from robot_dynamics_ros.control.trajectories.spline import JointSpline, KnotTable
+from robot_dynamics_ros.control.trajectories.spline import JointSpline, Points
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Reference,
     Trajectory,
@@ -44,7 +44,7 @@ class Quintic(JointSpline):
     ) -> None:
         a = joint_vector('start', start)
         ends = np.array([a, joint_vector('goal', goal, len(a))])
-        super().__init__(KnotTable.at_rest([0.0, positive('duration', duration)], ends))
+        super().__init__(Points.at_rest([0.0, positive('duration', duration)], ends))
 
 
 PerJoint = Sequence[float] | Array | float
@@ -246,7 +246,7 @@ class ToolPath(JointSpline):
         return worst
 
 
-def _solve(task: ToolTask, curve: Curve, timing: Timing, near: Array, step: float) -> KnotTable:
+def _solve(task: ToolTask, curve: Curve, timing: Timing, near: Array, step: float) -> Points:
     """Return knots at most a step apart, including the ends of the ramps."""
     breaks = [0.0, timing.ramp, timing.duration - timing.ramp, timing.duration]
     knots: list[tuple[float, Array, Array, Array]] = []
@@ -255,7 +255,7 @@ def _solve(task: ToolTask, curve: Curve, timing: Timing, near: Array, step: floa
         for k in range(0 if not knots else 1, count + 1):
             knots.append(_knot(task, curve, timing, begin + (end - begin) * k / count, near))
             near = knots[-1][1]
-    return KnotTable.uniform(*map(np.array, zip(*knots, strict=True)))
+    return Points(*map(np.array, zip(*knots, strict=True)))
 
 
 def _knot(

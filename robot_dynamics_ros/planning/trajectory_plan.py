@@ -13,7 +13,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
 from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
-from robot_dynamics_ros.control.trajectories.spline import JointSpline, KnotTable
+from robot_dynamics_ros.control.trajectories.spline import JointSpline, Points
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Reference,
     Trajectory,
@@ -275,7 +275,7 @@ def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTra
 def _with_margin(tree: Robot, plan: SampledTrajectory) -> SampledTrajectory:
     """Return a plan with its largest effort, also between the points, which quintics join."""
     times = np.array(plan.times_ns) / NANO
-    spline = JointSpline(KnotTable.uniform(times, plan.position, plan.velocity, plan.acceleration))
+    spline = JointSpline(Points(times, plan.position, plan.velocity, plan.acceleration))
     instants = spline.instants(float(np.diff(times).min()) / _PIECES)
     q, v, a = (rows[_hardest(spline.table(instants)[2])] for rows in spline.table(instants))
     shares = np.abs(motion_efforts(tree, q, v, a)) / tree.effort_limit
@@ -319,7 +319,7 @@ def _waypoints(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory
         raise ParameterError(
             'waypoint_times', list(times), 'must increase strictly, by at least 1 ns, from above 0'
         )
-    return JointSpline(KnotTable.at_rest([0.0, *times], np.array(points)))
+    return JointSpline(Points.at_rest([0.0, *times], np.array(points)))
 
 
 def _file(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:

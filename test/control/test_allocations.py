@@ -12,7 +12,6 @@ from samples import sample
 
 from robot_dynamics_ros.control.drivers.driver_interface import ArmState
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.trajectories.spline import KnotTable
 
 MILLISECOND = 1_000_000
 #: The rest position of the program scara_circle, rad or m.
@@ -36,10 +35,8 @@ def followed(law) -> tuple[ControllerSession, int]:
         if k == 0:
             session.activate(now)
         if k == 20:
-            points = KnotTable.uniform(
-                np.array([1.0, 60.0]), np.array([PLACE, PLACE + 0.1]), np.zeros((2, 4)), None
-            )
-            session.loop.generator.follow(points.time, points.position, points.velocity, None)
+            times, positions = np.array([1.0, 60.0]), np.array([PLACE, PLACE + 0.1])
+            session.loop.generator.follow(times, positions, np.zeros((2, 4)), None)
     return session, now
 
 

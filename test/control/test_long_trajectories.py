@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points processed at once equal those one by one, also if prepared in the background.
+"""Points move as their polynomials; trajectories prepared in the background.
 
 Oracle of the polynomials: SciPy's, by the conditions at both ends.
 """
@@ -17,7 +17,7 @@ from scipy.interpolate import BPoly
 
 from robot_dynamics_ros.control.trajectories.points import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Hold,
     Reference,
@@ -43,18 +43,6 @@ def random_points(rng, derivatives):
     return (times, *rows, *[None] * (2 - derivatives))
 
 
-def one_by_one(times, position, velocity, acceleration):
-    return [
-        Knot(
-            float(times[k]),
-            position[k].tolist(),
-            None if velocity is None else velocity[k].tolist(),
-            None if acceleration is None else acceleration[k].tolist(),
-        )
-        for k in range(len(times))
-    ]
-
-
 def somewhere(n=JOINTS):
     start = Reference(n)
     start.position[:], start.velocity[:] = 0.3, -0.2
@@ -71,34 +59,22 @@ def state(trajectory, t):
 # Many at once ----------------------------------------------------------------------------------
 
 
-def assert_motion_between(trajectory, knots, rng):
-    """SciPy's polynomials with the values and derivatives that both knots give."""
-    for a, b in zip(knots[:-1], knots[1:], strict=True):
-        t = float(rng.uniform(a.time, b.time))
-        rows = list(zip(a[1:], b[1:], strict=True))
-        given = [np.array(pair) for pair in rows if None not in pair]
-        curve = BPoly.from_derivatives([a.time, b.time], np.stack(given, axis=1))
+@pytest.mark.parametrize('derivatives', [0, 1, 2])
+def test_points_move_as_their_polynomials(derivatives, rng):
+    """SciPy's polynomials with the values and derivatives that both points give."""
+    points, start = random_points(rng, derivatives), somewhere()
+    trajectory = JointWaypoints(Points(*points), start)
+    begin = start.position, start.velocity, start.acceleration
+    times = [0.0, *points[0]]
+    rows = [[first, *row] for first, row in zip(begin, points[1 : derivatives + 2], strict=False)]
+    for k in range(COUNT):
+        t = float(rng.uniform(times[k], times[k + 1]))
+        given = [[row[k], row[k + 1]] for row in rows]
+        curve = BPoly.from_derivatives(times[k : k + 2], np.stack(given, axis=1))
         expected = np.array([curve(t), curve(t, 1), curve(t, 2)])
-        # Rounding: knots as close as 3 ms are apart by 3, whose second derivative is 1e6.
+        # Rounding: points as close as 3 ms are apart by 3, whose second derivative is 1e6.
         size = 1.0 + np.abs(expected).max(axis=1, keepdims=True)
         assert (np.abs(state(trajectory, t) - expected) < 1e-12 * size).all()
-
-
-@pytest.mark.parametrize('derivatives', [0, 1, 2])
-def test_a_table_of_points_moves_as_their_polynomials(derivatives, rng):
-    points, start = random_points(rng, derivatives), somewhere()
-    trajectory = JointWaypoints(KnotTable.uniform(*points), start)
-    begin = Knot(0.0, *(x.tolist() for x in (start.position, start.velocity, start.acceleration)))
-    assert_motion_between(trajectory, [begin, *one_by_one(*points)], rng)
-
-
-def test_points_that_give_different_things_move_as_their_polynomials(rng):
-    knots = [
-        Knot(point.time, point.position, *(point.velocity, point.acceleration)[: k % 3])
-        for k, point in enumerate(one_by_one(*random_points(rng, 2)))
-    ]
-    knots.insert(0, Knot(0.0, [0.1] * JOINTS))
-    assert_motion_between(JointWaypoints(KnotTable.of(knots)), knots, rng)
 
 
 def test_the_instants_are_those_that_are_counted_one_by_one(rng):
@@ -108,7 +84,7 @@ def test_the_instants_are_those_that_are_counted_one_by_one(rng):
     for begin, end in zip(times[:-1], times[1:], strict=True):
         pieces = min(32, max(2, math.ceil((end - begin) / step)))
         expected += [begin + (end - begin) * k / pieces for k in range(1, pieces + 1)]
-    found = JointWaypoints(KnotTable.uniform(*points), somewhere()).instants(step)
+    found = JointWaypoints(Points(*points), somewhere()).instants(step)
     np.testing.assert_array_equal(found, expected)
     assert len(found) > 5 * COUNT
 
@@ -126,31 +102,27 @@ def test_the_instants_are_those_that_are_counted_one_by_one(rng):
         (2, (-1, 1), 1e-5, ['point 59', 'it must be zero', 'joint elbow']),
     ],
 )
-def test_a_table_that_breaks_a_rule_is_refused_as_its_points_are(row, index, value, texts, rng):
+def test_points_that_break_a_rule_are_refused_by_name(row, index, value, texts, rng):
     points, names = random_points(rng, 2), ('shoulder', 'elbow', 'wrist')
     points[row][index] = value
-    errors = []
-    for make in (
-        lambda: KnotTable.uniform(*points),
-        lambda: KnotTable.of(one_by_one(*points), JOINTS, names),
-    ):
-        with pytest.raises(TrajectoryError) as caught:
-            JointWaypoints(make(), somewhere(), names)
-        errors.append(str(caught.value))
-    assert errors[0] == errors[1]
+    with pytest.raises(TrajectoryError) as caught:
+        JointWaypoints(Points(*points), somewhere(), names)
     for text in texts:
-        assert text in errors[0]
+        assert text in str(caught.value)
 
 
-def test_a_table_of_nothing_of_other_joints_or_of_accelerations_alone_is_refused(rng):
+def test_nothing_other_joints_or_accelerations_alone_are_refused(rng):
     times, position, velocity, acceleration = random_points(rng, 2)
-    nothing = KnotTable.uniform(times[:0], position[:0], None, None)
-    others = KnotTable.uniform(times, position, velocity[:, :2], None)
-    for given, text in ((nothing, 'has no points'), (others, 'velocity of point 0: has shape')):
+    refused = {
+        'has no points': Points(times[:0], position[:0]),
+        'velocity of point 0: has shape': Points(times, position, velocity[:, :2]),
+        'point 0: has accelerations but no velocities': Points(
+            times, position, None, acceleration
+        ),
+    }
+    for text, points in refused.items():
         with pytest.raises(TrajectoryError, match=text):
-            JointWaypoints(given, somewhere())
-    with pytest.raises(TrajectoryError, match='point 0: has accelerations but no velocities'):
-        KnotTable.uniform(times, position, None, acceleration)
+            JointWaypoints(points, somewhere())
 
 
 @pytest.mark.parametrize('kind', [list, np.array, lambda row: array.array('d', row)])
@@ -225,7 +197,7 @@ def back(first=0.4):
     """Points of a motion back to ``PLACE``."""
     times = np.linspace(first, 2.5, 30)
     still = np.zeros((30, 4))
-    return times, np.repeat(PLACE[None], 30, axis=0), still, still
+    return Points(times, np.repeat(PLACE[None], 30, axis=0), still, still)
 
 
 @pytest.mark.parametrize('start_ns', [0, NANO + 200 * PERIOD, NANO + 700 * PERIOD])
@@ -261,12 +233,13 @@ def test_what_is_over_by_the_time_it_is_ready_is_refused():
 def test_a_step_that_has_grown_meanwhile_is_refused():
     """The quintic of 0.3 rad in 2 s passes 0.0080 rad at 0.3 s and 0.0706 rad at 0.7 s."""
     here = moving_generator().snapshot().reference.position
-    points = np.array([0.0, 0.5]), np.array([here, here]), np.zeros((2, 4)), np.zeros((2, 4))
+    still = np.zeros((2, 4))
+    points = Points(np.array([0.0, 0.5]), np.array([here, here]), still, still)
     assert 'point 0: is at time 0 and 0.06' in refused_by_commit(points)
 
 
 def test_a_way_to_the_first_point_that_has_become_too_fast_is_refused():
     generator = moving_generator()
     there = generator.snapshot().reference.position
-    points = np.array([0.02, 0.5]), np.array([there, there]), np.zeros((2, 4)), None
+    points = Points(np.array([0.02, 0.5]), np.array([there, there]), np.zeros((2, 4)))
     assert 'its velocity limit is' in refused_by_commit(points)

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, ReferenceSampler
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
@@ -25,7 +25,7 @@ MOTIONS = {
     'quintic': Quintic([0.0, 0.5], [1.0, -0.7], 1.3),
     'sine': Sine([0.0, 0.1], [0.8, 0.5], [1.0, 2.5], [0.3, 1.0], 0.5, 2.0),
     'lines': JointWaypoints(
-        KnotTable.of([Knot(0.0, [0.0, 0.0]), Knot(0.7, [1.0, -1.0]), Knot(1.5, [0.2, 0.3])])
+        Points(np.array([0.0, 0.7, 1.5]), np.array([[0.0, 0.0], [1.0, -1.0], [0.2, 0.3]]))
     ),
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Hold, Reference, check_limits
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.planning.motions import Quintic, Sine
@@ -48,12 +48,13 @@ def test_quintic_reaches_goal_and_its_peaks_are_those_of_the_formulas():
 @pytest.mark.parametrize('first', [0.0, 0.7])
 def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(first):
     rng = np.random.default_rng(4)
-    knots = [Knot(t, *rng.uniform(-1.0, 1.0, (3, 2)).tolist()) for t in (first, 1.5)]
-    knots.append(Knot(2.0, [0.2, 0.1], [0.0] * 2, [0.0] * 2))
+    rows = rng.uniform(-1.0, 1.0, (3, 3, 2))
+    rows[1:, -1] = 0.0
     here, there = Reference(2), Reference(2)
     there.position[:], there.velocity[:] = [0.4, -0.3], [0.2, 0.1]
     there.acceleration[:] = -0.5, 0.3
-    begun, made = (JointWaypoints(KnotTable.of(knots), start) for start in (here, there))
+    points = Points(np.array([first, 1.5, 2.0]), *rows)
+    begun, made = (JointWaypoints(points, start) for start in (here, there))
     begun.set_start(there)
     here.position[:], there.position[:] = 9.0, 9.0  # both keep copies
     for t in np.linspace(-0.1, 2.1, 45):
@@ -62,7 +63,7 @@ def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(fir
 
 
 def test_a_single_point_at_time_zero_is_held():
-    trajectory = JointWaypoints(KnotTable.of([Knot(0.0, [0.5, 0.1])]))
+    trajectory = JointWaypoints(Points(np.zeros(1), np.array([[0.5, 0.1]])))
     assert trajectory.duration == 0.0
     np.testing.assert_array_equal(state(trajectory, 0.3)[0], [0.5, 0.1])
 
@@ -89,8 +90,10 @@ def test_hold_keeps_a_copy():
     np.testing.assert_array_equal(state(trajectory, 5.0)[0], [0.1, 0.2])
 
 
-def through(*knots, start=None):
-    return JointWaypoints(KnotTable.of(knots, 2, NAMES), start, NAMES)
+def through(time, *rows, start=None):
+    """Waypoints with one point, of whose rows some may be None."""
+    arrays = (x if x is None else np.array([x]) for x in rows)
+    return JointWaypoints(Points(np.array([time]), *arrays), start, NAMES)
 
 
 def nowhere():
@@ -109,17 +112,16 @@ REFUSALS = {
     'duration: is 1.5': lambda: Sine([0.0], 1.0, 1.0, duration=1.5),
     'amplitude: has shape (2,)': lambda: Sine([0.0], [1.0, 2.0], 1.0),
     'position: has shape (0,)': lambda: Hold([]),
-    'has no points': lambda: through(),
-    'give the start': lambda: through(Knot(0.5, ZEROS)),
-    'position of point 0: has shape': lambda: through(Knot(0.0, [0.0])),
-    'point 0: has no positions': lambda: through(Knot(0.0, [])),
-    'velocity of point 0': lambda: through(Knot(0.0, ZEROS, [0.0] * 3)),
-    'but no velocities': lambda: through(Knot(0.0, ZEROS, None, ZEROS)),
-    'position of point 0:': lambda: through(Knot(0.0, ['a', 'b'])),
-    'start: is nan for joint elbow': lambda: through(Knot(1.0, ZEROS), start=nowhere()),
-    'start: has shape (3,); give 2': lambda: through(Knot(1.0, ZEROS), start=Reference(3)),
+    'has no points': lambda: JointWaypoints(Points(np.zeros(0), np.zeros((0, 2)))),
+    'give the start': lambda: through(0.5, ZEROS),
+    'position of point 0: has shape': lambda: through(0.0, [0.0]),
+    'point 0: has no positions': lambda: through(0.0, None, ZEROS),
+    'velocity of point 0': lambda: through(0.0, ZEROS, [0.0] * 3),
+    'but no velocities': lambda: through(0.0, ZEROS, None, ZEROS),
+    'start: is nan for joint elbow': lambda: through(1.0, ZEROS, start=nowhere()),
+    'start: has shape (3,); give 2': lambda: through(1.0, ZEROS, start=Reference(3)),
     'is nan for joint 1': lambda: JointWaypoints(
-        KnotTable.of([Knot(1.0, ZEROS)]), Reference(2)
+        Points(np.ones(1), np.zeros((1, 2))), Reference(2)
     ).set_start(nowhere()),
 }
 
@@ -137,10 +139,10 @@ def test_limits_of_the_robot_are_checked_along_the_whole_motion():
     tree = sample('scara').tree
     home = [0.0, 0.0, 0.1, 0.0]
     check_limits(Quintic(home, [2.2, -2.4, 0.24, 6.0], 3.0), tree)
-    still = [0.0] * 4
     # Starts and ends inside; the cubic between overshoots joint2.
-    knots = [Knot(0.0, home, still), Knot(1.0, [0, 2.5, 0.1, 0], [0, 4.0, 0, 0])]
-    over = JointWaypoints(KnotTable.of([*knots, Knot(2, home, still)]))
+    positions, rates = np.array([home, [0, 2.5, 0.1, 0], home]), np.zeros((3, 4))
+    rates[1, 1] = 4.0
+    over = JointWaypoints(Points(np.arange(3.0), positions, rates))
     for trajectory, message in (
         (Quintic(home, [2.4, 0.0, 0.1, 0.0], 3.0), "joint 'joint1': is at 2.3"),
         (over, "joint 'joint2': is at 2.6"),

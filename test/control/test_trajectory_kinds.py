@@ -10,7 +10,7 @@ import pytest
 from samples import shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Hold, Reference
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 from robot_dynamics_ros.planning.motions import (
@@ -31,24 +31,16 @@ def start_state():
     return state
 
 
-def quintic_waypoints():
-    rng = np.random.default_rng(5)
-    still = [0.0] * 3
-    inner = [Knot(t, *rng.uniform(-1.0, 1.0, (3, 3)).tolist()) for t in (0.7, 1.1, 1.9)]
-    knots = KnotTable.of([*inner, Knot(2.5, [0.2, 0.1, 0.0], still, still)])
-    return JointWaypoints(knots, start_state())
-
-
-def cubic_waypoints():
-    rng = np.random.default_rng(6)
-    inner = [Knot(t, *rng.uniform(-1.0, 1.0, (2, 3)).tolist()) for t in (0.5, 1.3)]
-    knots = KnotTable.of([*inner, Knot(2.0, [0.2, 0.1, 0.0], [0.0] * 3)])
-    return JointWaypoints(knots, start_state())
+def waypoints(seed, times, count):
+    """Random positions and, by their count, rates and accelerations; at rest in the end."""
+    rows = np.random.default_rng(seed).uniform(-1.0, 1.0, (count, len(times), 3))
+    rows[0, -1], rows[1:, -1] = [0.2, 0.1, 0.0], 0.0
+    return JointWaypoints(Points(np.array(times), *rows), start_state())
 
 
 def linear_waypoints():
-    knots = [Knot(0.0, [0.0, 1.0]), Knot(0.5, [1.0, 1.0]), Knot(2.0, [0.3, -0.5])]
-    return JointWaypoints(KnotTable.of(knots))
+    positions = np.array([[0.0, 1.0], [1.0, 1.0], [0.3, -0.5]])
+    return JointWaypoints(Points(np.array([0.0, 0.5, 2.0]), positions))
 
 
 @cache
@@ -86,8 +78,8 @@ TRAJECTORIES = {
     'approached': approached,
     'scara_circle': scara_path,
     'four_dof_line': four_dof_path,
-    'quintic_waypoints': quintic_waypoints,
-    'cubic_waypoints': cubic_waypoints,
+    'quintic_waypoints': lambda: waypoints(5, [0.7, 1.1, 1.9, 2.5], 3),
+    'cubic_waypoints': lambda: waypoints(6, [0.5, 1.3, 2.0], 2),
     'linear_waypoints': linear_waypoints,
 }
 #: Those whose position has two continuous derivatives for all times.

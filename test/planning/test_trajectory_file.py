@@ -90,7 +90,7 @@ def test_a_file_gives_the_motion_again(tmp_path):
         ('hello', "is 'hello'; give a mapping"),
         ('joint_names: [shoulder]\npoints: []', 'moves shoulder'),
         (f'{HEAD}[{{positions: [1.0, 2.0]}}]', 'time_from_start'),
-        (f'{HEAD}[{{positions: [1.0], {AT_0}}}]', 'has a point of 1 numbers'),
+        (f'{HEAD}[{{positions: [1.0], {AT_0}}}]', 'point 0: has 1 positions; give 2'),
         (
             f'{HEAD}[{{positions: [1.0, .nan], {AT_0}}}]',
             'positions .line 2.: is nan; give a finite',

@@ -15,7 +15,7 @@ from scipy.interpolate import BPoly, CubicHermiteSpline
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, KnotTable
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model import frame_pose, load_robot
@@ -84,9 +84,7 @@ def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     robot = shipped(name, **profile)
     few, many = (plan_of(robot, begin, **given, sample_rate=rate) for rate in (25.0, 225.0))
     assert len(few.times_ns) < 210
-    joined = JointWaypoints(
-        KnotTable.uniform(seconds(few), few.position, few.velocity, few.acceleration)
-    )
+    joined = JointWaypoints(Points(seconds(few), few.position, few.velocity, few.acceleration))
     position, _, acceleration = joined.table(seconds(many))
     np.testing.assert_allclose(position, many.position, rtol=0, atol=3e-7)
     bound = 1e-3 * np.abs(many.acceleration).max()

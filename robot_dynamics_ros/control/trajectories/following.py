@@ -280,7 +280,7 @@ class Prepared(NamedTuple):
     @property
     def relative(self) -> bool:
         """Whether its points have no positions, so that they depend on the start."""
-        return self.points[1] is None
+        return self.points.position is None
 
     def logged(self) -> dict[str, Any]:
         """Return what a log needs to prepare it again."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import yaml
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.signals import offset_duration
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable, Points
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import TrajectoryError, shown
 from robot_dynamics_ros.messages import stamp_ns
@@ -70,8 +70,7 @@ def trajectory_arrays(msg: Any, joints: Sequence[str], others: Array | None = No
         at = [i for i, name in enumerate(joints) if name in names]
         rest = (others, 0.0 * others, 0.0 * others)
         table = [_expanded(*pair, at) for pair in zip(table, rest, strict=True)]
-    position, velocity, acceleration = table
-    return times, position, velocity, acceleration
+    return Points(times, *table)
 
 
 _FIELDS = ('positions', 'velocities', 'accelerations')
@@ -157,9 +156,7 @@ def trajectory_text(trajectory: Trajectory, joints: Sequence[str], step: float) 
             f'{len(joints)} joints and a step of {step:g} s do not fit',
         )
     times = trajectory.instants(step)
-    position, velocity, acceleration = trajectory.table(times)
-    rows = zip(times.tolist(), position, velocity, acceleration, strict=True)
-    return _message_text(joints, [_point(*row) for row in rows])
+    return _message_text(joints, Points(times, *trajectory.table(times)))
 
 
 def add_waypoint(path: str, tree: Robot, position: Array, share: float) -> int:
@@ -177,19 +174,15 @@ def add_waypoint(path: str, tree: Robot, position: Array, share: float) -> int:
     Raises:
         TrajectoryError: The file is not a trajectory of the robot, or cannot be written.
     """
-    joints, knots = tree.joint_names, list[Knot]()
+    joints, points = tree.joint_names, Points.at_rest([0.0], position[np.newaxis])
     if os.path.exists(path):
-        knots = _read_knots(path, joints)
-        JointWaypoints(KnotTable.of(knots, tree.n, joints), joint_names=joints)
-    time = 0.0
-    if knots:
-        way, fastest = position - np.asarray(knots[-1].position), share * tree.velocity_limits()
-        time = knots[-1].time + max(_MIN_DURATION_S, offset_duration(way, fastest))
-    still = np.zeros(tree.n)
-    points = [_point(k.time, k.position, k.velocity, k.acceleration) for k in knots]
-    points.append(_point(time, position, still, still))
+        points = _read_points(path, joints)
+        JointWaypoints(points, joint_names=joints)
+        way, fastest = position - points.position[-1], share * tree.velocity_limits()
+        time = points.time[-1] + max(_MIN_DURATION_S, offset_duration(way, fastest))
+        points = points.with_point(len(points.time), time, (position, 0.0, 0.0))
     _replace(path, _message_text(joints, points))
-    return len(points)
+    return len(points.time)
 
 
 def _replace(path: str, text: str) -> None:
@@ -210,16 +203,15 @@ def _replace(path: str, text: str) -> None:
         raise TrajectoryError(culprit, problem, 'name another file, or free disk space') from error
 
 
-def _point(time: float, *arrays: Any) -> dict[str, Any]:
-    """Return a point of a message; arrays that are None are omitted."""
-    rows = zip(_FIELDS, arrays, strict=True)
-    point: dict[str, Any] = {name: np.asarray(x).tolist() for name, x in rows if x is not None}
-    seconds, rest = divmod(round(time * _NANO), _NANO)
-    return {**point, 'time_from_start': {'sec': seconds, 'nanosec': rest}}
-
-
-def _message_text(joints: Sequence[str], points: list[dict[str, Any]]) -> str:
-    message = {'joint_names': list(joints), 'points': points}
+def _message_text(joints: Sequence[str], points: Points) -> str:
+    given = zip(_FIELDS, points[1:], strict=True)
+    columns = {name: x.tolist() for name, x in given if x is not None}
+    entries: list[dict[str, Any]] = []
+    for k, time in enumerate(points.time.tolist()):
+        seconds, rest = divmod(round(time * _NANO), _NANO)
+        after = {'sec': seconds, 'nanosec': rest}
+        entries.append({name: x[k] for name, x in columns.items()} | {'time_from_start': after})
+    message = {'joint_names': list(joints), 'points': entries}
     return str(yaml.safe_dump(message, sort_keys=False, default_flow_style=None, width=1000))
 
 
@@ -240,48 +232,50 @@ def trajectory_of_file(
     Raises:
         TrajectoryError: The file cannot be read, has other joints, or is invalid.
     """
-    table = KnotTable.of(_read_knots(path, joints), len(joints), joints)
-    return JointWaypoints(table, start, joints, continuous)
+    return JointWaypoints(_read_points(path, joints), start, joints, continuous)
 
 
-def _read_knots(path: str | os.PathLike[str], joints: Sequence[str]) -> list[Knot]:
+def _read_points(path: str | os.PathLike[str], joints: Sequence[str]) -> Points:
     """Return the points of a file, with joints in the given order; see ``trajectory_of_file``."""
     culprit = f'trajectory file {shown(os.fspath(path))}'
     with read.reported_as(TrajectoryError):
-        message = Section(
-            culprit, parse_yaml(file_text(os.fspath(path), 'trajectory file'), culprit)
-        )
-        named = message.take('joint_names', read.names)
-        if sorted(named) != sorted(joints):
+        content = parse_yaml(file_text(os.fspath(path), 'trajectory file'), culprit)
+        message = Section(culprit, content)
+        names = message.take('joint_names', read.names)
+        if sorted(names) != sorted(joints):
             raise TrajectoryError(
-                culprit, f'moves {", ".join(named)}', f'the robot has {", ".join(joints)}'
+                culprit, f'moves {", ".join(names)}', f'the robot has {", ".join(joints)}'
             )
-        order = [named.index(name) for name in joints]
-        return message.take('points', partial(_knots, order=order))
+        points = message.take('points', _read_rows)
+    return trajectory_arrays(SimpleNamespace(joint_names=names, points=points), joints)
 
 
-def _knots(place: str, value: Any, order: list[int]) -> list[Knot]:
-    if not isinstance(value, list):
+def _read_rows(place: str, value: Any) -> list[SimpleNamespace]:
+    """Return the points of a file with the fields of those of a message."""
+    if not isinstance(value, list) or not value:
         raise TrajectoryError(place, f'is {shown(value)}', 'give a list of points')
-    return [_knot(Section(f'{place}, point {k}', point), order) for k, point in enumerate(value)]
+    return [_read_point(f'{place}, point {k}', point) for k, point in enumerate(value)]
 
 
-def _knot(section: Section, order: list[int]) -> Knot:
-    """Return a point of a file, with joints in the given order."""
-    after = section.take('time_from_start', Section)
-    time = after.take('sec', read.number, 0.0) + after.take('nanosec', read.number, 0.0) / _NANO
+def _read_numbers(place: str, value: Any) -> list[float]:
+    return read.numbers(place, value) if value != [] else []
 
-    def row(place: str, value: Any) -> list[float]:
-        values = read.numbers(place, value) if value != [] else []
-        if len(values) not in (0, len(order)):
-            raise TrajectoryError(
-                place, f'has a point of {len(values)} numbers', f'{len(order)} joints are named'
-            )
-        return [values[i] for i in order] if values else []
 
-    return Knot(
-        time,
-        section.take('positions', row),
-        section.optional('velocities', row) or None,
-        section.optional('accelerations', row) or None,
-    )
+_read_point = read.built(
+    lambda time, position, velocities=(), accelerations=(), effort=(): SimpleNamespace(
+        time_from_start=time,
+        positions=position,
+        velocities=velocities,
+        accelerations=accelerations,
+        effort=effort,
+    ),
+    {
+        'time_from_start': read.built(
+            lambda sec=0.0, nanosec=0.0: SimpleNamespace(sec=sec, nanosec=nanosec),
+            {},
+            dict.fromkeys(('sec', 'nanosec'), read.number),
+        ),
+        'positions': _read_numbers,
+    },
+    dict.fromkeys(('velocities', 'accelerations', 'effort'), _read_numbers),
+)

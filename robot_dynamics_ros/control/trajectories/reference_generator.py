@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from robot_dynamics_ros.control.trajectories.following import (
 from robot_dynamics_ros.control.trajectories.spline import (
     JointSpline,
     JointWaypoints,
-    KnotTable,
     Points,
     integrated,
 )
@@ -168,7 +166,7 @@ class ReferenceGenerator:
             TrajectoryError: The trajectory is already over, exceeds the limits, starts with a
                 step, or its points are invalid; names the culprit.
         """
-        points = times, position, velocity, acceleration
+        points = Points(times, position, velocity, acceleration)
         return self.commit(self.prepare(self.snapshot(), points, start_ns))
 
     def snapshot(self) -> ReferenceSnapshot:
@@ -189,13 +187,10 @@ class ReferenceGenerator:
             TrajectoryError: See ``follow``.
         """
         tree, reference = self._tree, snapshot.reference
-        times, position, *rates = points
-        if position is None:
-            times, position, *rates = self._integrated(points, reference)
-        table = KnotTable.uniform(times, position, *rates)
-        stop = self._stop_time(table.velocity[-1:]) if self._moving_end else 0.0
+        whole = self._integrated(points, reference) if points.position is None else points
+        stop = self._stop_time(whole) if self._moving_end else 0.0
         trajectory = JointWaypoints(
-            table, reference, tree.joint_names, tree.joint_is_continuous, stop
+            whole, reference, tree.joint_names, tree.joint_is_continuous, stop
         )
         outside = self._outside(reference.position)
         if snapshot.measured is not None:
@@ -207,15 +202,16 @@ class ReferenceGenerator:
         limit = self._speed_limit(trajectory, bool(reference.velocity.any()))
         return prepared._replace(limit=limit)
 
-    def _integrated(self, points: Points, start: Reference) -> Any:
+    def _integrated(self, points: Points, start: Reference) -> Points:
         if self._integrates:
             return integrated(points, start)
         remedy = 'give them, or set allow_integration_in_goal_trajectories'
         raise TrajectoryError('point 0', 'has no positions', remedy)
 
-    def _stop_time(self, velocity: Array) -> float:
-        """Return the time in which to come to rest from velocities, s."""
-        seconds = 2.0 * _BRAKING_S * np.abs(velocity) / self._fastest
+    def _stop_time(self, points: Points) -> float:
+        """Return the time in which to come to rest after the last point, s."""
+        velocity = np.zeros(0) if points.velocity is None else np.abs(points.velocity[-1:])
+        seconds = 2.0 * _BRAKING_S * velocity / self._fastest
         return max(float(seconds.max(initial=0.0)), _MIN_BLEND_S)
 
     def commit(self, prepared: Prepared) -> int:
@@ -406,7 +402,7 @@ class ReferenceGenerator:
         seconds = max(offset_duration(rest, _BLEND_SPEED * fastest), _MIN_BLEND_S)
         rows = [(0.0, offset, rate), (braking, rest, still), (braking + seconds, still, still)]
         times, positions, rates = map(np.array, zip(*rows[0 if braking else 1 :], strict=True))
-        return JointSpline(KnotTable.uniform(times, positions, rates, 0.0 * rates))
+        return JointSpline(Points(times, positions, rates, 0.0 * rates))
 
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay

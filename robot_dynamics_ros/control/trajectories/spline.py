@@ -23,9 +23,66 @@ MOST_PIECES = 32
 
 _KINDS = ('position', 'velocity', 'acceleration')
 
-#: Times (k,), positions, velocities and accelerations (k, n) of points, see ``JointWaypoints``;
-#: None: not given.
-Points = tuple[Array, Array | None, Array | None, Array | None]
+
+class Points(NamedTuple):
+    """Points of a trajectory as arrays, all with the same kind of data, see ``JointWaypoints``.
+
+    Attributes:
+        time: Times from the start of the trajectory, shape (k,), s.
+        position: Shape (k, n), rad or m; None: to be integrated from the others.
+        velocity: Shape (k, n), rad/s or m/s; None: not given.
+        acceleration: Shape (k, n), rad/s^2 or m/s^2; None: not given.
+    """
+
+    time: Array
+    position: Any
+    velocity: Array | None = None
+    acceleration: Array | None = None
+
+    @classmethod
+    def at_rest(cls, time: Sequence[float], position: Array) -> Points:
+        """Return points without velocity and acceleration."""
+        still = np.zeros_like(position)
+        return cls(np.array(time, dtype=float), position, still, still)
+
+    def with_point(self, place: int, time: float, motion: Sequence[Any]) -> Points:
+        """Return the points with another one before a place.
+
+        Args:
+            place: From 0 to k, which is the end.
+            time: Its time, s.
+            motion: Its position, velocity and acceleration, shape (n,) each, of which those are
+                used that the other points have.
+        """
+        values = zip(self, (time, *motion), strict=True)
+        return Points._make(
+            x if x is None else np.insert(1.0 * x, place, y, axis=0) for x, y in values
+        )
+
+    def unwound(self, continuous: Array) -> Points:
+        """Return the points with the steps of continuous joints that their velocities suggest.
+
+        Their positions are angles: of the equivalent steps to the next point the one nearest to
+        the mean velocity times the duration is taken, without velocities the shortest.
+
+        Args:
+            continuous: Whether each joint is continuous, shape (n,).
+        """
+        way, v = -np.diff(self.position, axis=0), self.velocity
+        if v is not None:
+            way += 0.5 * (v[:-1] + v[1:]) * np.diff(self.time)[:, np.newaxis]
+        position, turns = self.position.copy(), np.round(way / TURN) * continuous
+        position[1:] += TURN * np.cumsum(turns, axis=0)
+        return self._replace(position=position)
+
+    def coefficients(self) -> Array:
+        """Return the polynomials between the points, lowest power first, shape (k - 1, n, 6)."""
+        h, given = np.diff(self.time)[:, None], [x for x in self[1:] if x is not None]
+        ends = [x[:-1] for x in given] + [x[1:] for x in given]
+        coefficients = np.zeros((*self.position[1:].shape, 6))
+        for power, column in enumerate(_POLYNOMIALS[len(given)](h, *ends)):
+            coefficients[:, :, power] = column
+        return coefficients
 
 
 def as_points(points: Any, n: int) -> Points:
@@ -40,10 +97,10 @@ def as_points(points: Any, n: int) -> Points:
     times, shape = array('times', points[0], ('k',), finite=False), (len(points[0]), n)
     given = zip(_KINDS, points[1:], strict=True)
     q, v, a = (x if x is None else array(kind, x, shape, finite=False) for kind, x in given)
-    return times, q, v, a
+    return Points(times, q, v, a)
 
 
-def integrated(points: Points, start: Reference) -> tuple[Array, Array, Array, Array | None]:
+def integrated(points: Points, start: Reference) -> Points:
     """Return points with the positions that they lack, by the trapezoidal rule from a start.
 
     As in joint_trajectory_controller, velocities that are missing too are integrated first.
@@ -62,152 +119,8 @@ def integrated(points: Points, start: Reference) -> tuple[Array, Array, Array, A
     if velocity is None:
         assert acceleration is not None  # see above
         velocity = integral(start.velocity, start.acceleration, acceleration)
-    return times, integral(start.position, start.velocity, velocity), velocity, acceleration
-
-
-class Knot(NamedTuple):
-    """State of all joints at one time.
-
-    Attributes:
-        time: Time from the start of the trajectory, s.
-        position: One number per joint, rad or m.
-        velocity: One number per joint, rad/s or m/s, or None.
-        acceleration: One number per joint, rad/s^2 or m/s^2, or None; requires a velocity.
-    """
-
-    time: float
-    position: Sequence[float]
-    velocity: Sequence[float] | None = None
-    acceleration: Sequence[float] | None = None
-
-
-class KnotTable(NamedTuple):
-    """Knots as arrays.
-
-    Attributes:
-        time: Times from the start of the trajectory, shape (k,), s.
-        position: Shape (k, n), rad or m.
-        velocity: Shape (k, n), rad/s or m/s; zero if not given.
-        acceleration: Shape (k, n), rad/s^2 or m/s^2; zero if not given.
-        degree: Degree of the polynomials that a knot's data permit, shape (k,): 1 without
-            velocity, 3 with velocity, 5 with velocity and acceleration.
-    """
-
-    time: Array
-    position: Array
-    velocity: Array
-    acceleration: Array
-    degree: Array
-
-    @classmethod
-    def uniform(
-        cls, time: Array, position: Array, velocity: Array | None, acceleration: Array | None
-    ) -> KnotTable:
-        """Return a table of knots with the same kind of data.
-
-        Raises:
-            TrajectoryError: Accelerations are given without velocities.
-        """
-        degree = _degree('point 0', velocity, acceleration)
-        zeros = np.zeros_like(position)
-        return cls(
-            time,
-            position,
-            zeros if velocity is None else velocity,
-            zeros if acceleration is None else acceleration,
-            np.full(len(time), degree),
-        )
-
-    @classmethod
-    def at_rest(cls, time: Sequence[float], position: Array) -> KnotTable:
-        """Return a table of knots without velocity and acceleration."""
-        still = np.zeros_like(position)
-        return cls.uniform(np.array(time, dtype=float), position, still, still)
-
-    @classmethod
-    def of(
-        cls,
-        knots: Sequence[Knot],
-        n: int | None = None,
-        joint_names: Sequence[str] | None = None,
-    ) -> KnotTable:
-        """Return a table of knots, which may have different kinds of data.
-
-        Args:
-            knots: At least one.
-            n: Number of joints; None: that of the first knot.
-            joint_names: Used in errors only.
-
-        Raises:
-            TrajectoryError: There is none, or one has a wrong size, a number that is not finite,
-                or an acceleration without a velocity.
-        """
-        _refuse_nothing([knot.position for knot in knots])
-        rows, still = list[Any](), [0.0] * (n or len(knots[0].position))
-        for k, knot in enumerate(knots):
-            given = zip(_KINDS, knot[1:], strict=True)
-            vectors = [
-                joint_vector(f'{kind} of point {k}', still if x is None else x, n, joint_names)
-                for kind, x in given
-            ]
-            degree = _degree(f'point {k}', knot.velocity, knot.acceleration)
-            rows.append((float(knot.time), *vectors, degree))
-        return cls(*map(np.array, zip(*rows, strict=True)))
-
-    def after(self, first: Knot) -> KnotTable:
-        """Return the table with another knot in front."""
-        pairs = zip(KnotTable.of([first]), self, strict=True)
-        return KnotTable(*map(np.concatenate, pairs))
-
-    def before(self, last: Knot) -> KnotTable:
-        """Return the table with another knot at the end."""
-        pairs = zip(self, KnotTable.of([last]), strict=True)
-        return KnotTable(*map(np.concatenate, pairs))
-
-    def unwound(self, continuous: Array) -> KnotTable:
-        """Return the table with the steps of continuous joints that their velocities suggest.
-
-        Their positions are angles: of the equivalent steps to the next knot the one nearest to the
-        mean velocity times the duration is taken, without velocities the shortest.
-
-        Args:
-            continuous: Whether each joint is continuous, shape (n,).
-        """
-        way = 0.5 * (self.velocity[:-1] + self.velocity[1:]) * np.diff(self.time)[:, np.newaxis]
-        turns = np.round((way - np.diff(self.position, axis=0)) / TURN) * continuous
-        position = self.position.copy()
-        position[1:] += TURN * np.cumsum(turns, axis=0)
-        return self._replace(position=position)
-
-    def coefficients(self) -> Array:
-        """Return the polynomials between the knots, lowest power first, shape (k - 1, n, 6).
-
-        A polynomial is quintic if both knots have an acceleration, cubic if both have a velocity,
-        else linear.
-        """
-        h = np.diff(self.time)[:, None]
-        degree = np.minimum(self.degree[:-1], self.degree[1:])
-        coefficients = np.zeros((*self.position[1:].shape, 6))
-        for known in set(degree.tolist()):
-            rows = np.flatnonzero(degree == known)
-            data = self.motion[: (known + 1) // 2]
-            ends = (x[rows + end] for end in (0, 1) for x in data)
-            terms = _POLYNOMIALS[known](h[rows], *ends)
-            for power, column in enumerate(terms):
-                coefficients[rows, :, power] = column
-        return coefficients
-
-    @property
-    def motion(self) -> tuple[Array, Array, Array]:
-        """Position, velocity and acceleration."""
-        return self.position, self.velocity, self.acceleration
-
-
-def _degree(name: str, velocity: Any, acceleration: Any) -> int:
-    """Return the degree that the data of a point permit, see :class:`KnotTable`."""
-    if velocity is None and acceleration is not None:
-        raise TrajectoryError(name, 'has accelerations but no velocities', 'give both')
-    return 1 if velocity is None else 3 if acceleration is None else 5
+    position = integral(start.position, start.velocity, velocity)
+    return Points(times, position, velocity, acceleration)
 
 
 def _linear(h: Array, p: Array, P: Array) -> tuple[Array, ...]:
@@ -240,24 +153,24 @@ def _quintic(
     )
 
 
-#: Functions that join two knots, by degree, see ``KnotTable.degree``.
-_POLYNOMIALS: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 3: _cubic, 5: _quintic}
+#: Functions that join two points, by the number of arrays that they give.
+_POLYNOMIALS: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 2: _cubic, 3: _quintic}
 
 
 class JointSpline(Trajectory):
-    """Trajectory of checked knots joined by polynomials.
+    """Trajectory of checked points joined by polynomials.
 
     Args:
-        table: At least one knot, with strictly increasing times from 0.
+        points: At least one point, with strictly increasing times from 0.
     """
 
-    def __init__(self, table: KnotTable) -> None:
-        self.n = table.position.shape[1]
-        self._pieces = PiecewisePolynomial(table.time, table.coefficients())
+    def __init__(self, points: Points) -> None:
+        self.n = points.position.shape[1]
+        self._pieces = PiecewisePolynomial(points.time, points.coefficients())
         self._polynomials, self._x = polynomials(self.n), np.zeros(1)
         self.duration = self._rest_at = self._times[-1]
-        self._start: list[float] = table.position[0].tolist()
-        self._end: list[float] = table.position[-1].tolist()
+        self._start: list[float] = points.position[0].tolist()
+        self._end: list[float] = points.position[-1].tolist()
 
     @property
     def _times(self) -> list[float]:
@@ -276,9 +189,9 @@ class JointSpline(Trajectory):
         )
 
     def instants(self, step: float) -> Array:
-        """Return the times of the knots and of 1 to 31 points between them.
+        """Return the times of the points and of 1 to 31 instants between them.
 
-        Even the shortest segment is sampled in its middle, since two knots at rest do not bound
+        Even the shortest segment is sampled in its middle, since two points at rest do not bound
         the motion between them. See :class:`Trajectory`.
         """
         times = np.array(self._times)
@@ -328,25 +241,25 @@ class JointWaypoints(JointSpline):
     """Waypoints joined by lines, cubics or quintics, depending on their data.
 
     The rules are those of ros2_controllers' joint_trajectory_controller. Every point has a
-    position. Segments are quintic between points with velocities and accelerations, cubic between
-    points with velocities, and linear otherwise (with jumps of the velocity at the points). Times
+    position. Segments are quintic if the points have velocities and accelerations, cubic if they
+    have velocities, and linear otherwise (with jumps of the velocity at the points). Times
     are strictly increasing, and the last velocity, if given, is zero unless a time for a stop is
     given. Unlike in joint_trajectory_controller, accelerations without velocities are rejected,
     not ignored.
 
     Args:
-        table: At least one point.
+        points: At least one point.
         start: Reference at time 0; copied. Required if the first point's time is not 0; otherwise
             the first point is used.
         joint_names: Used in errors only.
         continuous: Whether each joint is continuous, shape (n,); None if none is. Such a joint
-            takes the short way to the first point and between points, see ``KnotTable.unwound``.
+            takes the short way to the first point and between points, see ``Points.unwound``.
         stop: Time in which the motion comes to rest at the last position after its end, if the
             last velocity is not zero, s; 0: it must be zero.
 
     Attributes:
         duration: Time of the last point, s.
-        first: The first point, a table of one row.
+        first: The first point, arrays of one row.
 
     Raises:
         TrajectoryError: A rule is violated; names the point and, if applicable, the joint.
@@ -354,30 +267,30 @@ class JointWaypoints(JointSpline):
 
     def __init__(
         self,
-        table: KnotTable,
+        points: Points,
         start: Reference | None = None,
         joint_names: Sequence[str] | None = None,
         continuous: Array | None = None,
         stop: float = 0.0,
     ) -> None:
-        _check(table, start, joint_names, moving_end=stop > 0.0)
+        _check(points, start, joint_names, moving_end=stop > 0.0)
         if continuous is not None and not continuous.any():
             continuous = None
         if continuous is not None:
-            table = table.unwound(continuous)
-        self.first, self._names = KnotTable(*(column[:1] for column in table)), joint_names
-        self._continuous = continuous
+            points = points.unwound(continuous)
+        self.first = Points._make(x if x is None else x[:1] for x in points)
+        self._continuous, self._names = continuous, joint_names
         if self.first.time[0] > 0.0:
             if start is None:
                 raise TrajectoryError(
-                    'point 0', f'is at {table.time[0]} s', 'give the start, or a point at time 0'
+                    'point 0', f'is at {points.time[0]} s', 'give the start, or a point at time 0'
                 )
-            table = table.after(self._start_knot(start))
-        end = float(table.time[-1])
-        if np.abs(table.velocity[-1]).max() > REST:
-            still = [0.0] * table.position.shape[1]
-            table = table.before(Knot(end + stop, table.position[-1], still, still))
-        super().__init__(table)
+            points = self._after(start, points)
+        end, v = float(points.time[-1]), points.velocity
+        if v is not None and np.abs(v[-1]).max() > REST:
+            rest = points.position[-1], 0.0, 0.0
+            points = points.with_point(len(points.time), end + stop, rest)
+        super().__init__(points)
         self.duration = end
         if start is not None:
             self.turn_to(start)
@@ -390,7 +303,7 @@ class JointWaypoints(JointSpline):
         """
         if self._continuous is None:
             return
-        pair = self.first.after(self._start_knot(start))
+        pair = self._after(start, self.first)
         turned = pair.unwound(self._continuous).position[1:] - self.first.position
         if turned.any():
             self.first = self.first._replace(position=self.first.position + turned)
@@ -408,7 +321,7 @@ class JointWaypoints(JointSpline):
             start: See the constructor; copied.
         """
         if self.first.time[0] > 0.0:
-            return JointSpline(self.first.after(self._start_knot(start)))
+            return JointSpline(self._after(start, self.first))
         return None
 
     def set_start(self, start: Reference) -> None:
@@ -424,39 +337,39 @@ class JointWaypoints(JointSpline):
             self._pieces.begin_with(segment._pieces)
             self._start = segment._start
 
-    def _start_knot(self, start: Reference) -> Knot:
+    def _after(self, start: Reference, points: Points) -> Points:
+        """Return points with a start at time 0."""
         n = self.first.position.shape[1]
-        return Knot(0.0, *(joint_vector('start', row, n, self._names) for row in start.rows))
-
-
-def _refuse_nothing(positions: Any) -> None:
-    """Check that there are points, and that the first one has positions."""
-    if len(positions) == 0:
-        raise TrajectoryError('trajectory', 'has no points', 'give at least one, or use a Hold')
-    if len(positions[0]) == 0:
-        raise TrajectoryError('point 0', 'has no positions', 'every point needs them')
+        rows = [joint_vector('start', row, n, self._names) for row in start.rows]
+        return points.with_point(0, 0.0, rows)
 
 
 def _check(
-    points: KnotTable,
+    points: Points,
     start: Reference | None,
     joint_names: Sequence[str] | None,
     *,
     moving_end: bool,
 ) -> None:
     """Raise the error of a violated rule."""
-    _refuse_nothing(points.position)
+    if not len(points.time):
+        raise TrajectoryError('trajectory', 'has no points', 'give at least one, or use a Hold')
+    if points.position is None:
+        raise TrajectoryError('point 0', 'has no positions', 'every point needs them')
+    if points.velocity is None and points.acceleration is not None:
+        raise TrajectoryError('point 0', 'has accelerations but no velocities', 'give both')
     n = len(joint_names or (points.position[0] if start is None else start.position))
     _refuse_times(points.time)
-    for kind, rows in zip(_KINDS, points.motion, strict=True):
-        if rows.shape[1] != n or not np.isfinite(rows).all():
+    for kind, rows in zip(_KINDS, points[1:], strict=True):
+        if rows is not None and not (rows.shape[1] == n and np.isfinite(rows).all()):
             for k, row in enumerate(rows):
                 joint_vector(f'{kind} of point {k}', row, n, joint_names)
-    for i in () if moving_end else np.flatnonzero(np.abs(points.velocity[-1]) > REST)[:1]:
+    last = np.zeros(n) if moving_end or points.velocity is None else points.velocity[-1]
+    for i in np.flatnonzero(np.abs(last) > REST)[:1]:
         joint = joint_names[i] if joint_names else str(i)
         raise TrajectoryError(
             f'point {len(points.time) - 1}',
-            f'is the last and moves joint {joint} at {points.velocity[-1, i]:g}',
+            f'is the last and moves joint {joint} at {last[i]:g}',
             'it must be zero, unless allow_nonzero_velocity_at_trajectory_end is set',
         )
 
