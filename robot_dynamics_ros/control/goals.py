@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.following import Prepared, ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
@@ -74,50 +76,40 @@ class Outcome(NamedTuple):
         return f'goal aborted, {self.code.name}: {self.reason}'
 
 
-class JointTolerances(NamedTuple):
-    """Largest permitted errors of position and velocity per joint; infinite if not checked.
+def tolerances(
+    joints: Sequence[str],
+    position: Sequence[float],
+    velocity: Sequence[float],
+    requested: Iterable[Any],
+) -> Array:
+    """Return the largest permitted errors of position and velocity per joint.
 
-    Attributes:
-        position: rad or m, one per joint.
-        velocity: rad/s or m/s, one per joint.
+    Args:
+        joints: Names of the n joints.
+        position: Default, one for all joints or n, rad or m; 0: not checked.
+        velocity: Default, one for all joints or n, rad/s or m/s; 0: not checked.
+        requested: Messages JointTolerance of the goal; 0: the default, negative: not checked.
+
+    Returns:
+        Shape (2, n), rad or m, then rad/s or m/s; infinite if not checked.
+
+    Raises:
+        TrajectoryError: A joint is unknown, a value is NaN, or an acceleration is limited.
     """
-
-    position: tuple[float, ...]
-    velocity: tuple[float, ...]
-
-    @classmethod
-    def of(
-        cls,
-        joints: Sequence[str],
-        position: Sequence[float],
-        velocity: Sequence[float] = (),
-        of_goal: Mapping[str, tuple[float, float]] | None = None,
-    ) -> JointTolerances:
-        """Return tolerances from defaults and from a goal.
-
-        Args:
-            joints: Names of the n joints.
-            position: Default, one for all joints or n, rad or m; 0: not checked.
-            velocity: Default, one for all joints or n, rad/s or m/s; empty or 0: not checked.
-            of_goal: Position and velocity tolerance by joint; 0: the default, negative: not
-                checked.
-
-        Raises:
-            TrajectoryError: A joint is unknown, or a value of the goal is NaN.
-        """
-        given = (position, velocity or (0.0,))
-        defaults = [[x or math.inf for x in spread([*row], len(joints))] for row in given]
-        of_goal = of_goal or {}
-        for name, pair in of_goal.items():
-            if name not in joints:
-                raise TrajectoryError(
-                    f'tolerance of joint {name!r}', 'no such joint', f'known: {", ".join(joints)}'
-                )
-            if any(math.isnan(x) for x in pair):
-                raise TrajectoryError(f'tolerance of joint {name!r}', 'is NaN', 'give a number')
-        requested = zip(*(of_goal.get(name, (0.0, 0.0)) for name in joints), strict=True)
-        pairs = zip(requested, defaults, strict=True)
-        return cls(*(tuple(map(_effective, row, default)) for row, default in pairs))
+    defaults = np.array([spread([*row], len(joints)) for row in (position, velocity)])
+    given = np.zeros_like(defaults)
+    for one in requested:
+        culprit, pair = f'tolerance of joint {one.name!r}', (one.position, one.velocity)
+        acceleration = getattr(one, 'acceleration', 0.0)
+        if one.name not in joints:
+            raise TrajectoryError(culprit, 'no such joint', f'known: {", ".join(joints)}')
+        if np.isnan(pair).any():
+            raise TrajectoryError(culprit, 'is NaN', 'give a number')
+        if not acceleration <= 0.0:
+            problem = f'limits the acceleration to {acceleration:g}'
+            raise TrajectoryError(culprit, problem, 'leave it 0: accelerations are not measured')
+        given[:, joints.index(one.name)] = pair
+    return _effective(given, defaults)
 
 
 class TrajectoryWatch(NamedTuple):
@@ -130,7 +122,7 @@ class TrajectoryWatch(NamedTuple):
     Attributes:
         joints: Names of the joints.
         prismatic: Whether each joint is prismatic, for units in messages.
-        path: Tolerances during the motion.
+        path: Tolerances during the motion, see ``tolerances``.
         goal: Tolerances at the end.
         goal_time: Time after the end within which the goal must be reached, s; may be infinite.
         duration: Duration of the trajectory, s.
@@ -138,8 +130,8 @@ class TrajectoryWatch(NamedTuple):
 
     joints: Sequence[str]
     prismatic: Sequence[bool]
-    path: JointTolerances
-    goal: JointTolerances
+    path: Array
+    goal: Array
     goal_time: float
     duration: float
 
@@ -167,23 +159,15 @@ class TrajectoryWatch(NamedTuple):
         reason = f'{worst} goal tolerance at {elapsed:.3f} s, {late:.3f} s after the end'
         return Outcome(ResultCode.GOAL_TOLERANCE_VIOLATED, reason)
 
-    def _first_violation(
-        self, tolerances: JointTolerances, reference: Reference, q: Array, v: Array
-    ) -> str:
-        """Return a text on the first joint out of tolerance, with error and tolerance; or ''."""
-        desired, desired_rate = reference.position.tolist(), reference.velocity.tolist()
-        rows = zip(*tolerances, desired, q.tolist(), desired_rate, v.tolist(), strict=True)
-        for i, (most, fastest, x_r, x, w_r, w) in enumerate(rows):
-            unit = 'm' if self.prismatic[i] else 'rad'
-            for what, error, tolerance, measure in (
-                ('position', x_r - x, most, unit),
-                ('velocity', w_r - w, fastest, f'{unit}/s'),
-            ):
-                if not abs(error) <= tolerance:
-                    return (
-                        f'joint {self.joints[i]!r}: {what} error {error:.4g} {measure} exceeds '
-                        f'the {tolerance:.4g} {measure} of the'
-                    )
+    def _first_violation(self, most: Array, reference: Reference, q: Array, v: Array) -> str:
+        """Return a text on the first error out of tolerance, with its joint; or ''."""
+        errors = np.array([reference.position - q, reference.velocity - v])
+        for k, i in np.argwhere(~(np.abs(errors) <= most))[:1]:
+            unit = ('m' if self.prismatic[i] else 'rad') + ('', '/s')[k]
+            return (
+                f'joint {self.joints[i]!r}: {("position", "velocity")[k]} error '
+                f'{errors[k, i]:.4g} {unit} exceeds the {most[k, i]:.4g} {unit} of the'
+            )
         return ''
 
 
@@ -194,13 +178,13 @@ def goal_time(requested: float, default: float) -> float:
         requested: Value of the goal, s; 0: the default, negative: unlimited.
         default: s; 0: unlimited.
     """
-    return _effective(requested, math.inf if default == 0.0 else default)
+    return float(_effective(requested, default))
 
 
-def _effective(requested: float, default: float) -> float:
-    if requested == 0.0:
-        return float(default)
-    return float(requested) if requested > 0.0 else math.inf
+def _effective(requested: Any, default: Any) -> Array:
+    """Return requested limits, or where they are 0 the default; infinite where not positive."""
+    chosen = np.where(requested == 0.0, default, requested)
+    return np.where(chosen > 0.0, chosen, math.inf)
 
 
 #: Parameters of goals: feedback, speed, defaults of tolerances (also ``joint_tolerances``).
@@ -362,33 +346,12 @@ def _watch(tree: Robot, request: Any, parameters: Mapping[str, Any]) -> Trajecto
         kind: [parameters[f'constraints.{name}.{kind}'] for name in names]
         for kind in ('trajectory', 'goal')
     }
-    path = JointTolerances.of(names, defaults['trajectory'], (), _by_joint(request.path_tolerance))
-    end = JointTolerances.of(
-        names,
-        defaults['goal'],
-        [parameters['constraints.stopped_velocity_tolerance']],
-        _by_joint(request.goal_tolerance),
-    )
+    rate = [parameters['constraints.stopped_velocity_tolerance']]
+    path = tolerances(names, defaults['trajectory'], [0.0], request.path_tolerance)
+    end = tolerances(names, defaults['goal'], rate, request.goal_tolerance)
     requested = request.goal_time_tolerance
     late = goal_time(requested.sec + 1e-9 * requested.nanosec, parameters['constraints.goal_time'])
     return TrajectoryWatch(names, tree.joint_is_prismatic, path, end, late, duration=0.0)
-
-
-def _by_joint(tolerances: Any) -> dict[str, tuple[float, float]]:
-    """Return position and velocity tolerances by joint.
-
-    Raises:
-        TrajectoryError: One limits an acceleration.
-    """
-    for tolerance in tolerances:
-        acceleration = getattr(tolerance, 'acceleration', 0.0)
-        if not acceleration <= 0.0:
-            raise TrajectoryError(
-                f'tolerance of joint {tolerance.name!r}',
-                f'limits the acceleration to {acceleration:g}',
-                'leave it 0: accelerations are not measured',
-            )
-    return {tolerance.name: (tolerance.position, tolerance.velocity) for tolerance in tolerances}
 
 
 def _refusal(error: RobotDynamicsError, *, of_names: bool = False) -> RefusedGoalError:

@@ -36,7 +36,7 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintS
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import linearize_driven
-from robot_dynamics_ros.dynamics.sampled_loop import Sampling
+from robot_dynamics_ros.dynamics.sampled_loop import Sampling, largest_ratio
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -149,23 +149,20 @@ def lqr_gains(
     return Gains(K[:, :m], K[:, m:])
 
 
+#: Longest control period that is searched, s.
+_LONGEST_S = 1e3
+
+
 def largest_period(gains: Gains, discretization: str) -> float:
-    """Return the largest control period at which the sampled error is stable, s, within 1 %.
+    """Return the largest control period at which the sampled error is stable, s, within 0.1 %.
 
     Args:
         gains: The gains.
         discretization: Time discretization of the plant, see ``LookAhead``.
     """
-    low = high = 1e-6
-    while sampled_radius(*gains, Sampling(high, discretization)) < 1.0 and high < 1e3:
-        low, high = high, 2.0 * high
-    while high > 1.01 * low:
-        middle = math.sqrt(low * high)
-        if sampled_radius(*gains, Sampling(middle, discretization)) < 1.0:
-            low = middle
-        else:
-            high = middle
-    return low
+    return _LONGEST_S * largest_ratio(
+        lambda part: sampled_radius(*gains, Sampling(_LONGEST_S * part, discretization)) < 1.0
+    )
 
 
 def _points(path: FeasibilityCheck) -> list[tuple[float, Array]]:

@@ -12,11 +12,7 @@ import pytest
 import refusals
 from followed_arm import Arm, duration, rest
 
-from robot_dynamics_ros.control.goals import (
-    JointTolerances,
-    TrajectoryWatch,
-    goal_time,
-)
+from robot_dynamics_ros.control.goals import TrajectoryWatch, goal_time, tolerances
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -42,8 +38,8 @@ ANY = (math.inf, math.inf)
 """)  # noqa: E501
 def test_path_tolerances_count_until_the_end_and_those_of_the_goal_from_then_on(given, said):
     """The error is reference minus state."""
-    goal = JointTolerances((0.01, 0.02), (given.get('fastest', math.inf),) * 2)
-    path = JointTolerances(given.get('path', (0.1, 0.2)), ANY)
+    goal = np.array([(0.01, 0.02), (given.get('fastest', math.inf),) * 2])
+    path = np.array([given.get('path', (0.1, 0.2)), ANY])
     watch = TrajectoryWatch(
         JOINTS, (False, True), path, goal, given.get('late', 0.5), duration=2.0
     )
@@ -60,16 +56,17 @@ def test_path_tolerances_count_until_the_end_and_those_of_the_goal_from_then_on(
     [
         ([0.1], {}, (0.1, 0.1)),
         ([0.0], {}, ANY),
-        ([0.1, 0.2], {'slide': (0.5, 0.0)}, (0.1, 0.5)),
-        ([0.1], {'slide': (0.0, 0.0)}, (0.1, 0.1)),
-        ([0.1], {'slide': (-1.0, 0.0)}, (0.1, math.inf)),
-        ([0.0], {'shoulder': (0.3, 0.0)}, (0.3, math.inf)),
+        ([0.1, 0.2], {'slide': 0.5}, (0.1, 0.5)),
+        ([0.1], {'slide': 0.0}, (0.1, 0.1)),
+        ([0.1], {'slide': -1.0}, (0.1, math.inf)),
+        ([0.0], {'shoulder': 0.3}, (0.3, math.inf)),
     ],
 )
 def test_zero_means_the_default_and_negative_means_not_checked(default, given, expected):
-    assert JointTolerances.of(JOINTS, default, of_goal=given).position == expected
-    of_rates = {joint: (0.0, x) for joint, (x, _) in given.items()}
-    assert JointTolerances.of(JOINTS, [0.0], default, of_rates).velocity == expected
+    positions = [Message(name=joint, position=x, velocity=0.0) for joint, x in given.items()]
+    assert tuple(tolerances(JOINTS, default, [0.0], positions)[0]) == expected
+    rates = [Message(name=joint, position=0.0, velocity=x) for joint, x in given.items()]
+    assert tuple(tolerances(JOINTS, [0.0], default, rates)[1]) == expected
 
 
 @pytest.mark.parametrize(
@@ -86,7 +83,7 @@ def test_wrong_tolerances_are_refused_by_name():
         ('slide', "'slide'.*NaN"),
     ):
         with pytest.raises(TrajectoryError, match=said):
-            JointTolerances.of(JOINTS, [0.1], (), {given: (math.nan, 0.0)})
+            tolerances(JOINTS, [0.1], [0.0], near(math.nan, given))
 
 
 # Goals of a session ------------------------------------------------------------------------------
