@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.experimental import EventsExecutor
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.serialization import serialize_message
@@ -27,7 +28,7 @@ from std_msgs.msg import Float64MultiArray
 from robot_dynamics_ros.ros.controller.node import Controller
 from robot_dynamics_ros.ros.conversions import ns_to_stamp
 from robot_dynamics_ros.ros.driver_connection import STATE_QOS
-from robot_dynamics_ros.ros.spinning import freeze_objects, make_executor, run
+from robot_dynamics_ros.ros.spinning import freeze_objects, run
 from robot_dynamics_ros.spatial.scalar import Array
 
 COMMAND_TOPIC = 'effort_controller/commands'
@@ -68,7 +69,7 @@ KINDS: dict[str, Callable[[], Node]] = {
 def run_several(namespace: str, *ros_arguments: str) -> int:
     """Run controllers of ``ARMS`` arms on one executor, until the process is terminated."""
     rclpy.init(args=['node', *ros_arguments], signal_handler_options=SignalHandlerOptions.NO)
-    executor, begin = make_executor(), vars(LifecycleNode)['__init__']
+    executor, begin = EventsExecutor(), vars(LifecycleNode)['__init__']
     for k in range(ARMS):
         within = partialmethod(begin, namespace=f'{namespace}/arm{k}')
         setattr(LifecycleNode, '__init__', within)  # noqa: B010 - mypy: not a plain assignment

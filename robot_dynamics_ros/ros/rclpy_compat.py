@@ -302,30 +302,6 @@ def destroy(node: Any, those: Sequence[Any]) -> None:
 # Executors ---------------------------------------------------------------------------------------
 
 
-class ServingExecutor(SingleThreadedExecutor):
-    """Serves one callback after the other, without one more callback of the future for each."""
-
-    def spin_once_until_future_complete(self, future: Any, timeout_sec: Any = None) -> None:
-        """Serve what is ready next."""
-        with _suppress_idle():
-            self._serve_one(future, timeout_sec)
-
-    def _serve_one(self, future: Any, timeout_sec: Any) -> None:
-        handler, _, _ = self.wait_for_ready_callbacks(timeout_sec, None, future.done)
-        handler()
-        handler.result()  # raises what it raised
-
-    def _serve(self, future: Any) -> None:
-        """Serve everything that is ready."""
-        with _suppress_idle():
-            while True:
-                self._serve_one(future, 0)
-
-
-def _suppress_idle() -> contextlib.AbstractContextManager[None]:
-    return contextlib.suppress(TimeoutException, ShutdownException, ConditionReachedException)
-
-
 class PolledGroup(ReentrantCallbackGroup):
     """A callback group whose subscriptions no executor serves; other entities are served.
 
@@ -347,7 +323,7 @@ class PolledGroup(ReentrantCallbackGroup):
         return not isinstance(entity, Subscription)
 
 
-class PollingExecutor(ServingExecutor):
+class PollingExecutor(SingleThreadedExecutor):
     """Sleeps for ``poll_period_s`` of a node, calls its ``poll``, serves what else is ready.
 
     It never waits on entities: the middleware would wake it at every message of a topic. While it
@@ -371,7 +347,13 @@ class PollingExecutor(ServingExecutor):
             if hasattr(node, 'poll'):
                 node.poll()
         if awoken or now - self._served_at >= _SERVE_REST_S:
-            self._serve(future)
+            with contextlib.suppress(
+                TimeoutException, ShutdownException, ConditionReachedException
+            ):
+                while True:  # without one more callback of the future for each, as in rclpy
+                    handler, _, _ = self.wait_for_ready_callbacks(0, None, future.done)
+                    handler()
+                    handler.result()  # raises what it raised
             self._served_at = now
 
     def _sleep(self) -> None:
