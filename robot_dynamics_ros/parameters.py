@@ -180,6 +180,8 @@ REMOVED = {
     'clock_period': RemovedParameter(0.01, 'remove it: the clock has 100 Hz'),
     'monitor_decimation': RemovedParameter(1, 'remove it: every command is published'),
     'null_space_damping_ratio': RemovedParameter(1.0, 'remove it: the damping is critical'),
+    'contact_float_damping': RemovedParameter(5.0, 'remove it: it is 5 1/s'),
+    'initial_velocity': RemovedParameter([0.0], 'remove it: the arm starts at rest'),
     'ripple_periods': RemovedParameter(20.0, 'remove it: it is 20'),
 }
 

@@ -16,12 +16,10 @@ from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix, joint_inertia
-from robot_dynamics_ros.control.laws.stop_laws import Float
+from robot_dynamics_ros.control.laws.stop_laws import Float, stop_gains
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.spline import Points
-from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop
-from robot_dynamics_ros.errors import ConfigurationError, ParameterError, TrajectoryError
+from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -35,6 +33,8 @@ REACTIONS = {
     'retract': 'the arm brakes and moves back along its path',
     'float': 'the arm is compliant, with gravity compensation and damping',
 }
+#: Half of the damping of reaction float per inertia of each joint, rad/s, see ``stop_gains``.
+FLOAT_FREQUENCY = 2.5
 #: Reactions that follow the reference.
 FOLLOWING = ('stop', 'hold', 'retract')
 _MAX_POSITIONS, _STEPS = 400, 50  # past positions; their number per ``contact_retract_way``
@@ -65,14 +65,6 @@ REACTION = (
         0.0,
         10.0,
         unit='rad or m',
-    ),
-    Parameter(
-        'contact_float_damping',
-        5.0,
-        'Damping of reaction float, per inertia of each joint.',
-        0.0,
-        1e3,
-        unit='1/s',
     ),
 )
 
@@ -117,7 +109,7 @@ def return_motion(path: list[Array], speed: Array) -> Points | None:
         rows.append(np.gradient(rows[-1], duration * x, axis=0))
         rows[-1][[0, -1]] = 0.0
     position, velocity, acceleration = (row[1:] for row in rows)
-    return duration * x[1:], position, velocity, acceleration
+    return Points(duration * x[1:], position, velocity, acceleration)
 
 
 class ContactWatch:
@@ -157,7 +149,8 @@ class ContactWatch:
             self.wrench = WrenchEstimate(motion, tree.n)
         self._positions: deque[Array] = deque(maxlen=_MAX_POSITIONS)
         self._path: list[Array] = []
-        self._inertia = joint_inertia(tree, np.zeros(tree.n))
+        _, damping = stop_gains(tree, loop.settings.sampling, FLOAT_FREQUENCY)
+        self._float = Float(tree, kernels, damping=damping.tolist())
         self.check(parameters)
         self.configure(parameters, follower)
         self.subscribed = self.observing = False
@@ -192,18 +185,6 @@ class ContactWatch:
                 f'were calibrated with an observer_bandwidth of {calibrated} 1/s',
                 'use that, or calibrate again',
             )
-        if parameters['contact_reaction'] == 'float':
-            self._require_stable_float(parameters['contact_float_damping'])
-
-    def _require_stable_float(self, damping: float) -> None:
-        """Raise ParameterError if the damping of reaction float is unstable."""
-        tree, sampling = self._loop.tree, self._loop.settings.sampling
-        M, D = inertia_matrix(tree, tree.middle), np.diag(damping * self._inertia)
-        loop = FeedbackLoop('contact_float_damping', M, 0.0 * D, D)
-        if not loop.is_stable(sampling):
-            most = loop.largest(sampling) * damping
-            text = f'is unstable at {sampling}; give at most {most:.3g}'
-            raise ParameterError('contact_float_damping', damping, text)
 
     def configure(self, parameters: Mapping[str, Any], follower: ControlLaw | None) -> None:
         """Apply parameters, and the loop's settings; prepare the slow part of a reaction.
@@ -217,8 +198,6 @@ class ContactWatch:
         self.observer.configure(self._settings, loop.settings.discretization, loop.settings.period)
         self._reaction, self._follower = parameters['contact_reaction'], follower
         self._retract_way = parameters['contact_retract_way']
-        damping = (parameters['contact_float_damping'] * self._inertia).tolist()
-        self._float = Float(loop.tree, loop.kernels, damping=damping)
         loop.use_acting_effort(self.acting_effort)
 
     def subscribe(self, subscribed: bool) -> None:

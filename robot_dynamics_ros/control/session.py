@@ -9,7 +9,7 @@ tolerances, ``requests`` holds the requests that need a preparation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
@@ -36,18 +36,20 @@ class ControllerSession(SessionModes):
         RobotDynamicsError: A parameter is rejected.
     """
 
-    def on_locked(self, positions: Array) -> bool:
+    def on_locked(self, positions: Array, names: Sequence[str] | None = None) -> bool:
         """Process measured positions of the locked joints, see ``LockedJointWatch``.
 
         Args:
             positions: Shape (k,), rad or m; NaN where unknown.
+            names: Of their joints, see ``LockedJointWatch.update``.
 
         Returns:
             Whether ``command`` must be sent: that of the stop action, once.
         """
-        if not self.locked.update(positions, self.mode is not SessionMode.INACTIVE):
+        active = self.mode is not SessionMode.INACTIVE
+        if not self.locked.update(positions, names, active=active):
             return False
-        self.log.add('locked', positions=positions.tolist())
+        self.log.add('locked', positions=self.locked.measured.tolist())
         if self.locked.response == 'stop' and self.controls:
             return self._fail(ModelError('robot', self.locked.deviation, 'lock it there'))
         self.remark('warning', self.locked.deviation)

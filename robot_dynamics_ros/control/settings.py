@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -237,14 +237,20 @@ class LockedJointWatch:
         self.response = parameters['locked_joint_moved']
         self._tolerance = parameters['locked_joint_tolerance']
 
-    def update(self, positions: Array, active: bool = True) -> bool:
+    def update(
+        self, positions: Array, names: Sequence[str] | None = None, *, active: bool = True
+    ) -> bool:
         """Store measured positions; return whether a deviation begins.
 
         Args:
             positions: Shape (k,), rad or m.
+            names: Of their joints, in any order, with others; None: the locked joints.
             active: Whether the controller is; before, ``measured`` joints may stand anywhere.
         """
-        self.measured[:] = positions
+        names = self.names if names is None else names
+        if len(names) == len(positions):
+            known = dict(zip(names, positions.tolist(), strict=True))
+            self.measured[:] = [known.get(name, x) for name, x in self._rows(self.measured)]
         counted = self._watched if active else self._watched & self._given
         began, self.deviation = not self.deviation, self._farthest(counted)
         return began and bool(self.deviation)
@@ -266,8 +272,7 @@ class LockedJointWatch:
 
     def adopt(self, other: LockedJointWatch) -> None:
         """Begin with the measured positions of another watch."""
-        known = dict(other._rows(other.measured))
-        self.update(np.array([known.get(name, math.nan) for name in self.names]), active=False)
+        self.update(other.measured, other.names, active=False)
 
     @property
     def taken(self) -> dict[str, float]:

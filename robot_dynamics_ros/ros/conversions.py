@@ -184,12 +184,6 @@ class JointStateReader:
         self._complete = False
         return False
 
-    def read_positions(self, names: Sequence[str], position: Array) -> None:
-        """Read the positions that a message gives, see ``latest``, of those joints it names."""
-        self._update_indices(names)
-        if len(position) == len(self._names):
-            self.q[self._ours] = position[self._theirs]
-
     def _take_all(self, position: Array, velocity: Array, order: Array) -> None:
         """Take the state from arrays in which the joints are at the indices ``order``."""
         self.missing_velocity, self._complete, self._flaw = (), True, ''
@@ -351,25 +345,22 @@ class PreparedMessage:
     Args:
         message: A JointState, JointCommand, Float64MultiArray or Float64 with arrays of the final
             lengths.
+
+    Raises:
+        ConfigurationError: The middleware serializes messages in another way.
     """
 
     def __init__(self, message: Any) -> None:
-        self._message = message
-        content = bytes(serialize_message(message))
-        self._fields: tuple[str, ...] = ('data',)
+        layout: Any = partial(number_layout, single=isinstance(message, Float64))
         if isinstance(message, JointState):
-            self._fields = ('position', 'velocity', 'effort')
-            self._bytes = message_bytes(content, state_layout)
+            layout = state_layout
         elif hasattr(message, 'interface_name'):
-            self._fields, self._bytes = ('values',), message_bytes(content, command_layout)
-        else:
-            layout = partial(number_layout, single=isinstance(message, Float64))
-            self._bytes = message_bytes(content, layout)
-        self.doubles = self._bytes.doubles if self._bytes else self._copies()
-
-    def _copies(self) -> tuple[Array, ...]:
-        values = (getattr(self._message, name) for name in self._fields)
-        return tuple(np.atleast_1d(np.array(x, dtype=float)) for x in values)
+            layout = command_layout
+        data = message_bytes(bytes(serialize_message(message)), layout)
+        if data is None:
+            remedy = 'set RMW_IMPLEMENTATION to rmw_fastrtps_cpp or rmw_cyclonedds_cpp'
+            raise ConfigurationError('middleware', 'sends no little-endian CDR', remedy)
+        self._bytes, self.doubles = data, data.doubles
 
     def publish(self, publisher: Any, stamp_ns: int | None = None) -> None:
         """Publish the current numbers.
@@ -378,21 +369,9 @@ class PreparedMessage:
             publisher: Publisher of the message type.
             stamp_ns: Timestamp of the header, ns; None: unchanged.
         """
-        if self._bytes is None:
-            publisher.publish(self._as_message(stamp_ns))
-            return
         if stamp_ns is not None:
             self._bytes.stamp_ns = stamp_ns
         publisher.publish(self._bytes.content())
-
-    def _as_message(self, stamp_ns: int | None) -> Any:
-        message = self._message
-        for name, values in zip(self._fields, self.doubles, strict=True):
-            single = isinstance(message, Float64)
-            setattr(message, name, float(values[0]) if single else values.tolist())
-        if stamp_ns is not None:
-            message.header.stamp = ns_to_stamp(stamp_ns)
-        return message
 
 
 class EffortWriter:

@@ -28,7 +28,7 @@ TIME = (
       0.001, 1000.0, fixed=True, only=('mode', 'real_time')),
     P('start_paused', False, 'Start paused at the initial state, until ~/pause is called with '
       'false.', fixed=True),
-    P('hold_until_command', True, 'Hold an arm that starts at rest until the '
+    P('hold_until_command', True, 'Hold the arm until the '
       'first command, as brakes do.', fixed=True, only=('mode', 'real_time')),
     P('end_time_s', 0.0, 'Simulated time at which the run ends, s; 0: never.', 0.0, 1e9),
     P('on_end', 'pause', 'Action at end_time_s: pause or exit.', choices=('pause', 'exit')),
@@ -61,8 +61,6 @@ PLANT = (
       'together.', fixed=True),
     P('initial_position', [0.0], 'Initial positions, rad or m, one per joint; a single number '
       'applies to all joints and is clamped to their limits.', per_joint=True, fixed=True),
-    P('initial_velocity', [0.0], 'Initial velocities.', unit='rad/s or m/s', per_joint=True,
-      fixed=True),
     P('position_resolution', [0.0], 'Encoder resolution; 0: exact.', 0.0, unit='rad or m',
       per_joint=True, fixed=True),
     P('velocity_from_encoder', False, 'Compute velocities as differences of consecutive encoder '

@@ -124,8 +124,7 @@ class SimulatedArm:
 
     def restart(self, *, lockstep: bool) -> None:
         """Begin at the initial state."""
-        at_rest = not any(self.settings['initial_velocity'])
-        self._held = self.settings['hold_until_command'] and at_rest and not lockstep
+        self._held = self.settings['hold_until_command'] and not lockstep
         if self._held:
             self._log.info('holding the arm until the first command')
 

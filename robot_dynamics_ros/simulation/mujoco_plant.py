@@ -313,7 +313,7 @@ def plant_from_parameters(tree: Robot, values: Mapping[str, Any]) -> MujocoPlant
 
 
 def initial_state(tree: Robot, values: Mapping[str, Any]) -> tuple[Array, Array]:
-    """Return the initial positions and velocities in parameters as new arrays, shape (n,).
+    """Return the initial positions in parameters and velocities 0 as new arrays, shape (n,).
 
     Raises:
         ParameterError: A position is outside its limits.
@@ -322,7 +322,7 @@ def initial_state(tree: Robot, values: Mapping[str, Any]) -> tuple[Array, Array]
     if len(values['initial_position']) == 1 < tree.n:
         q = np.clip(q, tree.position_lower, tree.position_upper)
     require_within_limits(tree, 'initial_position', q)
-    return q, np.array(spread(values['initial_velocity'], tree.n))
+    return q, np.zeros(tree.n)
 
 
 def require_within_limits(tree: Robot, name: str, q: Array) -> None:

@@ -7,14 +7,12 @@ law's name as its name and the class as its object.
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
@@ -27,9 +25,6 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.symbolic.kernel import KernelSet
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 LAWS: dict[str, type[ControlLaw]] = {
     law.name: law
@@ -51,32 +46,12 @@ _GROUP = 'robot_dynamics_ros.laws'
 def known_laws() -> dict[str, type[ControlLaw]]:
     """Return all laws by name; a law that cannot be loaded is omitted with a warning."""
     laws = dict(LAWS)
-    if not _has_external_laws():
-        return laws
-    from importlib.metadata import entry_points
-
     for entry in entry_points(group=_GROUP):
         try:
             laws[entry.name] = _load(entry, laws)
         except Exception as error:  # third-party code may raise anything
             warnings.warn(f'law {entry.name!r} ({entry.value}) is left out: {error}', stacklevel=2)
     return laws
-
-
-def _has_external_laws() -> bool:
-    """Return whether an installed package mentions the group; faster than reading all of them."""
-    for folder in (one or '.' for one in sys.path):
-        try:
-            packages = [name for name in os.listdir(folder) if name.endswith('-info')]
-        except NotADirectoryError:  # an archive
-            return True
-        except OSError:
-            continue
-        for name in packages:
-            with suppress(OSError), open(f'{folder}/{name}/entry_points.txt', 'rb') as file:
-                if _GROUP.encode() in file.read():
-                    return True
-    return False
 
 
 def _load(entry: EntryPoint, known: Mapping[str, type[ControlLaw]]) -> type[ControlLaw]:

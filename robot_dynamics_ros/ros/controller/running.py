@@ -20,7 +20,6 @@ from robot_dynamics_ros.ros.controller.parameter_services import ParameterServic
 from robot_dynamics_ros.ros.controller.services import SessionServices
 from robot_dynamics_ros.ros.controller.trajectory_action import ControllerTrajectories
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor
-from robot_dynamics_ros.ros.conversions import JointStateReader
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.node import STEADY, declare_new
 from robot_dynamics_ros.ros.rclpy_compat import take_message
@@ -65,7 +64,6 @@ class RunningController:
         self._publish_health, self._health = publish_health, SessionHealth()
         self.services = services = SessionServices(node, session)
         self.parameters = ParameterServices(node, session, services.submit, self._watch)
-        self._locked = JointStateReader(session.locked.names, velocity=False)
         self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
         self._monitor = ControllerMonitor(node, session)
@@ -112,11 +110,10 @@ class RunningController:
 
     def _check_locked_joints(self) -> None:
         """Check the positions of the locked joints and react immediately."""
-        if not self._locked.joints:
+        if not self.session.locked.names:
             return
-        before = self.session.locked.deviation
-        self._locked.read_positions(*self.connection.reader.latest)
-        if self.session.on_locked(self._locked.q):
+        before, (names, positions) = self.session.locked.deviation, self.connection.reader.latest
+        if self.session.on_locked(positions, names):
             self.connection.writer.publish(self.session.command)
         if bool(before) != bool(self.session.locked.deviation):
             self.services.log_remarks()
@@ -174,7 +171,6 @@ class RunningController:
         if not session.locked.outdated:
             return
         session.rebuild(self._robot_at(positions))
-        self._locked = JointStateReader(session.locked.names, velocity=False)
         text = ', '.join(with_locked({}, positions)['locked'])
         self._log.info(f'locked where measured: {text}')
         self.parameters.publish()
