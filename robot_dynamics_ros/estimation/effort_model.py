@@ -107,39 +107,6 @@ class ModelEfforts:
         return np.where(np.any(others, axis=0), np.nan, residual)
 
 
-def model_efforts(
-    tree: Robot, terms: JointTerms, instants: Instants, rigid: Array, *parts: Array
-) -> ModelEfforts:
-    """Add friction and armature to rigid-body efforts, and compute the residuals.
-
-    Args:
-        tree: The robot, for its limits.
-        terms: Friction and armature of its drives.
-        instants: M instants.
-        rigid: Efforts of the rigid bodies, shape (M, n), N m or N.
-        parts: Parts of ``rigid`` by inertia, Coriolis forces and gravity, if known separately.
-    """
-    friction = terms.friction(instants.v_friction, rigid, instants.sign)
-    armature, level = terms.armature * instants.a, terms.breakaway(rigid)
-    effort = rigid + armature + friction
-    residual = instants.effort - effort
-    required = residual + level * instants.sign
-    q, tau, slow = instants.q, instants.effort, np.abs(instants.v_friction) < SLOW
-    excluded = {
-        'no effort': ~np.isfinite(tau),
-        'at a joint limit': (q <= tree.position_lower) | (q >= tree.position_upper),
-        STICKING: slow & (level > 0.0),
-        'beyond the effort limit': np.abs(tau) > tree.effort_limit * (1.0 + 1e-9),
-    }
-    return ModelEfforts(
-        dict(zip(ORIGINS[-len(parts) - 2 :], (*parts, armature, friction), strict=True)),
-        effort,
-        residual,
-        excluded,
-        np.asarray(required - np.clip(required, -level, level)),
-    )
-
-
 class EffortModel:
     """Computes model efforts with a formulation of the dynamics.
 
@@ -166,8 +133,27 @@ class EffortModel:
         rigid = self._kernels.batch('inverse_dynamics', q, v, a)
         bias = self._kernels.batch('bias_forces', q, v)
         gravity = self._kernels.batch('gravity_forces', q)
-        parts = rigid - bias, bias - gravity, gravity
-        return model_efforts(self.tree, self._terms, instants, rigid, *parts)
+        tree, terms, tau = self.tree, self._terms, instants.effort
+        friction = terms.friction(instants.v_friction, rigid, instants.sign)
+        armature, level = terms.armature * instants.a, terms.breakaway(rigid)
+        effort = rigid + armature + friction
+        residual = tau - effort
+        required = residual + level * instants.sign
+        slow = np.abs(instants.v_friction) < SLOW
+        excluded = {
+            'no effort': ~np.isfinite(tau),
+            'at a joint limit': (q <= tree.position_lower) | (q >= tree.position_upper),
+            STICKING: slow & (level > 0.0),
+            'beyond the effort limit': np.abs(tau) > tree.effort_limit * (1.0 + 1e-9),
+        }
+        parts = rigid - bias, bias - gravity, gravity, armature, friction
+        return ModelEfforts(
+            dict(zip(ORIGINS, parts, strict=True)),
+            effort,
+            residual,
+            excluded,
+            np.asarray(required - np.clip(required, -level, level)),
+        )
 
     def blocks(self, instants: Instants) -> Iterator[tuple[slice, ModelEfforts]]:
         """Yield rows of many instants, and their model efforts; at least once."""

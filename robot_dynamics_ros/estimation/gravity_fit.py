@@ -18,6 +18,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: Advice to set the gravity of command ``analyze``.
 ADVICE = 'analyze with --gravity {}'
 _CERTAIN = 0.9  # least explained fraction to report gravity as the cause
+_POSSIBLE = 0.5  # least explained fraction to report gravity as a possible cause
 _REVERSED = -0.5  # of gravity: largest component along that of the model that is against it
 _COMMON = (9.8, 9.80665, 9.81)  # of Gazebo, standard, of MuJoCo; m/s^2
 _COMMON_TOLERANCE = 5e-4  # m/s^2
@@ -73,7 +74,8 @@ class GravityFit(NamedTuple):
     @property
     def verdict(self) -> str:
         """Classification: 'mismatch', 'tilt', 'compensated', 'perhaps', or 'agrees'."""
-        if np.linalg.norm(self.fitted - self.model) < _LEAST_CHANGE:
+        change = float(np.linalg.norm(self.fitted - self.model))
+        if change < _LEAST_CHANGE or self.explained < _POSSIBLE:
             return 'agrees'
         if self.explained < _CERTAIN:
             return 'perhaps'

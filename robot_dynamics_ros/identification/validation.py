@@ -10,18 +10,11 @@ from functools import reduce
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.estimation.effort_model import (
-    EffortModel,
-    Instants,
-    ModelEfforts,
-    model_efforts,
-)
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.estimation.gravity_fit import GravityFit
 from robot_dynamics_ros.estimation.hypotheses import POSSIBLE_ARM, possible_masses
-from robot_dynamics_ros.estimation.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation, effort_source
@@ -31,7 +24,6 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import find_timing, make_instants
 from robot_dynamics_ros.spatial.scalar import Array
 
-_AT_ONCE = 4096  # samples whose regressor is in memory at once
 _SLOWEST = 1e-9  # rad/s or m/s: a joint below this peak velocity never moves
 
 
@@ -139,15 +131,17 @@ class Evaluated(Instants):
         Raises:
             RecordingError: There is no sample.
         """
-        load, model = self._modelled(tree)
+        if not len(self.time):
+            raise RecordingError(
+                'the recording', 'has no usable states in a row', 'record for longer'
+            )
+        parts = (
+            (model.unexplained, model.determined, model.rigid, model.parts['friction'])
+            for _, model in EffortModel(tree).blocks(self)
+        )
+        rest, sliding, load, friction = map(np.concatenate, zip(*parts, strict=True))
         return ResidualSeries(
-            self.time,
-            self.effort,
-            model.unexplained,
-            model.determined,
-            self.v_friction,
-            load,
-            model.parts['friction'],
+            self.time, self.effort, rest, sliding, self.v_friction, load, friction
         )
 
     def gravity(self, tree: Robot) -> GravityFit | None:
@@ -158,19 +152,6 @@ class Evaluated(Instants):
         """
         exact = replace(self, sign=np.sign(self.v_friction))
         return EffortResidual(EffortModel(tree), self.time, exact).gravity
-
-    def _modelled(self, tree: Robot) -> tuple[Array, ModelEfforts]:
-        """Return the efforts of the rigid bodies, shape (M, n), N m or N, and all of a model."""
-        if not len(self.time):
-            raise RecordingError(
-                'the recording', 'has no usable states in a row', 'record for longer'
-            )
-        motion, parameters = (self.q, self.v, self.a), inertial_parameters(tree)
-        rows = [slice(k, k + _AT_ONCE) for k in range(0, len(self.time), _AT_ONCE)]
-        load = np.concatenate(
-            [regressor(tree, *(x[k] for x in motion)) @ parameters for k in rows]
-        )
-        return load, model_efforts(tree, JointTerms.of(tree), self, load)
 
 
 def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Evaluated:

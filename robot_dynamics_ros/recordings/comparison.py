@@ -21,7 +21,7 @@ from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording, current_unit
+from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.events import limit_events
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
@@ -187,7 +187,6 @@ def comparison_report(
     tree: Robot,
     comparison: Comparison,
     notes: Sequence[str] = (),
-    unit: str = '',
 ) -> Report:
     """Return the report of two runs, without figures.
 
@@ -196,7 +195,6 @@ def comparison_report(
         tree: The robot.
         comparison: The compared runs.
         notes: Remarks about the bags.
-        unit: Unit of the efforts if they are currents, else empty.
     """
     alignment, figures = comparison.alignment, comparison.figures
     lead = (
@@ -212,7 +210,7 @@ def comparison_report(
         text = 'the motions barely correlate: do both runs execute the same program?'
         findings.append(Finding('warning', text))
     title = f'{names[0]} against {names[1]}'
-    table = _table(tree, names, figures, unit)
+    table = _table(tree, names, figures)
     events = _events(names, tree, comparison)
     return Report(title, lead, findings, _tiles(comparison), [table], notes, events=events)
 
@@ -241,7 +239,6 @@ class ComparedBags(NamedTuple):
         tree, frame: The robot and its tool frame.
         comparison: The compared runs.
         notes: Remarks about the bags.
-        unit: Unit of the efforts if they are currents, else empty.
     """
 
     bags: Sequence[Path]
@@ -250,7 +247,6 @@ class ComparedBags(NamedTuple):
     frame: str
     comparison: Comparison
     notes: Sequence[str]
-    unit: str
 
     def write(self, folder: Path, options: Mapping[str, Sequence[str]] = NO_OPTIONS) -> Report:
         """Write ``comparison.json`` and ``report.html`` into a folder; return the report.
@@ -265,7 +261,7 @@ class ComparedBags(NamedTuple):
         named = dict(zip(('first_bag', 'second_bag'), map(str, self.bags), strict=True))
         document = named | self.comparison.figures | {'notes': list(self.notes)}
         write_json(folder / 'comparison.json', document)
-        report = comparison_report(self.names, self.tree, self.comparison, self.notes, self.unit)
+        report = comparison_report(self.names, self.tree, self.comparison, self.notes)
         one, other = self.comparison.first, self.comparison.second
         motions = [
             ArmMotion(self.names[0], one.position, _FIRST),
@@ -274,7 +270,7 @@ class ComparedBags(NamedTuple):
         report = replace(
             report,
             steps=[command_line('analyze', bag, options=options) for bag in self.bags],
-            figures=comparison_figures(self.names, self.tree, self.comparison, self.unit),
+            figures=comparison_figures(self.names, self.tree, self.comparison),
             arm=ArmAnimation(self.tree, self.frame, one.time, motions),
         )
         report.write(folder / 'report.html')
@@ -327,14 +323,13 @@ def compare_recordings(
         notes.append(f'the descriptions in the bags differ: that of {names[0]} is used for both')
     tool = tool_frame(tree, frame)
     comparison = compare_runs(runs[0], runs[1], tree, tool, method)
-    unit = current_unit(choice.driver_profile)
-    return ComparedBags(bags, names, tree, tool, comparison, notes, unit)
+    return ComparedBags(bags, names, tree, tool, comparison, notes)
 
 
 def comparison_figures(
-    names: Sequence[str], tree: Robot, comparison: Comparison, unit: str = ''
+    names: Sequence[str], tree: Robot, comparison: Comparison
 ) -> list[tuple[str, Any]]:
-    """Return headings and plotly figures; ``unit`` is that of the efforts if they are currents.
+    """Return headings and plotly figures.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -365,8 +360,7 @@ def comparison_figures(
     plots.add('Tracking error, reference − measured', small, *both('error'))
     difference = PlotLine(series['difference'], 'difference', _DIFFERENCE)
     plots.add('Difference of the positions, second − first', small, difference)
-    force = joint_titles(tree, unit or 'N m', unit or 'N')
-    plots.add('Current' if unit else 'Effort', force, *both('effort'))
+    plots.add('Effort', joint_titles(tree, *FORCE), *both('effort'))
     return tools.drawn + plots.drawn
 
 
@@ -391,9 +385,7 @@ def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
     return tiles
 
 
-def _table(tree: Robot, names: Sequence[str], figures: dict[str, Any], unit: str) -> ReportTable:
-    effort = 'current' if unit else 'effort'
-    forces = (unit, unit) if unit else FORCE
+def _table(tree: Robot, names: Sequence[str], figures: dict[str, Any]) -> ReportTable:
     first, second, difference = (figures[name] for name in ('first', 'second', 'difference'))
     return joint_table(
         tree,
@@ -402,8 +394,8 @@ def _table(tree: Robot, names: Sequence[str], figures: dict[str, Any], unit: str
             (f'RMS error, {names[1]}', second['rms_error'], LENGTH),
             ('second / first', figures['error_ratio'], NO_UNIT),
             ('RMS difference of position', difference['rms_position'], LENGTH),
-            (f'RMS {effort}, {names[0]}', first['rms_effort'], forces),
-            (f'RMS {effort}, {names[1]}', second['rms_effort'], forces),
-            (f'RMS difference of {effort}', difference['rms_effort'], forces),
+            (f'RMS effort, {names[0]}', first['rms_effort'], FORCE),
+            (f'RMS effort, {names[1]}', second['rms_effort'], FORCE),
+            ('RMS difference of effort', difference['rms_effort'], FORCE),
         ],
     )

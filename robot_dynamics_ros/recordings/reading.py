@@ -28,6 +28,7 @@ from robot_dynamics_ros.recordings.growing_table import GrowingTable
 from robot_dynamics_ros.recordings.recording import (
     WHOLE,
     Recording,
+    current_unit,
     format_time,
     in_model_units,
     recorded_driver,
@@ -376,6 +377,11 @@ class RobotChoice:
         reader = RecordingReader(bag, **choices)
         if self.driver_profile:
             require_one_unit(load_driver_profile(self.driver_profile), reader.bag.units)
+        if unit := current_unit(self.driver_profile):
+            reader.remarks.append(
+                f'efforts are in {unit}, and the driver profile gives no torque_constant: '
+                'residual, energy, saturation, loads and contacts are not evaluated'
+            )
         return reader
 
     def driver(self, tree: Robot) -> DriverInterface | None:
@@ -394,10 +400,14 @@ class RobotChoice:
     def converted(self, run: Recording, tree: Robot) -> Recording:
         """Return a recording in the joint names and units of the model.
 
+        Efforts that cannot be converted, see ``current_unit``, are NaN.
+
         Raises:
             UnknownNameError: A joint was not recorded.
         """
-        return unwrapped(in_model_units(run, self.driver(tree)), tree)
+        run = unwrapped(in_model_units(run, self.driver(tree)), tree)
+        unknown = ('effort', 'measured_effort') if current_unit(self.driver_profile) else ()
+        return run.without_columns(*unknown)
 
     def within(self, run: Recording) -> Recording:
         """Return the part of a recording within the span.

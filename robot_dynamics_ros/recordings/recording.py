@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -166,6 +167,11 @@ class Recording:
             np.where(known, values, np.nan) for values in (self.position, self.velocity)
         )
         return replace(self, position=position, velocity=velocity)
+
+    def without_columns(self, *columns: str) -> Recording:
+        """Return the recording with some of its columns per joint set to NaN."""
+        missing: Any = np.broadcast_to(np.nan, self.position.shape)
+        return replace(self, **dict.fromkeys(columns, missing))
 
 
 #: First and last second of a whole recording.

@@ -53,7 +53,7 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.plausibility import moves_enough, problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
-from robot_dynamics_ros.recordings.recording import NANO, Recording, current_unit
+from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.report.analysis import (
     BagResult,
     analysis_figures,
@@ -146,7 +146,7 @@ def analyze_bag(
     """
     begin = time.perf_counter()
     with settings.robot.read(bag) as reader:
-        tree, unit = settings.robot.load(reader), current_unit(settings.robot.driver_profile)
+        tree = settings.robot.load(reader)
         identified = settings.robot.identified or str(reader.parameters.get('identified') or '')
         notes = list(settings.remarks)
         program = _program(settings, reader, tree, notes)
@@ -157,19 +157,13 @@ def analyze_bag(
             if count > 1:
                 notes.append(f'the program began {count} times: evaluated from the first start')
         run = settings.robot.within(whole)
-        if unit:
-            run = _without(run, 'effort', 'measured_effort')
-            notes.append(
-                f'efforts are in {unit}, and the driver profile gives no torque_constant: '
-                'residual, energy, saturation, loads and contacts are not evaluated'
-            )
         own = program if not settings.program else None
         if own is not None:  # the controller did not follow the joint reference
-            run = _without(run, 'reference_position', 'reference_velocity')
+            run = run.without_columns('reference_position', 'reference_velocity')
         evaluation = evaluate(
             run,
             tree,
-            replace(settings, contacts='') if unit else settings,
+            settings,
             identified=bool(identified),
             program=program,
             program_start=start,
@@ -278,12 +272,6 @@ def _program(
     except RobotDynamicsError as error:
         notes.append(f'the program of the controller cannot be evaluated: {error}')
         return None
-
-
-def _without(run: Recording, *columns: str) -> Recording:
-    """Return a recording with some of its columns set to NaN."""
-    missing: Any = np.broadcast_to(np.nan, run.position.shape)
-    return replace(run, **dict.fromkeys(columns, missing))
 
 
 #: Metrics by name; and those that judge the model, for which the data must be valid.
