@@ -231,7 +231,7 @@ def test_efforts_in_amperes_without_a_constant_are_not_compared(tmp_path):
     profile = tmp_path / 'driver.yaml'
     profile.write_text('name: arm\nstate: {effort: total}\ndefaults: {effort_unit: mA}\n')
     run = of_states(count=400)
-    bag = write_run(tmp_path / 'a', replace(run, measured_effort=0.0 * run.effort + 1000.0))
+    bag = write_run(tmp_path / 'a', replace(run, measured_effort=np.full(run.effort.shape, 1e3)))
     code, found = compared(tmp_path / 'out', bag, bag, '--driver-profile', str(profile))
     assert code == 0
     assert found['difference']['rms_position'] == [0.0] * 3
