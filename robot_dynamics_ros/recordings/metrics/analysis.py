@@ -19,7 +19,7 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import (
     MissingDependencyError,
     RobotDynamicsError,
-    UnknownNameError,
+    known_name,
 )
 from robot_dynamics_ros.estimation.accumulate import POINTS, thinned
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
@@ -319,12 +319,7 @@ def evaluate(
     run: Recording,
     tree: Robot,
     settings: AnalysisSettings,
-    *,
-    identified: bool = False,
-    program: Program | None = None,
-    program_start: float | None = None,
-    remarks: Mapping[str, str] | None = None,
-    commands: str = '',
+    **more: Any,
 ) -> RunEvaluation:
     """Evaluate all metrics on a run.
 
@@ -332,18 +327,13 @@ def evaluate(
         run: The run.
         tree: The robot.
         settings: Settings of the analysis.
-        identified: Whether the model of the robot was identified.
-        program: A constraint program to evaluate, or None.
-        program_start: Start of its clock, s; None if it is unknown.
-        remarks: Custom data of the bag.
-        commands: Topic of the commands.
+        more: Further attributes of the evaluated run, see :class:`EvaluatedRun`.
 
     Raises:
         UnknownNameError: A formulation, effort, timing or frame does not exist, or a joint of the
             robot was not recorded.
     """
-    if settings.effort not in EFFORTS:
-        raise UnknownNameError('effort', settings.effort, EFFORTS)
+    known_name('effort', settings.effort, EFFORTS)
     model, frame = EffortModel(tree, settings.formulation), tool_frame(tree, settings.frame)
     run, outliers = without_outliers(run.of_joints(tree.joint_names))
     measured = settings.effort == 'measured' or (settings.effort == 'auto' and run.has_measured)
@@ -352,24 +342,12 @@ def evaluate(
     )
     problems = [problem_of(run, tree, measured=measured), outliers.problem()]
     steps, acting, source = _instants(run, model, timing, measured=measured)
-    given = EvaluatedRun(
-        replace(run, effort=acting),
-        steps,
-        model,
-        timing,
-        source,
-        frame,
-        identified,
-        settings.contacts,
-        program,
-        program_start,
-        remarks or {},
-        commands,
-    )
+    run_of_efforts, more = replace(run, effort=acting), {'contacts': settings.contacts, **more}
+    given = EvaluatedRun(run_of_efforts, steps, model, timing, source, frame, **more)
     tried = ((name, metric(given)) for name, metric in METRICS.items())
     results = {name: result for name, result in tried if result is not None}
     findings = [Finding('error', f'{text}; no verdict on the model') for text in problems if text]
-    valid, pressing = not findings, program is not None and bool(program.contacts)
+    valid, pressing = not findings, given.program is not None and bool(given.program.contacts)
     if pressing:
         findings.append(Finding('ok', _PRESSES))
     for name, result in results.items():
