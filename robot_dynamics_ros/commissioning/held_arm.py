@@ -24,11 +24,11 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.accumulate import compared, root_mean_square
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import POSITION_UNITS, SAME, effort_fault, named
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding, warning
-from robot_dynamics_ros.recordings.series import compared, root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of columns, and statistics of columns."""
+"""Tables of columns, in memory or temporary files, and statistics of columns."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import IO, Generic, TypeVar
 
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 
 _Table = TypeVar('_Table', bound='ColumnTable')
+#: Size from which the columns of a table are moved to temporary files, bytes.
+IN_MEMORY = 1 << 27
 
 
 class ColumnTable:
@@ -30,6 +35,59 @@ class ColumnTable:
         """Concatenate the rows of several tables."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
+
+
+class GrowingTable(Generic[_Table]):
+    """Appends rows, and returns all of them as one table.
+
+    Each column is a file without a name, in memory or on a disk: it grows without a copy, leaves
+    no holes in the heap, and vanishes with the last array that maps it, whatever ends the process.
+
+    Args:
+        empty: A table without rows, for the types and shapes of its columns.
+    """
+
+    def __init__(self, empty: _Table) -> None:
+        self._empty, self._files, self._in_memory = empty, list[IO[bytes]](), True
+
+    def append(self, rows: _Table) -> None:
+        """Append the rows of a table."""
+        self._files = self._files or [_memory() for _ in vars(self._empty)]
+        for file, column in zip(self._files, vars(rows).values(), strict=True):
+            np.ascontiguousarray(column).tofile(file)
+        if self._in_memory and sum(file.tell() for file in self._files) > IN_MEMORY:
+            self._files, self._in_memory = [_on_disk(file) for file in self._files], False
+
+    def joined(self) -> _Table:
+        """Return all rows; the table is empty afterwards."""
+        if not self._files:
+            return self._empty
+        files, self._files, self._in_memory = self._files, [], True
+        columns = vars(self._empty).values()
+        return type(self._empty)(*map(_mapped, files, columns))
+
+
+def _memory() -> IO[bytes]:
+    """Return a new file in memory; elsewhere than on Linux in the folder of temporary files."""
+    if hasattr(os, 'memfd_create'):
+        return open(os.memfd_create('column'), 'w+b')
+    return tempfile.TemporaryFile()
+
+
+def _on_disk(file: IO[bytes]) -> IO[bytes]:
+    """Return a new file in the folder of temporary files, with the content of another one."""
+    with file:
+        file.seek(0)
+        moved = tempfile.TemporaryFile()  # noqa: SIM115
+        shutil.copyfileobj(file, moved)
+    return moved
+
+
+def _mapped(file: IO[bytes], empty: Array) -> Array:
+    """Return the rows in a file, of the type and shape of an empty column."""
+    with file:
+        rows = np.memmap(file, empty.dtype, 'c') if file.tell() else empty
+    return np.asarray(rows).reshape(-1, *empty.shape[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +182,36 @@ class ResidualSums:
             self.effort.merged(other.effort),
             self.excess.merged(other.excess),
         )
+
+
+def root_mean_square(values: Array) -> Array:
+    """Return the root mean square of samples (N, ...) along the first axis."""
+    return np.sqrt(np.mean(np.square(values), axis=0))
+
+
+def correlation(a: Array, b: Array) -> float:
+    """Return the Pearson correlation coefficient of two series (N,); 0 if one is constant."""
+    with np.errstate(invalid='ignore', divide='ignore'):
+        return float(np.nan_to_num(np.corrcoef(a, b)[0, 1]))
+
+
+def compared(measured: Array, expected: Array) -> tuple[Array, Array]:
+    """Compare columns (N, n) with what they should be, up to constants.
+
+    Returns:
+        Slope of each, shape (n,), 0 where a constant is expected; correlation of column i (row)
+        with the expected column j, shape (n, n), 0 if one is constant.
+    """
+    x, y = (columns - columns.mean(axis=0) for columns in (measured, expected))
+    product, power = x.T @ y, np.square(y).sum(axis=0)
+    size = np.sqrt(np.outer(np.square(x).sum(axis=0), power))
+    slope = np.diag(product) / np.where(power > 0.0, power, 1.0)
+    return slope, product / np.where(size > 0.0, size, 1.0)
+
+
+def interpolate_columns(time: Array, sample_times: Array, values: Array) -> Array:
+    """Interpolate values (N, n), known at increasing times (N,), linearly at other times."""
+    return np.column_stack([np.interp(time, sample_times, column) for column in values.T])
 
 
 def quantiles(values: Array, factor: float, *percents: int) -> dict[str, float]:

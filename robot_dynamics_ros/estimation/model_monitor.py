@@ -25,8 +25,7 @@ import numpy as np
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, ModelEfforts
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit
-from robot_dynamics_ros.estimation.hypotheses import GRAVITY
+from robot_dynamics_ros.estimation.hypotheses import GRAVITY, GravityFit
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array

@@ -36,7 +36,6 @@ from robot_dynamics_ros.estimation.effort_model import (
     Instants,
     ModelEfforts,
 )
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit
 from robot_dynamics_ros.estimation.hypotheses import (
     COLUMNS,
     COMMON,
@@ -46,6 +45,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     PER_JOINT,
     USUAL,
     Cause,
+    GravityFit,
     columns_of,
     effort_fault,
     finding,

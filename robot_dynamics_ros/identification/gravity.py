@@ -2,7 +2,7 @@
 r"""Estimation of the gravity vector of a recording, in the base frame.
 
 It is for measured efforts and an uncertain model: direction and magnitude of gravity are estimated
-together with inertia, friction and rotors (``estimation.gravity_fit`` takes the model as exact).
+together with inertia, friction and rotors (``estimation.hypotheses`` takes the model as exact).
 
 Effort is bilinear in gravity and the first moments, :math:`\tau = Y(q, v, a; g)\,\pi + F\,f`.
 Around a pair :math:`(g_k, \pi_k)` it is linear,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.accumulate import correlation
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
@@ -34,7 +35,6 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     joint_titles,
     joint_units,
 )
-from robot_dynamics_ros.recordings.series import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 
 _FAIR = 10.0  # percent of a joint's effort that may remain unexplained without a warning

@@ -13,8 +13,7 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit
-from robot_dynamics_ros.estimation.hypotheses import POSSIBLE_ARM, possible_masses
+from robot_dynamics_ros.estimation.hypotheses import POSSIBLE_ARM, GravityFit, possible_masses
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation, effort_source

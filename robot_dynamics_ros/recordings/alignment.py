@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.estimation.accumulate import interpolate_columns
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time, span_origin
-from robot_dynamics_ros.recordings.series import interpolate_columns
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Alignment methods; a number of seconds is accepted as well.

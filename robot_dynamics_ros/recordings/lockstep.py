@@ -14,6 +14,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import DivergenceError
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
@@ -128,7 +129,7 @@ def simulate(
         arm.now_ns = stamp
         if k == 0:
             arm.activate()
-            points = (times, *motion.table(times))
+            points = Points(times, *motion.table(times))
             prepare_trajectory(session, points, stamp + round(SETTLE * NANO))()
         if not arm.answer():
             raise DivergenceError(f'the state ({session.loop.state.last_refusal})', stamp / NANO)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.accumulate import compared
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, smooth_sign
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import (
@@ -22,7 +23,6 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.recordings.recording import Recording, format_time
-from robot_dynamics_ros.recordings.series import compared
 from robot_dynamics_ros.recordings.timing import longest_piece
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -17,6 +17,7 @@ from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsError
+from robot_dynamics_ros.estimation.accumulate import GrowingTable
 from robot_dynamics_ros.estimation.filtering import differentiate
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import load_arm, load_robot
@@ -24,7 +25,6 @@ from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout, run_columns
-from robot_dynamics_ros.recordings.growing_table import GrowingTable
 from robot_dynamics_ros.recordings.recording import (
     WHOLE,
     Recording,

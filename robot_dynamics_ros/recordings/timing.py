@@ -21,10 +21,10 @@ from itertools import pairwise, starmap
 import numpy as np
 
 from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.estimation.accumulate import interpolate_columns
 from robot_dynamics_ros.estimation.effort_model import Instants, smooth_sign
 from robot_dynamics_ros.estimation.filtering import LowPass, low_pass, moving_joints, noise_cutoff
 from robot_dynamics_ros.recordings.recording import NANO, Recording
-from robot_dynamics_ros.recordings.series import interpolate_columns
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Correspondences between accelerations, states and efforts.

@@ -35,6 +35,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RobotDynamicsError, SceneError
+from robot_dynamics_ros.estimation.accumulate import root_mean_square
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.kinematics import frame_jacobian
 from robot_dynamics_ros.planning.default_motion import DefaultMotion, default_motion
@@ -45,7 +46,6 @@ from robot_dynamics_ros.planning.robot_setup import (
 )
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate
-from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml

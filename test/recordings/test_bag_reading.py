@@ -34,8 +34,8 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
+from robot_dynamics_ros.estimation import accumulate, reading
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings import growing_table, reading
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
@@ -102,7 +102,7 @@ def test_messages_and_columns_of_every_form_are_those_that_were_written(form, tm
 def test_columns_in_files_are_those_in_memory(tmp_path, monkeypatch):
     bag = write(tmp_path / 'bag', Motion(3000).messages())
     whole = read_recording(bag)
-    monkeypatch.setattr(growing_table, 'IN_MEMORY', 50_000)
+    monkeypatch.setattr(accumulate, 'IN_MEMORY', 50_000)
     monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path))
     mapped = read_recording(bag)
     assert isinstance(mapped.measured_effort.base.base, np.memmap)

@@ -17,7 +17,7 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS, law_parameters
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
-from robot_dynamics_ros.estimation.accumulate import RmsPeak
+from robot_dynamics_ros.estimation.accumulate import RmsPeak, root_mean_square
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
@@ -26,7 +26,6 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
-from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONSTRAINT = '/controller/constraint'
