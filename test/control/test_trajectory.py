@@ -1,86 +1,124 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guarantees and rejections of each trajectory."""
+"""Every trajectory keeps its contract; limits of the robot; references of a sampled loop."""
 
 import math
-import re
+from functools import cache
 
 import numpy as np
 import pytest
-from samples import sample
+import refusals
+from samples import sample, shipped
 
+from robot_dynamics_ros.constraints.curves import Circle
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
-from robot_dynamics_ros.control.trajectories.trajectory import Hold, Reference, check_limits
-from robot_dynamics_ros.errors import TrajectoryError
-from robot_dynamics_ros.planning.motions import Quintic, Sine
+from robot_dynamics_ros.control.trajectories.trajectory import (
+    Hold,
+    Reference,
+    ReferenceSampler,
+    check_limits,
+)
+from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
+from robot_dynamics_ros.errors import ParameterError, TrajectoryError, UnknownNameError
+from robot_dynamics_ros.kinematics.tool_task import ScaraTask
+from robot_dynamics_ros.planning.motions import Fourier, Quintic, Sine, ToolPath, WavyCurve
+from robot_dynamics_ros.planning.trajectory_plan import ApproachedMotion
 
-NAMES = ('shoulder', 'elbow')
+
+def waypoints(derivatives: int) -> JointWaypoints:
+    """Return a motion through random points with so many derivatives, at rest in the end."""
+    rows = np.random.default_rng(5).uniform(-1.0, 1.0, (derivatives + 1, 4, 3))
+    rows[1:, -1] = 0.0
+    start = Reference(3)
+    start.rows[:] = [0.1, -0.4, 0.7], [0.3, 0.0, -0.2], [0.0, 0.5, 0.0]
+    return JointWaypoints(Points(np.array([0.7, 1.1, 1.9, 2.5]), *rows), start)
+
+
+@cache
+def scara_path():
+    task = ScaraTask(shipped('scara').tree, yaw=0.3)
+    circle = WavyCurve(Circle([0.4, 0.0, 0.25], 0.1, laps=1), [0, 0, 1], 0.05, 3)
+    return ToolPath(task, circle, speed=0.4, ramp=0.4, near=[0.3, 1.0, 0.1, 0.0])
+
+
+def approached():
+    there = Quintic([0.0, 0.5], [1.0, -0.5], 0.8)
+    return ApproachedMotion(there, Sine([1.0, -0.5], 0.2, 1.0, ramp=0.3, duration=1.0), 0.5)
+
+
+SINE = Sine([0.1, 0.2], [0.5, 0.3], [0.8, 1.3], [0.4, -1.0], 0.5, 3.0)
+#: Those whose position has two continuous derivatives for all times, then the others.
+SMOOTH = {
+    'hold': lambda: Hold([0.3, -1.0]),
+    'quintic': lambda: Quintic([0.0, 1.0], [0.5, -2.0], 1.7),
+    'sine': lambda: SINE,
+    'endless_sine': lambda: Sine([0.1, 0.2], [0.5, 0.3], [0.8, 1.3]),
+    # sum of l s_l = 0 and sum of l^2 k_l = 0
+    'fourier': lambda: Fourier([0.2], [[0.3, -0.3, 0.1]], [[0.4, 0.125, -0.1]], 2.0, 2),
+    'approached': approached,
+    'scara_circle': scara_path,
+}
+TRAJECTORIES = {
+    **SMOOTH,
+    'quintic_waypoints': lambda: waypoints(2),
+    'cubic_waypoints': lambda: waypoints(1),
+    'linear_waypoints': lambda: waypoints(0),
+}
+
+
+@pytest.fixture(params=TRAJECTORIES)
+def trajectory(request):
+    return TRAJECTORIES[request.param]()
 
 
 def state(trajectory, t):
-    r = Reference(trajectory.n)
-    trajectory.sample(t, r)
-    return r.position, r.velocity, r.acceleration
+    reference = Reference(trajectory.n)
+    trajectory.sample(t, reference)
+    return reference.rows
 
 
-def peaks(trajectory):
-    rows = [state(trajectory, t) for t in np.linspace(0.0, trajectory.duration, 2001)]
-    return np.abs(np.array(rows)).max(axis=0)
+def end_of(trajectory):
+    return min(trajectory.duration, 4.0)
 
 
-# ---- quintic ------------------------------------------------------------------------------------
+def test_velocity_and_acceleration_are_the_derivatives_of_position(trajectory, rng):
+    h = 1e-5
+    for t in rng.uniform(0.01, max(0.02, end_of(trajectory) - 0.01), 20):
+        before, now, after = (state(trajectory, t + s) for s in (-h, 0.0, h))
+        slope = (after - before) / (2 * h)
+        # Central differences: truncation h^2 f'''/6 < 1e-8 for the jerks here (< 400),
+        # rounding 1e-16 / h = 1e-11.
+        np.testing.assert_allclose(slope[0], now[1], atol=1e-7)
+        np.testing.assert_allclose(slope[1], now[2], atol=1e-6)
 
 
-def test_quintic_reaches_goal_and_its_peaks_are_those_of_the_formulas():
-    """Peak velocity 15/8 Delta/T, peak acceleration 10/sqrt(3) Delta/T^2."""
-    trajectory = Quintic([0.0, 1.0], [2.0, 0.5], 1.6)
-    np.testing.assert_allclose(state(trajectory, 1.6)[0], [2.0, 0.5])
-    np.testing.assert_allclose(state(trajectory, 0.8)[0], [1.0, 0.75])
-    _, velocity, acceleration = peaks(trajectory)
-    # A parabola's maximum seen on 2001 points: 1e-6 relative.
-    np.testing.assert_allclose(velocity, 15 / 8 * np.array([2.0, 0.5]) / 1.6, rtol=1e-5)
-    expected = 10 / math.sqrt(3) * np.array([2.0, 0.5]) / 1.6**2
-    np.testing.assert_allclose(acceleration, expected, rtol=1e-5)
+@pytest.mark.parametrize('name', TRAJECTORIES)
+def test_it_rests_before_the_start_and_after_the_end_and_a_smooth_one_begins_and_ends_so(name):
+    trajectory = TRAJECTORIES[name]()
+    ends = [t for t in (0.0, trajectory.duration) if math.isfinite(t)]
+    for t, away in zip(ends, (-1e-9, 1e-9), strict=False):
+        for outside in (t + away, t + 1e9 * away):
+            position, *rates = state(trajectory, outside)
+            np.testing.assert_array_equal(position, state(trajectory, t)[0])
+            np.testing.assert_array_equal(rates, 0.0)
+        if name in SMOOTH:  # one nanosecond from rest; jerk below 1e4
+            _, velocity, acceleration = state(trajectory, t - away)
+            np.testing.assert_allclose(velocity, 0.0, atol=1e-9)
+            np.testing.assert_allclose(acceleration, 0.0, atol=1e-4)
+    np.testing.assert_array_equal(state(trajectory, max(ends))[1:], 0.0)  # the end itself
 
 
-# ---- waypoints ----------------------------------------------------------------------------------
+def test_the_table_holds_what_samples_are_whatever_their_order(trajectory, rng):
+    times = rng.uniform(-0.5, end_of(trajectory) + 0.5, 57)
+    samples = [state(trajectory, t) for t in times]
+    # The same polynomials, summed in another way.
+    np.testing.assert_allclose(np.stack(trajectory.table(times), 1), samples, atol=1e-12)
 
 
-@pytest.mark.parametrize('first', [0.0, 0.7])
-def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(first):
-    rng = np.random.default_rng(4)
-    rows = rng.uniform(-1.0, 1.0, (3, 3, 2))
-    rows[1:, -1] = 0.0
-    here, there = Reference(2), Reference(2)
-    there.position[:], there.velocity[:] = [0.4, -0.3], [0.2, 0.1]
-    there.acceleration[:] = -0.5, 0.3
-    points = Points(np.array([first, 1.5, 2.0]), *rows)
-    begun, made = (JointWaypoints(points, start) for start in (here, there))
-    begun.set_start(there)
-    here.position[:], there.position[:] = 9.0, 9.0  # both keep copies
-    for t in np.linspace(-0.1, 2.1, 45):
-        for found, expected in zip(state(begun, t), state(made, t), strict=True):
-            np.testing.assert_array_equal(found, expected)
-
-
-def test_a_single_point_at_time_zero_is_held():
-    trajectory = JointWaypoints(Points(np.zeros(1), np.array([[0.5, 0.1]])))
-    assert trajectory.duration == 0.0
-    np.testing.assert_array_equal(state(trajectory, 0.3)[0], [0.5, 0.1])
-
-
-# ---- sine, hold ---------------------------------------------------------------------------------
-
-
-def test_sine_follows_its_formula_after_the_ramp():
-    """sigma(t) = t - ramp / 2 once it runs at full speed."""
-    trajectory = Sine([0.1], [0.5], [0.8], [0.4], ramp=1.0)
-    omega = 2 * math.pi * 0.8
-    for t in (1.0, 2.3, 50.0):
-        angle = omega * (t - 0.5) + 0.4
-        position, velocity, acceleration = state(trajectory, t)
-        assert position[0] == pytest.approx(0.1 + 0.5 * math.sin(angle))
-        assert velocity[0] == pytest.approx(0.5 * omega * math.cos(angle))
-        assert acceleration[0] == pytest.approx(-0.5 * omega**2 * math.sin(angle))
+def test_the_instants_run_from_the_start_to_the_end(trajectory):
+    if math.isfinite(trajectory.duration):
+        times = trajectory.instants(0.01)
+        assert (times[0], times[-1]) == (0.0, pytest.approx(trajectory.duration))
+        assert (np.diff(times) >= 0.0).all()
 
 
 def test_hold_keeps_a_copy():
@@ -90,66 +128,104 @@ def test_hold_keeps_a_copy():
     np.testing.assert_array_equal(state(trajectory, 5.0)[0], [0.1, 0.2])
 
 
-def through(time, *rows, start=None):
-    """Waypoints with one point, of whose rows some may be None."""
-    arrays = (x if x is None else np.array([x]) for x in rows)
-    return JointWaypoints(Points(np.array([time]), *arrays), start, NAMES)
+# Limits of a robot -------------------------------------------------------------------------------
+
+SCARA, HOME = sample('scara').tree, [0.0, 0.0, 0.1, 0.0]
+#: Starts and ends inside; the cubic between overshoots joint 2.
+OVER = Points(
+    np.arange(3.0), np.array([HOME, [0, 2.5, 0.1, 0], HOME]), np.outer([0, 4, 0], [0, 1, 0, 0])
+)
 
 
-def nowhere():
-    """A start of which a joint is unknown."""
-    start = Reference(2)
-    start.position[1] = math.nan
-    return start
+class Broken(Hold):
+    """A trajectory of which a number in the middle is none."""
+
+    duration, row = 1.0, 0
+
+    def table(self, times):
+        rows = np.zeros((3, len(times), self.n))
+        rows[0] = self.position
+        rows[self.row, 1, 2] = math.nan
+        return tuple(rows)
 
 
-ZEROS = [0.0, 0.0]
-REFUSALS = {
-    'duration: is 0.0': lambda: Quintic([0.0], [1.0], 0.0),
-    'goal: has shape (2,)': lambda: Quintic([0.0], [1.0, 2.0], 1.0),
-    'start: is nan': lambda: Quintic([math.nan], [1.0], 1.0),
-    'ramp: is 0.0': lambda: Sine([0.0], 1.0, 1.0, ramp=0.0),
-    'duration: is 1.5': lambda: Sine([0.0], 1.0, 1.0, duration=1.5),
-    'amplitude: has shape (2,)': lambda: Sine([0.0], [1.0, 2.0], 1.0),
-    'position: has shape (0,)': lambda: Hold([]),
-    'has no points': lambda: JointWaypoints(Points(np.zeros(0), np.zeros((0, 2)))),
-    'give the start': lambda: through(0.5, ZEROS),
-    'position of point 0: has shape': lambda: through(0.0, [0.0]),
-    'point 0: has no positions': lambda: through(0.0, None, ZEROS),
-    'velocity of point 0': lambda: through(0.0, ZEROS, [0.0] * 3),
-    'but no velocities': lambda: through(0.0, ZEROS, None, ZEROS),
-    'start: is nan for joint elbow': lambda: through(1.0, ZEROS, start=nowhere()),
-    'start: has shape (3,); give 2': lambda: through(1.0, ZEROS, start=Reference(3)),
-    'is nan for joint 1': lambda: JointWaypoints(
-        Points(np.ones(1), np.zeros((1, 2))), Reference(2)
-    ).set_start(nowhere()),
+class BrokenSpeed(Broken):
+    row = 1
+
+
+LIMITS = {
+    "joint 'joint1': is at 2.3": lambda: Quintic(HOME, [2.4, 0.0, 0.1, 0.0], 3.0),
+    "joint 'joint2': is at 2.6": lambda: JointWaypoints(OVER),
+    "joint 'joint1': moves at ": lambda: Quintic(HOME, [2.0, 0.0, 0.1, 0.0], 0.2),
+    "joint 'joint3': is at nan": lambda: Broken(HOME),
+    "joint 'joint3': moves at nan": lambda: BrokenSpeed(HOME),
+    'has 1 joints': lambda: Hold([0.0]),
+    'never ends': lambda: Sine(HOME, 0.05, 1.0),
+    'has shape ..,.; give': lambda: Hold([]),
 }
 
 
-@pytest.mark.parametrize('said', REFUSALS)
-def test_a_wrong_trajectory_is_refused_by_name(said):
-    with pytest.raises(TrajectoryError, match=re.escape(said)):
-        REFUSALS[said]()
+@pytest.mark.parametrize('said', LIMITS)
+def test_limits_of_the_robot_are_checked_along_the_whole_motion(said):
+    check_limits(Quintic(HOME, [2.2, -2.4, 0.24, 6.0], 3.0), SCARA)
+    with pytest.raises(TrajectoryError, match=said):
+        check_limits(LIMITS[said](), SCARA)
 
 
-# ---- limits -------------------------------------------------------------------------------------
+# A double integrator closed once per period follows the sampled reference ------------------------
 
 
-def test_limits_of_the_robot_are_checked_along_the_whole_motion():
-    tree = sample('scara').tree
-    home = [0.0, 0.0, 0.1, 0.0]
-    check_limits(Quintic(home, [2.2, -2.4, 0.24, 6.0], 3.0), tree)
-    # Starts and ends inside; the cubic between overshoots joint2.
-    positions, rates = np.array([home, [0, 2.5, 0.1, 0], home]), np.zeros((3, 4))
-    rates[1, 1] = 4.0
-    over = JointWaypoints(Points(np.arange(3.0), positions, rates))
-    for trajectory, message in (
-        (Quintic(home, [2.4, 0.0, 0.1, 0.0], 3.0), "joint 'joint1': is at 2.3"),
-        (over, "joint 'joint2': is at 2.6"),
-        (Quintic(home, [2.0, 0.0, 0.1, 0.0], 0.2), "joint 'joint1': moves at "),
-        (Hold([0.0]), 'has 1 joints'),
-        (Sine(home, 0.05, 1.0), 'never ends'),
-    ):
-        with pytest.raises(TrajectoryError) as caught:
-            check_limits(trajectory, tree)
-        assert message in str(caught.value)
+def semi_implicit(q, v, a, h):
+    v = v + h * a
+    return q + h * v, v
+
+
+def zero_order(q, v, a, h):
+    return q + h * v + 0.5 * h * h * a, v + h * a
+
+
+@pytest.mark.parametrize('step', [semi_implicit, zero_order])
+def test_with_feedback_no_error_arises_and_an_initial_one_decays_by_the_discrete_poles(step):
+    h, Kp, Kd = 0.004, 100.0, 20.0
+    sampler, reference = ReferenceSampler(2, step.__name__, h), Reference(2)
+    sampler.sample(SINE, 0.0, reference)
+    q, v = reference.position + 0.1, reference.velocity.copy()
+    # The error alone: the same loop with a reference at rest.
+    e, de = np.full(2, -0.1), np.zeros(2)
+    for k in range(800):
+        sampler.sample(SINE, k * h, reference)
+        p, w, a = reference.rows
+        np.testing.assert_allclose(p - q, e, atol=1e-11)
+        np.testing.assert_allclose(w - v, de, atol=1e-9)
+        q, v = step(q, v, a + Kp * (p - q) + Kd * (w - v), h)
+        e, de = step(e, de, -(Kp * e + Kd * de), h)
+
+
+def test_zero_order_positions_differ_from_the_motion_by_the_fourth_order_term():
+    """Position error -5/384 h^4 times the fourth derivative, velocity error of order h^2."""
+    motion, t, omega = Sine([0.0], [1.0], [1.0], ramp=0.1), 5.3, 2.0 * np.pi
+    (x,), *_ = state(motion, t)
+    for h in (0.04, 0.02):
+        reference = Reference(1)
+        ReferenceSampler(1, 'zero_order', h).sample(motion, t, reference)
+        away = reference.rows[:, 0] - state(motion, t)[:, 0]
+        # The next term is smaller by (omega h)^2, 6 % at the longer period.
+        assert away[0] == pytest.approx(-5.0 / 384.0 * h**4 * omega**4 * x, rel=0.06)
+        assert abs(away[1]) < omega**3 * h * h
+
+
+@refusals.table(
+    {
+        'hold': (
+            lambda: ReferenceSampler(2, 'x', 1.0),
+            UnknownNameError,
+            ', '.join(sorted(DISCRETIZATIONS)),
+        ),
+        **{
+            str(h): (lambda h=h: ReferenceSampler(2, 'zero_order', h), ParameterError, 'period')
+            for h in (0.0, -1.0, math.nan, math.inf)
+        },
+    }
+)
+def test_a_wrong_hold_or_period_is_refused(call, error, text):
+    refusals.check(call, error, text)

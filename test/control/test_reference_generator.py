@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories that are prepared in the background, replaced, and told to reverse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from samples import shipped
+
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.control.trajectories.spline import Points
+from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler
+from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.planning.motions import Quintic
+
+NANO = 1_000_000_000
+PERIOD = NANO // 1000
+TREE = shipped('four_dof').tree.with_changes(velocity_limit=np.full(4, 2.0))
+PLACE = np.array([0.0, -1.4, -0.5, 0.7])
+
+
+def generator_at_rest():
+    """Return a generator that has rested at ``PLACE`` since 1 s."""
+    generator = ReferenceGenerator(TREE)
+    generator.configure(ReferenceSampler(TREE.n, 'zero_order', 1e-3), start_tolerance=0.05)
+    generator.rest_at(PLACE, NANO)
+    return generator
+
+
+def moving_generator(ticks=300):
+    """Return a generator in motion from ``PLACE``."""
+    generator = generator_at_rest()
+    times = np.linspace(0.1, 2.0, 20)
+    generator.follow(times, *Quintic(PLACE, PLACE + 0.3, 2.0).table(times))
+    run(generator, ticks)
+    return generator
+
+
+def run(generator, ticks):
+    """Sample a number of ticks; return the reference, shape (ticks, 3, n)."""
+    seen, begin = [], generator.snapshot().now_ns
+    for k in range(1, ticks + 1):
+        generator.sample(begin + k * PERIOD)
+        seen.append(generator.snapshot().reference.rows.copy())
+    return np.array(seen)
+
+
+#: Points of a motion back to ``PLACE``.
+BACK = Points.at_rest(np.linspace(0.4, 2.5, 30), np.tile(PLACE, (30, 1)))
+
+
+@pytest.mark.parametrize('start_ns', [0, NANO + 200 * PERIOD, NANO + 700 * PERIOD])
+def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
+    """Immediately, from a past start, and from a future one: exactly equal."""
+    in_background, immediate = moving_generator(), moving_generator()
+    prepared = in_background.prepare(in_background.snapshot(), BACK, start_ns)
+    assert in_background.changes == immediate.changes  # nothing has happened yet
+    np.testing.assert_array_equal(run(in_background, 150), run(immediate, 150))
+    start = in_background.commit(prepared)
+    assert start == immediate.follow(*BACK, start_ns)
+    assert start == (start_ns or NANO + 450 * PERIOD)
+    assert in_background.changes == immediate.changes
+    np.testing.assert_array_equal(run(in_background, 2500), run(immediate, 2500))
+
+
+HERE = np.tile(moving_generator().snapshot().reference.position, (2, 1))
+
+
+@pytest.mark.parametrize(
+    ('points', 'start_ns', 'said'),
+    [
+        (BACK, 300 * PERIOD - 1_300_000_000, 'header.stamp: the trajectory was over 0.2'),
+        # The quintic of 0.3 rad in 2 s passes 0.0080 rad at 0.3 s and 0.0706 rad at 0.7 s.
+        (Points.at_rest([0.0, 0.5], HERE), 0, 'point 0: is at time 0 and 0.06'),
+        (
+            Points.at_rest([0.02, 0.5], HERE)._replace(acceleration=None),
+            0,
+            'its velocity limit is',
+        ),
+    ],
+)
+def test_what_can_be_followed_no_more_by_the_time_it_is_ready_is_refused(points, start_ns, said):
+    """It is over, its step has grown, the way to its first point has become too fast."""
+    generator = moving_generator()
+    prepared = generator.prepare(generator.snapshot(), points, start_ns)
+    run(generator, 400)
+    changes = generator.changes
+    with pytest.raises(TrajectoryError, match=said):
+        generator.commit(prepared)
+    assert generator.changes == changes
+
+
+@pytest.mark.parametrize('share', [0.3, 0.95])
+def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_velocity_limit(
+    share,
+):
+    generator, v, along = generator_at_rest(), 2.0 * share, np.eye(4)[0]
+
+    def follow(times, way, speed):
+        place = PLACE + np.outer(way, along)
+        generator.follow(np.array(times), place, np.outer(speed, along), None)
+
+    follow([0.3, 0.5, 0.8], [0.15 * v, 0.35 * v, 0.5 * v], [v, v, 0.0])
+    *_, (place, speed, _) = run(generator, 399)
+    assert speed[0] == pytest.approx(v)
+    x = place[0]
+    follow([0.0, 0.9, 1.1], [x, x - 0.9 * v, x - v], [-v, -v, 0.0])
+    position, velocity, _ = run(generator, 2100)[:, :, 0].T
+    assert np.abs(velocity).max() <= 1.5 * 2.0
+    # The motion is that of the positions: differences of 1 ms, and jerks of some 100 rad/s^3.
+    np.testing.assert_allclose(np.diff(position)[1:] / 1e-3, velocity[1:-1], atol=0.05)
+    assert position[-1] == pytest.approx(x - v)
+
+
+def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before():
+    generator = generator_at_rest()
+    points = np.array([1.0]), PLACE[np.newaxis] + 0.1, np.zeros((1, 4)), None
+    generator.follow(*points, NANO + 500 * PERIOD)
+    for ticks, elapsed in ((1, -0.499), (700, 0.201)):
+        run(generator, ticks)
+        assert generator.progress == pytest.approx((elapsed, 1.0))
+        assert generator.moving
