@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last gate before the motors."""
+"""The last gate before the motors, and braking before position limits."""
 
 import math
 
 import numpy as np
 import pytest
+import refusals
 from hypothesis import given
 from hypothesis import strategies as st
 from safe_command import SafeCommand
+from samples import Sample, joint, link, robot, sample
 
-from robot_dynamics_ros.control.safety.limits import EffortLimiter
+from robot_dynamics_ros.control.safety.limits import (
+    EffortLimiter,
+    GuardBounds,
+    JointLimitGuard,
+    acceleration_bound,
+)
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.transfer import TransferWeight
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 LIMIT = np.array([90.0, 5.0])
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True)
@@ -24,6 +34,7 @@ ANYTHING = st.floats(allow_nan=True, allow_infinity=True)
     first=st.tuples(ANYTHING, ANYTHING),
 )
 def test_whatever_arrives_the_command_is_finite_within_limit_and_rate(efforts, dt, rate, first):
+    """A step that is not positive allows no change under a rate limit."""
     limiter = EffortLimiter(LIMIT, rate)
     limiter.reset(np.array(first))
     safe = SafeCommand(limiter)
@@ -32,28 +43,29 @@ def test_whatever_arrives_the_command_is_finite_within_limit_and_rate(efforts, d
         safe.run(effort, dt)
         assert np.isfinite(safe.command).all()
         assert (np.abs(safe.command) <= LIMIT).all()
-        step = min(dt, limiter.longest_step) if dt > 0.0 else 0.0
         if rate < math.inf:
             # One rounding of numbers up to 90.
+            step = min(dt, 0.1) if dt > 0.0 else 0.0
             assert (np.abs(safe.command - last) <= rate * step + 2e-14).all()
 
 
-def test_an_effort_within_all_bounds_passes_unchanged_and_uncounted():
-    safe = SafeCommand(limiter := EffortLimiter(LIMIT, rate=1000.0))
-    assert safe.run([0.7, -0.3])
-    np.testing.assert_array_equal(safe.command, [0.7, -0.3])
-    counted = limiter.saturated + limiter.rate_limited + limiter.non_finite
-    np.testing.assert_array_equal(counted, 0)
+#: Rate, N m/s, time, s, effort: command, numbers of limitations of either joint.
+PASSED = {
+    'all': (1000.0, 1e-3, [0.7, -0.3], [0.7, -0.3], (0, 0)),
+    'limited': ([1e6, 100.0], 1e-3, [1e300, 1.0], [90.0, 0.1], (1, 1)),
+    'other way': ([1e6, 100.0], 1e-3, [-1e300, -1.0], [-90.0, -0.1], (1, 1)),
+    'after a long time': (10.0, 5.0, LIMIT, [1.0, 1.0], (0, 2)),
+}
 
 
-def test_the_joints_that_were_limited_are_counted():
-    safe = SafeCommand(limiter := EffortLimiter(LIMIT, rate=[1e6, 100.0]))
-    safe.run([1e300, 1.0])
-    np.testing.assert_allclose(safe.command, [90.0, 0.1])
-    safe.run([-1e300, 1.0])
-    np.testing.assert_allclose(safe.command, [-90.0, 0.2])
-    np.testing.assert_array_equal(limiter.saturated, [2, 0])
-    np.testing.assert_array_equal(limiter.rate_limited, [0, 2])
+@pytest.mark.parametrize('case', PASSED)
+def test_efforts_pass_as_far_as_limits_and_rates_permit_and_the_others_are_counted(case):
+    rate, dt, effort, expected, counts = PASSED[case]
+    safe = SafeCommand(limiter := EffortLimiter(LIMIT, rate))
+    assert safe.run(effort, dt)
+    np.testing.assert_allclose(safe.command, expected, rtol=1e-12)
+    assert (limiter.saturated.sum(), limiter.rate_limited.sum()) == counts
+    assert not limiter.non_finite.any()
 
 
 def test_a_reset_begins_within_lowered_limits_not_on_the_way_to_them():
@@ -63,20 +75,6 @@ def test_a_reset_begins_within_lowered_limits_not_on_the_way_to_them():
     limiter.reset(np.array([-80.0, 4.0]))
     safe.run([-80.0, 4.0])
     np.testing.assert_array_equal(safe.command, 0.2 * LIMIT * [-1.0, 1.0])
-
-
-def test_a_step_that_is_not_positive_allows_no_change_under_a_rate_limit():
-    for dt in (0.0, -1.0, math.nan):
-        safe = SafeCommand(EffortLimiter(LIMIT, rate=100.0))
-        safe.limiter.reset(np.array([1.0, 2.0]))
-        safe.run([50.0, 0.0], dt)
-        np.testing.assert_array_equal(safe.command, [1.0, 2.0])
-
-
-def test_after_a_long_time_a_rate_limit_allows_the_change_of_a_tenth_of_a_second():
-    safe = SafeCommand(EffortLimiter(LIMIT, rate=10.0))
-    safe.run(LIMIT, 5.0)
-    np.testing.assert_allclose(safe.command, 1.0, rtol=1e-12)
 
 
 def test_what_is_not_finite_leaves_no_trace_but_its_count_and_the_last_command_decays():
@@ -90,40 +88,6 @@ def test_what_is_not_finite_leaves_no_trace_but_its_count_and_the_last_command_d
     for value in np.tile([math.nan, math.inf], 25):
         assert not safe.run([3.0, value], 2e-3)
     np.testing.assert_allclose(safe.command, np.array([10.0, -2.0]) * math.exp(-1.0), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ('arguments', 'name'),
-    [
-        ({'limit': [1.0, 0.0]}, 'effort_limit'),
-        ({'limit': [1.0, math.inf]}, 'effort_limit'),
-    ],
-)
-def test_bad_settings_are_refused_by_name(arguments, name):
-    with pytest.raises(ParameterError) as caught:
-        EffortLimiter(**arguments)
-    assert caught.value.name == name
-
-
-def test_the_ramp_leads_from_nothing_of_the_law_to_all_of_it():
-    ramp = TransferWeight(0.5, 10.0)
-    for t, share in ((9.0, 0.0), (10.0, 0.0), (10.25, 0.5), (10.5, 1.0), (99.0, 1.0)):
-        assert ramp.at(t) == share
-
-
-def test_the_ramp_is_smooth():
-    """The formula s = 3x^2 - 2x^3 has no slope at either end."""
-    ramp = TransferWeight(0.5, 0.0)
-    h = 1e-6
-    for t in (0.0, 0.5):
-        slope = (ramp.at(t + h) - ramp.at(t - h)) / (2 * h)
-        # Curvature 6 / T^2 = 24 times half the step.
-        assert abs(slope) < 24 * h
-
-
-def test_a_ramp_that_was_never_started_or_has_no_duration_changes_nothing():
-    for ramp in (TransferWeight(0.5), TransferWeight(0.0)):
-        assert ramp.at(0.0) == 1.0
 
 
 def test_with_the_share_of_a_driver_the_sum_is_within_the_limit_whatever_the_rate():
@@ -142,9 +106,173 @@ def test_after_a_change_the_command_comes_gently_until_it_has_arrived():
     for _ in range(12):
         safe.run([-4.0, 0.05])
         found.append(safe.command.copy())
-    steps = np.diff(found, axis=0)
-    np.testing.assert_allclose(steps[:10], [[-0.5, 0.05], *[[-0.5, 0.0]] * 9], atol=1e-12)
+    steps = np.diff(found[:11], axis=0)
+    np.testing.assert_allclose(steps, [[-0.5, 0.05], *[[-0.5, 0.0]] * 9], atol=1e-12)
     np.testing.assert_allclose(found[-1], [-4.0, 0.05])
     safe.run([8.0, 2.0])  # what comes later is the law's own
     np.testing.assert_allclose(safe.command, [8.0, 2.0])
     assert not limiter.rate_limited.any()
+
+
+def test_the_weight_of_a_transfer_is_smooth_and_one_if_it_was_never_begun():
+    x = np.linspace(0.0, 1.0, 5)
+    found = [TransferWeight(0.5, 10.0).at(t) for t in [9.0, *(10.0 + 0.5 * x), 99.0]]
+    np.testing.assert_allclose(found, [0.0, *(3.0 * x**2 - 2.0 * x**3), 1.0])
+    assert TransferWeight(0.5).at(0.0) == TransferWeight(0.0).at(0.0) == 1.0
+
+
+# The guard: a joint pushed with full effort stops at its limit -----------------------------------
+
+TREE = sample('scara').tree
+LOWER, UPPER, MOST = TREE.position_lower, TREE.position_upper, TREE.effort_limit
+INERTIA = np.array([2.0, 0.5, 3.4, 0.01])
+G = np.array([0.0, 0.0, -18.3, 0.0])
+STILL, MIDDLE = np.zeros(4), 0.5 * (LOWER + UPPER)
+
+
+def confined(guard, q, v, effort, gravity=G):
+    """Return bounded efforts."""
+    safe = SafeCommand(guard=guard)
+    safe.run(effort, states=(q, v, gravity))
+    return safe.command
+
+
+def run(guard, push, q, v, seconds=3.0, h=1e-4):
+    """Integrate joints of masses INERTIA under gravity and a push; return (steps, 3, n)."""
+    path, safe = [], SafeCommand(guard=guard)
+    for _ in range(int(seconds / h)):
+        safe.run(push, states=(q, v, G))
+        v = v + h * (safe.command - G) / INERTIA
+        q = q + h * v
+        path.append((q, v, safe.command.copy()))
+    return np.array(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('side', [-1.0, 1.0])
+def test_joints_pushed_with_all_effort_stop_at_their_limits(side):
+    guard = JointLimitGuard(TREE, INERTIA)
+    path = run(guard, side * MOST, MIDDLE, STILL)
+    beyond = side * (path[:, 0] - (UPPER if side > 0.0 else LOWER))
+    # Integrated at 0.1 ms the braking curve is followed to a small part of the range.
+    assert (beyond.max(axis=0) < 1e-3 * (UPPER - LOWER)).all()
+    assert (np.abs(beyond[-1]) < 1e-3 * (UPPER - LOWER)).all()
+    assert (np.abs(path[-1, 1]) < 1e-3 * TREE.velocity_limit).all()
+    assert guard.active.all()
+
+
+@pytest.mark.slow
+def test_from_beyond_the_limit_the_joint_is_pushed_back_slowly():
+    guard, first = JointLimitGuard(TREE, INERTIA, braking=0.25), np.eye(4)[0]
+    path = run(guard, G, np.where(first, UPPER + 0.2, MIDDLE), first)[:, :, 0]
+    assert path[-1, 0] < UPPER[0]
+    # One joint, exactly the guard's model: deceleration and speed within their bounds.
+    assert np.abs(path[:, 2]).max() <= 0.25 * MOST[0] * (1 + 1e-12)
+    assert -path[:, 1].min() <= 0.05 * TREE.velocity_limit[0] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ('q', 'push'),
+    [
+        (MIDDLE, 0.3 * MOST * [1, -1, 1, -1]),
+        (UPPER - 1e-3, -0.5 * MOST),  # away from the limit
+        (LOWER, STILL),
+        (UPPER, STILL),
+    ],
+)
+def test_a_moderate_effort_in_the_middle_away_from_a_limit_or_at_rest_is_left_alone(q, push):
+    guard = JointLimitGuard(TREE, INERTIA)
+    np.testing.assert_array_equal(confined(guard, q, STILL, G + push), G + push)
+    assert not guard.active.any()
+
+
+def test_the_acceleration_leads_to_the_braking_curve_and_along_it(rng):
+    """By the formulas of the module; both pieces of w_max have one value and slope."""
+    rate, brake = 25.0, 60.0
+    guard = JointLimitGuard(TREE, 0.5 * MOST / brake)  # half of the effort brakes so strongly
+    joint, corner = GuardBounds(*guard.bounds[:, 0]), brake / rate**2
+
+    def fastest(d):
+        return rate * d if d <= corner else math.sqrt(2.0 * brake * (d - 0.5 * corner))
+
+    for d in (0.3 * corner, corner * (1 - 1e-9), corner * (1 + 1e-9), 3.0 * corner):
+        h, w = 1e-6 * d, rng.uniform(-0.1, 1.0)
+        slope = (fastest(d + h) - fastest(d - h)) / (2.0 * h)
+        expected = rate * (fastest(d) - w) - w * slope
+        assert acceleration_bound(d, w, joint) == pytest.approx(expected, rel=1e-5)
+
+
+def test_neither_endless_joints_nor_numbers_without_sense_break_the_guard():
+    tree = sample('branched').tree
+    neck, n = tree.joint_index('neck'), tree.n
+    far = 1e5 * np.eye(n)[neck]
+    guard, still = JointLimitGuard(tree, np.ones(n)), np.zeros(n)
+    assert confined(guard, far, still, far, still)[neck] == 1e5
+    assert tree.middle[neck] == 0.0
+    for value in (math.nan, math.inf, -math.inf, 1e300):
+        found = confined(guard := JointLimitGuard(TREE, INERTIA), UPPER, STILL, np.full(4, value))
+        assert np.isfinite([found, guard.active]).all()
+    weakest = JointLimitGuard(TREE, INERTIA, braking=1e-300)
+    found = confined(weakest, np.array([0.1, 0.1, 1e-30, 0.1]), STILL, np.full(4, -1.0), STILL)
+    assert LOWER[2] == 0.0
+    assert -1e-290 < found[2] <= 0.0
+
+
+@pytest.mark.parametrize('side', [-1.0, 1.0])
+def test_a_light_joint_with_much_friction_is_not_held_back_far_from_its_limits(side):
+    """As joint 7 of an xArm 7: 1e-4 kg m^2, but 10 N m s/rad to overcome."""
+    first = np.eye(4)[0]
+    rubbed = TREE.with_changes(damping=10.0 * first, coulomb_friction=first)
+    guard = JointLimitGuard(rubbed, np.where(first, 1e-4, INERTIA))
+    fast = 0.5 * TREE.velocity_limit[0]
+    wanted = side * (10.0 * fast + 1.0)  # effort needed at this speed
+
+    def found(x, v, effort):
+        q = np.where(first, x, MIDDLE)
+        return confined(guard, q, v * first, np.where(first, effort, G))[0]
+
+    assert found(MIDDLE[0], side * fast, wanted) == wanted
+    # Friction holds a joint that creeps as it holds one at rest.
+    assert found(MIDDLE[0], -side * 1e-3, side) == side
+    # Where it could not stop any more, no friction counts: the guard brakes.
+    end = (UPPER if side > 0.0 else LOWER)[0]
+    assert side * found(end - side * 1e-3, side * fast, wanted) < 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('load', 'q'), [(10.0, (2.79, -1.5, -0.5)), (20.0, (2.7, 0.5, 0.3))])
+def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
+    """An effort at one joint moves only the light links near it within a period."""
+
+    def arm(k, z, effort):
+        limits = {'limits': (-2.8, 2.8), 'velocity': 3.0, 'effort': effort}
+        turning = joint(f'j{k}', f'l{k}', f'l{k + 1}', xyz=(0, 0, z), axis=(0, 1, 0), **limits)
+        return link(f'l{k + 1}', 1.5, (0.0, 0.0, 0.15), np.diag([0.01, 0.01, 0.003])) + turning
+
+    weight = link('load', load, (0.0, 0.0, 0.05), 0.001 * np.eye(3))
+    parts = arm(0, 0.0, 180.0), arm(1, 0.3, 150.0), arm(2, 0.3, 70.0), weight
+    grasp = joint('grasp', 'l3', 'load', 'fixed', xyz=(0.0, 0.0, 0.3))
+    tree = Sample('loaded', robot('loaded', link('l0'), *parts, grasp)).tree
+    plant = MujocoPlant(tree, joint_limits=False)
+    plant.reset(np.array(q), np.array([0.0, 2.0, 2.0]))
+    given = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0}
+    session = SessionOnPlant(ControllerSession(tree, given), plant)
+    session.activate()
+    efforts = np.array([session.effort.copy() for _ in session.run(600)]) / tree.effort_limit
+    assert session.session.loop.guard.active.any()
+    before, after = np.diff(efforts, axis=0)[:-1], np.diff(efforts, axis=0)[1:]
+    back_and_forth = np.minimum(np.abs(before), np.abs(after))[before * after < 0.0]
+    assert back_and_forth.max(initial=0.0) < 0.05  # of the limit; 0.3 and more before
+
+
+@refusals.table(
+    {
+        'zero': (lambda: EffortLimiter([1.0, 0.0]), ParameterError, 'effort_limit'),
+        'endless': (lambda: EffortLimiter([1.0, math.inf]), ParameterError, 'effort_limit'),
+        'massless': (lambda: JointLimitGuard(TREE, [1, 0, 1, 1]), ParameterError, 'inertia'),
+        'three': (lambda: JointLimitGuard(TREE, [1.0] * 3), ParameterError, 'inertia'),
+        'braking': (lambda: JointLimitGuard(TREE, 1.0, 1.5), ParameterError, 'limit_braking'),
+    }
+)
+def test_bad_settings_are_refused_by_name(call, error, text):
+    refusals.check(call, error, text)
