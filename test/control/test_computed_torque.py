@@ -1,36 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computed torque on an exact plant: the error decays as designed, without other motion."""
+"""Computed torque: the error decays as designed on an exact plant; gains that cannot be."""
 
 import math
 
-import mujoco
 import numpy as np
 import pytest
-from oracles import MujocoOracle, PinocchioOracle
+from oracles import PinocchioOracle
 from samples import sample
 from scipy.integrate import solve_ivp
 
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, ReferenceSampler
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.planning.motions import Sine
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 CENTRE = {
     'scara': [0.2, 0.9, 0.12, 0.3],
     'four_dof': [0.1, -1.4, -0.2, 0.7],
     'rrpr': [0.3, -0.2, 0.1, 0.4],
 }
+LAW = 'computed_torque'
 AMPLITUDE = [0.3, 0.25, 0.05, 0.3]
 
 
 def motion(name):
     return Sine(CENTRE[name], AMPLITUDE, [0.5, 0.6, 0.7, 0.8], [0.0, 1.0, 2.0, 3.0], ramp=0.5)
-
-
-def designed_error(e0, de0, w, zeta, t):
-    """Solve e'' + 2 zeta w e' + w^2 e = 0 in closed form, zeta < 1."""
-    wd = w * math.sqrt(1.0 - zeta * zeta)
-    sine = (de0 + zeta * w * e0) / wd
-    return math.exp(-zeta * w * t) * (e0 * math.cos(wd * t) + sine * math.sin(wd * t))
 
 
 @pytest.mark.slow
@@ -39,15 +34,9 @@ def test_the_error_follows_the_designed_exponential(name):
     """The plant is Pinocchio's forward dynamics with friction and armature of the description."""
     robot, zeta = sample(name), 0.6
     tree, w = robot.tree, np.array([6.0, 8.0, 10.0, 12.0])
-    oracle = PinocchioOracle.of(robot)
-    law = make_law(
-        'computed_torque',
-        tree,
-        natural_frequency=w,
-        damping_ratio=zeta,
-        friction_velocity='measured',
-        stiction_velocity=0.1,
-    )
+    oracle, J = PinocchioOracle.of(robot), np.diag(tree.armature)
+    given = {'friction_velocity': 'measured', 'stiction_velocity': 0.1}
+    law = make_law(LAW, tree, natural_frequency=w, damping_ratio=zeta, **given)
     trajectory, reference, tau = motion(name), Reference(4), np.zeros(4)
 
     def plant(t, x):
@@ -56,45 +45,35 @@ def test_the_error_follows_the_designed_exponential(name):
         law.effort(t, q, v, reference, tau)
         friction = tree.damping * v + tree.coulomb_friction * np.tanh(v / 0.1)
         bias = oracle.inverse_dynamics(q, v, np.zeros(4))
-        M = oracle.mass_matrix(q) + np.diag(tree.armature)
-        return np.concatenate([v, np.linalg.solve(M, tau - bias - friction)])
+        return np.r_[v, np.linalg.solve(oracle.mass_matrix(q) + J, tau - bias - friction)]
 
     e0, de0 = np.array([0.05, -0.04, 0.02, 0.1]), np.array([-0.3, 0.2, 0.1, 0.4])
     trajectory.sample(0.0, reference)
     start = np.concatenate([reference.position - e0, reference.velocity - de0])
     times = np.linspace(0.0, 1.0, 21)
     found = solve_ivp(plant, (0.0, 1.0), start, 'DOP853', times, rtol=1e-12, atol=1e-13)
-    for t, x in zip(times, found.y.T, strict=True):
-        trajectory.sample(t, reference)
-        for i in range(4):
-            expected = designed_error(e0[i], de0[i], w[i], zeta, t)
-            # The integrator's tolerance, a hundred steps.
-            assert reference.position[i] - x[i] == pytest.approx(expected, abs=1e-10)
+    # e'' + 2 zeta w e' + w^2 e = 0 in closed form, zeta < 1.
+    t, wd = times[:, np.newaxis], w * math.sqrt(1.0 - zeta * zeta)
+    sine = (de0 + zeta * w * e0) / wd
+    expected = np.exp(-zeta * w * t) * (e0 * np.cos(wd * t) + sine * np.sin(wd * t))
+    # The integrator's tolerance, a hundred steps.
+    np.testing.assert_allclose(trajectory.table(times)[0] - found.y[:4].T, expected, atol=1e-10)
 
 
-def tracking_error(name, hold, period, seconds=1.0):
-    """Return the largest error and effort of a loop around MuJoCo with drives and damping."""
-    robot = sample(name)
-    tree = robot.tree
-    oracle = MujocoOracle.of(robot)
-    model, data = oracle.model, oracle.data
-    model.opt.timestep = period
-    model.dof_damping[oracle.v_at] = tree.damping
-    model.dof_armature[oracle.v_at] = tree.armature
+def tracking_error(name, hold, period):
+    """Return the largest error of a loop around MuJoCo with drives and damping."""
+    tree, trajectory = sample(name).tree, motion(name)
     tree = tree.with_changes(coulomb_friction=np.zeros(4))
-    law = make_law('computed_torque', tree, natural_frequency=20.0, period=period)
-    sampler, reference, tau = ReferenceSampler(4, hold, period), Reference(4), np.zeros(4)
-    trajectory, worst = motion(name), np.zeros(4)
-    trajectory.sample(0.0, reference)
-    data.qpos[oracle.q_at] = reference.position
-    for k in range(int(seconds / period)):
-        q, v = data.qpos[oracle.q_at].copy(), data.qvel[oracle.v_at].copy()
+    law = make_law(LAW, tree, natural_frequency=20.0, period=period)
+    sampler, reference = ReferenceSampler(4, hold, period), Reference(4)
+    plant, worst, (q, v, tau) = MujocoPlant(tree, period), 0.0, np.zeros((3, 4))
+    plant.reset(trajectory.table(np.zeros(1))[0][0])
+    for k in range(round(1.0 / period)):
+        plant.read(q, v)
         sampler.sample(trajectory, k * period, reference)
-        trajectory_position = reference.position
-        worst = np.maximum(worst, np.abs(trajectory_position - q))
+        worst = max(worst, np.abs(reference.position - q).max())
         law.effort(k * period, q, v, reference, tau)
-        data.qfrc_applied[oracle.v_at] = tau
-        mujoco.mj_step(model, data)
+        plant.step(tau)
     return worst
 
 
@@ -102,8 +81,64 @@ def tracking_error(name, hold, period, seconds=1.0):
 @pytest.mark.parametrize('name', ['scara', 'four_dof'])
 def test_with_the_sampled_reference_a_simulator_is_followed_to_rounding(name, period):
     """MuJoCo steps semi-implicitly with implicit damping: reference and law know both."""
-    exact = tracking_error(name, 'semi_implicit', period)
     # Positions near 1, differenced over the period and fed back: 1e-16 / period^2 * period^2.
-    assert exact.max() < 1e-12
-    plain = tracking_error(name, 'continuous', period)
-    assert plain.max() > 1e-5
+    assert tracking_error(name, 'semi_implicit', period) < 1e-12
+    assert tracking_error(name, 'continuous', period) > 1e-5
+
+
+# Gains, and those that a sampled loop cannot have -----------------------------------------------
+
+
+def largest_pole(w, zeta, h):
+    """Return the largest pole of the sampled error loop, of both kinds of plant."""
+    Kp, Kd = w * w, 2 * zeta * w
+    semi_implicit = [[1 - h * h * Kp, h - h * h * Kd], [-h * Kp, 1 - h * Kd]]
+    held = [[1 - h * h / 2 * Kp, h - h * h / 2 * Kd], [-h * Kp, 1 - h * Kd]]
+    return max(np.abs(np.linalg.eigvals(A)).max() for A in (semi_implicit, held))
+
+
+def test_gains_are_refused_exactly_where_a_pole_leaves_the_unit_circle(rng):
+    """Also with a tenth more gain: with Kp and Kd, w0^2 and zeta w0 grow by a tenth."""
+    refused, more, tree = 0, np.sqrt(1.1), sample('scara').tree
+    law = make_law(LAW, tree)
+    for _ in range(200):
+        w, zeta, h = rng.uniform(1.0, 3000.0), rng.uniform(0.0, 3.0), 1e-3
+        pole = max(largest_pole(w, zeta, h), largest_pole(more * w, more * zeta, h))
+        if abs(pole - 1.0) < 1e-9:
+            continue
+        given = {'natural_frequency': w, 'damping_ratio': zeta, 'period': h}
+        if pole > 1.0:
+            refused += 1
+            with pytest.raises(ParameterError, match=r'unstable at a period of 0\.001 s'):
+                law.set_parameters(given)
+        else:
+            law.set_parameters(given)
+    assert 15 < refused < 185
+
+
+def test_a_law_refuses_a_period_that_its_gains_do_not_bear():
+    law = make_law(LAW, sample('scara').tree, natural_frequency=300.0)
+    with pytest.raises(ParameterError, match="joint 'joint1' is unstable at a period of 0.01 s"):
+        law.set_parameters({'period': 0.01})
+    assert law.parameters['period'] == 0.0
+    law.set_parameters({'period': 0.001})
+
+
+def test_changed_parameters_act_at_once_and_compile_nothing(monkeypatch):
+    """Kp = w0^2, Kd = 2 zeta w0."""
+    tree = sample('scara').tree.with_changes(coulomb_friction=np.zeros(4), damping=np.zeros(4))
+    law, reference = make_law(LAW, tree), Reference(4)
+
+    def refuse(*_, **__):
+        raise AssertionError('something is traced')
+
+    monkeypatch.setattr('robot_dynamics_ros.symbolic.kernel.trace_function', refuse)
+    out, q, v = np.zeros(4), tree.middle, 0.1 * np.ones(4)
+    M = PinocchioOracle.of(sample('scara')).mass_matrix(q) + np.diag(tree.armature)
+    reference.position[:] = q + 0.01
+    for w, zeta in ((5.0, 1.0), (10.0, 0.7)):
+        law.set_parameters({'natural_frequency': [w], 'damping_ratio': zeta})
+        law.effort(0.0, q, v, reference, out)
+        expected = M @ (w * w * 0.01 - 2 * zeta * w * v)
+        found = law.decompose(q, v, reference, out)['feedback']
+        np.testing.assert_allclose(found, expected, rtol=1e-9)

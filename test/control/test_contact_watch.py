@@ -6,6 +6,7 @@ The plant is MuJoCo; ``docs/reliability.md`` defines a jump.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +43,7 @@ class Scene(SessionOnPlant):
     Attributes:
         ways: Positions of the arm at every step.
         jumps: Largest change of each command, in parts of the limits.
+        faults: What becomes of the next states: each is lost, spoiled, or neither.
     """
 
     def __init__(self, **given):
@@ -49,111 +51,100 @@ class Scene(SessionOnPlant):
         plant.reset(START)
         usual = {'contact_reaction': 'stop', 'activation_ramp_s': 0.0, 'law': 'computed_torque'}
         super().__init__(ControllerSession(TREE, {**usual, **given}), plant)
-        self.ways, self.jumps, self.last = [], [], np.zeros(4)
+        self.ways, self.jumps, self.faults, self._last = [], [], deque(), np.zeros(4)
         self.activate()
-        self.run(5)
+        self.settle(0.005)
 
-    def deactivated(self):
-        self.session.deactivate()
-        while self.session.mode is not SessionMode.INACTIVE:
-            self.run(1)
-        return self
+    def answer(self):
+        fault = self.faults.popleft() if self.faults else ''
+        if not fault:
+            return super().answer()
+        self.plant.read(self.q, self.v)
+        if fault == 'lost':
+            self.watch()
+        else:
+            bad = np.full(4, np.nan)
+            self.session.update(self.session.driver.state(self.now_ns, self.now_ns, bad, bad))
+        return False
 
-    def run(self, steps, spoil=0.0, lost=()):
-        """Continue for a number of ms, with positions plus what spoils them."""
-        for k in range(steps):
-            effort, limit = self.session.loop.effort.copy(), TREE.effort_limit
-            assert np.isfinite(effort).all()
-            assert (np.abs(effort) <= limit).all()
-            self.jumps.append(float((np.abs(effort - self.last) / limit).max()))
-            self.last = self.effort = effort
-            self.act()
-            self.now_ns += MS
-            self.plant.read(self.q, self.v)
-            state = self.session.driver.state(self.now_ns, self.now_ns, self.q + spoil, self.v)
-            if k in lost:
-                self.session.watch(self.now_ns)
-            elif self.session.update(state):
-                self.session.settle()
-            self.ways.append(self.q.copy())
+    def act(self):
+        assert np.isfinite(self.effort).all()
+        assert (np.abs(self.effort) <= TREE.effort_limit).all()
+        self.jumps.append(np.max(np.abs(self.effort - self._last) / TREE.effort_limit))
+        self._last = self.effort.copy()
+        super().act()
+        self.ways.append(self.q.copy())
+
+    def send(self, seconds):
+        """Send a motion to the goal."""
+        points = np.array([seconds]), GOAL[np.newaxis], *np.zeros((2, 1, 4))
+        prepare_trajectory(self.session, points)()
 
     def moving(self):
         """Start a motion, and continue to its middle."""
-        still = np.zeros((1, 4))
-        points = np.array([1.2]), GOAL[np.newaxis], still, still
-        prepare_trajectory(self.session, points)()
-        self.run(600)
+        self.send(1.2)
+        self.settle(0.6)
         return self
 
-    def touched(self, push=PUSH, longest=100):
+    def touched(self):
         """Push until the arm reacts."""
-        self.plant.push('tool', push)
-        for _ in range(longest):
-            self.run(1)
+        self.plant.push('tool', PUSH)
+        for _ in self.run(100):
             if self.session.mode is SessionMode.REACTING:
                 break
         assert self.session.mode is SessionMode.REACTING
-        self.at = self.q.copy()
         self.jumps.clear()
         self.plant.push('tool', np.zeros(6))
         return self
 
-    @property
-    def speed(self):
-        return float(np.abs(self.v / TREE.velocity_limit).max())
+    def deactivated(self):
+        self.session.deactivate()
+        while self.session.mode is not SessionMode.INACTIVE:
+            self.settle(0.001)
+        return self
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ('reaction', 'law'),
     [('stop', 'pd_gravity'), ('retract', 'computed_torque'), ('float', 'computed_torque'),
-     ('hold', 'program')],
+     ('hold', 'computed_torque'), ('hold', 'program')],
 )  # fmt: skip
 def test_a_touched_arm_reacts_without_a_jump_and_works_again_only_when_told(reaction, law):
+    """It stops where it brakes, holds where it was touched, retracts along its way."""
     given = PROGRAM if law == 'program' else {'law': law}
-    scene = Scene(contact_reaction=reaction, **given)
+    scene = Scene(contact_reaction=reaction, contact_retract_way=0.1, **given)
     if law == 'program':
-        scene.run(700)
+        scene.settle(0.7)
     else:
         scene.moving()
-    scene.touched()
-    scene.run(1600)
+    touched, before = scene.touched().q.copy(), np.array(scene.ways)
+    scene.settle(1.6)
     assert scene.session.mode is SessionMode.REACTING
     assert max(scene.jumps) <= STOP_JUMP * (1.0 + 1e-9)
-    assert scene.speed < 5e-3
-    still = np.zeros((1, 4))
-    points = np.array([1.0]), GOAL[np.newaxis], still, still
+    assert np.abs(scene.v / TREE.velocity_limit).max() < 5e-3
+    way, along = np.abs(scene.q - touched).max(), (scene.q - touched) @ (GOAL - START)
+    if reaction == 'stop':
+        assert along > 0.0
+    elif reaction == 'retract':
+        assert along < 0.0
+        assert 0.07 < way < 0.13
+        assert np.abs(before - scene.q).max(axis=1).min() < 0.02  # back along its path
+    elif reaction == 'hold' and law != 'program':
+        assert way < 0.02  # friction holds against the law's spring
     with pytest.raises(ConfigurationError, match='touched'):
-        prepare_trajectory(scene.session, points)()
+        scene.send(1.0)
     rest = scene.q.copy()
     scene.jumps.clear()
     scene.session.resume()
     assert scene.session.mode is SessionMode.HOLDING
-    scene.run(100)
+    scene.settle(0.1)
     # A glide of the reference is braked as a stop; a law that is blended in is a change.
     assert max(scene.jumps) <= STOP_JUMP * (1.0 + 1e-9)
     if law != 'program':
         assert np.abs(scene.q - rest).max() < 0.02
     with pytest.raises(ConfigurationError, match='reacts to no contact'):
         scene.session.resume()
-
-
-@pytest.mark.slow
-def test_the_arm_stops_where_it_brakes_holds_where_it_was_touched_and_retracts_along_its_way():
-    ends = {}
-    for reaction in ('stop', 'hold', 'retract'):
-        scene = Scene(contact_reaction=reaction, contact_retract_way=0.1).moving().touched()
-        touched, before = scene.at, np.array(scene.ways)
-        scene.run(1600)
-        ends[reaction] = scene.q - touched
-        if reaction == 'hold':
-            assert np.abs(ends[reaction]).max() < 0.02  # friction holds against the law's spring
-        if reaction == 'retract':
-            way = np.abs(before - scene.q).max(axis=1).min()
-            assert way < 0.02  # back along its path
-            assert 0.07 < np.abs(ends[reaction]).max() < 0.13
-    direction = GOAL - START
-    assert ends['stop'] @ direction > 0.0 > ends['retract'] @ direction
 
 
 def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_path):
@@ -176,84 +167,69 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_
 
 def test_commands_from_before_a_gap_are_on_their_way_no_more():
     scene = Scene(contact_reaction='report')
-    scene.run(20)
+    scene.settle(0.02)
     loop, watch = scene.session.loop, scene.session.contact
     # Nothing touches, and the arm is held: what acts is the command, 4 N m, within 1/400, for the
     # friction that the arm sinks into in its first 25 ms is not that of the model.
     np.testing.assert_allclose(watch.acting_effort(), loop.effort, atol=0.01)
     scene.now_ns += 3000 * MS
-    assert scene.session.update(
-        scene.session.driver.state(scene.now_ns, scene.now_ns, scene.q, scene.v)
-    )
+    assert scene.answer()
     assert watch.acting_effort() is None
 
 
 def test_reported_contacts_change_nothing_but_are_told_with_joint_direction_and_link():
-    scene = Scene(contact_reaction='report').moving()
-    other = Scene(contact_reaction='off').moving()
-    for one in (scene, other):
-        one.plant.push('link4', np.array([0.0, 80.0, 0.0, 0.0, 0.0, 0.0]))  # on its own axis
-        one.run(30)
-        one.plant.push('link4', np.zeros(6))
-        one.run(200)
-    np.testing.assert_array_equal(scene.ways, other.ways)
-    event = scene.session.contact.last
+    scenes = [Scene(contact_reaction=reaction).moving() for reaction in ('report', 'off')]
+    for scene in scenes:
+        scene.plant.push('link4', np.array([0.0, 80.0, 0.0, 0.0, 0.0, 0.0]))  # on its own axis
+        scene.settle(0.03)
+        scene.plant.push('link4', np.zeros(6))
+        scene.settle(0.2)
+    np.testing.assert_array_equal(*(scene.ways for scene in scenes))
+    reported, off = (scene.session for scene in scenes)
+    event = reported.contact.last
     assert (event.kind, event.link) == ('hit', 'link3')
     assert event.size > event.threshold > 0.0
-    assert scene.session.mode is SessionMode.FOLLOWING
-    assert any('touched: hit on link' in remark.text for remark in scene.session.remarks)
-    report = SessionHealth().report(scene.session)
-    assert report.values['contacts'] == '1'
-    assert other.session.contact.last is None
+    assert reported.mode is SessionMode.FOLLOWING
+    assert any('touched: hit on link' in remark.text for remark in reported.remarks)
+    assert SessionHealth().report(reported).values['contacts'] == '1'
+    assert off.contact.last is None
 
 
 @pytest.mark.slow
-def test_faults_during_a_reaction_keep_what_is_promised():
-    rng = np.random.default_rng(5)
+def test_faults_during_a_reaction_keep_what_is_promised(rng):
     scene = Scene(state_timeout_s=0.05).moving().touched()
-    scene.run(100, lost=set(rng.choice(100, 60, replace=False).tolist()))
-    scene.run(20, spoil=np.nan)
-    assert scene.session.mode is SessionMode.REACTING
-    scene.run(200, lost=set(range(120)))  # silence, and back
-    assert scene.session.mode is SessionMode.REACTING
-    scene.run(100)
+    scene.faults.extend(['lost' if lost else '' for lost in rng.random(100) < 0.6])
+    scene.faults.extend(['spoiled'] * 20 + [''] + ['lost'] * 120)  # silence, and back
+    for _ in scene.run(400):
+        assert scene.session.mode is SessionMode.REACTING
     scene.jumps.clear()  # after a silence anything is allowed
     prepare_payload(scene.session, True)()
     prepare_parameters(scene.session, {'payload_mass': 0.3})()
     scene.plant.set_payload(Payload(0.3))
-    scene.run(900)
+    scene.settle(0.9)
     prepare_parameters(scene.session, PROGRAM)()
     place = scene.q.copy()
-    scene.run(600)
+    scene.settle(0.6)
     assert scene.session.mode is SessionMode.REACTING
     assert np.abs(scene.q - place).max() < 0.02  # the program does not move it
     assert max(scene.jumps) <= STOP_JUMP * (1.0 + 1e-9)
     scene.session.resume()
-    scene.run(600)
+    scene.settle(0.6)
     assert np.abs(scene.q - place).max() > 0.05  # now it does
-
-
-def test_only_a_new_activation_goes_on_without_being_told():
-    scene = Scene().moving().touched()
-    scene.deactivated().session.activate(scene.now_ns)
-    scene.run(10)
+    # Only a new activation goes on without being told.
+    scene.touched().deactivated().session.activate(scene.now_ns)
+    scene.settle(0.01)
     assert scene.session.mode is SessionMode.HOLDING
 
 
 def test_thresholds_for_another_observer_are_refused(tmp_path):
-    rows = {name: {'observer_bandwidth': 50.0} for name in TREE.joint_names}
     band = dict.fromkeys(('base', 'by_speed', 'by_acceleration', 'by_friction'), 1.0)
-    for row in rows.values():
-        row |= {'hit': band, 'push': band}
-    path = tmp_path / 'contact.yaml'
-    path.write_text(yaml.safe_dump({'delay_s': 0.0, 'joints': rows}))
+    row = {'observer_bandwidth': 50.0, 'hit': band, 'push': band}
+    path, rows = tmp_path / 'contact.yaml', dict.fromkeys(TREE.joint_names, row)
     given = {'contact_thresholds': str(path), 'contact_reaction': 'report'}
+    path.write_text(yaml.safe_dump({'delay_s': 0.0, 'joints': rows}))
     with pytest.raises(ConfigurationError, match='observer_bandwidth of 50'):
         ControllerSession(TREE, given)
     session = ControllerSession(TREE, given | {'observer_bandwidth': [50.0]})
     with pytest.raises(ConfigurationError, match='50'):
         prepare_parameters(session, {'observer_bandwidth': [70.0]})()
-    for wrong in ('', 'joints: 3', yaml.safe_dump({'delay_s': -1.0, 'joints': rows})):
-        path.write_text(wrong)
-        with pytest.raises(ConfigurationError, match='contact thresholds'):
-            ControllerSession(TREE, given)

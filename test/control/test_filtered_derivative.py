@@ -28,12 +28,11 @@ def test_a_constant_velocity_is_met_exactly_in_the_end_whenever_the_samples_come
     assert found[0] == pytest.approx(-0.7, abs=1e-10)  # differences of 2e-4 s of numbers of 3
 
 
-@pytest.mark.parametrize('cutoff', [20.0, 80.0, 400.0])
+@pytest.mark.parametrize('cutoff', [20.0, 400.0])
 def test_the_delay_is_that_of_the_formula(cutoff):
     """Under a constant acceleration a the velocity is a t - a T once the filter has settled."""
     derivative = FilteredDerivative(1, cutoff)
-    found = run(derivative, lambda t: 0.5 * 4.0 * t * t, 1000)
-    late = (4.0 * 999 * H - found[-1]) / 4.0
+    late = 999 * H - run(derivative, lambda t: 0.5 * t * t, 1000)[-1]
     assert late == pytest.approx(derivative.delay(H), rel=1e-9)
     rate = 2.0 * math.pi * cutoff
     assert derivative.delay(H) == pytest.approx(1.0 / rate, abs=rate * H * H)
@@ -41,40 +40,27 @@ def test_the_delay_is_that_of_the_formula(cutoff):
 
 def test_without_a_low_pass_it_is_the_bare_difference_half_a_step_late():
     derivative = FilteredDerivative(1, math.inf)
-    found = run(derivative, math.sin, 100)
-    expected = (math.sin(99 * H) - math.sin(98 * H)) / H
-    assert found[-1] == pytest.approx(expected, rel=1e-12)
+    found, sine = run(derivative, math.sin, 100), np.sin(H * np.arange(100))
+    np.testing.assert_allclose(found[1:], np.diff(sine) / H, rtol=1e-11)
     assert derivative.delay(H) == 0.5 * H
 
 
 def test_the_step_answer_is_that_of_a_first_order_low_pass():
-    derivative = FilteredDerivative(1, 10.0)
-    derivative.update(0.0, np.zeros(1))
-    rate = 2.0 * math.pi * 10.0
-    for k in range(1, 200):
-        found = derivative.update(k * H, np.array([k * H]))[0]
-        assert found == pytest.approx(1.0 - math.exp(-rate * k * H), rel=1e-9)
+    found = run(FilteredDerivative(1, 10.0), lambda t: t, 200)
+    expected = 1.0 - np.exp(-2.0 * math.pi * 10.0 * H * np.arange(200))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-def test_a_repeated_time_changes_nothing_and_a_gap_or_jump_starts_anew():
+def test_a_repeated_time_or_no_number_changes_nothing_and_a_gap_or_jump_starts_anew():
     derivative = FilteredDerivative(1, 50.0, longest_gap=0.01)
     run(derivative, lambda t: t, 500)
     before = derivative.value.copy()
-    np.testing.assert_array_equal(derivative.update(499 * H, np.array([99.0])), before)
+    for t, x in ((499 * H, 99.0), (500 * H, math.nan)):
+        np.testing.assert_array_equal(derivative.update(t, np.array([x])), before)
+    assert derivative.update(501 * H, np.array([501 * H]))[0] == pytest.approx(1.0)
     assert derivative.update(0.6, np.array([5.0]))[0] == 0.0
     assert derivative.update(0.601, np.array([5.001]))[0] > 0.0
     assert derivative.update(0.1, np.array([0.0]))[0] == 0.0
-
-
-def test_a_sample_that_is_not_finite_is_left_out():
-    derivative = FilteredDerivative(2, 50.0)
-    for k in range(100):
-        derivative.update(k * H, np.full(2, k * H))
-    before = derivative.value.copy()
-    derivative.update(0.1, np.array([math.nan, 0.1]))
-    np.testing.assert_array_equal(derivative.value, before)
-    found = derivative.update(0.101, np.full(2, 0.101))
-    assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize('arguments', [(1, 0.0), (1, -5.0), (1, math.nan), (1, 10.0, 0.0)])

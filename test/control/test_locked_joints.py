@@ -15,6 +15,8 @@ import yaml
 from oracles import PinocchioOracle
 from samples import sample
 from still_arm import MS, StillArm
+from urdf_text import joint, link
+from urdf_text import robot as urdf
 
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
@@ -27,7 +29,7 @@ from robot_dynamics_ros.model.kinematics import link_poses
 from robot_dynamics_ros.model.robot_parameters import measured_joints, robot_from_parameters
 
 XML = sample('four_dof').xml
-PLACE, STILL = np.array([0.2, -0.4, 0.6]), np.zeros(3)
+PLACE = np.array([0.2, -0.4, 0.6])
 GIVEN = {'activation_ramp_s': 0.0, 'law': 'gravity_compensation', 'state_timeout_s': 10.0}
 
 
@@ -36,15 +38,9 @@ def robot(position: Any) -> Robot:
     return load_robot(XML, locked={'joint2': position})
 
 
-def at(positions) -> Robot:
-    return load_robot(XML, locked=dict(positions))
-
-
 def gravity(locked: float) -> np.ndarray:
-    model = pinocchio.buildModelFromXML(XML)
     q = np.array([PLACE[0], locked, *PLACE[1:]])
-    tau = pinocchio.computeGeneralizedGravity(model, model.createData(), q)
-    return np.delete(tau, 1)
+    return np.delete(PinocchioOracle.of(sample('four_dof')).gravity_forces(q), 1)
 
 
 class Lift(StillArm):
@@ -66,18 +62,10 @@ def test_a_small_deviation_or_an_unknown_position_says_nothing():
     for position in (np.nan, -1.0, -1.019):
         assert not lift.session.on_locked(np.array([position]))
         assert lift.session.locked.deviation == ''
+    lift.change(locked_joint_tolerance=0.2)
+    assert not lift.session.on_locked(np.array([-0.9]))
     assert lift.session.mode is SessionMode.HOLDING
     assert health(lift.session)[0] == 'ok'
-
-
-@pytest.mark.parametrize('reading', [np.inf, -np.inf])
-def test_an_infinite_reading_stops_the_arm_and_gives_no_model(reading):
-    lift = Lift('stop')
-    assert lift.session.on_locked(np.array([reading]))
-    assert lift.session.mode is SessionMode.FAULTED
-    session = measured()
-    session.on_locked(np.array([reading]))
-    assert session.locked.missing()
 
 
 def test_a_move_is_told_once_with_its_numbers_until_the_joint_is_back():
@@ -85,26 +73,18 @@ def test_a_move_is_told_once_with_its_numbers_until_the_joint_is_back():
     lift.session.remarks.clear()
     for position in (-0.9, -0.8):
         assert not lift.session.on_locked(np.array([position]))
-    (remark,) = lift.session.remarks
-    assert remark.level == 'warning'
-    assert remark.text == "locked joint 'joint2' stands at -0.9, the model has it at -1"
-    assert health(lift.session) == ('warning', remark.text.replace('-0.9', '-0.8'))
+    (said,) = lift.said('warning')
+    assert said == "locked joint 'joint2' stands at -0.9, the model has it at -1"
+    assert health(lift.session) == ('warning', said.replace('-0.9', '-0.8'))
     lift.session.on_locked(np.array([-1.0]))
     assert health(lift.session)[0] == 'ok'
     assert lift.session.mode is SessionMode.HOLDING
 
 
-def test_the_tolerance_is_a_parameter_that_changes_at_run_time():
-    lift = Lift('report')
-    lift.change(locked_joint_tolerance=0.2)
-    lift.session.on_locked(np.array([-0.9]))
-    assert not lift.session.locked.deviation
-
-
-def test_a_move_takes_the_stop_action_until_it_is_deactivated():
+@pytest.mark.parametrize('position', [-0.5, np.inf, -np.inf])
+def test_a_move_takes_the_stop_action_until_it_is_deactivated(position):
     lift = Lift('stop')
-    assert lift.session.on_locked(np.array([-0.5]))
-    assert lift.session.mode is SessionMode.FAULTED
+    assert lift.session.on_locked(np.array([position]))
     level, message = health(lift.session)
     assert level == 'error'
     assert 'joint2' in message
@@ -117,49 +97,31 @@ def test_a_move_takes_the_stop_action_until_it_is_deactivated():
     lift.session.activate(lift.now)
 
 
-def measured(parameters: Any = None) -> ControllerSession:
-    """A session with one state, whose joint 2 is locked where it is measured."""
-    given = GIVEN | {'locked': ['joint2:=measured']} | (parameters or {})
-    session = ControllerSession(robot('measured'), given)
-    session.update(session.driver.state(MS, MS, PLACE, STILL))
-    return session
-
-
 def test_before_the_first_command_the_model_has_measured_joints_where_they_stand():
-    session = measured()
-    assert session.locked.missing() == "no position of locked joint 'joint2' was received"
-    with pytest.raises(ConfigurationError, match='joint2'):
-        _ = session.locked.outdated
-    session.on_locked(np.array([-0.5]))
-    assert session.locked.outdated
-    session.rebuild(at(session.locked.positions))
-    assert not session.locked.outdated
-    session.activate(MS)
-    assert session.update(session.driver.state(2 * MS, 2 * MS, PLACE, STILL))
-    assert session.command == pytest.approx(gravity(-0.5), abs=1e-10)  # two recursions
-    assert session.locked.taken == {'joint2': -0.5}
-    session.on_locked(np.array([-0.4]))
-    assert 'the model has it at -0.5' in health(session)[1]
-
-
-def test_a_rebuilt_session_keeps_what_it_was_told_before():
-    session = measured({'payload_mass': 1.0, 'payload_frame': 'tool'})
+    """The rebuilt session keeps what it was told before; an active one is not rebuilt."""
+    given = {'locked': ['joint2:=measured'], 'payload_mass': 1.0, 'payload_frame': 'tool'}
+    arm = StillArm(ControllerSession(robot('measured'), GIVEN | given), PLACE)
+    session, locked = arm.session, arm.session.locked
+    arm.state()
     prepare_payload(session, False)()
     session.set_speed(0.5)
+    session.on_locked(np.array([np.inf]))
+    assert locked.missing() == "no position of locked joint 'joint2' was received"
+    with pytest.raises(ConfigurationError, match='joint2'):
+        _ = locked.outdated
     session.on_locked(np.array([-0.5]))
-    session.rebuild(at(session.locked.positions))
-    session.activate(MS)
-    assert session.update(session.driver.state(2 * MS, 2 * MS, PLACE, STILL))
-    assert session.command == pytest.approx(gravity(-0.5), abs=1e-10)
+    assert locked.outdated
+    session.rebuild(load_robot(XML, locked=dict(locked.positions)))
+    locked = session.locked
+    assert not locked.outdated
+    session.activate(arm.now)
+    assert arm.states(1)[0] == pytest.approx(gravity(-0.5), abs=1e-10)  # two recursions
     assert session.loop.generator.speed.target == 0.5
-
-
-def test_an_active_model_is_not_replaced():
-    session = measured()
-    session.on_locked(np.array([-0.5]))
-    session.activate(MS)
+    assert locked.taken == {'joint2': -0.5}
+    session.on_locked(np.array([-0.4]))
+    assert 'the model has it at -0.5' in health(session)[1]
     with pytest.raises(ConfigurationError, match='the controller is active'):
-        session.rebuild(at(session.locked.positions))
+        session.rebuild(load_robot(XML, locked=dict(locked.positions)))
 
 
 def test_a_measured_joint_is_locked_at_rest_until_a_controller_knows_better():
@@ -175,37 +137,29 @@ def test_a_measured_joint_is_locked_at_rest_until_a_controller_knows_better():
 
 # Which joints are watched, and the text of an arm ------------------------------------------------
 
-#: A cart with a lift, on it a turntable and a tilting mount with two arms; each arm has a gripper.
-CART = """<robot name="cart">
-<link name="ground"/>{wheel}{lift}{turntable}{tilt}{left}{right}</robot>"""
 
-
-def joint(name: str, parent: str, kind: str = 'revolute', axis: str = '0 1 0') -> str:
-    limit = '<limit lower="-3" upper="3" velocity="5" effort="100"/>'
-    inertia = '<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/>'
-    return (
-        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{name}_link"/>'
-        f'<origin xyz="0 0 0.3" rpy="0 0 0.4"/><axis xyz="{axis}"/>{limit}</joint>'
-        f'<link name="{name}_link"><inertial><origin xyz="0.1 0 0.1"/><mass value="1"/>{inertia}'
-        '</inertial></link>'
-    )
+def carried(name: str, parent: str, kind: str = 'revolute', axis: Any = (0, 1, 0)) -> str:
+    """Return a joint and its link."""
+    body = link(f'{name}_link', 1.0, (0.1, 0.0, 0.1), 0.01 * np.eye(3))
+    at = {'xyz': (0, 0, 0.3), 'rpy': (0, 0, 0.4), 'axis': axis}
+    return joint(name, parent, f'{name}_link', kind, **at) + body
 
 
 def cart(**chosen: Any) -> Robot:
-    arms = {
-        side: joint(f'{side}1', 'tilt_link')
-        + joint(f'{side}2', f'{side}1_link')
-        + joint(f'{side}_finger', f'{side}2_link', 'prismatic', '1 0 0')
+    """A cart with a lift, on it a turntable and a tilting mount with two arms with grippers."""
+    arms = (
+        carried(f'{side}1', 'tilt_link')
+        + carried(f'{side}2', f'{side}1_link')
+        + carried(f'{side}_finger', f'{side}2_link', 'prismatic', (1, 0, 0))
         for side in ('left', 'right')
-    }
-    text = CART.format(
-        wheel=joint('wheel', 'ground', 'continuous'),
-        lift=joint('lift', 'ground', 'prismatic', '0 0 1'),
-        turntable=joint('turntable', 'lift_link', 'continuous', '0 0 2'),
-        tilt=joint('tilt', 'turntable_link', axis='1 0 0'),
-        **arms,
     )
-    return load_robot(text, **chosen)
+    parts = (
+        carried('wheel', 'ground', 'continuous'),
+        carried('lift', 'ground', 'prismatic', (0, 0, 1)),
+        carried('turntable', 'lift_link', 'continuous', (0, 0, 2)),
+        carried('tilt', 'turntable_link', axis=(1, 0, 0)),
+    )
+    return load_robot(urdf('cart', link('ground'), *parts, *arms), **chosen)
 
 
 WATCHED = yaml.safe_load("""
@@ -261,9 +215,9 @@ def test_the_text_of_an_arm_tells_which_joints_are_locked_and_where():
     chosen = {'joints': ['left1', 'left2'], 'locked': {'tilt': 0.3, 'lift': 0.1}}
     tree = cart(**chosen)
     again = load_robot(tree.xml)
-    assert (again.locked, again.influential) == (tree.locked, tree.influential)
-    assert again.joint_names == tree.joint_names
-    assert again.xml == tree.xml
+    for one, other in ((again.locked, tree.locked), (again.influential, tree.influential)):
+        assert one == other
+    assert (again.joint_names, again.xml) == (tree.joint_names, tree.xml)
     assert tuple(pinocchio.buildModelFromXML(tree.xml).names)[1:] == tree.joint_names
     elsewhere = load_robot(tree.xml, locked={'tilt': 1.2, 'lift': 'measured'})
     assert elsewhere.locked == tree.locked | {'tilt': 1.2}

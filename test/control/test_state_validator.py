@@ -12,8 +12,6 @@ from robot_dynamics_ros.control.safety.state_validator import (
     MeasuredState,
     StateValidator,
     StateVerdict,
-    excess_function,
-    state_excess,
 )
 
 Q, V = np.array([0.1, -0.2, 0.1, 0.3]), np.array([0.5, 0.0, 0.1, -1.0])
@@ -23,7 +21,7 @@ Q, V = np.array([0.1, -0.2, 0.1, 0.3]), np.array([0.5, 0.0, 0.1, -1.0])
 def monitor():
     """A validator of the SCARA that has accepted one state with timestamp 1."""
     monitor = StateValidator(sample('scara').tree, timeout=0.05)
-    assert monitor.accept(1.0, Q, V) is StateVerdict.RESTARTED
+    assert monitor.accept(1.0, Q, V) is RESTARTED
     return monitor
 
 
@@ -66,6 +64,10 @@ STREAMS = {
     ],
     'as far as a reversal': [(20, along(20, only(0, 0.074, 0.0 * Q)), V, ACCEPTED)],
     'farther than a reversal': [(20, along(20, only(0, 0.076, 0.0 * Q)), V, JUMPED)],
+    # 0.03 rad apart, which ten times the velocity limit allows in a millisecond
+    'two publishers': [
+        (k, along(k, 0.03 * (k % 2)), V, JUMPED if k % 2 else ACCEPTED) for k in range(1, 50)
+    ],
     'step of a coarse encoder': [
         (1, along(1, 0.0099), V, ACCEPTED), (2, along(2, 0.0209), V, JUMPED),
     ],
@@ -95,18 +97,7 @@ def test_numbers_that_are_not_finite_are_refused(monitor, bad):
     assert monitor.accept(1.001, Q, V) is ACCEPTED
 
 
-def test_of_two_contradicting_publishers_only_one_is_believed(monitor):
-    """0.03 rad apart, which ten times the velocity limit allows in a millisecond."""
-    other = Q + 0.03
-    for k in range(1, 50):
-        stamp = 1.0 + 0.001 * k
-        if k % 2:
-            assert monitor.accept(stamp, other, V) is StateVerdict.JUMPED
-        else:
-            assert monitor.accept(stamp, Q + (stamp - 1.0) * V, V) is StateVerdict.ACCEPTED
-
-
-@pytest.mark.parametrize('zeros', [2, 3, 5])
+@pytest.mark.parametrize('zeros', [2, 5])
 @pytest.mark.parametrize('measured_velocity', [True, False])
 def test_of_two_publishers_none_is_believed_where_the_other_is_not_slower(
     zeros, measured_velocity
@@ -120,8 +111,8 @@ def test_of_two_publishers_none_is_believed_where_the_other_is_not_slower(
     assert validator.counts[StateVerdict.CONTRADICTED] > 50
     for k in range(200, 250):  # until the second has been silent for the timeout
         assert not validator.accept(0.001 * k, Q, np.zeros(4)).usable
-    assert validator.accept(0.252, Q, np.zeros(4)) is StateVerdict.RESTARTED
-    assert validator.accept(0.253, Q, np.zeros(4)) is StateVerdict.ACCEPTED
+    assert validator.accept(0.252, Q, np.zeros(4)) is RESTARTED
+    assert validator.accept(0.253, Q, np.zeros(4)) is ACCEPTED
 
 
 @pytest.mark.parametrize('every', [1, 2, 10])
@@ -152,27 +143,8 @@ def test_a_velocity_is_not_differentiated_from_states_that_a_slow_driver_repeats
 
 
 def test_only_accepted_restarted_and_too_fast_states_are_usable():
-    assert [verdict for verdict in StateVerdict if verdict.usable] == [
-        StateVerdict.ACCEPTED,
-        StateVerdict.RESTARTED,
-        StateVerdict.TOO_FAST,
-    ]
-
-
-@pytest.mark.parametrize('measured_velocity', [True, False])
-def test_compiled_and_interpreted_judge_the_same_to_the_last_bit(measured_velocity):
-    rng, n = np.random.default_rng(3), 3
-    compiled, state, excess = excess_function(n, measured_velocity), np.zeros(6), np.zeros(5)
-    for k in range(200):
-        q, v, accepted, plausible = rng.normal(size=(4, 2 * n)) * rng.choice([0.01, 1.0, 1e7])
-        if k % 4 == 0:
-            v[k // 4 % n] = [math.nan, math.inf, -math.inf, 1e308][k // 4 % 4]
-        given = q[:n], v[:n], accepted, plausible, np.full(n, 5.0), np.array([1e-3, 2e-3, 1e-2])
-        compiled(*given, state, excess)
-        expected = state_excess(*given, measured_velocity=measured_velocity)
-        np.testing.assert_array_equal(state, expected[0].astype(float))
-        np.testing.assert_array_equal(excess, expected[1].astype(float))
-        assert (excess[0] <= 0.0) == (np.abs([q[:n], v[:n]]).T <= [1e6, 5.0]).all()
+    usable = {verdict for verdict in StateVerdict if verdict.usable}
+    assert usable == {ACCEPTED, RESTARTED, StateVerdict.TOO_FAST}
 
 
 def test_the_time_between_states_stays_exact_however_far_their_stamps_jump():
@@ -181,7 +153,7 @@ def test_the_time_between_states_stays_exact_however_far_their_stamps_jump():
     for stamp in (0, 10**18, 10**18 + 1_000_000, 10**18 + 1_300_001):
         verdict = state.take(stamp, Q, V)
     assert state.dt == 300_001 / 1e9
-    assert verdict is StateVerdict.ACCEPTED
+    assert verdict is ACCEPTED
 
 
 def fast(monitor, speed, count, *, agree=True, measured=True):
@@ -197,26 +169,20 @@ def fast(monitor, speed, count, *, agree=True, measured=True):
 
 
 def test_a_speed_beyond_ten_times_the_limit_is_a_fact_once_three_states_agree_with_it(monitor):
-    """The limit of joint 2 is 7.5 rad/s."""
+    """The limit of joint 2 is 7.5 rad/s; first the positions do not show it."""
+    assert set(fast(monitor, 80.0, 40, agree=False)) == {IMPLAUSIBLE}
     verdicts = fast(monitor, 80.0, 40)
-    assert verdicts[:2] == [StateVerdict.IMPLAUSIBLE] * 2
+    assert verdicts[:2] == [IMPLAUSIBLE] * 2
     assert set(verdicts[3:]) == {StateVerdict.TOO_FAST}
-    assert all(verdict.usable for verdict in verdicts[3:])
     q = Q + np.array([0.0, 3.62, 0.0, 0.0])
     later = [monitor.accept(1.041 + 1e-3 * k, q, 0.0 * V) for k in range(3)]  # it has hit a stop
-    assert later[-1] is StateVerdict.ACCEPTED
-    v = V.copy()
-    v[1] = 80.0
-    assert monitor.accept(1.044, q, v) is StateVerdict.IMPLAUSIBLE  # the permission has ended
-
-
-def test_a_speed_that_the_positions_do_not_show_stays_implausible(monitor):
-    assert set(fast(monitor, 80.0, 40, agree=False)) == {StateVerdict.IMPLAUSIBLE}
+    assert later[-1] is ACCEPTED
+    assert monitor.accept(1.044, q, only(1, 80.0, V)) is IMPLAUSIBLE  # the permission has ended
 
 
 def test_without_measured_velocities_equal_differences_show_the_speed():
     monitor = StateValidator(sample('scara').tree, timeout=0.05, measured_velocity=False)
-    assert monitor.accept(1.0, Q, 0.0 * V) is StateVerdict.RESTARTED
+    assert monitor.accept(1.0, Q, 0.0 * V) is RESTARTED
     verdicts = fast(monitor, 200.0, 40, measured=False)
-    assert verdicts[0] is StateVerdict.JUMPED
+    assert verdicts[0] is JUMPED
     assert set(verdicts[6:]) == {StateVerdict.TOO_FAST}

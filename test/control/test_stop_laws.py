@@ -22,10 +22,6 @@ def robot(request):
     return sample(request.param)
 
 
-def gravity_of(robot, q):
-    return PinocchioOracle.of(robot).gravity_forces(q)
-
-
 def effort_of(law, q, v):
     out = np.full(len(q), np.nan)
     law.effort(0.0, q, v, Reference(len(q)), out)
@@ -41,43 +37,38 @@ def begun(name, tree, q, v):
 @pytest.mark.parametrize('name', ['gravity', 'damping', 'hold'])
 def test_at_rest_where_it_began_an_action_balances_gravity(name, robot, rng):
     """So it does without fresh states, as it then begins at the last position at rest."""
-    q, _, _ = random_state(robot.tree, rng)
-    law, still = begun(name, robot.tree, q, np.zeros(4)), np.zeros(4)
+    q, still = random_state(robot.tree, rng)[0], np.zeros(4)
+    law, g = begun(name, robot.tree, q, still), PinocchioOracle.of(robot).gravity_forces(q)
     assert law.acts_on_old_states
     # Two libraries in double precision, torques up to 20.
-    np.testing.assert_allclose(effort_of(law, q, still), gravity_of(robot, q), atol=1e-13)
+    np.testing.assert_allclose(effort_of(law, q, still), g, atol=1e-13)
 
 
 def test_zero_is_zero_whatever_the_state_and_leaves_the_arm_to_the_driver(robot):
     nothing, share = np.full(4, np.nan), np.arange(4.0)
-    np.testing.assert_array_equal(effort_of(Zero(robot.tree), nothing, nothing), 0.0)
-    law = Zero(robot.tree, share=lambda q, v: share)
-    np.testing.assert_array_equal(effort_of(law, nothing, nothing), share)
+    for law, effort in (
+        (Zero(robot.tree), np.zeros(4)),
+        (Zero(robot.tree, share=lambda q, v: share), share),
+    ):
+        np.testing.assert_array_equal(effort_of(law, nothing, nothing), effort)
 
 
-def test_hold_and_damping_brake_and_hold_pulls_back(robot, rng):
+def test_hold_and_damping_brake_and_hold_pulls_back_and_begins_with_a_brake(robot, rng):
     """K = w0^2 m and D = 2 w0 m, with the inertia at the middle of the limits; w0 is 10 rad/s."""
-    tree = robot.tree
+    tree, oracle = robot.tree, PinocchioOracle.of(robot)
     q, v, _ = random_state(tree, rng)
-    oracle = PinocchioOracle.of(robot)
-    middle = 0.5 * (tree.position_lower + tree.position_upper)
-    m = np.diag(oracle.mass_matrix(middle)) + tree.armature
-    g = oracle.gravity_forces(q)
+    m, g = np.diag(oracle.mass_matrix(tree.middle)) + tree.armature, oracle.gravity_forces(q)
     hold = HoldPosition(tree, frequency=8.0)
     hold.hold_at(q + 0.01)
-    braked = g - 2 * 8.0 * m * v
-    np.testing.assert_allclose(effort_of(hold, q, v), braked + 64.0 * m * 0.01, atol=1e-12)
+    expected = g - 2 * 8.0 * m * v + 64.0 * m * 0.01
+    np.testing.assert_allclose(effort_of(hold, q, v), expected, atol=1e-12)
     found = effort_of(Damping(tree), q, v)
     np.testing.assert_allclose(found, g - 2 * 10.0 * m * v, atol=1e-12)
-
-
-def test_hold_brakes_a_motion_and_then_holds_where_the_arm_is(robot, rng):
-    q, v, _ = random_state(robot.tree, rng)
-    hold, brake = begun('hold', robot.tree, q, v), Brake(robot.tree)
-    np.testing.assert_array_equal(effort_of(hold, q, v), effort_of(brake, q, v))
-    there, still = q + 0.1, np.zeros(4)
-    effort_of(hold, there, still)
-    pulled = effort_of(hold, there + 0.01, still) - gravity_of(robot, there + 0.01)
+    hold, still = begun('hold', tree, q - 0.1, v), np.zeros(4)
+    braked = effort_of(Brake(tree), q - 0.1, v)
+    np.testing.assert_array_equal(effort_of(hold, q - 0.1, v), braked)
+    effort_of(hold, q - 0.01, still)  # here it comes to rest
+    pulled = effort_of(hold, q, still) - g
     np.testing.assert_allclose(pulled, -0.01 * hold.stiffness, atol=1e-12)
 
 

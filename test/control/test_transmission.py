@@ -15,6 +15,7 @@ import pytest
 import refusals
 from safe_command import SafeCommand
 from samples import sample
+from still_arm import StillArm
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
@@ -33,6 +34,7 @@ SPLINE = {
     'offset': [0.05, 0.1],
     'motor_effort_limit': [0.5, 0.8],
 }
+MOTORS = np.array([[LEAD, 0.0], [-LEAD, 1.0]])  # efforts of its motors from those of the joints
 WRIST = {'joints': ['joint1', 'joint2'], 'matrix': [[0.5, 0.5], [0.5, -0.5]]}
 
 
@@ -83,94 +85,87 @@ def random_matrix(rng):
             return a
 
 
-def test_power_is_conserved_and_everything_goes_there_and_back():
-    rng = np.random.default_rng(7)
-    for _ in range(200):
-        a = random_matrix(rng)
-        driver = bound({'joints': ['joint4', 'joint1', 'joint3'], 'matrix': a.tolist(),
-                        'offset': rng.normal(size=3).tolist()})  # fmt: skip
-        motors, tau = rng.normal(size=4), rng.normal(size=4)
-        at_motors = commanded(driver, tau) * motors
-        at_joints = tau * driver.velocity(motors)
+#: Rows with conversions of every kind.
+UNITS = [
+    {
+        'joint': 'joint1', 'sign': -1, 'position_unit': 'deg', 'position_zero': 30.0,
+        'effort_unit': 'A', 'torque_constant': 0.05, 'gear_ratio': 120.0, 'effort_offset': 0.4,
+    },
+    {'joint': 'joint2', 'effort_sign': -1, 'velocity_unit': 'rpm', 'effort_unit': 'mN m'},
+    'joint3',
+    {
+        'joint': 'joint4', 'position_unit': 2e-5, 'effort_unit': 'permille', 'gear_ratio': 50.0,
+        'torque_constant': 1.2, 'measured_effort_unit': 'N m',
+    },
+]  # fmt: skip
+
+
+def test_power_is_conserved_and_everything_goes_there_and_back(rng):
+    for _ in range(100):
+        offset, a = rng.normal(size=3).tolist(), random_matrix(rng).tolist()
+        gear = {'joints': ['joint4', 'joint1', 'joint3'], 'matrix': a, 'offset': offset}
+        driver = bound(gear)
+        motors, tau = rng.normal(size=(2, 4))
+        powers = commanded(driver, tau) * motors, tau * driver.velocity(motors)
         # Rounding of sums: relative to the largest power that flows.
-        assert at_motors.sum() == pytest.approx(
-            at_joints.sum(), abs=1e-13 * max(np.abs(at_motors).max(), np.abs(at_joints).max())
-        )
-        step = 1e-3
-        change = driver.position(motors * step) - driver.position(0.0 * motors)
-        np.testing.assert_allclose(change / step, driver.velocity(motors), rtol=1e-9, atol=1e-9)
+        most = 1e-13 * np.abs(powers).max()
+        assert powers[0].sum() == pytest.approx(powers[1].sum(), abs=most)
+        way = driver.position(1e-3 * motors) - driver.position(0.0 * motors)
+        np.testing.assert_allclose(1e3 * way, driver.velocity(motors), rtol=1e-9, atol=1e-9)
+        driver = bound(gear, joints=UNITS)
         for there, back in (
             (driver.position_reading, driver.position),
             (driver.velocity_reading, driver.velocity),
             (driver.effort_reading, driver.measured_effort),
             (partial(commanded, driver), driver.commanded_effort),
         ):
-            # The condition of 100 costs two digits and the offset some more.
-            np.testing.assert_allclose(back(there(tau)), tau, rtol=1e-10, atol=1e-10)
+            # The condition of 100 costs two digits, offsets and units some more.
+            np.testing.assert_allclose(back(there(tau)), tau, rtol=1e-9, atol=1e-9)
 
 
-def test_no_motor_passes_its_limit_and_the_direction_is_kept():
-    rng = np.random.default_rng(3)
-    limits = np.array([0.5, 0.8])
+def test_no_motor_passes_its_limit_and_the_direction_is_kept(rng):
+    limits, scaled = np.array([0.5, 0.8]), 0
     driver = bound(SPLINE)
     safe = SafeCommand(EffortLimiter([1e4] * 4), transmissions=driver.transmissions)
-    scaled = 0
     for _ in range(500):
-        wanted = rng.normal(size=4) * [20.0, 20.0, 400.0, 2.0]
-        share = rng.normal(size=4) * [1.0, 1.0, 40.0, 0.1]
-        motors = np.array([[LEAD, 0.0], [-LEAD, 1.0]])
-        own = motors @ share[2:]
+        wanted, share = rng.normal(size=(2, 4)) * [[20.0, 20.0, 400.0, 2.0], [1.0, 1.0, 40.0, 0.1]]
+        own, free = MOTORS @ share[2:], MOTORS @ wanted[2:]
         assert safe.run(wanted + share, share=share)
-        tau = safe.command
-        driver.write(tau)
-        assert (np.abs(driver.command[2:]) <= limits).all()
-        assert (np.abs(driver.command[2:] + own) <= limits * (1.0 + 1e-12)).all()
+        tau, motors = safe.command, commanded(driver, safe.command)[2:]
+        used = np.abs([motors, motors + own]) / limits
+        assert used[0].max() <= 1.0
+        assert used[1].max() <= 1.0 + 1e-12
         np.testing.assert_allclose(tau[:2], wanted[:2], atol=1e-14)  # of the sum with the share
         assert wanted[2] * tau[3] == pytest.approx(wanted[3] * tau[2], abs=1e-12 * 800.0)
-        np.testing.assert_allclose(motors @ tau[2:], driver.command[2:], atol=1e-15)
-        free = motors @ wanted[2:]
-        if (np.abs(free) <= limits).all() and (np.abs(free + own) <= limits).all():
+        np.testing.assert_allclose(MOTORS @ tau[2:], motors, atol=1e-15)
+        if (np.abs([free, free + own]) <= limits).all():
             np.testing.assert_allclose(tau, wanted, rtol=1e-12, atol=1e-13)
         else:
             scaled += 1
-            used = np.abs(np.concatenate([driver.command[2:], driver.command[2:] + own]))
-            assert np.isclose(used, np.tile(limits, 2), rtol=1e-9).any()  # no more than needed
+            assert np.isclose(used, 1.0, rtol=1e-9).any()  # no more than needed
     assert 100 < scaled < 480
 
 
-def test_rates_of_the_joints_keep_every_motor_within_its_rate():
-    borne = zip(SCARA.joint_names, (90.0, 80.0, 30.0, 50.0), strict=True)
-    rows = [{'joint': name, 'effort_rate_limit': rate} for name, rate in borne]
-    rng = np.random.default_rng(5)
-    for limits in ([0.5, 0.8], None):
-        gear = {**SPLINE, 'motor_effort_limit': limits} if limits else WRIST
-        driver = bound(gear, joints=rows)
-        rates = driver.joint_rate_limit
-        assert (rates > 0.0).all()
-        period, tau = 1e-3, np.zeros(4)
-        most = np.array([90.0, 80.0, 30.0, 50.0]) * period
-        before = None
-        for _ in range(2000):
-            tau += rng.choice([-1.0, 1.0], size=4) * rates * period
-            driver.write(tau.copy())
-            if before is not None:
-                assert (np.abs(driver.command - before) <= most * (1.0 + 1e-9)).all()
-            before = driver.command.copy()
+@pytest.mark.parametrize('gear', [{**SPLINE, 'motor_effort_limit': [0.5, 0.8]}, WRIST])
+def test_rates_of_the_joints_keep_every_motor_within_its_rate(gear, rng):
+    borne = np.array([90.0, 80.0, 30.0, 50.0])
+    pairs = zip(SCARA.joint_names, borne.tolist(), strict=True)
+    rows = [{'joint': name, 'effort_rate_limit': rate} for name, rate in pairs]
+    driver = bound(gear, joints=rows)
+    assert (driver.joint_rate_limit > 0.0).all()
+    steps = rng.choice([-1.0, 1.0], (1000, 4)) * driver.joint_rate_limit * 1e-3
+    commands = [commanded(driver, tau) for tau in np.cumsum(steps, axis=0)]
+    assert (np.abs(np.diff(commands, axis=0)) <= borne * 1e-3 * (1.0 + 1e-9)).all()
 
 
 def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands():
     limits = np.array([0.02, 0.05])  # less than the nut needs for gravity at the quill
     driver = bound({**SPLINE, 'motor_effort_limit': limits.tolist()})
     settings = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0}
-    session = ControllerSession(SCARA, settings, driver)
-    q = np.array([0.1, 0.2, 0.05, 0.3])
-    session.update(session.driver.state(1, 1, q, np.zeros(4)))
-    session.activate(1)
-    assert session.update(session.driver.state(1_000_001, 1_000_001, q, np.zeros(4)))
-    assert (np.abs(session.command[2:]) <= limits).all()
-    assert np.isclose(np.abs(session.command[2:]), limits, rtol=1e-9).any()
-    motors = np.array([[LEAD, 0.0], [-LEAD, 1.0]])
-    np.testing.assert_allclose(motors @ session.loop.effort[2:], session.command[2:], rtol=1e-9)
+    arm = StillArm(ControllerSession(SCARA, settings, driver), [0.1, 0.2, 0.05, 0.3]).active()
+    found = arm.session.command[2:]
+    assert (np.abs(found) / limits).max() == pytest.approx(1.0, rel=1e-9)
+    np.testing.assert_allclose(MOTORS @ arm.session.loop.effort[2:], found, rtol=1e-9)
 
 
 def test_recordings_are_read_as_those_of_the_joints():
@@ -210,18 +205,16 @@ def test_what_cannot_be_is_refused_by_the_name_of_the_culprit(given, said):
         bound(SPLINE, given)
 
 
-@pytest.mark.parametrize('bad', [math.nan, math.inf])
-def test_what_no_file_can_say_is_refused_too(bad):
+def test_what_no_file_can_say_is_refused_too():
     with pytest.raises(ConfigurationError, match='joint1, matrix: is singular'):
         TransmissionProfile(('joint1',), ((math.nan,),))
     for key in ('offset', 'motor_effort_limit'):
         with pytest.raises(ConfigurationError, match=f'joint1, {key}: is .* 1 finite numbers'):
-            TransmissionProfile(('joint1',), ((1.0,),), **{key: (bad,)})
+            TransmissionProfile(('joint1',), ((1.0,),), **{key: (math.inf,)})
     with pytest.raises(ConfigurationError, match='per_joint.*one message.*group or joint_state'):
         bound(SPLINE, command={'form': 'per_joint', 'topic': '{joint}/command'})
 
 
 def test_units_alone_make_no_matrix_ill_conditioned():
     """A quill in metres next to a wrist in radians, and motors with large readings."""
-    bound({**SPLINE, 'matrix': [[1e-6, -1e-6], [0.0, 1.0]]})
     bound({**SPLINE, 'matrix': [[1e-6, -1e-3], [0.0, 1.0]]})
