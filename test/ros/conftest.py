@@ -12,6 +12,7 @@ import pytest
 # Makes the helper modules of this folder importable, however pytest imports the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from launches import Launches
 from peer import Peer
 from processes import Processes, end_warm_interpreter, free_domain
 
@@ -31,7 +32,27 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 
 
 @pytest.fixture
-def peer(processes: Processes) -> Iterator[Peer]:
-    """Yield the test's own node in the domain of its processes."""
-    with Peer(processes) as node:
+def launches(tmp_path: Path) -> Iterator[Launches]:
+    """Yield a starter of launches in their own domain; all end with the test."""
+    with free_domain() as domain, Launches(tmp_path, domain) as started:
+        yield started
+
+
+@pytest.fixture
+def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
+    """Yield the test's own node in the domain of its processes or launches."""
+    name = 'launches' if 'launches' in request.fixturenames else 'processes'
+    with Peer(request.getfixturevalue(name)) as node:
         yield node
+
+
+@pytest.fixture(scope='module')
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Processes, Peer]]:
+    """Yield processes that live through the tests of a file, and the tests' node."""
+    folder = tmp_path_factory.mktemp('lasting')
+    with (
+        free_domain() as domain,
+        Processes(folder, domain) as started,
+        Peer(started) as node,
+    ):
+        yield started, node

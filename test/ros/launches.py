@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import setuptools
@@ -22,8 +23,10 @@ _NODE = """
 from {module} import {function}
 {function}()
 """
+#: A process without interfaces.
+IDLE = 'import time\ntime.sleep(1000)'
 # Reads config_file as ros_gz_bridge does, from the parameter file that launch writes.
-_BRIDGE = """
+GZ_BRIDGE = """
 import os, runpy, sys, yaml
 files = [sys.argv[i + 1] for i, word in enumerate(sys.argv) if word == '--params-file']
 sections = [section for file in files for section in yaml.safe_load(open(file)).values()]
@@ -32,7 +35,7 @@ sys.argv = [{bridge!r}, config, *sys.argv[1:]]
 runpy.run_path({bridge!r}, run_name='__main__')
 sys.stdout.flush()
 os._exit(0)  # Gazebo's Python bindings abort where subscriptions live on at the end
-"""
+""".format(bridge=str(BRIDGE))
 # Plays a bag byte for byte, ten times faster than recorded.
 _PLAYER = """
 import sys, time
@@ -45,7 +48,7 @@ assert sys.argv[1:3] == ['bag', 'play'], sys.argv
 rclpy.init()
 node = rclpy.create_node('player')
 with AnyReader([Path(sys.argv[3])]) as bag:
-    publishers = {{}}
+    publishers = {}
     for connection in bag.connections:
         package, _, name = connection.msgtype.partition('/msg/')
         durability = (DurabilityPolicy.TRANSIENT_LOCAL if name == 'String'
@@ -63,14 +66,20 @@ time.sleep(1.0)
 """
 
 
-def make_prefix(folder: Path, *, bridge: bool) -> Path:
-    """Create a prefix in which ROS finds this package, and a stand-in for ros_gz_bridge."""
-    taken: dict = {}
+def setup_arguments() -> dict[str, Any]:
+    """Return what setup.py hands to setuptools."""
+    taken: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(PROJECT)
         patch.setattr(setuptools, 'setup', lambda **arguments: taken.update(arguments))
         runpy.run_path('setup.py')
-    scripts = [script.split(' = ') for script in taken['entry_points']['console_scripts']]
+    return taken
+
+
+def make_prefix(folder: Path) -> Path:
+    """Create a prefix in which ROS finds this package."""
+    scripts = setup_arguments()['entry_points']['console_scripts']
+    scripts = [script.split(' = ') for script in scripts]
     targets = {name: target.partition(':') for name, target in scripts}
     texts = {
         name: _NODE.format(module=module, function=function)
@@ -78,16 +87,7 @@ def make_prefix(folder: Path, *, bridge: bool) -> Path:
     }
     make_package(folder, PACKAGE, texts)
     (folder / 'share' / PACKAGE).symlink_to(PROJECT)
-    if bridge:
-        text = _BRIDGE.format(bridge=str(BRIDGE))
-        make_package(folder, 'ros_gz_bridge', {'parameter_bridge': text})
     return folder
-
-
-def make_player(prefix: Path, folder: Path) -> None:
-    """Put a stand-in for ``ros2 bag play`` into a folder, and its package into a prefix."""
-    make_package(prefix, 'ros2bag', {})
-    write_script(folder / 'ros2', _PLAYER.format())
 
 
 def make_package(folder: Path, name: str, executables: Mapping[str, str]) -> None:
@@ -125,17 +125,32 @@ class LaunchProcess(NodeProcess):
 
 
 class Launches(Processes):
-    """The launches of one test, in one domain; a context manager that ends all processes."""
+    """The launches of one test, in one domain; a context manager that ends all processes.
 
-    def __init__(self, folder: Path, domain: int, prefix: Path) -> None:
+    Attributes:
+        prefix: Prefix in which ROS finds packages, with this one and stand-ins.
+    """
+
+    def __init__(self, folder: Path, domain: int) -> None:
         super().__init__(folder, domain)
-        paths = [str(prefix), *filter(None, [os.environ.get('AMENT_PREFIX_PATH')])]
+        self.prefix = make_prefix(folder / 'prefix')
+        paths = [str(self.prefix), *filter(None, [os.environ.get('AMENT_PREFIX_PATH')])]
         self.env |= {
             'AMENT_PREFIX_PATH': os.pathsep.join(paths),
             'GZ_PARTITION': f'robot_dynamics_ros_{domain}',
             'OVERRIDE_LAUNCH_PROCESS_OUTPUT_FORMAT': '[{this.process_description.final_name}] '
             '{line}',
         }
+
+    def add_bridge(self, text: str = IDLE) -> None:
+        """Install a stand-in for ros_gz_bridge."""
+        make_package(self.prefix, 'ros_gz_bridge', {'parameter_bridge': text})
+
+    def add_player(self, text: str = _PLAYER) -> None:
+        """Install a stand-in for ``ros2 bag play``, and find it first."""
+        make_package(self.prefix, 'ros2bag', {})
+        write_script(self._folder / 'ros2', text)
+        self.env['PATH'] = f'{self._folder}{os.pathsep}{self.env["PATH"]}'
 
     def launch(self, name: str, *options: str, **arguments: object) -> LaunchProcess:
         """Start ``ros2 launch robot_dynamics_ros NAME.launch.py`` with arguments."""

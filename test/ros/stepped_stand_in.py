@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from gz_stand_in import Gazebo
-from launches import Launches, make_package
+from launches import Launches
 
 # Gazebo's transport over a socket: one connection for each node, lines of JSON.
 _TRANSPORT = """
@@ -156,10 +156,10 @@ class SteppedStandIn:
 
     Args:
         folder: Folder of all files.
-        prefix: Prefix in which ROS finds packages.
+        launches: Launches that see it.
     """
 
-    def __init__(self, folder: Path, prefix: Path) -> None:
+    def __init__(self, folder: Path, launches: Launches) -> None:
         self._rows, messages = folder / 'rows', folder / 'bindings' / 'gz' / 'msgs'
         messages.mkdir(parents=True)
         (messages.parent / '__init__.py').touch()  # so that no real one is found
@@ -168,15 +168,11 @@ class SteppedStandIn:
             file = messages / f'{name.lower()}_pb2.py'
             file.write_text(_MESSAGE.format(name=name.replace('_', '')), encoding='utf-8')
         self.command = Gazebo(folder)
-        self.env = self.command.env | {'STEPPED_STAND_IN': str(folder / 'socket')}
-        self._bindings = str(messages.parents[1])
-        world = _WORLD.format(rows=str(self._rows))
-        make_package(prefix, 'ros_gz_bridge', {'parameter_bridge': world})
-
-    def join(self, launches: Launches) -> None:
-        """Make it visible to launched processes."""
-        paths = {'PYTHONPATH': f'{self._bindings}:{launches.env["PYTHONPATH"]}'}
-        launches.env |= self.env | paths
+        launches.add_bridge(_WORLD.format(rows=str(self._rows)))
+        launches.env |= self.command.env | {
+            'STEPPED_STAND_IN': str(folder / 'socket'),
+            'PYTHONPATH': f'{messages.parents[1]}:{launches.env["PYTHONPATH"]}',
+        }
 
     def steps(self) -> list[tuple[int, np.ndarray]]:
         """Return time, ns, and forces of each step."""

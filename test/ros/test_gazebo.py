@@ -16,18 +16,18 @@ import numpy as np
 import pytest
 from lifecycle_msgs.srv import GetState
 from peer import RELIABLE
-from processes import PROJECT, free_domain, wait_until
+from processes import PROJECT, wait_until
 from sensor_msgs.msg import JointState
 
 pytest.importorskip('launch_ros', reason='launch is not installed')
 
 from ament_index_python.packages import get_packages_with_prefixes
 from gazebo_steps import is_available
-from launches import BRIDGE, Launches, make_prefix
-from peer import Peer
+from launches import BRIDGE, GZ_BRIDGE
 
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.reading import read_recording
 
 HAS_BRIDGE = 'ros_gz_bridge' in get_packages_with_prefixes()
 
@@ -41,21 +41,10 @@ pytestmark = [
 JOINTS = [f'joint{i}' for i in range(1, 5)]
 
 
-@pytest.fixture(scope='module')
-def prefix(tmp_path_factory) -> Path:
-    return make_prefix(tmp_path_factory.mktemp('prefix'), bridge=not HAS_BRIDGE)
-
-
-@pytest.fixture
-def launches(tmp_path, prefix):
-    with free_domain() as domain, Launches(tmp_path, domain, prefix) as started:
-        yield started
-
-
-@pytest.fixture
-def peer(launches):
-    with Peer(launches) as node:
-        yield node
+@pytest.fixture(autouse=True)
+def _bridge(launches) -> None:
+    if not HAS_BRIDGE:
+        launches.add_bridge(GZ_BRIDGE)
 
 
 class Arm:
@@ -71,14 +60,13 @@ class Arm:
 
     @property
     def time(self) -> float:
-        stamp = self._states[-1].header.stamp if self._states else None
-        return stamp.sec + 1e-9 * stamp.nanosec if stamp else 0.0
+        return 1e-9 * stamp_ns(self._states[-1]) if self._states else 0.0
 
     def positions(self, names=JOINTS) -> tuple[np.ndarray, np.ndarray]:
         """Return times (N,) and positions (N, n)."""
         columns = [list(self._states[0].name).index(name) for name in names]
-        stamps = [m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in self._states]
-        return np.array(stamps), np.array([np.array(m.position)[columns] for m in self._states])
+        stamps = 1e-9 * np.array([stamp_ns(message) for message in self._states])
+        return stamps, np.array([np.array(m.position)[columns] for m in self._states])
 
 
 @pytest.fixture
@@ -112,8 +100,6 @@ def test_an_arm_does_not_fall_at_the_start_and_tracks_its_motion(
     assert np.abs(q[times < 0.4] - q[0]).max() < 1e-6
     launch.interrupt()
     assert 'set to zero' in launch.output
-    from robot_dynamics_ros.recordings.reading import read_recording
-
     run = read_recording(launch.log.parent / 'bag')
     commanded = np.isfinite(run.reference_position).all(axis=1) & (run.time > 2.6)
     error = (run.reference_position - run.position)[commanded]
@@ -140,8 +126,6 @@ def test_an_arm_that_collides_with_itself_at_zero_starts_at_its_planned_posture(
     arm = Arm(peer)
     peer.spin_until(lambda: arm.time > 1.0, 60.0, 'states')
     launch.interrupt()
-    from robot_dynamics_ros.recordings.reading import read_recording
-
     run = read_recording(launch.log.parent / 'bag')
     first = run.position[run.time < 0.3]
     # It starts there, and is held. 0 is no posture of the motion: the Panda's joint 4 excludes it.

@@ -11,13 +11,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from processes import PROJECT, free_domain, write_script
+from processes import PROJECT, write_script
 
 pytest.importorskip('launch_ros', reason='launch is not installed')
 
 from gz_stand_in import Gazebo
-from launches import PACKAGE, Launches, make_package, make_prefix
-from peer import Peer
+from launches import IDLE, PACKAGE
 
 from robot_dynamics_ros.ros.security import PARTS, NodeUse, node_uses, policy
 
@@ -56,7 +55,6 @@ SCENES = {
 #: Interfaces that the controller has only if control_msgs is installed.
 _OF_CONTROL_MSGS = re.compile('/follow_joint_trajectory/|/(controller_state|speed_scaling_input)$')
 _CONTROL_MSGS = find_spec('control_msgs') is not None
-_STAND_STILL = 'import time\ntime.sleep(1000)'
 #: It would end when all is sent, possibly before a busy machine has listed its interfaces.
 _STAYING = """
 import sys
@@ -67,43 +65,38 @@ trajectory()
 
 
 @pytest.mark.parametrize('scene', SCENES)
-def test_a_policy_names_exactly_what_a_run_uses(tmp_path, scene):
+def test_a_policy_names_exactly_what_a_run_uses(tmp_path, launches, peer, scene):
     arguments, nodes, sent = SCENES[scene]
-    prefix = make_prefix(tmp_path / 'prefix', bridge=False)
     world = {'four_bar': 'four_bar'}.get(scene, 'arm')
-    gazebo = Gazebo(tmp_path, f'/world/{world}/create /world/{world}/control')
-    make_package(prefix, 'ros_gz_bridge', {'parameter_bridge': _STAND_STILL})
-    make_package(prefix, 'ros2bag', {})
-    write_script(tmp_path / 'ros2', _STAND_STILL)
-    write_script(prefix / 'lib' / PACKAGE / 'trajectory', _STAYING)
+    launches.env |= Gazebo(tmp_path, f'/world/{world}/create /world/{world}/control').env
+    launches.add_bridge()
+    launches.add_player(IDLE)
+    write_script(launches.prefix / 'lib' / PACKAGE / 'trajectory', _STAYING)
     file = PROJECT / 'config' / 'security' / f'{scene}.policy.xml'
-    with free_domain() as domain, Launches(tmp_path, domain, prefix) as launches:
-        launches.env |= gazebo.env
-        with Peer(launches) as peer:
-            launch = launches.launch(scene, **arguments)
-            seen: dict[tuple[str, str], NodeUse] = {}
+    launch = launches.launch(scene, **arguments)
+    seen: dict[tuple[str, str], NodeUse] = {}
 
-            def found() -> dict[tuple[str, str], NodeUse]:
-                """Return the interfaces of every node so far."""
-                for key, use in node_uses(peer.node).items():
-                    before = seen.get(key, use)
-                    seen[key] = NodeUse(*(a | b for a, b in zip(before, use, strict=True)))
-                return seen
+    def found() -> dict[tuple[str, str], NodeUse]:
+        """Return the interfaces of every node so far."""
+        for key, use in node_uses(peer.node).items():
+            before = seen.get(key, use)
+            seen[key] = NodeUse(*(a | b for a, b in zip(before, use, strict=True)))
+        return seen
 
-            peer.spin_until(lambda: _are_ready(found(), nodes), 60.0, f'{nodes} to be ready')
-            peer.spin_until(
-                lambda: bool(found()) and launch.output.count('sent circle') >= sent,
-                60.0,
-                'the motions to be sent',
-            )
-            if os.environ.get('WRITE_POLICIES'):
-                peer.spin_for(3.0)
-                file.write_text(policy(found()), encoding='utf-8')
-            allowed = read_policy(file)
-            with suppress(AssertionError):  # differences are given below
-                peer.spin_until(lambda: not _differences(found(), allowed), 60.0, file.name)
-            assert _differences(found(), allowed) == {}
-        launch.interrupt()
+    peer.spin_until(lambda: _are_ready(found(), nodes), 60.0, f'{nodes} to be ready')
+    peer.spin_until(
+        lambda: bool(found()) and launch.output.count('sent circle') >= sent,
+        60.0,
+        'the motions to be sent',
+    )
+    if os.environ.get('WRITE_POLICIES'):
+        peer.spin_for(3.0)
+        file.write_text(policy(found()), encoding='utf-8')
+    allowed = read_policy(file)
+    with suppress(AssertionError):  # differences are given below
+        peer.spin_until(lambda: not _differences(found(), allowed), 60.0, file.name)
+    assert _differences(found(), allowed) == {}
+    launch.interrupt()
 
 
 def read_policy(file: Path) -> dict[tuple[str, str], NodeUse]:
