@@ -286,8 +286,12 @@ class ControlLoop(ActingLaw):
             self._follow_on(t, dt)
         if self.force.frame:
             self.force.update(self.state.stamp_ns, self.q)
+        external, transfer = self.force.external, self.transfer
+        uses_force = self.acting.answers_force or transfer.former is not None
+        if external.has_stepped() and uses_force:
+            transfer.limit_rate('external effort')
         if self.wrench is not None:
-            self.wrench.update(self.state.stamp_ns, self.q, self.force.external.commanded)
+            self.wrench.update(self.state.stamp_ns, self.q, external.commanded)
 
     def _follow_on(self, t: float, dt: float) -> None:
         """Let the next law act after the activation, or once arm and reference are at rest."""

@@ -8,7 +8,8 @@ From one law to another, and from one payload to another, the effort is blended,
 
 Both efforts are those of the present state: an effort of another state or motion would act until
 the end of the transfer. After it, and after each discontinuity that is not blended, the command
-follows the effort of the law at a limited rate until it equals it, see ``SLEWS``.
+follows the effort of the law at a limited rate, see ``SLEWS``, until it has equalled it for some
+ticks.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: What makes the effort of the law discontinuous, and the rate limit of the command until it
 #: equals that effort, in effort limits per s.
 SLEWS = {
-    **dict.fromkeys(('law', 'settings', 'payload', 'sensor tool', 'reference'), 50.0),
+    **dict.fromkeys(
+        ('law', 'settings', 'payload', 'sensor tool', 'reference', 'external effort'), 50.0
+    ),
     'stop': 200.0,
 }
 

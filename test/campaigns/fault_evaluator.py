@@ -150,6 +150,7 @@ class FaultEvaluator:
     step = true_ticks = restarts = 0
     disturbed = answered = struck_at = 0  # times; the first: of the last push or streamed target
     stopped_at = rated_at = braked_at = off_program_step = -math.inf
+    longest_ramp = 0.0  # a transfer keeps the duration with which it began
     energy: tuple[int, float, float] | None = None
     alone = braking = False  # the first: whether the law must act alone
     fresh_start = True
@@ -232,6 +233,7 @@ class FaultEvaluator:
             if not silent:
                 longest = max(LONGEST, loop.settings.state_timeout_s)
                 self._check_continuity(step / limit, min(elapsed, longest), at_sum)
+        self.longest_ramp = max(self.longest_ramp, loop.settings.activation_ramp_s)
         if loop.braking:
             self.braked_at = self.now * 1e-9
         self.reference = loop.reference.position.copy()

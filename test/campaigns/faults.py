@@ -76,7 +76,7 @@ class FaultTrial(FaultChanges):
             if self.step > ended:
                 self.breach('still not inactive')
         # It may take 30 states until they are accepted again.
-        self._advance_steps(30 + round((self.loop.settings.activation_ramp_s + RAMPED) / self.h))
+        self._advance_steps(30 + round((self.longest_ramp + RAMPED) / self.h))
         self.alone = True
         self._advance_steps(1)
         self.alone = False

@@ -264,3 +264,16 @@ def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
         external = arm.session.loop.force.external
         assert external.measured
         assert 0.0 < np.abs(external.effort).max() < 10.0
+
+
+def test_a_wrench_that_arrives_goes_and_returns_changes_the_command_slowly():
+    """At most 1/20 of each limit per ms, as after a change of the law."""
+    tree = sample('scara').tree.with_changes(coulomb_friction=np.zeros(4))
+    arm, steps = PushedArm('scara', tree, law='impedance', impedance_mass_factor=0.2), []
+    for k in range(600):  # outdated 100 ms after the last one
+        if 100 < k % 300 < 130:
+            prepare_measured_wrench(arm.session, 'tool', [10.0, -10.0, 10.0, 0.5, -0.5, 0.5])()
+        before = arm.session.loop.effort.copy()
+        arm.run(1)
+        steps.append(np.abs(arm.session.loop.effort - before) / arm.tree.effort_limit)
+    assert 0.03 < np.max(steps) <= 0.05 * (1 + 1e-9)

@@ -109,8 +109,12 @@ def test_after_a_change_the_command_comes_gently_until_it_has_arrived():
     steps = np.diff(found[:11], axis=0)
     np.testing.assert_allclose(steps, [[-0.5, 0.05], *[[-0.5, 0.0]] * 9], atol=1e-12)
     np.testing.assert_allclose(found[-1], [-4.0, 0.05])
-    safe.run([8.0, 2.0])  # what comes later is the law's own
-    np.testing.assert_allclose(safe.command, [8.0, 2.0])
+    safe.run([8.0, 2.0])  # the law may still catch up
+    np.testing.assert_allclose(safe.command, [-3.5, 0.15])
+    for _ in range(23 + 20):
+        safe.run([8.0, 2.0])
+    safe.run([-8.0, -2.0])  # what comes later is the law's own
+    np.testing.assert_allclose(safe.command, [-8.0, -2.0])
     assert not limiter.rate_limited.any()
 
 

@@ -82,7 +82,7 @@ class Arm(SessionOnPlant):
         moved = np.abs(loop.reference.position - reference) / tree.velocity_limit
         # The plant's end stops make the velocity jump, and with it the effort of that joint.
         step[(self.q < tree.position_lower) | (self.q > tree.position_upper)] = 0.0
-        most = STOP if self.stopping > 0 else CHANGE
+        most = STOP if self.stopping > 0 or loop.braking else CHANGE
         assert step.max() <= most * elapsed * (1 + 1e-9), (event, self.done, step, loop.law.name)
         assert moved.max() <= REFERENCE * 1e-3 * elapsed * (1 + 1e-6), (event, moved)
         self.stopping -= 1
@@ -90,7 +90,7 @@ class Arm(SessionOnPlant):
 
     # Events: those that stop return for how many ticks -------------------------------------------
 
-    def parameters(self) -> int:
+    def parameters(self) -> None:
         changes = {
             'natural_frequency': ([10.0], [15.0], [40.0]),
             'damping_ratio': ([0.5], [1.0], [2.0]),
@@ -105,7 +105,6 @@ class Arm(SessionOnPlant):
         }
         name = self.pick(*changes)
         prepare_parameters(self.session, {name: self.pick(*changes[name])})()
-        return STOP_TICKS * (name.startswith('stop_') and self.session.loop.braking)
 
     def law(self) -> int:
         laws = 'computed_torque', 'pd_gravity', 'gravity_compensation', 'constraint_stabilization'

@@ -46,18 +46,31 @@ class ExternalEffort:
             (n,), N m or N.
     """
 
-    __slots__ = ('commanded', 'effort', 'known', 'measured')
+    __slots__ = ('_observed', '_stepped', 'commanded', 'effort', 'known', 'measured')
 
     def __init__(self, n: int) -> None:
         self.effort, self.commanded = np.zeros((2, n))
-        self.measured = self.known = False
+        self.measured = self.known = self._stepped = self._observed = False
+
+    def step(self) -> None:
+        """Note that the effort may change by a step, as with each measurement that arrives."""
+        self._stepped = True
+
+    def has_stepped(self) -> bool:
+        """Return whether its value may have stepped or its source changed since last asked."""
+        stepped, self._stepped = self._stepped, False
+        return stepped
 
     def sense(self, measured: bool) -> None:
         """Note whether a sensor measures the effort, which is written to ``effort``."""
+        self._stepped |= measured != self.measured
         self.measured, self.known = measured, self.known or measured
 
     def observe(self, effort: Array, known: bool) -> None:
         """Store observed efforts, shape (n,), N m or N, unless a sensor measures the wrench."""
+        observed = known and not self.measured
+        self._stepped |= observed != self._observed
+        self._observed = observed
         if not self.measured:
             self.known = known
             self.effort[:] = effort if known else 0.0

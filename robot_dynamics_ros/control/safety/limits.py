@@ -46,6 +46,9 @@ RETURN_SPEED = 0.05
 #: gamma, 1/s: the last part before a limit is braked with its inverse as time constant, or slower
 #: if the sampled and delayed loop does not bear it.
 GUARD_RATE = 25.0
+#: Commands in a row that must reach the desired effort until ``soften`` ends: where an effort that
+#: is late has moved a light joint, the feedback of the law changes fast as it catches up.
+FOLLOWED = 20.0
 #: Least apparent inertia by which gamma is lowered, as a share of that with all other joints held.
 _LEAST_YIELDING = 0.003
 
@@ -67,7 +70,8 @@ class EffortLimiter:
     1. the motor effort to the motor's limit;
     2. the command, which is that effort without the driver's own, to ``limits``;
     3. the change since the last command to ``rate * dt`` and, after ``soften``, to a lower rate
-       until the desired effort is reached. A non-positive or NaN dt permits no change;
+       until ``FOLLOWED`` commands in a row have reached the desired effort. A non-positive or NaN
+       dt permits no change;
     4. command plus driver's effort to the motor's limit again, at any rate, since the driver's
        effort may change faster than the command; for joints that share motors, see
        ``SafetyFilter``.
@@ -125,13 +129,13 @@ class EffortLimiter:
         self.refusals += 1
 
     def soften(self, slew: float) -> None:
-        """Limit the rate to ``slew`` until each joint has reached the desired effort.
+        """Limit the rate to ``slew`` until ``FOLLOWED`` commands of a joint reach its effort.
 
         Args:
             slew: Rate, as a multiple of each limit per s.
         """
         self.slew = slew
-        self._soft.fill(1.0)
+        self._soft.fill(FOLLOWED)
 
     def harden(self) -> None:
         """End the lower rate of ``soften``."""
@@ -166,7 +170,7 @@ class LimiterState(NamedTuple):
 
     Attributes:
         last: The last command, N m or N.
-        soft: 1 after ``soften`` until the desired effort has been reached, else 0.
+        soft: Commands that must still reach the desired effort after ``soften``, else 0.
         saturated, rate_limited: Numbers of ticks.
     """
 
@@ -213,7 +217,7 @@ def limited_effort(
     total = minimum(maximum(command, -motor - share), motor - share)
     return LimiterState(
         _clamped(total, beyond),
-        state.soft * select(0.0, finite, exceeds, 1.0),
+        select(0.0, state.soft, select(0.0, exceeds, FOLLOWED, state.soft - 1.0), 0.0),
         state.saturated + maximum(_exceeds(tau, motor), _exceeds(wanted, limit)),
         state.rate_limited + select(0.0, softened, 0.0, is_limited),
     )
