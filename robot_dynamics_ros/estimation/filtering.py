@@ -130,7 +130,7 @@ def noise_cutoff(velocity: Array, rate: float, count: int = 0) -> float | None:
     samples = 2.0 * frequency * max(count, len(velocity)) / rate
     bias = np.sqrt(samples[:, np.newaxis] * noise / np.maximum(signal, noise))
     unbiased = frequency[(bias < _ALLOWED_BIAS).all(axis=1)].max(initial=0.0)
-    cutoff = float(max(unbiased, 2.0 * _bandwidth(frequency, power)))
+    cutoff = float(max(unbiased, 2.0 * _bandwidth(frequency, power, floor)))
     return None if cutoff > 0.25 * rate else cutoff
 
 
@@ -142,7 +142,7 @@ def motion_bandwidth(velocity: Array, rate: float) -> float:
         rate: Sample rate, Hz.
     """
     frequency, power, floor = _spectrum(velocity, rate)
-    return _bandwidth(frequency, power) if len(floor) else 0.0
+    return _bandwidth(frequency, power, floor) if len(floor) else 0.0
 
 
 def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array]:
@@ -157,8 +157,14 @@ def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array]:
     return frequency[1:], power[1:, moving] - floor, floor
 
 
-def _bandwidth(frequency: Array, power: Array) -> float:
-    share = np.cumsum(power, axis=0) / power.sum(axis=0)
+def _bandwidth(frequency: Array, power: Array, floor: Array) -> float:
+    """Return the bandwidth of what stands out of the noise, Hz.
+
+    A motion that is slower than the windows has little power in them: what the estimated floor
+    leaves of the noise of a hundred frequencies would be most of the rest.
+    """
+    power = np.where(power > (_MOVING - 1.0) * floor, power, 0.0)
+    share = np.cumsum(power, axis=0) / np.maximum(power.sum(axis=0), np.finfo(float).tiny)
     return float(frequency[np.argmax(share > _MOTION, axis=0)].max())
 
 
