@@ -34,8 +34,9 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
-from robot_dynamics_ros.estimation import accumulate, reading
+from robot_dynamics_ros.estimation import accumulate
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings import reading
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
