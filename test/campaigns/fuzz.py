@@ -95,7 +95,9 @@ def _read_urdf(text: str, _: int) -> None:
 
 
 def _read_program(text: str, origin: int) -> None:
-    load_program(f'{text}\n', tree_of(robot_of('program', origin)), check=False)
+    name = robot_of('program', origin)
+    robot = load_mechanism(*shipped_mechanism(name)) if name in MECHANISMS else tree_of(name)
+    load_program(f'{text}\n', robot, check=False)
 
 
 def _read_loops(text: str, origin: int) -> None:
