@@ -7,62 +7,44 @@ import time
 
 import numpy as np
 from peer import RELIABLE
+from resting_arm import RestingArm, joint_state
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
 
-NANO = 1_000_000_000
+from robot_dynamics_ros.messages import NANO, stamp_ns
+
 PERIOD_NS = 2_000_000
 #: Before the controller subscribes; afterwards a state is repeated only if it must be lost.
 HASTE_S, PATIENCE_S = 0.02, 2.0
 
 
-class EchoArm:
+class EchoArm(RestingArm):
     """Publishes states 2 ms apart in its own time, each after the answer to the previous one.
 
     Attributes:
         stuck: Joints that do not move.
     """
 
-    def __init__(self, peer, joints, place) -> None:
-        self.peer, self.joints = peer, list(joints)
-        self.position = np.array(place, dtype=float)
-        self.velocity = np.zeros(len(self.joints))
+    def __init__(self, peer, place) -> None:
+        super().__init__(peer, place)
+        self.position, self.velocity = np.array(place, dtype=float), np.zeros(len(place))
         self.stuck: set[int] = set()
         self.stamp = self._answered = 50 * NANO
         self._sent, self._patience = 0.0, HASTE_S
-        self.commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
-        self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
         peer.node.create_subscription(
             JointState, 'controller/reference', self._on_reference, RELIABLE
         )
 
-    def step(self) -> None:
+    def publish(self) -> None:
         """Publish the next state once the previous one is answered, or after a timeout."""
         now = time.monotonic()
         if self._answered < self.stamp and now - self._sent < self._patience:
             return
         self._sent = now
         self.stamp += PERIOD_NS
-        msg = JointState(
-            name=self.joints,
-            position=self.position.tolist(),
-            velocity=self.velocity.tolist(),
-        )
-        msg.header.stamp.sec, msg.header.stamp.nanosec = divmod(self.stamp, NANO)
-        self._states.publish(msg)
-
-    def until(self, predicate, seconds: float, what: str):
-        """Publish states until a predicate is true, and return its value."""
-
-        def stepped():
-            self.step()
-            return predicate()
-
-        return self.peer.spin_until(stepped, seconds, what)
+        self._states.publish(joint_state(self.stamp, self.position, self.velocity))
 
     def _on_reference(self, msg: JointState) -> None:
-        self._answered = msg.header.stamp.sec * NANO + msg.header.stamp.nanosec
-        self._patience = PATIENCE_S
-        free = [i for i in range(len(self.joints)) if i not in self.stuck]
+        self._answered, self._patience = stamp_ns(msg), PATIENCE_S
+        free = [i for i in range(len(self.position)) if i not in self.stuck]
         self.position[free] = np.array(msg.position)[free]
         self.velocity[free] = np.array(msg.velocity)[free]

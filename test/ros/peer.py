@@ -13,11 +13,11 @@ import rclpy
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from processes import PATIENCE, Processes
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.context import Context
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.parameter import Parameter
+from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
@@ -127,6 +127,12 @@ class Peer:
         given = [Parameter(name, value=x).to_parameter_msg() for name, x in values.items()]
         request = SetParameters.Request(parameters=given)
         return self.call(SetParameters, f'{node}/set_parameters', request).results[-1]
+
+    def get(self, node: str, name: str) -> Any:
+        """Return a parameter of a node."""
+        request = GetParameters.Request(names=[name])
+        found = self.call(GetParameters, f'{node}/get_parameters', request).values[0]
+        return parameter_value_to_python(found)
 
     def change_state(self, node: str, transition: int) -> bool:
         """Request a transition of a lifecycle node and return whether it succeeded."""

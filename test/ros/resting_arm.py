@@ -6,23 +6,49 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from peer import RELIABLE
+from peer import LATCHED, RELIABLE
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Float64MultiArray, String
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from robot_dynamics_ros.messages import NANO, stamp_ns
+from robot_dynamics_ros.ros.conversions import ns_to_duration, ns_to_stamp
 
 COMMANDS = 'effort_controller/commands'
 JOINTS = tuple(f'joint{i}' for i in range(1, 5))
-NANO = 1_000_000_000
 PERIOD_NS = 1_000_000
 _PATIENCE_S = 0.05
 
 
-def stamp_of(msg) -> int:
-    return msg.header.stamp.sec * NANO + msg.header.stamp.nanosec
+def trajectory(points, names=JOINTS) -> JointTrajectory:
+    """Return a trajectory through pairs of time and positions, at rest in each, from now on."""
+    return JointTrajectory(
+        joint_names=list(names),
+        points=[
+            JointTrajectoryPoint(
+                positions=list(position),
+                velocities=[0.0] * len(names),
+                time_from_start=ns_to_duration(round(seconds * NANO)),
+            )
+            for seconds, position in points
+        ],
+    )
+
+
+def joint_state(at_ns: int, position, velocity=None, effort=(), names=JOINTS) -> JointState:
+    """Return a joint state, at rest without velocities."""
+    message = JointState(
+        name=list(names),
+        position=list(position),
+        velocity=[0.0] * len(names) if velocity is None else list(velocity),
+        effort=list(effort),
+    )
+    message.header.stamp = ns_to_stamp(at_ns)
+    return message
 
 
 class RestingArm:
-    """States out, commands in.
+    """States out, commands in, trajectories out.
 
     A command has no timestamp; the reference that follows it has that of the state which both
     answer, and the command as its effort, which identifies the state that a command answers.
@@ -30,6 +56,7 @@ class RestingArm:
     Attributes:
         commands: Every command so far.
         references: Every reference so far.
+        status: Every status of trajectories so far.
         stamp: Stamp of the last state, ns.
     """
 
@@ -37,19 +64,20 @@ class RestingArm:
         self.peer, self._place, self.stamp = peer, list(place), NANO
         self.commands = peer.collect(Float64MultiArray, COMMANDS)
         self.references = peer.collect(JointState, 'controller/reference')
-        self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+        self.status = peer.collect(String, 'controller/trajectory_status', LATCHED)
+        create = peer.node.create_publisher
+        self._states = create(JointState, 'joint_states', RELIABLE)
+        self._trajectories = create(JointTrajectory, 'controller/joint_trajectory', 1)
 
     def publish(self, q=None, v=None, names=JOINTS, effort=(), step=PERIOD_NS) -> None:
         """Publish one state, a step after the previous one."""
         self.stamp += step
-        msg = JointState(
-            name=list(names),
-            position=list(self._place if q is None else q),
-            velocity=[0.0] * len(names) if v is None else list(v),
-            effort=list(effort),
-        )
-        msg.header.stamp.sec, msg.header.stamp.nanosec = divmod(self.stamp, NANO)
-        self._states.publish(msg)
+        position = self._place if q is None else q
+        self._states.publish(joint_state(self.stamp, position, v, effort, names))
+
+    def until(self, done, what: str, *state, **further):
+        """Publish states until something is true, and return its value."""
+        return self.peer.spin_until(lambda: self.publish(*state, **further) or done(), 60.0, what)
 
     def command(self, *args, **kwargs) -> np.ndarray:
         """Publish states until the newest one is answered, and return its command.
@@ -64,7 +92,7 @@ class RestingArm:
         def answer():
             nonlocal patience, next_time
             new = self.references[answered:]
-            if new and stamp_of(new[-1]) == self.stamp and next_time:
+            if new and stamp_ns(new[-1]) == self.stamp and next_time:
                 effort = sorted(new[-1].effort)
                 return next((c for c in self.commands[count:] if sorted(c.data) == effort), None)
             if time.monotonic() >= next_time:
@@ -82,3 +110,15 @@ class RestingArm:
             20.0,
             f'the command {expected}',
         )
+
+    def send(self, message: JointTrajectory | bytes) -> str:
+        """Send a trajectory and return the controller's answer."""
+        self.until(self._trajectories.get_subscription_count, 'subscription of trajectories')
+        before = len(self.status)
+        self._trajectories.publish(message)
+        self.until(lambda: len(self.status) > before, 'answer to a trajectory')
+        return self.status[-1].data
+
+    def set(self, **values):
+        """Set parameters of the controller one by one and return the last result."""
+        return self.peer.set('controller', **values)

@@ -12,94 +12,56 @@ import signal
 from unittest.mock import Mock
 
 import numpy as np
-import pinocchio
 import pytest
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, Vector3, WrenchStamped
 from lifecycle_msgs.msg import Transition
+from oracles import PinocchioOracle
 from peer import LATCHED, RELIABLE, Peer
-from processes import Processes, free_domain
-from rcl_interfaces.srv import (
-    GetParameters,
-    SetParameters,
-    SetParametersAtomically,
-)
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
-from resting_arm import COMMANDS, JOINTS, NANO, PERIOD_NS, RestingArm, stamp_of
+from resting_arm import COMMANDS, JOINTS, PERIOD_NS, RestingArm, joint_state, trajectory
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.ros.controller import parameter_services
 
 PLACE = np.array([0.0, -1.0, -0.5, 0.7])
 #: On a busy machine states arrive late.
 ARM = {'robot': 'four_dof', 'state_timeout_s': 30.0, 'activation_ramp_s': 0.0}
-STATE = (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_CLEANUP,
-         Transition.TRANSITION_CONFIGURE)  # fmt: skip
-MODEL = pinocchio.buildModelFromXML(sample('four_dof').xml)
-
-
-def gravity(q) -> np.ndarray:
-    return pinocchio.computeGeneralizedGravity(MODEL, MODEL.createData(), np.asarray(q, float))
+ACTIVATE, DEACTIVATE = Transition.TRANSITION_ACTIVATE, Transition.TRANSITION_DEACTIVATE
+ANEW = Transition.TRANSITION_CLEANUP, Transition.TRANSITION_CONFIGURE
+ORACLE = PinocchioOracle.of(sample('four_dof'))
+gravity = ORACLE.gravity_forces
 
 
 class Arm(RestingArm):
-    """The driver, which also sends trajectories, changes parameters and reads diagnostics."""
+    """The driver, which also requests transitions and reads diagnostics."""
 
     def __init__(self, peer) -> None:
         super().__init__(peer, PLACE)
-        self.status = peer.collect(String, 'controller/trajectory_status', LATCHED)
         self._diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
-        self._trajectories = peer.node.create_publisher(
-            JointTrajectory, 'controller/joint_trajectory', 1
-        )
-
-    def send(self, msg: JointTrajectory | bytes) -> str:
-        """Send a trajectory and return the controller's response."""
-        self.peer.spin_until(
-            self._trajectories.get_subscription_count, 20.0, 'subscription of trajectories'
-        )
-        before = len(self.status)
-        self._trajectories.publish(msg)
-        self.peer.spin_until(lambda: len(self.status) > before, 20.0, 'answer to a trajectory')
-        return self.status[-1].data
-
-    def set(self, **values):
-        return self.peer.set('controller', **values)
-
-    def law(self) -> str:
-        """Return the parameter ``law``."""
-        request = GetParameters.Request(names=['law'])
-        (law,) = self.peer.call(GetParameters, 'controller/get_parameters', request).values
-        return law.string_value
 
     def change(self, *transitions: int) -> bool:
         return all(self.peer.change_state('controller', x) for x in transitions)
 
-    def activate(self, *state) -> None:
+    def activate(self) -> None:
         """Publish states until the controller has received one and can be activated."""
-        self.peer.spin_until(
-            lambda: self.publish(*state) or self.change(Transition.TRANSITION_ACTIVATE),
-            30.0, 'activation',
-        )  # fmt: skip
-
-    def until(self, done, what: str, *state, **effort) -> None:
-        """Publish states until something is true."""
-        self.peer.spin_until(lambda: self.publish(*state, **effort) or done(), 60.0, what)
+        self.until(lambda: self.change(ACTIVATE), 'activation')
 
     def statuses(self) -> list[DiagnosticStatus]:
         """Return each status of the diagnostics so far."""
         return [status for array in self._diagnostics for status in array.status]
 
-    def said(self, *levels: bytes) -> str:
-        """Return the messages of the statuses so far, of all levels or of some, in lines."""
+    def said(self, text: str, *levels: bytes) -> bool:
+        """Return whether a text is in a message of the diagnostics, of any or of some levels."""
         found = self.statuses()
-        return '\n'.join(x.message for x in found if not levels or x.level in levels)
+        return any(text in x.message for x in found if not levels or x.level in levels)
 
 
 @pytest.fixture
@@ -108,29 +70,13 @@ def arm(peer) -> Arm:
 
 
 @pytest.fixture(scope='module')
-def living(tmp_path_factory):
-    """Yield the arm of an active controller that lives through many tests, and its process."""
-    folder = tmp_path_factory.mktemp('living')
-    with (
-        free_domain() as domain,
-        Processes(folder, domain) as processes,
-        Peer(processes) as peer,
-    ):
-        arm, given = Arm(peer), ARM | {'diagnostics_period_s': 0.1}
-        node = processes.start('controller', given, '--log-level', 'controller:=debug')
-        arm.command()
-        yield arm, node
-
-
-def trajectory(points, names=JOINTS, stamp_s=0) -> JointTrajectory:
-    msg = JointTrajectory(joint_names=list(names))
-    msg.header.stamp.sec = stamp_s
-    for time, position in points:
-        point = JointTrajectoryPoint(positions=list(position), velocities=[0.0] * len(position))
-        point.time_from_start.sec = int(time)
-        point.time_from_start.nanosec = int((time % 1.0) * NANO)
-        msg.points.append(point)
-    return msg
+def living(lasting):
+    """Return the arm of an active controller that lives through many tests, and its process."""
+    processes, peer = lasting
+    arm, given = Arm(peer), ARM | {'diagnostics_period_s': 0.1}
+    node = processes.start('controller', given, '--log-level', 'controller:=debug')
+    arm.command()
+    return arm, node
 
 
 def parameters(**values) -> list:
@@ -144,83 +90,73 @@ def test_a_state_is_answered_by_names_and_a_part_of_one_is_not(living):
     arm, _ = living
     names = ['joint3', 'gripper', 'joint1', 'joint4', 'joint2']
     q = [PLACE[2], 9.9, PLACE[0], PLACE[3], PLACE[1]]
-    effort = arm.command(q, [0.0] * 5, names, [math.nan] * 5)
-    assert effort == pytest.approx(gravity(PLACE), abs=1e-9)
+    assert arm.command(q, None, names, [math.nan] * 5) == pytest.approx(gravity(PLACE), abs=1e-9)
     before, last = len(arm.references), arm.stamp
     for _ in range(5):
-        arm.publish(PLACE[:2], [0.0] * 2, JOINTS[:2])  # joints 3 and 4 are not new
+        arm.publish(PLACE[:2], None, JOINTS[:2])  # joints 3 and 4 are not new
     partial = arm.stamp
     arm.command()
-    answered = [stamp_of(msg) for msg in arm.references[before:]]
+    answered = [stamp_ns(msg) for msg in arm.references[before:]]
     assert not [stamp for stamp in answered if last < stamp <= partial]
 
 
 def test_a_refused_parameter_says_why_and_of_several_none_acts_later(living):
     arm, _ = living
-    for refused, text in (({'law': 'magic'}, 'computed_torque'), ({'period': 0.01}, '')):
-        result = arm.set(**refused)
-        assert not result.successful
-        assert text in result.reason
+    assert 'computed_torque' in arm.set(law='magic').reason
+    assert not arm.set(period=0.01).successful
     changes = {'law': 'gravity_compensation', 'payload_mass': 1.0, 'payload_frame': 'hand'}
     request = SetParametersAtomically.Request(parameters=parameters(**changes))
     service = 'controller/set_parameters_atomically'
     result = arm.peer.call(SetParametersAtomically, service, request).result
-    assert not result.successful
     assert "unknown payload_frame 'hand'" in result.reason
     assert arm.set(start_tolerance=0.1).successful
-    assert arm.law() == 'computed_torque'
+    assert arm.peer.get('controller', 'law') == 'computed_torque'
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
 
 
 def test_a_changed_law_is_in_log_and_diagnostics(living):
     arm, node = living
 
-    def told() -> dict[str, str]:
-        arm.publish()
-        return {pair.key: pair.value for status in arm.statuses()[-1:] for pair in status.values}
+    def told(name: str) -> str:
+        return {pair.key: pair.value for x in arm.statuses()[-1:] for pair in x.values}.get(name)
 
     for law in ('pd_gravity', 'computed_torque'):
         assert arm.set(law=law).successful
-        arm.peer.spin_until(lambda law=law: told().get('law') == law, 30.0, 'diagnostics')
+        arm.until(lambda law=law: told('law') == law, 'diagnostics')
     node.says('changed: law', 10.0)
-    last = arm.peer.spin_until(lambda: 'rate_hz' in told() and told(), 30.0, 'a rate')
-    assert float(last['latency_p50_us']) <= float(last['latency_p99_us'])
-    assert last['saturated'] == 'none'
+    arm.until(lambda: told('rate_hz'), 'a rate')
+    assert float(told('latency_p50_us')) <= float(told('latency_p99_us'))
+    assert told('saturated') == 'none'
 
 
 def test_a_wrong_trajectory_is_rejected_a_right_one_followed_and_an_empty_one_holds(living):
     arm, _ = living
     arm.stamp += 50 * NANO
     arm.command()
-    goal = PLACE + 0.05
-    for msg, text in (
-        (trajectory([(1.0, goal)], names=['a', *JOINTS[1:]]), "joint 'a'"),
+    goal = [(2.0, PLACE + 0.05)]
+    for message, text in (
+        (trajectory(goal, ['a', *JOINTS[1:]]), "joint 'a'"),
         (b'\0\1\0\0' + bytes(16), 'trajectory: cannot be read'),
     ):
-        answer = arm.send(msg)
+        answer = arm.send(message)
         assert answer.startswith('rejected: ')
         assert text in answer
-    assert arm.send(trajectory([(2.0, goal)])).startswith('accepted: 1 point ')
+    assert arm.send(trajectory(goal)).startswith('accepted: 1 point ')
     for _ in range(100):
         arm.command(step=10 * PERIOD_NS)
     # Half of the way at half of the time; states that are sent again are later.
     assert (np.array(arm.references[-1].position) > PLACE + 0.02).all()
     arm.send(trajectory([]))
     # What it aborts is told just before; a reader with depth 1 may get the last one only.
-    arm.peer.spin_until(lambda: arm.status[-1].data.startswith('held'), 20.0, 'held')
-    arm.peer.spin_for(0.5)
-    assert arm.status[-1].data == 'held: empty trajectory'
+    arm.until(lambda: arm.status[-1].data == 'held: empty trajectory', 'held')
 
 
 def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yields(living):
     arm, node = living
     assert arm.set(law='impedance').successful
-    create = arm.peer.node.create_publisher
-    joints = JointState(name=['joint2'], position=[PLACE[1] + 0.05])
-    data, pose, wrench = MODEL.createData(), PoseStamped(), WrenchStamped()
-    pinocchio.framesForwardKinematics(MODEL, data, PLACE + [0.1, 0.0, 0.0, 0.0])
-    p = data.oMf[MODEL.getFrameId('tool')].translation
-    pose.pose.position.x, pose.pose.position.y, pose.pose.position.z = p
+    pose, wrench = PoseStamped(), WrenchStamped()
+    turned = ORACLE.frame_pose('tool', PLACE + [0.1, 0.0, 0.0, 0.0])[1]
+    pose.pose.position.x, pose.pose.position.y, pose.pose.position.z = turned
     pose.header.frame_id, pose.pose.orientation.w = 'world', 0.0  # any
     wrench.header.frame_id = 'moon'
 
@@ -228,53 +164,40 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yield
         return abs(arm.references[-1].position[joint] - PLACE[joint] - way) < 1e-3
 
     for name, message, done in (
-        ('joint', joints, lambda: led(1, 0.05)),
+        ('joint', joint_state(0, [PLACE[1] + 0.05], names=['joint2']), lambda: led(1, 0.05)),
         ('pose', pose, lambda: led(0, 0.1)),
         ('wrench', wrench, lambda: "frame 'moon'" in node.output),
     ):
-        topic = create(type(message), f'controller/target_{name}', 1)
-
-        def sent(topic=topic, message=message, done=done) -> bool:
-            arm.publish()
-            topic.publish(message)
-            return done()
-
-        arm.peer.spin_until(sent, 60.0, f'target: {name}')
+        topic = arm.peer.node.create_publisher(type(message), f'controller/target_{name}', 1)
+        arm.until(lambda t=topic, m=message, d=done: t.publish(m) or d(), f'target: {name}')
     assert arm.set(law='computed_torque').successful
 
 
 def test_a_tare_is_a_parameter_and_refused_without_a_sensor(living):
-    arm, _ = living
-    peer, bias = arm.peer, [1.0, -2.0, 3.5, 0.25, 0.0, -0.5]
+    arm, peer = living[0], living[0].peer
     published = peer.collect(String, 'controller/parameters', LATCHED)
     sensor = peer.node.create_publisher(WrenchStamped, 'controller/measured_wrench', 1)
 
-    def refused() -> bool:
-        """Return whether the sensor is missed; before, the arm may not stand still for long."""
-        arm.publish()
-        answer = peer.call(Trigger, 'controller/tare_wrench', Trigger.Request())
-        assert not answer.success
-        return 'no wrench was measured' in answer.message
+    def answer() -> Trigger.Response:
+        return peer.call(Trigger, 'controller/tare_wrench', Trigger.Request())
 
-    peer.spin_until(refused, 30.0, 'a refusal without a sensor')
-    wrench = WrenchStamped()
+    # Before, the arm may not stand still for long.
+    arm.until(lambda: 'no wrench was measured' in answer().message, 'a refusal without a sensor')
+    wrench, bias = WrenchStamped(), [1.0, -2.0, 3.5, 0.25, 0.0, -0.5]
     wrench.header.frame_id = 'tool'
-    wrench.wrench.force = Vector3(x=1.0, y=-2.0, z=3.5)
-    wrench.wrench.torque = Vector3(x=0.25, z=-0.5)
+    wrench.wrench.force, wrench.wrench.torque = (
+        Vector3(x=x, y=y, z=z) for x, y, z in (bias[:3], bias[3:])
+    )
 
-    def tared() -> str:
+    def tared() -> bool:
         for _ in range(5):
             arm.publish()
             sensor.publish(wrench)
             peer.spin_for(0.01)
-        answer = peer.call(Trigger, 'controller/tare_wrench', Trigger.Request())
-        return answer.message if answer.success else ''
+        return answer().success
 
-    said = peer.spin_until(tared, 60.0, 'a tare')
-    assert 'sensor_bias is 1, -2, 3.5, 0.25, 0, -0.5 N and N m' in said, said
-    request = GetParameters.Request(names=['sensor_bias'])
-    (value,) = peer.call(GetParameters, 'controller/get_parameters', request).values
-    assert list(value.double_array_value) == bias
+    peer.spin_until(tared, 60.0, 'a tare')
+    assert list(peer.get('controller', 'sensor_bias')) == bias
     peer.spin_until(
         lambda: published and yaml.safe_load(published[-1].data)['sensor_bias'] == bias,
         20.0, 'the published bias',
@@ -287,13 +210,13 @@ def test_a_life_cycle_refuses_what_cannot_be_ends_in_silence_and_begins_again(li
         assert not arm.change(impossible)
         node.says(f'transition {impossible} refused: the node is active; possible: deactivate, ')
     assert arm.set(stop_action='zero').successful
-    assert arm.change(Transition.TRANSITION_DEACTIVATE)
+    assert arm.change(DEACTIVATE)
     node.says('not active any more: last command by stop action zero', 10.0)
     arm.ends_with(np.zeros(4), 0.0)
     count = len(arm.commands)
     for _ in range(20):
         arm.publish()
-    assert arm.change(*STATE[1:])
+    assert arm.change(*ANEW)
     node.says('cleaned up', 10.0)
     assert len(arm.commands) == count
     arm.activate()
@@ -303,20 +226,15 @@ def test_a_life_cycle_refuses_what_cannot_be_ends_in_silence_and_begins_again(li
 
 def test_it_is_activated_neither_without_a_fresh_state_nor_beside_a_rival(living):
     arm, node = living
-    assert arm.change(*STATE)
-    assert not arm.change(Transition.TRANSITION_ACTIVATE)
+    assert arm.change(DEACTIVATE, *ANEW)
+    assert not arm.change(ACTIVATE)
     node.says('not activated: no fresh state on /joint_states')
     assert 'never seen: joint1, joint2, joint3, joint4' in node.output
     expected = 'not active: no fresh state on /joint_states'
-    arm.peer.spin_until(lambda: expected in arm.said(DiagnosticStatus.WARN), 30.0, 'a warning')
+    arm.peer.spin_until(lambda: arm.said(expected, DiagnosticStatus.WARN), 30.0, 'a warning')
     rival = arm.peer.node.create_publisher(Float64MultiArray, COMMANDS, 1)
-
-    def refused() -> bool:
-        arm.publish()
-        assert not arm.change(Transition.TRANSITION_ACTIVATE)
-        return '2 nodes command /effort_controller/commands: /controller, ' in node.output
-
-    arm.peer.spin_until(refused, 30.0, 'a rival')
+    two = '2 nodes command /effort_controller/commands: /controller, '
+    arm.until(lambda: not arm.change(ACTIVATE) and two in node.output, 'a rival')
     arm.peer.node.destroy_publisher(rival)
     arm.activate()
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
@@ -329,10 +247,9 @@ def test_a_state_without_a_stamp_is_answered_by_topics_stamped_on_arrival(living
     begin, topics = now().nanoseconds, (arm.references, errors)
 
     def answered() -> bool:
-        arm.publish(step=0)
-        return all(topic and begin < stamp_of(topic[-1]) <= now().nanoseconds for topic in topics)
+        return all(topic and begin < stamp_ns(topic[-1]) <= now().nanoseconds for topic in topics)
 
-    arm.peer.spin_until(answered, 5.0, 'topics of the present time')
+    arm.until(answered, 'topics of the present time', step=0)
 
 
 def test_at_last_a_shut_down_controller_leaves_nothing_that_ends_the_node(living):
@@ -358,35 +275,32 @@ def test_a_description_by_topic_gives_a_topic_per_joint_and_external_efforts_are
     node = processes.start('controller', ARM | given)
     waits = 'no robot: set robot, or publish robot_description'
     node.says(f'not active yet: {waits}')
-    arm.peer.spin_until(
-        lambda: f'not active: {waits}' in arm.said(DiagnosticStatus.WARN), 30.0, 'a warning'
-    )
+    warning = f'not active: {waits}'
+    arm.peer.spin_until(lambda: arm.said(warning, DiagnosticStatus.WARN), 30.0, 'a warning')
     xml = sample('four_dof').xml
     clash = xml.replace('"joint1"', '"joint-2"').replace('"joint2"', '"joint_2"')
     latched.publish(String(data=clash))
     node.says("would have the same topic 'joint_2/cmd_force'")
     latched.publish(String(data=xml))
-    arm.peer.spin_until(
-        lambda: arm.change(Transition.TRANSITION_CONFIGURE), 30.0, 'the second description'
-    )
+    arm.peer.spin_until(lambda: arm.change(ANEW[1]), 30.0, 'the second description')
     received = [arm.peer.collect(Float64, f'{joint}/cmd_force') for joint in JOINTS]
     external, rest = (
         arm.peer.collect(JointState, f'controller/{name}_effort')
         for name in ('external', 'unexplained')
     )
     wrenches = arm.peer.collect(WrenchStamped, 'controller/external_wrench')
-    F, tool = np.array([3.0, -2.0, 4.0, 0.0, 0.0, 0.0]), MODEL.getFrameId('tool')
-    J = pinocchio.computeFrameJacobian(MODEL, MODEL.createData(), PLACE, tool)  # tool's axes
-    measured = gravity(PLACE) - J.T @ F  # effort of the motors while the environment adds J^T F
+    push, still = {'tool': [3.0, -2.0, 4.0, 0.0, 0.0, 0.0]}, np.zeros(4)
+    measured = ORACLE.inverse_dynamics(PLACE, still, still, push)
     arm.activate()
     # The observer converges from 0 first; with K h = 10 that takes three samples.
     arm.until(lambda: len(wrenches) > 5 and all(received), 'external efforts', effort=measured)
     assert [topic[-1].data for topic in received] == pytest.approx(gravity(PLACE), abs=1e-12)
-    assert external[-1].effort == pytest.approx(J.T @ F, abs=1e-6)
+    assert external[-1].effort == pytest.approx(gravity(PLACE) - measured, abs=1e-6)
     assert wrenches[-1].header.frame_id == 'tool'
     force, moment = wrenches[-1].wrench.force, wrenches[-1].wrench.torque
-    wrench = np.array([force.x, force.y, force.z, moment.x, moment.y, moment.z])
-    assert J.T @ wrench + rest[-1].effort == pytest.approx(J.T @ F, abs=1e-6)
+    found = {'tool': [force.x, force.y, force.z, moment.x, moment.y, moment.z]}
+    explained = gravity(PLACE) - ORACLE.inverse_dynamics(PLACE, still, still, found)
+    assert explained + rest[-1].effort == pytest.approx(gravity(PLACE) - measured, abs=1e-6)
     assert node.stop(signal.SIGINT) == 0
     arm.peer.spin_for(0.2)
     assert [topic[-1].data for topic in received] == pytest.approx(gravity(PLACE), abs=1e-12)
@@ -395,7 +309,7 @@ def test_a_description_by_topic_gives_a_topic_per_joint_and_external_efforts_are
 def test_a_locked_joint_is_measured_at_each_activation_and_its_moves_are_told_at_once(
     processes, arm
 ):
-    parameters = arm.peer.collect(String, 'controller/parameters', LATCHED)
+    published = arm.peer.collect(String, 'controller/parameters', LATCHED)
     law = {'law': 'gravity_compensation', 'diagnostics_period_s': 60.0}
     processes.start('controller', ARM | law | {'locked': ['joint2:=measured']})
     # Two recursions, and a rotation by the locked position that is written as three angles.
@@ -404,11 +318,11 @@ def test_a_locked_joint_is_measured_at_each_activation_and_its_moves_are_told_at
     text = "locked joint 'joint2' stands at -0.6, the model has it at -1"
     # The node waits for a state after the model has been rebuilt, so they have to go on.
     states = arm.peer.node.create_timer(0.02, lambda: arm.publish(moved))
-    arm.peer.spin_until(lambda: text in arm.said(), 20.0, 'the move on /diagnostics')
-    assert arm.change(Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_ACTIVATE)
+    arm.peer.spin_until(lambda: arm.said(text), 20.0, 'the move on /diagnostics')
+    assert arm.change(DEACTIVATE, ACTIVATE)
     arm.peer.node.destroy_timer(states)
     assert arm.command(moved) == pytest.approx(np.delete(gravity(moved), 1), abs=1e-10)
-    arm.peer.spin_until(lambda: 'joint2:=-0.6' in parameters[-1].data, 20.0, '~/parameters')
+    arm.peer.spin_until(lambda: 'joint2:=-0.6' in published[-1].data, 20.0, '~/parameters')
 
 
 #: A controller that is delayed by half a second when it first becomes active.
@@ -440,8 +354,8 @@ def test_states_that_grow_old_or_stop_bring_no_activation_and_the_stop_action(pr
     missing = 'no longer seen: joint3'
     others = [joint for joint in JOINTS if joint != 'joint3']
     arm.until(
-        lambda: missing in node.output and missing in arm.said(DiagnosticStatus.ERROR),
-        f'{missing!r} in log and diagnostics', np.delete(PLACE, 2), [0.0] * 3, others,
+        lambda: missing in node.output and arm.said(missing, DiagnosticStatus.ERROR),
+        f'{missing!r} in log and diagnostics', np.delete(PLACE, 2), None, others,
     )  # fmt: skip
     arm.ends_with(np.zeros(4), 0.0)
     arm.command()
@@ -490,7 +404,7 @@ def test_while_a_law_is_built_states_are_answered_and_what_stops_the_arm_begins_
     with Peer(processes, 'late_peer') as late:
         received = late.collect(Float64MultiArray, COMMANDS)
         late.spin_until(lambda: arm.publish() or received, 20.0, 'a command')
-        assert arm.change(Transition.TRANSITION_DEACTIVATE)
+        assert arm.change(DEACTIVATE)
         late.spin_for(1.0)  # in which an activation would be tried 50 times
     assert node.output.count('active: ') == 1
     peer.spin_until(lambda: changed, 20.0, 'answer to the change')
@@ -498,7 +412,7 @@ def test_while_a_law_is_built_states_are_answered_and_what_stops_the_arm_begins_
     (result,) = changed[0].results
     assert not result.successful
     assert result.reason.startswith('parameters: was being prepared when the controller was deac')
-    assert arm.law() == 'computed_torque'
+    assert peer.get('controller', 'law') == 'computed_torque'
 
 
 #: Effective tolerances if set by both of their names, before and after a cleanup; and what remains
@@ -611,30 +525,24 @@ def test_two_publishers_of_the_states_are_named_and_refused_unless_they_give_oth
     assert arm.change(Transition.TRANSITION_CONFIGURE)
     second = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
     peer.spin_until(second.get_subscription_count, 20.0, 'the second publisher')
+    sentence = '2 nodes publish /joint_states, and contradict each other: /test_peer, /test_peer'
+    fingers = [f'finger{k}' for k in range(4)]
 
-    def publish(**fields) -> bool:
+    def warned(names=JOINTS) -> bool:
+        """Publish states of both; return whether the last status is the sentence."""
         arm.publish()
         peer.spin_for(0.01)
-        message = JointState(**{'name': JOINTS, 'position': [0.0] * 4, 'velocity': [0.0] * 4}
-                             | fields)  # fmt: skip
-        message.header.stamp.sec, message.header.stamp.nanosec = divmod(arm.stamp + 1, NANO)
-        second.publish(message)
+        second.publish(joint_state(arm.stamp + 1, [0.0] * 4, names=names))
         peer.spin_for(0.01)
-        return bool(arm.statuses()) and arm.statuses()[-1].message == sentence
+        return [x.message for x in arm.statuses()[-1:]] == [sentence]
 
-    sentence = '2 nodes publish /joint_states, and contradict each other: /test_peer, /test_peer'
     for _ in range(30):
-        publish()
-    assert not arm.change(Transition.TRANSITION_ACTIVATE)
+        warned()
+    assert not arm.change(ACTIVATE)
     node.says(f'not activated: {sentence}; end one')
-    fingers = [f'finger{k}' for k in range(4)]
-    peer.spin_until(
-        lambda: not publish(name=fingers) and arm.change(Transition.TRANSITION_ACTIVATE),
-        20.0, 'activation',
-    )  # fmt: skip
-    peer.spin_until(lambda: not publish(name=fingers), 20.0, 'no warning')
-    other = {'name': JOINTS[::-1], 'position': PLACE[::-1].tolist()}
-    peer.spin_until(lambda: publish(**other), 20.0, 'the warning')
+    peer.spin_until(lambda: not warned(fingers) and arm.change(ACTIVATE), 20.0, 'activation')
+    peer.spin_until(lambda: not warned(fingers), 20.0, 'no warning')
+    peer.spin_until(warned, 20.0, 'the warning')
     assert node.returncode is None
 
 

@@ -8,8 +8,8 @@ is held is also pulled back.
 from __future__ import annotations
 
 import numpy as np
-import pinocchio
 import yaml
+from oracles import PinocchioOracle
 from resting_arm import JOINTS, RestingArm
 from samples import sample
 from std_msgs.msg import Bool
@@ -19,12 +19,8 @@ PLACE = np.array([0.0, -1.0, -0.5, 0.7])
 AWAY = PLACE + 0.002  # rad, not far enough for a jump of the position
 GUIDED = {'law': 'hand_guiding', 'robot': 'four_dof', 'state_timeout_s': 30.0}
 SWITCH = 'controller/enable_guiding'
+gravity = PinocchioOracle.of(sample('four_dof')).gravity_forces
 LAPSED = 'hand_guiding is not enabled: braking, holding'
-
-
-def gravity(q) -> np.ndarray:
-    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
-    return pinocchio.computeGeneralizedGravity(model, model.createData(), np.asarray(q, float))
 
 
 def test_a_press_of_the_switch_frees_the_arm_silence_stops_it_and_way_points_are_written(
@@ -49,10 +45,9 @@ def test_a_press_of_the_switch_frees_the_arm_silence_stops_it_and_way_points_are
     assert pull(AWAY) > 1e-2
     peer.spin_until(is_weightless, 60.0, 'weightlessness')
     before = controller.output.count(LAPSED)
-    peer.spin_until(
-        lambda: arm.publish(AWAY) or controller.output.count(LAPSED) > before,
-        60.0, 'a stop after guiding_timeout_s',
-    )  # fmt: skip
+    arm.until(
+        lambda: controller.output.count(LAPSED) > before, 'a stop after guiding_timeout_s', AWAY
+    )
     assert pull(PLACE) > 1e-2
     arm.command(AWAY)
     for k in (1, 2):

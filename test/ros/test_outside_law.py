@@ -11,9 +11,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pinocchio
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
+from oracles import PinocchioOracle
 from rcl_interfaces.srv import DescribeParameters
 from resting_arm import RestingArm
 from samples import sample
@@ -39,9 +39,7 @@ def installed(tmp_path) -> dict[str, str]:
     return {'PYTHONPATH': os.pathsep.join(filter(None, known))}
 
 
-def gravity(q) -> np.ndarray:
-    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
-    return pinocchio.computeGeneralizedGravity(model, model.createData(), q)
+gravity = PinocchioOracle.of(sample('four_dof')).gravity_forces
 
 
 def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, peer, installed):
@@ -61,21 +59,20 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
     np.testing.assert_allclose(arm.command(), expected, atol=1e-12)
     assert "law 'broken' (virtual_spring:Missing) is left out" in node.output
 
-    refused = peer.set('controller', stiffness=[-1.0])
+    refused = arm.set(stiffness=[-1.0])
     assert not refused.successful
     assert 'give 1 or 4 finite numbers of at least 0' in refused.reason
-    assert peer.set('controller', stiffness=[1.0, 2.0, 3.0, 4.0]).successful
+    assert arm.set(stiffness=[1.0, 2.0, 3.0, 4.0]).successful
     expected = gravity(PLACE) + np.array([1.0, 2.0, 3.0, 4.0]) * (np.array(REST) - PLACE)
     for _ in range(20):  # the safe shell turns no change of parameters into a jump
         effort = arm.command()
     np.testing.assert_allclose(effort, expected, atol=1e-12)
 
     def is_reported() -> bool:
-        arm.command()
         values = [(pair.key, pair.value) for m in diagnostics for pair in m.status[0].values]
         return ('stiffest', '4 N m/rad') in values
 
-    peer.spin_until(is_reported, 20.0, "the law's own figure in the diagnostics")
+    arm.until(is_reported, "the law's own figure in the diagnostics")
     request = DescribeParameters.Request(names=['law', 'stiffness', 'formulation'])
     law, stiffness, formulation = peer.call(
         DescribeParameters, 'controller/describe_parameters', request
@@ -85,11 +82,3 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
     said = 'virtual_spring: Stiffness k [N m/rad].'
     assert (stiffness.description, stiffness.read_only) == (said, False)
     assert 'newton_euler' in formulation.additional_constraints
-
-
-def test_launch_files_offer_it(processes, installed):
-    pytest.importorskip('launch_ros', reason='launch is not installed')
-    code = 'from robot_dynamics_ros.ros.launching import LAW; print(LAW.choices)'
-    node = processes.start('choices', env=installed, code=code)
-    assert node.wait() == 0, node.output
-    assert 'virtual_spring' in node.output
