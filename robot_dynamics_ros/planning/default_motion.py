@@ -31,11 +31,16 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
 from robot_dynamics_ros.kinematics.tool_task import tool_task
-from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import arm_ends, chain_hint
-from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.planning.motions import ToolPath
-from robot_dynamics_ros.planning.postures import Load, arm_length, comfortable_postures
+from robot_dynamics_ros.planning.postures import (
+    STILL,
+    Load,
+    arm_length,
+    comfortable_postures,
+    easy_directions,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
 VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # largest fractions of the limits
@@ -232,12 +237,11 @@ def _circle(tree: Robot, frame: str, home: Array, radius: float) -> DefaultMotio
     Raises:
         NoCircleError: The frame moves along a line only.
     """
-    J = frame_jacobian(with_exact_angles(tree), home, frame)
-    directions, sizes, _ = np.linalg.svd(J[:3])
-    if len(sizes) < 2 or sizes[1] < 1e-3 * arm_length(tree):
+    point, directions, sizes = easy_directions(tree, home, frame)
+    if len(sizes) < 2 or sizes[1] < STILL:
         raise NoCircleError(tree, frame, 'moves along a line only', 'use kind sine or waypoints')
     toward, normal = directions[:, 0], directions[:, 2]
-    center = frame_pose(tree, home, frame).p_WF - radius * toward
+    center = point - radius * toward
     return DefaultMotion(home, frame, center, radius, normal, toward, math.sqrt(radius))
 
 
@@ -313,7 +317,7 @@ def slowed(tree: Robot, path: Trajectory, least: float) -> tuple[float, float, f
     velocity = float(speeds.max())
     while slow >= least:
         load = gravity + slow**2 * (moving - gravity)
-        tau = load + slow**2 * tree.armature * a + terms.friction(slow * v, load)
+        tau = load + terms.effort(slow * v, slow**2 * a, load)
         shares = np.max(np.abs(tau), axis=0) / tree.effort_limit
         if slow * velocity <= VELOCITY_SHARE and shares.max() <= EFFORT_SHARE:
             return slow, slow * velocity, float(shares.max())

@@ -33,6 +33,7 @@ from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import linearize_driven
@@ -172,9 +173,7 @@ def _points(path: FeasibilityCheck) -> list[tuple[float, Array]]:
 
 def _effort_weight(program: Program, q: Array, t: float, effort: Array) -> Array:
     Gamma = program.stack.evaluate(q, np.zeros(program.n), t).Gamma
-    A = make_formulation('newton_euler', program.tree).mass_matrix(q) + np.diag(
-        program.tree.armature
-    )
+    A = inertia_matrix(program.tree, q)
     inverse = TaskInverse(Gamma, program.joint_metric(q), None, program.singularity)
     task = A @ inverse.matrix()
     scaled = task / effort[:, None]

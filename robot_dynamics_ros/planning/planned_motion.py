@@ -16,8 +16,7 @@ import numpy as np
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
 from robot_dynamics_ros.kinematics.tool_task import ranges
-from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
-from robot_dynamics_ros.model.build import with_exact_angles
+from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.planning.default_motion import (
     LONGEST,
     DefaultMotion,
@@ -27,7 +26,7 @@ from robot_dynamics_ros.planning.default_motion import (
     slowed,
 )
 from robot_dynamics_ros.planning.motions import Sine
-from robot_dynamics_ros.planning.postures import arm_length, comfortable_postures
+from robot_dynamics_ros.planning.postures import STILL, comfortable_postures, easy_directions
 from robot_dynamics_ros.spatial.scalar import Array
 
 _AMPLITUDE = 0.1  # of the range of a joint, at most one turn or 1 m
@@ -35,7 +34,6 @@ _PARTS = (1.0, 0.5, 0.25, 0.1, 0.04)  # of this amplitude
 _POSTURES = 8
 _FREQUENCY, _RAMP, _DURATION = 0.5, 1.0, 8.0  # Hz, s, s: at most, at least, about
 _SLOWEST = 0.02  # Hz
-_STILL = 1e-3  # of the arm's length per rad: a frame that moves less stands still
 _SAMPLES = 100
 
 
@@ -129,9 +127,9 @@ def sine_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> 
     overloads, long = list[OverloadError](), list[SineMotion]()
     reason = TrajectoryError('motion', 'is not feasible', 'give another posture')
     for part, home in product(_PARTS, postures):
-        motion = SineMotion(
-            home, frame, part * _AMPLITUDE * ranges(tree), *_ease(tree, home, frame)
-        )
+        point, directions, sizes = easy_directions(tree, home, frame)
+        toward = directions[:, 0] * (sizes[0] > STILL)
+        motion = SineMotion(home, frame, part * _AMPLITUDE * ranges(tree), point, toward)
         try:
             planned = replace(_plan(tree, motion, checker), remarks=remarks)
         except OverloadError as refusal:
@@ -147,14 +145,6 @@ def sine_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> 
     if overloads:
         raise min(overloads, key=lambda overload: overload.share).of_model()
     raise reason
-
-
-def _ease(tree: Robot, home: Array, frame: str) -> tuple[Array, Array]:
-    """Return the point of a frame at a posture, and where it moves most easily; 0: it does not."""
-    J = frame_jacobian(with_exact_angles(tree), home, frame)
-    directions, sizes, _ = np.linalg.svd(J[:3])
-    eases = sizes[0] > _STILL * arm_length(tree)
-    return frame_pose(tree, home, frame).p_WF, directions[:, 0] * eases
 
 
 def _plan(tree: Robot, motion: SineMotion, checker: CollisionChecker | None) -> SineMotion:

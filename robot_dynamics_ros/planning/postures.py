@@ -17,7 +17,7 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
-from robot_dynamics_ros.model import Robot, frame_jacobian
+from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.arm import arm_ends, chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.scalar import Array
@@ -25,6 +25,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _HOLDING_SHARE = 0.55  # largest fraction of the effort limits to hold a posture
 _POSTURES, _ROUNDS = 500, 12  # postures per round; rounds
 _INNER, _SPREAD = 0.7, 0.15  # fractions of each joint's range: limit, and deviation from others
+STILL = 1e-3  # a frame that moves less per rad, in relation to the arm's length, stands still
 
 
 def arm_length(tree: Robot) -> float:
@@ -33,6 +34,18 @@ def arm_length(tree: Robot) -> float:
     for i, parent in enumerate(tree.parent):
         along[i] = float(np.linalg.norm(tree.p_PJ[i])) + (along[parent] if parent >= 0 else 0.0)
     return max(float(along.max()), 0.1)
+
+
+def easy_directions(tree: Robot, q: Array, frame: str) -> tuple[Array, Array, Array]:
+    """Return the point of a frame, shape (3,), m, and the directions in which it moves easily.
+
+    Returns:
+        The point; unit vectors, shape (3, 3), the easiest first; how far it moves along the first
+        of them, at most three, in relation to the arm's length, 1/rad or 1/m.
+    """
+    J = frame_jacobian(with_exact_angles(tree), q, frame)
+    directions, sizes, _ = np.linalg.svd(J[:3])
+    return frame_pose(tree, q, frame).p_WF, directions, sizes / arm_length(tree)
 
 
 def comfortable_postures(

@@ -17,6 +17,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, ProgramError
 from robot_dynamics_ros.geometry.collisions import Obstacles
@@ -41,10 +42,9 @@ def natural_frequencies(tree: Robot, home: Array, period: float) -> Array:
     An error of 0.02 rad (or m) may use half of the effort left by gravity at the posture,
     ``M_ii w^2 e = (limit - |g_i|) / 2``, and ``w period <= 1 / 40``.
     """
-    model = make_formulation('newton_euler', tree)
-    inertia = np.diag(model.mass_matrix(home)) + tree.armature
-    remaining = np.maximum(tree.effort_limit - np.abs(model.gravity_forces(home)), 0.0)
-    frequencies = np.sqrt(_SHARE * remaining / (_ERROR * inertia))
+    gravity = make_formulation('newton_euler', tree).gravity_forces(home)
+    remaining = np.maximum(tree.effort_limit - np.abs(gravity), 0.0)
+    frequencies = np.sqrt(_SHARE * remaining / (_ERROR * joint_inertia(tree, home)))
     fastest = min(_FASTEST, 1.0 / (_STEPS_PER_RADIAN * period))
     return np.clip(frequencies, min(_SLOWEST, fastest), fastest)
 
