@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from robot_dynamics_ros.cli.arguments import ros_parameters
 from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
 from robot_dynamics_ros.recordings.output_folder import make_empty
-from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
+from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
 
 _END_SECONDS = 20.0
 _RUN_SECONDS = 900.0

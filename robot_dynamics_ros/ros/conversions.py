@@ -36,20 +36,25 @@ from robot_dynamics_ros.messages import (
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.spatial.scalar import Array
 
-_MESSAGES = {'per_joint': Float64, 'joint_state': JointState}  # of some forms of the command
 _JOINT_COMMAND, _INTERFACE = 'control_msgs/msg/JointCommand', 'effort'
 
 
-def command_class(form: str) -> Any:
-    """Return the class of the messages of a form of the command.
+def command_message(form: str, joints: Sequence[str]) -> Any:
+    """Return a message of a form of the command, see ``subscribe_commands``, with zeros.
 
     Raises:
         ConfigurationError: The form is joint_command, and no control_msgs that has it installed.
     """
+    zeros = [0.0] * len(joints)
+    if form == 'per_joint':
+        return Float64()
+    if form == 'joint_state':
+        return JointState(name=list(joints), effort=zeros)
     if form == 'joint_command':
         remedy = 'install a control_msgs that has it, or command in another form'
-        return message_class(_JOINT_COMMAND, remedy)
-    return _MESSAGES.get(form, Float64MultiArray)
+        names = {'joint_names': list(joints), 'interface_name': _INTERFACE}
+        return message_class(_JOINT_COMMAND, remedy)(**names, values=zeros)
+    return Float64MultiArray(data=zeros)
 
 
 def message_class(kind: str, remedy: str = "give 'package/msg/Type'") -> Any:
@@ -286,7 +291,7 @@ def subscribe_commands(
             return
         take(range(len(joints)), _efforts_of(msg, form, joints))
 
-    kind = command_class(form)
+    kind = type(command_message(form, joints))
     return [
         node.create_subscription(kind, topic, partial(on_message, index), qos, **options)
         for index, topic in enumerate(topics)
@@ -398,15 +403,7 @@ class EffortWriter:
     ) -> None:
         self._now_ns = now_ns if form == 'joint_command' else None
         self._overlaid, self._per_joint = overlaid, form == 'per_joint'
-        zeros = [0.0] * len(joints)
-        message = Float64MultiArray(data=zeros)
-        if self._per_joint:
-            message = Float64()
-        elif form == 'joint_state':
-            message = JointState(name=list(joints), effort=zeros)
-        elif form == 'joint_command':
-            names = {'joint_names': list(joints), 'interface_name': _INTERFACE}
-            message = command_class(form)(**names, values=zeros)
+        message = command_message(form, joints)
         self._outputs = [(publisher, PreparedMessage(message)) for publisher in publishers]
 
     def publish(self, command: Array) -> None:

@@ -28,7 +28,7 @@ from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.conversions import (
     EffortWriter,
     JointStateReader,
-    command_class,
+    command_message,
     default_topics,
     subscribe_commands,
 )
@@ -94,7 +94,7 @@ class DriverConnection:
         Raises:
             ConfigurationError: rclpy rejects a topic.
         """
-        kind = command_class(self.command_form)
+        kind = type(command_message(self.command_form, self._names))
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
         self.publishers = []
         for topic in filter(None, (self._topic_of_positions, *self.command_topics)):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Node class and parameters of each executable, relative to this package.
 #: The parameters can be imported without ROS.
 NODES = {
-    'controller': ('controller.node:Controller', 'controller.parameters:CONTROLLER'),
+    'controller': ('controller.node:Controller', '.control.parts:CONTROLLER'),
     'simulator': ('simulator:Simulator', 'node_parameters:SIMULATOR'),
     'trajectory': ('trajectory_sender:TrajectorySender', '.planning.trajectory_plan:TRAJECTORY'),
     'recorder': ('recorder:Recorder', 'node_parameters:RECORDER'),

@@ -42,8 +42,8 @@ from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_directory
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, SceneError
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
-from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 from robot_dynamics_ros.ros.executables import parameter_sections
+from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 SWITCH = ('true', 'false')

@@ -284,7 +284,7 @@ def test_a_joint_command_is_read_by_names_and_for_efforts_only():
         create_subscription=lambda kind, topic, call, qos: received.append(call)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conversions, 'message_class', lambda *_: object)
+        patch.setattr(conversions, 'message_class', lambda *_: SimpleNamespace)
         take = lambda places, efforts: taken.append([*efforts])  # noqa: E731
         subscribe_commands(node, 'joint_command', ['commands'], JOINTS, take, 1)
     names = ['joint3', 'joint1', 'joint2']

@@ -186,7 +186,7 @@ class ReferenceGenerator:
         Raises:
             TrajectoryError: See ``follow``.
         """
-        tree, reference = self._tree, snapshot.reference
+        tree, reference, points = self._tree, snapshot.reference, Points(*points)
         whole = self._integrated(points, reference) if points.position is None else points
         stop = self._stop_time(whole) if self._moving_end else 0.0
         trajectory = JointWaypoints(

@@ -13,8 +13,8 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.control.health import HealthReport
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.parts import CONTROLLER
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.ros.controller.parameters import CONTROLLER
 from robot_dynamics_ros.ros.controller.running import RunningController
 from robot_dynamics_ros.ros.node import (
     LATCHED,
