@@ -219,45 +219,29 @@ class GoalTracker:
 
     def begin(
         self,
-        prepared: Prepared,
-        watch: TrajectoryWatch,
-        feedback_period: float,
         ended: Callable[[Outcome], None],
+        watch: TrajectoryWatch | None = None,
+        feedback_period: float = math.inf,
     ) -> None:
-        """Follow a goal; it replaces the active one.
+        """Monitor a trajectory that has begun; it replaces the active goal.
 
         Args:
-            prepared: Its trajectory.
-            watch: Its tolerances.
+            ended: Called once with the outcome; not for a trajectory that another one replaces.
+            watch: Tolerances, of a goal; None: there are none.
             feedback_period: Time between two feedback messages, s.
-            ended: Called once with the outcome.
-
-        Raises:
-            RefusedGoalError: It is too late to follow the goal; the active one continues.
         """
-        try:
-            self._loop.generator.commit(prepared)
-        except TrajectoryError as error:
-            raise _refusal(error) from error
-        self.preempt('incoming action')
-        self._watch = watch._replace(duration=self._loop.generator.progress[1])
-        self._begin(ended, feedback_period, 0.0)
-
-    def follow(self, ended: Callable[[Outcome], None]) -> None:
-        """Report the outcome of a trajectory that has begun; of one before, nothing."""
-        if self._watch is not None:
-            self.preempt('trajectory')
-        self._watch = None
-        self._begin(ended, math.inf, math.inf)
+        if watch is not None or self._watch is not None:
+            self.preempt('trajectory' if watch is None else 'incoming action')
+        generator = self._loop.generator
+        self._watch = watch and watch._replace(duration=generator.progress[1])
+        self._ended, self._period = ended, feedback_period
+        self._next_feedback = math.inf if watch is None else 0.0
+        self._changes, self.active = generator.changes, True
 
     @property
     def cancelable(self) -> bool:
         """Whether it is a goal, which its client may cancel."""
         return self.active and self._watch is not None
-
-    def _begin(self, ended: Callable[[Outcome], None], period: float, first: float) -> None:
-        self._ended, self._period, self._next_feedback = ended, period, first
-        self._changes, self.active = self._loop.generator.changes, True
 
     def evaluate(self) -> bool:
         """Check the last tick; return whether a tolerance is violated, so that the arm brakes."""
@@ -328,7 +312,7 @@ def goal_to_follow(
         others = snapshot.reference.position if parameters['allow_partial_joints_goal'] else None
         points, start_ns = read_trajectory(request.trajectory, loop.tree.joint_names, others)
     except RobotDynamicsError as error:
-        raise _refusal(error, of_names=True) from error
+        raise refusal(error, of_names=True) from error
     if points is None:
         raise RefusedGoalError(
             ResultCode.INVALID_GOAL, 'the trajectory has no points; cancel the goal to stop'
@@ -336,7 +320,7 @@ def goal_to_follow(
     try:
         return loop.generator.prepare(snapshot, points, start_ns), watch
     except TrajectoryError as error:
-        raise _refusal(error) from error
+        raise refusal(error) from error
 
 
 def _watch(tree: Robot, request: Any, parameters: Mapping[str, Any]) -> TrajectoryWatch:
@@ -354,7 +338,7 @@ def _watch(tree: Robot, request: Any, parameters: Mapping[str, Any]) -> Trajecto
     return TrajectoryWatch(names, tree.joint_is_prismatic, path, end, late, duration=0.0)
 
 
-def _refusal(error: RobotDynamicsError, *, of_names: bool = False) -> RefusedGoalError:
+def refusal(error: RobotDynamicsError, *, of_names: bool = False) -> RefusedGoalError:
     """Convert an error into one with the error code of the action."""
     culprit = str(getattr(error, 'culprit', ''))
     code = ResultCode.INVALID_GOAL

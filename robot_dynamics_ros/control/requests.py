@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec
 import numpy as np
 
 from robot_dynamics_ros.control.force_sensor import MAX_WRENCH, SensorTool
-from robot_dynamics_ros.control.goals import Outcome, ResultCode, goal_to_follow
+from robot_dynamics_ros.control.goals import Outcome, ResultCode, goal_to_follow, refusal
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
@@ -34,7 +34,12 @@ from robot_dynamics_ros.control.trajectories.following import ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
 from robot_dynamics_ros.control.trajectories.spline import Points, as_points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    ParameterError,
+    RobotDynamicsError,
+    TrajectoryError,
+)
 from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.parameters import checked, counted, require_known
 from robot_dynamics_ros.spatial.scalar import Array
@@ -149,7 +154,7 @@ def _prepare_points(
 
     def follow() -> str:
         start = generator.commit(trajectory)
-        session.goals.follow(end)
+        session.goals.begin(end)
         seconds = f'{start * 1e-9:.9f}'.rstrip('0').rstrip('.')
         return f'accepted: {counted(len(points.time), "point")} from {seconds} s'
 
@@ -168,7 +173,9 @@ def prepare_goal(
         ended: Called once with the outcome, if the goal was accepted.
     """
     loop = session.loop
-    goal = goal_to_follow(loop, loop.generator.snapshot(), request, session.parameters)
+    trajectory, watch = goal_to_follow(
+        loop, loop.generator.snapshot(), request, session.parameters
+    )
 
     def end(outcome: Outcome) -> None:
         text = outcome.describe()
@@ -178,13 +185,17 @@ def prepare_goal(
         ended(outcome)
 
     def follow() -> str:
-        session.goals.begin(*goal, session.parameters['action_feedback_period'], end)
+        try:
+            loop.generator.commit(trajectory)
+        except TrajectoryError as error:
+            raise refusal(error) from error
+        session.goals.begin(end, watch, session.parameters['action_feedback_period'])
         count = counted(len(request.trajectory.points), 'point')
         text = f'accepted: goal of {count}, {loop.generator.progress[1]:.3f} s'
         session.remark('info', text, text)
         return text
 
-    return follow, goal[0].logged()
+    return follow, trajectory.logged()
 
 
 def changed_parameters(session: ControllerSession, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -237,7 +237,6 @@ class PathSpeed(Trajectory):
 
 
 _SECOND_NS = 1_000_000_000
-_BLEND_MARGIN_S = 2.0  # longer than any period, since samplers also sample the past
 
 
 class ReferenceSnapshot(NamedTuple):
@@ -396,12 +395,6 @@ class Blended(Trajectory):
             extrapolate(self._start, since, reference)
             return
         self._trajectory.sample(t, reference)
-        if self._offset is not None:
+        if self._offset is not None and since < self._offset.duration:
             self._offset.sample(since, self._added)
             reference.rows += self._added.rows
-
-    def after_blend(self, t: float) -> Trajectory:
-        """Return what to follow at a time, s: this, or the trajectory after the transition."""
-        seconds = 0.0 if self._offset is None else self._offset.duration
-        done = t - self._begin > seconds + _BLEND_MARGIN_S
-        return self._trajectory if done else self

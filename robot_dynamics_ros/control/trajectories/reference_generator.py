@@ -357,8 +357,6 @@ class ReferenceGenerator:
         speed = self.speed
         elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS, trajectory)
         self._sampler.sample(trajectory if speed.unscaled else speed, elapsed, self.reference)
-        if isinstance(trajectory, Blended):
-            self._trajectory = trajectory.after_blend(elapsed)
         return joins
 
     def _start_waiting(self, stamp_ns: int) -> None:
