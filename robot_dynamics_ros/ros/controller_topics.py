@@ -37,7 +37,6 @@ from robot_dynamics_ros.ros.conversions import (
 )
 from robot_dynamics_ros.ros.node import LATCHED, NEWEST
 from robot_dynamics_ros.ros.rclpy_compat import take_message
-from robot_dynamics_ros.spatial.scalar import Array
 
 #: Labels of the entries of ``~/constraint_condition``.
 _LABELS = ('sigma_min', 'condition', 'damped', 'scale')
@@ -130,11 +129,8 @@ class ControllerMonitor:
             values = (reference.position, reference.velocity, loop.effort)
             self._publish_state('reference', values, stamp_ns)
         if self._subscribers['error']:
-            error = self._messages['error']
-            position, velocity, _ = error.doubles
-            np.subtract(reference.position, loop.q, out=position)
-            np.subtract(reference.velocity, loop.v, out=velocity)
-            error.publish(self.publishers['error'], stamp_ns)
+            errors = reference.position - loop.q, reference.velocity - loop.v, ()
+            self._publish_state('error', errors, stamp_ns)
         self._publish_law(loop, stamp_ns)
 
     def publish_changes(self) -> None:
@@ -157,7 +153,7 @@ class ControllerMonitor:
             message = wrench_message(self._frame, wrench.wrench, ns_to_stamp(stamp_ns))
             self.publishers['external_wrench'].publish(message)
 
-    def _publish_state(self, name: str, values: tuple[Array, ...], stamp_ns: int) -> None:
+    def _publish_state(self, name: str, values: tuple[Any, ...], stamp_ns: int) -> None:
         message = self._messages[name]
         for numbers, new in zip(message.doubles, values, strict=True):
             numbers[:] = new
