@@ -406,8 +406,8 @@ class RobotChoice:
             UnknownNameError: A joint was not recorded.
         """
         run = unwrapped(in_model_units(run, self.driver(tree)), tree)
-        unknown = ('effort', 'measured_effort') if current_unit(self.driver_profile) else ()
-        return run.without_columns(*unknown)
+        currents = current_unit(self.driver_profile)
+        return run.without_columns('effort', 'measured_effort') if currents else run
 
     def within(self, run: Recording) -> Recording:
         """Return the part of a recording within the span.

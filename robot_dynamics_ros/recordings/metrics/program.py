@@ -114,7 +114,7 @@ def decay(rows: Sequence[str], f: Array, design: Array) -> dict[str, list[float]
     }
 
 
-_DIAGNOSTICS, _START = '/diagnostics', 'program_start_s'
+DIAGNOSTICS, _START = '/diagnostics', 'program_start_s'
 
 
 def recorded_start(
@@ -132,8 +132,8 @@ def recorded_start(
         tree: The robot.
     """
     starts: list[float] = []
-    if _DIAGNOSTICS in reader.bag.topics:
-        for _, _, message in reader.bag.messages(_DIAGNOSTICS, strict=False):
+    if DIAGNOSTICS in reader.bag.topics:
+        for _, _, message in reader.bag.messages(DIAGNOSTICS, strict=False):
             for status in () if message is None else message.status:
                 values = {pair.key: pair.value for pair in status.values}
                 with suppress(KeyError, ValueError):

@@ -108,6 +108,13 @@ def limits_efforts(tree: Robot) -> bool:
     return bool((tree.effort_limit < UNLIMITED).all())
 
 
+def at_limits(tree: Robot, position: Array, effort: Array) -> tuple[Array, Array]:
+    """Return masks of the efforts at their limit and of the positions beyond theirs, (N, n)."""
+    lower, upper = tree.position_lower, tree.position_upper
+    outside = (position < lower - _POSITION_TOLERANCE) | (position > upper + _POSITION_TOLERANCE)
+    return np.abs(effort) >= _SATURATION * tree.effort_limit, outside
+
+
 def limits(run: Recording, tree: Robot) -> MetricResult:
     """Evaluate the use of the effort, velocity and position limits.
 
@@ -120,12 +127,9 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
     """
     effort, velocity = (RmsPeak.of(run.time, x) for x in (run.effort, run.velocity))
     limited = limits_efforts(tree)
-    most, q, beyond = tree.effort_limit * _SATURATION, run.position, _POSITION_TOLERANCE
-    lower, upper = tree.position_lower, tree.position_upper
-    saturated = (run.effort >= most) | (run.effort <= -most)
-    least = np.minimum(np.fmin.reduce(q) - lower, upper - np.fmax.reduce(q))
-    outside = ((q < lower - beyond) | (q > upper + beyond)).sum(axis=0)
-    commands = saturated.sum(axis=0)
+    q, (saturated, beyond) = run.position, at_limits(tree, run.position, run.effort)
+    below, above = np.fmin.reduce(q) - tree.position_lower, tree.position_upper - np.fmax.reduce(q)
+    least, outside, commands = np.minimum(below, above), beyond.sum(axis=0), saturated.sum(axis=0)
     limit = tree.effort_limit if limited else np.full(tree.n, np.nan)
     peak = np.where(effort.count > 0, effort.peak, np.nan)
     figures = {
@@ -153,7 +157,7 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
 
 # Rates -------------------------------------------------------------------------------------------
 
-_GAP = 1.5  # median periods
+GAP = 1.5  #: median periods
 _LATE = 0.8  # periods; a later command misses most of its step
 
 
@@ -163,7 +167,7 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
     steps, answered = np.diff(run.stamp_ns) / NANO, run.answer_ns >= 0
     latencies = (run.answer_ns - run.arrival_ns)[answered] / NANO
     stored = _stored_latency(evaluated)
-    gaps = int((steps > _GAP * period).sum())
+    gaps = int((steps > GAP * period).sum())
     longest = int(steps.argmax()) if gaps else 0
     text = stored if stored else quantiles(latencies, 1e6, 50, 99)
     figures = {

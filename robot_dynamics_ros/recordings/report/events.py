@@ -11,6 +11,8 @@ import numpy as np
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import Topics
+from robot_dynamics_ros.recordings.metrics.program import DIAGNOSTICS
+from robot_dynamics_ros.recordings.metrics.tracking import GAP, at_limits
 from robot_dynamics_ros.recordings.reading import recorded_parameters
 from robot_dynamics_ros.recordings.recording import NANO, format_duration
 from robot_dynamics_ros.recordings.report.toolkit import LENGTH, joint_units, quantity
@@ -20,9 +22,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 Event = tuple[float, str]
 
 _MOST = 40  # of one kind
-_SATURATION, _ROUNDING = 1.0 - 1e-9, 1e-6  # of the effort limit; rad or m
-_GAP = 1.5  # periods
-_DIAGNOSTICS, _LOOP = '/diagnostics', ': control loop'
+_LOOP = ': control loop'
+_AT_LIMITS = ('effort at its limit', 'beyond its range')
 
 
 def run_events(
@@ -39,7 +40,7 @@ def run_events(
     found += limit_events(tree, time, series['position'], series['effort'])
     period = series['period'].ravel()
     usual = float(np.nanmedian(period)) if np.isfinite(period).any() else np.inf
-    gaps = np.flatnonzero(period > _GAP * usual)[:_MOST].tolist()
+    gaps = np.flatnonzero(period > GAP * usual)[:_MOST].tolist()
     found += [(float(time[k]), f'no state for {format_duration(period[k])}') for k in gaps]
     contacts = figures.get('contacts', {}).get('events', [])[:_MOST]
     found += [(event['time_s'], _contact(event)) for event in contacts]
@@ -54,13 +55,11 @@ def limit_events(
     tree: Robot, time: Array, position: Array, effort: Array, prefix: str = ''
 ) -> list[Event]:
     """Return when joints reach their limits; times (N,), positions and efforts (N, n)."""
-    lower, upper = tree.position_lower - _ROUNDING, tree.position_upper + _ROUNDING
-    saturated = np.abs(effort) >= _SATURATION * tree.effort_limit
-    outside = (position < lower) | (position > upper)
+    kinds = zip(at_limits(tree, position, effort), _AT_LIMITS, strict=True)
     return [
         event
+        for is_so, text in kinds
         for j, name in enumerate(tree.joint_names)
-        for is_so, text in ((saturated, 'effort at its limit'), (outside, 'beyond its range'))
         for event in _begins(time, is_so[:, j], f'{prefix}{name}: {text}')
     ]
 
@@ -101,7 +100,7 @@ def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
     reported = {'message': '', 'last_contact': 'none'}
     named = [x for x in (topics.parameters, topics.status) if x]
     space = topics.states.rpartition('/')[0]
-    for topic, time_ns, message in bag.messages(_DIAGNOSTICS, *named, strict=False):
+    for topic, time_ns, message in bag.messages(DIAGNOSTICS, *named, strict=False):
         at = time_ns / NANO - delay
         if message is None:
             continue
