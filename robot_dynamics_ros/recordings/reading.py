@@ -56,7 +56,6 @@ _MAX_DELAY_NS = NANO
 _SURELY_PAST = 20  # states in a block, beyond the end of what is read
 _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
 _PERIOD_S = 20.0  # sample interval if the states give none, s
-_ROUNDING_S = 1e-9
 
 
 def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
@@ -415,16 +414,7 @@ class RobotChoice:
         Raises:
             RecordingError: The span holds no state.
         """
-        start, end = times_of(self.span, float(run.time[0]))
-        first = int(np.searchsorted(run.time, start - _ROUNDING_S))
-        last = int(np.searchsorted(run.time, end + _ROUNDING_S, side='right'))
-        if last <= first:
-            raise RecordingError(
-                f'the part from {format_time(self.span[0])} to {format_time(self.span[1])}',
-                'holds no state',
-                'correct --from and --to, or what follows @ in --validate',
-            )
-        return run.rows(slice(first, last))
+        return run.between(*times_of(self.span, float(run.time[0])))
 
     def load(self, reader: RecordingReader) -> Robot:
         """Load the robot, with ``UNLIMITED`` efforts if the description gives no limits.

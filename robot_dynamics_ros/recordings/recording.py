@@ -37,6 +37,7 @@ _PER_JOINT = (
 )
 _COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
 _OLD = 1e3  # s
+_ROUNDING_S = 1e-9
 _PER_STATE = ('time', 'stamp_ns', 'arrival_ns', 'answer_ns')
 
 
@@ -140,16 +141,19 @@ class Recording:
         Raises:
             RecordingError: There are no such rows.
         """
-        inside = (self.time >= start - 1e-9) & (self.time <= end + 1e-9)
-        if not inside.any():
-            times = self.time
-            span = f'{times[0]:.6f} to {times[-1]:.6f} s' if len(times) else 'nothing'
-            raise RecordingError(
-                f'window {start:.6f} to {end:.6f} s',
-                'holds no state',
-                f'the recording spans {span}',
+        first = int(np.searchsorted(self.time, start - _ROUNDING_S))
+        last = int(np.searchsorted(self.time, end + _ROUNDING_S, side='right'))
+        if last <= first:
+            spanned = (
+                ' to '.join(map(format_time, self.time[[0, -1]])) if len(self.time) else '0 s'
             )
-        return self.rows(inside)
+            raise RecordingError(
+                f'the part from {format_time(start)} to {format_time(end)}',
+                'holds no state',
+                f'the recording spans {spanned}: correct --from and --to, or what follows @ in '
+                '--validate',
+            )
+        return self.rows(slice(first, last))
 
     def rows(self, rows: Array | slice) -> Recording:
         """Return the rows selected by a mask, indices or a slice."""
