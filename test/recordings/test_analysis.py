@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from bags import MS, REFERENCE, SECOND, command, state, text, write
-from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml
+from bags import MS, SECOND, command, state, text, write
+from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml, write_run
 from recorded_bags import NOMINAL, UNKNOWN
 
 from robot_dynamics_ros.__main__ import main
@@ -396,17 +396,11 @@ def test_saturated_commands_and_states_beyond_the_limits_are_counted(tmp_path):
 
 @pytest.mark.slow
 def test_references_of_a_slow_controller_are_those_of_the_states_it_answered(rng, tmp_path):
-    arm, messages, answered = RecordedArm(1000), [], 0
-    for k, stamp in enumerate(arm.stamps.tolist()):
-        messages.append(state(stamp, NAMES, arm.q[k], arm.v[k]))
-        if rng.random() < 0.6:
-            answered += 1
-            messages.append(command(stamp, arm.tau[k]))
-            reference = state(stamp, NAMES, arm.reference[k], arm.v[k], topic=REFERENCE)
-            messages.append(reference)
-    bag = write(tmp_path / 'bag', [text(0, arm.xml), *messages])
-    tracking = analyzed(bag).figures['tracking']
-    assert tracking['states'] == answered
+    run, answered = RecordedArm(1000).recording(), rng.random((1000, 1)) < 0.6
+    columns = ('effort', 'reference_position', 'reference_velocity')
+    some = {name: np.where(answered, getattr(run, name), np.nan) for name in columns}
+    tracking = analyzed(write_run(tmp_path / 'bag', replace(run, **some))).figures['tracking']
+    assert tracking['states'] == answered.sum()
     assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
     assert tracking['peak_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
 

@@ -16,8 +16,6 @@ from recorded_arm import NAMES, RecordedArm, arm_xml, messages, write_run
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.alignment import align, resample
-from robot_dynamics_ros.recordings.lockstep import write_recording
-from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 
 
@@ -211,15 +209,13 @@ def test_the_first_bags_description_is_used_for_both(description, tmp_path, caps
     [
         (['A'], '1 recordings: cannot be compared; give two'),
         (['A', 'missing'], 'no such file or folder'),
-        (['empty', 'A'], 'holds no .mcap or .db3 file'),
         (['A', 'A', '--threshold', 'x=1'], "unknown figure 'x'"),
         (['A', 'A', '--frame', 'nose'], "unknown frame 'nose'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(words, message, tmp_path, capsys):
     recorded(tmp_path / 'A', count=60)
-    (tmp_path / 'empty').mkdir()
-    named = [str(tmp_path / w) if w in ('A', 'missing', 'empty') else w for w in words]
+    named = [str(tmp_path / w) if w in ('A', 'missing') else w for w in words]
     assert main(['compare', *named, '--output', str(tmp_path / 'out')]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -249,15 +245,14 @@ def test_efforts_in_amperes_without_a_constant_are_not_compared(tmp_path):
     ],
 )
 def test_a_run_of_another_robot_is_refused(change, problem, tmp_path, capsys):
-    first, names = RecordedArm(60).bag(tmp_path / 'a'), list(NAMES)
+    first, names = recorded(tmp_path / 'a', count=60), list(NAMES)
     assert change[0] in arm_xml()
     xml = arm_xml().replace(*change).replace('name="test_arm"', 'name="other"')
     if change[0].startswith('name'):
         names[2] = 'slide'
-    run = replace(read_recording(first), joints=tuple(names), description=xml)
-    write_recording(tmp_path / 'b', run)
-    words = ['compare', str(first), str(tmp_path / 'b'), '--output', str(tmp_path / 'out')]
-    assert main(words) == 2
+    other = replace(run_of(count=60), joints=tuple(names), description=xml)
+    words = ['compare', str(first), str(write_run(tmp_path / 'b', other))]
+    assert main([*words, '--output', str(tmp_path / 'out')]) == 2
     said = capsys.readouterr().err
     assert f'is of another robot (other, not test_arm): {problem}' in said
     assert not (tmp_path / 'out').exists()

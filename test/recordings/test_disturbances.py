@@ -22,7 +22,6 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.timing import find_timing
 
 PERIOD, DAY, TURN = 0.01, 86_400, 2.0 * np.pi
 START = 1_580_001_030  # s since 1970
@@ -160,15 +159,6 @@ def test_samples_at_truly_irregular_times_are_taken_at_these_times_and_filtered(
 def test_the_cutoff_can_be_given(rng):
     for cutoff in (3.0, None):
         assert evaluated(run_of(rng), cutoff=cutoff)[0]['timing']['cutoff_hz'] == cutoff
-
-
-def test_the_period_behind_jittered_stamps_is_found_to_parts_of_a_million(rng):
-    recording = RecordedArm(4000).recording()
-    stamps = np.sort(recording.stamp_ns + rng.integers(-50_000, 50_000, len(recording.time)))
-    found = find_timing(replace(recording, stamp_ns=stamps), commanded=True)
-    assert found.even
-    # A line through 4000 stamps with 29 us of deviation: sqrt(12) * 29e-6 / 4000^1.5 = 4e-10 s.
-    assert found.period == pytest.approx(1e-3, rel=2e-6)
 
 
 # States -----------------------------------------------------------------------------------------
