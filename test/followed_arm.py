@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from samples import sample
-from still_arm import MS, StillArm
+from still_arm import StillArm
 
 from robot_dynamics_ros.control.goals import Outcome
 from robot_dynamics_ros.control.requests import prepare_goal, prepare_trajectory
@@ -23,13 +23,20 @@ def duration(seconds: float) -> Message:
     return Message(sec=int(seconds), nanosec=round(seconds % 1.0 * 1e9))
 
 
-def trajectory(points: Any, stamp_ms: int = 0, names=NAMES) -> Message:
+def trajectory(points: Any, stamp_ms: float = 0, names=NAMES) -> Message:
     """Return a message; points are times and the fields of a point by name."""
     empty = {'positions': [], 'velocities': [], 'accelerations': [], 'effort': []}
     rows = [Message(time_from_start=duration(t), **{**empty, **row}) for t, row in points]
-    stamp = Message(sec=stamp_ms // 1000, nanosec=stamp_ms % 1000 * MS)
-    header = Message(stamp=stamp, frame_id='')
+    header = Message(stamp=duration(1e-3 * stamp_ms), frame_id='')
     return Message(header=header, joint_names=list(names), points=rows)
+
+
+def goal(points: Any, stamp_ms: float = 0, names=NAMES, **more: Any) -> Message:
+    """Return a goal of the action; other fields of the goal by name."""
+    none = {'path_tolerance': [], 'goal_tolerance': [], 'goal_time_tolerance': duration(0.0)}
+    none |= {'component_path_tolerance': [], 'component_goal_tolerance': []}
+    other = {'multi_dof_trajectory': Message(points=[]), **none, **more}
+    return Message(trajectory=trajectory(points, stamp_ms, names), **other)
 
 
 def tolerances(**kinds: float) -> dict[str, float]:
@@ -65,11 +72,8 @@ class Arm(StillArm):
 
     def send(self, points: Any, stamp_ms: int = 0, names=NAMES, **more: Any) -> str:
         """Send a goal of points, by the action; fields of the goal by name."""
-        none = {'path_tolerance': [], 'goal_tolerance': [], 'goal_time_tolerance': duration(0.0)}
-        none |= {'component_path_tolerance': [], 'component_goal_tolerance': []}
-        other = {'multi_dof_trajectory': Message(points=[]), **none, **more}
-        goal = Message(trajectory=trajectory(points, stamp_ms, names), **other)
-        return prepare_goal(self.session, goal, self.ends.append)()
+        request = goal(points, stamp_ms, names, **more)
+        return prepare_goal(self.session, request, self.ends.append)()
 
     def publish(self, points: Any, stamp_ms: int = 0, **names: Any) -> str:
         """Send a trajectory by the topic."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from campaigns.fault_evaluator import CLOSED, NS, WORKING, FaultEvaluator
 from campaigns.support import drawn
+from followed_arm import duration, goal
 from numpy.random import Generator
 
 from robot_dynamics_ros.control.contact_watch import REACTIONS
@@ -233,20 +234,13 @@ class FaultChanges(FaultEvaluator):
         (times, *rows), start = self._motion(rng)
         names = ('positions', 'velocities', 'accelerations')
         points = [
-            SimpleNamespace(
-                time_from_start=_duration(t), effort=(), **dict(zip(names, row, strict=True))
-            )
-            for t, *row in zip(times, *rows, strict=True)
+            (t, dict(zip(names, row, strict=True))) for t, *row in zip(times, *rows, strict=True)
         ]
-        header = SimpleNamespace(stamp=_duration(1e-9 * start), frame_id='')
-        joints = list(self.tree.joint_names)
-        path = [SimpleNamespace(name=joints[0], velocity=0.0, acceleration=0.0,
-                                position=float(rng.choice([0.0, 1e-4, math.nan])))]  # fmt: skip
-        request = SimpleNamespace(
-            trajectory=SimpleNamespace(header=header, joint_names=joints, points=points),
-            multi_dof_trajectory=SimpleNamespace(points=()), path_tolerance=path,
-            goal_tolerance=(), goal_time_tolerance=_duration(float(rng.choice([0.0, 0.1]))),
-        )  # fmt: skip
+        joints = self.tree.joint_names
+        path = SimpleNamespace(name=joints[0], velocity=0.0, acceleration=0.0,
+                               position=float(rng.choice([0.0, 1e-4, math.nan])))  # fmt: skip
+        request = goal(points, 1e-6 * start, joints, path_tolerance=[path],
+                       goal_time_tolerance=duration(float(rng.choice([0.0, 0.1]))))  # fmt: skip
         prepare_goal(self.session, request, self._ended)()
         self.energy = None  # a replaced goal ends without a stop
 
@@ -385,11 +379,6 @@ class FaultChanges(FaultEvaluator):
         q[i] = self.middle[i] + (self.half[i] + float(rng.uniform(0, 0.02))) * rng.choice([-1, 1])
         self.plant.reset(q, 0.5 * self.tree.velocity_limit * rng.uniform(-1, 1, self.tree.n))
         self.true_ticks = 0
-
-
-def _duration(seconds: float) -> SimpleNamespace:
-    sec = int(seconds)
-    return SimpleNamespace(sec=sec, nanosec=round(1e9 * (seconds - sec)))
 
 
 #: Names of the changes, which are the public methods.

@@ -21,16 +21,15 @@ from unittest.mock import patch
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
-import numpy as np
 import psutil
 import yaml
+from bags import write
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from recorded_arm import RecordedArm
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import Robot, load_robot
-from robot_dynamics_ros.recordings.lockstep import write_recording
-from robot_dynamics_ros.recordings.recording import Recording
 
 Parts = TypeVar('Parts', list[str], bytes)
 
@@ -191,35 +190,23 @@ def motion() -> str:
 
 #: Separator of ``metadata.yaml`` and the storage file in the text form of a bag.
 STORAGE = '\0storage\0'
-#: Name of the file, storage, version of the metadata, compression and compression mode.
-BAGS = (
-    ('bag.mcap', 'mcap', 9, None, 'none'),
-    ('bag.db3', 'sqlite3', 8, None, 'none'),
-    ('bag.mcap', 'mcap', 9, 'zstd', 'storage'),
-    ('bag.mcap.zstd', 'mcap', 9, 'zstd', 'file'),
-    ('bag.db3', 'sqlite3', 8, 'zstd', 'message'),
-)
+#: Forms of the bags, and the names of their files.
+BAGS = {
+    'mcap': 'bag.mcap',
+    'sqlite3': 'bag.db3',
+    'mcap_chunks': 'bag.mcap',
+    'mcap_file': 'bag.mcap.zstd',
+    'sqlite3_message': 'bag.db3',
+}
 
 
 @cache
 def bags() -> tuple[str, ...]:
-    """Return a short bag in every format, each as one text."""
-    from rosbags.convert import convert
-    from rosbags.typesys import Stores, get_typestore
-
-    tree, time, types = tree_of('scara'), 1e-3 * np.arange(30), get_typestore(Stores.ROS2_JAZZY)
-    q, v = (
-        np.outer(values, np.ones(tree.n)) for values in (0.3 * np.sin(time), 0.3 * np.cos(time))
-    )
-    run = Recording(tree.joint_names, time, q, v, v, q, v, tree.xml, measured_effort=v)
+    """Return a short bag in every form, each as one text."""
+    texts, messages = [], RecordedArm(30, measured_late=True).messages()
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, 'source')
-        write_recording(source, run)
-        texts = []
-        for place, (name, *form) in enumerate(BAGS):
-            bag = Path(folder, str(place), 'bag')
-            bag.parent.mkdir()
-            convert([source], bag, *form, types, None, (), (), (), ())
+        for form, name in BAGS.items():
+            bag = write(Path(folder, form, 'bag'), messages, form)
             metadata = (bag / 'metadata.yaml').read_text('utf-8')
             texts.append(metadata + STORAGE + (bag / name).read_bytes().decode('latin-1'))
     return tuple(texts)
