@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from pushed_arm import ARMS, PushedArm, arm
+from pushed_arm import START, PushedArm, arm
 from samples import sample
 
 from robot_dynamics_ros.control.health import SessionHealth
@@ -18,32 +18,31 @@ from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.errors import ConfigurationError
 
 MS = 1_000_000
-START = np.array(ARMS['four_dof'][1])
 WAY = np.array([1.0, -0.8, 0.8, 0.6])
-SUBJECT = sample('four_dof')
-ORACLE = PinocchioOracle.of(SUBJECT)
-LAWS = ('computed_torque', 'pd_gravity', 'impedance', 'gravity_compensation')
+LAWS = ('computed_torque', 'impedance', 'gravity_compensation')
 
 
 class Moving(PushedArm):
     """An arm in the middle of a fast motion."""
 
     def __init__(self, law: str = 'computed_torque', **given) -> None:
-        super().__init__(arm('four_dof', friction=True), START, {'law': law, **given})
+        super().__init__(arm('four_dof', friction=True), START['four_dof'], {'law': law, **given})
         self.settle(0.3)
         if self.session.loop.law.follows_reference:
-            points = np.array([0.9]), (START + WAY)[np.newaxis], np.zeros((1, 4)), None
+            points = np.array([0.9]), (self.q + WAY)[np.newaxis], np.zeros((1, 4)), None
             prepare_trajectory(self.session, points)()
             self.settle(0.45)
         else:
-            self.plant.reset(START, 1.2 * WAY)
+            self.plant.reset(self.q, 1.2 * WAY)
             self.settle(0.01)
         assert np.abs(self.v).max() > 0.5
         self.session.remarks.clear()
 
-    def gravity(self) -> np.ndarray:
-        """Return the gravity forces at the last state, by Pinocchio."""
-        return ORACLE.gravity_forces(self.q)
+    def require_last_command(self) -> None:
+        """Require that it is inactive, and was left with the gravity forces of Pinocchio."""
+        assert self.session.mode is SessionMode.INACTIVE
+        gravity = PinocchioOracle.of(sample('four_dof')).gravity_forces(self.q)
+        np.testing.assert_allclose(self.session.command, gravity, atol=1e-9)
 
     def until_inactive(self, push: float = 0.0) -> int:
         """Run until the mode is inactive; return the number of states."""
@@ -74,9 +73,8 @@ def test_an_arm_that_moves_is_at_rest_before_it_is_inactive_and_stays_there(law)
         'moving: braking before the deactivation',
     )
     assert moving.until_inactive() < 1000
-    assert (np.abs(moving.v) < 0.01 * SUBJECT.tree.velocity_limit).all()
-    way = np.abs(moving.q - before).max()
-    assert way < 0.25
+    assert (np.abs(moving.v) < 0.01 * session.tree.velocity_limit).all()
+    assert np.abs(moving.q - before).max() < 0.25
     statuses = [remark.status for remark in session.remarks]
     follows = session.loop.law.follows_reference
     assert statuses == [
@@ -98,26 +96,22 @@ def test_without_fresh_states_the_last_command_comes_within_half_a_second(paused
     session, now = moving.session, moving.now_ns
     session._simulated_time = paused
     session.deactivate()
-    waited = 0
-    while not session.watch(now + waited * MS):
+    while not session.watch(moving.now_ns):
         assert session.mode is SessionMode.DEACTIVATING
-        waited += 10
+        moving.now_ns += 10 * MS
         if paused:
-            assert not session.update(
-                session.driver.state(now, now + waited * MS, moving.q, moving.v)
-            )
-    assert waited == 500
-    assert session.mode is SessionMode.INACTIVE
-    np.testing.assert_allclose(session.command, moving.gravity(), atol=1e-9)
+            repeated = session.driver.state(now, moving.now_ns, moving.q, moving.v)
+            assert not session.update(repeated)
+    assert moving.now_ns - now == 500 * MS
+    moving.require_last_command()
 
 
 def test_a_paused_simulator_is_not_waited_for():
     moving = Moving()
-    moving.session._simulated_time = True
-    moving.session.update(
-        moving.session.driver.state(moving.now_ns, moving.now_ns + MS, moving.q, moving.v)
-    )
-    assert moving.session.deactivate()
+    session, now = moving.session, moving.now_ns
+    session._simulated_time = True
+    session.update(session.driver.state(now, now + MS, moving.q, moving.v))
+    assert session.deactivate()
 
 
 @pytest.mark.parametrize('law', ['computed_torque', 'gravity_compensation'])
@@ -138,6 +132,5 @@ def test_an_error_ends_it_with_the_stop_action():
     moving.settle(0.01)
     session.loop._brake.effort = lambda *_: 1 / 0
     moving.settle(0.001)
-    assert session.mode is SessionMode.INACTIVE
     assert 'ZeroDivisionError' in str(session.remarks)
-    np.testing.assert_allclose(session.command, moving.gravity(), atol=1e-9)
+    moving.require_last_command()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law hand_guiding, guided by forces in MuJoCo: energy, speed, walls, enabling, waypoints."""
+"""Law hand_guiding: its formulas; guided by forces in MuJoCo: enabling, waypoints, throws."""
 
 import math
 
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from pushed_arm import ARMS, STEP_NS, PushedArm, Spring, arm
+from pushed_arm import START, PushedArm, arm
 from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import make_law
@@ -16,15 +16,14 @@ from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import RobotDynamicsError
 
-NAMES = ['scara', 'four_dof']
 TABLE = 0.28  # height of the surface of program scara_press, m
 
 
 class Guided(PushedArm):
     """An arm guided by hand; the switch is published every 50 ms while it is pressed."""
 
-    def __init__(self, name, *, friction=True, **parameters):
-        self.tree, self.start = arm(name, friction=friction), np.array(ARMS[name][1])
+    def __init__(self, **parameters):
+        self.tree, self.start = arm('scara', friction=True), START['scara']
         super().__init__(self.tree, self.start, {'law': 'hand_guiding', **parameters})
         self.pressed, self.efforts = None, []
         self.settle(0.3)
@@ -41,69 +40,45 @@ class Guided(PushedArm):
         self.session.enable(pressed)
         return self
 
-    def energy(self, pushes):
-        """Push, return kinetic energy less the work of the hand, after each step, J."""
-        spring, work, seen = Spring(self, '', np.zeros(self.tree.n)), 0.0, []
-        for k in self.run(len(pushes)):
-            v = self.plant.data.qvel
-            work += 1e-9 * STEP_NS * float(self.push @ v)
-            kinetic = 0.5 * float(v @ spring.mass() @ v)
-            seen.append(kinetic - work)
-            self.push[:] = pushes[k]
-        return np.array(seen)
+
+def guiding(oracle, tree, q, v, *, damping, share, speed, frequency):
+    """Return the efforts of the law's formulas; its walls are as wide as their springs need."""
+    limit, span = tree.velocity_limit, tree.position_upper - tree.position_lower
+    M = oracle.mass_matrix(0.5 * (tree.position_lower + tree.position_upper))
+    links = 1.0 / np.diag(np.linalg.inv(M + np.diag(tree.armature)))
+    m, slow = np.maximum(links, 0.01 * tree.effort_limit / limit), speed * limit
+    friction = tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3)
+    braked = damping * v + 100.0 * (v - np.clip(v, -slow, slow))
+    width = np.minimum(slow / frequency, 0.25 * span)
+    above = np.maximum(q - tree.position_upper + width, 0.0)
+    below = np.maximum(tree.position_lower + width - q, 0.0)
+    pushes = below * np.maximum(1.0 - v / slow, 0.0) - above * np.maximum(1.0 + v / slow, 0.0)
+    walls = m * frequency**2 * pushes
+    return oracle.gravity_forces(q) + share * friction - m * braked + walls
 
 
-def random_pushes(tree, rng, steps):
-    """Return smooth pushes beyond the friction, shape (steps, n)."""
-    t = 1e-9 * STEP_NS * np.arange(steps)[:, np.newaxis]
-    size = 3.0 * tree.coulomb_friction + 0.05 * tree.effort_limit
-    rates, phases = rng.uniform(2.0, 9.0, tree.n), rng.uniform(0.0, 6.0, tree.n)
-    return size * np.sin(rates * t + phases)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('name', NAMES)
-def test_a_hand_that_pushes_never_finds_more_energy_than_it_gave(name, rng):
-    guided = Guided(name, friction=True).set_switch(True)
-    seen = guided.energy(random_pushes(guided.tree, rng, 2500))
-    assert np.ptp(guided.plant.data.qpos - guided.start) > 0.01  # it was moved
-    # Since any earlier instant; the step of the plant adds and removes energy alternately.
-    assert (seen - np.minimum.accumulate(seen)).max() < 1e-3 * abs(seen.min())
-
-
-def test_a_constant_push_ends_at_the_speed_that_damping_and_brake_give():
-    guided = Guided('scara', friction=False, guiding_speed_share=0.02).set_switch(True)
-    law, tree = guided.session.loop.law, guided.tree
-    inertia, slow = law._inertia, 0.02 * tree.velocity_limit
-    guided.push[2] = inertia[2] * (5.0 * slow[2] + 100.0 * 0.1 * slow[2])
-    guided.settle(0.25)
-    # m (5 v + 100 (v - v_r)) is the push at v = 1.1 v_r less 0.5 / 105 of v_r
-    expected = (5.0 + 10.0 + 100.0) / 105.0 * slow[2]
-    np.testing.assert_allclose(guided.v[2], expected, rtol=1e-3)
-
-
-@pytest.mark.slow
-def test_walls_stop_a_hand_at_the_reduced_speed_before_the_position_limit():
-    guided = Guided('scara', friction=False).set_switch(True)
-    tree = guided.tree
-    for joint in range(tree.n):
-        guided.plant.reset(guided.start)
-        guided.settle(0.05)
-        toward = tree.position_upper[joint]
-        guided.push[:] = 0.0
-        for _ in guided.run(6000):
-            v, goal = guided.plant.data.qvel, 0.9 * 0.25 * tree.velocity_limit[joint]
-            near = toward - guided.plant.data.qpos[joint] < 0.25 * goal
-            guided.push[joint] = (
-                0.0 if near else 20.0 * guided.session.loop.law._inertia[joint] * (goal - v[joint])
-            )
-            if near and v[joint] < 0.0:
-                break
-        assert guided.plant.data.qpos[joint] <= toward
+@pytest.mark.parametrize('frequency', [4.0, 0.2])  # of walls that are narrow, or too wide
+@pytest.mark.parametrize('name', ['scara', 'four_dof'])
+def test_the_efforts_are_those_of_the_formulas(name, frequency, rng):
+    """Their energy is then bounded by the work of the hand, as the module shows."""
+    subject = sample(name)
+    tree, out, oracle = subject.tree, np.zeros(4), PinocchioOracle.of(subject)
+    given = {'damping': 7.0, 'share': 0.6, 'speed': 0.1, 'frequency': frequency}
+    keys = ('damping', 'friction_share', 'speed_share', 'wall_frequency')
+    parameters = dict(zip((f'guiding_{key}' for key in keys), given.values(), strict=True))
+    law = make_law('hand_guiding', tree, **parameters)
+    for _ in range(30):
+        q = rng.uniform(tree.position_lower, tree.position_upper)
+        v = 0.2 * rng.normal(size=4) * tree.velocity_limit
+        law.effort(0.0, q, v, Reference(4), out)
+        expected = guiding(oracle, tree, q, v, **given)
+        np.testing.assert_allclose(out, expected, atol=1e-12 * np.abs(expected).max())
+        parts = law.decompose(q, v, Reference(4), out)
+        np.testing.assert_allclose(sum(parts.values()), out, atol=1e-12 * np.abs(out).max())
 
 
 def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
-    guided = Guided('scara')
+    guided = Guided()
     session = guided.session
     assert session.mode is SessionMode.REACTING
     guided.push[:] = 5.0 * guided.tree.coulomb_friction
@@ -118,55 +93,47 @@ def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
     assert session.mode is SessionMode.HOLDING
     guided.settle(0.5)
     assert (np.abs(guided.plant.data.qpos - guided.start) > 2.0 * held).all()
-
-
-def moving():
-    """Return an arm while it is guided."""
-    guided = Guided('scara').set_switch(True)
-    guided.push[:] = 3.0 * guided.tree.coulomb_friction + 0.02 * guided.tree.effort_limit
-    guided.settle(0.3)
-    assert np.abs(guided.v).max() > 0.05
-    guided.push[:] = 0.0
-    return guided
+    guided.set_switch(False)
+    prepare_parameters(session, {'law': 'computed_torque'})()  # follows again, without a switch
+    guided.settle(0.01)
+    assert session.mode is SessionMode.HOLDING
 
 
 def lost(guided):
     guided.pressed = None  # messages cease
 
 
-def let_go(guided):
-    guided.set_switch(False)
-
-
 def silent(guided):
-    now = guided.now_ns + 300_000_000
-    assert guided.session.watch(now)
+    assert guided.session.watch(guided.now_ns + 300_000_000)
     guided.efforts.append(guided.session.command.copy())
 
 
 def nonsense(guided):
-    now = guided.now_ns + guided.period_ns // 2
-    bad = np.full(guided.tree.n, math.nan)
+    now, bad = guided.now_ns + guided.period_ns // 2, np.full(4, math.nan)
     guided.session.update(guided.session.driver.state(now, now, bad, bad))
     guided.efforts.append(guided.session.command.copy())
     lost(guided)
 
 
-@pytest.mark.parametrize('fault', [lost, let_go, silent, nonsense])
+@pytest.mark.parametrize('fault', [lost, lambda arm: arm.set_switch(False), silent, nonsense])
 def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(fault):
-    guided = moving()
+    guided = Guided().set_switch(True)
+    guided.push[:] = 3.0 * guided.tree.coulomb_friction + 0.02 * guided.tree.effort_limit
+    guided.settle(0.3)
+    assert np.abs(guided.v).max() > 0.05
+    guided.push[:] = 0.0
     session = guided.session
     fault(guided)
-    guided.settle(1.5)
+    guided.settle(1.0)
     assert session.mode is SessionMode.REACTING
-    rest = guided.plant.data.qpos.copy()
+    rest, let_go = guided.plant.data.qpos.copy(), guided.pressed is False
     if guided.pressed is None:
         guided.pressed = True  # a button that was pressed all the time
     guided.settle(0.3)
     efforts = np.array(guided.efforts)
     assert np.isfinite(efforts).all()
     assert (np.abs(efforts) <= guided.tree.effort_limit).all()
-    if fault is not let_go:
+    if not let_go:
         assert session.mode is SessionMode.REACTING
         np.testing.assert_allclose(guided.plant.data.qpos, rest, atol=1e-3)
         guided.set_switch(False)
@@ -174,17 +141,9 @@ def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(fault):
     assert session.mode is SessionMode.HOLDING
 
 
-def test_another_law_ends_the_wait_and_follows_again():
-    guided = Guided('scara')
-    prepare_parameters(guided.session, {'law': 'computed_torque'})()
-    guided.settle(0.2)
-    assert guided.session.mode is SessionMode.HOLDING
-    np.testing.assert_allclose(guided.plant.data.qpos, guided.start, atol=1e-3)
-
-
 @pytest.mark.slow
 def test_surfaces_of_a_program_are_walls_with_the_stiffness_asked_for():
-    subject, q = sample('scara'), np.array(ARMS['scara'][1])
+    subject, q = sample('scara'), START['scara'].copy()
     tree, out, bare = subject.tree, np.zeros(4), np.zeros(4)
     oracle = PinocchioOracle(subject.xml, subject.gravity, tree.joint_names)
     given = {'guiding_wall_stiffness': 1500.0}
@@ -206,7 +165,7 @@ def test_surfaces_of_a_program_are_walls_with_the_stiffness_asked_for():
 
 def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
     path = tmp_path / 'taught.yaml'
-    guided = Guided('scara', waypoint_file=str(path)).set_switch(True)
+    guided = Guided(waypoint_file=str(path)).set_switch(True)
     session, places = guided.session, []
     for push in (4.0, -6.0, 3.0):
         guided.push[:] = push * guided.tree.coulomb_friction
@@ -223,20 +182,21 @@ def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
     assert reached == pytest.approx(0.25, rel=1e-3)  # of the limits, as fast as may be
 
 
-def test_a_file_of_another_robot_or_none_is_refused_and_left_as_it_is(tmp_path):
-    path = tmp_path / 'taught.yaml'
-    path.write_text('joint_names: [elbow]\npoints: []\n')
-    guided = Guided('scara', waypoint_file=str(path))
-    with pytest.raises(RobotDynamicsError, match='moves elbow'):
+@pytest.mark.parametrize(
+    ('name', 'said'),
+    [
+        ('taught.yaml', 'moves elbow'),
+        ('', 'waypoint_file is empty'),
+        ('none/taught.yaml', 'cannot be written'),
+    ],
+)
+def test_a_file_of_another_robot_or_none_is_refused_and_left_as_it_is(name, said, tmp_path):
+    path, text = tmp_path / 'taught.yaml', 'joint_names: [elbow]\npoints: []\n'
+    path.write_text(text)
+    guided = Guided(waypoint_file=name and str(tmp_path / name))
+    with pytest.raises(RobotDynamicsError, match=said):
         prepare_waypoint(guided.session)()
-    assert path.read_text() == 'joint_names: [elbow]\npoints: []\n'
-    prepare_parameters(guided.session, {'waypoint_file': ''})()
-    with pytest.raises(RobotDynamicsError, match='waypoint_file is empty'):
-        prepare_waypoint(guided.session)()
-    missing = str(tmp_path / 'none' / 'taught.yaml')
-    prepare_parameters(guided.session, {'waypoint_file': missing})()
-    with pytest.raises(RobotDynamicsError, match='cannot be written'):
-        prepare_waypoint(guided.session)()
+    assert path.read_text() == text
 
 
 class Thrown(PushedArm):
@@ -247,7 +207,7 @@ class Thrown(PushedArm):
         mass, inertia, com = tree.mass.copy(), tree.inertia.copy(), tree.com.copy()
         mass[-1], inertia[-1], com[-1] = 0.05, 2e-4 * np.eye(3), 0.0
         tree = tree.with_changes(mass=mass, inertia=inertia, com=com, armature=np.zeros(4))
-        super().__init__(tree, ARMS['four_dof'][1], {'activation_ramp_s': 0.0, **given})
+        super().__init__(tree, START['four_dof'], {'activation_ramp_s': 0.0, **given})
         self.speeds, self.modes = [], set()
 
     def run(self, steps):

@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio
 import pytest
 from oracles import PinocchioOracle
-from pushed_arm import ARMS, PushedArm, arm
+from pushed_arm import START, PushedArm, arm
 from samples import sample
 from still_arm import MS, StillArm
 
@@ -31,33 +31,26 @@ from robot_dynamics_ros.control.targets import (
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
-HERE = np.array(ARMS['scara'][1])
-
-
-def streamed(tree, rng, *, implicit, loss=0.0):
-    """Return positions, velocities, accelerations of a stream of random jumps, and its limits."""
-    settings = TargetSettings(target_acceleration=[8.0, 20.0, 3.0, 40.0])
-    start = Reference(tree.n)
-    start.position[:] = HERE
-    limits = TargetFilter(tree, settings)
-    stream = TargetStream(limits, start, 1e-3, implicit, 0)
-    seen, reference = [], Reference(tree.n)
-    for k in range(1, 6000):
-        if k % 100 == 0 and k < 4000:
-            stream.aim(rng.uniform(tree.position_lower, tree.position_upper), limits)
-        if rng.random() >= loss:
-            stream.advance(k * MS)
-            stream.sample(0.0, reference)
-            seen.append((reference.position, reference.velocity, reference.acceleration))
-            seen[-1] = tuple(x.copy() for x in seen[-1])
-    q, v, a = np.array(seen).transpose(1, 0, 2)
-    return q, v, a, np.array(settings.target_acceleration), stream
+HERE = START['scara']
 
 
 @pytest.mark.parametrize(('implicit', 'loss'), [(True, 0.0), (False, 0.0), (True, 0.3)])
-def test_jumps_keep_the_limits_and_the_step_of_the_plant(rng, implicit, loss):
-    tree = sample('scara').tree
-    q, v, a, most, stream = streamed(tree, rng, implicit=implicit, loss=loss)
+def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(rng, implicit, loss):
+    """Ten a second; then the arm comes to rest, and goes to one more."""
+    tree, most = sample('scara').tree, np.array([8.0, 20.0, 3.0, 40.0])
+    limits, start = TargetFilter(tree, TargetSettings(target_acceleration=most)), Reference(4)
+    start.position[:] = HERE
+    stream, seen, reference = TargetStream(limits, start, 1e-3, implicit, 0), [], Reference(4)
+    for k in range(1, 9000):
+        if k % 100 == 0 and k < 8000:
+            if k < 4000 or k == 6000:
+                target = rng.uniform(tree.position_lower, tree.position_upper)
+            stream.aim(target, limits)
+        if rng.random() >= loss:
+            stream.advance(k * MS)
+            stream.sample(0.0, reference)
+            seen.append(reference.rows.copy())
+    q, v, a = np.array(seen).transpose(1, 0, 2)
     assert (np.abs(v).max(axis=0) <= 0.5 * tree.velocity_limit).all()
     assert (np.abs(v).max(axis=0) > 0.2 * tree.velocity_limit).any()
     assert (np.abs(a) <= most * (1.0 + 1e-12)).all()
@@ -68,29 +61,16 @@ def test_jumps_keep_the_limits_and_the_step_of_the_plant(rng, implicit, loss):
         np.testing.assert_allclose(v[1:], v[:-1] + 1e-3 * a[:-1], atol=1e-13)
         mean = v[1:] if implicit else 0.5 * (v[1:] + v[:-1])
         np.testing.assert_allclose(q[1:], q[:-1] + 1e-3 * mean, atol=1e-13)
-
-
-def test_a_target_at_rest_is_reached_without_passing_it():
-    tree, target = sample('scara').tree, HERE + [0.8, -0.3, 0.05, 2.0]
-    start, reference, seen = Reference(4), Reference(4), []
-    start.position[:] = HERE
-    limits = TargetFilter(tree, TargetSettings())
-    stream = TargetStream(limits, start, 1e-3, True, 0)
-    for k in range(1, 3000):
-        stream.aim(target, limits)
-        stream.advance(k * MS)
-        stream.sample(0.0, reference)
-        seen.append(reference.position.copy())
-    way = (np.array(seen) - HERE) / (target - HERE)
-    assert way.max() < 1.0 + 1e-9
-    np.testing.assert_allclose(way[-1], 1.0, atol=1e-6)  # exp(-15 2.5 s) and the limits before
+        way = (q[6000:] - q[5990]) / (target - q[5990])
+        assert way.max() < 1.0 + 1e-9
+        np.testing.assert_allclose(way[-1], 1.0, atol=1e-6)  # exp(-15 2.5 s), limits before
 
 
 @pytest.mark.parametrize('axes', ['world', 'link3', 'tool'])
 def test_poses_and_wrenches_in_the_frame_of_any_link_mean_what_pinocchio_says(axes, rng):
     subject = sample('four_dof')
     oracle = PinocchioOracle.of(subject)
-    start = np.array(ARMS['four_dof'][1])
+    start = START['four_dof']
     session = PushedArm(arm('four_dof'), start, {'law': 'impedance'}).session
     goal = start + [0.05, -0.04, 0.03, 0.02]
     (R, p), (R_goal, p_goal) = oracle.frame_pose(axes, start), oracle.frame_pose('tool', goal)
@@ -106,51 +86,52 @@ def test_poses_and_wrenches_in_the_frame_of_any_link_mean_what_pinocchio_says(ax
     assert effort == pytest.approx(oracle.frame_jacobian('tool', start).T @ turned, abs=1e-9)
 
 
+def pushed(law='computed_torque', **given):
+    arm_ = PushedArm(arm('scara'), HERE, {'law': law, **given})
+    arm_.settle(0.1)
+    return arm_, arm_.session, arm_.session.targets
+
+
 def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is_followed():
-    pushed = PushedArm(arm('scara'), HERE, {'law': 'computed_torque', 'target_timeout_s': 0.3})
-    session, reach = pushed.session, 0.6
-    pushed.settle(0.1)
+    arm_, session, targets = pushed(target_timeout_s=0.3)
     session.remarks.clear()
     for far in (0.05, 0.04, -0.05, 0.03):
-        place = [reach + far, 0.0, 0.3]
-        read = lambda: session.targets.pose('world', place, np.zeros(4))  # noqa: B023, E731
-        prepare_target(session, read)()
+        prepare_target(
+            session, partial(targets.pose, 'world', [0.6 + far, 0.0, 0.3], np.zeros(4))
+        )()
         level, text = SessionHealth().report(session)[:2]
         assert ('out of reach' in text) == (level == 'warning') == (far > 0.0)
-    told = [remark for remark in session.remarks if 'out of reach' in remark.text]
-    assert len(told) == 2  # it was reached in between
-    assert told[0].text == 'target_pose is 0.05 m out of reach: following the nearest target'
-    assert told[0].status == told[0].text
-    q = session.targets.joints(['joint1'], [99.0])
-    prepare_target(session, lambda: q)()
-    assert 'joint' in session.targets.shortfall
-    pushed.settle(2.0)
+    first, _ = (remark for remark in session.remarks if 'out of reach' in remark.text)
+    assert first.text == 'target_pose is 0.05 m out of reach: following the nearest target'
+    assert first.status == first.text
+    prepare_target(session, partial(targets.joints, ['joint1'], [99.0]))()
+    assert 'joint' in targets.shortfall
+    arm_.settle(2.0)
     assert session.mode is SessionMode.HOLDING
     assert session.remarks[-1].status == 'held: no target within 0.3 s'
 
 
-def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
-    pushed = PushedArm(arm('scara'), HERE, {'law': 'computed_torque'})
-    pushed.settle(0.1)
-    targets = pushed.session.targets
-    wrong = {
-        'not finite|finite': lambda: targets.joints((), [np.nan] * 4),
-        'elbow': lambda: targets.joints(['elbow'], [0.0]),
-        '4 joints are named': lambda: targets.joints((), [0.0]),
-        'moon.*known: base_link, link1': lambda: targets.pose('moon', *np.zeros((2, 3))),
-        'has an empty frame_id': lambda: targets.pose('', np.zeros(3), np.zeros(4)),
-        'out of reach': lambda: targets.pose('world', [5.0, 5.0, 5.0], np.zeros(4)),
-        'does not yield': lambda: targets.wrench('world', np.zeros(6)),
-    }
-    for said, read in wrong.items():
-        prepare = prepare_wrench if 'yield' in said else prepare_target
-        with pytest.raises(RobotDynamicsError, match=said):
-            prepare(pushed.session, read)()
-    pushed.settle(0.1)
-    np.testing.assert_array_equal(pushed.session.loop.reference.position, HERE)
-    floating = PushedArm(arm('scara'), HERE, {'law': 'gravity_compensation'}).session
-    with pytest.raises(RobotDynamicsError, match='follows no reference'):
-        prepare_target(floating, lambda: floating.targets.joints((), HERE))()
+WRONG = {
+    'finite': lambda targets: targets.joints((), [np.nan] * 4),
+    'elbow': lambda targets: targets.joints(['elbow'], [0.0]),
+    '4 joints are named': lambda targets: targets.joints((), [0.0]),
+    'moon.*known: base_link, link1': lambda targets: targets.pose('moon', *np.zeros((2, 3))),
+    'has an empty frame_id': lambda targets: targets.pose('', np.zeros(3), np.zeros(4)),
+    'out of reach': lambda targets: targets.pose('world', [5.0] * 3, np.zeros(4)),
+    'does not yield': lambda targets: targets.wrench('world', np.zeros(6)),
+    'follows no reference': lambda targets: targets.joints((), HERE),
+}
+
+
+@pytest.mark.parametrize('said', WRONG)
+def test_what_cannot_be_followed_is_refused_and_the_reference_stays(said):
+    laws = ['gravity_compensation'] if 'no reference' in said else []
+    arm_, session, targets = pushed(*laws)
+    prepare = prepare_wrench if 'yield' in said else prepare_target
+    with pytest.raises(RobotDynamicsError, match=said):
+        prepare(session, partial(WRONG[said], targets))()
+    arm_.settle(0.1)
+    np.testing.assert_array_equal(session.loop.reference.position, HERE)
 
 
 class Floating(StillArm):
@@ -162,20 +143,15 @@ class Floating(StillArm):
         self.gravity = self.active().states(300)[-1]
 
     def push(self, x, frame='world'):
-        torque, force = SimpleNamespace(x=0.0, y=0.0, z=0.0), SimpleNamespace(x=x, y=0.0, z=0.0)
-        header, wrench = (
-            SimpleNamespace(frame_id=frame),
-            SimpleNamespace(force=force, torque=torque),
-        )
-        message = SimpleNamespace(header=header, wrench=wrench)
+        force, torque = (SimpleNamespace(x=along, y=0.0, z=0.0) for along in (x, 0.0))
+        wrench = SimpleNamespace(force=force, torque=torque)
+        message = SimpleNamespace(header=SimpleNamespace(frame_id=frame), wrench=wrench)
         STREAMED['target_wrench'](self.session, message)()
 
 
 def effort_of(x, frame='tool'):
     """Return Pinocchio's efforts of a force along x of the base."""
-    tree = sample('scara').tree
-    oracle = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), tree.joint_names)
-    return oracle.frame_jacobian(frame, HERE).T @ [x, 0.0, 0.0, 0.0, 0.0, 0.0]
+    return x * PinocchioOracle.of(sample('scara')).frame_jacobian(frame, HERE)[0]
 
 
 def test_a_single_wrench_acts_from_its_first_period_on_by_two_poles():
@@ -197,8 +173,6 @@ def test_a_single_wrench_acts_from_its_first_period_on_by_two_poles():
     [
         {'target_bandwidth': 40.0},
         {'target_timeout_s': 1.0},
-        {'target_speed_share': 0.2},
-        {'target_acceleration': [1.0]},
         {'target_wrench_limit': [20.0, 5.0]},
     ],
 )
@@ -216,17 +190,19 @@ def test_no_change_of_a_parameter_drops_the_acting_wrench(change):
         before = after[-1]
     # Two poles at 40 rad/s move by at most 40 / e per s.
     assert max(steps) < 1e-3 * 40.0 / math.e * np.abs(effort_of(30.0)).max()
-    if 'target_wrench_limit' in change:
-        np.testing.assert_allclose(after[-1] - arm.gravity, effort_of(20.0), atol=0.01)
-    else:
-        np.testing.assert_allclose(after[-1] - arm.gravity, effort_of(30.0), atol=0.01)
+    force = 20.0 if 'target_wrench_limit' in change else 30.0
+    np.testing.assert_allclose(after[-1] - arm.gravity, effort_of(force), atol=0.01)
 
 
 def test_a_wrench_at_another_frame_acts_once_the_present_one_has_faded():
     arm = Floating()
+    is_slow = partial(compiles, arm.session, 'target_wrench', None)
+    assert is_slow()  # a new frame is compiled, which takes many periods
     arm.push(30.0)
     arm.states(200)
+    assert not is_slow()
     arm.change(target_frame='link3')
+    assert is_slow()
     with pytest.raises(ConfigurationError, match='changes its frame while it acts'):
         arm.push(30.0)
     arm.states(3000)
@@ -259,16 +235,3 @@ def test_a_wrench_that_was_ended_does_not_act_again(end):
     arm.push(30.0)
     steps = np.diff(arm.states(20), axis=0)
     assert np.abs(steps).max() < 1e-3 * 15.0 / math.e * np.abs(effort_of(30.0)).max()
-
-
-def test_only_a_wrench_at_a_new_frame_is_prepared_in_the_background():
-    """It compiles the frame, which takes many periods."""
-    arm = Floating()
-    is_slow = partial(compiles, arm.session, 'target_wrench', None)
-    assert is_slow()
-    arm.push(1.0)
-    assert not is_slow()
-    arm.change(target_bandwidth=40.0)
-    assert not is_slow()
-    arm.change(target_frame='link3')
-    assert is_slow()
