@@ -9,11 +9,11 @@ import tracemalloc
 import numpy as np
 import pytest
 from samples import sample
+from still_arm import MS, StillArm
 
 from robot_dynamics_ros.control.drivers.driver_interface import ArmState
 from robot_dynamics_ros.control.session import ControllerSession
 
-MILLISECOND = 1_000_000
 #: The rest position of the program scara_circle, rad or m.
 PLACE = np.array([-0.315, 1.398, 0.12, 1.083])
 LAWS = ('computed_torque', 'gravity_compensation', 'impedance', 'pd_gravity', 'scara_circle')
@@ -22,29 +22,23 @@ LAWS = ('computed_torque', 'gravity_compensation', 'impedance', 'pd_gravity', 's
 MOST = 2 * sys.getsizeof(np.zeros(4))
 
 
-def followed(law) -> tuple[ControllerSession, int]:
-    """Return a session that follows a long trajectory, past ramp and take-over; its time, ns."""
+def followed(law) -> StillArm:
+    """Return an arm that follows a long trajectory, past ramp and take-over."""
     given = {'robot': 'scara', 'law': law, 'activation_ramp_s': 0.01}
     if law == 'scara_circle':
         given |= {'law': 'constraint_stabilization', 'program': law}
-    session, still, now = ControllerSession(sample('scara').tree, given), np.zeros(4), 0
-    for k in range(3000):
-        now += MILLISECOND
-        session.update(session.driver.state(now, now, PLACE, still))
-        session.settle()
-        if k == 0:
-            session.activate(now)
-        if k == 20:
-            times, positions = np.array([1.0, 60.0]), np.array([PLACE, PLACE + 0.1])
-            session.loop.generator.follow(times, positions, np.zeros((2, 4)), None)
-    return session, now
+    arm = StillArm(ControllerSession(sample('scara').tree, given), PLACE).active()
+    points = np.array([1.0, 60.0]), np.array([PLACE, PLACE + 0.1]), np.zeros((2, 4)), None
+    arm.session.loop.generator.follow(*points)
+    arm.states(3000)
+    return arm
 
 
 @pytest.mark.parametrize('law', LAWS)
 def test_a_tick_makes_no_array_and_keeps_nothing(law):
-    session, now = followed(law)
-    still, ticks = np.zeros(4), 50
-    stamps = [now + (k + 1) * MILLISECOND for k in range(4 * ticks)]
+    arm = followed(law)
+    session, still, ticks = arm.session, np.zeros(4), 50
+    stamps = [arm.now + (k + 1) * MS for k in range(4 * ticks)]
     before = sys.getallocatedblocks()
     for stamp in stamps[:ticks]:
         session.update(session.driver.state(stamp, stamp, PLACE, still))
@@ -76,7 +70,7 @@ def test_a_state_is_filled_in_place_since_the_session_keeps_no_reference_to_it()
         state = ArmState(0, 0, np.zeros(4), np.zeros(4), np.zeros(4))
         for k in range(200):
             x = PLACE + 0.01 * np.sin(0.05 * k), 0.5 * np.cos(0.05 * k) * np.ones(4)
-            now = (k + 1) * MILLISECOND
+            now = (k + 1) * MS
             if not reused:
                 state = ArmState(now, now, np.zeros(4), np.zeros(4), np.zeros(4))
             assert state.effort is not None
