@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate a driven parallelogram with its closed loop in Gazebo.
+"""Simulate a driven parallelogram in Gazebo: closed loop in Gazebo, cut loop in the controller.
 
-The controller closes the loop by its mechanism file; its joints are the two with a drive.
+The controller uses the open tree and a loop-closure constraint; the constraint-stabilization law
+enforces it and moves the tool. The two joints without a drive receive no effort.
 """
 
 from robot_dynamics_ros.description.shipped import share_directory, shipped_mechanism
@@ -38,10 +39,11 @@ ARGUMENTS = (
 def actions(args):
     """Return Gazebo, bridge and nodes; the launch ends with Gazebo or the controller."""
     gazebo_files.require_gazebo()
-    file, loops = shipped_mechanism(ROBOT)
+    file, _ = shipped_mechanism(ROBOT)
     tree, closed = (read_description(file, {'gazebo': kind}).xml for kind in ('none', 'native'))
     world = gazebo_files.gazebo_server(args)
-    bridged = gazebo_files.bridge_entries(load_robot(tree, loops=loops).joint_names, ROBOT)
+    joints = load_robot(tree, effort_limit=1.0).joint_names  # those without a drive have none
+    bridged = gazebo_files.bridge_entries(joints, ROBOT)
     controller = package_node(
         'controller', args, {'robot_description': tree, 'program': args.program}
     )

@@ -26,6 +26,7 @@ from robot_dynamics_ros.cli.processes import LockstepRun, Tell, print_outside_ba
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.description.shipped import MECHANISMS
 from robot_dynamics_ros.errors import ConfigurationError, known_name
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.program import contact_forces
@@ -116,10 +117,9 @@ SCENES = {
     'four_bar': Scene(
         'four_bar',
         'four_bar_loop',
-        'the tool of a four-bar linkage, whose loop is closed, on a circle',
-        start=(0.04, 0.3),
+        'a four-bar linkage, its loop closed by a cut-loop constraint',
+        start=(0.04, -0.0019637349039214, 0.3, -0.3945205097181221),
         duration=6.0,
-        parameters={'loops': 'four_bar'},
     ),
     'scara_press': Scene(
         'scara',
@@ -286,7 +286,8 @@ def lockstep_run(scene: Scene) -> LockstepRun:
 
 
 def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Report]:
-    choice = RobotChoice()
+    # Joints without a drive declare no limit.
+    choice = RobotChoice(effort_limit=1.0 if scene.robot in MECHANISMS else None)
     with choice.read(bag) as reader:
         program = load_program(scene.program, choice.load(reader), check=False)
     forces = contact_forces(bag, program, scene.settled)

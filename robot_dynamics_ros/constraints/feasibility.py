@@ -294,7 +294,7 @@ def path_efforts(program: Program, times: Array, q: Array, v: Array) -> Array:
         v: Joint velocities along it, shape (k, n), rad/s or m/s.
 
     Returns:
-        New array, shape (k, n), N m or N.
+        New array, shape (k, n), N m or N; 0 for joints without a drive.
     """
     dynamics, terms = make_formulation('newton_euler', program.tree), JointTerms.of(program.tree)
     efforts = []
@@ -304,8 +304,20 @@ def path_efforts(program: Program, times: Array, q: Array, v: Array) -> Array:
         metric = program.joint_metric(position)
         a = TaskInverse(Gamma, metric, weights, program.singularity).solve(-beta)
         load = dynamics.inverse_dynamics(position, velocity, a)
-        efforts.append(load + terms.effort(velocity, a, load))
+        tau = load + terms.effort(velocity, a, load)
+        efforts.append(_with_passive_joints(program, Gamma, tau))
     return np.array(efforts)
+
+
+def _with_passive_joints(program: Program, Gamma: Array, tau: Array) -> Array:
+    r"""Return :math:`\tau - \Gamma_c^TN` with N such that passive joints need no effort."""
+    if not program.passive:
+        return tau
+    rows, passive = Gamma[list(program.mechanical)], list(program.passive)
+    N = np.linalg.lstsq(rows[:, passive].T, tau[passive], rcond=None)[0]
+    effort = tau - rows.T @ N
+    effort[passive] = 0.0
+    return effort
 
 
 def effort_remarks(tree: Robot, times: Array, effort: Array) -> list[str]:

@@ -61,6 +61,10 @@ class Program:
         singularity: Treatment of near rank loss.
         blend: Time over which the target is blended from the initial error to zero, s; if 0, the
             error decays by the gains.
+        passive: Indices of joints without a drive. A closed loop of the mechanism moves them; its
+            rows of f are ``mechanical``.
+        mechanical: Indices of the rows enforced by the mechanism itself, as many as there are
+            passive joints.
         contacts: Indices of the force-controlled rows of f, each with its parameters.
         start: Expected start of the arm, or None.
         min_singular_value: Smallest accepted singular value along the path.
@@ -79,6 +83,8 @@ class Program:
     null_space: NullSpaceTask | None = None
     singularity: Singularity = Singularity(0.01)
     blend: float = 0.0
+    passive: tuple[int, ...] = ()
+    mechanical: tuple[int, ...] = ()
     contacts: tuple[tuple[int, Contact], ...] = ()
     start: Start | None = None
     min_singular_value: float = 1e-3
@@ -92,6 +98,12 @@ class Program:
             array(name, getattr(self, name), shape)
         if self.inverse not in INVERSES:
             raise ParameterError('inverse', self.inverse, f'must be one of {", ".join(INVERSES)}')
+        if len(self.passive) != len(self.mechanical):
+            raise ParameterError(
+                'passive',
+                [self.tree.joint_names[i] for i in self.passive],
+                f'needs as many rows of mechanical constraints; there are {len(self.mechanical)}',
+            )
         if not 0.0 <= self.blend < np.inf:
             raise ParameterError('blend', self.blend, 'must be finite and not negative')
 

@@ -117,6 +117,8 @@ def _program(section: Section, tree: Robot) -> Program:
             null_space=section.optional('null_space', lambda p, x: _null_space(p, x, tree)),
             singularity=singularity,
             blend=section.take('blend', read.not_negative, 0.0),
+            passive=section.take('passive', lambda p, value: _joints(p, value, tree), ()),
+            mechanical=tuple(i for i, part in enumerate(of_rows) if part.mechanical),
             contacts=tuple((i, part.contact) for i, part in enumerate(of_rows) if part.contact),
             start=section.optional('start', start),
             min_singular_value=min_singular_value,
@@ -135,6 +137,7 @@ class _Part(NamedTuple):
     G0: Array
     G1: Array
     weights: Array
+    mechanical: bool
     contact: Contact | None
 
 
@@ -166,11 +169,18 @@ def _constraint(place: str, value: Any, tree: Robot) -> _Part:
     m = constraint.m
     weights = section.take('weight', per_row(read.positive, m), np.ones(m))
     G0, G1 = constraint_gains(section, m)
+    mechanical = section.take('mechanical', read.switch, False)
     contact = section.optional('contact', read_contact)
-    if contact is not None and (m != 1 or not constraint.rows[0].endswith('(m)')):
-        raise ProgramError(section.place, 'has a contact', 'only a single row in metres may')
+    if contact is not None and (mechanical or m != 1 or not constraint.rows[0].endswith('(m)')):
+        raise ProgramError(
+            section.place, 'has a contact', 'only a single non-mechanical row in metres may'
+        )
     section.close()
-    return _Part(constraint, G0, G1, weights, contact)
+    return _Part(constraint, G0, G1, weights, mechanical, contact)
+
+
+def _joints(place: str, value: Any, tree: Robot) -> tuple[int, ...]:
+    return tuple(tree.joint_index(joint) for joint in read.names(place, value))
 
 
 def _inverse(place: str, value: Any, tree: Robot) -> tuple[str, Array | None]:

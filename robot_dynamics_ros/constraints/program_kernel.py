@@ -38,6 +38,8 @@ class ProgramKernel:
         acceleration: :math:`\ddot q_c`, shape (n,).
         program_velocity: Reference joint velocity, shape (n,): f settles by
             :math:`\dot f=-\Gamma_1^{-1}\Gamma_0f`, the free joints at their settling velocity.
+        transmission: :math:`\Gamma_a^T\Gamma_d^{-T}` of the mechanism's loops, shape
+            (driven joints, passive joints).
         sigma: Singular values of Gamma, unordered, shape (min(m, n),).
         reaction: With contacts, the reactions N of the external efforts, shape (m,);
             :math:`\Gamma^TN` is the part of the efforts that acts through the rows of f.
@@ -52,7 +54,7 @@ class ProgramKernel:
     """
 
     def __init__(self, program: Program) -> None:
-        m, n = program.m, program.n
+        m, n, d = program.m, program.n, len(program.passive)
         self.program = program
         shapes = {
             'q': (n,),
@@ -66,6 +68,7 @@ class ProgramKernel:
             'acceleration': (n,),
             'program_velocity': (n,),
             'metric': (n, n),
+            'transmission': (n - d, d),
             'sigma': (min(m, n),),
             'seen': (min(m, n),),
         }
@@ -105,6 +108,7 @@ class ProgramKernel:
     acceleration: Array
     program_velocity: Array
     metric: Array
+    transmission: Array
     sigma: Array
     seen: Array
     reaction: Array
@@ -210,6 +214,7 @@ def program_formulas(
         - inverse.solve(rate_error + settling @ error)
         - inverse.project(v - program.settling_velocity(q, v)),
         np.eye(n) if metric is None else metric,
+        _transmission(program, f.J),
         inverse.sigma,
         inverse.seen,
         *([inverse.reactions(external)] if c else []),
@@ -224,3 +229,15 @@ def _jets(program: Program, numbers: Array) -> list[Jet]:
         jets.append(time_jet(*signal.sample(list(numbers[first:last])), program.n))
         first = last
     return jets
+
+
+def _transmission(program: Program, Gamma: Array) -> Array:
+    r"""Return :math:`\Gamma_a^T\Gamma_d^{-T}` of the rows enforced by the mechanism."""
+    rows, passive = list(program.mechanical), list(program.passive)
+    actuated = [i for i in range(program.n) if i not in passive]
+    if not passive:
+        return np.zeros((len(actuated), 0))
+    square = Gamma[np.ix_(rows, passive)].astype(object)
+    inverse = TaskInverse(square, singularity=program.singularity)
+    columns = [inverse.solve(Gamma[rows, i]) for i in actuated]
+    return np.array(columns)

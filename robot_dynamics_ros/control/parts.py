@@ -242,17 +242,17 @@ class ControllerParts:
     def unsupported(self) -> str:
         """Return which joint ``effort_scale`` keeps from bearing gravity; '' if none.
 
-        A joint that needs more than its limit is :meth:`overloaded`.
+        A joint that needs more than its limit has no drive: a closed loop bears it.
         """
         limits, needed = self.loop.limiter.limits, self._gravity_efforts()
         needed[needed > self.loop.tree.effort_limit] = 0.0
         return self._insufficient(needed, limits, 'are permitted')
 
     def overloaded(self) -> str:
-        """Return which joint gravity takes beyond its effort limit; '' if none."""
-        return self._insufficient(
-            self._gravity_efforts(), self.loop.tree.effort_limit, 'are its limit'
-        )
+        """Return which joint with a drive gravity takes beyond its effort limit; '' if none."""
+        needed = self._gravity_efforts()
+        needed[list(self.loop.law.passive)] = 0.0
+        return self._insufficient(needed, self.loop.tree.effort_limit, 'are its limit')
 
     def _gravity_efforts(self) -> Array:
         """Return the efforts that hold the arm, less friction and the driver's own, new array."""

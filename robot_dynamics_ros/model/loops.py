@@ -98,10 +98,10 @@ def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> Jet:
     inside = np.isin(np.arange(tree.n), loop.joints(tree))
     q, v = np.where(inside, q, 0 * q), np.where(inside, v, 0 * v)  # others have no effect
     motion, units = Motion(tree, q, v), np.eye(3, dtype=int)
+    one, two = ([motion.axis(f, e) for e in units] for f in (loop.first, loop.second))
     gap = motion.point(loop.second) - motion.point(loop.first)
-    rows = [dot(motion.axis(loop.first, units[AXES.index(c)]), gap) for c in loop.position]
+    rows = [dot(one[AXES.index(c)], gap) for c in loop.position]
     if loop.rotation:
-        one, two = ([motion.axis(f, e) for e in units] for f in (loop.first, loop.second))
         rows += _rotation_rows([[dot(a, b) for b in two] for a in one], loop)
     jet = stack(rows)
     return replace(jet, J=np.where(inside, jet.J, 0 * jet.J))
@@ -142,6 +142,7 @@ def is_flipped(tree: RobotTree, loop: Loop, q: Array) -> bool:
 CLOSED = 1e-10
 _MAX_CORRECTION = 0.3  # rad: a larger correction may lead to another branch
 _MIN_STEP = 1.0 / 512.0
+_ATTEMPTS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +230,7 @@ class LoopEquations:
         The smallest singular value of :math:`\Phi_\varphi` with columns normalized to length 1;
         0 if singular.
         """
-        P = self._square(self.scaled(q)[1])
+        P = self._square(q)
         if not P.size:
             return 1.0
         norms = np.sqrt(np.sum(P * P, axis=0))
@@ -239,14 +240,10 @@ class LoopEquations:
 
     def branch(self, q: Array) -> float:
         r"""Return the sign of :math:`\det\Phi_\varphi`."""
-        return self.branch_of(self.scaled(q)[1])
+        return float(np.linalg.slogdet(self._square(q))[0])
 
-    def branch_of(self, J: Array) -> float:
-        r"""Return the sign of :math:`\det\Phi_\varphi`, given the scaled :math:`\Phi_q`."""
-        return float(np.linalg.slogdet(self._square(J))[0])
-
-    def _square(self, J: Array) -> Array:
-        J = J[:, list(self.dependent)]
+    def _square(self, q: Array) -> Array:
+        J = self.scaled(q)[1][:, list(self.dependent)]
         return J if self.rows is None else J[list(self.rows)]
 
 
@@ -280,8 +277,6 @@ def close(equations: LoopEquations, q: Array, iterations: int = 30) -> tuple[Arr
 def assemble(equations: LoopEquations, u: Array, reference: Array, singular_below: float) -> Array:
     """Return the tree positions at coordinates u, on the branch of a known configuration.
 
-    The coordinates move straight from that configuration to u, in steps that keep the branch.
-
     Args:
         equations: The loops, with rows selected.
         u: Independent coordinates, shape (N,), rad or m.
@@ -293,40 +288,75 @@ def assemble(equations: LoopEquations, u: Array, reference: Array, singular_belo
 
     Raises:
         SingularityError: The loops close only in a singular configuration.
-        MechanismError: The loops cannot be closed at u, or not on the straight way there.
+        MechanismError: The loops cannot be closed at u, or have no unique root on the branch.
     """
+    q = _continue_branch(equations, u, reference)
+    if q is None:
+        q = _search(equations, u, reference, singular_below)
+    return equations.mimic.positions(q)
+
+
+def _continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Array | None:
+    """Move linearly from the known configuration to u, in steps that keep the branch."""
     coordinates, dependent = list(equations.coordinates), list(equations.dependent)
-    start, J = reference[coordinates], equations.scaled(reference)[1]
-    branch, unit = equations.branch_of(J), np.where(equations.tree.prismatic, equations.length, 1)
+    start, branch, size = reference[coordinates], equations.branch(reference), equations.length
+    allowed = np.where(np.array(equations.tree.prismatic), size, 1.0) * _MAX_CORRECTION
     q, done, step = reference, 0.0, 1.0
-    while done < 1.0 and step >= _MIN_STEP:
+    while done < 1.0:
         step = min(step, 1.0 - done)
         trial = q.copy()
         trial[coordinates] = start + (done + step) * (u - start)
+        J = equations.scaled(q)[1]
         change = J[:, coordinates] @ (trial - q)[coordinates]
         trial[dependent] -= np.linalg.lstsq(J[:, dependent], change, rcond=None)[0]
         closed, gap = close(equations, trial, iterations=12)
-        near = np.all(np.abs(closed - trial) <= _MAX_CORRECTION * unit)
-        there = equations.scaled(closed)[1]
-        if gap < CLOSED and near and equations.branch_of(there) == branch:
-            q, J, done, step = closed, there, done + step, 2.0 * step
+        near = np.all(np.abs(closed - trial) <= allowed)
+        if gap < CLOSED and near and equations.branch(closed) == branch:
+            q, done, step = closed, done + step, 2.0 * step
         else:
             step = 0.5 * step
+            if step < _MIN_STEP:
+                return None
+    return q if not _flipped(equations, q) else None
+
+
+def _flipped(equations: LoopEquations, q: Array) -> bool:
     q = equations.mimic.positions(q)
-    flipped = any(is_flipped(equations.tree, loop, q) for loop in equations.loops)
-    if done < 1.0 or flipped:
-        raise _assembly_error(equations, u, q, singular_below)
-    return q
+    return any(is_flipped(equations.tree, loop, q) for loop in equations.loops)
+
+
+def _search(equations: LoopEquations, u: Array, reference: Array, singular_below: float) -> Array:
+    """Search from random starts for a unique root on the branch of the known configuration."""
+    tree, rng = equations.tree, np.random.default_rng(0)
+    dependent, branch = list(equations.dependent), equations.branch(reference)
+    revolute = ~np.array(tree.prismatic)[dependent]
+    reach = np.where(revolute, math.pi, equations.length)
+    best, roots = (reference, math.inf), list[Array]()
+    for _ in range(_ATTEMPTS):
+        q = reference.copy()
+        q[list(equations.coordinates)] = u
+        q[dependent] += rng.uniform(-reach, reach)
+        closed, gap = close(equations, q)
+        if _flipped(equations, closed):
+            continue
+        best = (closed, gap) if gap < best[1] else best
+        regular = gap < CLOSED and equations.conditioning(closed) >= singular_below
+        if not regular or equations.branch(closed) != branch:
+            continue
+        turns = np.round((closed - reference)[dependent] / (2.0 * math.pi)) * revolute
+        closed[dependent] -= 2.0 * math.pi * turns
+        if all(np.max(np.abs(closed - root)) > 1e-6 for root in roots):
+            roots.append(closed)
+    if len(roots) == 1:
+        return roots[0]
+    raise _assembly_error(equations, u, *best, len(roots), singular_below)
 
 
 def _assembly_error(
-    equations: LoopEquations, u: Array, last: Array, singular_below: float
+    equations: LoopEquations, u: Array, q: Array, gap: float, roots: int, singular_below: float
 ) -> MechanismError | SingularityError:
-    """Return the error that explains why the way to u ends at the last configuration."""
-    q = last.copy()
-    q[list(equations.coordinates)] = u
-    q, gap = close(equations, q)
-    culprit, measure = equations.names, equations.conditioning(q)
+    """Return the error that explains why no configuration was found."""
+    culprit = equations.names
     at = 'at ' + ', '.join(
         f'{equations.tree.joint_names[i]} = {value:.6g}'
         for i, value in zip(equations.coordinates, u, strict=True)
@@ -336,10 +366,14 @@ def _assembly_error(
         return MechanismError(
             culprit, f'cannot be assembled {at}: {left}', 'this is out of its reach'
         )
-    if measure < singular_below:
+    measure = equations.conditioning(q)
+    if roots == 0 and measure < singular_below:
         return SingularityError(f'Phi_phi of {culprit}', measure, singular_below, at)
-    problem = f'closes {at}, but no root continues the assembly on the straight way there'
-    return MechanismError(culprit, problem, 'give a configuration nearby, near=')
+    return MechanismError(
+        culprit,
+        f'closes {at}, but no root continues the assembly ({roots} on its branch)',
+        'give a configuration nearby, near=',
+    )
 
 
 def independent_rows(J: Array, count: int) -> tuple[int, ...]:

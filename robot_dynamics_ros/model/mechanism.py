@@ -269,7 +269,7 @@ class Mechanism(Robot):
         Raises:
             ShapeError: u does not have the shape (N,).
             NonFiniteError: u is not finite.
-            MechanismError: The loops cannot be closed at u, or not on the straight way there.
+            MechanismError: The loops cannot be closed at u.
             SingularityError: The loops close only in a singular configuration.
 
         Cost: about 20 evaluations of the loop equations; none with a closed form.

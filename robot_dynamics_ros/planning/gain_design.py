@@ -224,13 +224,15 @@ def program_margins(
         delay: Assumed delay in the loop, s: hold, computation and transport.
 
     Raises:
-        ParameterError: The program follows a joint reference.
+        ParameterError: The program follows a joint reference, or has joints without a drive.
 
     Validity: exact model, no friction, small deviations, frozen time: for a moving program the
         poles differ slightly from the designed ones. A null space without posture adds poles at 0.
 
     Cost: about 0.1 s.
     """
+    if program.passive:
+        raise ParameterError('program', program.name, 'has joints without a drive')
     still = np.zeros(program.n)
     tree = program.tree.with_changes(damping=still, coulomb_friction=still, drive_friction={})
     law = ConstraintStabilization(

@@ -142,10 +142,10 @@ class _LawFunction:
         numbers = [*self._numbers(time, inputs), *self._offset(time, inputs), look.time, look.lead]
         previous = inputs.get('previous', np.zeros(self._tree.n, dtype=int))
         results = program_formulas(self._program, q, v, previous, np.array(numbers, dtype=object))
-        q_ahead, v_ahead, f, f_dot, *_, a, towards, _, _, _ = results
+        q_ahead, v_ahead, f, f_dot, *_, a, towards, _, transmission, _, _ = results
         if look.time > 0.0:
             q, v = q_ahead, v_ahead
-        tau, scale = self._within_limits(q, v, a, towards)
+        tau, scale = self._within_limits(q, v, a, towards, transmission)
         return tau, a * scale, f, f_dot
 
     def _numbers(self, time: Scalar, inputs: dict[str, Array]) -> list[Scalar]:
@@ -169,7 +169,9 @@ class _LawFunction:
         value, rate = inputs['initial'].reshape(2, m)
         return [x for row in quintic_offset(value, rate, blend, time) for x in row]
 
-    def _within_limits(self, q: Array, v: Array, a: Array, towards: Array) -> tuple[Array, Scalar]:
+    def _within_limits(
+        self, q: Array, v: Array, a: Array, towards: Array, transmission: Array
+    ) -> tuple[Array, Scalar]:
         """Return efforts within the limits, and the scale of the acceleration.
 
         See :meth:`ProgramEffort.confine`.
@@ -179,14 +181,24 @@ class _LawFunction:
         def effort(acceleration: Array) -> Array:
             model = self._model.inverse_dynamics(q, v, acceleration)
             drives = (model, v, acceleration, towards, self._settings)
-            return drive_effort(self._tree, *drives)[0]
+            return self._transferred(drive_effort(self._tree, *drives)[0], transmission)
 
         tau = effort(a)
         if not self._law.parameters['limit_effort']:
             return tau, 1
-        gravity = self._model.inverse_dynamics(q, still, still)
+        gravity = self._transferred(self._model.inverse_dynamics(q, still, still), transmission)
         confined, scale = confined_efforts(tau, effort(still), gravity, self._tree.effort_limit)
         return confined, scale[0]
+
+    def _transferred(self, effort: Array, transmission: Array) -> Array:
+        """Return efforts transferred from passive joints to the drives, see ``ProgramEffort``."""
+        passive = list(self._program.passive)
+        driven = [i for i in range(self._tree.n) if i not in passive]
+        out = np.zeros(self._tree.n, dtype=object)
+        out[driven] = effort[driven]
+        if passive:
+            out[driven] = effort[driven] - transmission @ effort[passive]
+        return out
 
     def _draw(self, rng: np.random.Generator) -> list[Array]:
         """Return random inputs with well-conditioned constraints, if such a state is found."""

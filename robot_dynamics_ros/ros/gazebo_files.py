@@ -83,7 +83,8 @@ def bridge_entries(
         joints: Names of the controlled joints; empty: only the clock.
         model: Name of the robot in Gazebo.
         clock: Whether to bridge ``/clock``; only one bridge to the same Gazebo may do so.
-        forces: Whether to bridge the forces.
+        forces: Whether to bridge the forces, including those of joints without a drive: the
+            controller needs a subscriber of each.
     """
     topic = f'/model/{model}'
     entries = [_entry('joint_states', f'{topic}/joint_state', _STATES)] if joints else []

@@ -57,6 +57,8 @@ PLANT = (
     P('integrator', 'euler', 'Integrator of MuJoCo: euler (semi-implicit), implicitfast or rk4.',
       choices=('euler', 'implicitfast', 'rk4'), fixed=True),
     P('joint_limits', True, 'Enforce the position limits of the joints.', fixed=True),
+    P('pins', [''], 'Closed loops: frame names in pairs; the origins of each pair are pinned '
+      'together.', fixed=True),
     P('initial_position', [0.0], 'Initial positions, rad or m, one per joint; a single number '
       'applies to all joints and is clamped to their limits.', per_joint=True, fixed=True),
     P('position_resolution', [0.0], 'Encoder resolution; 0: exact.', 0.0, unit='rad or m',

@@ -179,7 +179,7 @@ class MujocoDescription:
         ball = mujoco.mjtGeom.mjGEOM_SPHERE
         body.add_geom(name=_TIP, type=ball, size=(_TIP_RADIUS, 0.0, 0.0), pos=frame.p_BF, **rigid)
 
-    def _add_pin(self, pair: tuple[str, str]) -> None:
+    def add_pin(self, pair: tuple[str, str]) -> None:
         """Pin the origins of two sites together, as rigidly as MuJoCo allows."""
         pin = self.spec.add_equality(
             name=f'{pair[0]} - {pair[1]}',
@@ -227,7 +227,7 @@ class MujocoDescription:
             kinds = {'type': mujoco.mjtEq.mjEQ_WELD, 'objtype': mujoco.mjtObj.mjOBJ_SITE}
             self._make_rigid(self.spec.add_equality(name=loop.name, **kinds, **names))
             return
-        self._add_pin(pair)
+        self.add_pin(pair)
         if turns == 2:
             [free] = {0, 1, 2} - set(loop.turns)
             ends = f'{loop.name}: {loop.first}', f'{loop.name}: {loop.second}'
@@ -236,7 +236,7 @@ class MujocoDescription:
                 body = self.spec.worldbody if frame.body < 0 else self._spec_bodies[frame.body]
                 point = frame.p_BF + tree.equations.length * frame.R_BF[:, free]
                 body.add_site(name=end, pos=point)
-            self._add_pin(ends)
+            self.add_pin(ends)
 
     def _make_rigid(self, equality: Any) -> None:
         """Make an equality constraint as rigid as MuJoCo allows."""

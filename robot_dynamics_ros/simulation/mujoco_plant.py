@@ -23,7 +23,7 @@ Contacts are modelled with one :class:`Board` only. Not modelled: link flexibili
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,12 +70,14 @@ class MujocoPlant(Plant):
         substeps: Integration steps per period; the effort is held.
         integrator: One of ``INTEGRATORS``.
         joint_limits: Whether to enforce the position limits.
+        pins: Pairs of frames whose origins are pinned together, which close the loops of a
+            mechanism with this spanning tree.
         board: A board that the robot can press on, or None.
 
     Raises:
         MissingDependencyError: MuJoCo is not installed.
         ParameterError: An option is invalid.
-        UnknownNameError: The board refers to an unknown frame.
+        UnknownNameError: A pin or the board refers to an unknown frame.
         ModelError: MuJoCo rejects the model; gives its reason.
 
     Cost: about 10 us per step for a four-joint arm.
@@ -89,6 +91,7 @@ class MujocoPlant(Plant):
         substeps: int = 1,
         integrator: str = 'euler',
         joint_limits: bool = True,
+        pins: Sequence[tuple[str, str]] = (),
         board: Board | None = None,
     ) -> None:
         super().__init__(tree, period)
@@ -104,9 +107,11 @@ class MujocoPlant(Plant):
         self._integrator = integrator
         self._joint_limits = joint_limits
         self.board_frame = '' if board is None else board.frame
+        for name in (name for pair in pins for name in pair):
+            tree.frame(name)
         if board is not None:
             tree.frame(board.frame, 'board_frame')
-        self.board, self.board_force = board, np.zeros(3)
+        self._pins, self.board, self.board_force = tuple(pins), board, np.zeros(3)
         self._push: tuple[str, Array] | None = None
         self._rebuild()
 
@@ -243,6 +248,8 @@ class MujocoPlant(Plant):
             step = self.period / self._substeps
             description = MujocoDescription(mujoco, self.tree, step, self._joint_limits)
             description.spec.option.integrator = integrator
+            for pair in self._pins:
+                description.add_pin(pair)
             if self.board is not None:
                 description.add_board(self.board)
             self.model = description.spec.compile()
@@ -284,6 +291,9 @@ def plant_from_parameters(tree: Robot, values: Mapping[str, Any]) -> MujocoPlant
     Raises:
         RobotDynamicsError: A value is invalid, or MuJoCo rejects the model.
     """
+    names = [name for name in values['pins'] if name]
+    if len(names) % 2:
+        raise ParameterError('pins', names, 'give an even number of frames, two for each pin')
     board = None
     if values['board_program']:
         program = load_program(values['board_program'], tree, check=False)
@@ -295,6 +305,7 @@ def plant_from_parameters(tree: Robot, values: Mapping[str, Any]) -> MujocoPlant
         substeps=values['substeps'],
         integrator=values['integrator'],
         joint_limits=values['joint_limits'],
+        pins=list(zip(names[::2], names[1::2], strict=True)),
         board=board,
     )
     plant.reset(*initial_state(tree, values))

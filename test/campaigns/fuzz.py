@@ -95,9 +95,7 @@ def _read_urdf(text: str, _: int) -> None:
 
 
 def _read_program(text: str, origin: int) -> None:
-    name = robot_of('program', origin)
-    robot = load_mechanism(*shipped_mechanism(name)) if name in MECHANISMS else tree_of(name)
-    load_program(f'{text}\n', robot, check=False)
+    load_program(f'{text}\n', tree_of(robot_of('program', origin)), check=False)
 
 
 def _read_loops(text: str, origin: int) -> None:

@@ -16,7 +16,9 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.signals import Clock, Constant, Timed, Timing, instants
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError
+from robot_dynamics_ros.model import load_robot
 
 
 def scara_program(target, height=0.25):
@@ -102,6 +104,15 @@ def test_free_joints_settle_without_overshooting_however_long_a_step():
 
 
 # ---- required efforts ---------------------------------------------------------------------------
+
+
+def test_passive_joints_need_no_effort_on_a_path():
+    tree = load_robot(share_directory() / 'urdf' / 'four_bar.urdf.xacro', effort_limit=99.0)
+    program = load_program('four_bar_loop', tree, check=False)
+    effort = check_feasibility(program, samples=10).effort
+    assert np.abs(effort).max() > 1.0
+    assert program.passive
+    assert not effort[:, list(program.passive)].any()
 
 
 @pytest.mark.slow

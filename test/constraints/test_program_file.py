@@ -11,13 +11,9 @@ from samples import sample, shipped
 
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
-from robot_dynamics_ros.description.shipped import (
-    share_directory,
-    shipped_mechanism,
-    shipped_robot,
-)
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import NonFiniteError, ProgramError, ShapeError
-from robot_dynamics_ros.model import load_mechanism, load_robot
+from robot_dynamics_ros.model import load_robot
 
 #: A valid program, modified by the tests below.
 GOOD = {
@@ -105,6 +101,7 @@ FAST = {'line': {'from': [0, -1, -0.5, 0.0], 'to': [0, -1, -0.5, 1.5]}, 'duratio
         (('constraints', 1, 'name'), 'wrist', "two are named 'wrist'"),
         (('constraints', 1, 'weight'), 0.0, "constraint 'pitch', weight: is 0.0; must be pos"),
         (('constraints', 0, 'natural_frequency'), [1.0], 'has 1 numbers; give one, or 2'),
+        (('constraints', 1, 'mechanical'), 'yes', "is 'yes'; give true or false"),
         (('inverse',), 'moore', "inverse is 'moore'; must be one of euclidean, inertia"),
         (('inverse',), {'metric': [1, 1, 1]}, 'has 3 numbers; give one, or 4, one per joint'),
         (('null_space', 'posture'), {'joint9': 0}, "posture: unknown joint 'joint9'; known: "),
@@ -155,6 +152,7 @@ FAST = {'line': {'from': [0, -1, -0.5, 0.0], 'to': [0, -1, -0.5, 1.5]}, 'duratio
             'G0: has damping_ratio beside it; give natural_frequency and',
         ),
         (('gains',), {'G0': [[1.0]], 'G1': 1.0}, r'G0 has shape \(1, 1\); expected'),
+        (('passive',), ['joint4'], 'needs as many rows of mechanical constraints; there are 0'),
         (
             ('constraints', 1),
             {'kind': 'joint_coupling', 'coefficients': [], 'value': []},
@@ -282,7 +280,8 @@ def test_unproved_stability_with_more_conditions_than_joints_is_remarked(tree):
 
 def robot_of(name):
     if name.endswith('_loop'):
-        return load_mechanism(*shipped_mechanism(name.removesuffix('_loop')))
+        file = share_directory() / 'urdf' / f'{name.removesuffix("_loop")}.urdf.xacro'
+        return load_robot(file, effort_limit=1.0)
     robot = 'scara' if name.startswith('scara') else 'four_dof'
     profile = {'limits_profile': 'wide'} if name == 'near_singular' else {}
     return shipped(robot, **profile).tree

@@ -261,7 +261,7 @@ def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
 {kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {force: 5.0, colour: red}} | colour
 {kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {speed: 0.1}} | force
 {kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {force: 5, on_contact_loss: panic}} | retract
-{kind: point, axes: xy, target: [0.3, 0.1], contact: {force: 1.0}} | single row
+{kind: point, axes: xy, target: [0.3, 0.1], contact: {force: 1.0}} | single non-mechanical row
 """)
 def test_a_wrong_contact_is_refused_with_its_name(given, said):
     program = {'constraints': [{'name': 'table', 'frame': 'tool', **given}]}

@@ -102,17 +102,14 @@ def test_frames_half_a_turn_apart_are_no_assembly():
         load_mechanism(urdf, turned)
 
 
-def test_posture_behind_a_forbidden_zone_is_reached_from_its_other_side_only():
-    """The loop is torn on half a turn one way, and closed on that the other way."""
+@pytest.mark.slow
+def test_posture_behind_a_forbidden_zone_is_found_on_the_declared_branch():
+    """On the straight way there the loop is torn; the two roots beyond differ in their branch."""
     mechanism = four_bar(str(shipped_mechanism(FOUR_BAR)[1]), l2p='0.42')
-    with pytest.raises(MechanismError, match='closes at .*, but no root continues the assembly'):
-        mechanism.positions(np.array([math.pi, 0.0]))
-    q = mechanism.positions(np.array([-math.pi, 0.0]))
+    q = mechanism.positions(np.array([math.pi, 0.0]))
     assert mechanism.equations.closure_error(q) < 1e-14
     branch = mechanism.equations.branch
     assert branch(q) == branch(mechanism.assembled)
-    q[0] += 2.0 * math.pi  # the same posture
-    np.testing.assert_allclose(mechanism.positions(q[[0, 2]], near=q), q, atol=1e-14)
 
 
 def test_crank_may_turn_fully_and_keeps_the_branch(mechanisms):

@@ -122,6 +122,14 @@ def test_the_singular_pass_is_damped_and_stays_far_from_the_limits(scenes):
     assert max(figures['limits']['effort_share']) < 0.5
 
 
+def test_the_loop_of_the_four_bar_stays_closed(scenes):
+    messages = recorded(scenes / 'four_bar' / 'bag', '/controller/constraint')
+    rows = [i for i, name in enumerate(messages[0].name) if name.startswith('loop')]
+    f = np.array([message.position for message in messages])
+    assert len(rows) == 2
+    assert np.abs(f[:, rows]).max() < 1e-5  # m; the plant's pin is hard but not rigid
+
+
 def hold_up(process: subprocess.Popen, seconds: float) -> None:
     process.send_signal(signal.SIGSTOP)
     time.sleep(seconds)

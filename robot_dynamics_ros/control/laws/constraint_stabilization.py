@@ -110,7 +110,7 @@ class ConstraintStabilization(ModelLaw):
             program = follow_reference(tree)
         elif not isinstance(program, Program):
             program = load_program(program, tree)
-        self.program, self._kernel = program, ProgramKernel(program)
+        self.program, self._kernel, self.passive = program, ProgramKernel(program), program.passive
         super().__init__(tree, kernels, **parameters)
 
     def build(self) -> None:
@@ -146,6 +146,7 @@ class ConstraintStabilization(ModelLaw):
             'lead_in is 0': not share,
             'limit_effort is false': self._unlimited,
             'the program follows the joint reference': bool(self.followed),
+            'the program closes loops': self.program.passive,
         }
         self._never_leads = next((reason for reason, applies in reasons.items() if applies), '')
         self._lead = None if self._never_leads else LeadIn.to(self.program, share)

@@ -138,6 +138,8 @@ class ControlLaw(ABC):
     remainder: ClassVar[str] = 'feedback'
     #: Whether the law uses the joint reference.
     follows_reference: bool = True
+    #: Indices of joints without a drive, which closed loops bear.
+    passive: tuple[int, ...] = ()
     #: What the law limits since it began to act, one sentence; empty: nothing.
     notice: str = ''
     #: Whether the law uses external efforts.

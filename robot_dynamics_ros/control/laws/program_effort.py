@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Efforts for the acceleration commanded by a program, for its contacts, and its lead-in.
 
-``ProgramEffort`` handles drives and effort limits.
+``ProgramEffort`` handles drives, kinematic loops and effort limits.
 
 ``ContactForces`` feeds the contact force forward, :math:`-\Gamma_c^TF`, corrected by the measured
 force. The remaining external effort, mainly friction along the surface, is fed forward through a
@@ -42,7 +42,7 @@ from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 
 class ProgramEffort:
-    """Inverse dynamics with armature and friction, within effort limits.
+    """Inverse dynamics with armature, friction and kinematic loops, within effort limits.
 
     Args:
         tree: The robot.
@@ -55,6 +55,8 @@ class ProgramEffort:
         self._tree, self._inverse_dynamics, self._kernel = tree, inverse_dynamics, kernel
         self._zeros, self._keep, self._gravity = np.zeros((3, n))
         self._settings, self._excess, self._scale = np.zeros(4), np.zeros(1), np.zeros(1)
+        self._passive = kernel.program.passive
+        self._driven = [i for i in range(n) if i not in self._passive]
         self._add_drives = compile_function(
             'drive_effort',
             {'model': n, 'speed': n, 'acceleration': n, 'towards': n, 'settings': 4},
@@ -90,7 +92,23 @@ class ProgramEffort:
         self._inverse_dynamics(q, v, a, out)
         towards = self._kernel.program_velocity
         self._add_drives(out, v, a, towards, self._settings, out, self._excess)
+        if self._passive:
+            self.transfer_passive_efforts(out)
+            return bool(np.all(np.abs(out) <= self._tree.effort_limit))
         return self._excess.item() <= 0.0
+
+    def transfer_passive_efforts(self, out: Array) -> None:
+        r"""Transfer efforts of passive joints to the drives through the reactions of the loop.
+
+        The passive rows of :math:`Q = \tau + \Gamma^TN` give :math:`\Gamma_d^TN = Q_d`, the
+        driven ones :math:`\tau = Q_a - \Gamma_a^TN`.
+        """
+        T, passive = self._kernel.transmission, self._passive
+        for k, i in enumerate(self._driven):
+            for j, d in enumerate(passive):
+                out[i] -= T[k, j] * out[d]
+        for d in passive:
+            out[d] = 0.0
 
     def confine(self, q: Array, v: Array, out: Array) -> float:
         """Scale efforts into the limits: the acceleration first, then all terms except gravity.
@@ -105,6 +123,7 @@ class ProgramEffort:
         """
         self.write(q, v, self._zeros, self._keep)
         self._inverse_dynamics(q, self._zeros, self._zeros, self._gravity)
+        self.transfer_passive_efforts(self._gravity)
         self._confine(out, self._keep, self._gravity, out, self._scale)
         return self._scale.item()
 
@@ -116,7 +135,10 @@ class ProgramEffort:
             v: Velocities, shape (n,), rad/s or m/s.
             accelerations: Terms of the commanded acceleration by name, each of shape (n,).
         """
-        return effort_terms(self._inverse_dynamics, self._tree, q, v, accelerations)
+        parts = effort_terms(self._inverse_dynamics, self._tree, q, v, accelerations)
+        for part in parts.values():
+            self.transfer_passive_efforts(part)
+        return parts
 
     def inertia_matrix(self, q: Array) -> Array:
         """Return the mass matrix plus armature, new array of shape (n, n)."""
