@@ -31,7 +31,7 @@ from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
+from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
 
 #: Allowed relative growth from the second to the last quarter of a run; threads and descriptors
 #: must not grow.

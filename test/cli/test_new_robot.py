@@ -37,7 +37,6 @@ from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked, defaults, require_known
 from robot_dynamics_ros.planning.default_motion import default_motion
 from robot_dynamics_ros.recordings.output_folder import folder_name
-from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 from robot_dynamics_ros.ros.conversions import default_topics
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo_files import (
@@ -46,6 +45,7 @@ from robot_dynamics_ros.ros.gazebo_files import (
     gazebo_description,
     ros2_control_text,
 )
+from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 ROBOTS_PAGE = Path(__file__).parents[2] / 'docs' / 'robots.md'
