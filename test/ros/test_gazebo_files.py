@@ -220,42 +220,35 @@ def test_loops_that_gazebo_would_leave_open_are_refused():
 
 # Bridges -----------------------------------------------------------------------------------------
 
-KEYS = {
+KEYS = (
     'ros_topic_name', 'gz_topic_name', 'ros_type_name', 'gz_type_name', 'direction',
     'subscriber_queue', 'publisher_queue',
-}  # fmt: skip
+)  # fmt: skip
 
 
 @each_robot
 @pytest.mark.parametrize('prefix', ['', 'left_'])
 def test_a_bridge_carries_exactly_what_the_description_has(robot, prefix):
-    description = ElementTree.tostring(urdf(robot, prefix=prefix), encoding='unicode')
-    names = load_robot(description, effort_limit=1.0).joint_names
-    entries = bridge_entries(names, f'{prefix}{robot}')
-    assert yaml.safe_load(bridge_text(entries)) == entries
-    for entry in entries:
-        assert entry.keys() == KEYS
-        assert (entry['subscriber_queue'], entry['publisher_queue']) == (1, 1)
-    carried = {(e['direction'], e['gz_type_name'], e['ros_type_name']): e for e in entries}
-    states = carried['GZ_TO_ROS', 'gz.msgs.Model', 'sensor_msgs/msg/JointState']
-    clock = carried['GZ_TO_ROS', 'gz.msgs.Clock', 'rosgraph_msgs/msg/Clock']
-    forces = [entry for entry in entries if entry['direction'] == 'ROS_TO_GZ']
-    assert {(e['ros_type_name'], e['gz_type_name']) for e in forces} == {
-        ('std_msgs/msg/Float64', 'gz.msgs.Double')
-    }
-    found = plugins(urdf(robot, gazebo='native', prefix=prefix))
-    (publisher,) = found[JOINT_STATES]
-    assert states['gz_topic_name'] == publisher.findtext('topic')
-    assert states['ros_topic_name'] == 'joint_states'
-    assert clock['ros_topic_name'] == clock['gz_topic_name'] == '/clock'
-    joints = [name.text for name in publisher.iter('joint_name')]
-    assert [e['ros_topic_name'] for e in forces] == [f'{joint}/cmd_force' for joint in joints]
     model = f'{prefix}{robot}'
-    assert [e['gz_topic_name'] for e in forces] == [
-        f'/model/{model}/joint/{joint}/cmd_force' for joint in joints
-    ]
-    driven = {plugin.findtext('joint_name') for plugin in found[JOINT_FORCE]}
+    found = urdf(robot, gazebo='native', prefix=prefix)
+    (publisher,) = plugins(found)[JOINT_STATES]
+    joints = [name.text for name in publisher.iter('joint_name')]
+    driven = {plugin.findtext('joint_name') for plugin in plugins(found)[JOINT_FORCE]}
     assert driven <= set(joints)
+    states, clock, *forces = [
+        ('joint_states', publisher.findtext('topic'), 'sensor_msgs/msg/JointState',
+         'gz.msgs.Model'),
+        ('/clock', '/clock', 'rosgraph_msgs/msg/Clock', 'gz.msgs.Clock'),
+        *((f'{joint}/cmd_force', f'/model/{model}/joint/{joint}/cmd_force',
+           'std_msgs/msg/Float64', 'gz.msgs.Double') for joint in joints),
+    ]  # fmt: skip
+    expected = {(*row, 'GZ_TO_ROS', 1, 1) for row in (states, clock)}
+    expected |= {(*row, 'ROS_TO_GZ', 1, 1) for row in forces}
+    description = ElementTree.tostring(urdf(robot, prefix=prefix), encoding='unicode')
+    entries = bridge_entries(load_robot(description, effort_limit=1.0).joint_names, model)
+    assert yaml.safe_load(bridge_text(entries)) == entries
+    assert {tuple(entry[key] for key in KEYS) for entry in entries} == expected
+    assert {len(entry) for entry in entries} == {len(KEYS)}
 
 
 def test_of_several_bridges_only_one_carries_the_clock():

@@ -9,30 +9,18 @@ from pathlib import Path
 
 import numpy as np
 from bags import MS
-from builtin_interfaces.msg import Duration, Time
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from resting_arm import JOINTS, trajectory
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.recordings.reading import read_recording
 
-JOINTS = [f'joint{i}' for i in (1, 2, 3, 4)]
 FIRST = [0.3, -0.4, 0.1, 0.5]
 AIM = [0.6, -0.1, 0.15, 0.1]
 TAIL_S = 0.6
-
-
-def trajectory() -> JointTrajectory:
-    """Return a motion that starts as soon as it is received."""
-    points = [
-        JointTrajectoryPoint(positions=where, time_from_start=Duration(nanosec=k * 200 * MS))
-        for k, where in ((1, AIM), (2, FIRST))
-    ]
-    message = JointTrajectory(joint_names=JOINTS, points=points)
-    message.header.stamp = Time()
-    return message
 
 
 def run(processes, peer, bag: Path, controller: dict, during) -> None:
@@ -72,7 +60,7 @@ def run(processes, peer, bag: Path, controller: dict, during) -> None:
 
 
 def move_and_change(peer, sender, statuses) -> None:
-    sender.publish(trajectory())
+    sender.publish(trajectory([(0.2, AIM), (0.4, FIRST)]))
     peer.spin_until(lambda: statuses, 20, 'the answer to the trajectory')
     assert statuses[-1].data.startswith('accepted')
     gains = [18.0, 17.0, 16.0, 15.0]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from lifecycle_msgs.srv import GetState
 from peer import LATCHED
+from resting_arm import JOINTS, joint_state
 from rosgraph_msgs.msg import Clock
 from samples import sample
 from sensor_msgs.msg import JointState
@@ -14,11 +15,10 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 
 FIRST = [-0.462, 1.478, 0.10, 0.2]
-JOINTS = ['joint1', 'joint2', 'joint3', 'joint4']
 MOVE = {
     'robot': 'scara',
     'kind': 'point',
@@ -54,7 +54,7 @@ class FakeController:
             self._status.publish(String(data=self.answer))
 
     def _on_state(self, msg):
-        self.stamps.append(msg.header.stamp.sec * NANO + msg.header.stamp.nanosec)
+        self.stamps.append(stamp_ns(msg))
         self._commands.publish(Float64MultiArray(data=[0.0] * 4))
 
 
@@ -68,8 +68,7 @@ class Resting:
     def publish(self, seconds: float) -> None:
         """Publish a state at a time, in another order of joints."""
         names, position = ['gripper', *reversed(JOINTS)], [7.0, *reversed(FIRST)]
-        state = JointState(name=names, position=position, velocity=[0.0] * 5)
-        state.header.stamp.sec, state.header.stamp.nanosec = divmod(round(seconds * NANO), NANO)
+        state = joint_state(round(seconds * NANO), position, names=names)
         self._clock.publish(Clock(clock=state.header.stamp))
         self._states.publish(state)
 
@@ -112,8 +111,8 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
     peer.spin_until(lambda: simulator.returncode is not None, 60, 'end of the simulator')
     assert 'end of the run: t = 1.300000 s' in simulator.output
     message = controller.trajectories[0]
-    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (0, 250_000_000)
-    assert list(message.joint_names) == JOINTS
+    assert stamp_ns(message) == 250_000_000
+    assert list(message.joint_names) == list(JOINTS)
     plan = make_plan(
         sample('scara').tree, {spec.name: spec.default for spec in MOTION} | MOVE, np.array(FIRST)
     )
@@ -123,19 +122,29 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
         ('accelerations', plan.acceleration),
     ):
         np.testing.assert_array_equal([getattr(p, field) for p in message.points], rows)
-    times = [p.time_from_start.sec * NANO + p.time_from_start.nanosec for p in message.points]
-    assert tuple(times) == plan.times_ns
+    last = message.points[-1].time_from_start
+    assert last.sec * NANO + last.nanosec == plan.times_ns[-1]
 
 
-def test_a_rejected_trajectory_ends_the_node_with_the_reason_and_nothing_runs(processes, peer):
-    controller = FakeController(peer, 'rejected: start leaves the tolerance')
+@pytest.mark.parametrize(
+    ('answer', 'said'),
+    [
+        ('rejected: too far', 'was not accepted by test_peer; rejected: too far'),
+        ('', 'error: test_peer: no answer to the trajectory within 10 s'),
+    ],
+)
+def test_a_trajectory_that_is_not_accepted_ends_the_node_with_the_reason_and_nothing_runs(
+    processes, peer, answer, said
+):
+    controller = FakeController(peer, answer)
     controller.active = True
     paused_simulator(processes)
     peer.spin_until(lambda: controller.stamps, 60, 'states')
-    sender = processes.start('trajectory', MOVE | {'unpause_simulator': True})
+    sender = processes.start('trajectory', MOVE | {'unpause_simulator': True, 'timeout_s': 10.0})
     peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
     assert sender.wait() == 1
-    assert 'was not accepted by test_peer; rejected: start leaves the tolerance' in sender.output
+    assert said in sender.output
+    assert (len(controller.trajectories) > 1) == (not answer), 'without an answer it is repeated'
     peer.spin_for(0.3)
     assert set(controller.stamps) == {0}
 
@@ -208,17 +217,6 @@ def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, s
     assert said in sender.output
 
 
-def test_a_controller_that_never_answers_is_named(processes, peer):
-    controller = FakeController(peer, '')
-    controller.active = True
-    paused_simulator(processes)
-    sender = processes.start('trajectory', MOVE | {'timeout_s': 10.0})
-    peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
-    assert sender.wait() == 1
-    assert 'error: test_peer: no answer to the trajectory within 10 s' in sender.output
-    assert len(controller.trajectories) > 1  # it was repeated
-
-
 def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_set_before(
     processes, peer
 ):
@@ -236,7 +234,7 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
     peer.spin_until(lambda: arm.publish(now(peer)) or received, 60, 'the trajectory')
     np.testing.assert_array_equal(received[0].points[0].positions, FIRST)
     np.testing.assert_allclose(received[0].points[-1].positions, goal, rtol=0, atol=1e-15)
-    start = received[0].header.stamp.sec + received[0].header.stamp.nanosec / NANO
+    start = stamp_ns(received[0]) / NANO
     assert now(peer) - 60.0 < start < now(peer) + 1.0  # start_delay_s after it was sent
     sender.says('sent point')
     assert sender.returncode is None  # it stays
@@ -254,7 +252,7 @@ def test_states_that_are_missing_or_of_other_joints_are_named(processes, peer, j
     sender = processes.start('trajectory', MOVE | {'timeout_s': 8.0 if joints else 0.3})
     if joints:
         states = peer.node.create_publisher(JointState, 'joint_states', 10)
-        other = JointState(name=joints, position=[0.0, 0.0], velocity=[0.0, 0.0])
+        other = joint_state(0, [0.0, 0.0], names=joints)
         peer.spin_until(
             lambda: states.publish(other) or sender.returncode is not None, 60, 'its end'
         )

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 import viser
 from browser import Tab, chromium
+from oracles import PinocchioOracle
+from samples import sample
+from scipy.spatial.transform import Rotation
 from urdf_text import joint, link, robot
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
@@ -54,6 +55,19 @@ def page():
     opened.close()
 
 
+@pytest.fixture
+def arm(page):
+    """Return an arm of two bars on that page."""
+    shown = page.arm('planar')
+    shown.set_description(planar_arm('first', 'second'))
+    return shown
+
+
+def handle(page: Page, name: str):
+    """Return what is drawn under a name."""
+    return page.server.scene.get_handle_by_name(name)
+
+
 @pytest.fixture(scope='module')
 def browser():
     """Yield a browser for the tests of this file."""
@@ -69,9 +83,9 @@ def marked(picture: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_the_tool_is_seen_where_the_joint_positions_put_it_and_views_look_at_it(page, browser):
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first', 'second'))
+def test_the_tool_is_seen_where_the_joint_positions_put_it_and_views_look_at_it(
+    page, arm, browser
+):
     with Tab(browser, page.web.address) as tab:
         tab.reads('first')
         for first, second in ((0.3, 0.4), (0.9, -0.7)):
@@ -390,9 +404,7 @@ def test_a_port_that_is_none_or_in_use_is_refused(page):
             PageServer(port, 'second')
 
 
-def test_only_poses_that_changed_are_sent(page, monkeypatch):
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first', 'second'))
+def test_only_poses_that_changed_are_sent(page, arm, monkeypatch):
     sent = []
     arm.show(ArmInstant(position={'first': 0.1, 'second': 0.2}))
     queue = page.server._websock_server.queue_message
@@ -403,27 +415,21 @@ def test_only_poses_that_changed_are_sent(page, monkeypatch):
     assert sent == []
     arm.show(ArmInstant(position={'first': 0.1, 'second': 0.3}))
     # The second bar, and the tool's marker.
-    assert sorted(type(x).__name__ for x in sent) == [
-        'SetOrientationMessage',
-        'SetPositionMessage',
-    ]
+    kinds = sorted(type(x).__name__ for x in sent)
+    assert kinds == ['SetOrientationMessage', 'SetPositionMessage']
 
 
-def test_links_stand_where_pinocchio_puts_them():
-    import pinocchio as pin
-
-    for name in ('scara', 'four_dof'):
-        xml = read_description(shipped_robot(name)).xml
-        tree, model = LinkTree(xml), pin.buildModelFromXML(xml)
-        data, q = model.createData(), np.linspace(0.1, 0.4, model.nq)
-        pin.framesForwardKinematics(model, data, q)
-        positions = dict(zip(list(model.names)[1:], q, strict=True))
-        for placed, (R, p) in zip(tree.links, tree.poses(tree.relative(positions)), strict=True):
-            expected = data.oMf[model.getFrameId(placed.name, pin.FrameType.BODY)]
-            np.testing.assert_allclose(R, expected.rotation, atol=1e-12)
-            np.testing.assert_allclose(p, expected.translation, atol=1e-12)
-            theirs = pin.Quaternion(expected.rotation).coeffs()  # x, y, z, w
-            assert abs(quaternion_xyzw(R) @ theirs) == pytest.approx(1.0, abs=1e-12)
+@pytest.mark.parametrize('name', ['scara', 'four_dof'])
+def test_links_stand_where_pinocchio_puts_them(name):
+    robot = sample(name)
+    tree, oracle, q = LinkTree(robot.xml), PinocchioOracle.of(robot), np.linspace(0.1, 0.4, 4)
+    poses = tree.poses(tree.relative(dict(zip(robot.tree.joint_names, q, strict=True))))
+    for placed, (R, p) in zip(tree.links, poses, strict=True):
+        rotation, origin = oracle.frame_pose(placed.name, q)
+        np.testing.assert_allclose(R, rotation, atol=1e-12)
+        np.testing.assert_allclose(p, origin, atol=1e-12)
+        theirs = Rotation.from_matrix(rotation).as_quat()  # x, y, z, w
+        assert abs(quaternion_xyzw(R) @ theirs) == pytest.approx(1.0, abs=1e-12)
 
 
 TWO_POINTS = """
@@ -436,38 +442,32 @@ null_space: {damping: 1.0}
 
 
 def test_two_points_are_drawn_with_a_rod_of_the_wanted_length_or_their_gap(page):
-    import pinocchio as pin
-
-    xml = read_description(shipped_robot('four_dof')).xml
+    robot, q = sample('four_dof'), np.array([0.3, -1.2, -0.4, 0.6])
     arm = page.arm('arm')
-    arm.set_description(xml)
+    arm.set_description(robot.xml)
     arm.draw_program({'law': 'constraint_stabilization', 'program': TWO_POINTS})
-    model = pin.buildModelFromXML(xml)
-    q = np.array([0.3, -1.2, -0.4, 0.6])
-    arm.show(ArmInstant(time=0.0, position=dict(zip(list(model.names)[1:], q, strict=True))))
-    data = model.createData()
-    pin.framesForwardKinematics(model, data, q)
-    tool, link1 = (data.oMf[model.getFrameId(x)].translation for x in ('tool', 'link1'))
-    placed = {
-        name: page.server.scene.get_handle_by_name(f'/arm/program/{name}') for name in '012345'
-    }  # two balls and a rod each
-    fixed = np.array([0.4, 0.1, 0.2])
-    for name, expected in {'0': tool, '1': fixed, '3': tool, '4': link1}.items():
-        np.testing.assert_allclose(placed[name].position, expected, atol=1e-6, err_msg=name)
-    rod, gap = placed['2'].points[0], placed['5'].points[0]
+    arm.show(ArmInstant(position=dict(zip(robot.tree.joint_names, q, strict=True))))
+    oracle, fixed = PinocchioOracle.of(robot), np.array([0.4, 0.1, 0.2])
+    tool, link1 = (oracle.frame_pose(name, q)[1] for name in ('tool', 'link1'))
+    placed = [handle(page, f'/arm/program/{k}') for k in range(6)]  # two balls and a rod each
+    for k, expected in ((0, tool), (1, fixed), (3, tool), (4, link1)):
+        np.testing.assert_allclose(placed[k].position, expected, atol=1e-6)
+    rod, gap = placed[2].points[0], placed[5].points[0]
     assert np.linalg.norm(rod[1] - rod[0]) == pytest.approx(0.25, abs=1e-6)
     np.testing.assert_allclose(np.cross(rod[1] - rod[0], tool - fixed), 0.0, atol=1e-6)
     np.testing.assert_allclose(gap, [link1, tool], atol=1e-6)
 
 
-def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page):
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first', 'second'))
+def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page, arm):
     wrench = np.array([0.0, 12.0, 0.0, 0.0, 0.0, 0.5])
-    still = {'first': 0.5 * np.pi, 'second': 0.0}
-    arm.show(ArmInstant(position=still, wrenches={'external': ('bar1', wrench)}))
-    arrow = page.server.scene.get_handle_by_name('/planar/external')
-    label = page.server.scene.get_handle_by_name('/planar/external/label')
+
+    def show(name: str, link: str, factor: float = 1.0):
+        """Return the arrow of a wrench on a link."""
+        still = {'first': 0.5 * np.pi, 'second': 0.0}
+        arm.show(ArmInstant(position=still, wrenches={name: (link, factor * wrench)}))
+        return handle(page, f'/planar/{name}')
+
+    arrow, label = show('external', 'bar1'), handle(page, '/planar/external/label')
     (start, end), *_ = arrow.points
     np.testing.assert_allclose(start, [0.0, 0.3, 0.0], atol=1e-6)  # the second joint
     way = (end - start) / np.linalg.norm(end - start)
@@ -475,35 +475,24 @@ def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page):
     assert label.text == 'external 12 N'
     assert arrow.visible
     assert label.visible
-    arm.show(ArmInstant(position=still, wrenches={'external': ('bar1', 0.01 * wrench)}))
-    assert not arrow.visible
-    arm.show(ArmInstant(position=still, wrenches={'push': ('bar1', wrench)}))
-    pushing = page.server.scene.get_handle_by_name('/planar/push')
-    np.testing.assert_allclose(pushing.points[0, 1], [0.0, 0.3, 0.0], atol=1e-6)
-    np.testing.assert_allclose(pushing.points[0, 0], start - (end - start), atol=1e-6)
-    arm.show(ArmInstant(position=still, wrenches={'external': ('nowhere', wrench)}))
-    assert not arrow.visible
+    assert not show('external', 'bar1', 0.01).visible
+    pushing = show('push', 'bar1').points[0]
+    np.testing.assert_allclose(pushing, [start - (end - start), start], atol=1e-6)
+    assert not show('external', 'nowhere').visible
 
 
-def test_a_link_flashes_when_its_contact_begins_and_only_then(page):
+def test_a_link_flashes_when_its_contact_begins_and_only_then(page, arm):
     flash = ContactFlash()
     statuses = [{'contacts': str(count), 'touched_link': 'bar1'} for count in (3, 3, 4, 0)]
-    assert [flash.update(status, t) for t, status in enumerate(statuses)] == [
-        False,
-        False,
-        True,
-        False,
-    ]
+    begun = [flash.update(status, t) for t, status in enumerate(statuses)]
+    assert begun == [False, False, True, False]
     assert flash.link(statuses[2], 2.9) == 'bar1'
     assert flash.link(statuses[2], 3.1) == ''
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first', 'second'))
     at_limit = {'first': 0.0, 'second': 3.0}
     colours = []
     for touched in ('', 'bar1', ''):
         arm.show(ArmInstant(position=at_limit, touched=touched))
-        handle = page.server.scene.get_handle_by_name('/planar/arm/0/1/2/surface0')
-        colours.append(tuple(handle.color))
+        colours.append(tuple(handle(page, '/planar/arm/0/1/2/surface0').color))
     assert colours[0] == colours[2] == limit_colour(3.0, arm.joints['second'].limit)
     assert colours[1] not in (colours[0], limit_colour(0.0, None))
 
@@ -520,8 +509,8 @@ def test_a_follower_follows_and_a_cycle_is_left_out():
     assert LinkTree(ring).links == ()
 
 
-def test_a_plot_shows_the_chosen_window_and_forgets_when_time_goes_back(page):
-    arm, drawn = page.arm('planar'), []
+def test_a_plot_shows_the_chosen_window_and_forgets_when_time_goes_back(page, arm):
+    drawn = []
     page.server.gui.add_uplot = lambda columns, *_, **__: drawn.append(columns)
     for k in range(0, 402, 2):
         arm.show(ArmInstant(time=float(k), f={'a': 10.0 * k}))
@@ -553,17 +542,6 @@ def test_a_curve_of_a_long_window_moves_without_changing_its_points(page):
             drawn.append(set(handle.data[0].tolist()))
     assert 300 < len(drawn[0]) <= 401
     assert len(drawn[0] ^ drawn[1]) <= 2
-
-
-def test_what_has_happened_is_listed_once_and_the_newest_first(page):
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first'))
-    arm.show(ArmInstant(time=0.0))
-    for time_, message in ((1.0, 'active: one'), (2.0, 'active: one'), (3.0, 'inactive <b>')):
-        arm.write(ArmInstant(time=time_, status={'message': message}))
-    shown = arm.panel._history.content
-    assert shown.count('active: one') == 1
-    assert shown.index('3.00 s: inactive &lt;b&gt;') < shown.index('1.00 s: active: one')
 
 
 def logged(*instants: ArmInstant) -> list[tuple[str, str]]:
@@ -610,15 +588,15 @@ def test_frames_of_links_are_shown_also_of_an_arm_that_comes_later(page):
         callback(None)
     later.set_description(planar_arm('first'))
     for name in ('planar', 'later'):
-        frame = page.server.scene.get_handle_by_name(f'/{name}/arm/0/1')
+        frame = handle(page, f'/{name}/arm/0/1')
         assert frame.show_axes
         assert frame.axes_length > 0.01
 
 
 @pytest.mark.parametrize(('then', 'joined'), [(0.2, True), (-5.0, False), (9.0, False)])
-def test_the_path_of_the_tool_does_not_join_what_a_restart_or_a_pause_parts(page, then, joined):
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first'))
+def test_the_path_of_the_tool_does_not_join_what_a_restart_or_a_pause_parts(
+    page, arm, then, joined
+):
     for time_, q in ((0.0, 0.0), (0.1, 0.1), (0.1 + then, 0.2)):
         arm.show(ArmInstant(time=time_, position={'first': q}))
     assert len(arm.scene.trail._points) == (3 if joined else 1)
@@ -657,7 +635,6 @@ def test_components_are_grouped_by_origin():
     [
         (['runs/a b'], "analyze 'runs/a b'"),
         (['a', 'b', '--namespace', 'left'], 'compare a b --namespace left'),
-        (['a', 'b', 'c', '--robot', 'scara'], 'analyze a b c --robot scara'),
     ],
 )
 def test_recordings_are_answered_with_the_command_of_their_report(words, answer, capsys):
