@@ -129,12 +129,6 @@ def test_samples_that_mislead_are_left_out_for_what_is_held_out_and_only_then(tr
     assert (np.array(free.standstill) < 0.01 * np.abs(plain.velocity).max(axis=0)).all()
 
 
-def test_a_recording_shorter_than_every_filter_is_refused(tree):
-    part = measured(5).rows(slice(20))
-    with pytest.raises(RecordingError, match='has no 8 usable states in a row'):
-        gather(part, make_plan(part, tree, tuple(TERMS)))
-
-
 @pytest.mark.slow
 def test_a_joint_at_rest_does_not_hide_how_well_the_others_are_predicted(tree):
     run = measured(5)
