@@ -25,11 +25,10 @@ def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind, tmp_path, m
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(('kind', 'part'), [('urdf', '&lol9;'), ('profile', '*a10')])
-def test_bombs_are_among_the_mutations(kind, part):
+@pytest.mark.parametrize(('text', 'part'), [('<robot name="a"/>', '&lol9;'), ('a: 1', '*a10')])
+def test_bombs_are_among_the_mutations(text, part):
     often = settings(max_examples=3000, phases=[Phase.generate])
-    assert part in find(fuzz.inputs(kind), lambda one: part in one[0], settings=often)[0]
+    assert part in find(fuzz.mutated(text), lambda one: part in one, settings=often)
 
 
 def test_a_bag_of_which_positions_are_not_finite_is_a_violation(monkeypatch, tmp_path):
