@@ -23,7 +23,7 @@ from robot_dynamics_ros.cli.tables import print_table, wide_console
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
@@ -36,7 +36,7 @@ from robot_dynamics_ros.recordings.plausibility import (
     check_recording,
 )
 from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording, current_unit
+from robot_dynamics_ros.recordings.recording import Recording, require_torques
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line, quantity
 
 _MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
@@ -51,12 +51,7 @@ def run_calibration(args: argparse.Namespace) -> int:
     """Calibrate the thresholds, write and print them; return 0."""
     require_free(args.output.parent, [args.output.name], force=args.force)
     bags, choice = find_bags(args.bags), recording_choice(args)
-    if unit := current_unit(choice.driver_profile):
-        raise ConfigurationError(
-            f'driver profile {choice.driver_profile!r}',
-            f'gives no torque_constant: efforts are in {unit}',
-            'add it (identify with a known load finds it)',
-        )
+    require_torques(choice.driver_profile)
     tree, measured, rate, identified = _survey(bags[0], choice)
     bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
     coarse = ContactThresholds.coarse(tree).coefficients

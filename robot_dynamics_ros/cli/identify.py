@@ -65,7 +65,7 @@ from robot_dynamics_ros.recordings.plausibility import (
     check_recording,
     require_motion,
 )
-from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit
+from robot_dynamics_ros.recordings.recording import WHOLE, Recording, require_torques
 from robot_dynamics_ros.recordings.timing import AUTO, parts
 
 _WORSE = 1.2  # times the residual of the nominal robot: a smaller increase may be chance
@@ -74,7 +74,7 @@ _NOTHING = 0.1  # percent of the RMS effort: a negligible residual
 
 def run(args: argparse.Namespace) -> int:
     """Identify, validate, write; return 1 if a bag failed or the result has problems."""
-    _require_constants(args)
+    require_torques(args.driver_profile)
     if args.gains or args.payload:
         return weigh(args, partial(_learn, args))
     if not args.bags:
@@ -101,18 +101,6 @@ def run(args: argparse.Namespace) -> int:
     options = given(args, RECORDING)
     deliver_results(args.output, identified, evidence, remarks, results, options)
     return 1 if problems or any(bag.error for bag in results) else 0
-
-
-def _require_constants(args: argparse.Namespace) -> None:
-    """Reject a profile without torque constants, with which masses and loads cannot be told."""
-    unit = current_unit(args.driver_profile)
-    if unit:
-        raise ConfigurationError(
-            f'driver profile {args.driver_profile!r}',
-            f'is in {unit} without any torque_constant, so masses and torques cannot be known',
-            'give each joint one; if it is rough, identify --gains UNLOADED LOADED --load KG '
-            'corrects it by a known load',
-        )
 
 
 def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> Learned:

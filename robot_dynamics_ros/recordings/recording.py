@@ -282,6 +282,24 @@ def current_unit(profile: str) -> str:
     return 'A' if units <= {'A', 'mA'} else 'rated'
 
 
+def require_torques(profile: str) -> None:
+    """Refuse efforts that cannot be converted, see :func:`current_unit`.
+
+    Args:
+        profile: Driver profile, or empty.
+
+    Raises:
+        ConfigurationError: Names the profile, and how to find a constant.
+    """
+    if unit := current_unit(profile):
+        raise ConfigurationError(
+            f'driver profile {profile!r}',
+            f'is in {unit} without any torque_constant, so masses and torques cannot be known',
+            'give each joint one; if it is rough, identify --gains UNLOADED LOADED --load KG '
+            'corrects it by a known load',
+        )
+
+
 def _as_currents(profile: DriverProfile) -> DriverProfile:
     """Return the profile changed to convert efforts to currents, whatever the gear ratio."""
     first, *rows = (
