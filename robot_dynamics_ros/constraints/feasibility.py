@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.constraint import Evaluation
 from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabilizing
 from robot_dynamics_ros.constraints.program import Program, Start
@@ -135,16 +136,14 @@ def _unchecked_part(times: Array, horizon: float) -> list[str]:
 
 def _checked_point(program: Program, guess: Array, t: float) -> _PathPoint:
     """Return and check the path at an instant, near an initial guess."""
-    q, f = _solve(program, guess, t)
-    _require_reached(program, f, q, t)
-    at_rest = np.zeros(program.n)
-    _, f_t, Gamma, _ = program.stack.evaluate(q, at_rest, t)
-    solution = TaskInverse(Gamma, program.joint_metric(q), program.weights, _DAMPED)
-    settling = solution.project(program.settling_velocity(q, at_rest))
-    v = solution.solve(-f_t) + settling
+    q, found = _solve(program, guess, t)
+    _require_reached(program, found.f, q, t)
+    solution = TaskInverse(found.Gamma, program.joint_metric(q), program.weights, _DAMPED)
+    settling = solution.project(program.settling_velocity(q, np.zeros(program.n)))
+    v = solution.solve(-found.f_dot) + settling
     _require_rank(program, solution, q, t)
     _require_limits(program.tree, q, v, t)
-    _require_projected_stability(program, Gamma, t)
+    _require_projected_stability(program, found.Gamma, t)
     return _PathPoint(q, v, settling, solution.sigma_min)
 
 
@@ -183,7 +182,8 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     guesses += [rng.uniform(*tree.sampled_range) for _ in range(_RESTARTS)]
     best, best_f = guesses[0], np.full(program.m, np.inf)
     for guess in guesses:
-        q, f = _solve(program, guess, 0.0)
+        q, found = _solve(program, guess, 0.0)
+        f = found.f
         inside = np.all((q >= tree.reference_lower) & (q <= tree.reference_upper))
         if np.abs(f).max() < SOLVED and inside:
             return q
@@ -193,25 +193,25 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     return best
 
 
-def _solve(program: Program, q: Array, t: float) -> tuple[Array, Array]:
-    """Minimize f from q by Gauss-Newton steps with step halving; return q and f."""
+def _solve(program: Program, q: Array, t: float) -> tuple[Array, Evaluation]:
+    """Minimize f from q by Gauss-Newton steps with step halving; return q and f at rest there."""
     at_rest = np.zeros(program.n)
-    f, _, Gamma, _ = program.stack.evaluate(q, at_rest, t)
+    found = program.stack.evaluate(q, at_rest, t)
     for _ in range(_ITERATIONS):
-        if np.abs(f).max() < SOLVED:
+        if np.abs(found.f).max() < SOLVED:
             break
-        step = TaskInverse(Gamma, None, program.weights, _DAMPED).solve(-f)
+        step = TaskInverse(found.Gamma, None, program.weights, _DAMPED).solve(-found.f)
         scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
         for _ in range(_HALVINGS):
             trial = q + scale * step
-            evaluation = program.stack.evaluate(trial, at_rest, t)
-            if np.linalg.norm(evaluation.f) < np.linalg.norm(f):
+            nearer = program.stack.evaluate(trial, at_rest, t)
+            if np.linalg.norm(nearer.f) < np.linalg.norm(found.f):
                 break
             scale *= 0.5
         else:
             break
-        q, f, Gamma = trial, evaluation.f, evaluation.Gamma
-    return q, f
+        q, found = trial, nearer
+    return q, found
 
 
 def _require_consistent(program: Program, start: Start) -> None:
