@@ -68,14 +68,14 @@ def compare(
     """
     names = _available(tree)
     traced = [name for name in names if not FORMULATIONS[name].numbers_only]
+    tell('operations')
+    counts = {name: operation_counts(tree, name) for name in traced}
     tell('agreement')
     deviations = agreement(tree, names, states, seed)
     times = {}
     for name in names:
         tell(f'time of {name}')
         times[name] = _times(tree, name)
-    tell('operations')
-    counts = {name: operation_counts(tree, name) for name in traced}
     return {
         'robot': tree.name,
         'joints': tree.n,

@@ -391,6 +391,12 @@ class Mechanism(Robot):
         """Whether each drive moves exactly its own coordinate, so that B is the identity."""
         return bool(np.array_equal(self.drive, self.equations.unit_rates.T))
 
+    def require_closed_form(self, what: str) -> None:
+        """Raise an error if loops are solved by iteration; see :class:`Robot`."""
+        if self.closed_form is None:
+            problem = f'its loops are solved by iteration, which {what}'
+            raise MechanismError(f'mechanism {self.name!r}', problem, 'declare a closed_form')
+
     def _reject_singular(self, q: Array) -> None:
         numbers = real_values(np.asarray(q)) if self.equations.dependent else None
         if numbers is None:

@@ -104,6 +104,16 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
                 'out',
             )
 
+    def require_closed_form(self, what: str) -> None:
+        """Raise an error if loops are solved by iteration.
+
+        Args:
+            what: What cannot iterate, for the message, such as 'C source could not check'.
+
+        Raises:
+            MechanismError: They are.
+        """
+
     def with_gravity(self, gravity: Any) -> Self:
         """Return a copy with another gravity vector, shape (3,), m/s^2."""
         return replace(self, gravity=scalars('gravity', gravity, (3,)))

@@ -17,8 +17,8 @@ import numpy as np
 
 from robot_dynamics_ros import __version__
 from robot_dynamics_ros.dynamics.reduced import Reduced
-from robot_dynamics_ros.errors import MechanismError, ParameterError
-from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.c_function import (
     CHOOSE,
@@ -104,12 +104,7 @@ def c_source(
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
     if spec.tree.mass.dtype == object:
         raise ParameterError('robot', robot.name, 'C source needs numeric constants, not symbols')
-    if isinstance(robot, Mechanism) and robot.closed_form is None:
-        raise MechanismError(
-            f'mechanism {robot.name!r}',
-            'its loops are solved by iteration, which C source could not check',
-            'declare a closed_form',
-        )
+    robot.require_closed_form('C source could not check')
     c_functions = [*robot_functions(robot, outputs, frames, formulation), *functions]
     names = [function.name for function in c_functions]
     for function in names:

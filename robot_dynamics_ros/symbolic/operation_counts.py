@@ -72,7 +72,9 @@ def operation_counts(
         UnknownNameError: A formulation or output does not exist; the message lists the known ones.
         ParameterError: The formulation computes on numbers only, in a library whose operations
             cannot be counted, or the output is 'derivatives'.
+        MechanismError: Loops are solved by iteration.
     """
+    tree.require_closed_form('a count of operations could not contain')
     spec = KernelSpec(tree, formulation, tree.link_names[-1])
     if spec.formulation.numbers_only:
         raise ParameterError('formulation', formulation, 'its operations cannot be counted')

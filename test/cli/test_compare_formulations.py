@@ -52,6 +52,7 @@ def test_the_command_prints_tables_and_writes_the_numbers(fast, tmp_path, capsys
     [
         ('scara --samples 0', 'parameter states = 0 refused: compare at least one'),
         ('scara --samples 1 --seed -1', 'parameter seed = -1 refused: must not be negative'),
+        ('four_bar', 'its loops are solved by iteration, which a count of operations could not'),
         ('skara', "unknown robot 'skara'; known: four_bar, four_dof, para"),
         ('scara --samples 1 --json no/a.json', 'error: no/a.json: No such file or directory\n'),
     ],
