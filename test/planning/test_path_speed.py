@@ -22,20 +22,9 @@ from robot_dynamics_ros.control.trajectories.following import PathSpeed, SpeedLi
 from robot_dynamics_ros.control.trajectories.trajectory import Hold
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.planning.motions import Quintic
 from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
-
-ORDERED = 'speed_scaling.initial_scaling_factor'
-
-
-def line(begin: Any, end: Any, last: float) -> tuple[Any, ...]:
-    """Return a quintic on the straight way between two places, both at rest."""
-    x = np.linspace(0.0, 1.0, 41)
-    s, ds = x**3 * (10 - 15 * x + 6 * x**2), 30 * x**2 * (1 - x) ** 2 / last
-    dds = 60 * x * (1 - x) * (1 - 2 * x) / last**2
-    way = np.subtract(end, begin)
-    rows = begin + np.outer(s, way), np.outer(ds, way), np.outer(dds, way)
-    return (x[1:] * last, *(row[1:] for row in rows))
 
 
 class Motion:
@@ -46,7 +35,7 @@ class Motion:
     """
 
     def __init__(self, tree: Any, end: Any, last: float, orders: Any = (), **given: Any) -> None:
-        self.begin = 0.5 * (tree.position_lower + tree.position_upper) - 0.5 * np.array(end)
+        self.begin = tree.middle - 0.5 * np.array(end)
         plant, rows, self.took = MujocoPlant(tree), [], 0
         plant.reset(self.begin)
         given = {'activation_ramp_s': 0.0, 'natural_frequency': [12.0], **given}
@@ -54,7 +43,9 @@ class Motion:
         self.session, loop = arm.session, arm.session.loop
         arm.activate()
         arm.settle(5e-3)
-        self.answer = prepare_trajectory(self.session, line(self.begin, self.begin + end, last))()
+        times = np.linspace(0.0, last, 41)[1:]
+        line = Quintic(self.begin, self.begin + end, last).table(times)
+        self.answer = prepare_trajectory(self.session, (times, *line))()
         for k in arm.run(6000):
             if k > 1 and not loop.generator.moving:
                 break
@@ -85,11 +76,8 @@ def test_the_path_is_kept_where_the_efforts_do_not_suffice(name):
     assert hurried.off_path() > 0.02
     assert slowed.off_path() < 1e-3  # rad or m: what feedback leaves of friction at the turns
     assert slowed.took > 1.1 * hurried.took
-    oracle = PinocchioOracle.of(tree)
-    needed = np.array(
-        [oracle.inverse_dynamics(*row) for row in zip(*slowed.reference, strict=True)]
-    )
     _, v, a = slowed.reference
+    needed = np.array([*map(PinocchioOracle.of(tree).inverse_dynamics, *slowed.reference)])
     needed += tree.armature * a + tree.damping * v + tree.coulomb_friction * np.sign(v)
     most = 0.9 * scale * tree.effort_limit
     assert (np.abs(needed) <= 1.05 * most).all()  # the speed is averaged over 40 ms
@@ -104,8 +92,9 @@ def test_one_joint_needs_little_more_than_the_shortest_time():
     shortest = 2e3 * math.sqrt(2.0 * 0.5 / 9.0)
     motion = Motion(tree, [2.0], 0.3)
     assert re.search(r' from 0\.00\d*[1-9] s$', motion.answer), 'no zeros at the end'
-    took = motion.took
-    assert shortest < took < 1.15 * shortest  # the rest is due to the bounded rate of the effort
+    assert (
+        shortest < motion.took < 1.15 * shortest
+    )  # the rest is due to the bounded rate of the effort
 
 
 def test_a_trajectory_that_the_efforts_allow_is_what_it_was():
@@ -117,11 +106,11 @@ def test_a_trajectory_that_the_efforts_allow_is_what_it_was():
 @pytest.mark.slow
 @pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order'])
 def test_an_order_slows_and_pauses_without_a_jump(discretization):
-    tree = sample('scara').tree
-    given = {'discretization': discretization}
-    plain = Motion(tree, ENDS['scara'], 1.5, **given)
-    orders = [(300, 0.3), (700, 0.0), (2000, 1.0)]
-    motion = Motion(tree, ENDS['scara'], 1.5, orders, **given)
+    tree, orders = sample('scara').tree, [(300, 0.3), (700, 0.0), (2000, 1.0)]
+    plain, motion = (
+        Motion(tree, ENDS['scara'], 1.5, told, discretization=discretization)
+        for told in ([], orders)
+    )
     position, velocity, _ = motion.reference
     assert np.abs(velocity[1950]).max() < 1e-3  # pauses
     assert np.ptp(position[1900:2000], axis=0).max() < 1e-3

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from samples import random_tree, serial_arms
+from samples import random_tree
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.__main__ import main
@@ -39,17 +39,9 @@ PENDULUM = robot(
 )
 LIFT = robot('lift', link('base'), joint('lift', 'base', 'plate', 'prismatic', limits=(0.0, 1.2)),
              body('plate'), *point('plate'))  # fmt: skip
-WRIST = robot(
-    'wrist',
-    link('base'),
-    joint('roll', 'base', 'a'),
-    body('a'),
-    joint('pitch', 'a', 'b', axis=(0, 1, 0), limits=(-1.5, 1.5)),
-    body('b'),
-    joint('yaw', 'b', 'c'),
-    body('c'),
-    *point('c', at=(0, 0, 0.1)),
-)
+WRIST = robot('wrist', link('base'), joint('roll', 'base', 'a'), body('a'),
+              joint('pitch', 'a', 'b', axis=(0, 1, 0), limits=(-1.5, 1.5)), body('b'),
+              joint('yaw', 'b', 'c'), body('c'), *point('c', at=(0, 0, 0.1)))  # fmt: skip
 
 
 def require_within_limits(tree: Robot, path: Trajectory) -> None:
@@ -72,8 +64,8 @@ def test_an_arm_without_a_circle_moves_its_joints(text):
     assert 'the joints move instead' in motion.remarks[0]
     assert 5.0 <= motion.duration <= 15.0
     require_within_limits(tree, motion.path(tree))
-    assert (np.ptp(motion.path(tree).table(np.linspace(0, motion.duration, 99))[0], axis=0)
-            > 0.05).all()  # fmt: skip
+    way = motion.path(tree).table(np.linspace(0, motion.duration, 99))[0]
+    assert (np.ptp(way, axis=0) > 0.05).all()
     plan = make_plan(tree, {**defaults(MOTION), **motion.parameters()}, motion.home)
     assert plan.duration == pytest.approx(motion.duration)
     assert plan.approach == 0.0
@@ -88,18 +80,18 @@ def planar_arm() -> Robot:
     return load_robot(robot('planar_3r', link('l0'), *parts, *point('l3')))
 
 
+def random_arm() -> Robot:
+    """An arm whose sliders weigh several 100 N."""
+    tree = random_tree(np.random.default_rng(3), 5).tree
+    return tree.with_changes(effort_limit=np.full(5, 600.0))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize('name', ['ur5_robot', 'planar_3r', 5])
-def test_a_circle_keeps_within_the_shares_of_the_limits(name):
-    """In 5 to 15 s; of random trees, whose sliders weigh several 100 N, also its radius."""
-    if name == 'planar_3r':
-        tree, frame = planar_arm(), 'tool'
-    elif name == 'ur5_robot':
-        tree, frame = serial_arms()[name].tree, 'tool0'
-        tree = tree.with_changes(effort_limit=np.full(tree.n, 150.0))
-    else:
-        tree = random_tree(np.random.default_rng(3), name).tree
-        frame, tree = tree.link_names[-1], tree.with_changes(effort_limit=np.full(name, 600.0))
+@pytest.mark.parametrize('make', [planar_arm, random_arm])
+def test_a_circle_keeps_within_the_shares_of_the_limits(make):
+    """In 5 to 15 s; of random trees also its radius."""
+    tree = make()
+    frame = tree.link_names[-1]
     motion = default_motion(tree, frame)
     path = motion.path(tree)
     assert 5.0 <= motion.duration <= 15.0
@@ -125,19 +117,13 @@ def test_a_short_circle_gets_more_laps_and_a_long_one_is_smaller():
 @pytest.mark.slow
 def test_a_weak_arm_is_told_the_joint_what_it_needs_and_what_it_has():
     """A slide that holds 19.6 N easily, and whose friction of 2e4 N it cannot overcome."""
-    parts = [
-        link('base'),
-        joint('x', 'base', 'a', 'prismatic', axis=(1, 0, 0), limits=(0, 1), effort=500.0),
-        body('a'),
-        joint('y', 'a', 'b', 'prismatic', axis=(0, 1, 0), limits=(0, 1), effort=500.0,
-              dynamics='<dynamics damping="4e6"/>'),
-        body('b'),
-    ]  # fmt: skip
-    tree = load_robot(robot('weak', *parts, *point('b')))
-    with pytest.raises(ModelError) as refused:
+    slide = {'kind': 'prismatic', 'limits': (0, 1), 'effort': 500.0}
+    rubs = joint('y', 'a', 'b', axis=(0, 1, 0), dynamics='<dynamics damping="4e6"/>', **slide)
+    parts = link('base'), joint('x', 'base', 'a', axis=(1, 0, 0), **slide), body('a'), rubs
+    tree = load_robot(robot('weak', *parts, body('b'), *point('b')))
+    said = "joint 'y': needs .*its effort limit is 500 N; at most 60% of it are used"
+    with pytest.raises(ModelError, match=said):
         default_motion(tree, 'tool', radii=[0.1])  # none is light enough
-    assert str(refused.value).startswith("joint 'y': needs ")
-    assert 'its effort limit is 500 N; at most 60% of it are used' in str(refused.value)
 
 
 @pytest.mark.slow
