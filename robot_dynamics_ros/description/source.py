@@ -53,6 +53,7 @@ def urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str]) 
     if not isinstance(path_or_xml, (str, os.PathLike)):
         raise DescriptionError(WHOLE, f'is {shown(path_or_xml)}', 'give a path or the URDF text')
     require_type('mappings', mappings, Mapping, 'a mapping of names to texts')
+    mappings = {name: str(value) for name, value in mappings.items()}
     text = os.fspath(path_or_xml)
     path: Path | None = None
     if is_text(text):
@@ -137,6 +138,9 @@ def _read_text(path: str) -> str:
             raise DescriptionError(culprit, 'is a folder', 'name the URDF or xacro file in it')
         if not Path(path).is_file():
             raise DescriptionError(culprit, 'no such file', 'give a path or the URDF text itself')
+        if Path(path).suffix in ('.yaml', '.yml'):
+            problem, remedy = 'is no robot', 'give a parameter file by --params, here the URDF'
+            raise DescriptionError(culprit, problem, remedy)
         return Path(path).read_text(encoding='utf-8-sig')
     except UnicodeDecodeError as error:
         problem = f'is not UTF-8 text ({error.reason})'

@@ -276,7 +276,10 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
     if after and after.worst > _UNEXPLAINED:
         joint = after.joints[int(np.nanargmax(after.percent))]
         said.append(f'{after.worst:.3g} % of the effort of {joint} remain unexplained')
-    asked = 'check units, gains, the order of joints, gravity, the load and the description'
+    asked = (
+        'check units, gains, the order of joints, gravity, the description, and the load '
+        '(--payload LINK measures one)'
+    )
     return [f'the data do not match this robot: {"; ".join(said)}: {asked}'] if said else []
 
 

@@ -257,8 +257,9 @@ def numbers(place: str, value: Any) -> list[float]:
 
 def vector3(place: str, value: Any) -> list[float]:
     """Return three finite numbers."""
-    if value in ('x', 'y', 'z'):
-        unit = [int(value == axis) for axis in 'xyz']
+    if isinstance(value, str) and (letter := value.lower().lstrip('+-')) in ('x', 'y', 'z'):
+        size = -1 if value.startswith('-') else 1
+        unit = [size * (letter == axis) for axis in 'xyz']
         raise ConfigurationError(place, f'is {value!r}', f'give three numbers: {unit}')
     vector = numbers(place, value)
     if len(vector) != 3:
@@ -292,7 +293,9 @@ def rows(place: str, value: Any) -> list[list[float]]:
 def text(place: str, value: Any) -> str:
     """Return a non-empty string."""
     if not isinstance(value, str) or not value:
-        raise ConfigurationError(place, f'is {shown(value)}', 'give a text')
+        letters = isinstance(value, list) and all(isinstance(x, str) for x in value)
+        example = f': {"".join(value)}' if letters else ''
+        raise ConfigurationError(place, f'is {shown(value)}', f'give a text{example}')
     return value
 
 

@@ -97,6 +97,7 @@ FAST = {'line': {'from': [0, -1, -0.5, 0.0], 'to': [0, -1, -0.5, 1.5]}, 'duratio
         (('constraints', 0, 'frame'), 'hand', "constraint 'wrist': unknown frame 'hand'; known: "),
         (('constraints', 0, 'axis'), 'z', "constraint 'wrist': unknown key 'axis'; known: .*axes"),
         (('constraints', 0, 'axes'), 'xyz', 'target has shape .2,.; expected 3 components'),
+        (('constraints', 0, 'axes'), ['x', 'z'], "axes: is .'x', 'z'.; give a text: xz"),
         (('constraints', 1, 'angle'), [0.1, 0.2], "constraint 'pitch': angle has shape .2,."),
         (('constraints', 1, 'name'), 'wrist', "two are named 'wrist'"),
         (('constraints', 1, 'weight'), 0.0, "constraint 'pitch', weight: is 0.0; must be pos"),
@@ -134,6 +135,7 @@ FAST = {'line': {'from': [0, -1, -0.5, 0.0], 'to': [0, -1, -0.5, 1.5]}, 'duratio
             {'turn': {'axis': 'z', 'angle': 1}},
             r"axis: is 'z'; give three numbers: \[0, 0, 1\]",
         ),
+        (('constraints', 0, 'reference'), {'z': '-Y'}, r'give three numbers: \[0, -1, 0\]'),
         (('constraints', 0, 'reference'), {'turn': {'axis': [0, 0, 1], 'angle': 45}}, 'is 45 rad'),
         (
             ('constraints',),

@@ -88,3 +88,10 @@ def test_a_file_that_is_no_trajectory_is_refused_with_its_reason(tmp_path, text,
     file.write_text(text)
     with pytest.raises(TrajectoryError, match=message):
         trajectory_of_file(file, NAMES)
+
+
+def test_a_number_of_seconds_is_a_time_from_start(tmp_path):
+    file = tmp_path / 'motion.yaml'
+    rows = ', '.join(f'{{positions: [{x}, 0.0], time_from_start: {x}}}' for x in (0.0, 1.5))
+    file.write_text(f'{HEAD}[{rows}]')
+    assert trajectory_of_file(file, NAMES).duration == 1.5

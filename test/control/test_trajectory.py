@@ -155,6 +155,7 @@ class BrokenSpeed(Broken):
 
 LIMITS = {
     "joint 'joint1': is at 2.3": lambda: Quintic(HOME, [2.4, 0.0, 0.1, 0.0], 3.0),
+    "joint 'joint1': .* rad: -45 degrees are -0.7854": lambda: Quintic(HOME, [-45, 0, 0, 0], 3.0),
     "joint 'joint2': is at 2.6": lambda: JointWaypoints(OVER),
     "joint 'joint1': moves at ": lambda: Quintic(HOME, [2.0, 0.0, 0.1, 0.0], 0.2),
     "joint 'joint3': is at nan": lambda: Broken(HOME),

@@ -186,7 +186,8 @@ def test_a_mimic_joint_without_a_joint_to_follow_is_said_to_be_locked(of):
 @pytest.mark.parametrize(
     ('name', 'content', 'problem'),
     [('none.urdf', None, 'no such file'), ('', None, 'is a folder; name the URDF or xacro file'),
-     ('empty.urdf', '', 'malformed XML (no element'), ('arm.yaml', 'a: 1', 'malformed XML (syn'),
+     ('empty.urdf', '', 'malformed XML (no element'),
+     ('arm.yaml', 'a: 1', 'is no robot; give a parameter file by --params'),
      ('arm.sdf', '<sdf/>', 'root element is <sdf>')],
 )  # fmt: skip
 def test_what_is_no_description_is_wrong_input_and_named(name, content, problem, capsys, tmp_path):

@@ -172,6 +172,10 @@ def test_a_prefix_renames_all_links_and_joints(name):
     assert np.array_equal(tree.mass, load_robot(shipped_robot(name)).mass)
 
 
+def test_a_number_is_an_argument_of_a_xacro_file():
+    assert load_robot(shipped_robot('scara'), mappings={'prefix': 7}).joint_names[0] == '7joint1'
+
+
 def test_an_unknown_robot_is_refused_with_the_known_ones():
     with pytest.raises(UnknownNameError, match="unknown robot 'puma'; known: .*scara"):
         shipped_robot('puma')

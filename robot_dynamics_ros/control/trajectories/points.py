@@ -261,6 +261,17 @@ def _read_numbers(place: str, value: Any) -> list[float]:
     return read.numbers(place, value) if value != [] else []
 
 
+def _read_duration(place: str, value: Any) -> SimpleNamespace:
+    """Read seconds: a number, or the fields of a message."""
+    fields = value if isinstance(value, dict) else {'sec': value}
+    return _read_fields(place, fields)
+
+
+_read_fields = read.built(
+    lambda sec=0.0, nanosec=0.0: SimpleNamespace(sec=sec, nanosec=nanosec),
+    {},
+    dict.fromkeys(('sec', 'nanosec'), read.number),
+)
 _read_point = read.built(
     lambda time, position, velocities=(), accelerations=(), effort=(): SimpleNamespace(
         time_from_start=time,
@@ -270,11 +281,7 @@ _read_point = read.built(
         effort=effort,
     ),
     {
-        'time_from_start': read.built(
-            lambda sec=0.0, nanosec=0.0: SimpleNamespace(sec=sec, nanosec=nanosec),
-            {},
-            dict.fromkeys(('sec', 'nanosec'), read.number),
-        ),
+        'time_from_start': _read_duration,
         'positions': _read_numbers,
     },
     dict.fromkeys(('velocities', 'accelerations', 'effort'), _read_numbers),

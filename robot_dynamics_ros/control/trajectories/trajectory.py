@@ -140,10 +140,12 @@ def check_limits(
     slack[:-1] += outside
     inside = (position >= lower - slack) & (position <= upper + slack)
     for k, i in np.argwhere(~inside)[:1]:  # NaN is outside
+        farthest = float(position[np.argmax(np.abs(position[:, i])), i])
         raise TrajectoryError(
             f'joint {tree.joint_names[i]!r}',
             f'is at {position[k, i]:.6g} at t = {times[k]:.4g} s',
-            f'its {tree.limits_word(i)} are {lower[i]:.6g} to {upper[i]:.6g}',
+            f'its {tree.limits_word(i)} are {lower[i]:.6g} to {upper[i]:.6g}'
+            + (tree.if_degrees(i, farthest) if abs(farthest) > math.tau else ''),
         )
     fastest = tree.velocity_limit * (1.0 + 1e-9)
     for k, i in np.argwhere(~(np.abs(velocity) <= fastest))[:1]:
