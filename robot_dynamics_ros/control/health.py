@@ -61,16 +61,16 @@ class SessionHealth:
         new = min(self._ticks - self._reported, _CAPACITY)
         self._reported, self._share = self._ticks, 0.0
         timing = self._timing(new, session.loop.settings.period)
-        lost = ''
-        lost_control = _loss_of_control(session, self._share)
-        states = self._faults_of_states(session, new)
-        for kind, text in (('rivals', rivals), lost_control, *states):
-            if session.mode is SessionMode.INACTIVE:
-                self._told.clear()
-            elif text and kind not in self._told:
+        faults = {'rivals': rivals} if rivals else {}
+        faults |= dict(_loss_of_control(session, self._share))
+        faults |= dict(self._faults_of_states(session, new))
+        for kind, text in faults.items():
+            if session.mode is not SessionMode.INACTIVE and kind not in self._told:
                 self._told.add(kind)
                 session.remark('warning', text)
-            lost = lost or text
+        if session.mode is SessionMode.INACTIVE:
+            self._told.clear()
+        lost = next(iter(faults.values()), '')
         counts = {
             'commands': self._ticks,
             'state_timeouts': session.timeouts,
@@ -98,7 +98,7 @@ class SessionHealth:
                 f'publisher on {session.source}: end it',
             )
         if state.restarts > self._restarts and session.timeouts == self._timeouts:
-            yield _restart(session)
+            yield from _restart(session)
         self._repeats, self._jumps = repeats, jumps
         self._restarts, self._timeouts = state.restarts, session.timeouts
 
@@ -123,26 +123,26 @@ class SessionHealth:
         }
 
 
-def _restart(session: ControllerSession) -> tuple[str, str]:
-    """Return a kind and a sentence for the last restart of the states; empty if it is no fault."""
+def _restart(session: ControllerSession) -> Iterator[tuple[str, str]]:
+    """Yield a kind and a sentence for the last restart of the states if it is a fault."""
     state, tree = session.loop.state, session.loop.tree
     if state.time_jumped:
         how = 'back' if state.step < 0.0 else 'ahead'
-        text = (
+        yield (
+            how,
             f'the timestamps on {session.source} jumped {how} by {abs(state.step):.3g} s: check '
-            'use_sim_time, the clock of the driver, and for a second publisher'
+            'use_sim_time, the clock of the driver, and for a second publisher',
         )
-        return how, text
-    distance = np.abs(state.moved)
-    i = int(distance.argmax())
-    if distance[i] <= SLACK:
-        return '', ''
-    text = (
-        f'joint {tree.joint_names[i]!r} jumped by {state.moved[i]:.3g} '
-        f'{"m" if tree.joint_is_prismatic[i] else "rad"} within {1e3 * state.step:.3g} ms, which '
-        'its velocities do not explain: check its encoder, the driver, and for a second publisher'
-    )
-    return 'jump', text
+        return
+    i = int(np.abs(state.moved).argmax())
+    if abs(state.moved[i]) > SLACK:
+        yield (
+            'jump',
+            f'joint {tree.joint_names[i]!r} jumped by {state.moved[i]:.3g} '
+            f'{"m" if tree.joint_is_prismatic[i] else "rad"} within {1e3 * state.step:.3g} ms, '
+            'which its velocities do not explain: check its encoder, the driver, and for a second '
+            'publisher',
+        )
 
 
 def _safety(session: ControllerSession) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def _followed(session: Any) -> str:
     return 'trajectory' if moving else 'hold'
 
 
-def _loss_of_control(session: ControllerSession, missed: float) -> tuple[str, str]:
-    """Return a kind and a sentence if commands are missing or the arm is far from its reference.
+def _loss_of_control(session: ControllerSession, missed: float) -> Iterator[tuple[str, str]]:
+    """Yield a kind and a sentence if commands are missing, or the arm is far from its reference.
 
     Args:
         session: The session.
@@ -192,26 +192,25 @@ def _loss_of_control(session: ControllerSession, missed: float) -> tuple[str, st
     """
     loop = session.loop
     if session.mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING):
-        return '', ''
+        return
     if missed > _MISSED:
-        text = (
+        yield (
+            'missed',
             f'{missed:.0%} of the periods of {1e3 * loop.settings.period:g} ms have no command: '
             'control may be lost; give simulator and controller a processor each, simulate in '
-            'lockstep or more slowly, or set period to that of the states'
+            'lockstep or more slowly, or set period to that of the states',
         )
-        return 'missed', text
-    if loop.law.follows_reference and not loop.law.yields:
+    elif loop.law.follows_reference and not loop.law.yields:
         error = np.abs(loop.reference.position - loop.q)
         excess = error / np.where(loop.tree.joint_is_prismatic, _FAR[1], _FAR[0])
         if excess.max() > 1.0:
             i = int(np.argmax(excess))
             unit = 'm' if loop.tree.joint_is_prismatic[i] else 'rad'
-            text = (
+            yield (
+                'far',
                 f'{loop.tree.joint_names[i]} is {error[i]:.2g} {unit} from its reference: control '
-                'is lost; check model, effort limits and rate'
+                'is lost; check model, effort limits and rate',
             )
-            return 'far', text
-    return '', ''
 
 
 def _summary(session: ControllerSession, lost: str) -> tuple[str, str]:

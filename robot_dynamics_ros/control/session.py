@@ -70,15 +70,14 @@ class ControllerSession(SessionModes):
         if self.mode is SessionMode.INACTIVE and self.is_silent(now_ns):
             raise ConfigurationError('not activated', self.silence(), 'wait for states')
         self.require(SessionEvent.ACTIVATE, 'not activated')
-        if self.locked.deviation and self.locked.response == 'stop':
-            remedy = 'lock it there, or as JOINT:=measured'
-            raise ConfigurationError('not activated', self.locked.deviation, remedy)
-        if misplaced := self.misplaced():
-            remedy = 'degrees, or another zero? declare them in the driver profile'
-            raise ConfigurationError('not activated', misplaced, remedy)
-        if unsupported := self.unsupported():
-            remedy = 'raise effort_scale, or move the arm to another posture'
-            raise ConfigurationError('not activated', unsupported, remedy)
+        moved = self.locked.deviation if self.locked.response == 'stop' else ''
+        for problem, remedy in (
+            (moved, 'lock it there, or as JOINT:=measured'),
+            (self.misplaced(), 'degrees, or another zero? declare them in the driver profile'),
+            (self.unsupported(), 'raise effort_scale, or move the arm to another posture'),
+        ):
+            if problem:
+                raise ConfigurationError('not activated', problem, remedy)
         self.fault = self._refused_law = None
         self._refusals = self.loop.limiter.refusals
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
@@ -228,7 +227,7 @@ class ControllerSession(SessionModes):
         if self.heard:
             loop.observe(former.state.stamp_ns, former.q, former.v)
             loop.observe_effort(former.measured_effort)
-        self.locked.adopt(locked)
+        self.locked.update(locked.measured, locked.names, active=False)
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
         """Apply changed parameters; an arm is released if its law needs no enabling any more."""

@@ -270,10 +270,6 @@ class LockedJointWatch:
             f'the model has it at {self.modelled[k]:.4g}'
         )
 
-    def adopt(self, other: LockedJointWatch) -> None:
-        """Begin with the measured positions of another watch."""
-        self.update(other.measured, other.names, active=False)
-
     @property
     def taken(self) -> dict[str, float]:
         """Positions in the model of the joints that are locked as ``measured``, rad or m."""
