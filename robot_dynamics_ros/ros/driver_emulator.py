@@ -11,7 +11,6 @@ can be tested without its arm. Lockstep and real time work as in the simulator.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,11 @@ from rclpy.node import Node
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, driven_robot
+from robot_dynamics_ros.control.drivers.driver_interface import robot_and_driver
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.stop_laws import HoldPosition
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.ros.conversions import state_message
 from robot_dynamics_ros.ros.node import serve
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
@@ -50,7 +48,6 @@ class EmulatedArm(SimulatedArm):
 
     def __init__(self, node: Node, settings: dict[str, Any]) -> None:
         super().__init__(node, settings)
-        self._profile = load_driver_profile(settings['driver_profile'])
         self._reflex, self._own_holds = '', False
 
     @staticmethod
@@ -61,14 +58,14 @@ class EmulatedArm(SimulatedArm):
 
     def load(self, description: str) -> Robot:
         """Load the robot, with the effort limits of the profile."""
-        load = partial(robot_from_parameters, self.settings, description)
-        self.tree = driven_robot(self._profile, load)
+        self.tree, driver = robot_and_driver(self.settings, description)
+        assert driver is not None  # its profile is never empty, see ``completed``
+        self._driver, self._profile = driver, driver.profile
         return self.tree
 
     def build(self) -> Plant:
         """Build the plant, with the driver's compensation, drives and link."""
         profile, tree = self._profile, self.tree
-        self._driver = DriverInterface(profile, tree)
         compensates, known = profile.compensated_by_driver, profile.payload_known_to_driver
         self._linked, self._driven = emulated_plant(tree, self.settings, compensates, known)
         self._q, self._v, self._own_anchor, self._own_effort = np.zeros((4, tree.n))
