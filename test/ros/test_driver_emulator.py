@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pinocchio
 import pytest
 import yaml
+from oracles import PinocchioOracle
 from peer import LATCHED, RELIABLE
+from resting_arm import COMMANDS, JOINTS, trajectory
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 
-JOINTS = [f'joint{i}' for i in range(1, 5)]
 NAMES = ('axis_1', 'axis_2', 'axis_4', 'axis_3')  # of the profile 'template', in its order
 PLACE = [0.2, 0.6, 0.1, -0.3]
 GOAL = [0.4, 0.3, 0.15, 0.1]
@@ -33,9 +33,7 @@ LAW = {
 }
 
 
-def gravity(q) -> np.ndarray:
-    model = pinocchio.buildModelFromXML(sample('scara').xml)
-    return pinocchio.computeGeneralizedGravity(model, model.createData(), np.asarray(q, float))
+gravity = PinocchioOracle.of(sample('scara')).gravity_forces
 
 
 def written(tmp_path, name: str, **changes) -> str:
@@ -72,15 +70,10 @@ def follow(peer, goal, seconds: float) -> None:
     status = peer.collect(String, 'controller/trajectory_status', LATCHED)
     publisher = peer.node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 1)
     peer.spin_until(publisher.get_subscription_count, 60.0, 'subscription of trajectories')
-    msg = JointTrajectory(joint_names=JOINTS)
-    point = JointTrajectoryPoint(positions=goal, velocities=[0.0] * 4)
-    point.time_from_start.sec = int(seconds)
-    point.time_from_start.nanosec = int((seconds % 1.0) * 1e9)
-    msg.points.append(point)
 
     def accepted() -> bool:
         if not any(text.data.startswith('accepted') for text in status):
-            publisher.publish(msg)
+            publisher.publish(trajectory([(seconds, goal)]))
             peer.spin_for(0.1)
             return False
         return True
@@ -143,9 +136,7 @@ def test_states_and_commands_are_in_the_names_units_signs_and_order_of_the_drive
 ):
     """Joint 3 lifted by a current: 1.87 kg up against 9.81 m/s^2 needs 100 N/A * c."""
     states = peer.collect(JointState, 'joint_states')
-    commands = peer.node.create_publisher(
-        Float64MultiArray, 'effort_controller/commands', RELIABLE
-    )
+    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
     exact = {'position_resolution': [0.0], 'coulomb_friction_factor': [0.0]}
     start_alone(processes, tmp_path, 'template', mode='lockstep', **exact)
     peer.spin_until(lambda: states and commands.get_subscription_count(), 60.0, 'a state')
@@ -154,13 +145,16 @@ def test_states_and_commands_are_in_the_names_units_signs_and_order_of_the_drive
     expected = [math.degrees(0.2), -math.degrees(0.6), -0.3, 120.0]
     np.testing.assert_allclose(states[0].position, expected, atol=1e-12)
     assert len(states[0].velocity) == 0  # the profile says: differentiate
-    balance = gravity(PLACE)[2] / 100.0  # A, on axis 3, the last of a command
+    weight = gravity(np.array(PLACE))[2]
+    balance = weight / 100.0  # A, on axis 3, the last of a command
     for k in range(50):
         commands.publish(Float64MultiArray(data=[0.0, 0.0, 0.0, balance]))
         peer.spin_until(lambda k=k: len(states) > k + 1, 20.0, f'state {k + 1}')
     # Held for 50 ms: without the current it would have fallen by 12 mm.
     assert states[-1].position[3] == pytest.approx(120.0, abs=0.05)
-    assert states[-1].effort[3] == pytest.approx(gravity(PLACE)[2], rel=1e-6)  # N, as it says
+    assert states[-1].effort[3] == pytest.approx(
+        gravity(np.array(PLACE))[2], rel=1e-6
+    )  # N, as it says
 
 
 def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, tmp_path):
@@ -194,18 +188,9 @@ def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, t
 
 def test_any_number_of_states_in_a_row_may_be_lost_in_lockstep(processes, peer):
     """With this seed the first 500 and more are: one command leads to the exact end."""
-    commands = peer.node.create_publisher(
-        Float64MultiArray, 'effort_controller/commands', RELIABLE
-    )
-    settings = {
-        'robot': 'scara',
-        'mode': 'lockstep',
-        'state_loss': 0.99,
-        'noise_seed': 83,
-        'end_time_s': 0.5,
-        'on_end': 'exit',
-    }
-    driver = processes.start('driver_emulator', settings)
+    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
+    lossy = {'state_loss': 0.99, 'noise_seed': 83, 'end_time_s': 0.5, 'on_end': 'exit'}
+    driver = processes.start('driver_emulator', {'robot': 'scara', 'mode': 'lockstep'} | lossy)
     peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
 
     def ended():  # a first command may come before the first state, or before the connection
@@ -227,7 +212,7 @@ def test_a_payload_at_run_time_makes_no_step_that_the_driver_would_not_bear(
 ):
     """The driver bears 1000 N/s: 1 N from one command to the next, 1 ms later."""
     profile = written(tmp_path, 'franka_like', payload_known_to_driver=False)
-    commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
+    commands = peer.collect(Float64MultiArray, COMMANDS)
     law = {'law': 'gravity_compensation'}
     driver, _ = start_pair(processes, profile, controller=law)
 
@@ -256,9 +241,7 @@ def test_its_own_controller_holds_the_arm_goes_where_it_is_told_and_holds_withou
     processes, peer, tmp_path
 ):
     states = peer.collect(JointState, 'joint_states')
-    commands = peer.node.create_publisher(
-        Float64MultiArray, 'effort_controller/commands', RELIABLE
-    )
+    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
     driver = start_alone(processes, tmp_path, own_speed=2.0, command_timeout_s=0.2)
     peer.spin_until(lambda: len(states) > 200, 60.0, 'states')
     np.testing.assert_allclose(states[-1].position, PLACE, atol=2e-3)
@@ -270,7 +253,7 @@ def test_its_own_controller_holds_the_arm_goes_where_it_is_told_and_holds_withou
     refused = peer.set('driver_emulator', own_position=[9.0] * 4)
     assert "the limits of joint 'joint1' are" in refused.reason
     peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
-    commands.publish(Float64MultiArray(data=gravity(there).tolist()))
+    commands.publish(Float64MultiArray(data=gravity(np.array(there)).tolist()))
     driver.says('commands take over from the own controller')
     driver.says('no command for 0.2 s, the own controller holds')
     peer.spin_for(0.5)
@@ -281,9 +264,7 @@ def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
     processes, peer, tmp_path
 ):
     states = peer.collect(JointState, 'joint_states')
-    commands = peer.node.create_publisher(
-        Float64MultiArray, 'effort_controller/commands', RELIABLE
-    )
+    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
     driver = start_alone(processes, tmp_path, 'franka_like', own_controller='none')
     peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
 

@@ -8,6 +8,7 @@ import signal
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
 from peer import LATCHED, RELIABLE
+from resting_arm import COMMANDS, JOINTS
 from rosgraph_msgs.msg import Clock
 from samples import sample
 from sensor_msgs.msg import JointState
@@ -19,11 +20,9 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-COMMANDS = 'effort_controller/commands'
 FIRST = [0.3, -0.4, 0.1, 0.5]
 STIFFNESS, DAMPING = np.array([80.0, 40.0, 900.0, 2.0]), np.array([9.0, 4.0, 60.0, 0.1])
 GOAL = np.array([0.5, 0.2, 0.15, -0.2])
-JOINTS = ['joint1', 'joint2', 'joint3', 'joint4']
 ARM = {'robot': 'scara', 'initial_position': FIRST}
 
 
@@ -115,7 +114,7 @@ def test_lockstep_over_dds_equals_the_loop_in_one_process_bit_for_bit(processes,
     states, efforts = in_process_loop(200, payload_from=40)
     np.testing.assert_array_equal(arrays(driver.states), states)
     assert [stamp_ns(msg) for msg in driver.states] == [k * 1_000_000 for k in range(201)]
-    assert driver.states[0].name == JOINTS
+    assert driver.states[0].name == list(JOINTS)
     # The effort in a state is that of the previous step, within its limit.
     limit = sample('scara').tree.effort_limit
     acted = np.array([msg.effort for msg in driver.states])

@@ -11,6 +11,7 @@ import viser
 from browser import Tab, chromium
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Vector3, WrenchStamped
+from resting_arm import joint_state
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from websockets.sync.client import connect
@@ -19,8 +20,6 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.view_topics import ArmTopics
-
-JOINTS = ['joint1', 'joint2', 'joint3', 'joint4']
 
 
 @pytest.fixture(scope='module')
@@ -35,9 +34,7 @@ def address(viewer) -> str:
 
 
 def state(peer, position: list[float]) -> JointState:
-    message = JointState(name=JOINTS, position=position, velocity=[0.0] * 4)
-    message.header.stamp = peer.node.get_clock().now().to_msg()
-    return message
+    return joint_state(peer.node.get_clock().now().nanoseconds, position)
 
 
 @pytest.mark.slow
@@ -88,7 +85,7 @@ def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(processes, 
         if len(sent) > 3:
             late = sent[-4]
             position = [late.position[0] + 142e-6, *late.position[1:]]
-            references.publish(JointState(header=late.header, name=JOINTS, position=position))
+            references.publish(JointState(header=late.header, name=late.name, position=position))
         peer.spin_for(0.01)
 
     seen = set()
