@@ -326,6 +326,8 @@ def test_an_arm_that_permitted_efforts_or_motors_do_not_hold_is_said_to_sink_onc
     expected = f"gravity needs {needed:.3g} N m at joint 'joint2', 1 N m are its limit: the arm w"
     (said,) = run.said('warning')
     assert said.startswith(expected)
+    run.session.loop.law.passive = (1,)
+    assert run.session.overloaded() == ''
 
 
 def test_an_effort_that_is_not_that_of_gravity_is_said_once_at_the_activation():
