@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from warm import Forked, WarmInterpreter
 
-from robot_dynamics_ros.cli.processes import own_domain
+from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.ros.rclpy_compat import remove_unfinished_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,18 @@ sys.exit(run_executable({node!r}))
 def warm_interpreter() -> WarmInterpreter:
     """Return what starts the nodes of all tests."""
     return WarmInterpreter(_environment(), PROJECT)
+
+
+def fork_scenes(patch: pytest.MonkeyPatch) -> None:
+    """Fork the nodes of the package's own scenes, too."""
+    main = 'import sys\nfrom robot_dynamics_ros.__main__ import main\nsys.exit(main())'
+
+    def start(scene: SceneProcesses, name: str, words: Sequence[str]) -> None:
+        log, given = scene._logs / f'{name}.log', ['robot_dynamics_ros', *words]
+        started = warm_interpreter().start(main, given, scene._environment, log)
+        scene._processes[name] = started
+
+    patch.setattr(SceneProcesses, 'start_command', start)
 
 
 def end_warm_interpreter() -> None:

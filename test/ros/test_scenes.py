@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from processes import PROJECT
-from rosbags.highlevel import AnyReader
-from rosbags.typesys import Stores, get_typestore
+from processes import PROJECT, fork_scenes
 from scipy.linalg import expm
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import scene
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
+from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.recordings.bag.reader import BagReader
 
 # Scenes of a minute may take several on a busy machine.
 pytestmark = pytest.mark.timeout(900)
@@ -42,12 +42,14 @@ def scenes(tmp_path_factory) -> Path:
     shorter = {name: replace(scene.SCENES[name], duration=SECONDS[name]) for name in scene.SCENES}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scene, 'SCENES', shorter)
+        fork_scenes(patch)
         assert main(['scene', '--out', str(out)]) == 0
     return out
 
 
 def test_an_arm_of_ones_own_is_held_on_the_plane_that_is_planned_for_it(tmp_path, monkeypatch):
     planned = scene.own_scene
+    fork_scenes(monkeypatch)
     monkeypatch.setattr(scene, 'own_scene', lambda *x: replace(planned(*x), duration=1.5))
     file = str(PROJECT / 'urdf' / 'four_dof.urdf.xacro')
     assert main(['scene', file, 'limits_profile:=wide', '--out', str(tmp_path)]) == 0
@@ -58,55 +60,51 @@ def test_an_arm_of_ones_own_is_held_on_the_plane_that_is_planned_for_it(tmp_path
 
 
 def recorded(bag: Path, topic: str) -> list:
-    store = get_typestore(Stores.ROS2_JAZZY)
-    with AnyReader([bag], default_typestore=store) as reader:
-        connections = [c for c in reader.connections if c.topic == topic]
-        return [
-            reader.deserialize(data, connection.msgtype)
-            for connection, _, data in reader.messages(connections=connections)
-        ]
+    with BagReader(bag) as reader:
+        return [message for _, _, message in reader.messages(topic)]
+
+
+def figures(scenes: Path, name: str) -> dict:
+    return json.loads((scenes / name / 'metrics.json').read_text(encoding='utf-8'))
 
 
 def test_all_scenes_keep_their_band(scenes):
     for name in scene.SCENES:
         assert (scenes / name / 'report.html').is_file()
-        figures = json.loads((scenes / name / 'metrics.json').read_text(encoding='utf-8'))
-        assert max(figures['limits']['effort_share']) <= 1.0
+        assert max(figures(scenes, name)['limits']['effort_share']) <= 1.0
 
 
 @pytest.mark.parametrize(('name', 'desired'), [('scara_press', 20.0), ('four_dof_board', 8.0)])
-def test_the_force_sensor_tells_what_is_wanted_and_coulomb_s_friction(scenes, name, desired):
-    wrenches = recorded(scenes / name / 'bag', '/controller/measured_wrench')
-    states = recorded(scenes / name / 'bag', '/joint_states')
+def test_the_force_is_what_is_wanted_and_every_state_answered_with_the_wrench_before_it(
+    scenes, name, desired
+):
+    wrenches, states, changes = (
+        recorded(scenes / name / 'bag', topic)
+        for topic in ('/controller/measured_wrench', '/joint_states', '/controller/changes')
+    )
     assert len(wrenches) >= len(states) - 1  # one before each state
     forces = [message.wrench.force for message in wrenches]
     size = np.linalg.norm([[f.x, f.y, f.z] for f in forces], axis=1)[2300:]
     # The whole is the force across times (1 + 0.3^2)^(1/2) while it slides.
     assert np.sqrt(np.mean((size / np.hypot(1.0, 0.3) - desired) ** 2)) < 0.5
-
-
-@pytest.mark.parametrize('name', ['scara_press', 'four_dof_board'])
-def test_every_state_is_answered_with_the_wrench_sent_before_it(scenes, name):
-    changes = recorded(scenes / name / 'bag', '/controller/changes')
     taken = [json.loads(message.data) for message in changes]
     taken = [(x['tick'], x['stamp_ns']) for x in taken if x['kind'] == 'measured wrench']
-    ticks = range(2, len(recorded(scenes / name / 'bag', '/joint_states')) + 1)
     # The first one comes before the activation; a tick is of 1 ms, the first at 0.
-    assert taken == [(tick, (tick - 1) * 1_000_000) for tick in ticks]
+    assert taken == [(tick, (tick - 1) * 1_000_000) for tick in range(2, len(states) + 1)]
 
 
 def test_the_circle_decays_row_by_row_as_its_program_says(scenes):
     messages = recorded(scenes / 'circle' / 'bag', '/controller/constraint')
     file = PROJECT / 'config' / 'programs' / 'scara_circle.yaml'
     program = yaml.safe_load(file.read_text(encoding='utf-8'))
-    frequency = []
-    for part in program['constraints']:
-        rows = len(part['axes']) if 'axes' in part else 1
-        frequency += [float(part['natural_frequency'])] * rows
+    frequency = [
+        float(part['natural_frequency'])
+        for part in program['constraints']
+        for _ in part.get('axes', 'x')
+    ]
     f = np.array([message.position for message in messages])
     rates = np.array(messages[0].velocity)
-    stamps = [m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in messages]
-    times = np.array(stamps) - stamps[0]
+    times = 1e-9 * (np.array([stamp_ns(m) for m in messages]) - stamp_ns(messages[0]))
     for i, w in enumerate(frequency):
         A = np.array([[0.0, 1.0], [-w * w, -2.0 * w]])
         exact = np.array([(expm(A * t) @ [f[0, i], rates[i]])[0] for t in times[::25]])
@@ -116,10 +114,10 @@ def test_the_circle_decays_row_by_row_as_its_program_says(scenes):
 
 
 def test_the_singular_pass_is_damped_and_stays_far_from_the_limits(scenes):
-    figures = json.loads((scenes / 'near_singular' / 'metrics.json').read_text('utf-8'))
-    assert figures['program']['near_singularity'] > 0
-    assert figures['program']['sigma_min'] < 0.03
-    assert max(figures['limits']['effort_share']) < 0.5
+    found = figures(scenes, 'near_singular')
+    assert found['program']['near_singularity'] > 0
+    assert found['program']['sigma_min'] < 0.03
+    assert max(found['limits']['effort_share']) < 0.5
 
 
 def test_the_loop_of_the_four_bar_stays_closed(scenes):

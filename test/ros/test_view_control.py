@@ -11,13 +11,13 @@ import pytest
 from browser import Tab, chromium
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.srv import GetState
-from rcl_interfaces.srv import GetParameters
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.view import ArmCommands
 from robot_dynamics_ros.viewing.arm import ArmInstant
@@ -38,14 +38,15 @@ def browser():
 SLOW = 0.05  # slow motion, so that a busy machine and its browser keep up with the arm
 
 
-@pytest.fixture
-def arm(processes, request):
+def start(processes, pace: float) -> str:
     """Start simulator, controller and viewer with controls; return the page's address.
 
-    The parameter is the simulated time that goes by in a second.
+    Args:
+        processes: Where.
+        pace: Simulated time that goes by in a second, s.
     """
-    pace = {'mode': 'real_time', 'real_time_factor': getattr(request, 'param', SLOW)}
-    processes.start('simulator', {'robot': 'scara', **pace})
+    settings = {'robot': 'scara', 'mode': 'real_time', 'real_time_factor': pace}
+    processes.start('simulator', settings)
     given = {'robot': 'scara', 'diagnostics_period_s': 0.2, 'natural_frequency': [10.0]}
     given |= {'state_timeout_s': 60.0}
     controller = processes.start('controller', given)
@@ -55,11 +56,11 @@ def arm(processes, request):
     return re.search(r'open (http://\S+)', viewer.says('viewer: open')).group(1)
 
 
-def parameter(peer, name: str, node: str = 'controller'):
-    """Return a parameter of a running node."""
-    request = GetParameters.Request(names=[name])
-    value = peer.call(GetParameters, f'/{node}/get_parameters', request).values[0]
-    return list(value.double_array_value) or value.double_value
+@pytest.fixture(scope='module')
+def living(lasting):
+    """Return the page of an arm that lives through several tests, and the tests' node."""
+    processes, peer = lasting
+    return start(processes, SLOW), peer
 
 
 def field(tab: Tab, name: str):
@@ -73,7 +74,8 @@ def enter(tab: Tab, name: str, text: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_field_changes_the_node_and_a_refusal_says_why(arm, peer, browser):
+def test_a_field_changes_the_node_and_a_refusal_says_why(living, browser):
+    arm, peer = living
     with Tab(browser, arm.partition('/?')[0], NARROW) as stranger:
         stranger.reads('refused: open the address that the viewer printed')
     with Tab(browser, arm, NARROW) as tab:
@@ -81,25 +83,28 @@ def test_a_field_changes_the_node_and_a_refusal_says_why(arm, peer, browser):
         tab.reads('acts: 10')
         enter(tab, 'natural_frequency', '10.5')
         tab.reads('acts: 10.5')
-        assert parameter(peer, 'natural_frequency') == [10.5] * 4
-        holds = parameter(peer, 'damping_ratio')
+        assert list(peer.get('controller', 'natural_frequency')) == [10.5] * 4
+        holds = peer.get('controller', 'damping_ratio')
         tab.page.get_by_label('all joints').nth(1).click()
         enter(tab, 'damping_ratio/joint2', f'{1.5 * holds[0]:g}')
         each = [holds[0], 1.5 * holds[0], holds[0], holds[0]]
-        tab.until(lambda: parameter(peer, 'damping_ratio') == each, 'a gain of one joint')
+        tab.until(
+            lambda: list(peer.get('controller', 'damping_ratio')) == each, 'a gain of one joint'
+        )
         enter(tab, 'damping_ratio/joint2', '0')
         tab.page.get_by_role('button', name='apply').click()
         tab.reads('refused: ')
         tab.reads("with damping_ratio 0 joint 'joint2' is unstable")
-        assert parameter(peer, 'damping_ratio') == each
+        assert list(peer.get('controller', 'damping_ratio')) == each
         enter(tab, 'controller/effort_scale', '1.5')
         tab.reads('effort_scale')
-        assert parameter(peer, 'effort_scale') == 1.0
+        assert peer.get('controller', 'effort_scale') == 1.0
         assert tab.errors == []
 
 
 @pytest.mark.slow
-def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(arm, peer, browser):
+def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(living, browser):
+    arm, peer = living
     pushes = peer.collect(WrenchStamped, '/simulator/push')
     states = peer.collect(JointState, '/joint_states', NEWEST)
     with Tab(browser, arm, NARROW) as tab:
@@ -108,7 +113,7 @@ def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(arm, peer, bro
         before = np.array(states[-1].position)
         tab.page.get_by_text('simulator', exact=True).first.click()
         enter(tab, 'simulator/mass_factor', '1.2')
-        tab.until(lambda: parameter(peer, 'mass_factor', 'simulator') == [1.2], 'heavier links')
+        tab.until(lambda: list(peer.get('simulator', 'mass_factor')) == [1.2], 'heavier links')
         enter(tab, 'force', '0 20 0')
         tab.reads('acts: 0 20 0')
         hold = tab.page.locator('label:text-is("push")').locator('xpath=following::input').first
@@ -125,8 +130,8 @@ def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(arm, peer, bro
 
 # In real time a machine that does much else may be late: it is tried again, and may not always be.
 @pytest.mark.slow
-@pytest.mark.parametrize('arm', [1.0], indirect=True)
-def test_stop_deactivates_within_a_fifth_of_a_second(arm, peer, browser):
+def test_stop_deactivates_within_a_fifth_of_a_second(processes, peer, browser):
+    arm = start(processes, 1.0)
     states = peer.collect(JointState, '/joint_states', NEWEST)
     commands = peer.collect(JointState, '/controller/reference', NEWEST)
     waited = []
@@ -153,7 +158,7 @@ def stopping_time(tab: Tab, peer, states: list[JointState], commands: list[Joint
     peer.spin_until(lambda: state(peer) == 'inactive', 60.0, 'deactivation')
     tab.reads('inactive')
     peer.spin_for(0.2)
-    return seconds(commands[-1]) - pressed
+    return 1e-9 * stamp_ns(commands[-1]) - pressed
 
 
 @pytest.mark.slow
@@ -211,11 +216,7 @@ def test_what_a_page_has_begun_ends_with_it(processes, peer):
 def newest(peer, states: list[JointState]) -> tuple[float, float]:
     """Return the wall time and the time of the newest state, s."""
     peer.spin_for(0.1)
-    return time.time(), seconds(states[-1])
-
-
-def seconds(message: JointState) -> float:
-    return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+    return time.time(), 1e-9 * stamp_ns(states[-1])
 
 
 def speed(states: list[JointState]) -> float:
