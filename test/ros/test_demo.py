@@ -6,16 +6,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
-from processes import PROJECT, wait_until
+from processes import PROJECT, fork_scenes, wait_until
 
 from robot_dynamics_ros.__main__ import main
 
@@ -31,6 +30,7 @@ def demo(tmp_path_factory) -> tuple[str, Path]:
     out = tmp_path_factory.mktemp('demo')
     with contextlib.redirect_stdout(io.StringIO()) as said, pytest.MonkeyPatch.context() as patch:
         patch.setenv('COLUMNS', '160')
+        fork_scenes(patch)
         assert main(['demo', 'four_dof', '--out', str(out)]) == 0
     return said.getvalue(), out / 'four_dof'
 
@@ -40,14 +40,19 @@ def metrics(out: Path, law: str) -> dict:
     return figures['limits'] | figures['rates'] | figures['tracking']
 
 
-def test_it_prints_a_table_with_the_difference_from_pinocchio(demo):
-    said, _ = demo
+def test_it_prints_a_table_with_the_difference_from_pinocchio_and_writes_reports(demo):
+    said, out = demo
     for text in ('four_dof', 'PD + gravity', 'computed torque', 'saturated ticks', 'p99'):
         assert text in said
     rows = ' '.join(row for row in said.splitlines() if 'by Pinocchio' in row)
     differences = [float(x) for x in re.findall(r'\d\.\de[+-]\d\d', rows)]
     assert len(differences) == 2
     assert max(differences) < 1e-9  # rounding of efforts up to 100 N, a thousand times
+    for law in FIGURES:
+        assert list((out / law / 'bag').glob('*.mcap'))
+        page = (out / law / 'report.html').read_text(encoding='utf-8')
+        assert not re.search(r'<(script|link|img)[^>]+(src|href)="https?:', page)
+        assert 'Distance of the tool from its reference' in page
 
 
 def test_computed_torque_is_far_better_than_pd_with_the_same_gains(demo):
@@ -67,44 +72,16 @@ def test_the_figures_are_the_same_on_every_machine(demo):
         assert found['saturated_ticks'] == [0, 0, 0, 0]
 
 
-def test_it_writes_bags_and_reports_that_need_no_network(demo):
-    for law in FIGURES:
-        assert list((demo[1] / law / 'bag').glob('*.mcap'))
-        page = (demo[1] / law / 'report.html').read_text(encoding='utf-8')
-        assert not re.search(r'<(script|link|img)[^>]+(src|href)="https?:', page)
-        assert 'Distance of the tool from its reference' in page
-
-
-def children(pid: int) -> list[str]:
-    """Return the child processes of a process, of all its threads."""
-    tasks = Path(f'/proc/{pid}/task').glob('*/children')
-    return [child for task in tasks for child in task.read_text().split()]
-
-
-def words(pid: str) -> list[str]:
-    """Return the complete command line of a process; `ps` would truncate a long one."""
-    try:
-        return Path(f'/proc/{pid}/cmdline').read_text(encoding='utf-8').split('\0')
-    except FileNotFoundError:  # ended meanwhile
-        return []
-
-
 def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
     given = ['demo', '--robot', 'scara', '--law', 'pd_gravity', '--out', str(tmp_path)]
-    run = subprocess.Popen(
+    run = psutil.Popen(
         [sys.executable, '-m', 'robot_dynamics_ros', *given],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=PROJECT,
     )  # fmt: skip
-    bag = str(tmp_path)
-
-    def simulator() -> str:
-        found = [child for child in children(run.pid) if 'simulate' in words(child)]
-        log = tmp_path / 'scara' / 'pd_gravity' / 'logs' / 'trajectory.log'
-        sent = log.exists() and 'sent circle' in log.read_text(encoding='utf-8')
-        return found[0] if found and sent else ''
-
-    pid = int(wait_until(simulator, 90.0, f'running simulator of {bag}'))
-    os.kill(pid, signal.SIGKILL)
+    log = tmp_path / 'scara' / 'pd_gravity' / 'logs' / 'trajectory.log'
+    wait_until(lambda: log.exists() and 'sent circle' in log.read_text(), 90.0, 'the motion')
+    (simulator,) = (child for child in run.children() if 'simulate' in child.cmdline())
+    simulator.kill()
     output, _ = run.communicate(timeout=180)
     assert run.returncode == 2
     assert 'node simulator ended with -9' in output
