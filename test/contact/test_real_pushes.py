@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pinocchio
 import pytest
-from real_arm import DATA, GAINS, needs_ur10e, profile_of
+from oracles import PinocchioOracle
+from real_arm import DATA, GAINS, JOINTS, needs_ur10e, profile_of
 
 from robot_dynamics_ros.__main__ import main as command
-from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
@@ -40,27 +40,19 @@ class PushTrial:
     unchanged, and with smooth pushes on links, by Pinocchio's Jacobians, added to the currents.
 
     Args:
-        bag: The recording, with the description of its robot.
-        profile: Driver profile with a ``torque_constant`` for each joint.
         folder: Output folder.
     """
 
-    def __init__(self, bag: Path, profile: Path, folder: Path) -> None:
-        rows = load_driver_profile(str(profile)).joints
-        names = tuple(row.joint for row in rows)
-        self._gain = np.array([row.torque_constant for row in rows])
-        self._run, self._folder = read_recording(bag).of_joints(names), folder
-        self._words = ['--driver-profile', str(profile)]
+    def __init__(self, folder: Path) -> None:
+        self._run, self._folder = read_recording(DATA / 'bag').of_joints(JOINTS), folder
+        self._words = ['--driver-profile', str(profile_of(GAINS['load'], folder))]
         self._time = self._run.time - self._run.time[0]
         self._cuts = np.linspace(0.0, self._time[-1] + 1.0, _THIRDS + 1)
         place = np.digitize(self._time, self._cuts) - 1
         self._thirds = [place == i for i in range(_THIRDS)]
-        model = pinocchio.buildModelFromXML(self._run.description)
-        self._columns = [model.joints[model.getJointId(name)].idx_v for name in names]
-        self._model, self._data = model, model.createData()
-        bodies = [frame for frame in model.frames if frame.type == pinocchio.FrameType.BODY]
-        last = {frame.parentJoint: model.getFrameId(frame.name) for frame in bodies[::-1]}
-        self._links = [last[joint] for joint in sorted(last)[-_LINKS:]]
+        tree = load_robot(self._run.description)
+        self._oracle = PinocchioOracle(tree.xml, tree.gravity, JOINTS)
+        self._links = tree.link_names[-_LINKS:]
         self._bags = [self._written(f'third{i}', self._run, i) for i in range(_THIRDS)]
 
     def _written(self, name: str, run: Recording, i: int) -> str:
@@ -81,41 +73,29 @@ class PushTrial:
         effort, begin = run.measured_effort.copy(), self._cuts[i]
         while (begin := begin + rng.uniform(*APART)) + LASTS[1] < self._cuts[i + 1] - 1.0:
             lasts, size = rng.uniform(*LASTS), rng.uniform(*FORCE)
-            link, way = int(rng.choice(self._links)), rng.normal(size=3)
+            link, way = str(rng.choice(self._links)), rng.normal(size=3)
             way *= size / np.linalg.norm(way)
             for k in np.flatnonzero((self._time > begin) & (self._time < begin + lasts)):
                 force = way * np.sin(np.pi * (self._time[k] - begin) / lasts) ** 2
-                effort[k] -= self._torque(run.position[k], link, force) / self._gain
+                J = self._oracle.frame_jacobian(link, run.position[k])
+                effort[k] -= J[:3].T @ force / GAINS['load']
             pushes.append((begin, begin + lasts))
             begin += lasts
         return replace(run, measured_effort=effort), pushes
 
-    def _torque(self, position: np.ndarray, link: int, force: np.ndarray) -> np.ndarray:
-        """Return the efforts of a force, in the base's axes, at the origin of a link's frame."""
-        q = pinocchio.neutral(self._model)
-        q[self._columns] = position
-        axes = pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED
-        J = pinocchio.computeFrameJacobian(self._model, self._data, q, link, axes)
-        return np.asarray(J[:3].T @ force)[self._columns]
-
-    def score(self, seeds: int, *, identified: bool) -> tuple[list[bool], float]:
-        """Return which pushes were detected, and the rate of contacts without a push, 1/min.
-
-        The model is that of ``identify``, or that of the description.
-        """
+    def score(self, seeds: int) -> tuple[list[bool], float]:
+        """Return which pushes were detected, and the rate of contacts without a push, 1/min."""
         detected, false, seconds = list[bool](), 0, 0.0
         for i, bag in enumerate(self._bags):
             rest = [other for other in self._bags if other is not bag]
-            place, more = self._folder / f'{i}_{identified}', []
-            if identified:
-                output = ['--validate', bag, '--output', str(place), '--jobs', '1']
-                self._do('identify', *rest, *output)
-                more = ['--identified', str(place / 'parameters.yaml')]
-            self._do('calibrate', *rest, '--output', f'{place}.yaml', *more)
+            place = self._folder / str(i)
+            self._do('identify', *rest, '--validate', bag, '--output', str(place), '--jobs', '1')
+            model = ('--identified', str(place / 'parameters.yaml'))
+            self._do('calibrate', *rest, '--output', f'{place}.yaml', *model)
             for seed in range(-1, seeds):
                 run, pushes = self.pushed(i, seed) if seed >= 0 else (self._run, [])
                 name = f'{place}_{seed}'
-                out = ['--no-report', '--output', f'{name}_found', *more]
+                out = ['--no-report', '--output', f'{name}_found', *model]
                 one = self._written(f'{name}_bag', run, i)
                 self._do('analyze', one, '--contacts', f'{place}.yaml', *out)
                 figures = json.loads(Path(f'{name}_found', 'metrics.json').read_text())
@@ -131,8 +111,7 @@ class PushTrial:
 
 @pytest.mark.slow
 def test_four_of_five_pushes_are_found_with_the_identified_model(tmp_path):
-    trial = PushTrial(DATA / 'bag', profile_of(GAINS['load'], tmp_path), tmp_path)
-    detected, false_by_minute = trial.score(3, identified=True)
+    detected, false_by_minute = PushTrial(tmp_path).score(3)
     assert len(detected) > 25
     assert sum(detected) >= 0.8 * len(detected)
     assert false_by_minute <= 1.0  # from 20 s of the motion to the next 10

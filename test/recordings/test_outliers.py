@@ -65,15 +65,14 @@ def thresholds(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('outliers', [0, 1])
 def test_pushes_on_a_resting_arm_are_found_and_an_outlier_does_not_hide_them(
-    outliers, thresholds, tmp_path, rng
+    thresholds, tmp_path, rng
 ):
     run = pushed_at_rest(rng)
-    run.velocity[500 : 500 + outliers, 1] = 30.0
+    run.velocity[500, 1] = 30.0
     bag = write_run(tmp_path / 'bag', run)
     figures = analyzed(bag, tmp_path / 'out', '--contacts', thresholds)
-    assert figures['timing']['contradictions'] == outliers
+    assert figures['timing']['contradictions'] == 1
     times = [event['time_s'] for event in figures['contacts']['events'] if event['kind'] == 'push']
     np.testing.assert_allclose(times, PUSHES, atol=0.1)
 
