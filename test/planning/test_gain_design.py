@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import refusals
+from oracles import PinocchioOracle
 from samples import shipped
 from scipy.linalg import solve_lyapunov
 
@@ -20,7 +21,6 @@ from robot_dynamics_ros.constraints.error_dynamics import (
 )
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.planning.gain_design import (
@@ -77,42 +77,41 @@ def test_settling_time_and_overshoot_are_those_of_the_response(overshoot):
 def test_lqr_gains_are_optimal_for_their_cost(program_and_path, rng):
     """The cost of a loop is a Lyapunov equation; any change of the gains makes it dearer."""
     program, path = program_and_path
-    m = program.m
-    error, rate = np.full(m, 0.01), np.full(m, 0.15)
-    effort = 0.3 * program.tree.effort_limit
+    m, tree, tasks = program.m, program.tree, []
+    error, rate, effort = np.full(m, 0.01), np.full(m, 0.15), 0.3 * tree.effort_limit
     gains = lqr_gains(program, path, error, rate, effort)
     assert stabilizing(*gains)
-    weights = []
     for k in np.unique(np.linspace(0, 59, 21).round().astype(int)):
         Gamma = program.stack.evaluate(path.q[k], path.v[k], path.times[k]).Gamma
-        A = make_formulation('pinocchio', program.tree).mass_matrix(path.q[k])
-        task = (A + np.diag(program.tree.armature)) @ np.linalg.pinv(Gamma) / effort[:, None]
-        weights.append(task.T @ task)
-    R, Q = np.mean(weights, axis=0), np.diag(np.concatenate([error**-2.0, rate**-2.0]))
+        A = PinocchioOracle.of(tree).mass_matrix(path.q[k]) + np.diag(tree.armature)
+        tasks.append(A @ np.linalg.pinv(Gamma) / effort[:, None])
+    R, Q = np.mean([task.T @ task for task in tasks], axis=0), np.diag(np.r_[error, rate] ** -2.0)
 
     def cost(G0, G1):
         K = np.hstack([G0, G1])
-        S = np.block([[np.zeros((m, m)), np.eye(m)], [-G0, -G1]])
+        S = np.vstack([np.eye(m, 2 * m, m), -K])
         return np.trace(solve_lyapunov(S.T, -(Q + K.T @ R @ K)))
 
-    best = cost(*gains)
-    sizes = np.sqrt(np.diag(gains.G0)), np.sqrt(np.diag(gains.G1))
+    sizes = np.sqrt(np.diagonal(gains, 0, 1, 2))
     for _ in range(20):
         change = [0.01 * np.outer(x, x) * rng.normal(size=(m, m)) for x in sizes]
-        other = gains.G0 + change[0], gains.G1 + change[1]
+        other = np.add(gains, change)
         assert stabilizing(*other), 'only the cost of a stable loop is one'
-        assert cost(*other) > best
+        assert cost(*other) > cost(*gains)
 
 
-def test_lqr_refuses_what_is_not_acceptable(program_and_path):
-    program, path = program_and_path
-    ones = np.ones(program.m)
-    with pytest.raises(ShapeError, match='error'):
-        lqr_gains(program, path, np.ones(7), ones, np.ones(4))
-    with pytest.raises(ParameterError, match='rate .* must be positive'):
-        lqr_gains(program, path, ones, 0 * ones, np.ones(4))
-    with pytest.raises(ParameterError, match='error .* must be positive and finite'):
-        lqr_gains(program, path, np.inf * ones, ones, np.ones(4))
+@pytest.mark.parametrize(
+    ('error', 'rate', 'said'),
+    [
+        (np.ones(7), np.ones(4), 'error'),
+        (np.ones(4), np.zeros(4), 'rate .* must be positive'),
+        (np.full(4, np.inf), np.ones(4), 'error .* must be positive and finite'),
+    ],
+)
+def test_lqr_refuses_what_is_not_acceptable(error, rate, said):
+    program = load_program('scara_circle', shipped('scara').tree, check=False)
+    with pytest.raises((ShapeError, ParameterError), match=said):
+        lqr_gains(program, check_feasibility(program, samples=20), error, rate, np.ones(4))
 
 
 # ---- sampling and margins -----------------------------------------------------------------------
@@ -168,16 +167,15 @@ def test_margins_of_a_double_integrator_are_the_closed_form():
 
 def test_margins_do_not_depend_on_the_version_of_numpy(monkeypatch):
     """Before NumPy 2, ``solve`` took a right side of one dimension less for a stack of vectors."""
-    solve = np.linalg.solve
+    solve, E = np.linalg.solve, np.eye(2)
+    loop = np.kron([[0, 1], [0, 0]], E), np.kron([[0], [1]], E), np.kron([[9, 6]], E), np.ones(2)
+    expected = loop_margins(*loop)
 
     def older_solve(a, b):
         return solve(a, b[..., np.newaxis])[..., 0] if b.ndim == a.ndim - 1 else solve(a, b)
 
-    E, zero = np.eye(2), np.zeros((2, 2))
-    A, B, K = np.block([[zero, E], [zero, zero]]), np.vstack([zero, E]), np.hstack([9 * E, 6 * E])
-    expected = loop_margins(A, B, K, np.ones(2))
     monkeypatch.setattr(np.linalg, 'solve', older_solve)
-    for found, value in zip(loop_margins(A, B, K, np.ones(2)), expected, strict=True):
+    for found, value in zip(loop_margins(*loop), expected, strict=True):
         np.testing.assert_array_equal(found, value)
 
 
@@ -218,11 +216,10 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys):
 
 @pytest.mark.slow
 @refusals.written("""
---delay nan                                    | --delay: is nan; give a finite number
 --method frequency --natural-frequency 0       | --natural-frequency: is 0.0; must be
 --method frequency --natural-frequency 9 --damping-ratio 1e-12 | --natural-frequency, gains of
---method settling --settling-time 1e-300       | --settling-time: leads to gains whose
 --method lqr --error 1e-200                    | --error: leads to gains whose margins cannot
+--method lqr --error 1 2 --delay nan           | --delay: is nan; give a finite number
 --method lqr --error 1 2                       | --error: has 2 numbers; give one, or 4
 """)
 def test_numbers_of_no_use_are_refused_in_one_line_that_names_the_option(given, said, capsys):

@@ -10,13 +10,12 @@ import pytest
 import refusals
 import yaml
 from oracles import PinocchioOracle
-from samples import sample, shipped
+from samples import sample, shipped, shipped_parameters
 from scipy.interpolate import BPoly, CubicHermiteSpline
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
-from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model import frame_pose, load_robot
 from robot_dynamics_ros.planning.motions import Quintic
@@ -26,16 +25,8 @@ DEFAULTS = {spec.name: spec.default for spec in MOTION}
 ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])
 WIDE = {'limits_profile': 'wide'}
 BENT = np.array([0.2, -1.2, 1.4, -0.3])
+BODY = {'com': (0.05, 0, 0), 'inertia': 0.01 * np.eye(3)}
 CIRCLE = {'kind': 'circle', 'center': [0.35, 0.09, 0.3], 'radius': 0.08, 'speed': 0.3}
-
-
-def shipped_motion(name):
-    """The motion parameters of config/<name>.yaml, and the initial position of the arm."""
-    path = share_directory() / 'config' / f'{name}.yaml'
-    nodes = yaml.safe_load(path.read_text(encoding='utf-8'))
-    given = nodes['/**/trajectory']['ros__parameters']
-    begin = nodes['/**/simulator']['ros__parameters']['initial_position']
-    return {key: given[key] for key in given if key in DEFAULTS}, np.array(begin)
 
 
 def plan_of(robot, q, **given):
@@ -80,8 +71,9 @@ def test_a_continuous_joint_takes_the_short_way_to_an_angle(kind, tmp_path):
 @pytest.mark.parametrize(('name', 'profile'), [('scara', {}), ('four_dof', WIDE)])
 def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     """At the 25 Hz of hardware.launch.py; measured: 1.7e-7 and 6.5e-8 rad, 3e-4 of the peak."""
-    given, begin = shipped_motion(name)
-    robot = shipped(name, **profile)
+    nodes, robot = shipped_parameters(name), shipped(name, **profile)
+    given = {key: value for key, value in nodes['trajectory'].items() if key in DEFAULTS}
+    begin = np.array(nodes['simulator']['initial_position'])
     few, many = (plan_of(robot, begin, **given, sample_rate=rate) for rate in (25.0, 225.0))
     assert len(few.times_ns) < 210
     joined = JointWaypoints(Points(seconds(few), few.position, few.velocity, few.acceleration))
@@ -91,7 +83,7 @@ def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     np.testing.assert_allclose(acceleration, many.acceleration, rtol=0, atol=bound)
 
 
-def test_all_of_a_motion_can_be_run_at_part_of_its_speed(tmp_path):
+def test_all_of_a_motion_can_be_run_at_part_of_its_speed():
     robot, there = sample('scara'), [0.0, 0.8, 0.05, 0.4]
     timing = {'kind': 'waypoints', 'waypoints': [*there, *ELBOW], 'waypoint_times': [1.0, 2.5]}
     plan, slow = (plan_of(robot, ELBOW, **timing, speed_scale=scale) for scale in (1.0, 0.25))
@@ -102,12 +94,6 @@ def test_all_of_a_motion_can_be_run_at_part_of_its_speed(tmp_path):
     np.testing.assert_allclose(slow.velocity, 0.25 * plan.velocity, rtol=0, atol=1e-14)
     expected = plan.acceleration / 16.0
     np.testing.assert_allclose(slow.acceleration, expected, rtol=0, atol=1e-13)
-    file = tmp_path / 'motion.yaml'
-    motion = Quintic([0.3, -0.2, 0.05, 1.0], [-0.3, 0.4, 0.15, -1.0], 2.0)
-    file.write_text(trajectory_text(motion, robot.tree.joint_names, 0.02))
-    timing = {'kind': 'file', 'file': str(file), 'approach_s': 1.5}
-    slow = plan_of(robot, ELBOW, **timing, speed_scale=0.5)
-    assert (slow.approach, slow.duration) == (3.0, 7.0)
 
 
 def test_a_file_whose_first_point_is_later_starts_where_the_arm_is(tmp_path):
@@ -139,14 +125,16 @@ def test_a_wrong_motion_is_refused_wherever_the_arm_is(given, said):
         check_motion(sample('scara').tree, DEFAULTS | given)
 
 
-def test_a_file_is_followed_after_an_approach(tmp_path):
+@pytest.mark.parametrize('scale', [1.0, 0.5])
+def test_a_file_is_followed_after_an_approach(scale, tmp_path):
     robot, file = sample('scara'), tmp_path / 'motion.yaml'
     motion = Quintic([0.3, -0.2, 0.05, 1.0], [-0.3, 0.4, 0.15, -1.0], 2.0)
     file.write_text(trajectory_text(motion, robot.tree.joint_names, 0.02))
-    plan = plan_of(robot, ELBOW, kind='file', file=str(file), approach_s=1.5)
-    assert (plan.approach, plan.duration) == (1.5, 3.5)
-    start = plan.times_ns.index(1_500_000_000)
-    expected = motion.table(seconds(plan)[start:] - 1.5)[0]
+    given = {'kind': 'file', 'file': str(file), 'approach_s': 1.5, 'speed_scale': scale}
+    plan = plan_of(robot, ELBOW, **given)
+    assert (plan.approach, plan.duration) == (1.5 / scale, 3.5 / scale)
+    start = plan.times_ns.index(round(1_500_000_000 / scale))
+    expected = motion.table(scale * seconds(plan)[start:] - 1.5)[0]
     # The file is the quintic itself, cut into pieces.
     np.testing.assert_allclose(plan.position[start:], expected, rtol=0, atol=1e-9)
 
@@ -155,21 +143,18 @@ def test_the_arm_rests_at_every_waypoint():
     points = [[0.0, 0.5, 0.1, 0.0], [0.4, 0.1, 0.2, -1.0]]
     given = {'waypoints': sum(points, []), 'waypoint_times': [1.0, 2.5]}
     plan = plan_of(sample('scara'), ELBOW, kind='waypoints', **given)
-    for time, point in zip((100, 250), points, strict=True):
-        assert plan.times_ns[time] == time * 10_000_000
-        np.testing.assert_allclose(plan.position[time], point, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(plan.velocity[time], 0.0, atol=1e-12)
+    at = [plan.times_ns.index(round(t * 1e9)) for t in given['waypoint_times']]
+    np.testing.assert_allclose(plan.position[at], points, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(plan.velocity[at], 0.0, atol=1e-12)
 
 
 def test_a_sine_starts_and_ends_at_rest_where_the_arm_is():
-    plan = plan_of(
-        sample('scara'), ELBOW, kind='sine', amplitude=[0.1, 0.2, 0.02, 0.5], frequency=[0.5],
-        phase=[0.0, 1.0, 2.0, 3.0], duration_s=4.0,
-    )  # fmt: skip
+    size = [0.1, 0.2, 0.02, 0.5]
+    sine = {'amplitude': size, 'frequency': [0.5], 'phase': [0.0, 1.0, 2.0, 3.0]}
+    plan = plan_of(sample('scara'), ELBOW, kind='sine', **sine, duration_s=4.0)
     np.testing.assert_allclose(plan.position[0], ELBOW, rtol=0, atol=1e-15)
     np.testing.assert_allclose(plan.velocity[[0, -1]], 0.0, atol=1e-12)
-    reached = np.ptp(plan.position, axis=0)
-    np.testing.assert_allclose(reached, [0.2, 0.4, 0.04, 1.0], rtol=2e-3)
+    np.testing.assert_allclose(np.ptp(plan.position, axis=0), 2.0 * np.array(size), rtol=2e-3)
     assert plan.approach == 0.0
 
 
@@ -178,31 +163,27 @@ def test_the_tool_of_the_scara_runs_the_circle_while_the_quill_rises_and_falls()
     plan = plan_of(robot, ELBOW, **CIRCLE, laps=2.0, height=0.03, waves=4.0, approach_s=1.5)
     assert plan.approach == pytest.approx(1.5)
     tool = tool_positions(robot, plan)[seconds(plan) >= plan.approach]
-    flat = tool[:, :2] - [0.35, 0.09]
+    x, y = (tool[:, :2] - [0.35, 0.09]).T
     # The path is solved to 1e-8 m between its knots.
-    np.testing.assert_allclose(np.hypot(*flat.T), 0.08, rtol=0, atol=3e-8)
-    turned = np.unwrap(np.arctan2(flat[:, 1], flat[:, 0]))
-    assert turned[0] == pytest.approx(0.0, abs=1e-6)
-    assert turned[-1] == pytest.approx(4 * math.pi, abs=1e-6)
+    np.testing.assert_allclose(np.hypot(x, y), 0.08, rtol=0, atol=3e-8)
+    turned = np.unwrap(np.arctan2(y, x))
+    np.testing.assert_allclose(turned[[0, -1]], [0.0, 4 * math.pi], atol=1e-6)
     np.testing.assert_allclose(tool[:, 2], 0.3 + 0.015 * (1 - np.cos(2 * turned)), atol=3e-8)
     yaw = plan.position[:, 0] + plan.position[:, 1] - plan.position[:, 3]
     np.testing.assert_allclose(yaw[seconds(plan) >= 1.5], yaw[0], rtol=0, atol=3e-8)
 
 
 def test_the_four_joint_arm_runs_a_circle_in_a_tilted_plane_at_its_present_pitch():
-    robot = shipped('four_dof', limits_profile='wide')
-    oracle = PinocchioOracle.of(robot)
-    center = oracle.frame_pose('tool', BENT)[1]
-    normal = np.array([0.2, -0.5, 0.84])
-    normal /= np.linalg.norm(normal)
-    plan = plan_of(
-        robot, BENT, kind='circle', center=center.tolist(), radius=0.05, normal=normal.tolist()
-    )
-    tool = tool_positions(robot, plan)[seconds(plan) >= plan.approach] - center
+    robot, normal = shipped('four_dof', limits_profile='wide'), [0.36, -0.48, 0.8]
+    center = PinocchioOracle.of(robot).frame_pose('tool', BENT)[1]
+    circle = {'kind': 'circle', 'center': center.tolist(), 'radius': 0.05, 'normal': normal}
+    plan = plan_of(robot, BENT, **circle)
+    running = seconds(plan) >= plan.approach
+    tool = tool_positions(robot, plan)[running] - center
     np.testing.assert_allclose(np.linalg.norm(tool, axis=1), 0.05, rtol=0, atol=3e-8)
     np.testing.assert_allclose(tool @ normal, 0.0, atol=3e-8)
-    on_circle = plan.position[seconds(plan) >= plan.approach]
-    np.testing.assert_allclose(on_circle[:, 1:].sum(axis=1), BENT[1:].sum(), atol=3e-8)
+    pitch = plan.position[running, 1:].sum(axis=1)
+    np.testing.assert_allclose(pitch, BENT[1:].sum(), atol=3e-8)
 
 
 def test_a_line_leads_from_where_the_tool_is_to_its_end():
@@ -246,7 +227,7 @@ def needed(robot, path):
     """Return the shares of the effort limits along a motion, shape (k, n); Pinocchio's efforts."""
     oracle = PinocchioOracle.of(robot)
     q, v, a = path.table(np.linspace(0.0, path.duration, 500))
-    tree, rigid = robot.tree, np.array([oracle.inverse_dynamics(*x) for x in zip(q, v, a)])  # noqa: B905
+    tree, rigid = robot.tree, np.array([*map(oracle.inverse_dynamics, q, v, a)])
     friction = tree.damping * v + tree.coulomb_friction * np.sign(v)
     return np.abs(rigid + tree.armature * a + friction) / tree.effort_limit
 
@@ -260,38 +241,30 @@ def test_a_plan_knows_its_largest_effort(part, warns):
     asked = {'kind': 'point', 'goal': goal, 'duration_s': duration}
     plan = make_plan(weak, DEFAULTS | asked, start)
     shares = needed(robot, Quintic(start, goal, duration)) / part
-    joint = robot.tree.joint_names[int(np.argmax(shares.max(axis=0)))]
+    joint = robot.tree.joint_names[shares.max(axis=0).argmax()]
     # Sampled at 100 Hz, here at other instants; the smooth sign differs near standstill.
     assert (plan.effort_share, plan.heaviest) == (pytest.approx(shares.max(), rel=0.03), joint)
-    assert bool(plan.remarks) is warns
-    for remark in plan.remarks:
-        assert remark.startswith(
-            f'joint {joint!r} needs {plan.effort_share:.0%} of its effort limit'
-        )
+    said = f'joint {joint!r} needs {plan.effort_share:.0%} of its effort limit'
+    assert [remark[: len(said)] for remark in plan.remarks] == [said] * warns
 
 
 def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
     """The velocity of joint 1 jumps by 1 rad/s at a point: within 10 ms, as it is sent."""
     robot, file = sample('scara'), tmp_path / 'corner.yaml'
-    rows = [[0.0, 1.0, 0.1, 0.0], [0.0, 1.0, 0.1, 0.0], [1.0, 1.0, 0.1, 0.0], [1.0, 1.0, 0.1, 0.0]]
+    rows = np.array([0.0, 1.0, 0.1, 0.0]) + np.outer([0, 0, 1, 1], [1, 0, 0, 0])
     points = [
-        {'positions': row, 'time_from_start': {'sec': k, 'nanosec': 0}}
-        for k, row in enumerate(rows)
+        {'positions': row.tolist(), 'time_from_start': {'sec': k}} for k, row in enumerate(rows)
     ]
-    file.write_text(
-        yaml.safe_dump({'joint_names': list(robot.tree.joint_names), 'points': points})
-    )
-    plan = plan_of(robot, np.array(rows[0]), kind='file', file=str(file))
-    oracle = PinocchioOracle.of(robot)
+    message = {'joint_names': [*robot.tree.joint_names], 'points': points}
+    file.write_text(yaml.safe_dump(message))
+    plan = plan_of(robot, rows[0], kind='file', file=str(file))
     # What the controller follows: quintics between the points of the message.
     knots = zip(plan.position, plan.velocity, plan.acceleration, strict=True)
     path = BPoly.from_derivatives(seconds(plan), [list(knot) for knot in knots])
-    corners = [np.linspace(t - 0.02, t + 0.02, 2001) for t in (1.0, 2.0)]
-    efforts = [
-        oracle.inverse_dynamics(path(t), path(t, 1), path(t, 2)) for t in np.concatenate(corners)
-    ]
-    a = path(np.concatenate(corners), 2)
-    shares = np.abs(efforts + robot.tree.armature * a) / robot.tree.effort_limit
+    times = np.add.outer([1.0, 2.0], np.linspace(-0.02, 0.02, 2001)).ravel()
+    q, v, a = (path(times, derivative) for derivative in range(3))
+    rigid = map(PinocchioOracle.of(robot).inverse_dynamics, q, v, a)
+    shares = np.abs(np.array([*rigid]) + robot.tree.armature * a) / robot.tree.effort_limit
     assert shares.max() > 1.0
     # Eight instants of a quintic are within 5 % of its peak; friction adds as much.
     assert plan.effort_share == pytest.approx(shares.max(), rel=0.1)
@@ -303,17 +276,11 @@ def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
 
 def test_a_circle_from_a_singular_posture_begins_at_home_or_another_posture():
     """Gazebo starts all joints at 0, where this arm is stretched and its wrist axes are one."""
-    axes, body = 'zyyxyx', ((0.05, 0, 0), 0.01 * np.eye(3))
-    chain = [
-        text
-        for k, axis in enumerate(axes)
-        for text in (
-            joint(f'j{k}', f'l{k}', f'l{k + 1}', xyz=(0.2 * (k > 0), 0, 0.3 * (k == 0)),
-                  axis=np.eye(3)['xyz'.index(axis)]),
-            link(f'l{k + 1}', 0.5, *body),
-        )
-    ]  # fmt: skip
-    tree = load_robot(robot('stretched', link('l0'), *chain))
+    parts = [link('l0')]
+    for k, axis in enumerate('zyyxyx'):
+        turn = {'xyz': (0.2 * (k > 0), 0, 0.3 * (k == 0)), 'axis': np.eye(3)['xyz'.index(axis)]}
+        parts += joint(f'j{k}', f'l{k}', f'l{k + 1}', **turn), link(f'l{k + 1}', 0.5, **BODY)
+    tree = load_robot(robot('stretched', *parts))
     home = np.array([0.3, -0.8, 1.2, 0.2, -0.4, 0.1])
     start = frame_pose(tree, home, 'l6').p_WF
     circle = {'kind': 'circle', 'tool_frame': 'l6', 'radius': 0.05, 'avoid_collisions': False}
