@@ -445,7 +445,7 @@ def _trajectory_again(
     reference.rows[:] = rows
     changes = session.loop.generator.changes
     snapshot = ReferenceSnapshot(reference, measured, now_ns, changes)
-    return _prepare_points(session, points, start_ns, snapshot)
+    return _prepare_points(session, Points(*points), start_ns, snapshot)
 
 
 def _wrench_again(
