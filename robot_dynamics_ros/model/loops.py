@@ -98,10 +98,10 @@ def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> Jet:
     inside = np.isin(np.arange(tree.n), loop.joints(tree))
     q, v = np.where(inside, q, 0 * q), np.where(inside, v, 0 * v)  # others have no effect
     motion, units = Motion(tree, q, v), np.eye(3, dtype=int)
-    one, two = ([motion.axis(f, e) for e in units] for f in (loop.first, loop.second))
     gap = motion.point(loop.second) - motion.point(loop.first)
-    rows = [dot(one[AXES.index(c)], gap) for c in loop.position]
+    rows = [dot(motion.axis(loop.first, units[AXES.index(c)]), gap) for c in loop.position]
     if loop.rotation:
+        one, two = ([motion.axis(f, e) for e in units] for f in (loop.first, loop.second))
         rows += _rotation_rows([[dot(a, b) for b in two] for a in one], loop)
     jet = stack(rows)
     return replace(jet, J=np.where(inside, jet.J, 0 * jet.J))
@@ -230,7 +230,7 @@ class LoopEquations:
         The smallest singular value of :math:`\Phi_\varphi` with columns normalized to length 1;
         0 if singular.
         """
-        P = self._square(q)
+        P = self._square(self.scaled(q)[1])
         if not P.size:
             return 1.0
         norms = np.sqrt(np.sum(P * P, axis=0))
@@ -240,10 +240,14 @@ class LoopEquations:
 
     def branch(self, q: Array) -> float:
         r"""Return the sign of :math:`\det\Phi_\varphi`."""
-        return float(np.linalg.slogdet(self._square(q))[0])
+        return self.branch_of(self.scaled(q)[1])
 
-    def _square(self, q: Array) -> Array:
-        J = self.scaled(q)[1][:, list(self.dependent)]
+    def branch_of(self, J: Array) -> float:
+        r"""Return the sign of :math:`\det\Phi_\varphi`, given the scaled :math:`\Phi_q`."""
+        return float(np.linalg.slogdet(self._square(J))[0])
+
+    def _square(self, J: Array) -> Array:
+        J = J[:, list(self.dependent)]
         return J if self.rows is None else J[list(self.rows)]
 
 
@@ -299,20 +303,21 @@ def assemble(equations: LoopEquations, u: Array, reference: Array, singular_belo
 def _continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Array | None:
     """Move linearly from the known configuration to u, in steps that keep the branch."""
     coordinates, dependent = list(equations.coordinates), list(equations.dependent)
-    start, branch, size = reference[coordinates], equations.branch(reference), equations.length
+    start, J, size = reference[coordinates], equations.scaled(reference)[1], equations.length
     allowed = np.where(np.array(equations.tree.prismatic), size, 1.0) * _MAX_CORRECTION
+    branch = equations.branch_of(J)
     q, done, step = reference, 0.0, 1.0
     while done < 1.0:
         step = min(step, 1.0 - done)
         trial = q.copy()
         trial[coordinates] = start + (done + step) * (u - start)
-        J = equations.scaled(q)[1]
         change = J[:, coordinates] @ (trial - q)[coordinates]
         trial[dependent] -= np.linalg.lstsq(J[:, dependent], change, rcond=None)[0]
         closed, gap = close(equations, trial, iterations=12)
         near = np.all(np.abs(closed - trial) <= allowed)
-        if gap < CLOSED and near and equations.branch(closed) == branch:
-            q, done, step = closed, done + step, 2.0 * step
+        there = equations.scaled(closed)[1]
+        if gap < CLOSED and near and equations.branch_of(there) == branch:
+            q, J, done, step = closed, there, done + step, 2.0 * step
         else:
             step = 0.5 * step
             if step < _MIN_STEP:

@@ -346,6 +346,13 @@ def test_shipped_mechanism_lists_the_names_that_exist():
 # ---- no solution --------------------------------------------------------------------------------
 
 
+def test_only_loops_that_are_iterated_lack_a_closed_form(mechanisms):
+    mechanisms['parallelogram'].require_closed_form('C source could not check')
+    mechanisms['parallelogram'].tree.require_closed_form('C source could not check')
+    with pytest.raises(MechanismError, match='are solved by iteration, which C source could not'):
+        mechanisms[FOUR_BAR].require_closed_form('C source could not check')
+
+
 def test_flat_parallelogram_is_singular_and_named(mechanisms):
     for offset in (0.0, 1e-6, 1e-4):
         with pytest.raises(SingularityError, match="Phi_phi of loop 'pin' is singular"):
