@@ -398,6 +398,16 @@ def test_a_robot_that_gravity_does_not_load_has_none():
     assert evaluated(run, light, EXACT_PREPARATION).gravity(light) is None
 
 
+def test_a_block_keeps_what_least_squares_needs(rng):
+    columns, effort = rng.normal(size=(50, 2, 3)), rng.normal(size=(50, 2))
+    usable = rng.random((50, 2)) < 0.7
+    block = make_block(columns, effort, usable)
+    np.testing.assert_array_equal(block.counts, usable.sum(axis=0))
+    for j in range(2):
+        rows = np.column_stack([columns[:, j], effort[:, j]])[usable[:, j]]
+        np.testing.assert_allclose(block.factors[j].T @ block.factors[j], rows.T @ rows)
+
+
 def test_a_value_that_hardly_matters_is_not_called_vague_but_one_that_does_is(rng):
     """Noise on the effort of an arm without armature: its value is uncertain and negligible."""
     robot, drives = sample('planar_2r'), Drives([0.6, 0.3], [0.8, 0.4], [0.0] * 2, [0.0] * 2)
