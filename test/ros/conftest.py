@@ -14,14 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from launches import Launches
 from peer import Peer
-from processes import Processes, end_warm_interpreter, free_domain
-
-
-@pytest.fixture(scope='session', autouse=True)
-def _interpreter() -> Iterator[None]:
-    """End the interpreter from which nodes are forked after the last test."""
-    yield
-    end_warm_interpreter()
+from processes import Processes, free_domain
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import itertools
 import os
 import re
@@ -17,11 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
-from warm import Forked, WarmInterpreter
 
-from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
+from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.ros.rclpy_compat import remove_unfinished_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -38,40 +35,6 @@ import sys
 from robot_dynamics_ros.ros.executables import run_executable
 sys.exit(run_executable({node!r}))
 """
-
-
-@functools.cache
-def warm_interpreter() -> WarmInterpreter:
-    """Return what starts the nodes of all tests."""
-    return WarmInterpreter(_environment(), PROJECT)
-
-
-def fork_scenes(patch: pytest.MonkeyPatch) -> None:
-    """Fork the nodes of the package's own scenes, too."""
-    main = 'import sys\nfrom robot_dynamics_ros.__main__ import main\nsys.exit(main())'
-
-    def start(scene: SceneProcesses, name: str, words: Sequence[str]) -> None:
-        log, given = scene._logs / f'{name}.log', ['robot_dynamics_ros', *words]
-        started = warm_interpreter().start(main, given, scene._environment, log)
-        scene._processes[name] = started
-
-    patch.setattr(SceneProcesses, 'start_command', start)
-
-
-def end_warm_interpreter() -> None:
-    """End it, so that its processor time is counted."""
-    if warm_interpreter.cache_info().currsize:
-        warm_interpreter().close()
-    warm_interpreter.cache_clear()
-
-
-def _environment() -> dict[str, str]:
-    known = [str(PROJECT), *filter(None, [os.environ.get('PYTHONPATH')])]
-    return os.environ | {
-        'PYTHONUNBUFFERED': '1',
-        'PYTHONFAULTHANDLER': '1',
-        'PYTHONPATH': os.pathsep.join(known),
-    }
 
 
 def _domains_of_this_worker() -> range:
@@ -147,7 +110,7 @@ def _free_shared_memory(locks: set[Path]) -> None:
 class NodeProcess:
     """One node in a separate process; its output is in a file."""
 
-    def __init__(self, node: str, process: subprocess.Popen[bytes] | Forked, log: Path) -> None:
+    def __init__(self, node: str, process: subprocess.Popen[bytes], log: Path) -> None:
         self.node, self.log, self._process = node, log, process
         self._locks: set[Path] = set()
 
@@ -216,11 +179,15 @@ class Processes:
         self._folder = folder
         self.domain = domain
         self.nodes: list[NodeProcess] = []
-        self.env = _environment() | {
+        known = [str(PROJECT), *filter(None, [os.environ.get('PYTHONPATH')])]
+        self.env = os.environ | {
             'ROS_DOMAIN_ID': str(domain),
             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
             'ROS_LOG_DIR': str(folder / 'log'),
             'RCUTILS_LOGGING_BUFFERED_STREAM': '0',
+            'PYTHONUNBUFFERED': '1',
+            'PYTHONFAULTHANDLER': '1',
+            'PYTHONPATH': os.pathsep.join(known),
         }
         self.env.pop('ROS_LOCALHOST_ONLY', None)
 
@@ -246,22 +213,17 @@ class Processes:
             parameters: Its parameters.
             arguments: More arguments after ``--ros-args``, such as remappings.
             env: More environment variables.
-            code: Python code to run instead; like a node with another path of modules, in an
-                interpreter of its own.
+            code: Python code to run instead.
         """
         count = len(self.nodes)
         file = self._folder / f'{count}_{node}.yaml'
         content = {'/**': {'ros__parameters': dict(parameters or {})}}
         file.write_text(yaml.safe_dump(content), encoding='utf-8')
         ros = ['--ros-args', '--params-file', str(file)] if parameters else ['--ros-args']
-        words, environment = [*ros, *arguments], self.env | dict(env or {})
+        program = _TIED + (code or _MAIN.format(node=node))
+        command = [sys.executable, '-c', program, *ros, *arguments]
         log = self._folder / f'{count}_{node}.log'
-        if code or environment['PYTHONPATH'] != self.env['PYTHONPATH']:
-            program = [sys.executable, '-c', _TIED + (code or _MAIN.format(node=node))]
-            process = popen([*program, *words], environment, log, PROJECT)
-        else:
-            main = _MAIN.format(node=node)
-            process = warm_interpreter().start(main, [node, *words], environment, log)
+        process = popen(command, self.env | dict(env or {}), log, PROJECT)
         started = NodeProcess(node, process, log)
         self.nodes.append(started)
         return started

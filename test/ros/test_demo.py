@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from processes import PROJECT, fork_scenes, wait_until
+from processes import PROJECT, wait_until
 
 from robot_dynamics_ros.__main__ import main
 
@@ -30,7 +30,6 @@ def demo(tmp_path_factory) -> tuple[str, Path]:
     out = tmp_path_factory.mktemp('demo')
     with contextlib.redirect_stdout(io.StringIO()) as said, pytest.MonkeyPatch.context() as patch:
         patch.setenv('COLUMNS', '160')
-        fork_scenes(patch)
         assert main(['demo', 'four_dof', '--out', str(out)]) == 0
     return said.getvalue(), out / 'four_dof'
 

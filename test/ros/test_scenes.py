@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from processes import PROJECT, fork_scenes
+from processes import PROJECT
 from scipy.linalg import expm
 
 from robot_dynamics_ros.__main__ import main
@@ -42,14 +42,12 @@ def scenes(tmp_path_factory) -> Path:
     shorter = {name: replace(scene.SCENES[name], duration=SECONDS[name]) for name in scene.SCENES}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scene, 'SCENES', shorter)
-        fork_scenes(patch)
         assert main(['scene', '--out', str(out)]) == 0
     return out
 
 
 def test_an_arm_of_ones_own_is_held_on_the_plane_that_is_planned_for_it(tmp_path, monkeypatch):
     planned = scene.own_scene
-    fork_scenes(monkeypatch)
     monkeypatch.setattr(scene, 'own_scene', lambda *x: replace(planned(*x), duration=1.5))
     file = str(PROJECT / 'urdf' / 'four_dof.urdf.xacro')
     assert main(['scene', file, 'limits_profile:=wide', '--out', str(tmp_path)]) == 0
