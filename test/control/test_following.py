@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import refusals
 import yaml
-from followed_arm import MS, Arm, rest, tolerances
+from followed_arm import Arm, rest, tolerances
+from still_arm import MS
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.control.requests import prepare_target
