@@ -150,12 +150,12 @@ _EFFORT_FAULTS = {
         'profile',
     ),
     'unit': (
-        'wrong unit of effort: it must be multiplied by {:.4g}',
+        'wrong unit of effort: it must be multiplied by about {:.3g}',
         'currents (A) taken for N m, or efforts of the motor for those of the joint: give '
-        'effort_unit, torque_constant and gear_ratio whose product is {:.4g}',
+        'effort_unit, torque_constant and gear_ratio whose product is {:.3g}',
     ),
     'thousand': (
-        'wrong unit of effort: it must be multiplied by {:.3g}',
+        'wrong unit of effort: it must be multiplied by about {:.3g}',
         'write effort_unit: {} in the driver profile, or mA for A',
     ),
     'load': (

@@ -74,6 +74,7 @@ _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining 
 _EXACT = 1e-6  # residual relative to the effort of a plant that is the model
 _MATTERS = 0.01  # of a joint's effort: least residual of which causes are reported
 _RESOLVED = 1e-3  # of an effort limit
+_HEAVIEST = 20.0  # m/s^2, twice that of the earth: more is another unit of efforts
 _MOST_CAUSES = 3  # per joint
 
 
@@ -401,7 +402,11 @@ class EffortResidual:
                 chosen = best if self._cost(chosen) - self._cost(best) >= _EVIDENCE else chosen
 
     def _is_possible(self, fit: Explanation, cause: Cause) -> bool:
-        return is_possible(self.model.tree, cause, fit.values[fit.causes.index(cause)])
+        tree, x = self.model.tree, fit.values[fit.causes.index(cause)]
+        if cause.name in GRAVITY:
+            gravity = tree.gravity + self._along[:, : len(x)] @ x
+            return bool(np.linalg.norm(gravity.astype(float)) < _HEAVIEST)
+        return is_possible(tree, cause, x)
 
     def coefficients(self) -> dict[str, Any]:
         """Return the coefficients of the found causes by column; of each joint, 0 without one."""
@@ -461,6 +466,16 @@ class EffortResidual:
             texts.append(text)
         return texts
 
+    def _alone(self, one: FoundCause) -> Array:
+        """Return the coefficients of a cause beside friction and rotors only.
+
+        Gravity and masses in another unit are causes of another gravity and of links, too: what
+        they take from a unit depends on the noise.
+        """
+        drives = [other.cause for other in self.found if other.cause.name in PER_DRIVE]
+        fit = self._fit([*drives, one.cause])
+        return fit.values[-1] if self._is_possible(fit, one.cause) else one.values
+
     def faults(self) -> list[Finding]:
         """Return the causes that are faults of the driver: order, signs, the unit of all.
 
@@ -471,7 +486,8 @@ class EffortResidual:
         for one, joints in sorted(self._reported(), key=lambda pair: pair[0].cause.joint):
             name, value = one.cause.name, one.values[0]
             if name in ('order', 'unit'):
-                found.append(finding(tree, one.cause, one.values, one.share, joints))
+                values = one.values if name == 'order' else self._alone(one)
+                found.append(finding(tree, one.cause, values, one.share, joints))
             turned = name in GRAVITY and fit is not None and fit.is_reversed
             if turned or (name == 'factor' and value < -1.0):
                 reversed_ones.update(joints)

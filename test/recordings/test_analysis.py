@@ -201,9 +201,9 @@ CAUSES = {
                    "joint 'elbow': its efforts are +0.7 N m off: 100 % of the residual of elbow; "
                    'an offset'),
     'currents': ({'factor': np.array([0.1, 0.2, 0.15])}, 0.0,
-                 "joint 'shoulder': wrong unit of effort: it must be multiplied by 10;"),
+                 "joint 'shoulder': wrong unit of effort: it must be multiplied by about 10;"),
     'a unit': ({'factor': np.array([1.0, 1.0, 0.1])}, 0.0,
-               "joint 'lift': wrong unit of effort: it must be multiplied by 10;"),
+               "joint 'lift': wrong unit of effort: it must be multiplied by about 10;"),
     'a sign': ({'factor': 1.0 - 2.0 * ELBOW}, 0.0,
                "joint 'elbow': wrong sign of effort; change effort_sign"),
     'rotors': ({'armature': 0.3 * ELBOW}, 0.0, 'is inertia that the model lacks: about 0.3 kg m²'),

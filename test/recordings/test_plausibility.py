@@ -10,7 +10,8 @@ import pytest
 from recorded_arm import measured_arm, measured_run, sinusoids, write_run
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.recordings.plausibility import problem_of
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.recordings.plausibility import check_recording, problem_of
 
 
 def frozen(run):
@@ -58,7 +59,7 @@ CORRUPTED = {
     ),
     'amperes': (
         lambda run: replace(run, measured_effort=run.measured_effort / 12.0),
-        'it must be multiplied by 12; currents (A) taken for N m',
+        'it must be multiplied by about 12; currents (A) taken for N m',
     ),
     'frozen states': (frozen, 'are frozen for 1.49 s from 8 s on'),
     'wrapped positions': (wrapped, 'jumps by a whole turn'),
@@ -100,6 +101,15 @@ def test_what_a_recording_cannot_be_is_said_by_every_command(kind, good, tmp_pat
             for wrong in ('gear ratio', 'identify the arm', 'J absolute work', ' ok '):
                 assert wrong not in said
         assert command != 'calibrate' or not (tmp_path / command).exists()
+
+
+@pytest.mark.parametrize(('factor', 'said'), [(100, '10[0-9];'), (1e-3, '.*mN m in the driver')])
+def test_another_unit_is_told_beside_noise_and_not_taken_for_a_gravity(factor, said, rng):
+    motion = sinusoids(rng, 3, np.arange(0.0, 16.0, 0.01), pace=0.5)
+    run = measured_run(measured_arm(), motion, noise=(0.0, 1e-2, 0.3), rng=rng)
+    run = replace(run, measured_effort=run.measured_effort / factor)
+    with pytest.raises(RecordingError, match=f'must be multiplied by about {said}'):
+        check_recording(run, measured_arm().tree, measured=True)
 
 
 @pytest.mark.slow
