@@ -288,7 +288,7 @@ class ControlLoop(ActingLaw):
             self.force.update(self.state.stamp_ns, self.q)
         external, transfer = self.force.external, self.transfer
         uses_force = self.acting.answers_force or transfer.former is not None
-        if external.has_stepped() and uses_force:
+        if external.stepped and external.has_stepped() and uses_force:
             transfer.limit_rate('external effort')
         if self.wrench is not None:
             self.wrench.update(self.state.stamp_ns, self.q, external.commanded)
