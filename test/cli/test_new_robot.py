@@ -188,6 +188,7 @@ CHOSEN = {
     '--tip': [],
     '--locked': ['--locked', 'jaw:=0.4'],
     '--mimic': ['--mimic', 'lock'],
+    '--loops': [],  # instead of a choice of joints; see test_loops
     '--gravity': ['--gravity', '-9.81', '0', '-0.00002'],
     '--effort-limit': ['--effort-limit', '80'],
     '--frame': ['--frame', 'probe'],
