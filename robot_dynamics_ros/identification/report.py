@@ -43,6 +43,7 @@ _PERFECT = 0.01  # percent: nothing is left that a model would explain
 _SURE = 3.0  # standard deviations of a change beyond doubt,
 _MATTERS = 0.01  # if it changes a joint's effort by this share
 _ALTERNATES = 0.3  # correlation of successive residuals that counts
+_SLOW = 0.2  # of the velocity limit
 _MOST_BAGS = 10  # rows of the table of bags
 _BINS = 60  # velocity bins of a friction curve
 _MEASURED, _MODEL, _BEFORE = GREY, COLOURS[0], COLOURS[1]
@@ -85,7 +86,12 @@ def identification_report(
     return Report(
         f'Identification of {result.tree.name}',
         lead,
-        [_verdict(result, before, after), *_changed(result), *_left(evidence)],
+        [
+            _verdict(result, before, after),
+            *_changed(result),
+            *_left(evidence),
+            *_slow(result, evidence),
+        ],
         tiles,
         tables,
         [result.plan.choice.sentence(), _used(after), *result.chosen, *remarks],
@@ -172,6 +178,25 @@ def _left(evidence: Evidence) -> list[Finding]:
             why = 'it differs from sample to sample: noise, which no model explains'
         remarks.append(Finding('warning', f'{percent:.3g} % of {joint} are left: {why}'))
     return remarks
+
+
+def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
+    """Return which joints were recorded so slowly that their friction is hardly known.
+
+    More compensation than there is friction drives a joint: one recorded at 12 % of its velocity
+    limit ran away under the identified friction.
+    """
+    tree = result.tree
+    fastest = np.abs(evidence.series[1].velocity).max(axis=0)
+    return [
+        Finding(
+            'warning',
+            f'{tree.joint_names[i]} moves at up to {fastest[i]:.2g} per second, its limit '
+            f'is {tree.velocity_limit[i]:.3g}: faster, its friction is extrapolated and may drive '
+            'it; record faster, or control with -p friction_compensation:=false',
+        )
+        for i in np.flatnonzero(fastest < _SLOW * tree.velocity_limits(0.0)).tolist()
+    ]
 
 
 def _residual_table(result: Identification, before: Residuals, after: Residuals) -> ReportTable:

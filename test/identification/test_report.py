@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +35,21 @@ def test_joints_and_changed_links_are_named_and_the_next_command(tmp_path, capsy
     assert 'beyond doubt other than described: ' in said
     assert 'upper' in said.split('beyond doubt other than described: ')[1].split(';')[0]
     assert f'analyze {bag} --identified {out / "parameters.yaml"}' in said
+
+
+@pytest.mark.parametrize(('limit', 'told'), [(20.0, True), (2.0, False)])
+def test_friction_that_only_slow_motion_shows_is_told(limit, told, tmp_path, capsys, rng):
+    run = measured_run(
+        measured_arm(),
+        sinusoids(rng, 3, np.arange(0.0, 12.0, 0.01)),
+        noise=(0, 1e-3, 0.3),
+        rng=rng,
+    )
+    text = re.sub('velocity="[^"]*"', f'velocity="{limit}"', measured_arm().xml)
+    bag = write_run(tmp_path / 'bag', replace(run, description=text))
+    main(['identify', str(bag), '--output', str(tmp_path / 'out'), '--jobs', '1'])
+    said = capsys.readouterr().out.replace('\n', ' ')
+    assert ('pan moves at up to' in said and 'friction is extrapolated' in said) == told
 
 
 @pytest.mark.slow
