@@ -335,5 +335,6 @@ class ControlLoop(ActingLaw):
         """
         if not self.present.follows_reference:
             self.generator.begin_glide()
+            self.transfer.limit_rate('reference')  # which a former law may still follow
         elif self.generator.moving or self.reference.velocity.any():
             self.switch(brake=True)

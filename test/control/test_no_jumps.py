@@ -147,7 +147,7 @@ class Arm(SessionOnPlant):
 
 
 @pytest.mark.parametrize('name', ['scara', 'four_dof'])
-@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('seed', [*range(4), 27])
 def test_no_change_makes_the_command_or_the_reference_jump(name, seed):
     arm = Arm(name, seed)
     events = (arm.parameters, arm.parameters, arm.law, arm.payload, arm.trajectory, arm.trajectory,
