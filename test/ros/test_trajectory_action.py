@@ -91,15 +91,14 @@ def goal(target=GOAL, names=JOINTS, *, seconds=1.0, path=(), end=()):
 def living(lasting):
     """Return the process of a controller that lives through many tests, and a client."""
     processes, peer = lasting
-    node = processes.start('controller', ARM | KNOWN | {'law': 'gravity_compensation'})
+    node = processes.start('controller', ARM | {'law': 'gravity_compensation'})
     return node, Client(peer)
 
 
 @pytest.fixture
 def client(living) -> Client:
-    """Return that client, its arm free and at rest at PLACE."""
+    """Return that client, its arm at rest at PLACE."""
     _, found = living
-    found.arm.stuck = set()
     assert found.run(goal(PLACE)).error_code == Result.SUCCESSFUL
     # A goal is reached within its tolerance a few ticks before the reference comes to rest.
     found.arm.until(lambda: np.allclose(found.arm.position, PLACE, rtol=0.0, atol=1e-9), 'rest')
@@ -122,17 +121,6 @@ def test_a_goal_is_followed_to_its_end_with_feedback(client):
     assert ((desired > PLACE) & (desired < GOAL)).all()
     np.testing.assert_allclose(shown.error.positions, desired - actual, atol=1e-15)
     assert len(shown.desired.accelerations) == 4
-
-
-def test_a_joint_that_does_not_follow_is_named_and_tolerances_have_their_known_names(client):
-    client.arm.stuck = {0}
-    found = client.result(client.send(goal()))
-    assert found.status == GoalStatus.STATUS_ABORTED
-    assert found.result.error_code == Result.PATH_TOLERANCE_VIOLATED
-    assert found.result.error_string.startswith("joint 'joint1': position error 0.03")
-    assert 'the 0.03 rad of the path tolerance' in found.result.error_string
-    assert client.arm.set(**{'constraints.joint1.trajectory': 0.5}).successful
-    assert client.run(goal()).error_code == Result.SUCCESSFUL
 
 
 def test_cancelling_brings_the_reference_to_rest_and_holds(client):
@@ -229,6 +217,21 @@ def test_the_result_of_a_goal_comes_however_the_controller_ends(processes, peer,
         'shutdown': lambda: client.change_state('ACTIVE_SHUTDOWN'),
     }
     ends_in_motion(client, node, ends[end])
+
+
+def test_a_joint_that_does_not_follow_is_named_and_tolerances_have_their_known_names(
+    processes, peer
+):
+    processes.start('controller', ARM | KNOWN | {'law': 'gravity_compensation'})
+    client = Client(peer)
+    client.arm.stuck = {0}
+    found = client.result(client.send(goal()))
+    assert found.status == GoalStatus.STATUS_ABORTED
+    assert found.result.error_code == Result.PATH_TOLERANCE_VIOLATED
+    assert found.result.error_string.startswith("joint 'joint1': position error 0.03")
+    assert 'the 0.03 rad of the path tolerance' in found.result.error_string
+    assert client.arm.set(**{'constraints.joint1.trajectory': 0.5}).successful
+    assert client.run(goal()).error_code == Result.SUCCESSFUL
 
 
 def test_a_goal_that_comes_while_the_driver_is_silent_ends_at_once_and_says_so(processes, peer):
