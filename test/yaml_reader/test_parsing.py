@@ -196,7 +196,7 @@ def test_values_of_megabytes_are_cut_short_in_messages():
 @pytest.mark.parametrize(
     ('point', 'message'),
     [
-        ('time_from_start: 7', 'time_from_start .*is 7; give a mapping'),
+        ('time_from_start: [7]', r'time_from_start .*is \[7\]; give'),
         ('time_from_start: {sec: 9e400}', "sec .*is the text '9e400'"),
         ('time_from_start: {sec: 1}, velocities: 3', 'point 0: has 1 velocities; give 4'),
     ],
