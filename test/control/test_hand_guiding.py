@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from pushed_arm import START, PushedArm, arm
+from pushed_arm import START, PushedArm, arm, random_pushes
 from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import make_law
@@ -60,7 +60,6 @@ def guiding(oracle, tree, q, v, *, damping, share, speed, frequency):
 @pytest.mark.parametrize('frequency', [4.0, 0.2])  # of walls that are narrow, or too wide
 @pytest.mark.parametrize('name', ['scara', 'four_dof'])
 def test_the_efforts_are_those_of_the_formulas(name, frequency, rng):
-    """Their energy is then bounded by the work of the hand, as the module shows."""
     subject = sample(name)
     tree, out, oracle = subject.tree, np.zeros(4), PinocchioOracle.of(subject)
     given = {'damping': 7.0, 'share': 0.6, 'speed': 0.1, 'frequency': frequency}
@@ -75,6 +74,34 @@ def test_the_efforts_are_those_of_the_formulas(name, frequency, rng):
         np.testing.assert_allclose(out, expected, atol=1e-12 * np.abs(expected).max())
         parts = law.decompose(q, v, Reference(4), out)
         np.testing.assert_allclose(sum(parts.values()), out, atol=1e-12 * np.abs(out).max())
+
+
+@pytest.mark.slow
+def test_a_hand_that_pushes_never_finds_more_energy_than_it_gave(rng):
+    guided = Guided().set_switch(True)
+    seen, _ = guided.energy(random_pushes(guided.tree, rng, (2.0, 9.0)), np.zeros(guided.tree.n))
+    assert np.ptp(guided.plant.data.qpos - guided.start) > 0.01  # it was moved
+    # Since any earlier instant; the step of the plant adds and removes energy alternately.
+    assert (seen - np.minimum.accumulate(seen)).max() < 1e-3 * abs(seen.min())
+
+
+@pytest.mark.slow
+def test_walls_stop_a_hand_at_the_reduced_speed_before_the_position_limit():
+    guided = Guided().set_switch(True)
+    tree, data = guided.tree, guided.plant.data
+    inertia, slow = guided.session.loop.law._inertia, 0.9 * 0.25 * tree.velocity_limit
+    for joint, toward in enumerate(tree.position_upper):
+        guided.plant.reset(guided.start)
+        guided.push[:] = 0.0
+        guided.settle(0.05)
+        for _ in guided.run(6000):
+            near, v = toward - data.qpos[joint] < 0.25 * slow[joint], data.qvel[joint]
+            # Against the damping and what is left of the friction, until the wall.
+            guided.push[joint] = 0.0 if near else 50.0 * inertia[joint] * (slow[joint] - v)
+            if near and v <= 0.0:
+                break
+        assert near
+        assert data.qpos[joint] <= toward
 
 
 def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
