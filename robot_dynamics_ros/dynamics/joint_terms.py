@@ -7,11 +7,9 @@ r"""Joint terms added to the rigid-body dynamics by the drives: friction and arm
     + k_2\,v|v| + k_3\,v^3 + \tau_s\,e^{-(v/v_s)^2}\,d
 
 with the rigid-body effort :math:`\tau_l`, which loads the gear, and the direction of motion d,
-``sign v`` or :math:`\tanh(v/w)`. Friction is not extrapolated: beyond the recorded speed, where
-one is known, v is that speed: more compensation than there is friction drives a joint. This is
-the friction model of control laws, plant, observer, monitor, metrics and identification. A URDF
-gives b and :math:`\tau_c`; the other coefficients come from the file written by the command
-``identify``, see ``model.identified``.
+``sign v`` or :math:`\tanh(v/w)`. This is the friction model of control laws, plant, observer,
+monitor, metrics and identification. A URDF gives b and :math:`\tau_c`; the other coefficients come
+from the file written by the command ``identify``, see ``model.identified``.
 
 Source: Bittencourt and Gunnarsson 2012 (load, speed, Stribeck effect).
 """
@@ -28,11 +26,10 @@ from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace, sta
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.identified import RECORDED_SPEED, STRIBECK_VELOCITY
+from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, jacobian, tanh
 
 _GRAVITY_SAMPLES = 500
-_UNLIMITED = 1e6  # rad/s or m/s: where no speed is known, still with 1e-10 of v
 
 
 def _magnitude(v: Array) -> Array:
@@ -109,9 +106,6 @@ class JointTerms:
         """
         d = np.tanh(v / self.stiction_velocity) if direction is None else direction
         speed = self.further.get(STRIBECK_VELOCITY, v)
-        if RECORDED_SPEED in self.further:
-            most = np.minimum(self.further[RECORDED_SPEED], _UNLIMITED)
-            v = 0.5 * (_magnitude(v + most) - _magnitude(v - most))
         effort = self.damping * v + self.coulomb_friction * d
         for term, value in self.further.items():
             if term in FRICTION_TERMS:
