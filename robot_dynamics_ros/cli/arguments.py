@@ -384,7 +384,11 @@ def robot_of(
     path, mappings = robot_source(args)
     gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
     joints = joints_of(args, args.robot)
-    return load(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
+    robot = load(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
+    asked = getattr(args, 'effort_limit', None)
+    if asked is not None and asked not in robot.effort_limit:
+        print('remark: --effort-limit has no effect, every joint has a limit', file=sys.stderr)
+    return robot
 
 
 def robot_with_remarks(args: argparse.Namespace) -> Robot:

@@ -28,7 +28,8 @@ def view(args: argparse.Namespace) -> int:
         ConfigurationError: Recordings are given; the message says which command shows them.
     """
     if args.bags and not Path(args.bags[0]).is_dir() and Path(args.bags[0]).suffix in _ROBOTS:
-        remedy = f'start one, and show it with --robot {shlex.quote(args.bags[0])}'
+        missing = '' if Path(args.bags[0]).is_file() else ' (no such file)'
+        remedy = f'start one, and show it with --robot {shlex.quote(args.bags[0])}{missing}'
         raise ConfigurationError(f'view {args.bags[0]}', 'shows running arms only', remedy)
     if args.bags:
         of = given(args, {key: x for key, x in _VIEW.items() if key.split()[0] in _OF_BAGS})

@@ -62,13 +62,20 @@ def test_a_program_that_presses_has_no_scene_without_its_board(settings):
         (['scene', 'no.urdf'], "robot description 'no.urdf': no such file"),
         (['scene', 'cirle'], "unknown scene 'cirle'"),
         (['view', 'no.urdf'], 'view no.urdf: shows running arms only; start one, and show it with '
-         '--robot no.urdf'),
+         '--robot no.urdf (no such file)'),
         (['view', 'my_bag'], 'analyze my_bag'),
     ],
 )  # fmt: skip
 def test_a_file_is_told_from_a_name(words, said, capsys):
     assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('limit', [[], ['--effort-limit', '5']])
+def test_an_effort_limit_that_no_joint_takes_is_told(limit, capsys):
+    assert main(['check_model', 'scara', *limit]) == 0
+    told = '--effort-limit has no effect, every joint has a limit' in capsys.readouterr().err
+    assert told == bool(limit)
 
 
 def test_an_error_to_decay_does_not_begin_outside_of_the_joint_limits(settings, tmp_path):
