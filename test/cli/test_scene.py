@@ -71,7 +71,7 @@ def test_a_file_is_told_from_a_name(words, said, capsys):
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('limit', [[], ['--effort-limit', '5']])
+@pytest.mark.parametrize('limit', [[], ['--effort-limit', '7']])
 def test_an_effort_limit_that_no_joint_takes_is_told(limit, capsys):
     assert main(['check_model', 'scara', *limit]) == 0
     told = '--effort-limit has no effect, every joint has a limit' in capsys.readouterr().err
