@@ -9,7 +9,8 @@ r"""Joint terms added to the rigid-body dynamics by the drives: friction and arm
 with the rigid-body effort :math:`\tau_l`, which loads the gear, and the direction of motion d,
 ``sign v`` or :math:`\tanh(v/w)`. This is the friction model of control laws, plant, observer,
 monitor, metrics and identification. A URDF gives b and :math:`\tau_c`; the other coefficients come
-from the file written by the command ``identify``, see ``model.identified``.
+from the file written by the command ``identify``, see ``model.identified``. Laws and drivers
+compensate it beyond the recorded speed as at that speed: more than there is drives a joint.
 
 Source: Bittencourt and Gunnarsson 2012 (load, speed, Stribeck effect).
 """
@@ -26,7 +27,7 @@ from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace, sta
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
+from robot_dynamics_ros.model.identified import RECORDED_SPEED, STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, jacobian, tanh
 
 _GRAVITY_SAMPLES = 500
@@ -111,6 +112,18 @@ class JointTerms:
             if term in FRICTION_TERMS:
                 effort = effort + value * FRICTION_TERMS[term](v, d, load, speed)
         return effort
+
+    def compensation(self, v: Array, load: Any = 0.0, direction: Array | None = None) -> Array:
+        """Return the friction to compensate: at no more than the recorded speeds, see the module.
+
+        Arguments and result are those of :meth:`friction`.
+        """
+        d = np.tanh(v / self.stiction_velocity) if direction is None else direction
+        most = self.further.get(RECORDED_SPEED, np.full(len(self.damping), np.inf))
+        held, at = np.array(v), np.isfinite(most)
+        above, below = held[..., at] + most[at], held[..., at] - most[at]
+        held[..., at] = 0.5 * (_magnitude(above) - _magnitude(below))
+        return self.friction(held, load, d)
 
     @property
     def offset(self) -> Any:

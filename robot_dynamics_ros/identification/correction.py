@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -22,9 +23,10 @@ from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     FORMULA,
     described,
+    recorded_speed,
     stribeck_velocity,
 )
-from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY
+from robot_dynamics_ros.model.identified import DRIVE_TERMS, RECORDED_SPEED, STRIBECK_VELOCITY
 from robot_dynamics_ros.model.selection import released
 from robot_dynamics_ros.spatial.inertia import body_inertia
 
@@ -103,11 +105,13 @@ def _further_terms(identified: Identification, joint: str) -> dict[str, Any]:
     if joint in identified.tree.mimic_joints:
         return {STRIBECK_VELOCITY: float(stribeck_velocity(identified.tree)[0])}
     i = identified.tree.joint_index(joint)
+    fastest = float(recorded_speed(identified.tree)[i])
     values = {term: float(described(identified.tree, term)[i]) for term in DRIVE_TERMS}
     sizes = {term: float(unknowns.term(deviations, term)[i]) for term in unknowns.terms}
     return {
         **values,
         STRIBECK_VELOCITY: float(stribeck_velocity(identified.tree)[i]),
+        **({RECORDED_SPEED: fastest} if math.isfinite(fastest) else {}),
         'deviations': {term: value for term, value in sizes.items() if value},
     }
 

@@ -42,10 +42,12 @@ from robot_dynamics_ros.identification.unknowns import (
     TERMS,
     BaseParameters,
     Unknowns,
+    recorded_speed,
     structural_base,
     with_terms,
 )
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.identified import RECORDED_SPEED
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording
@@ -275,7 +277,9 @@ def conclude(
     physical = _trusted(fitted, plan, prior_weight)
     drives = {term: unknowns.term(physical.values, term).copy() for term in unknowns.terms}
     tree = with_inertial_parameters(unknowns.tree, physical.values[: unknowns.links])
-    tree = with_terms(tree, drives)
+    fastest = np.max([block.speeds for block in blocks], axis=0)
+    known = np.where(fastest > 0.0, fastest, recorded_speed(tree))
+    tree = with_terms(tree, {**drives, RECORDED_SPEED: known})
     friction = _urdf_friction(blocks, plan, physical.values, tree)
     return Identification(plan, base, tuple(chosen), fitted, physical, tree, friction)
 

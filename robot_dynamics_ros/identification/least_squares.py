@@ -27,7 +27,7 @@ Source: Gautier and Poignet 2001 (weights); Efron and Stein 1981 (jackknife); Ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -57,15 +57,17 @@ class Block:
         factors: Triangular factors of ``[regressor, effort]`` of each joint's usable rows, shape
             (n, r + 1, r + 1).
         counts: Number of usable rows of each joint, shape (n,).
+        speeds: Highest speed of each joint in them, shape (n,), rad/s or m/s; 0 without any.
     """
 
     factors: Array
     counts: Array
+    speeds: Array
 
     def only(self, kept: Array) -> Block:
         """Return the block restricted to the columns with the given indices."""
         columns = np.append(kept, self.factors.shape[2] - 1)
-        return Block(self.factors[:, :, columns], self.counts)
+        return replace(self, factors=self.factors[:, :, columns])
 
 
 def summarize(
@@ -92,33 +94,36 @@ def summarize(
         cuts = edges[first : first + together + 1]
         slab = samples.rows(slice(cuts[0], cuts[-1]))
         columns = unknowns.columns(slab.motion)[:, :, base.independent]
-        effort = slab.effort - unknowns.known(slab.motion)
+        rows = (columns, slab.effort - unknowns.known(slab.motion), slab.usable, slab.motion.v)
         blocks += [
-            make_block(columns[start:end], effort[start:end], slab.usable[start:end])
+            make_block(*(values[start:end] for values in rows))
             for start, end in pairwise((cuts - cuts[0]).tolist())
             if slab.usable[start:end].any()
         ]
     return blocks
 
 
-def make_block(columns: Array, effort: Array, usable: Array) -> Block:
+def make_block(columns: Array, effort: Array, usable: Array, v: Array) -> Block:
     """Return the block of N consecutive samples.
 
     Args:
         columns: Effort per unit of each unknown, shape (N, n, r).
         effort: Shape (N, n), N m or N.
         usable: Mask of the efforts to use, shape (N, n).
+        v: Joint velocities, shape (N, n), rad/s or m/s.
     """
     rows = np.concatenate([columns, effort[:, :, np.newaxis]], axis=2)
     by_joint = [triangular(rows[good, j]) for j, good in enumerate(usable.T)]
-    return Block(np.array(by_joint), usable.sum(axis=0))
+    speeds = np.max(np.where(usable, np.abs(v), 0.0), axis=0)
+    return Block(np.array(by_joint), usable.sum(axis=0), speeds)
 
 
 def merged(blocks: Sequence[Block]) -> Block:
     """Return one block equivalent to several consecutive blocks."""
     by_joint = np.concatenate([block.factors for block in blocks], axis=1)
     factors = np.array([triangular(rows) for rows in by_joint])
-    return Block(factors, np.sum([block.counts for block in blocks], axis=0))
+    counts = np.sum([block.counts for block in blocks], axis=0)
+    return Block(factors, counts, np.max([block.speeds for block in blocks], axis=0))
 
 
 def reduced(blocks: Sequence[Block], most: int) -> list[Block]:

@@ -183,8 +183,8 @@ def _left(evidence: Evidence) -> list[Finding]:
 def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
     """Return which joints were recorded so slowly that their friction is hardly known.
 
-    More compensation than there is friction drives a joint: one recorded at 12 % of its velocity
-    limit ran away under the identified friction.
+    Beyond that speed it is not compensated further: more compensation than there is friction
+    drives a joint, and one recorded at 12 % of its velocity limit ran away.
     """
     tree = result.tree
     fastest = np.abs(evidence.series[1].velocity).max(axis=0)
@@ -192,8 +192,8 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
         Finding(
             'warning',
             f'{tree.joint_names[i]} moves at up to {fastest[i]:.2g} per second, its limit '
-            f'is {tree.velocity_limit[i]:.3g}: faster, its friction is extrapolated and may drive '
-            'it; record faster, or control with -p friction_compensation:=false',
+            f'is {tree.velocity_limit[i]:.3g}: faster, the friction of this speed is compensated; '
+            'record it at the speeds of later motions',
         )
         for i in np.flatnonzero(fastest < _SLOW * tree.velocity_limits(0.0)).tolist()
     ]

@@ -46,7 +46,12 @@ from robot_dynamics_ros.estimation.regressor import (
 )
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import with_exact_angles
-from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
+from robot_dynamics_ros.model.identified import (
+    DRIVE_TERMS,
+    RECORDED_SPEED,
+    STRIBECK_VELOCITY,
+    terms_in_use,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import name_list
 
@@ -70,6 +75,7 @@ FORMULA = """effort = rnea(q, v, a) + armature a + damping v + coulomb_friction 
        + load_friction |rnea(q, v, a)| sign(v) + root_friction sqrt(|v|) sign(v)
        + square_friction v |v| + cubic_friction v^3
        + stribeck_friction exp(-(v / stribeck_velocity)^2) sign(v)
+compensated in control as at recorded_speed where a joint moves faster than it was recorded.
 rnea: inverse dynamics of the corrected URDF under the gravity below, without the friction and
 armature in it (that friction is the closest viscous and Coulomb). SI units: rad or m, N m or N."""
 _STRIBECK = 0.05  # of the velocity limit: speed at which the Stribeck effect is mostly gone
@@ -176,10 +182,14 @@ class Unknowns:
 
 
 def with_terms(tree: Robot, values: Mapping[str, Array]) -> Robot:
-    """Return a robot with the given drive terms, shape (n,) each; others are unchanged."""
+    """Return a robot with the given drive terms, shape (n,) each; others are unchanged.
+
+    ``RECORDED_SPEED`` may be among them.
+    """
     own = {term: value for term, value in values.items() if term in DEFAULT_TERMS}
     further = {term: values.get(term, described(tree, term)) for term in DRIVE_TERMS}
     further[STRIBECK_VELOCITY] = stribeck_velocity(tree)
+    further[RECORDED_SPEED] = values.get(RECORDED_SPEED, recorded_speed(tree))
     return tree.with_changes(drive_friction=terms_in_use(further), **own)
 
 
@@ -195,6 +205,11 @@ def stribeck_velocity(tree: Robot) -> Array:
         return tree.drive_friction[STRIBECK_VELOCITY]
     limit = tree.velocity_limit
     return _STRIBECK * np.where(np.isfinite(limit) & (limit > 0.0), limit, 1.0)
+
+
+def recorded_speed(tree: Robot) -> Array:
+    """Return the highest recorded speeds, shape (n,), rad/s or m/s; infinite if unknown."""
+    return tree.drive_friction.get(RECORDED_SPEED, np.full(tree.n, np.inf))
 
 
 _STATES_PER_UNKNOWN = 4

@@ -51,8 +51,11 @@ DRIVE_TERMS = (
 )
 #: Velocity above which the Stribeck effect is mostly decayed, rad/s or m/s.
 STRIBECK_VELOCITY = 'stribeck_velocity'
+#: Highest speed in the recording, beyond which friction is compensated no further, rad/s or m/s.
+RECORDED_SPEED = 'recorded_speed'
 #: Begins the remark on joints that are locked because they were when the arm was identified.
 LOCKED = 'locked as in'
+_SPEEDS = (STRIBECK_VELOCITY, RECORDED_SPEED)
 _IN_URDF = ('damping', 'coulomb_friction', 'armature')
 _GRAVITY_TOLERANCE = 0.02  # m/s^2: tolerates Gazebo's default 9.8 instead of 9.81
 
@@ -63,7 +66,8 @@ class IdentifiedParameters(NamedTuple):
     Attributes:
         path: Path of the file.
         links: New <inertial> of each link that differs, by link name.
-        joints: Terms of every joint: those of a URDF, ``DRIVE_TERMS`` and ``STRIBECK_VELOCITY``.
+        joints: Terms of every joint: those of a URDF, ``DRIVE_TERMS``, ``STRIBECK_VELOCITY`` and
+            ``RECORDED_SPEED``, infinite if the file has none.
         gravity: Gravity during identification, base frame, m/s^2.
         locked: Positions of the joints that were locked, by name, rad or m.
     """
@@ -135,7 +139,7 @@ class IdentifiedParameters(NamedTuple):
             raise _fault(self.path, f'has no values of joint {missing[0]!r}, which was {was}')
         terms = {
             term: np.array([self.joints[name][term] for name in tree.joint_names])
-            for term in (*DRIVE_TERMS, STRIBECK_VELOCITY)
+            for term in (*DRIVE_TERMS, *_SPEEDS)
         }
         at = ', '.join(f'{k} at {x:g}' for k, x in tree.locked.items() if k in self.locked)
         remarks = (*tree.remarks, f'{LOCKED} {self.path}: {at}') if at else tree.remarks
@@ -146,9 +150,10 @@ class IdentifiedParameters(NamedTuple):
 
 
 def terms_in_use(drive: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the terms that are nonzero at any joint, plus the Stribeck velocity if there are."""
+    """Return the terms that are nonzero at any joint, and the speeds if any joint has one."""
     used = {term: drive[term] for term in DRIVE_TERMS if np.any(drive.get(term))}
-    return {**used, STRIBECK_VELOCITY: drive[STRIBECK_VELOCITY]} if used else {}
+    limited = np.any(np.isfinite(drive[RECORDED_SPEED]))
+    return {**used, **{speed: drive[speed] for speed in _SPEEDS}} if used or limited else {}
 
 
 def _fault(path: str, problem: str) -> RobotDynamicsError:
@@ -160,6 +165,8 @@ def _terms(place: str, value: Any) -> dict[str, float]:
     section = Section(place, value)
     terms = {name: section.take(name, number) for name in _IN_URDF}
     terms |= {name: section.take(name, number, 0.0) for name in DRIVE_TERMS}
+    fastest = section.optional(RECORDED_SPEED, positive)
+    terms[RECORDED_SPEED] = math.inf if fastest is None else fastest
     return {**terms, STRIBECK_VELOCITY: section.take(STRIBECK_VELOCITY, positive)}
 
 

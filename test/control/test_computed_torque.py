@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computed torque: the error decays as designed on an exact plant; gains that cannot be."""
+"""Computed torque: decay of the error on an exact plant; friction; gains that cannot be."""
 
 import math
 
@@ -142,3 +142,22 @@ def test_changed_parameters_act_at_once_and_compile_nothing(monkeypatch):
         expected = M @ (w * w * 0.01 - 2 * zeta * w * v)
         found = law.decompose(q, v, reference, out)['feedback']
         np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize('name', ['computed_torque', 'impedance', 'hand_guiding'])
+def test_friction_of_a_slowly_recorded_joint_does_not_drive_it(name):
+    """Its fit is right up to the recorded speed, and grows with the cube of the speed beyond."""
+    plain = sample('four_dof').tree
+    fit = {'cubic_friction': np.array([0.0, 0.0, 0.0, 0.5]), 'recorded_speed': np.full(4, 0.5)}
+    law = make_law(name, plain.with_changes(drive_friction=fit), period=0.001)
+    plant, speeds, reference = MujocoPlant(plain, 0.001), [], Reference(4)
+    reference.position[:] = CENTRE['four_dof']
+    plant.reset(reference.position, [0.0, 0.0, 0.0, 3.0])
+    q, v, tau = np.zeros((3, 4))
+    for k in range(300):
+        plant.read(q, v)
+        law.effort(0.001 * k, q, v, reference, tau)
+        plant.step(np.clip(tau, -plain.effort_limit, plain.effort_limit))
+        speeds.append(abs(v[3]))
+    assert max(speeds) <= 3.0
+    assert speeds[-1] < 1.0

@@ -14,6 +14,7 @@ from oracles import PinocchioOracle, central_difference
 from samples import random_state, sample
 
 from robot_dynamics_ros.contact.observer import MomentumObserver
+from robot_dynamics_ros.control.drivers.friction import DriveFriction
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
@@ -77,6 +78,18 @@ def test_friction_and_armature_are_what_the_formula_says_and_can_be_switched_off
     assert not smooth.friction(v, load).any()
     assert smooth.effort(v, a).all()
     assert np.array_equal(JointTerms.of(ARM, armature=False).effort(v, a), terms.friction(v))
+
+
+def test_friction_is_not_compensated_beyond_the_recorded_speed(rng):
+    most = np.array([0.5, 1.0, math.inf, 0.2])
+    limited = ARM.with_changes(drive_friction=DRIVE | {'recorded_speed': most})
+    compiled, load = DriveFriction(limited), rng.uniform(-30.0, 30.0, 4)
+    for v in ([0.4, -0.9, 7.0, 0.1], [3.0, -2.0, -7.0, -0.21]):
+        d, held = np.sign(v), np.clip(v, -most, most)
+        expected = ARM.damping * held + ARM.coulomb_friction * d + further(held, load, d)
+        found = JointTerms.of(limited).compensation(np.array(v), load)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(compiled.at(np.array(v), load), found, rtol=1e-12)
 
 
 @pytest.mark.parametrize('width', [0.0, math.nan])

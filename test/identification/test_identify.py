@@ -127,10 +127,10 @@ def test_offsets_are_found_where_asked_for():
     np.testing.assert_array_equal(found.tree.armature, drives.armature)
     after = validate([run], found.tree, found.plan.preparation)
     assert max(after.percent) < 1e-3
-    assert (
-        parameter_patch(found)['joints']['joint1']['offset']
-        == found.tree.drive_friction['offset'][0]
-    )
+    written = parameter_patch(found)['joints']['joint1']
+    assert written['offset'] == found.tree.drive_friction['offset'][0]
+    # The filter keeps the motion, and the ends of the recording are left out.
+    assert written['recorded_speed'] == pytest.approx(np.abs(run.velocity[:, 0]).max(), rel=0.05)
 
 
 # ---- least squares ------------------------------------------------------------------------------
@@ -139,7 +139,8 @@ def test_offsets_are_found_where_asked_for():
 def linear_block(rng, rows, truth, noise, usable=None):
     columns = rng.normal(size=(rows, 2, len(truth)))
     effort = columns @ truth + noise * rng.normal(size=(rows, 2))
-    return make_block(columns, effort, np.ones((rows, 2), bool) if usable is None else usable)
+    every = np.ones((rows, 2), bool)
+    return make_block(columns, effort, every if usable is None else usable, effort)
 
 
 def plain_base(count):
@@ -184,7 +185,7 @@ def test_correlated_residuals_widen_the_deviations(rng):
             columns = np.repeat(rng.normal(size=(100 // repeats, 2, 2)), repeats, axis=0)
             noise = np.repeat(rng.normal(size=(100 // repeats, 2)), repeats, axis=0)
             effort = columns @ np.array([1.0, 2.0]) + 0.1 * noise
-            made.append(make_block(columns, effort, np.ones((100, 2), bool)))
+            made.append(make_block(columns, effort, np.ones((100, 2), bool), effort))
         return made
 
     once, tenfold = (
@@ -401,8 +402,10 @@ def test_a_robot_that_gravity_does_not_load_has_none():
 def test_a_block_keeps_what_least_squares_needs(rng):
     columns, effort = rng.normal(size=(50, 2, 3)), rng.normal(size=(50, 2))
     usable = rng.random((50, 2)) < 0.7
-    block = make_block(columns, effort, usable)
+    v = rng.normal(size=(50, 2))
+    block = make_block(columns, effort, usable, v)
     np.testing.assert_array_equal(block.counts, usable.sum(axis=0))
+    assert block.speeds.tolist() == [abs(v[usable[:, j], j]).max() for j in range(2)]
     for j in range(2):
         rows = np.column_stack([columns[:, j], effort[:, j]])[usable[:, j]]
         np.testing.assert_allclose(block.factors[j].T @ block.factors[j], rows.T @ rows)

@@ -27,6 +27,7 @@ from robot_dynamics_ros.recordings.reading import read_recording
 
 pytestmark = [needs_ur10e, pytest.mark.slow]
 RATE, SLOW = 100.0, 0.02
+SPEEDS = 'stribeck_velocity', 'recorded_speed'
 TERMS = {
     'armature': lambda v, a, load: a,
     'damping': lambda v, a, load: v,
@@ -116,7 +117,7 @@ def test_held_out_motion_is_explained_by_an_arm_that_could_be_built(learned):
     # The pan joint also turns a rotor of a few kg m^2, as published for this arm.
     assert 1.0 < joints[JOINTS[0]]['armature'] < 20.0
     for values in joints.values():
-        used = {k for k, v in values.items() if k not in ('stribeck_velocity', 'deviations') and v}
+        used = {k for k, v in values.items() if k not in (*SPEEDS, 'deviations') and v}
         assert used <= set(values['deviations'])
     tilt = json.loads((out / 'identification.json').read_text())['gravity_estimate']
     assert tilt['tilt_degrees'] < 3.0 * tilt['tilt_deviation_degrees']

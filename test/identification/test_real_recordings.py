@@ -79,7 +79,9 @@ def test_two_friction_terms_that_a_urdf_holds_stay_as_they_are_to_the_digit(foun
     plain = found.tree.drive_friction['load_friction'] == 0.0
     assert plain.any()
     whole = np.array([found.tree.damping, found.tree.coulomb_friction])
-    assert set(found.tree.drive_friction) <= {'load_friction', 'stribeck_velocity'}
+    assert set(found.tree.drive_friction) <= {
+        'load_friction', 'stribeck_velocity', 'recorded_speed',
+    }  # fmt: skip
     np.testing.assert_array_equal(found.urdf_friction[:, plain], whole[:, plain])
 
 

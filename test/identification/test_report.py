@@ -49,7 +49,7 @@ def test_friction_that_only_slow_motion_shows_is_told(limit, told, tmp_path, cap
     bag = write_run(tmp_path / 'bag', replace(run, description=text))
     main(['identify', str(bag), '--output', str(tmp_path / 'out'), '--jobs', '1'])
     said = capsys.readouterr().out.replace('\n', ' ')
-    assert ('pan moves at up to' in said and 'friction is extrapolated' in said) == told
+    assert ('pan moves at up to' in said and 'speed is compensated' in said) == told
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import yaml
 from samples import sample
@@ -16,6 +18,7 @@ from robot_dynamics_ros.parameters import defaults
 XML, NAMES = sample('four_dof').xml, ('joint1', 'joint2', 'joint3', 'joint4')
 TERMS = {'damping': 0.7, 'coulomb_friction': 0.2, 'armature': 0.3, 'stribeck_velocity': 0.1}
 DRIVE = {'offset': [0.4, 0.0, -0.3, 0.0], 'cubic_friction': [0.0, 0.0, 0.2, 0.1]}
+SPEEDS = {'joint1': 0.5, 'joint3': 2.0}  # files of version 0.2 have none
 
 
 def write(folder, **changes):
@@ -24,7 +27,9 @@ def write(folder, **changes):
     origin = {'xyz': [0.0, 0.0, 0.1], 'rpy': [0.0, 0.0, 0.0]}
     link = {'mass': 7.25, 'origin': origin, 'inertia': inertia}
     joints = {
-        name: TERMS | {key: value[j] for key, value in DRIVE.items()}
+        name: TERMS
+        | {key: value[j] for key, value in DRIVE.items()}
+        | ({'recorded_speed': SPEEDS[name]} if name in SPEEDS else {})
         for j, name in enumerate(NAMES)
     }
     data = {'gravity': [0, 0, -9.81], 'links': {'link2': link}, 'joints': joints} | changes
@@ -40,6 +45,7 @@ def test_a_robot_is_loaded_with_all_that_was_identified(tmp_path):
         assert tree.joint_names == NAMES
         assert (tree.mass[1], tree.damping[3], tree.armature[0]) == (7.25, 0.7, 0.3)
         assert {key: tree.drive_friction[key].tolist() for key in DRIVE} == DRIVE
+        assert tree.drive_friction['recorded_speed'].tolist() == [0.5, math.inf, 2.0, math.inf]
     assert not any('gravity' in remark for remark in found.remarks)
     tilted = load_robot(found.xml, (3.0, 0, -9.3), identified=file)
     assert any('identified under another gravity' in remark for remark in tilted.remarks)

@@ -12,7 +12,7 @@ from robot_dynamics_ros.symbolic.kernel import compile_function
 
 
 class DriveFriction:
-    """Compiled friction of ``JointTerms``.
+    """Compiled compensation of friction, see ``JointTerms``.
 
     Args:
         tree: The robot.
@@ -28,7 +28,7 @@ class DriveFriction:
             'friction',
             {'v': n, 'load': n, 'settings': 2},
             {'tau': (n,)},
-            lambda v, load, s: [s[1] * terms.friction(v, load, smooth_direction(v, s[0]))],
+            lambda v, load, s: [s[1] * terms.compensation(v, load, smooth_direction(v, s[0]))],
             fused=False,
         )
         self.configure(terms.stiction_velocity)

@@ -193,5 +193,6 @@ def drives(
     h, v_s, part, follow = settings
     end, planned = v + h * a, v_r + h * a_r
     sliding = [select(0.0, follow, x, y) for x, y in zip(planned, end, strict=True)]
-    friction = JointTerms.of(tree).friction(end, model, smooth_direction(np.array(sliding), v_s))
+    direction = smooth_direction(np.array(sliding), v_s)
+    friction = JointTerms.of(tree).compensation(end, model, direction)
     return model + tree.armature * a + part * friction

@@ -296,7 +296,7 @@ def impedance_efforts(
     )
     parts = *springs, (gain - 1) * external, gain * commanded
     load, sliding = sum(parts[:-1], model - swing + gravity), v + a * end
-    friction = JointTerms.of(tree).friction(sliding, load, smooth_direction(sliding, v_s))
+    friction = JointTerms.of(tree).compensation(sliding, load, smooth_direction(sliding, v_s))
     return load + tree.armature * a_r + share * friction + parts[-1], np.array(parts), kept
 
 

@@ -154,7 +154,7 @@ def drive_effort(
     end, v_s, part, break_away = settings
     x, later = v / v_s, v + end * a
     direction = smooth_direction(later + break_away * towards / (1 + x * x), v_s)
-    friction = JointTerms.of(tree).friction(later, model, direction)
+    friction = JointTerms.of(tree).compensation(later, model, direction)
     efforts = model + tree.armature * a + part * friction
     excess: Scalar = 0
     for tau, limit in zip(efforts, tree.effort_limit.tolist(), strict=True):

@@ -220,7 +220,7 @@ class Brake(StopLaw):
         impulse += self._terms.armature * v
         acting, limit = self._acting_effort() if self.delay else None, self._limits
         if acting is not None:
-            impulse += self.delay * (acting - gravity - self._terms.friction(v, gravity))
+            impulse += self.delay * (acting - gravity - self._terms.compensation(v, gravity))
         # Where gravity needs almost the whole limit, a tenth of the limit is used.
         room = np.maximum(limit - np.abs(gravity), 0.1 * limit)
         moving = np.abs(impulse) > 1e-12 * limit
