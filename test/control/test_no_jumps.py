@@ -135,7 +135,10 @@ class Arm(SessionOnPlant):
     def gap(self) -> int:
         """The time of the states jumps: by a gap, by an hour, back, which is refused once."""
         self.stopping = STOP_TICKS
-        self.tick('gap', self.pick(150, 3_600_000, -10_000))
+        gap_ms = self.pick(150, 3_600_000, -10_000)
+        for _ in range(149 * (gap_ms == 150)):  # the arm moves on under the last command
+            self.act()
+        self.tick('gap', gap_ms)
         return STOP_TICKS
 
     def silence(self) -> int:
