@@ -17,8 +17,9 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
+from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix, joint_inertia
 from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.errors import ModelError, ProgramError
 from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import Robot
@@ -40,13 +41,19 @@ def natural_frequencies(tree: Robot, home: Array, period: float) -> Array:
     """Return natural frequencies of the error for the drives and the period, shape (n,), rad/s.
 
     An error of 0.02 rad (or m) may use half of the effort left by gravity at the posture,
-    ``M_ii w^2 e = (limit - |g_i|) / 2``, and ``w period <= 1 / 40``.
+    ``M_ii w^2 e = (limit - |g_i|) / 2``, and ``w period <= 1 / 40``. All are lowered together
+    until PD with the inertia of the posture is stable there and, as the law requires, in the
+    middle of the limits: a wrist has there a small part of its inertia at the posture.
     """
     gravity = make_formulation('newton_euler', tree).gravity_forces(home)
     remaining = np.maximum(tree.effort_limit - np.abs(gravity), 0.0)
-    frequencies = np.sqrt(_SHARE * remaining / (_ERROR * joint_inertia(tree, home)))
+    inertia = joint_inertia(tree, home)
+    frequencies = np.sqrt(_SHARE * remaining / (_ERROR * inertia))
     fastest = min(_FASTEST, 1.0 / (_STEPS_PER_RADIAN * period))
-    return np.clip(frequencies, min(_SLOWEST, fastest), fastest)
+    frequencies = np.clip(frequencies, min(_SLOWEST, fastest), fastest)
+    K, D = np.diag(inertia * frequencies**2), np.diag(2.0 * inertia * frequencies)
+    loops = (FeedbackLoop('', inertia_matrix(tree, q), K, D) for q in (home, tree.middle))
+    return frequencies * min(loop.largest(Sampling(period)) for loop in loops)
 
 
 def robot_parameters(
@@ -75,7 +82,7 @@ def robot_parameters(
     modelled = {'robot': robot, 'gravity': tree.gravity.tolist()}
     carrying = {**modelled, 'payload_frame': frame}
     simulated = {**carrying, 'initial_position': home}
-    gains = np.round(natural_frequencies(tree, motion.home, period), 3).tolist()
+    gains = (np.floor(1e3 * natural_frequencies(tree, motion.home, period)) / 1e3).tolist()
     return {
         'controller': {
             **carrying,

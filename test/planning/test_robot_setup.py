@@ -10,11 +10,13 @@ from samples import sample, serial_arms, world_files
 
 from robot_dynamics_ros.cli import new_robot
 from robot_dynamics_ros.cli.arguments import robot_of
+from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.description.shipped import PACKAGE, robot_file, share_directory
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     DescriptionError,
     ModelError,
+    ParameterError,
     UnknownNameError,
 )
 from robot_dynamics_ros.model import load_robot
@@ -92,3 +94,25 @@ def test_the_parameters_of_a_robot_are_its_own_or_planned_once():
     assert other != planned
     with pytest.raises(UnknownNameError, match="unknown robot 'puma'"):
         new_robot.parameter_file(parsed('puma'))
+
+
+WRIST = """<robot name="wrist"><link name="base"/>
+<link name="forearm"><inertial><mass value="0.1"/><inertia ixx="1e-4" iyy="1e-4" izz="1e-4"
+ ixy="0" ixz="0" iyz="0"/></inertial></link>
+<link name="hand"><inertial><origin xyz="0 0 0.2"/><mass value="1"/><inertia ixx="1e-5" iyy="1e-5"
+ izz="1e-5" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="roll" type="revolute"><parent link="base"/><child link="forearm"/><axis xyz="0 0 1"/>
+<limit lower="-3" upper="3" effort="50" velocity="2"/></joint>
+<joint name="pitch" type="revolute"><parent link="forearm"/><child link="hand"/><axis xyz="0 1 0"/>
+<limit lower="-2" upper="2" effort="50" velocity="2"/></joint></robot>"""
+
+
+def test_gains_are_accepted_by_pd_of_a_wrist_that_bears_little_when_straight():
+    """Roll carries 400 times as much inertia with the hand bent by 90 degrees as straight."""
+    tree, home = load_robot(WRIST), np.array([0.0, np.pi / 2])
+    given = {'home': home.tolist(), 'period': 1e-3, 'discretization': 'semi_implicit'}
+    with pytest.raises(ParameterError, match='unstable'):
+        make_law('pd_gravity', tree, natural_frequency=12.0, **given)
+    gains = natural_frequencies(tree, home, 1e-3)
+    assert 1.0 < gains.min() < 4.0
+    make_law('pd_gravity', tree, natural_frequency=gains.tolist(), **given)
