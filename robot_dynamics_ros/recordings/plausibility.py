@@ -252,7 +252,8 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
     """Reject states that stay the same to the last digit while the efforts change.
 
     An arm at rest may begin a motion or overcome friction: efforts that change in the second half
-    only do not count, unless the states hold a velocity, or jump where they change again.
+    only do not count, unless the states hold a velocity, or jump where they change again. Nor do
+    states without any effort, as of an arm that brakes hold until it is controlled.
     """
     same = np.arange(len(run.time)) > 0
     for column in (*run.position.T, *run.velocity.T):
@@ -266,9 +267,11 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         fast = np.abs(columns[start - 1]) > _STILL * np.abs(columns).max(axis=0)
         rests = not (fast[run.position.shape[1] :].any() or _jumps(run.position, end))
-        held = slice(start - 1, (start + end) // 2 if rests else end)
+        held = effort[start - 1 : (start + end) // 2 if rests else end]
+        if rests and held.any():
+            held = held[held.any(axis=1)]
         seconds = float(run.time[end - 1] - run.time[start - 1])
-        if seconds > _FROZEN_S and (np.ptp(effort[held], axis=0) > _FROZEN_EFFORT * size).any():
+        if seconds > _FROZEN_S and (np.ptp(held, axis=0) > _FROZEN_EFFORT * size).any():
             raise RecordingError(
                 'the states of the recording',
                 f'are frozen for {seconds:.3g} s from {format_time(run.time[start - 1])} on, '
