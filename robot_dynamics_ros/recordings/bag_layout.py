@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -19,14 +18,11 @@ from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
+from robot_dynamics_ros.recordings.columns import ARRAY, SINGLE, STATE
 from robot_dynamics_ros.recordings.stream_alignment import Rows, repeated_rows
 from robot_dynamics_ros.spatial.scalar import Array
 
-STATE = 'sensor_msgs/msg/JointState'
-ARRAY = 'std_msgs/msg/Float64MultiArray'
 _UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
-SINGLE = 'std_msgs/msg/Float64'
 TEXT = 'std_msgs/msg/String'
 # Last parts of the names of JointState topics that are not measured states.
 _OTHER_STATES = ('reference', 'error', 'desired', 'command', 'commands', 'joint_commands')
@@ -199,9 +195,6 @@ _LONGEST_HOLD = 5.0  # longest hold, in median intervals
 _CUTOFF_HZ = 20.0
 _CUTOFF_SHARE = 0.1  # largest cutoff, as a fraction of the state rate
 
-#: Topic, places in the bag and receive times, ns, (M,), and columns of the readable messages.
-TopicColumns = tuple[str, Array, Array, list[Any]]
-
 
 class BagLayout(NamedTuple):
     """How to convert the messages of a bag to rows.
@@ -233,28 +226,6 @@ class BagLayout(NamedTuple):
     notes: tuple[str, ...]
 
 
-def run_columns(bag: BagReader, topics: Topics) -> Iterator[list[TopicColumns]]:
-    """Yield the messages of a run as columns by topic, block by block."""
-    columns: dict[str, Any] = {}
-    for topic in topics.of_states():
-        deserialize = partial(bag.deserialize, kind=bag.topics[topic])
-        if topic in (topics.states, topics.reference):
-            columns[topic] = StateColumns(deserialize)
-        else:
-            columns[topic] = NumberColumns(deserialize, single=topic != topics.commands)
-    count = 0
-    for block in bag.blocks(*columns):
-        times: dict[str, list[tuple[int, int]]] = {}
-        data: dict[str, list[Any]] = {}
-        for place, (topic, time_ns, message) in enumerate(block, count):
-            times.setdefault(topic, []).append((place, time_ns))
-            data.setdefault(topic, []).append(message)
-        count += len(block)
-        yield [
-            (t, *np.array(times[t], dtype=np.int64).T, columns[t].groups(data[t])) for t in times
-        ]
-
-
 def _first_columns(bag: BagReader, topics: Topics) -> Iterator[tuple[str, Array, Any]]:
     """Yield topic, receive times (M,), ns, and columns of the first messages.
 
@@ -262,7 +233,7 @@ def _first_columns(bag: BagReader, topics: Topics) -> Iterator[tuple[str, Array,
     """
     missing = {topic for topic in topics.of_states() if bag.counts.get(topic)} - {topics.reference}
     states = 0
-    for parts in run_columns(bag, topics):
+    for parts in bag.columns(*topics.of_states()):
         for topic, _, arrival, groups in parts:
             missing.discard(topic)
             for group in groups:
@@ -317,7 +288,7 @@ def make_layout(
             f'has no states on {topics.states!r}',
             '; '.join([f'its topics: {known}', *bag.losses]),
         )
-    read = set(bag.controllers.sources.values())
+    read = set(bag.sources.values())
     notes = [
         f'topic {topic} ({kind}) is not read'
         for topic, kind in sorted(bag.topics.items())

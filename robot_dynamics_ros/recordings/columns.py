@@ -24,6 +24,11 @@ from robot_dynamics_ros.messages import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
+STATE = 'sensor_msgs/msg/JointState'
+ARRAY = 'std_msgs/msg/Float64MultiArray'
+SINGLE = 'std_msgs/msg/Float64'
+#: Topic, places in the bag and receive times, ns, (M,), and columns of the readable messages.
+TopicColumns = tuple[str, Array, Array, list[Any]]
 #: Deserializes one message with the bag library; raises RecordingError.
 Deserialize = Callable[[Any], Any]
 _MAX_LAYOUTS = 32

@@ -18,7 +18,8 @@ from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import DivergenceError
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
-from robot_dynamics_ros.recordings.bag_layout import ARRAY, STATE, TEXT
+from robot_dynamics_ros.recordings.bag_layout import TEXT
+from robot_dynamics_ros.recordings.columns import ARRAY, STATE
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array

@@ -24,7 +24,7 @@ from robot_dynamics_ros.model import load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout, run_columns
+from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout
 from robot_dynamics_ros.recordings.recording import (
     WHOLE,
     Recording,
@@ -238,7 +238,7 @@ class RecordingReader:
             x: GrowingTable(Values.empty(len(which))) for x, which in self._fills().items()
         }
         unreadable, odd, count, end = dict.fromkeys(topics.of_states(), 0), 0, 0, math.nan
-        for block in run_columns(self.bag, topics):
+        for block in self.bag.columns(*topics.of_states()):
             for topic, place, arrival, groups in block:
                 usable = sum(len(group.places) for group in groups)
                 unreadable[topic] += len(arrival) - usable

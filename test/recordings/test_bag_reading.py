@@ -39,7 +39,6 @@ from urdf_text import joint, link, robot
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.estimation import accumulate
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings import reading
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
@@ -116,14 +115,14 @@ def test_columns_in_files_are_those_in_memory(tmp_path, monkeypatch):
 
 def test_nothing_is_read_behind_the_end_of_a_span(tmp_path, monkeypatch):
     bag, blocks = write(tmp_path / 'bag', Motion(20_000).messages()), []
-    columns = reading.run_columns
+    columns = BagReader.columns
 
     def counted(*given):
         for block in columns(*given):
             blocks.append(block)
             yield block
 
-    monkeypatch.setattr(reading, 'run_columns', counted)
+    monkeypatch.setattr(BagReader, 'columns', counted)
     whole = read_recording(bag)
     count = len(blocks)
     with RecordingReader(bag) as reader:

@@ -12,6 +12,7 @@ from rosbags.rosbag2 import Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.recordings.bag import converted
 from robot_dynamics_ros.recordings.reading import read_recording
 
 JOINTS = ('pan', 'lift', 'elbow')
@@ -31,7 +32,8 @@ def table(run, path, heads, separator=','):
     return path
 
 
-def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path):
+def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(converted, '_BLOCK', 64)
     heads = ['n', *'abcdefghi']
     table(run, tmp_path / 'log.txt', heads, '\t')
     mapping = tmp_path / 'log.yaml'

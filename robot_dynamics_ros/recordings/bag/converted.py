@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of other kinds as messages of a ROS 2 bag: tables, bags of ROS 1, controller states.
+"""Recordings of other kinds as topics of a ROS 2 bag: tables, bags of ROS 1, controller states.
 
-A message of a joint trajectory controller's state becomes messages that our own recorder writes:
+A table, and the state of a joint trajectory controller, have the topics of our own recorder:
 reference and feedback as joint states, the commanded efforts as one number per joint.
 """
 
@@ -14,48 +14,24 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.topics import force_topic, force_topics
-from robot_dynamics_ros.messages import NANO, stamp_ns
+from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.recordings.bag.storage import Contents, Definition, RawMessage
 from robot_dynamics_ros.recordings.bag.tables import read_table
+from robot_dynamics_ros.recordings.columns import SINGLE, STATE, Numbers, States, TopicColumns
+from robot_dynamics_ros.spatial.scalar import Array
 
 CONTROLLER_STATE = 'control_msgs/msg/JointTrajectoryControllerState'
-_STATE, _NUMBER = 'sensor_msgs/msg/JointState', 'std_msgs/msg/Float64'
-_BLOCK = 4096  # messages
-
-
-class MessageMaker:
-    """Makes serialized messages.
-
-    Args:
-        types: Type store of the bag library.
-    """
-
-    def __init__(self, types: Any) -> None:
-        self._types = types
-
-    def state(self, time_ns: int, names: Sequence[str], *columns: Any) -> Any:
-        """Return a joint state with positions, velocities and efforts, each (n,) or (0,)."""
-        types = self._types.types
-        stamp = types['builtin_interfaces/msg/Time'](*divmod(time_ns, NANO))
-        header = types['std_msgs/msg/Header'](stamp, '')
-        message = types[_STATE](header, list(names), *(np.asarray(x, float) for x in columns))
-        return memoryview(self._types.serialize_cdr(message, _STATE))
-
-    def number(self, value: float) -> Any:
-        """Return a number."""
-        message = self._types.types[_NUMBER](float(value))
-        return memoryview(self._types.serialize_cdr(message, _NUMBER))
+_BLOCK = 4096  # messages, or rows of a table
 
 
 class TableStorage:
-    """A table, one state per row.
+    """A table, one state per row: columns without messages.
 
     Attributes:
         contents: Topics, counts, and a note on the columns.
 
     Args:
         path: See :func:`.read_table`.
-        types: Type store of the bag library.
 
     Raises:
         RecordingError: See :func:`.read_table`.
@@ -63,44 +39,42 @@ class TableStorage:
 
     has_summary = True
 
-    def __init__(self, path: Path, types: Any) -> None:
-        self._table, self._make = read_table(path), MessageMaker(types)
-        table = self._table
-        topics = {'/joint_states': _STATE}
+    def __init__(self, path: Path) -> None:
+        self._table = table = read_table(path)
+        unknown = np.full(table.values['position'].shape, np.nan)
+
+        def columns(*keys: str) -> list[Array]:
+            return [table.values.get(key, unknown) for key in keys]
+
+        self._columns = {'/joint_states': columns('position', 'velocity', 'effort')}
         if 'command' in table.values:
-            topics |= {f'/{name}': _NUMBER for name in force_topics(table.joints)}
+            numbers = zip(force_topics(table.joints), table.values['command'].T, strict=True)
+            self._columns |= {f'/{name}': [x[:, np.newaxis]] for name, x in numbers}
         if 'reference_position' in table.values:
-            topics['/controller/reference'] = _STATE
+            reference = columns('reference_position', 'reference_velocity', 'no effort')
+            self._columns['/controller/reference'] = reference
+        topics = {x: STATE if len(y) > 1 else SINGLE for x, y in self._columns.items()}
         counts = dict.fromkeys(topics, len(table.time_ns))
         self.contents = Contents(topics, {}, counts, table.notes, table.units)
 
-    def count_messages(self) -> None:
-        """The counts are known."""
+    def blocks(self, _: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
+        """Yield no messages."""
+        yield from ()
 
-    def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
-        """Yield the messages of wanted topics row by row, block by block."""
-        block: list[RawMessage] = []
-        for k, time_ns in enumerate(self._table.time_ns.tolist()):
-            block += [x for x in self._messages(k, time_ns) if selects(x[0])]
-            if len(block) >= _BLOCK:
-                yield block
-                block = []
-        yield block
-
-    def _messages(self, k: int, time_ns: int) -> Iterator[RawMessage]:
-        table = self._table
-
-        def state(*keys: str) -> Any:
-            rows = (table.values[key][k] if key in table.values else np.zeros(0) for key in keys)
-            return self._make.state(time_ns, table.joints, *rows)
-
-        yield '/joint_states', time_ns, state('position', 'velocity', 'effort')
-        if 'reference_position' in table.values:
-            reference = state('reference_position', 'reference_velocity', '')
-            yield '/controller/reference', time_ns, reference
-        if 'command' in table.values:
-            for name, value in zip(table.joints, table.values['command'][k], strict=True):
-                yield f'/{force_topic(name)}', time_ns, self._make.number(value)
+    def columns(self, topics: Sequence[str]) -> Iterator[list[TopicColumns]]:
+        """Yield the columns of wanted topics, block by block of the rows."""
+        for start in range(0, len(self._table.time_ns), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            time = self._table.time_ns[rows]
+            places, found = np.arange(len(time)), list[TopicColumns]()
+            for topic in topics:
+                values = [x[rows] for x in self._columns[topic]]
+                single = len(values) == 1
+                group = Numbers(places, *values) if single else States(
+                    self._table.joints, places, time, *values
+                )  # fmt: skip
+                found.append((topic, start + places, time, [group]))
+            yield found
 
 
 class Ros1Storage:
@@ -130,9 +104,6 @@ class Ros1Storage:
             counted = self.contents.counts.get(connection.topic, 0) + connection.msgcount
             self.contents.counts[connection.topic] = counted
 
-    def count_messages(self) -> None:
-        """The counts are known."""
-
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
         """Yield the messages of wanted topics in the order of their times, block by block."""
         chosen = [x for x in self._bag.connections if selects(x.topic)]
@@ -149,40 +120,45 @@ class Ros1Storage:
         yield block
 
 
-class ControllerStates:
-    """The topics that states of joint trajectory controllers add to a bag.
+def controller_parts(state: Any) -> dict[str, Array]:
+    """Return what a controller's state holds, by the topics below its own that it becomes.
 
-    Attributes:
-        topics: Message type by topic.
-        sources: Topic of the controller's state by added topic.
+    Joint states have shape (3, n), NaN where they are unknown, commanded efforts (1,). A state
+    without a stamp, or of another number of values, has none.
     """
+    parts: dict[str, Array] = {}
+    if not (hasattr(state, 'header') and hasattr(state, 'joint_names')):
+        return parts
+    n = len(state.joint_names)
+    for part, fields in _PARTS.items():
+        point = next((getattr(state, x) for x in fields if hasattr(state, x)), None)
+        if point is not None and len(point.positions) == n and len(point.velocities) in (0, n):
+            parts[part] = np.full((3, n), np.nan)
+            parts[part][0] = point.positions
+            parts[part][1, : len(point.velocities)] = point.velocities
+    output = getattr(state, 'output', None)
+    if output is not None and len(output.effort) == n:
+        for name, effort in zip(state.joint_names, output.effort, strict=True):
+            parts[force_topic(str(name))] = np.array([float(effort)])
+    return parts
 
-    def __init__(self, make: MessageMaker) -> None:
-        self._make = make
-        self.topics: dict[str, str] = {}
-        self.sources: dict[str, str] = {}
 
-    def add(self, source: str, first: Any) -> None:
-        """Add the topics of a controller, whose first message is given, unless it has no stamp."""
-        if not (hasattr(first, 'header') and hasattr(first, 'joint_names')):
-            return
-        for topic, _, _ in self.messages(source, 0, first):
-            self.topics[topic] = _NUMBER if topic.endswith('/cmd_force') else _STATE
-            self.sources[topic] = source
-
-    def messages(self, source: str, time_ns: int, state: Any) -> Iterator[RawMessage]:
-        """Yield the messages of one state of a controller."""
-        names, stamp = [str(name) for name in state.joint_names], stamp_ns(state)
-        for topic, fields in _PARTS.items():
-            point = next((getattr(state, x) for x in fields if hasattr(state, x)), None)
-            if point is None or len(point.positions) != len(names):
-                continue
-            columns = point.positions, point.velocities, np.zeros(0)
-            yield f'{source}/{topic}', time_ns, self._make.state(stamp, names, *columns)
-        output = getattr(state, 'output', None)
-        if output is not None and len(output.effort) == len(names):
-            for name, effort in zip(names, output.effort, strict=True):
-                yield f'{source}/{force_topic(name)}', time_ns, self._make.number(effort)
+def controller_columns(states: Mapping[int, Any]) -> dict[str, list[Any]]:
+    """Return the columns of a controller's states, given by place, by topic below its own."""
+    rows: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
+    for place, state in states.items():
+        names = tuple(map(str, state.joint_names))
+        for part, values in controller_parts(state).items():
+            rows.setdefault((part, names), []).append((place, stamp_ns(state), values))
+    columns: dict[str, list[Any]] = {}
+    for (part, names), found in rows.items():
+        places, stamps, values = map(np.array, zip(*found, strict=True))
+        single = values.ndim == 2
+        group = Numbers(places, values) if single else States(
+            names, places, stamps, *values.swapaxes(0, 1)
+        )  # fmt: skip
+        columns.setdefault(part, []).append(group)
+    return columns
 
 
 #: Fields of a controller's state since Jazzy, and before, by the topic that they become.

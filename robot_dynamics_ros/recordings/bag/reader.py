@@ -7,18 +7,22 @@ The only module that imports rosbags, which provides the writer and the message 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.recordings.bag.converted import (
     CONTROLLER_STATE,
-    ControllerStates,
-    MessageMaker,
     Ros1Storage,
     TableStorage,
+    controller_columns,
+    controller_parts,
 )
 from robot_dynamics_ros.recordings.bag.files import (
     ZSTD_MAGIC,
@@ -30,6 +34,14 @@ from robot_dynamics_ros.recordings.bag.files import (
 )
 from robot_dynamics_ros.recordings.bag.storage import McapStorage, RawMessage, SqliteStorage
 from robot_dynamics_ros.recordings.bag.tables import is_table
+from robot_dynamics_ros.recordings.columns import (
+    SINGLE,
+    STATE,
+    Columns,
+    NumberColumns,
+    StateColumns,
+    TopicColumns,
+)
 from robot_dynamics_ros.spatial.validation import require_type
 
 
@@ -171,7 +183,7 @@ class BagReader:
         topics: Message type by topic.
         counts: Number of messages by topic, from the metadata of the bag or counted.
         remarks: Custom data of the bag's metadata.
-        controllers: The topics that states of joint trajectory controllers add.
+        sources: Topic of a joint trajectory controller's state by topic that it adds.
 
     Args:
         path: A bag's folder, one of its storage files, a bag of ROS 1, or a table.
@@ -198,9 +210,9 @@ class BagReader:
         self._common = _common_types(self._files.distro)
         self._storages = [self._storage(file) for file in self._files.files]
         for storage in self._storages:
-            counted = storage.contents.counts or self._files.counts
-            if not (storage.has_summary and counted):
-                storage.count_messages()
+            if not (storage.has_summary and (storage.contents.counts or self._files.counts)):
+                blocks = storage.blocks(lambda _: True)
+                storage.contents.counts = Counter(topic for x in blocks for topic, _, _ in x)
         contents = [storage.contents for storage in self._storages]
         self.topics = {
             topic: kind for content in contents for topic, kind in content.topics.items()
@@ -212,13 +224,12 @@ class BagReader:
         self.counts = self._count()
         self._read_counts: dict[str, int] = {}
         self._damaged_messages = 0
-        self.controllers = ControllerStates(MessageMaker(self._common))
-        for topic in [x for x, kind in self.topics.items() if kind == CONTROLLER_STATE]:
-            if (first := self.first(topic, strict=False)) is not None:
-                self.controllers.add(topic, first)
-        self.topics |= self.controllers.topics
-        for topic, source in self.controllers.sources.items():
-            self.counts[topic] = self.counts.get(source, 0)
+        self.sources: dict[str, str] = {}
+        for source in [x for x, kind in self.topics.items() if kind == CONTROLLER_STATE]:
+            for part, values in controller_parts(self.first(source, strict=False)).items():
+                topic = f'{source}/{part}'
+                self.topics[topic] = STATE if values.ndim > 1 else SINGLE
+                self.sources[topic], self.counts[topic] = source, self.counts.get(source, 0)
 
     def __enter__(self) -> BagReader:
         return self
@@ -247,34 +258,56 @@ class BagReader:
 
         Each is a topic, a time in ns and the bytes, which are valid as long as the block.
         """
-        chosen, sources = frozenset(topics), self.controllers.sources
-        added = {sources[topic] for topic in chosen if topic in sources}
-        selected = chosen.difference(sources) | added
-        count = dict.fromkeys(sorted(selected & self.topics.keys()), 0)
+        count = dict.fromkeys(sorted({*topics} & self.topics.keys()), 0)
         for storage in self._storages:
-            for block in storage.blocks(selected.__contains__):
+            for block in storage.blocks(frozenset(topics).__contains__):
                 for topic, _, _ in block:
                     count[topic] = count.get(topic, 0) + 1
-                block = self._decompressed(block)
-                yield self._with_added(block, chosen) if added else block
+                yield self._decompressed(block)
         self._read_counts |= count
 
-    def _with_added(self, block: list[RawMessage], chosen: frozenset[str]) -> list[RawMessage]:
-        """Return the chosen messages of a block, with those that controller states add."""
-        messages: list[RawMessage] = []
-        for topic, time_ns, data in block:
-            if topic in chosen:
-                messages.append((topic, time_ns, data))
-            if topic not in self.controllers.sources.values():
-                continue
+    def columns(self, *topics: str) -> Iterator[list[TopicColumns]]:
+        """Yield joint states and numbers of the given topics as columns, block by block."""
+        if isinstance(self._storages[0], TableStorage):
+            yield from self._storages[0].columns(topics)
+            return
+        sources = self.sources
+        decoders = {x: self._decoder(x) for x in topics if x not in sources}
+        count = 0
+        for block in self.blocks(*decoders, *{sources[x] for x in topics if x in sources}):
+            times: dict[str, list[tuple[int, int]]] = {}
+            data: dict[str, list[Any]] = {}
+            for place, (topic, time_ns, message) in enumerate(block, count):
+                times.setdefault(topic, []).append((place, time_ns))
+                data.setdefault(topic, []).append(message)
+            count += len(block)
+            columns: list[TopicColumns] = []
+            for topic, pairs in times.items():
+                if topic in decoders:
+                    found = {topic: decoders[topic].groups(data[topic])}
+                else:
+                    parts = controller_columns(self._readable(data[topic]))
+                    found = {f'{topic}/{part}': groups for part, groups in parts.items()}
+                where = np.array(pairs, dtype=np.int64).T
+                columns += [(x, *where, found[x]) for x in found if x in topics]
+            yield columns
+
+    def _decoder(self, topic: str) -> Columns:
+        kind = self.topics[topic]
+        deserialize = partial(self.deserialize, kind=kind)
+        if kind == STATE:
+            return StateColumns(deserialize)
+        return NumberColumns(deserialize, single=kind == SINGLE)
+
+    def _readable(self, messages: Sequence[Any]) -> dict[int, Any]:
+        """Return the readable states of a controller by their places."""
+        states: dict[int, Any] = {}
+        for k, data in enumerate(messages):
             try:
-                state = self.deserialize(data, CONTROLLER_STATE)
+                states[k] = self.deserialize(data, CONTROLLER_STATE)
             except RecordingError:
                 self._damaged_messages += 1
-                continue
-            added = self.controllers.messages(topic, time_ns, state)
-            messages += [message for message in added if message[0] in chosen]
-        return messages
+        return states
 
     def _storage(self, file: Path) -> Any:
         """Open a storage file; those of other recorders as messages of ROS 2."""
@@ -289,7 +322,7 @@ class BagReader:
                     f'bag {str(file)!r}', f'is damaged: {error}', remedy
                 ) from error
         if is_table(file):
-            return TableStorage(file, self._common)
+            return TableStorage(file)
         return _open_storage(file, self._copies)
 
     def messages(self, *topics: str, strict: bool = True) -> Iterator[tuple[str, int, Any]]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import shlex
 import sqlite3
 import struct
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -113,15 +112,6 @@ class McapStorage:
         self._schemas: dict[int, tuple[str, Definition]] = {}
         self.channels: dict[int, str] = {}
         self.has_summary = self._read_summary()
-
-    def count_messages(self) -> None:
-        """Determine topics and counts by reading the whole file, if there is no summary."""
-        if not self.has_summary:
-            counts: dict[str, int] = {}
-            for block in self.blocks(lambda topic: True):
-                for topic, _, _ in block:
-                    counts[topic] = counts.get(topic, 0) + 1
-            self.contents.counts = counts
 
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
         """Yield the messages of wanted topics in file order, up to the first damage."""
@@ -309,18 +299,6 @@ class SqliteStorage:
                 self._read_topics(connection)
         except sqlite3.Error as error:
             self._add_damage(error)
-
-    def count_messages(self) -> None:
-        """Count the messages up to the first damage."""
-        query = 'SELECT topic_id, count(*) FROM messages GROUP BY topic_id'
-        try:
-            with closing(self._connection()) as connection:
-                counts = dict(connection.execute(query).fetchall())
-            by_topic = {topic: counts.get(key, 0) for key, topic in self._ids.items()}
-        except sqlite3.Error:
-            blocks = self.blocks(lambda topic: True)
-            by_topic = Counter(topic for block in blocks for topic, _, _ in block)
-        self.contents.counts.update(by_topic)
 
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
         """Yield the messages of wanted topics in the order recorded, block by block."""
