@@ -20,10 +20,13 @@ if {hangs} and sum(line.startswith('model') for line in open(folder / 'notes')) 
 if words[0] == 'sim':
     time.sleep(1000.0)
 elif words[:2] == ['topic', '-e']:  # the answer to a zero, unless the first are lost
+    if {lost} == {ALL}:
+        time.sleep(1000.0)
     sent = f'-t {{words[5].removesuffix("/zero")}} -m'
     while sum(sent in x for x in open(folder / 'notes')) <= {lost}:
         time.sleep(0.05)
 elif words[:2] == ['topic', '-i']:
+    time.sleep(0.5)  # as the command does on a busy machine
     print({topic_info!r})
 elif words[:2] == ['service', '-l']:
     print({services!r})
@@ -38,6 +41,9 @@ elif words[0] == 'service':
 elif words[:2] == ['model', '--list'] and (folder / 'inserted').exists():
     print('    - {model}')
 """
+
+#: Every zero is lost.
+ALL = 1000
 
 
 class Gazebo:
@@ -63,6 +69,7 @@ class Gazebo:
             hangs=hangs,
             unanswered=unanswered,
             lost=lost,
+            ALL=ALL,
             topic_info=topic_info,
         )
         write_script(folder / 'gz', text, '-IS')

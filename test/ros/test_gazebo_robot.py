@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gz_stand_in import Gazebo
+from gz_stand_in import ALL, Gazebo
 from lifecycle_msgs.srv import GetState
 from peer import LATCHED
 from processes import wait_until
@@ -81,7 +81,7 @@ def test_a_force_that_may_still_act_is_an_error_unless_gazebo_has_ended(
     processes, peer, tmp_path, topic_info, code
 ):
     Controller(peer).active = True
-    gazebo = Gazebo(tmp_path, lost=1000, topic_info=topic_info)
+    gazebo = Gazebo(tmp_path, lost=ALL, topic_info=topic_info)
     node = processes.start('gazebo_robot', ARM, env=gazebo.env)
     peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
     assert node.stop(seconds=60.0) == code
