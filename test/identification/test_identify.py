@@ -334,6 +334,20 @@ def test_a_nominal_body_that_cannot_exist_is_refused_by_name(rng):
         physical_parameters(found, Unknowns(tree))
 
 
+def test_a_nominal_body_that_breaks_the_triangle_inequality_is_identified(rng):
+    """As published for the xArm 6: moments 1, 1, 3 of what has the moments 1, 1.5, 2 kg m^2."""
+    robot = sample('scara')
+    inertia, real = robot.tree.inertia.copy(), robot.tree.inertia.copy()
+    inertia[1], real[1] = np.diag([1.0, 1.0, 3.0]), np.diag([1.0, 1.5, 2.0])
+    tree, real = (robot.tree.with_changes(inertia=x) for x in (inertia, real))
+    _, found = noisy_estimate(robot, rng, 1e-6, real)
+    physical = physical_parameters(found, Unknowns(tree))
+    for block in physical.values[:40].reshape(-1, 10):
+        assert np.linalg.eigvalsh(pseudo_inertia_of(block))[0] > 0.0
+    moved = found.base.B @ (physical.values - Unknowns(real).nominal)
+    assert (np.abs(moved) < 5.0 * found.deviations).all()
+
+
 def test_a_robot_without_urdf_text_gives_no_urdf():
     robot = sample('planar_2r')
     tree = wrong(robot.tree).with_changes(xml='')
