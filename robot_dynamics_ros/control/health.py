@@ -99,8 +99,9 @@ class SessionHealth:
             )
         if state.restarts > self._restarts and session.timeouts == self._timeouts:
             yield from _restart(session)
-        self._repeats, self._jumps = repeats, jumps
-        self._restarts, self._timeouts = state.restarts, session.timeouts
+        self._repeats, self._jumps, self._restarts = repeats, jumps, state.restarts
+        if session.mode is not SessionMode.STOPPED:  # the restart that ends a timeout is to come
+            self._timeouts = session.timeouts
 
     def _timing(self, new: int, period: float) -> dict[str, Any]:
         if new < 2:

@@ -67,7 +67,8 @@ def test_missing_commands_are_said_once_in_the_log_and_always_in_the_diagnostics
         assert 'lockstep' in found.message
         assert len(run.logged()) == (not again)
     run.wait(5000)
-    run.state(step=5000 * MS)  # a pause is no missing command
+    assert run.health.report(run.session).level == 'error'
+    run.state(step=5000 * MS)  # a pause is no missing command, and no jump of the time
     assert run.report(1).level == 'ok'
     assert [text[:19] for text in run.logged()] == ['fresh states again:']
     run.session.deactivate()
