@@ -26,6 +26,7 @@ from robot_dynamics_ros.control.setup import (
 )
 from robot_dynamics_ros.control.streamed_targets import StreamedTargets
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_parameters import with_locked
@@ -255,9 +256,9 @@ class ControllerParts:
         return self._insufficient(needed, self.loop.tree.effort_limit, 'are its limit')
 
     def _gravity_efforts(self) -> Array:
-        """Return the efforts that hold the arm, less friction and the driver's own, new array."""
-        loop, gravity = self.loop, np.zeros(self.tree.n)
-        loop.kernels.gravity_forces(loop.q, gravity)
+        """Return the efforts that hold arm and payload, less friction and the driver's own."""
+        loop = self.loop
+        gravity = make_formulation('newton_euler', loop.load.tree).gravity_forces(loop.q)
         needed = np.abs(gravity - self.driver.compensation(loop.q, 0.0 * gravity))
         return needed - loop.tree.coulomb_friction
 

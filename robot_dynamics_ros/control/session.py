@@ -17,6 +17,7 @@ from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
 from robot_dynamics_ros.control.session_modes import SessionModes
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
 
@@ -83,8 +84,7 @@ class ControllerSession(SessionModes):
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         if unexpected := self.unexpected_effort():
             self.remark('warning', unexpected)
-        if overloaded := self.overloaded():
-            self.remark('warning', f'{overloaded}: the arm will sink, unless a loop bears it')
+        self._warn_of_overload()
         state = self.loop.state
         self.log.add('speed', factor=self.loop.generator.speed.target)
         begin = {'stamp_ns': state.stamp_ns, 'q': state.q.tolist(), 'v': state.v.tolist()}
@@ -228,6 +228,16 @@ class ControllerSession(SessionModes):
             loop.observe(former.state.stamp_ns, former.q, former.v)
             loop.observe_effort(former.measured_effort)
         self.locked.update(locked.measured, locked.names, active=False)
+
+    def carry(self, carried: bool, payload: Payload | None) -> None:
+        """Change the payload, with a warning if the arm cannot bear it where it is."""
+        super().carry(carried, payload)
+        if self.controls:
+            self._warn_of_overload()
+
+    def _warn_of_overload(self) -> None:
+        if overloaded := self.overloaded():
+            self.remark('warning', f'{overloaded}: the arm will sink, unless a loop bears it')
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
         """Apply changed parameters; an arm is released if its law needs no enabling any more."""

@@ -319,6 +319,10 @@ def test_an_arm_that_permitted_efforts_or_motors_do_not_hold_is_said_to_sink_onc
     run = Driven().active()
     run.change(**WEAK)
     assert run.session.remarks[-1].text.endswith('the arm will sink')
+    run = Driven().active()
+    run.change(payload_mass=100.0, payload_frame='tool')
+    (said,) = run.said('warning')
+    assert "at joint 'joint4', 3 N m are its limit: the arm will sink" in said
     tree = TREE.with_changes(effort_limit=np.where(np.arange(4) == 1, 1.0, TREE.effort_limit))
     run.session = ControllerSession(tree, GIVEN)
     run.active().state()
