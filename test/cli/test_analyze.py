@@ -24,6 +24,7 @@ from robot_dynamics_ros.errors import (
     MissingDependencyError,
     RecordingError,
 )
+from robot_dynamics_ros.recordings import bag_jobs
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_jobs
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder
 
@@ -255,7 +256,8 @@ def test_no_worker_outlives_its_parent_and_an_interrupt_leaves_no_traceback(
 
 
 @pytest.mark.slow
-def test_bags_are_found_in_folders_once_and_in_order(many, tmp_path):
+def test_bags_are_found_in_folders_once_and_in_order(many, tmp_path, monkeypatch):
+    monkeypatch.setattr(bag_jobs, '_CONNECT_S', 0.5)
     found = find_bags([many, many / 'run1' / 'bag'])
     assert [path.name for path in found] == ['broken', 'bag', 'bag', 'bag']
     (tmp_path / 'nothing').mkdir()
