@@ -62,6 +62,10 @@ STREAMS = {
     'jump that the next state confirms': [
         (1, only(1, 0.3), V, JUMPED), (2, only(1, 0.3), V, RESTARTED),
     ],
+    'reset of time after a jump there and back': [
+        (1, Q + 0.3, V, JUMPED), (2, along(1, 0.3), V, RESTARTED), (3, along(3), V, JUMPED),
+        (-9999, Q, V, RESTARTED), (-9998, along(1), V, ACCEPTED),
+    ],
     'as far as a reversal': [(20, along(20, only(0, 0.074, 0.0 * Q)), V, ACCEPTED)],
     'farther than a reversal': [(20, along(20, only(0, 0.076, 0.0 * Q)), V, JUMPED)],
     # 0.03 rad apart, which ten times the velocity limit allows in a millisecond

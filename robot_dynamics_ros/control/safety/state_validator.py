@@ -222,7 +222,7 @@ class StateValidator:
         self, verdict: StateVerdict, stamp: float, q: Array, v: Array
     ) -> StateVerdict:
         """Return the verdict, less favourable while states alternate between two places."""
-        recent = stamp - self._contradicted_time <= self.timeout
+        recent = abs(stamp - self._contradicted_time) <= self.timeout  # the time may be reset
         if verdict is StateVerdict.JUMPED:
             if recent or self._returns(stamp, q, v):
                 self._contradicted_time = stamp
