@@ -42,7 +42,7 @@ class SessionHealth:
         self._stamps_ns = np.zeros(_CAPACITY, dtype=np.int64)
         self._ticks = self._reported = self._missed = 0
         self._told, self._share = set[str](), 0.0
-        self._repeats = self._jumps = self._restarts = self._timeouts = 0
+        self._repeats = self._jumps = self._refused = self._restarts = self._timeouts = 0
 
     def count(self, stamp_ns: int, latency_ns: int) -> None:
         """Record the timestamp of a command's state, ns, and its latency to publication, ns."""
@@ -91,6 +91,11 @@ class SessionHealth:
                 'although the arm moves: the driver updates them more slowly than it publishes; '
                 'make them equal, or lower the gains',
             )
+        counts = state.validator.counts
+        refused = sum(counts[x] for x in (StateVerdict.IMPLAUSIBLE, StateVerdict.NON_FINITE))
+        if not new and refused > self._refused and session.mode is not SessionMode.STOPPED:
+            why = f'{state.last_refusal}{state.validator.culprit}'
+            yield 'refused', f'no command: the states on {session.source} are refused, {why}'
         if jumps - self._jumps >= _CONTRADICTIONS:
             yield (
                 'contradicted',
@@ -100,6 +105,7 @@ class SessionHealth:
         if state.restarts > self._restarts and session.timeouts == self._timeouts:
             yield from _restart(session)
         self._repeats, self._jumps, self._restarts = repeats, jumps, state.restarts
+        self._refused = refused
         if session.mode is not SessionMode.STOPPED:  # the restart that ends a timeout is to come
             self._timeouts = session.timeouts
 

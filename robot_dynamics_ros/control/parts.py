@@ -291,7 +291,7 @@ class ControllerParts:
         """Return the error text of a state timeout, with the reason if it is known."""
         why = self._problem
         if not why and self._refused_ns > (self._received_ns or 0):
-            why = f'last one refused: {self._refusal}'
+            why = f'last one refused: {self._refusal}{self.loop.state.validator.culprit}'
         text = f'no fresh state on {self.source} within {1e-9 * self._timeout_ns:g} s'
         return f'{text} ({why})' if why else text
 

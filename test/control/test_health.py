@@ -133,6 +133,24 @@ def test_states_of_a_slow_driver_and_of_a_second_publisher_are_said_once():
     assert (len(slow), len(second)) == (1, 1), texts
 
 
+def test_states_that_are_all_refused_are_said_before_the_timeout_and_name_the_joint():
+    run, speed = Answered(), np.array([0.0, 0.0, -22.0, 0.0])  # its limit is 1.1 m/s
+    run.report(1)
+    run.logged()
+    for _ in range(2):
+        assert not run.state(v=speed)
+        found = run.health.report(run.session)
+        assert found.level == 'warning'
+    (said,) = run.logged()
+    assert said == found.message
+    assert said.endswith('are refused, implausible: joint3 moves at -22, 20 times its limit')
+    assert run.wait()
+    assert '(last one refused: implausible: joint3 moves at -22, 20 times' in run.said()[-1]
+    run.state()
+    run.report(1)
+    assert run.health.report(run.session).level == 'ok'
+
+
 def test_the_start_of_a_program_is_told_on_the_clock_of_the_states():
     """The viewer and ``analyze`` compare it with timestamps, which rarely begin at 0."""
     given = {'robot': 'scara', 'period': 0.001, 'law': 'constraint_stabilization'}

@@ -165,6 +165,7 @@ class StateValidator:
 
     def __init__(self, tree: Robot, timeout: float, *, measured_velocity: bool = True) -> None:
         self.configure(timeout)
+        self._names = tree.joint_names
         self._limit = np.minimum(VELOCITY_FACTOR * tree.velocity_limit, MAX_POSITION)
         self._fastest, self._measured = self._limit.copy(), measured_velocity
         self._is_fast, self._last_q = False, np.zeros(tree.n)
@@ -188,6 +189,16 @@ class StateValidator:
     def contradictions(self) -> int:
         """Number of jumps, and of changes between states of zeros and others."""
         return self.counts[StateVerdict.JUMPED] + self._zeros_between
+
+    @property
+    def culprit(self) -> str:
+        """The joint for whose speed the last state was rejected; empty if none. Allocates."""
+        if self._doubtful is None:
+            return ''
+        share = np.abs(self._doubtful.v) / self._limit
+        i = int(share.argmax())
+        speed = f'{self._doubtful.v[i]:.3g}, {VELOCITY_FACTOR * share[i]:.3g} times its limit'
+        return f': {self._names[i]} moves at {speed}' if share[i] > 1.0 else ''
 
     def allow_repeat(self) -> None:
         """Accept the next state even if it repeats the last timestamp; other checks remain."""
