@@ -26,7 +26,14 @@ from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import compared, root_mean_square
 from robot_dynamics_ros.estimation.filtering import moving_joints
-from robot_dynamics_ros.estimation.hypotheses import POSITION_UNITS, SAME, effort_fault, named
+from robot_dynamics_ros.estimation.hypotheses import (
+    EXCHANGES,
+    POSITION_UNITS,
+    SAME,
+    effort_fault,
+    exchange_fault,
+    named,
+)
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding, warning
 from robot_dynamics_ros.spatial.scalar import Array
@@ -56,12 +63,6 @@ _SIGN = (
 _BOTH_SIGNS = (
     'wrong sign: the driver counts against the axis of the model',
     'give it sign: -1 in the driver profile, or +1 if it has -1',
-)
-#: What is exchanged, and whether positions and efforts are.
-_SWAPS = (
-    ('swapped: each is taken for the other', True, True),
-    ('positions are swapped, efforts are not', True, False),
-    ('efforts are swapped, positions are not', False, True),
 )
 #: Problem and remedy by whether gravity was assumed, and whether efforts are commands.
 _GRAVITY = {
@@ -375,13 +376,11 @@ class _HeldArm:
                     fault = effort_fault(named(tree, joints), 'unit', factor)
                     changed = samples.scaled(joints, factor, 'effort')
                     yield FaultHypothesis(fault, changed, _FITTED)
-        swaps = (('commands are swapped', False, True),) if samples.commanded else _SWAPS
+        swaps = (('commands are swapped', False, True),) if samples.commanded else EXCHANGES
         for i, j in combinations(range(tree.n), 2):
             for problem, positions, efforts in swaps:
-                remedy = 'correct driver_name, or the order of joints, in the driver profile'
-                fault = Finding('error', problem, named(tree, [i, j]), remedy)
                 changed = samples.swapped(i, j, positions=positions, efforts=efforts)
-                yield FaultHypothesis(fault, changed, _SWAP)
+                yield FaultHypothesis(exchange_fault(tree, i, j, problem), changed, _SWAP)
         mean = (samples.effort - expected).mean(axis=0)
         for culprit, (i,) in each:
             where, unit = np.arange(tree.n) == i, self._units[i]

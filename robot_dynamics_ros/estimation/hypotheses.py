@@ -150,12 +150,12 @@ _EFFORT_FAULTS = {
         'profile',
     ),
     'unit': (
-        'wrong unit of effort: it must be multiplied by about {:.3g}',
+        'wrong unit of effort: it must be multiplied by about {:g}',
         'currents (A) taken for N m, or efforts of the motor for those of the joint: give '
-        'effort_unit, torque_constant and gear_ratio whose product is {:.3g}',
+        'effort_unit, torque_constant and gear_ratio whose product is {:g}',
     ),
     'thousand': (
-        'wrong unit of effort: it must be multiplied by about {:.3g}',
+        'wrong unit of effort: it must be multiplied by about {:g}',
         'write effort_unit: {} in the driver profile, or mA for A',
     ),
     'load': (
@@ -179,15 +179,30 @@ def effort_fault(culprit: str, kind: str, *value: float | str, detail: str = '')
     """
     if kind == 'unit':
         factor = float(value[0])
+        value = (float(f'{factor:.2g}'),)  # a load, friction and noise change the third digit
         if _SLIGHT[0] < factor < _SLIGHT[1]:
             kind, value = 'load', (100.0 / factor,)
         for thousand, unit in ((1e-3, 'mN m'), (1e3, 'kN')):
             if abs(factor / thousand - 1.0) < SAME:
-                kind, value = 'thousand', (factor, unit)
+                kind, value = 'thousand', (*value, unit)
     problem, remedy = _EFFORT_FAULTS[kind]
     last = value[-1:]
     severity: Severity = 'warning' if kind == 'offset' else 'error'
     return Finding(severity, problem.format(*value) + detail, culprit, remedy.format(*last))
+
+
+ALL_EFFORTS = 'the efforts'  #: culprit of a fault of every joint
+#: What of two joints is exchanged: problem; whether positions are, and efforts.
+EXCHANGES = (
+    ('swapped: each is taken for the other', True, True),
+    ('positions are swapped, efforts are not', True, False),
+    ('efforts are swapped, positions are not', False, True),
+)
+
+
+def exchange_fault(tree: Robot, i: int, j: int, problem: str) -> Finding:
+    """Return the fault that two joints are exchanged in a driver profile as a finding."""
+    return Finding('error', problem, named(tree, [i, j]), _EFFORT_FAULTS['order'][1])
 
 
 def named(tree: Robot, joints: Sequence[int] | Array) -> str:
@@ -211,7 +226,7 @@ def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[
     if cause.joint >= 0:
         return _joint_finding(tree, cause, x, rest)
     if cause.name == 'unit':
-        fault = effort_fault('the efforts', 'unit', 1.0 / (1.0 + float(x[0])))
+        fault = effort_fault(ALL_EFFORTS, 'unit', 1.0 / (1.0 + float(x[0])))
         load = 'does it carry more than its own mass, ' if x[0] > 0.0 else ''
         return fault._replace(remedy=f'{fault.remedy}; or {load}is it another robot?')
     if cause.name == 'timing':

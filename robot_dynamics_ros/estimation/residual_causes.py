@@ -236,7 +236,8 @@ class EffortResidual:
         found = [cause for cause in found if cause.name != 'load']
         if self._frame:
             found += [Cause('load', columns_of(*columns), body=body) for columns in LOADS]
-        links = [i for i in range(tree.bodies) if i != body]  # a load is the likelier one there
+        tries_load = not self._kinds or 'load' in self._kinds  # the likelier one at its body
+        links = [i for i in range(tree.bodies) if i != body or not tries_load]
         found += [Cause('link', (len(COLUMNS) + i,), body=i) for i in links]
         found += order_causes(tree)
         found += [
@@ -365,10 +366,14 @@ class EffortResidual:
 
     def _cost(self, causes: Sequence[Cause]) -> float:
         """Return the criterion of causes, nats; infinite if a structural one is not possible."""
-        fit, samples = self._fit(causes), self._counts / CORRELATED
+        fit = self._fit(causes)
         if not all(self._is_possible(fit, one) for one in causes if one.name not in PER_DRIVE):
             return np.inf
-        price = 0.5 * np.log(max(samples.sum(), 2.0)) * self._unknowns(*causes)
+        return self._criterion(fit)
+
+    def _criterion(self, fit: Explanation) -> float:
+        samples = self._counts / CORRELATED
+        price = 0.5 * np.log(max(samples.sum(), 2.0)) * self._unknowns(*fit.causes)
         return 0.5 * float(samples @ np.log(fit.left)) + float(price)
 
     def _supported(self, chosen: list[Cause], every: Sequence[Cause]) -> list[FoundCause]:
@@ -466,15 +471,45 @@ class EffortResidual:
             texts.append(text)
         return texts
 
-    def _alone(self, one: FoundCause) -> Array:
-        """Return the coefficients of a cause beside friction and rotors only.
+    @cached_property
+    def simplest(self) -> tuple[float, float, bool]:
+        """One fault at most: its criterion, nats; factor of the efforts; whether it explains them.
 
-        Gravity and masses in another unit are causes of another gravity and of links, too: what
-        they take from a unit depends on the noise.
+        Beside friction and rotors this is another unit, and a load at the tool, which may be
+        there, too. Gravity and masses in another unit are causes of another gravity and of links,
+        too: what they take from a unit depends on the noise.
         """
-        drives = [other.cause for other in self.found if other.cause.name in PER_DRIVE]
-        fit = self._fit([*drives, one.cause])
-        return fit.values[-1] if self._is_possible(fit, one.cause) else one.values
+        unit, load = Cause('unit', columns_of('mass')), Cause('load', columns_of(*LOADS[1]))
+        usual, tried = [one for one in self._candidates() if one.name in USUAL], []
+        for beside in ([], [unit], [load], [load, unit]):
+            fit = self._fit([*usual, *beside])
+            factor = 1.0 + float(fit.values[-1][0]) if unit in beside else 1.0
+            mass = float(fit.values[len(usual)][0]) / factor if load in beside else 0.0
+            carried = 0.0 < mass < self.model.tree.mass.sum() or load not in beside
+            if carried and (unit not in beside or self._is_possible(fit, unit)):
+                tried.append((self._criterion(fit), factor, self._explains(fit)))
+        return min(tried)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether friction and rotors explain most of the efforts of every joint."""
+        return self._explains(self._fit([one for one in self._candidates() if one.name in USUAL]))
+
+    def _explains(self, fit: Explanation) -> bool:
+        least = np.square(_EXPLAINED) * self._effort + self._floor
+        return bool((fit.exact <= least).all())
+
+    def is_better_than(self, other: EffortResidual, *, plain: bool = False) -> bool:
+        """Return whether one fault at most explains more than all causes found for another.
+
+        Args:
+            other: The residual of another model, or of other samples.
+            plain: Whether to compare with one fault at most of the other.
+        """
+        cost, _, explains = self.simplest
+        found = [one.cause for one in other.found]
+        least = other.simplest[0] if plain else other._cost(found)
+        return explains and cost < least - _EVIDENCE
 
     def faults(self) -> list[Finding]:
         """Return the causes that are faults of the driver: order, signs, the unit of all.
@@ -486,7 +521,8 @@ class EffortResidual:
         for one, joints in sorted(self._reported(), key=lambda pair: pair[0].cause.joint):
             name, value = one.cause.name, one.values[0]
             if name in ('order', 'unit'):
-                values = one.values if name == 'order' else self._alone(one)
+                factor = self.simplest[1] if name == 'unit' else 1.0
+                values = one.values if factor == 1.0 else np.array([factor - 1.0])
                 found.append(finding(tree, one.cause, values, one.share, joints))
             turned = name in GRAVITY and fit is not None and fit.is_reversed
             if turned or (name == 'factor' and value < -1.0):

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
@@ -13,13 +14,18 @@ from robot_dynamics_ros.estimation.accumulate import compared
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, smooth_sign
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import (
+    ALL_EFFORTS,
     COMMON,
+    EXCHANGES,
     PER_JOINT,
     POSITION_UNITS,
+    effort_fault,
+    exchange_fault,
     named,
 )
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.recordings.recording import Recording, format_time
@@ -40,6 +46,7 @@ _ALIKE = 0.9  # correlation
 _OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _SPAN_S = 0.02  # s, over which an acceleration is taken: noise of velocities hardly matters
+_TRIED = 500  # instants at which other orders of joints are tried
 _RESOLUTION = 0.005  # of an effort: what is less is no fault of a driver
 
 
@@ -297,10 +304,56 @@ def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Ite
     v, t = run.velocity, run.time[:, np.newaxis]
     a = ((v[2 * half :] - v[: -2 * half]) / (t[2 * half :] - t[: -2 * half]))[::step]
     v = v[rows]
-    instants = Instants.of_motion(run.position[rows], v, a, smooth_sign(v))
-    model = EffortModel(tree.with_changes(effort_limit=np.full(tree.n, np.inf)))
-    instants = replace(instants, effort=effort[rows])
-    kinds = (*COMMON, *PER_JOINT, 'link', 'order')
-    yield from EffortResidual(
-        model, run.time[rows], instants, resolution=_RESOLUTION, kinds=kinds
-    ).faults()
+    motion = Instants.of_motion(run.position[rows], v, a, smooth_sign(v))
+    motion = replace(motion, effort=effort[rows])
+    tree = tree.with_changes(effort_limit=np.full(tree.n, np.inf))
+    residual = _residual(tree, run.time[rows], motion)
+    carries = residual.simplest[1] == 1.0 and residual.is_better_than(residual)
+    faults = [] if carries else residual.faults()  # a load is no fault of a driver
+    few = slice(None, None, max(1, len(motion.row) // _TRIED))
+    yield from _input_findings(tree, run.time[rows][few], motion.take(few), faults) or faults
+
+
+def _residual(tree: Robot, time: Array, motion: Instants) -> EffortResidual:
+    kinds = (*(name for name in COMMON if name != 'load'), *PER_JOINT, 'link', 'order')
+    frame = tool_frame(tree)
+    return EffortResidual(EffortModel(tree), time, motion, frame, _RESOLUTION, kinds)
+
+
+def _input_findings(
+    tree: Robot, time: Array, motion: Instants, faults: Sequence[Finding]
+) -> list[Finding]:
+    """Return the faults of what the model is given, if these explain most.
+
+    These are joints that are exchanged, and reversed gravity beside another unit of efforts: no
+    coefficient of the residual is either.
+
+    Args:
+        tree: The robot.
+        time: Times of some instants, shape (M,), s.
+        motion: The instants.
+        faults: What the causes of the residual tell. Other causes beside a unit describe reversed
+            gravity, and more of the noise.
+    """
+    own = _residual(tree, time, motion)
+    if own.is_usual:
+        return []
+    tried: list[tuple[EffortResidual, Finding | None]] = [(own, None)]
+    for i, j in combinations(range(tree.n), 2):
+        order = np.arange(tree.n)
+        order[[i, j]] = j, i
+        for problem, positions, efforts in EXCHANGES:
+            if positions:  # else a cause of the residual
+                names = ('q', 'v', 'a', 'v_friction', 'sign', *(['effort'] if efforts else []))
+                columns = {name: getattr(motion, name)[:, order] for name in names}
+                other = _residual(tree, time, replace(motion, **columns))
+                tried.append((other, exchange_fault(tree, i, j, problem)))
+    best, fault = min(tried, key=lambda pair: pair[0].simplest[0])
+    if fault is not None and best.is_better_than(own):
+        return [fault]
+    turned = _residual(tree.with_gravity(-tree.gravity), time, motion)
+    unit = turned.simplest[1] != 1.0
+    if not turned.is_better_than(own, plain=not faults or faults[0].culprit == ALL_EFFORTS):
+        return []
+    found = [effort_fault(ALL_EFFORTS, 'sign', detail=', or of gravity (--gravity)')]
+    return found + [effort_fault(ALL_EFFORTS, 'unit', 1.0 / turned.simplest[1])] * unit

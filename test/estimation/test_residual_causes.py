@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from recorded_arm import (
     Drives,
+    ExactMotion,
     measured_arm,
     measured_run,
     periodic_motion,
@@ -168,6 +169,23 @@ def test_efforts_in_another_order_are_named(order, rng):
     assert all(every.search(text) for text in errors), 'no other fault'
     found = every.findall(' '.join(errors))
     assert set(found) == {(names[i], names[k]) for i, k in enumerate(order) if i != k}
+
+
+@pytest.mark.parametrize(('seed', 'reversed_ones'), [(0, []), (1, []), (2, ['j3'])])
+def test_an_arm_that_hangs_at_rest_has_no_other_cause(seed, reversed_ones):
+    """The derivative of noise is no motion: it was 2 kg less at the tool, and further signs."""
+    arm, rng = wrist_arm(), np.random.default_rng(seed)
+    q, still = (
+        np.array([0.3, np.pi, 0.0, 0.0, 0.2]) + 0.05 * rng.normal(size=5),
+        np.zeros((800, 5)),
+    )
+    motion = ExactMotion(0.01 * np.arange(800), q + still, still, still)
+    run = measured_run(arm, motion, lambda v, rigid: 0.0 * v, noise=(1e-4, 5e-3, 0.02), rng=rng)
+    run.measured_effort[:] *= [-1.0 if x in reversed_ones else 1.0 for x in arm.tree.joint_names]
+    found = evaluate(run, arm.tree, AnalysisSettings(frame='tool')).findings
+    errors = [finding for finding in found if finding.severity == 'error']
+    assert [finding.culprit for finding in errors] == [f'joint {x!r}' for x in reversed_ones]
+    assert all('wrong sign' in finding.problem for finding in errors)
 
 
 @pytest.mark.slow

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded_arm import measured_arm, measured_run, sinusoids, write_run
+from recorded_arm import GRAVITY, measured_arm, measured_run, sinusoids, write_run
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.recordings.plausibility import check_recording, problem_of
+from robot_dynamics_ros.recordings.plausibility import problem_of
 
 
 def frozen(run):
@@ -103,13 +103,43 @@ def test_what_a_recording_cannot_be_is_said_by_every_command(kind, good, tmp_pat
         assert command != 'calibrate' or not (tmp_path / command).exists()
 
 
-@pytest.mark.parametrize(('factor', 'said'), [(100, '10[0-9];'), (1e-3, '.*mN m in the driver')])
-def test_another_unit_is_told_beside_noise_and_not_taken_for_a_gravity(factor, said, rng):
+def exchanged(*columns):
+    return lambda run: replace(run, **{x: getattr(run, x)[:, [0, 2, 1]] for x in columns})
+
+
+def times(factor):
+    return lambda run: replace(run, measured_effort=factor * run.measured_effort)
+
+
+UP, STATES, SIGN = (
+    (0.0, 0.0, 9.81),
+    ('position', 'velocity'),
+    'wrong sign of effort, or of gravity',
+)
+WRONG = {
+    'a gear': (times(0.01), {'noise': 1e-2}, '', 100.0),
+    'mN m': (times(1e3), {'noise': 1e-2}, 'write effort_unit: mN m in the driver profile', 1e-3),
+    'a gear beside a load': (times(0.01), {'load': 3.0}, '', 100.0),
+    'mN m beside a load': (times(1e3), {'load': 3.0}, '', 1e-3),
+    'a gear, upside down': (times(0.01), {'gravity': UP}, SIGN, 100.0),
+    'mN m, upside down': (times(1e3), {'gravity': UP}, SIGN, 1e-3),
+    'joints': (exchanged(*STATES, 'measured_effort'), {}, 'lift, elbow .*each is taken for', 0.0),
+    'a load only': (times(1.0), {'load': 15.0}, '^$', 0.0),
+}
+
+
+@pytest.mark.parametrize('kind', WRONG)
+def test_what_is_wrong_is_told_beside_noise_a_load_and_reversed_gravity(kind, rng):
+    """None of them is taken for another one; the unit is that of the whole model."""
+    change, given, said, factor = WRONG[kind]
     motion = sinusoids(rng, 3, np.arange(0.0, 16.0, 0.01), pace=0.5)
-    run = measured_run(measured_arm(), motion, noise=(0.0, 1e-2, 0.3), rng=rng)
-    run = replace(run, measured_effort=run.measured_effort / factor)
-    with pytest.raises(RecordingError, match=f'must be multiplied by about {said}'):
-        check_recording(run, measured_arm().tree, measured=True)
+    noise, gravity = (0.0, given.get('noise', 1e-3), 0.3), given.get('gravity', GRAVITY)
+    arm = measured_arm(given.get('load', 0.0))
+    run = change(measured_run(arm, motion, noise=noise, gravity=gravity, rng=rng))
+    problem = problem_of(run, measured_arm().tree, measured=True)
+    assert re.search(said, problem)
+    found = re.search(r'must be multiplied by about ([-\d.e]+)', problem)
+    assert float(found[1] if found else 0.0) == pytest.approx(factor, rel=0.1)
 
 
 @pytest.mark.slow

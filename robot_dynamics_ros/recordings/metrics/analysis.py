@@ -23,6 +23,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.estimation.accumulate import POINTS, thinned
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
+from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import SEVERITIES, Finding
@@ -337,9 +338,12 @@ def evaluate(
     model, frame = EffortModel(tree, settings.formulation), tool_frame(tree, settings.frame)
     run, outliers = without_outliers(run.of_joints(tree.joint_names))
     measured = settings.effort == 'measured' or (settings.effort == 'auto' and run.has_measured)
+    motion = first_motion(run)
     timing = find_timing(
-        first_motion(run), commanded=not measured, name=settings.timing, cutoff=settings.cutoff
+        motion, commanded=not measured, name=settings.timing, cutoff=settings.cutoff
     )
+    if not moving_joints(*np.nan_to_num([motion.position, motion.velocity])).any():
+        run = replace(run, velocity=0.0 * run.velocity)  # noise, whose derivatives move no link
     problems = [problem_of(run, tree, measured=measured), outliers.problem()]
     steps, acting, source = _instants(run, model, timing, measured=measured)
     run_of_efforts, more = replace(run, effort=acting), {'contacts': settings.contacts, **more}
