@@ -276,14 +276,12 @@ class ReferenceGenerator:
     def _adapt_start(self, prepared: Prepared, start: int, reference: Reference) -> None:
         """Adapt the start of a trajectory to the reference at that time."""
         late = max(self._now_ns - start, 0) / _SECOND_NS
-        prepared.trajectory.turn_to(reference)
+        segment = prepared.trajectory.set_start(reference)
         prepared.refuse_step(reference, self.measured, self._tree.joint_names)
-        segment = prepared.trajectory.first_segment(reference)
         if segment is not None and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
         ):
             check_limits(segment, self._tree, outside=prepared.outside)
-            prepared.trajectory.set_start(reference)
         if late > 0.0:
             prepared.refuse_leap(reference, late, self._tree.joint_names)
 
@@ -366,7 +364,6 @@ class ReferenceGenerator:
         start, prepared = started[-1]
         ahead = (start - self._now_ns) / _SECOND_NS
         extrapolate(self.reference.rows.copy(), ahead, self.reference)
-        prepared.trajectory.turn_to(self.reference)
         prepared.trajectory.set_start(self.reference)
         self._trajectory, self._start_ns = prepared.trajectory, start
         self._begin(prepared, 0.0)

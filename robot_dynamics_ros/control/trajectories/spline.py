@@ -293,49 +293,34 @@ class JointWaypoints(JointSpline):
         super().__init__(points)
         self.duration = end
         if start is not None:
-            self.turn_to(start)
+            self.set_start(start)
 
-    def turn_to(self, start: Reference) -> None:
-        """Turn continuous joints by whole turns for the short way from a start to the first point.
-
-        Args:
-            start: See the constructor; copied.
-        """
-        if self._continuous is None:
-            return
-        pair = self._after(start, self.first)
-        turned = pair.unwound(self._continuous).position[1:] - self.first.position
-        if turned.any():
-            self.first = self.first._replace(position=self.first.position + turned)
-            self._pieces.shift(turned[0])
-            self._end = (np.array(self._end) + turned[0]).tolist()
-            if self.first.time[0] == 0.0:
-                self._start = self.first.position[0].tolist()
-            else:
-                self.set_start(start)
-
-    def first_segment(self, start: Reference) -> JointSpline | None:
-        """Return the segment from a start to the first point; None if that is at time 0.
+    def set_start(self, start: Reference) -> JointSpline | None:
+        """Change the start; continuous joints take the short way from it to the first point.
 
         Args:
             start: See the constructor; copied.
-        """
-        if self.first.time[0] > 0.0:
-            return JointSpline(self._after(start, self.first))
-        return None
 
-    def set_start(self, start: Reference) -> None:
-        """Change the start; no effect if the first point is at time 0.
-
-        Args:
-            start: See the constructor; copied.
+        Returns:
+            The segment from the start to the first point; None if that is at time 0.
 
         Cost: that of one segment, regardless of the number of points.
         """
-        segment = self.first_segment(start)
-        if segment is not None:
-            self._pieces.begin_with(segment._pieces)
-            self._start = segment._start
+        points = self._after(start, self.first)
+        if self._continuous is not None:
+            turned = points.unwound(self._continuous).position[1:] - self.first.position
+            if turned.any():
+                self.first = self.first._replace(position=self.first.position + turned)
+                self._pieces.shift(turned[0])
+                self._end = (np.array(self._end) + turned[0]).tolist()
+                points = self._after(start, self.first)
+        if self.first.time[0] == 0.0:
+            self._start = self.first.position[0].tolist()
+            return None
+        segment = JointSpline(points)
+        self._pieces.begin_with(segment._pieces)
+        self._start = segment._start
+        return segment
 
     def _after(self, start: Reference, points: Points) -> Points:
         """Return points with a start at time 0."""
