@@ -76,8 +76,17 @@ class RestingArm:
         self._states.publish(joint_state(self.stamp, position, v, effort, names))
 
     def until(self, done, what: str, *state, **further):
-        """Publish states until something is true, and return its value."""
-        return self.peer.spin_until(lambda: self.publish(*state, **further) or done(), 60.0, what)
+        """Publish states, 5 ms apart, until something is true, and return its value."""
+        next_time = 0.0
+
+        def publish_and_ask():
+            nonlocal next_time
+            if (now := time.monotonic()) >= next_time:
+                next_time = now + 0.005
+                self.publish(*state, **further)
+            return done()
+
+        return self.peer.spin_until(publish_and_ask, 60.0, what)
 
     def command(self, *args, **kwargs) -> np.ndarray:
         """Publish states until the newest one is answered, and return its command.

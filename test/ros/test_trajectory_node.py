@@ -169,7 +169,8 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
         latest[0] += 1
         return 10.0 + 1e-3 * latest[0]
 
-    given = MOVE | {'start_time_s': 0.0, 'start_delay_s': 1.0, 'use_sim_time': simulated}
+    start = 11.0 if simulated else 0.0
+    given = MOVE | {'start_time_s': start, 'start_delay_s': 1.0, 'use_sim_time': simulated}
     sender = processes.start('trajectory', given)
 
     def sent(count):
@@ -178,6 +179,8 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
 
     peer.spin_until(lambda: sent(1), 60, 'the trajectory')
     sender.says('sent point')
+    if simulated:
+        peer.spin_for(0.7)  # states before the start do not show that it has begun
     latest[0] += 3000
     controller._status.publish(String(data='held: states returned after a timeout'))
     if not simulated:
