@@ -24,6 +24,8 @@ class EchoArm(RestingArm):
         stuck: Joints that do not move.
     """
 
+    pause = 0.0  # the answers set the pace
+
     def __init__(self, peer, place) -> None:
         super().__init__(peer, place)
         self.position, self.velocity = np.array(place, dtype=float), np.zeros(len(place))

@@ -58,7 +58,10 @@ class RestingArm:
         references: Every reference so far.
         status: Every status of trajectories so far.
         stamp: Stamp of the last state, ns.
+        pause: Least time from one state to the next while something is awaited, s.
     """
+
+    pause = 0.005
 
     def __init__(self, peer, place) -> None:
         self.peer, self._place, self.stamp = peer, list(place), NANO
@@ -76,13 +79,13 @@ class RestingArm:
         self._states.publish(joint_state(self.stamp, position, v, effort, names))
 
     def until(self, done, what: str, *state, **further):
-        """Publish states, 5 ms apart, until something is true, and return its value."""
+        """Publish states, ``pause`` apart, until something is true, and return its value."""
         next_time = 0.0
 
         def publish_and_ask():
             nonlocal next_time
             if (now := time.monotonic()) >= next_time:
-                next_time = now + 0.005
+                next_time = now + self.pause
                 self.publish(*state, **further)
             return done()
 

@@ -234,7 +234,13 @@ def test_it_is_activated_neither_without_a_fresh_state_nor_beside_a_rival(living
     arm.peer.spin_until(lambda: arm.said(expected, DiagnosticStatus.WARN), 30.0, 'a warning')
     rival = arm.peer.node.create_publisher(Float64MultiArray, COMMANDS, 1)
     two = '2 nodes command /effort_controller/commands: /controller, '
-    arm.until(lambda: not arm.change(ACTIVATE) and two in node.output, 'a rival')
+
+    def refused() -> bool:
+        if arm.change(ACTIVATE):  # before the rival was discovered
+            arm.change(DEACTIVATE)
+        return two in node.output
+
+    arm.until(refused, 'a rival')
     arm.peer.node.destroy_publisher(rival)
     arm.activate()
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)

@@ -136,7 +136,7 @@ def test_cancelling_brings_the_reference_to_rest_and_holds(client):
 
 
 def test_wrong_goals_are_rejected_with_the_reason_and_the_running_one_goes_on(client):
-    running, some = client.send(goal(seconds=8.0)), goal(GOAL[:2], JOINTS[:2], seconds=0.5)
+    running, some = client.send(goal(seconds=3.0)), goal(GOAL[:2], JOINTS[:2], seconds=0.5)
     assert not client.send(some).accepted
     assert not client.send(goal(names=['a', *JOINTS[1:]])).accepted
     client.arm.until(
