@@ -181,6 +181,15 @@ class EliminationOracle:
     def mass_matrix(self, q):
         return self.G.T @ self.pinocchio.mass_matrix(self.G @ q + self.o) @ self.G
 
+    def forward_dynamics(self, q, v, tau):
+        bias = self.inverse_dynamics(q, v, np.zeros(len(q)))
+        return np.linalg.solve(self.mass_matrix(q), tau - bias)
+
+    def derivatives(self, q, v, a, wrenches=None):
+        G = self.G
+        found = self.pinocchio.derivatives(G @ q + self.o, G @ v, G @ a, wrenches)
+        return tuple(G.T @ D @ G for D in found)
+
 
 class MujocoOracle:
     """MuJoCo's own model of the URDF text, without limits, friction and contacts."""

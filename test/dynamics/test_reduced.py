@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that follow others: against Pinocchio's mimic joints and the elimination by hand.
+"""Joints that follow others, locked or coupled, in every computation with their robot.
 
-Robots with closed loops are robots of their independent joints, see also ``test_mechanism``.
+``test_identities`` contains the dynamics of all formulations, ``test_kane`` those of loops.
 """
 
 from __future__ import annotations
-
-from functools import cache
 
 import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import EliminationOracle, PinocchioOracle, relative_error
-from samples import Sample, random_tree, world_files
+from samples import mimic_arm, world_files
 from urdf_text import follow, joint, link, robot, symmetric
 
 from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
-from robot_dynamics_ros.dynamics.kane import link_contributions, mass_from_partials
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import MechanismError, ModelError
 from robot_dynamics_ros.estimation.regressor import inertial_parameters, regressor
@@ -29,7 +26,6 @@ from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.model.robot_parameters import ROBOT, robot_from_parameters
 from robot_dynamics_ros.parameters import defaults
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.closed_form import derive
 from robot_dynamics_ros.symbolic.equations import write_python
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -38,90 +34,33 @@ DOWN = (0.0, 0.0, -9.81)
 ALIKE = 1e-12  # relative: two recursions in another order of summation
 
 
-@cache
-def gripper() -> Sample:
-    """Return an arm whose two fingers and a slide follow one joint, one of them over another."""
-    I = symmetric(0.02, 0.05, 0.06, 0.003, -0.002, 0.004)
-    ways = '<dynamics damping="{}" friction="{}" armature="{}"/>'
-    text = robot(
-        'gripper',
-        link('base'),
-        link('arm', 3.0, (0.1, 0.02, 0), I),
-        link('f1', 0.6, (0.05, 0, 0.01), I),
-        link('f2', 0.5, (0.05, 0.01, 0), I),
-        link('rail', 0.4, (0.02, 0, 0.03), I),
-        joint('j1', 'base', 'arm', axis=(0, 0.6, 0.8)),
-        joint('g1', 'arm', 'f1', xyz=(0.2, 0.1, 0), rpy=(0.3, 0, 0.2), limits=(-1.0, 2.0),
-              dynamics=ways.format(0.1, 0.2, 0.01)),
-        follow(joint('g2', 'arm', 'f2', xyz=(0.2, -0.1, 0), axis=(0, 0.6, 0.8), limits=(-1, 1),
-                     velocity=4.0, dynamics=ways.format(0.3, 0.4, 0.02)), 'g1', -0.8, 0.15),
-        follow(joint('g3', 'f1', 'rail', 'prismatic', xyz=(0.1, 0, 0), axis=(1, 0, 0),
-                     limits=(-9.0, 9.0), dynamics=ways.format(5.0, 6.0, 0.7)), 'g2', 0.5, 0.02),
-    )  # fmt: skip
-    return Sample('gripper', text)
-
-
-@cache
-def random_gripper() -> Sample:
-    """Return a random tree of eight joints, three of which follow others by random factors."""
-    text = random_tree(np.random.default_rng(5), 8, branching=0.4).xml
-    for follower, leader, k, o in ((3, 1, 1.3, -0.2), (5, 0, -0.7, 0.1), (7, 1, 0.4, 0.3)):
-        head, tail = text.split(f'<joint name="joint{follower}"')
-        tail = (
-            follow(tail.split('</joint>')[0] + '</joint>', f'joint{leader}', k, o)
-            + (tail.split('</joint>', 1)[1])
-        )
-        text = f'{head}<joint name="joint{follower}"{tail}'
-    return Sample('random_gripper', text)
-
-
-@cache
-def panda() -> Sample:
-    [path] = {f.locate().read_text() for f in world_files() if f.name == 'panda.urdf'}
-    return Sample('panda', path)
-
-
-SAMPLES = {'gripper': gripper, 'random_gripper': random_gripper, 'panda': panda}
-
-
-@pytest.fixture(params=SAMPLES)
-def case(request):
-    sample = SAMPLES[request.param]()
-    tree = load_robot(sample.xml, DOWN)
-    return tree, EliminationOracle(sample.xml, DOWN, tree.joint_names)
+I = symmetric(0.02, 0.05, 0.06, 0.003, -0.002, 0.004)
+WAYS = '<dynamics damping="{}" friction="{}" armature="{}"/>'
+#: An arm whose two fingers and a slide follow one joint, one of them over another.
+GRIPPER = robot(
+    'gripper',
+    link('base'),
+    link('arm', 3.0, (0.1, 0.02, 0), I),
+    link('f1', 0.6, (0.05, 0, 0.01), I),
+    link('f2', 0.5, (0.05, 0.01, 0), I),
+    link('rail', 0.4, (0.02, 0, 0.03), I),
+    joint('j1', 'base', 'arm', axis=(0, 0.6, 0.8)),
+    joint('g1', 'arm', 'f1', xyz=(0.2, 0.1, 0), rpy=(0.3, 0, 0.2), limits=(-1.0, 2.0),
+          dynamics=WAYS.format(0.1, 0.2, 0.01)),
+    follow(joint('g2', 'arm', 'f2', xyz=(0.2, -0.1, 0), axis=(0, 0.6, 0.8), limits=(-1, 1),
+                 velocity=4.0, dynamics=WAYS.format(0.3, 0.4, 0.02)), 'g1', -0.8, 0.15),
+    follow(joint('g3', 'f1', 'rail', 'prismatic', xyz=(0.1, 0, 0), axis=(1, 0, 0),
+                 limits=(-9.0, 9.0), dynamics=WAYS.format(5.0, 6.0, 0.7)), 'g2', 0.5, 0.02),
+)  # fmt: skip
 
 
 def state(tree, rng):
     return rng.uniform(-0.5, 0.5, tree.n), rng.normal(size=tree.n), rng.normal(size=tree.n)
 
 
-@pytest.mark.parametrize('formulation', FORMULATIONS)
-def test_every_formulation_agrees_with_the_elimination_by_hand(case, formulation, rng):
-    tree, by_hand = case
-    model = make_formulation(formulation, tree)
-    q, v, a = state(tree, rng)
-    wrenches = {tree.link_names[-1]: rng.normal(size=6), tree.link_names[1]: rng.normal(size=6)}
-    tau = by_hand.inverse_dynamics(q, v, a, wrenches)
-    M, still = by_hand.mass_matrix(q), 0 * q
-    bias = by_hand.inverse_dynamics(q, v, still)
-    assert relative_error(model.inverse_dynamics(q, v, a, wrenches), tau) < ALIKE
-    assert relative_error(model.mass_matrix(q), M) < ALIKE
-    assert relative_error(model.bias_forces(q, v), bias) < ALIKE
-    g = by_hand.inverse_dynamics(q, still, still)
-    assert relative_error(model.gravity_forces(q), g) < ALIKE
-    if formulation != 'pinocchio':  # its matrix is not the Christoffel matrix, but C v is equal
-        assert relative_error(model.coriolis_matrix(q, v) @ v, bias - g) < ALIKE
-    assert relative_error(model.forward_dynamics(q, v, M @ a + bias), a) < 1e-9  # cond(M)
-    G = by_hand.G
-    everywhere = G @ q + by_hand.o, G @ v, G @ a
-    for found, D in zip(
-        model.derivatives(q, v, a), by_hand.pinocchio.derivatives(*everywhere), strict=False
-    ):
-        assert relative_error(found, G.T @ D @ G) < ALIKE
-
-
 def test_they_agree_with_pinocchios_own_mimic_joints(rng):
-    tree, model = load_robot(panda().xml, DOWN), pin.buildModelFromXML(panda().xml, mimic=True)
+    text = next(f.locate().read_text() for f in world_files() if f.name == 'panda.urdf')
+    tree, model = load_robot(text, DOWN), pin.buildModelFromXML(text, mimic=True)
     at = [model.joints[model.getJointId(name)].idx_v for name in tree.joint_names]
     q, v, a = moving = state(tree, rng)
     inside = np.zeros((3, model.nv))
@@ -131,27 +70,10 @@ def test_they_agree_with_pinocchios_own_mimic_joints(rng):
     assert relative_error(found, expected) < ALIKE
 
 
-def test_kanes_own_rates_give_the_same(case, rng):
-    """The source A_ij k of the partial velocities, without any product with G."""
-    tree, by_hand = case
-    q, v, a = state(tree, rng)
-    rates = [{j: row[j] for j in np.flatnonzero(row)} for row in by_hand.G]
-    order = [by_hand.every.index(name) for name in tree.body_joints]
-    rates = [rates[i] for i in order]
-    b, n = tree.bodies, tree.n
-    motion = (by_hand.G @ q + by_hand.o)[order], (by_hand.G @ v)[order], (by_hand.G @ a)[order]
-    tau = link_contributions(tree, *motion, None, rates, np.zeros((b, n))).sum(axis=0)
-    assert relative_error(tau, by_hand.inverse_dynamics(q, v, a)) < ALIKE
-    M = mass_from_partials(tree, motion[0], rates, np.zeros((n, n)))
-    assert relative_error(M, by_hand.mass_matrix(q)) < ALIKE
-
-
 @pytest.mark.slow
 def test_kernels_energies_and_frames_are_in_the_independent_joints(rng):
-    sample = random_gripper()
-    tree = load_robot(sample.xml, DOWN)
-    by_hand = EliminationOracle(sample.xml, DOWN, tree.joint_names)
-    frame = tree.link_names[-1]
+    tree, frame = mimic_arm().tree, 'tool'
+    by_hand = EliminationOracle(mimic_arm().xml, DOWN, tree.joint_names)
     outputs = ('inverse_dynamics', 'forward_dynamics', 'energies', 'frame_motion')
     kernels = compile_kernel(tree, 'newton_euler', outputs, frame)
     q, v, a = state(tree, rng)
@@ -176,17 +98,8 @@ def test_kernels_energies_and_frames_are_in_the_independent_joints(rng):
     assert np.allclose(frame_motion(tree, q, v, frame).J, J, atol=1e-14)
 
 
-def test_the_regressor_times_the_parameters_is_inverse_dynamics(case, rng):
-    tree, by_hand = case
-    motions = [state(tree, rng) for _ in range(3)]
-    Y = regressor(tree, *(np.array(values) for values in zip(*motions, strict=True)))
-    for rows, motion in zip(Y, motions, strict=True):
-        expected = by_hand.inverse_dynamics(*motion)
-        assert relative_error(rows @ inertial_parameters(tree), expected) < ALIKE
-
-
 def test_friction_armature_and_limits_are_carried_to_the_leader():
-    tree = load_robot(gripper().xml)
+    tree = load_robot(GRIPPER)
     k2, k3 = -0.8, -0.4
     assert tree.damping[1] == pytest.approx(0.1 + 0.3 * k2**2 + 5.0 * k3**2, rel=1e-14)
     assert tree.coulomb_friction[1] == pytest.approx(0.2 - 0.4 * k2 - 6.0 * k3, rel=1e-14)
@@ -195,33 +108,13 @@ def test_friction_armature_and_limits_are_carried_to_the_leader():
     assert tree.position_lower[1] == -1.0
     assert tree.position_upper[1] == pytest.approx((-1.0 - 0.15) / -0.8, rel=1e-14)
     assert tree.velocity_limit[1] == pytest.approx(4.0 / 0.8, rel=1e-14)
-
-
-def test_the_plant_moves_as_the_reduced_equations_say(rng):
-    """One short step of MuJoCo with its joint equalities, against M'^-1 (tau - bias)."""
-    sample = gripper()
-    tree = load_robot(sample.xml, DOWN)
-    still = np.zeros(2)
-    tree = tree.with_changes(damping=still, coulomb_friction=still, armature=still)
-    tree = tree.with_changes(effort_limit=np.full(2, 1e6))
-    by_hand = EliminationOracle(sample.xml, DOWN, tree.joint_names)
-    q, v, a = state(tree, rng)
-    plant = MujocoPlant(tree, 1e-5, joint_limits=False)
-    plant.reset(q, v)
-    plant.step(by_hand.inverse_dynamics(q, v, a))
-    found = np.empty((2, 2))
-    plant.read(*found)
-    # The equality is soft, of impedance 0.9999: some 1e-4 of the acceleration is left.
-    assert relative_error((found[1] - v) / 1e-5, a) < 1e-3
-    for _ in range(20_000):  # 0.2 s at constant effort
-        plant.step(np.array([1.0, 0.1]))
-    plant.read(*found)
-    everywhere = plant.data.qpos[plant._all_joints]
-    assert np.allclose(everywhere, tree.joint_positions(found[0]), atol=1e-6)
+    endless = load_robot(GRIPPER.replace('"g1" type="revolute"', '"g1" type="continuous"'))
+    assert endless.position_lower[1] == pytest.approx((1.0 - 0.15) / -0.8, rel=1e-14)
+    assert endless.position_upper[1] == tree.position_upper[1]
 
 
 def test_a_payload_on_a_follower_is_felt_at_the_leader(rng):
-    tree = load_robot(gripper().xml, DOWN)
+    tree = load_robot(GRIPPER, DOWN)
     load = Payload(0.7, np.array([0.03, 0.0, 0.05]), 1e-3 * np.eye(3), 'rail')
     q, v, a = state(tree, rng)
     expected = make_formulation('kane', with_payload(tree, load)).inverse_dynamics(q, v, a)
@@ -233,7 +126,7 @@ def test_a_payload_on_a_follower_is_felt_at_the_leader(rng):
 
 
 def test_printed_equations_are_in_the_independent_joints(rng):
-    tree = load_robot(gripper().xml, DOWN, joints=['g1'])
+    tree = load_robot(GRIPPER, DOWN, joints=['g1'])
     space: dict = {}
     exec(write_python(derive(tree)), space)
     q, v = rng.uniform(-0.5, 0.5, 1), rng.normal(size=1)
@@ -245,7 +138,7 @@ def test_printed_equations_are_in_the_independent_joints(rng):
 
 
 def test_the_numeric_inverse_moves_the_leader():
-    tree = load_robot(gripper().xml, DOWN)
+    tree = load_robot(GRIPPER, DOWN)
     q = np.array([0.4, 0.9])
     goal = frame_pose(tree, q, 'rail')
     found = inverse_kinematics(tree, goal.p_WF, frame='rail', start=np.array([0.3, 0.7]))
@@ -253,12 +146,12 @@ def test_the_numeric_inverse_moves_the_leader():
 
 
 def test_followers_can_be_locked_where_their_leader_rests():
-    tree = load_robot(gripper().xml, mimic='lock')
+    tree = load_robot(GRIPPER, mimic='lock')
     assert isinstance(tree, Robot)
     assert tree.joint_names == ('j1', 'g1')
     assert tree.locked == pytest.approx({'g2': 0.15, 'g3': 0.5 * 0.15 + 0.02}, rel=1e-14)
     assert load_robot(tree.xml).locked == tree.locked
-    tree = load_robot(gripper().xml, locked={'g1': 0.5})
+    tree = load_robot(GRIPPER, locked={'g1': 0.5})
     assert tree.locked['g2'] == pytest.approx(-0.8 * 0.5 + 0.15, rel=1e-14)
     assert load_robot(tree.xml).locked == tree.locked
     elsewhere = load_robot(tree.xml, locked={'g1': 0.2})
@@ -267,10 +160,10 @@ def test_followers_can_be_locked_where_their_leader_rests():
 
 def test_a_follower_of_a_locked_joint_is_locked_where_that_puts_it(rng):
     """The oracle is Pinocchio's model of all joints, of which only j1 and g1 move."""
-    tree = load_robot(gripper().xml, DOWN, locked={'g2': 0.4})
+    tree = load_robot(GRIPPER, DOWN, locked={'g2': 0.4})
     assert isinstance(tree, Robot)
     assert tree.locked == pytest.approx({'g2': 0.4, 'g3': 0.5 * 0.4 + 0.02}, rel=1e-14)
-    by_hand = PinocchioOracle(gripper().xml, DOWN, ['j1', 'g1', 'g2', 'g3'])
+    by_hand = PinocchioOracle(GRIPPER, DOWN, ['j1', 'g1', 'g2', 'g3'])
     q, v, a = state(tree, rng)
     still = np.zeros(2)
     everywhere = np.append(q, [0.4, 0.22]), np.append(v, still), np.append(a, still)
@@ -280,31 +173,13 @@ def test_a_follower_of_a_locked_joint_is_locked_where_that_puts_it(rng):
         assert relative_error(found, expected) < ALIKE
 
 
-def test_an_endless_leader_keeps_to_the_limits_of_its_follower():
-    text = gripper().xml.replace('"g1" type="revolute"', '"g1" type="continuous"')
-    tree = load_robot(text)
-    # g2 = -0.8 g1 + 0.15 stays within [-1, 1].
-    expected = [(1.0 - 0.15) / -0.8, (-1.0 - 0.15) / -0.8]
-    assert [tree.position_lower[1], tree.position_upper[1]] == pytest.approx(expected, rel=1e-14)
-
-
-@pytest.mark.parametrize(
-    ('before', 'after'),
-    [('mimic joint="g1"', 'mimic joint="g9"'), ('mimic joint="g1"', 'mimic joint="g2"')],
-)
-def test_a_follower_without_a_leader_is_locked_and_told(before, after):
-    tree = load_robot(gripper().xml.replace(before, after))
-    assert {'g2', 'g3'} <= set(tree.locked)
-    assert any("joint 'g2'" in text and 'is locked at 0' in text for text in tree.remarks)
-
-
 def test_a_mechanism_file_couples_or_locks_the_mimic_joints():
-    tree = load_robot(gripper().xml)
+    tree = load_robot(GRIPPER)
     with pytest.raises(ModelError, match='has mimic joints; use make_formulation'):
         FORMULATIONS['kane'](tree)
     loops = '{coordinates: [j1, g1], actuators: {a: {rate: {j1: 1}}, b: {rate: {g1: 1}}}}'
-    assert load_mechanism(gripper().xml, loops).joint_names == ('j1', 'g1')
-    assert load_mechanism(gripper().xml, loops, mimic='lock').tree.joint_names == ('j1', 'g1')
+    assert load_mechanism(GRIPPER, loops).joint_names == ('j1', 'g1')
+    assert load_mechanism(GRIPPER, loops, mimic='lock').tree.joint_names == ('j1', 'g1')
 
 
 # ---- closed loops -------------------------------------------------------------------------------
@@ -312,13 +187,14 @@ def test_a_mechanism_file_couples_or_locks_the_mimic_joints():
 FOUR_BAR = shipped_mechanism('four_bar')
 
 
-def test_the_regressor_of_a_robot_with_loops_gives_its_efforts(rng):
-    urdf, loops = FOUR_BAR
-    robot, states = load_robot(urdf, loops=loops), 0.3 * rng.normal(size=(3, 4, 2))
-    efforts = regressor(robot, *states) @ inertial_parameters(robot)
-    model = make_formulation('kane', robot)
-    for row, state in zip(efforts, np.swapaxes(states, 0, 1), strict=True):
-        np.testing.assert_allclose(row, model.inverse_dynamics(*state), rtol=1e-11)
+@pytest.mark.parametrize('loops', [False, True])
+def test_the_regressor_times_the_parameters_is_inverse_dynamics(loops, rng):
+    robot = load_robot(FOUR_BAR[0], loops=FOUR_BAR[1]) if loops else mimic_arm().tree
+    motions = 0.3 * rng.normal(size=(3, 4, robot.n))
+    efforts = regressor(robot, *motions) @ inertial_parameters(robot)
+    model = make_formulation('pinocchio', robot)
+    for row, motion in zip(efforts, np.swapaxes(motions, 0, 1), strict=True):
+        np.testing.assert_allclose(row, model.inverse_dynamics(*motion), rtol=1e-11)
 
 
 def test_a_loop_with_friction_and_rotors_is_linearized(rng):

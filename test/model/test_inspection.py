@@ -176,7 +176,9 @@ def test_the_command_names_every_fault_and_ends_with_1(capsys, file_of):
 @pytest.mark.parametrize('of', ['elbo', 'base', 'shoulder'])
 def test_a_mimic_joint_without_a_joint_to_follow_is_said_to_be_locked(of):
     text = arm(dynamics=f'{FRICTION}<mimic joint="{of}"/>')
-    (remark,) = (x for x in load_robot(text).remarks if 'mimic' in x)
+    tree = load_robot(text)
+    assert tree.locked == {'shoulder': 0.0}
+    (remark,) = (x for x in tree.remarks if 'mimic' in x)
     said = f"joint 'shoulder': follows {of!r}, which is not a moving joint, or closes a cycle"
     assert remark.startswith(said)
     assert any(str(x).startswith(said) for x in check_model(text).warnings)
