@@ -13,6 +13,7 @@ from robot_dynamics_ros.description.packages import give_packages, package_file,
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
 from robot_dynamics_ros.geometry.robot_shapes import collision_shapes
+from robot_dynamics_ros.model.load import check_model
 
 MESH = 'solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\n'
 MESH += 'endloop\nendfacet\nendsolid s\n'
@@ -200,12 +201,14 @@ def test_an_argument_that_nothing_uses_is_refused(tmp_path):
         ('<xacro:tool/>', 'unknown macro name: xacro:tool'),
         ('<link name="$(arg side)"/>', 'side'),
         ('<link name="$(env NO_SUCH_VARIABLE)"/>', 'NO_SUCH_VARIABLE'),
+        ('<link', ''),
     ],
 )
 def test_errors_of_xacro_show_no_python_class(text, said, tmp_path):
     file = tmp_path / 'arm.xacro'
     file.write_text(f'<robot name="a" {XACRO}>{text}</robot>')
-    with pytest.raises(DescriptionError, match=said) as refusal:
+    with pytest.raises(DescriptionError, match=f'{said}.*; correct the file') as refusal:
         read_description(file)
+    assert check_model(file).errors[0].culprit == refusal.value.culprit == 'xacro file arm.xacro'
     assert '<class' not in str(refusal.value)
     assert 'Errno' not in str(refusal.value)

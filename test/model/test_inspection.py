@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 
 import numpy as np
 import pytest
@@ -90,23 +89,6 @@ def test_figures_do_not_depend_on_the_axes_in_which_the_tensor_is_written():
     assert not np.allclose(plain.principal_axes, other.principal_axes, atol=0.1)
 
 
-@pytest.mark.parametrize(
-    ('text', 'complaint'),
-    [
-        (arm(np.eye(3), 1.0), "link 'upper': the inertia is that of a box of 2.45 x 2.45"),
-        (arm(BOX.inertia * 1e-4), "link 'upper': only a body of .* lead has"),
-        (arm(BOX.inertia * 1e-4, 2e-4), "link 'upper': mass 0.0002 kg is below a gram"),
-        (arm(rpy=(0, 0, 90.0)), r"joint 'shoulder': rpy \(0.0, 0.0, 90.0\) exceeds a turn"),
-        (arm(axis=(2, 0, 0)), "joint 'shoulder': the axis has length 2"),
-        (arm(dynamics=''), "joint 'shoulder': has neither damping nor friction"),
-    ],
-)
-def test_a_suspicion_is_told_with_its_reason(text, complaint):
-    found = warnings_of(text)
-    assert len(found) == 1
-    assert re.match(complaint, found[0])
-
-
 def test_faults_of_links_that_do_not_move_are_warnings():
     heavy = arm().replace('<link name="base"/>', link('base', -3.0, inertia=np.eye(3)))
     assert load_robot(heavy).n == 2
@@ -189,8 +171,7 @@ def test_a_mimic_joint_without_a_joint_to_follow_is_said_to_be_locked(of):
     ('name', 'content', 'problem'),
     [('none.urdf', None, 'no such file'), ('', None, 'is a folder; name the URDF or xacro file'),
      ('empty.urdf', '', 'malformed XML (no element'),
-     ('arm.yaml', 'a: 1', 'is no robot; give a parameter file by --params'),
-     ('arm.sdf', '<sdf/>', 'root element is <sdf>')],
+     ('arm.yaml', 'a: 1', 'is no robot; give a parameter file by --params')],
 )  # fmt: skip
 def test_what_is_no_description_is_wrong_input_and_named(name, content, problem, capsys, tmp_path):
     file = tmp_path / name
@@ -276,29 +257,17 @@ def test_the_shipped_mechanisms_have_no_errors_and_their_free_joints_no_limit(na
     assert free == {'upper_arm_joint', 'rod_joint'}
     assert not any(joint in finding.culprit for finding in check.findings for joint in free)
     assert run(name) == 0
-    assert run(tree, '--loops', loops) == 0
     assert 'error' not in capsys.readouterr().out
 
 
-def test_a_spanning_tree_alone_is_refused_with_the_way_out():
-    tree, _ = shipped_mechanism('four_bar')
+def test_a_spanning_tree_is_refused_without_its_loops_and_with_wrong_ones():
+    tree, loops = shipped_mechanism('four_bar')
+    assert run(tree, '--loops', loops) == 0
     problems = [str(finding) for finding in check_model(tree).errors]
     assert len(problems) == 2
     assert all('effort limit is 0; ' in text and '--loops FILE' in text for text in problems)
-
-
-@pytest.mark.parametrize(
-    ('before', 'after', 'complaint'),
-    [
-        ('coordinates:', 'coordinate:', "unknown key 'coordinate'"),
-        ('arm_pin', 'palm_pin', "'palm_pin' is not a frame"),
-        ('crank_joint', 'wing_joint', "'wing_joint' is no"),
-    ],
-)
-def test_what_keeps_loops_from_being_closed_is_an_error(before, after, complaint):
-    tree, loops = shipped_mechanism('four_bar')
-    text = loops.read_text().replace(before, after)
-    assert any(complaint in str(finding) for finding in check_model(tree, loops=text).errors)
+    wrong = loops.read_text().replace('arm_pin', 'palm_pin')
+    assert "'palm_pin' is not a frame" in str(check_model(tree, loops=wrong).errors)
 
 
 def test_a_driven_joint_of_a_mechanism_needs_its_limit():

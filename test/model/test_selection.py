@@ -1,149 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is taken for the arm, its gripper and its tool in descriptions of many kinds."""
+"""Faults that are only reported, selection of controlled joints, and positions of locked ones."""
 
 from __future__ import annotations
 
+import numpy as np
+import pinocchio as pin
 import pytest
-from samples import world_files
+from oracles import PinocchioOracle, relative_error
+from samples import sample, world_files
 from urdf_text import joint, link, robot
 
-from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.model import load_arm, load_robot
-from robot_dynamics_ros.model.arm import arm_ends, tool_frame
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    ModelError,
+    NonFiniteError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.model import load_robot
 
-E = [[0.01, 0, 0], [0, 0.01, 0], [0, 0, 0.01]]
-MIMIC = '<mimic joint="{}" multiplier="-1"/>'
-
-
-def body(name):
-    return link(name, 1.0, (0.05, 0, 0), E)
-
-
-def chain(count, prefix='', root='base', start=''):
-    """Return links and joints of a chain, and the name of its last link."""
-    parts, parent = [] if start else [link(root)], start or root
-    for k in range(1, count + 1):
-        parts += [joint(f'{prefix}j{k}', parent, f'{prefix}l{k}', xyz=(0.2, 0, 0), axis=(0, 1, 0)),
-                  body(f'{prefix}l{k}')]  # fmt: skip
-        parent = f'{prefix}l{k}'
-    return parts, parent
+I = np.diag([0.02, 0.03, 0.04])
+BASE, ARM, HAND = link('base'), link('arm', 2.0, (0.1, 0, 0), I), link('hand', 1.0, (0, 0, 0.1), I)
+J1, J2 = joint('j1', 'base', 'arm'), joint('j2', 'arm', 'hand', xyz=(0.3, 0, 0))
+GOOD = robot('good', BASE, ARM, HAND, J1, J2)
+NOTHING = np.zeros((3, 3))
+WORLD = {file.name: file for file in world_files()}
 
 
-def fixed(parent, child, x):
-    return [joint(f'{child}_mount', parent, child, 'fixed', (x, 0, 0)), link(child)]
+def remark(tree, *parts) -> bool:
+    return any(all(part in text for part in parts) for text in tree.remarks)
 
 
-def slide(name, parent, mimic=''):
-    return [joint(name, parent, f'{name}_link', 'prismatic', axis=(0, 1, 0), limits=(0.01, 0.04),
-                  dynamics=mimic), body(f'{name}_link')]  # fmt: skip
-
-
-def arm(*more, count=3):
-    parts, last = chain(count)
-    return robot('arm', *parts, *(text for part in more for text in part)), last
-
-
-# The text, joints of the arm, tool frame.
-KINDS = {
-    'a named point': (arm(fixed('l3', 'nozzle', 0.1), fixed('l3', 'plate', 0.3))[0], 3, 'nozzle'),
-    'a prefix': (arm(fixed('l3', 'left_tool0', 0.1))[0], 3, 'left_tool0'),
-    'the farthest': (arm(fixed('l3', 'near', 0.1), fixed('near', 'far', 0.1))[0], 3, 'far'),
-    'a camera beside': (arm(fixed('l3', 'camera', 0.4), fixed('l3', 'plate', 0.1))[0], 3, 'plate'),
-    'a camera only': (arm(fixed('l3', 'camera', 0.1))[0], 3, 'camera'),
-    'none': (arm()[0], 3, 'l3'),
-    'a jaw by its name': (arm(slide('jaw', 'l3'), fixed('l3', 'grasp', 0.1))[0], 3, 'grasp'),
-    'two slides': (
-        arm(slide('a', 'l3'), slide('b', 'l3'), fixed('l3', 'plate', 0.1))[0], 3, 'plate',
-    ),
-    'a slide and its mimic': (
-        arm(slide('a', 'l3'), slide('b', 'l3', MIMIC.format('a')), fixed('l3', 'tcp', 0.1))[0],
-        3,
-        'tcp',
-    ),
-    'a last slide is no gripper': (arm(slide('quill', 'l3'))[0], 4, 'quill_link'),
-    'a wrist named after its gripper': (
-        arm([joint('gripper_roll', 'l3', 'l4', axis=(1, 0, 0)), body('l4')])[0], 4, 'l4',
-    ),
-    'a mimic joint along the arm': (
-        arm([joint('m', 'l3', 'l4', dynamics=MIMIC.format('j2')), body('l4')],
-            [joint('j5', 'l4', 'l5', xyz=(0.1, 0, 0)), body('l5')], fixed('l5', 'tcp', 0.1))[0],
-        4, 'tcp',
-    ),
-    'two arms of a torso': (
-        robot('two', *chain(1)[0], *chain(3, 'a_', start='l1')[0], *chain(4, 'b_', start='l1')[0],
-              *fixed('a_l3', 'a_tcp', 0.1), *fixed('b_l4', 'b_tcp', 0.1)),
-        8, 'b_tcp',
-    ),
-    'a hand alone': (
-        robot('hand', link('palm'), *chain(2, 'a_finger_', start='palm')[0],
-              *chain(2, 'b_finger_', start='palm')[0]),
-        4, 'a_finger_l2',
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize('kind', KINDS)
-def test_grippers_are_locked_and_the_tool_is_the_end_of_the_longest_chain(kind):
-    text, count, frame = KINDS[kind]
-    tree = load_arm(text)
-    assert tree.n == count
-    assert tool_frame(tree) == frame
-    assert tool_frame(load_robot(tree.xml)) == frame  # as in a recording of this arm
-    independent = load_robot(text).n
-    assert ('taken for a gripper and locked' in ' '.join(tree.remarks)) == (count < independent)
-
-
-def test_a_gripper_is_locked_within_its_limits_and_a_choice_of_joints_is_kept():
-    text = KINDS['a jaw by its name'][0]
-    assert load_arm(text).locked == {'jaw': 0.01}
-    assert load_arm(text, locked={'jaw': 0.03}).locked == {'jaw': 0.03}
-    assert load_arm(text, joints=['j1', 'jaw']).joint_names == ('j1', 'jaw')
-    assert load_arm(text, tip='jaw_link').n == 4
-    assert arm_ends(load_arm(KINDS['two arms of a torso'][0])) == ['b_l4', 'a_l3']
-    for locked in ('j2', 'j3'):  # the tool stays at the end of the arm
-        assert tool_frame(load_arm(text, locked={locked: 0.5})) == 'grasp'
-
-
-WORLD = {file.stem: file.locate() for file in world_files()}
+def reduced(name: str, tree, **locked: float) -> PinocchioOracle:
+    """Return Pinocchio's own reduction of a sample by the positions of its other joints."""
+    oracle = PinocchioOracle(sample(name).xml, tree.gravity, sample(name).tree.joint_names)
+    at = np.array([locked.get(joint, 0.0) for joint in sample(name).tree.joint_names])
+    ids = [oracle.model.getJointId(joint) for joint in locked]
+    oracle.model = pin.buildReducedModel(oracle.model, ids, oracle.configuration(at))
+    oracle.model.gravity.linear = np.array(tree.gravity, dtype=float)
+    oracle.data = oracle.model.createData()
+    oracle.joints = [oracle.model.joints[oracle.model.getJointId(x)] for x in tree.joint_names]
+    oracle.dofs = np.array([joint.idx_v for joint in oracle.joints])
+    return oracle
 
 
 @pytest.mark.parametrize(
-    ('name', 'count', 'frame'),
+    ('name', 'locked'),
     [
-        ('ur5_robot', 6, 'tool0'),
-        ('panda', 7, 'panda_hand_tcp'),
-        ('z1', 6, 'gripperStator'),
-        ('so101', 5, 'gripper_frame_link'),
-        ('g1_29dof_with_hand_rev_1_0', 29, 'left_hand_palm_link'),
-        ('allegro_left_hand', 16, 'link_11.0_tip'),
+        ('rrpr', {'j3': 0.2, 'j1': -0.4}),
+        ('branched', {'left_slide': 0.3, 'neck': 1.0, 'waist': -0.5}),
     ],
 )
-def test_published_arms(name, count, frame):
-    if name not in WORLD:
-        pytest.skip('example-robot-data is not installed')
-    tree = load_arm(WORLD[name], effort_limit=100.0)
-    assert (tree.n, tool_frame(tree)) == (count, frame)
+def test_locked_joints_are_lumped_as_pinocchio_reduces_them(name, locked, rng):
+    tree = load_robot(sample(name).xml, sample(name).gravity, effort_limit=1.0, locked=locked)
+    assert set(tree.joint_names) == set(sample(name).tree.joint_names) - set(locked)
+    assert tree.locked == locked
+    oracle = reduced(name, tree, **locked)
+    q, v, a = rng.uniform(-1, 1, size=(3, tree.n))
+    for one in (tree, load_robot(tree.xml, tree.gravity, effort_limit=1.0)):  # as its text says
+        found = make_formulation('newton_euler', one).inverse_dynamics(q, v, a)
+        assert relative_error(found, oracle.inverse_dynamics(q, v, a)) < 1e-12  # two other sums
 
 
-def test_an_error_that_one_chain_would_cure_says_so():
-    """The second arm moves no inertia."""
-    parts = [*chain(1)[0], *chain(3, 'a_', start='l1')[0]]
-    bad = [joint('bad', 'l1', 'weightless'), link('weightless')]
-    with pytest.raises(ModelError, match=r"joint 'bad': .*--tip a_l3 or weightless$"):
-        load_arm(robot('two', *parts, *bad))
-    one = robot('one', *chain(2)[0], joint('bad', 'l2', 'weightless'), link('weightless'))
-    with pytest.raises(ModelError) as refused:
-        load_arm(one)
-    assert '--tip' not in str(refused.value)
+def test_joints_and_chains_choose_what_is_controlled():
+    def names(**chosen):
+        return load_robot(sample('branched').xml, effort_limit=1.0, **chosen).joint_names
+
+    assert names(joints=['neck', 'waist']) == ('waist', 'neck')
+    assert names(tip='right_hand') == ('waist', 'right_shoulder', 'right_elbow')
+    assert names(base='torso', tip='right_hand') == ('right_shoulder', 'right_elbow')
+    assert names(base='torso', tip='right_hand', joints=['neck'])[-1] == 'neck'
+    assert names(tip='right_hand', locked={'waist': 0.1}) == ('right_shoulder', 'right_elbow')
+    tree = load_robot(sample('branched').xml, effort_limit=1.0, tip='right_hand')
+    assert 'left_camera' in tree.frames
 
 
-@pytest.mark.slow
-def test_commands_print_what_was_taken_and_the_options_that_change_it(tmp_path, capsys):
-    file = tmp_path / 'arm.urdf'
-    file.write_text(KINDS['a jaw by its name'][0])
-    assert main(['new_robot', str(file), '--out', str(tmp_path / 'arm')]) == 0
-    printed = capsys.readouterr().out
-    assert "remark: 'jaw': taken for a gripper and locked" in printed
-    assert 'joints: j1, j2, j3 (--joints takes others)' in printed
-    assert 'tool frame: grasp (--frame takes another)' in printed
+def test_a_joint_is_locked_at_zero_or_at_the_nearest_limit():
+    text = GOOD.replace('lower="-3.0" upper="3.0"', 'lower="0.4" upper="1"', 1)
+    assert load_robot(text, joints=['j2']).locked == {'j1': 0.4}
+    assert load_robot(GOOD, joints=['j2']).locked == {'j1': 0.0}
+    tree = load_robot(GOOD, joints=['j2'], locked={'j1': 4.0})
+    assert remark(tree, "joint 'j1'", 'locked at 4, outside of its limits [-3, 3]')
+
+
+def test_faults_of_locked_joints_are_remarks():
+    text = GOOD.replace('effort="100.0"', 'effort="0"', 1)
+    tree = load_robot(text.replace('upper="3.0"', 'upper="up"', 1), joints=['j2'])
+    assert remark(tree, "joint 'j1' <limit upper>", "'up' is not a finite number")
+    with pytest.raises(ModelError, match="joint 'j1': effort limit is 0"):
+        load_robot(text)
+
+
+@pytest.mark.parametrize(
+    ('chosen', 'kind', 'message'),
+    [
+        ({'joints': ['j9']}, UnknownNameError, "unknown joint 'j9'; known: j1, j2"),
+        ({'locked': {'j9': 0.0}}, UnknownNameError, "unknown joint in locked 'j9'"),
+        ({'tip': 'thumb'}, UnknownNameError, "unknown link 'thumb'; known: arm, base, hand"),
+        ({'base': 'arm'}, ConfigurationError, 'chain: has no tip'),
+        ({'base': 'hand', 'tip': 'arm'}, ConfigurationError, "'arm' is not below link 'hand'"),
+        ({'joints': []}, ConfigurationError, 'none is left to control; choose from: j1, j2'),
+        ({'locked': {'j1': 0.0, 'j2': 0.0}}, ConfigurationError, 'none is left'),
+        ({'joints': ['j1'], 'locked': {'j1': 0.0}}, ConfigurationError, 'controlled and locked'),
+        ({'locked': {'j1': float('nan')}}, NonFiniteError, "position of joint 'j1' is not finite"),
+        ({'mimic': 'ignore'}, UnknownNameError, "'ignore'; known: couple, lock"),
+    ],
+)
+def test_a_choice_that_makes_no_sense_is_refused(chosen, kind, message):
+    with pytest.raises(kind, match=message.replace('(', r'\(')):
+        load_robot(GOOD, **chosen)

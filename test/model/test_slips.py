@@ -92,11 +92,14 @@ def test_an_impossible_tensor_is_refused_at_load_with_the_probable_slip(slip, sc
         pytest.param(elements(0.002, 0.002, 0, 0.001, 0, 0.03), id='of three decimals'),
         pytest.param(elements(0.0, 1e-3, 0, 0.02, 0, 0.02), id='a moment rounded to zero'),
         pytest.param(np.diag([0.0, 0.03, 0.03]), id='a thin rod'),
+        pytest.param(np.diag([1, 2, 3.000003]), id='a triangle in the sixth digit'),
     ],
 )
 def test_rounding_is_remarked(tensor):
     tree = load_robot(arm(tensor))
     assert any("link 'upper': inertia" in text for text in tree.remarks)
+    with pytest.raises(ModelError):
+        load_robot(arm(tensor), strict=True)
     assert check_model(arm(tensor)).errors
 
 
@@ -139,6 +142,12 @@ SUSPICIOUS = {
     'an origin in mm': (arm(xyz=(0, 0, 330.0)), "joint 'j1'", 'in mm?'),
     'an effort in N mm': (arm(effort=150000.0), "joint 'j1'", 'in N mm?'),
     'no velocity': (arm(velocity=0.0), "joint 'j1'", 'velocity limit is 0'),
+    'moments of a box of metres': (arm(np.eye(3), 1.0), "link 'upper'", 'a box of 2.45 x 2.45'),
+    'moments of a lump': (arm(BOX * 1e-4), "link 'upper'", 'lead has'),
+    'a mass of a grain': (arm(BOX * 1e-4, 2e-4), "link 'upper'", 'mass 0.0002 kg is below a gram'),
+    'a turn in degrees': (arm(rpy=(0, 0, 90.0)), "joint 'j1'", '(0.0, 0.0, 90.0) exceeds a turn'),
+    'a long axis': (arm(axis=(2, 0, 0)), "joint 'j1'", 'the axis has length 2'),
+    'no friction': (arm(dynamics=''), "joint 'j1'", 'has neither damping nor friction'),
     'friction of half the effort': (
         arm(effort=10.0, dynamics='<dynamics friction="6"/>'), "joint 'j1'",
         'friction 6 N m is 60% of the effort limit'),

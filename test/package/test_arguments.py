@@ -68,7 +68,6 @@ SESSION = active()
     'bytes': (lambda: load_robot(b'<robot'), DescriptionError, "is b'<robot'; give a path"),
     'no loops': (lambda: load_mechanism(XML, None), DescriptionError, 'None; give'),
     'gravity': (lambda: load_robot(XML, (0, 0, 'x')), ParameterError, 'gravity = .* numbers'),
-    'gravity of 2': (lambda: ARM.with_gravity([0, 1]), ShapeError, r'\(2,\); expected \(3,\)'),
     'effort limit': (lambda: load_robot(XML, effort_limit='a'), ParameterError,
                      "effort_limit = 'a' .* positive finite number of N m or N"),
     'effort limit of one': (lambda: load_arm(XML, effort_limit={'joint1': [1]}), ParameterError,
