@@ -98,7 +98,7 @@ def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float, bool]:
     with choice.read(bag) as reader:
         tree = choice.load(reader)
         identified = bool(choice.identified or reader.parameters.get('identified'))
-        run, _ = without_outliers(choice.run(reader, tree).of_joints(tree.joint_names))
+        run, _ = without_outliers(choice.run(reader, tree))
     if len(run.time) < 2:
         raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
     with suppress(StillError, MissingError):
@@ -110,7 +110,7 @@ def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[Record
     """Yield the recordings in bags without outliers."""
     for bag in bags:
         with choice.read(bag) as reader:
-            run, outliers = without_outliers(choice.run(reader, tree).of_joints(tree.joint_names))
+            run, outliers = without_outliers(choice.run(reader, tree))
         if problem := outliers.problem():
             raise RecordingError(f'bag {str(bag)!r}', 'has unusable states', problem)
         yield run

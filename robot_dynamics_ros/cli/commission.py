@@ -181,7 +181,7 @@ def _from_bag(args: argparse.Namespace, tree: Robot, findings: list[Finding]) ->
         topics['commands'] = _absolute(args.namespace, profile.command.topic)
     choice = RobotChoice(topics=topics, driver_profile=args.profile)
     with choice.read(args.bag, tree) as reader:
-        run, outliers = without_outliers(choice.run(reader, tree).of_joints(tree.joint_names))
+        run, outliers = without_outliers(choice.run(reader, tree))
     bag, remedy = f'bag {str(args.bag)!r}', 'check the driver and its timestamps'
     if outliers.problem():
         findings.append(Finding('error', outliers.problem(), bag, remedy))

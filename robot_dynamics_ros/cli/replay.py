@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a part of the control loop again on recorded states: the laws, or the contact observer.
-
-``replay`` compares the efforts with the recorded ones. ``calibrate`` calibrates contact thresholds
-(external effort, N m or N) from contact-free recordings.
-"""
+"""Run the control loop again on recorded states; compare its efforts with the recorded ones."""
 
 from __future__ import annotations
 
@@ -47,7 +43,6 @@ from robot_dynamics_ros.recordings.replay_source import REFERENCES, ReplaySource
 from robot_dynamics_ros.recordings.report.runs import replay_report
 from robot_dynamics_ros.spatial.scalar import Array
 
-_MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
 _USUAL_OUTPUT = Path('out') / 'replay'
 TOLERANCE = 1e-9  # N m or N: rounding by another order of additions
 LEAST_SHARE = 0.95  # of the commands that must be compared

@@ -19,7 +19,7 @@ from robot_dynamics_ros.identification.sensor_tool import (
     estimate_tool,
     poses_at_rest,
 )
-from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.messages import NANO, wrench_of
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.output_folder import require_free
@@ -65,14 +65,13 @@ def _read(
         RecordingError: The bag has no such topic, or several, or one of several links.
         UnknownNameError: The robot has no such link.
     """
-    run, topic = choice.run(reader, tree).of_joints(tree.joint_names), _topic(reader, topic)
+    run, topic = choice.run(reader, tree), _topic(reader, topic)
     times, rows, frames = [], [], set[str]()
     for _, time, message in reader.bag.messages(topic, strict=False):
         if message is None:
             continue
-        f, m = message.wrench.force, message.wrench.torque
         times.append(time)
-        rows.append((f.x, f.y, f.z, m.x, m.y, m.z))
+        rows.append(wrench_of(message))
         frames.add(message.header.frame_id)
     known = frames if not frame else {frame}
     if len(known) != 1 or '' in known:

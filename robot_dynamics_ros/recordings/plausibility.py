@@ -121,8 +121,7 @@ def require_motion(recording: Recording, tree: Robot) -> None:
         StillError: Names the joint that moves.
     """
     run = recording.of_joints(tree.joint_names)
-    finite = (np.isfinite(x).all(axis=1) for x in (run.position, run.velocity))
-    run = run.rows(np.all(list(finite), axis=0))
+    run = run.rows(run.complete)
     moves = moving_joints(run.position, run.velocity)
     if tree.n > 1 and moves.sum() < 2:
         names = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'

@@ -388,7 +388,7 @@ class RobotChoice:
         return recorded_driver(self.driver_profile, self.recorded_joints, tree)
 
     def run(self, reader: RecordingReader, tree: Robot) -> Recording:
-        """Return the run within the span, in the joint names and units of the model.
+        """Return the run within the span, with the joints of the model, in its order and units.
 
         Raises:
             RecordingError: The span holds no state, or no state can be used.
@@ -397,14 +397,15 @@ class RobotChoice:
         return self.within(self.converted(reader.read(self.span), tree))
 
     def converted(self, run: Recording, tree: Robot) -> Recording:
-        """Return a recording in the joint names and units of the model.
+        """Return a recording with the joints of the model, in its order, names and units.
 
         Efforts that cannot be converted, see ``current_unit``, are NaN.
 
         Raises:
             UnknownNameError: A joint was not recorded.
         """
-        run = unwrapped(in_model_units(run, self.driver(tree)), tree)
+        run = in_model_units(run, self.driver(tree)).of_joints(tree.joint_names)
+        run = unwrapped(run, tree)
         currents = current_unit(self.driver_profile)
         return run.without_columns('effort', 'measured_effort') if currents else run
 

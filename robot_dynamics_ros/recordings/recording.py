@@ -120,6 +120,11 @@ class Recording:
         measured = self.measured_effort
         return bool(np.isfinite(measured).mean() >= _COMPLETE and np.nan_to_num(measured).any())
 
+    @property
+    def complete(self) -> Array:
+        """Mask of the states with all positions and velocities, shape (N,)."""
+        return np.isfinite(np.hstack([self.position, self.velocity])).all(axis=1)
+
     def of_joints(self, joints: Sequence[str]) -> Recording:
         """Return the recording with the columns of the given joints, in that order.
 
@@ -325,14 +330,13 @@ def unwrapped(run: Recording, tree: Robot) -> Recording:
     """Return a recording whose continuous joints turn on instead of jumping by whole turns.
 
     Args:
-        run: A recording in the units of the model.
+        run: A recording with the joints of the model, in its order and units.
         tree: The model.
 
     Returns:
         The recording; its reference is that nearest to the positions.
     """
-    turning = dict(zip(tree.joint_names, tree.joint_is_continuous.tolist(), strict=True))
-    columns = np.array([turning.get(name, False) for name in run.joints])
+    columns = tree.joint_is_continuous
     if not columns.any():
         return run
     finite = np.isfinite(run.position).all(axis=1)

@@ -150,7 +150,7 @@ def first_motion(run: Recording) -> Recording:
     """Return the first part of a recording in which a joint moves; else the first part."""
     for rows in parts(run):
         part = run.rows(rows)
-        finite = np.isfinite(np.hstack([part.position, part.velocity])).all(axis=1)
+        finite = part.complete
         if (
             finite.sum() >= _MIN_STATES
             and moving_joints(part.position[finite], part.velocity[finite]).any()
@@ -174,8 +174,7 @@ def longest_piece(recording: Recording, period: float) -> Recording:
 
     Noise and bandwidth of a signal can only be estimated where it has no steps.
     """
-    finite = np.isfinite(np.hstack([recording.position, recording.velocity])).all(axis=1)
-    run = recording.rows(finite)
+    run = recording.rows(recording.complete)
     ends = np.flatnonzero(np.diff(run.time) > BRIDGED * period) + 1
     edges = np.concatenate([[0], ends, [len(run.time)]])
     longest = int(np.argmax(np.diff(edges)))
@@ -240,7 +239,7 @@ def make_instants(
         timing: How accelerations, states and efforts correspond.
         sign: Direction of Coulomb friction by velocity.
     """
-    finite = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
+    finite = run.complete
     rows, every = np.flatnonzero(finite), slice(None) if finite.all() else finite
     effort, q, v = effort[every], run.position[every], run.velocity[every]
     stamps = run.stamp_ns[every]

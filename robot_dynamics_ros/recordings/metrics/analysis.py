@@ -154,7 +154,7 @@ def analyze_bag(
         whole = settings.robot.converted(reader.read(settings.robot.span), tree)
         start = settings.program_start
         if program is not None and start is None:
-            start, count = recorded_start(reader, whole.of_joints(tree.joint_names), tree)
+            start, count = recorded_start(reader, whole, tree)
             if count > 1:
                 notes.append(f'the program began {count} times: evaluated from the first start')
         run = settings.robot.within(whole)

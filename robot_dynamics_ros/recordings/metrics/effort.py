@@ -313,7 +313,7 @@ class ContactStream:
         Args:
             run: A recording with the joints in model order.
         """
-        known = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
+        known = run.complete
         if self.measured:  # a command that is missing did not act; a measurement is only unknown
             known &= np.isfinite(run.measured_effort).all(axis=1)
         q, v, efforts = (
