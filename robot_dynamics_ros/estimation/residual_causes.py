@@ -59,6 +59,7 @@ from robot_dynamics_ros.estimation.regressor import (
     inertial_parameters,
     load_parameters,
 )
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -301,11 +302,7 @@ class EffortResidual:
     @cached_property
     def resolved(self) -> Array:
         """Efforts that the drives cannot resolve, by limits and other joints, shape (n,)."""
-        size, slides = self.effort.rms, np.array(self.model.tree.joint_is_prismatic)
-        largest = np.where(slides, *(size.max(where=x, initial=0.0) for x in (slides, ~slides)))
-        largest[largest == 0.0] = largest.max()  # no joint of its kind has an effort
-        limit = np.minimum(self.model.tree.effort_limit, largest)
-        return np.asarray(min(self.resolution, _RESOLVED) * limit)
+        return resolved(self.model.tree, self.effort.rms, min(self.resolution, _RESOLVED))
 
     @property
     def _squares(self) -> Array:
@@ -531,6 +528,20 @@ class EffortResidual:
             culprit, detail = named(tree, sorted(reversed_ones)), ', or of gravity (--gravity)'
             found.insert(0, effort_fault(culprit, 'sign', detail=detail))
         return found
+
+
+def resolved(tree: Robot, size: Array, share: float = _RESOLVED) -> Array:
+    """Return the efforts that drives cannot resolve, by limits and other joints, shape (n,).
+
+    Args:
+        tree: The robot.
+        size: RMS effort of each joint, shape (n,), N m or N.
+        share: Of the limit, or of the largest effort of a joint of its kind.
+    """
+    slides = np.array(tree.joint_is_prismatic)
+    largest = np.where(slides, *(size.max(where=x, initial=0.0) for x in (slides, ~slides)))
+    largest[largest == 0.0] = largest.max()  # no joint of its kind has an effort
+    return np.asarray(share * np.minimum(tree.effort_limit, largest))
 
 
 def _least_squares(A: Array, b: Array) -> Array:

@@ -14,10 +14,17 @@ import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import correlation
 from robot_dynamics_ros.estimation.regressor import PER_BODY
+from robot_dynamics_ros.estimation.residual_causes import resolved
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
 from robot_dynamics_ros.identification.identify import USED, Identification
-from robot_dynamics_ros.identification.validation import Residuals, ResidualSeries, implausible
+from robot_dynamics_ros.identification.validation import (
+    SMALL,
+    Residuals,
+    ResidualSeries,
+    implausible,
+)
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
@@ -39,6 +46,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _FAIR = 10.0  # percent of a joint's effort that may remain unexplained without a warning
 _LEAST = 1e-9  # percent: rounding
+_SAME = 1.2  # times the residual of the description: noise of a model that fits
 _PERFECT = 0.01  # percent: nothing is left that a model would explain
 _SURE = 3.0  # standard deviations of a change beyond doubt,
 _MATTERS = 0.01  # if it changes a joint's effort by this share
@@ -89,7 +97,7 @@ def identification_report(
         [
             _verdict(result, before, after),
             *_changed(result),
-            *_left(evidence),
+            *_left(result.tree, evidence),
             *_slow(result, evidence),
         ],
         tiles,
@@ -127,6 +135,12 @@ def _verdict(result: Identification, before: Residuals, after: Residuals) -> Fin
             f"{before.worst:.2g} % of a joint's effort"
         )
         return Finding('ok', text)
+    if before.worst < after.worst <= _SAME * before.worst and before.worst <= _FAIR:
+        text = (
+            f'nothing to correct: the description explains all but {before.worst:.3g} % of a '
+            f"joint's effort, the corrected model all but {after.worst:.3g} %"
+        )
+        return Finding('ok', text)
     if not after.worst <= max(before.worst, _LEAST):
         text = (
             'the corrected model explains the recordings no better than the description: '
@@ -162,10 +176,10 @@ def _changed(result: Identification) -> list[Finding]:
     return [Finding('ok', text)]
 
 
-def _left(evidence: Evidence) -> list[Finding]:
+def _left(tree: Robot, evidence: Evidence) -> list[Finding]:
     """Return what is left at joints that the corrected model explains badly, and why."""
     after, series = evidence.residuals[1], evidence.series[1]
-    remarks = []
+    least, remarks = resolved(tree, np.array(after.rms_effort), SMALL), []
     for i, (joint, percent) in enumerate(zip(after.joints, after.percent, strict=True)):
         if math.isnan(percent) or percent <= _FAIR:
             continue
@@ -176,6 +190,8 @@ def _left(evidence: Evidence) -> list[Finding]:
             why = 'it alternates from sample to sample: chatter of the controller or the drive'
         elif alike < _ALTERNATES:
             why = 'it differs from sample to sample: noise, which no model explains'
+        if after.rms[i] <= least[i]:
+            why = 'it is below half a percent of its limit, as noise is: record faster motions'
         remarks.append(Finding('warning', f'{percent:.3g} % of {joint} are left: {why}'))
     return remarks
 

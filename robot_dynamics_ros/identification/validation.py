@@ -14,7 +14,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.estimation.hypotheses import POSSIBLE_ARM, GravityFit, possible_masses
-from robot_dynamics_ros.estimation.residual_causes import EffortResidual
+from robot_dynamics_ros.estimation.residual_causes import EffortResidual, resolved
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation, effort_source
 from robot_dynamics_ros.model import Robot
@@ -249,6 +249,7 @@ def percent_of(sums: ResidualSums) -> Array:
 
 
 _UNEXPLAINED = 60.0  # percent of the effort
+SMALL = 0.005  # of an effort limit: what is less tells no wrong robot, but noise
 _REACH = 1.5  # maximum distance of the centre of mass from its joint, in link sizes
 
 
@@ -273,9 +274,12 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
             f'the centre of mass of {name} would be {distance:.2g} m from its joint, the link '
             f'reaches {size:.2g} m'
         )
-    if after and after.worst > _UNEXPLAINED:
-        joint = after.joints[int(np.nanargmax(after.percent))]
-        said.append(f'{after.worst:.3g} % of the effort of {joint} remain unexplained')
+    if after:
+        matters = np.array(after.rms) > resolved(nominal, np.array(after.rms_effort), SMALL)
+        percent = np.where(matters, np.nan_to_num(after.percent), 0.0)
+        if percent.max() > _UNEXPLAINED:
+            joint = after.joints[int(np.argmax(percent))]
+            said.append(f'{percent.max():.3g} % of the effort of {joint} remain unexplained')
     asked = (
         'check units, gains, the order of joints, gravity, the description, and the load '
         '(--payload LINK measures one)'

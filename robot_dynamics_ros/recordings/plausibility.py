@@ -182,29 +182,43 @@ def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Fin
         q: Positions, shape (N, n), rad or m.
         accepted: Share of the states that may be beyond a limit.
     """
-    margin = _MARGIN * tree.position_range
+    margin, remedy = _MARGIN * tree.position_range, 'in the driver profile (--driver-profile)'
     lower, upper = tree.position_lower - margin, tree.position_upper + margin
+    confused = dict[int, bool]()  # joints in another unit, and whether they slide
     for i in range(tree.n):
 
         def outside(x: Array, i: int = i) -> bool:
             return bool(((x < lower[i]) | (x > upper[i])).mean() > accepted)
 
-        x, units = q[:, i], POSITION_UNITS[bool(tree.joint_is_prismatic[i])]
+        x, slides = q[:, i], bool(tree.joint_is_prismatic[i])
+        (factor, _, _), (_, _, unit) = POSITION_UNITS[slides]
+        # The sign first: a smaller unit brings almost any position near 0 and within limits.
         if not outside(x):
             continue
-        # The sign first: a smaller unit brings almost any position near 0 and within limits.
-        cause = 'wrong zero, or another joint'
-        if not outside(-x):
-            cause = 'wrong sign'
-        elif not outside(units[0][0] * x):
-            cause = units[0][1]
+        if outside(-x) and not outside(factor * x):
+            confused[i] = slides
+            continue
+        cause = 'wrong zero, or another joint' if outside(-x) else 'wrong sign'
         yield Finding(
             'error',
-            f'it is read at {x.min():.4g} to {x.max():.4g} {units[1][2]}, its limits are '
+            f'it is read at {x.min():.4g} to {x.max():.4g} {unit}, its limits are '
             f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}: {cause}',
             named(tree, [i]),
-            'correct position_unit, sign, position_zero or driver_name in the driver profile '
-            '(--driver-profile)',
+            f'correct sign, position_zero or driver_name {remedy}',
+        )
+    for slides in sorted({*confused.values()}):
+        joints = [i for i, own in confused.items() if own is slides]
+        (_, problem, unit), (_, _, right) = POSITION_UNITS[slides]
+        far = joints[int(np.argmax(np.abs(q[:, joints]).max(axis=0)))]
+        name = tree.joint_names[far] if len(joints) > 1 else 'it'
+        yield Finding(
+            'error',
+            f'{name} is read at {q[:, far].min():.4g} to {q[:, far].max():.4g} '
+            f'{right}, its limits are {tree.position_lower[far]:.4g} to '
+            f'{tree.position_upper[far]:.4g}: {problem}',
+            named(tree, joints),
+            f'write position_unit: {unit} {remedy}; for a table in its YAML file, or _{unit} '
+            'behind the names of its columns',
         )
 
 

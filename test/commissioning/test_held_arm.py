@@ -267,6 +267,10 @@ def test_positions_beyond_the_limits_come_with_the_unit_that_would_fit():
     (error,) = wrong(q * but(1.0 / DEGREE, 2))
     assert error.startswith("joint 'joint3': it is read at ")
     assert 'degrees are taken for rad' in error
+    (error,) = wrong(q / DEGREE)  # one fault of all joints, and its remedy, also for a table
+    assert 'wrong sign' not in error
+    assert 'write position_unit: deg in the driver profile' in error
+    assert '_deg behind the names of its columns' in error
     (error,) = wrong(q * but(-1.0, 1))
     assert 'wrong sign' in error  # joint 2 has negative positions only
     # Limits from -pi to 0: as degrees nearly anything would lie within, close to 0.
