@@ -145,6 +145,9 @@ SUSPICIOUS = {
     'moments of a box of metres': (arm(np.eye(3), 1.0), "link 'upper'", 'a box of 2.45 x 2.45'),
     'moments of a lump': (arm(BOX * 1e-4), "link 'upper'", 'lead has'),
     'a mass of a grain': (arm(BOX * 1e-4, 2e-4), "link 'upper'", 'mass 0.0002 kg is below a gram'),
+    'a turned tensor in degrees': (
+        arm().replace('rpy="0.0 0.0 0.0"/><mass', 'rpy="0 0 90"/><mass', 1), "link 'upper'",
+        '(0.0, 0.0, 90.0) exceeds a turn'),
     'a turn in degrees': (arm(rpy=(0, 0, 90.0)), "joint 'j1'", '(0.0, 0.0, 90.0) exceeds a turn'),
     'a long axis': (arm(axis=(2, 0, 0)), "joint 'j1'", 'the axis has length 2'),
     'no friction': (arm(dynamics=''), "joint 'j1'", 'has neither damping nor friction'),
