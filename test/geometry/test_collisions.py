@@ -180,9 +180,6 @@ def test_a_point_is_inside_by_its_winding_number(hollow):
 
 
 MESH = '<geometry><mesh filename="package://nowhere/{}.stl"/></geometry>'
-SHAPE = (
-    '<collision><origin xyz="0.5 0 0"/><geometry><box size="1 0.1 0.1"/></geometry></collision>'
-)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +284,7 @@ def test_a_path_goes_by_another_elbow_where_a_box_is_in_the_way():
 
 
 @pytest.mark.slow
-def test_a_default_motion_keeps_clear_of_a_box(capsys, tmp_path):
+def test_a_default_motion_keeps_clear_of_a_box():
     """The box is where the motion is planned without it."""
     tree = load_robot(ELBOW)
     plain = default_motion(tree, 'tool')
@@ -299,14 +296,6 @@ def test_a_default_motion_keeps_clear_of_a_box(capsys, tmp_path):
     assert hits(tree, positions, [(np.array(middle), np.array([0.2, 0.2, 1.0]))]) == 0
     with pytest.raises(ModelError, match='apart in its best posture; all'):
         default_motion(tree, 'tool', Obstacles(boxes=[[0.5, 0.0, 0.5, 0.9, 9.0, 0.5]]))
-    file = tmp_path / 'elbow.urdf'
-    file.write_text(ELBOW)
-    words = ['--box', *map(str, [*middle, 0.2, 0.2, 1.0])]
-    assert main(['new_robot', str(file), *words, '--out', str(tmp_path / 'out')]) == 0
-    written = read_yaml(tmp_path / 'out' / 'parameters.yaml', 'parameter file')
-    assert written['/**/trajectory']['ros__parameters']['boxes'] == pytest.approx(
-        [*middle, 0.2, 0.2, 1.0]
-    )
 
 
 @pytest.mark.slow

@@ -53,9 +53,6 @@ def test_worked_numbers():
     np.testing.assert_allclose([s.q for s in pose], inside, atol=5e-11)
 
 
-# ---- differential kinematics --------------------------------------------------------------------
-
-
 # ---- inverse ------------------------------------------------------------------------------------
 
 

@@ -65,9 +65,3 @@ def test_the_nearest_usable_solution_is_chosen_and_turned_by_whole_turns():
         limits=(TREE.position_lower, TREE.position_upper),
     ).q
     assert turned[3] == pytest.approx(q[3] - 2 * math.pi)
-
-
-def test_a_rotation_may_be_a_list():
-    R, p = scara.forward([0.2, 0.7, 0.1, -0.4])
-    found = scara.inverse_pose(R.tolist(), p.tolist())
-    assert found[0].q == pytest.approx([0.2, 0.7, 0.1, -0.4])

@@ -229,13 +229,6 @@ def test_a_result_replaces_one_of_the_same_command_only(tmp_path, file_of, capsy
     assert main([*words, str(target), '--force']) == 0
 
 
-def test_the_command_passes_arguments_to_xacro(capsys):
-    assert run('four_dof', 'limits_profile:=wide', 'prefix:=left_') == 0
-    assert 'left_joint1' in capsys.readouterr().out
-    with pytest.raises(ConfigurationError, match="'wide': has no :=; write NAME:=VALUE"):
-        run('four_dof', 'wide')
-
-
 def test_the_effort_limit_of_the_command_fills_what_is_left_out_and_warnings_count_if_asked(
     file_of,
 ):

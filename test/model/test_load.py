@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a file to a tree: order, lumping, defaults, and the shipped robots."""
+"""From a file to a tree: order, defaults, and the shipped robots.
+
+Lumping, axes and tensors: ``dynamics/test_identities``, ``test_kinematics``.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +35,6 @@ def test_parents_come_first_whatever_the_order_of_the_file():
     assert tree.base_link == 'base'
 
 
-def test_links_on_fixed_joints_are_lumped_into_the_body_that_carries_them():
-    tree = sample('branched').tree
-    torso = tree.link_names.index('torso')
-    assert tree.mass[torso] == pytest.approx(9.0 + 2.5)
-    assert tree.frames['battery'].body == torso
-    assert np.allclose(tree.frames['battery'].p_BF, [-0.1, 0.05, 0.2])
-    assert tree.frames['pedestal'].body == -1
-    assert tree.frames['right_hand'].body == tree.link_names.index('right_lower')
-
-
-def test_a_continuous_joint_has_no_position_limits():
-    tree = sample('branched').tree
-    neck = tree.joint_index('neck')
-    assert tree.position_lower[neck] == -np.inf
-    assert tree.position_upper[neck] == np.inf
-
-
 def test_what_the_file_leaves_out_is_the_default_of_the_format():
     text = (
         '<robot name="r"><link name="base"/><link name="arm"><inertial><mass value="1"/>'
@@ -72,31 +58,10 @@ def test_an_axis_is_scaled_to_length_one():
     assert np.allclose(load_robot(text).axis, [[0, 0.6, 0.8]], atol=1e-16)
 
 
-def test_a_tensor_is_turned_from_the_axes_of_its_origin_into_those_of_the_link():
-    quarter = np.pi / 2
-    text = robot(
-        'r', link('b'), link('a', 1.0, inertia=I, rpy=(0, 0, quarter)), joint('j', 'b', 'a')
-    )
-    assert np.allclose(load_robot(text).inertia[0], np.diag([0.03, 0.02, 0.04]), atol=1e-17)
-
-
 def test_an_angle_that_is_written_as_a_quarter_turn_is_one():
     for quarters, written in ((1, (1.57, 1.5708, 1.5707)), (0, (1.5712, 1.58, 1.6, 0.1, -0.3))):
         for angle in written:
             assert exact_angle(angle) == (quarters * np.pi / 2 if quarters else angle)
-
-
-def test_the_arrays_of_a_tree_are_frozen():
-    gravity = np.array([0.0, 0.0, -1.6])
-    tree = load_robot(sample('scara').xml, gravity)
-    gravity[2] = -9.8  # of the caller
-    for name in ('mass', 'com', 'inertia', 'axis', 'R_PJ', 'p_PJ', 'gravity', 'effort_limit'):
-        with pytest.raises(ValueError, match='read-only'):
-            getattr(tree, name)[...] = 0.0
-    with pytest.raises(ValueError, match='read-only'):
-        tree.frames['tool'].p_BF[...] = 0.0
-    with pytest.raises(AttributeError):
-        tree.name = 'other'
 
 
 def test_text_file_and_xacro_give_the_same_robot(tmp_path):
@@ -170,10 +135,7 @@ def test_a_prefix_renames_all_links_and_joints(name):
     tree = load_robot(shipped_robot(name), mappings={'prefix': 'left_'})
     assert all(word.startswith('left_') for word in (*tree.joint_names, *tree.frames))
     assert np.array_equal(tree.mass, load_robot(shipped_robot(name)).mass)
-
-
-def test_a_number_is_an_argument_of_a_xacro_file():
-    assert load_robot(shipped_robot('scara'), mappings={'prefix': 7}).joint_names[0] == '7joint1'
+    assert load_robot(shipped_robot(name), mappings={'prefix': 7}).joint_names[0] == '7joint1'
 
 
 def test_an_unknown_robot_is_refused_with_the_known_ones():

@@ -67,15 +67,23 @@ def test_a_range_with_one_end_begins_there():
 
 
 def test_a_tree_copies_the_arrays_that_it_freezes():
+    gravity = np.array([0.0, 0.0, -1.6])
+    loaded = arm(('revolute', (-1.0, 1.0)), gravity=gravity)
+    gravity[2] = -9.8  # of the caller
+    assert loaded.gravity[2] == -1.6
     tree, mass, offset = arm(('revolute', (-1.0, 1.0))), np.array([2.0]), np.array([0.1])
     changed = tree.with_changes(mass=mass, drive_friction={'offset': offset}, com=mass[:, None])
     mass[:], offset[:] = 3.0, 0.2
     assert changed.mass.tolist() == [2.0]
     assert changed.com.tolist() == [[2.0]]
     assert changed.drive_friction['offset'].tolist() == [0.1]
-    for array in (changed.mass, changed.com, changed.drive_friction['offset']):
+    frozen = ('inertia', 'axis', 'R_PJ', 'p_PJ', 'gravity', 'effort_limit', 'mass', 'com')
+    arrays = [getattr(changed, name) for name in frozen]
+    for array in (*arrays, changed.drive_friction['offset'], changed.frames['tool'].p_BF):
         with pytest.raises(ValueError, match='read-only'):
-            array[:] = 0.0
+            array[...] = 0.0
+    with pytest.raises(AttributeError):
+        changed.name = 'other'
     assert changed.with_changes(name='same').mass is changed.mass
 
 

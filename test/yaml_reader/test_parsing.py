@@ -198,7 +198,6 @@ def test_values_of_megabytes_are_cut_short_in_messages():
     [
         ('time_from_start: [7]', r'time_from_start .*is \[7\]; give'),
         ('time_from_start: {sec: 9e400}', "sec .*is the text '9e400'"),
-        ('time_from_start: {sec: 1}, velocities: 3', 'point 0: has 1 velocities; give 4'),
     ],
 )
 def test_a_wrong_point_of_a_trajectory_is_named(tmp_path, point, message):
