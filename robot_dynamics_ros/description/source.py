@@ -30,6 +30,7 @@ _LINK = re.compile(r'<link[\s/>]')
 _MACRO = re.compile(r'<xacro:macro\b([^>]*)>')
 _ATTRIBUTE = re.compile(r'(\w+)\s*=\s*["\']([^"\']*)["\']')
 _CLASS = re.compile(r"<class '[^']*'>:? ?")
+_ARGUMENT = re.compile(r'^Undefined substitution argument (\S+)')
 _BEFORE = '\ufeff \t\r\n'  # what may precede the first element
 WHOLE = 'robot description'  # culprit of faults of no single element
 _MAX_QUOTE = 100  # maximum number of characters of a value quoted in a message
@@ -199,6 +200,8 @@ def _xacro_error(culprit: str, error: Exception) -> DescriptionError:
         problem = f'{cause.filename}: {cause.strerror}'
         return DescriptionError(culprit, problem, 'correct the file, or the path in it')
     said = ' '.join(_CLASS.sub('', str(error)).split())
+    if missing := _ARGUMENT.search(said):
+        return DescriptionError(culprit, said, f'give it behind the file: {missing[1]}:=VALUE')
     return DescriptionError(culprit, said, 'correct the file or its arguments')
 
 

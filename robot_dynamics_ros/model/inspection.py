@@ -94,8 +94,8 @@ def check_joint(
         remedy = 'it is locked at 0, or its nearest limit; name another joint in <mimic>'
         findings.append(warning(culprit, follows_none(joint.mimic), remedy))
     elif joint.mimic is not None:
-        problem = f'is a mimic joint of {joint.mimic.joint!r} and has no independent effort'
-        remedy = 'it is coupled to that joint; to exclude it, make it fixed or set mimic=lock'
+        problem = f'has no independent effort as a mimic joint of {joint.mimic.joint!r}'
+        remedy = 'coupled to that joint; to exclude it, make it fixed or set mimic=lock'
         findings.append(warning(culprit, problem, remedy, cause='mimic'))
     effort = limits.effort if driven and not math.isnan(limits.effort) else None
     report = JointReport(

@@ -95,7 +95,8 @@ class LimitedTree(BodyTree):
     def if_degrees(self, i: int, position: float) -> str:
         """Return the end of a remedy if a position of joint i may be in degrees; else nothing."""
         angle, limits = math.radians(position), (self.position_lower[i], self.position_upper[i])
-        if self.joint_is_prismatic[i] or not limits[0] <= angle <= limits[1]:
+        turns = self.joint_is_prismatic[i] or abs(position) <= TURN
+        if turns or not limits[0] <= angle <= limits[1]:
             return ''
         return f'; angles are in rad: {position:.4g} degrees are {angle:.4g}'
 

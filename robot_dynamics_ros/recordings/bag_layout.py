@@ -153,7 +153,8 @@ class _TopicFinder:
         if not topics:
             listed = ', '.join(f'{t} ({k})' for t, k in sorted(self._available.items())) or 'none'
             where = f' in namespace {namespace!r}' if namespace else ''
-            raise self._error(f'has no joint states{where}', f'its topics: {listed}')
+            remedy = f'its topics: {listed}; export states of other types as a table'
+            raise self._error(f'has no joint states{where}', remedy)
         if len(topics) > 1:
             spaces = sorted({topic.rpartition('/')[0] or '/' for topic in topics})
             option, known = ('--namespace', spaces) if len(spaces) > 1 else ('--states', topics)

@@ -7,6 +7,8 @@ The efforts are Pinocchio's, with friction that the description lacks, and noise
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ from robot_dynamics_ros.recordings.metrics.metric import flat_figures
 NOISE = (0.0, 1e-3, 0.3)
 
 
-def said(run, described: Sample) -> list[str]:
+def said(run, described: Any) -> list[str]:
     found = evaluate(run, described.tree, AnalysisSettings(frame='tool'))
     return [str(finding) for finding in found.findings]
 
@@ -69,6 +71,14 @@ def test_one_cause_at_several_joints_is_one_cause(kind, rng):
     assert not any('torque_constant' in text or 'gravity' in text for text in texts)
     # What the description lacks besides: the friction of each joint.
     assert sum('is friction that the model lacks: about 0.' in text for text in texts) == 3
+
+
+def test_friction_that_the_description_has_too_much_of_is_told_as_such(rng):
+    dry = np.array([6.0, 8.0, 5.0])
+    tree = ARM.tree.with_changes(coulomb_friction=dry, damping=dry)
+    texts = [x for x in said(run_of(rng, ARM), SimpleNamespace(tree=tree)) if 'is friction' in x]
+    assert len(texts) == 3
+    assert all('is friction that the arm lacks: about ' in x for x in texts), texts
 
 
 def wrist_arm(load: float = 0.0, place: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Sample:

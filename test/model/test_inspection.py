@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 import solids
-from samples import sample, world_files
+from samples import mimic_arm, sample, world_files
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.__main__ import main
@@ -165,6 +165,14 @@ def test_a_mimic_joint_without_a_joint_to_follow_is_said_to_be_locked(of):
     assert remark.startswith(said)
     assert any(str(x).startswith(said) for x in check_model(text).warnings)
     assert 'coupled' not in str(check_model(text).findings)
+
+
+def test_mimic_joints_of_one_joint_are_one_warning(capsys, file_of):
+    run(file_of(mimic_arm().xml.replace('<mimic joint="turn"', '<mimic joint="elbow"')))
+    said = (
+        "joints 'reach', 'belt': have no independent effort as a mimic joint of 'elbow'"
+    )
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

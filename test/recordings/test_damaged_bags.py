@@ -232,7 +232,7 @@ def test_the_log_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(tmp_pat
         (lambda p: (p.mkdir(), (p / 'a.mcap.zstd').write_bytes(b'xx')), 'not an mcap file'),
         (lambda p: p.write_text('hello'), 'is not a recording'),
         (lambda p: write(p, []), 'has no joint states'),
-        (lambda p: write(p, [text(0, 'x')]), r'/robot_description (std_msgs/msg/String)'),
+        (lambda p: write(p, [text(0, 'x')]), 'std_msgs/msg/String); export states'),
         (lambda p: write(p, [text(0, 'x', STATES)]), '/joint_states (std_msgs/msg/String)'),
         (lambda p: write(p, [state(0, 'ab', [np.nan, 1.0])]), 'with a non-finite position'),
         (lambda p: write(p, [state(0, 'ab', [1.0])]), "has no states on '/joint_states'"),

@@ -145,7 +145,7 @@ def check_limits(
             f'joint {tree.joint_names[i]!r}',
             f'is at {position[k, i]:.6g} at t = {times[k]:.4g} s',
             f'its {tree.limits_word(i)} are {lower[i]:.6g} to {upper[i]:.6g}'
-            + (tree.if_degrees(i, farthest) if abs(farthest) > math.tau else ''),
+            + tree.if_degrees(i, farthest),
         )
     fastest = tree.velocity_limit * (1.0 + 1e-9)
     for k, i in np.argwhere(~(np.abs(velocity) <= fastest))[:1]:
