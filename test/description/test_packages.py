@@ -196,7 +196,7 @@ def test_an_argument_that_nothing_uses_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ('text', 'said'),
     [
-        ('<xacro:include filename="gone.xacro"/>', r'gone.xacro: No such file.*; correct the file'),
+        ('<xacro:include filename="gone.xacro"/>', 'gone.xacro: No such file.*; correct'),
         ('<link name="${side}"/>', "name 'side' is not defined.*; correct the file"),
         ('<xacro:tool/>', 'unknown macro name: xacro:tool.*; correct the file'),
         ('<link name="$(arg side)"/>', 'argument side; give it behind the file: side:=VALUE'),
