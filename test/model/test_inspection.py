@@ -169,9 +169,7 @@ def test_a_mimic_joint_without_a_joint_to_follow_is_said_to_be_locked(of):
 
 def test_mimic_joints_of_one_joint_are_one_warning(capsys, file_of):
     run(file_of(mimic_arm().xml.replace('<mimic joint="turn"', '<mimic joint="elbow"')))
-    said = (
-        "joints 'reach', 'belt': have no independent effort as a mimic joint of 'elbow'"
-    )
+    said = "joints 'reach', 'belt': have no independent effort as a mimic joint of 'elbow'"
     assert said in capsys.readouterr().out
 
 
