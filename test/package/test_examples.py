@@ -9,7 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mujoco
+import numpy as np
 import pytest
+
+from robot_dynamics_ros import load_robot, make_law
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 
 pytestmark = pytest.mark.slow  # each runs in a separate process
 
@@ -65,6 +70,39 @@ def test_the_first_steps_print_what_the_page_shows():
     )
     assert len(code) == len(shown) == 4
     assert run_python('-c', ''.join(code)) == ''.join(shown)
+
+
+def test_the_lines_for_an_own_mujoco_model_keep_a_light_wrist_on_its_motion():
+    text = (ROOT / 'docs' / 'first_steps.md').read_text(encoding='utf-8')
+    lines = re.findall(r'`(model\.dof_[^`]*)`', text)
+    assert len(lines) == 2
+    tree = load_robot(
+        '<robot name="wrist"><link name="base"/><link name="hand"><inertial><mass value="1"/>'
+        '<inertia ixx="8e-4" iyy="8e-4" izz="8e-4" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        '<joint name="roll" type="continuous"><parent link="base"/><child link="hand"/>'
+        '<axis xyz="0 0 1"/><limit effort="12" velocity="4"/><dynamics friction="0.4"/></joint>'
+        '</robot>'
+    )
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><option timestep="0.001"/><worldbody><body><joint axis="0 0 1" '
+        'frictionloss="0.4"/><inertial pos="0 0 0" mass="1" diaginertia="8e-4 8e-4 8e-4"/>'
+        '</body></worldbody></mujoco>'
+    )
+    worst, reference, tau = [], Reference(1), np.zeros(1)
+    for line in ('', '\n'.join(lines)):
+        exec(line, {'model': model, 'h': 0.001})
+        law = make_law('computed_torque', tree, natural_frequency=10.0)
+        data, off = mujoco.MjData(model), 0.0
+        for t in 0.001 * np.arange(3000):
+            reference.position[:] = 0.1 * (1 - np.cos(2.0 * t))
+            reference.velocity[:] = 0.2 * np.sin(2.0 * t)
+            reference.acceleration[:] = 0.4 * np.cos(2.0 * t)
+            law.effort(t, data.qpos, data.qvel, reference, tau)
+            data.qfrc_applied[:] = tau
+            mujoco.mj_step(model, data)
+            off = max(off, abs(reference.position - data.qpos)[0])
+        worst.append(off)
+    assert f'{worst[0]:.1f} rad, and with these lines by {1e3 * worst[1]:.1f} mrad' in text
 
 
 def test_five_formulations_agree():
