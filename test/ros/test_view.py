@@ -21,6 +21,9 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.view_topics import ArmTopics
 
+#: A state every 20 ms: processor time is left for the browser.
+SLOW = {'mode': 'real_time', 'real_time_factor': 0.05}
+
 
 @pytest.fixture(scope='module')
 def browser():
@@ -126,7 +129,7 @@ def test_streams_are_subscribed_to_only_while_there_is_a_page(processes, peer):
 @pytest.mark.slow
 def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
     given = {'robot': 'scara', 'autostart': True, 'diagnostics_period_s': 0.2}
-    processes.start('simulator', {'robot': 'scara', 'mode': 'real_time'})
+    processes.start('simulator', {'robot': 'scara', **SLOW})
     viewer = processes.start('view', {'port': 0, 'control': True})
     controller = processes.start('controller', given)
     with Tab(browser, address(viewer)) as tab:
@@ -181,7 +184,7 @@ def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, 
 def test_two_arms_stand_on_one_page(processes, browser):
     for side, arm in (('left', 'scara'), ('right', 'four_dof')):
         place = ('-r', f'__ns:=/{side}')
-        processes.start('simulator', {'robot': arm, 'mode': 'real_time'}, *place)
+        processes.start('simulator', {'robot': arm, **SLOW}, *place)
     viewer = processes.start('view', {'port': 0})
     with Tab(browser, address(viewer)) as tab:
         for text in ('left', 'of 150 N', 'right', 'of 35 N m'):

@@ -45,9 +45,9 @@ def start(processes, pace: float) -> str:
         processes: Where.
         pace: Simulated time that goes by in a second, s.
     """
-    settings = {'robot': 'scara', 'mode': 'real_time', 'real_time_factor': pace}
-    processes.start('simulator', settings)
-    given = {'robot': 'scara', 'diagnostics_period_s': 0.2, 'natural_frequency': [10.0]}
+    arm = {'robot': 'scara', 'period': 0.004}
+    processes.start('simulator', {**arm, 'mode': 'real_time', 'real_time_factor': pace})
+    given = {**arm, 'diagnostics_period_s': 0.2, 'natural_frequency': [10.0]}
     given |= {'state_timeout_s': 60.0}
     controller = processes.start('controller', given)
     # Few pictures: a browser without a graphics card keeps the processors busy with each.
