@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+FRICTION = '<dynamics damping="0.1" friction="0.2"/>'
+
 
 def numbers(values: Iterable[float]) -> str:
     """Return numbers that read back exactly."""
@@ -69,3 +71,19 @@ def robot(name: str, *elements: str) -> str:
 def symmetric(ixx, iyy, izz, ixy=0.0, ixz=0.0, iyz=0.0) -> np.ndarray:
     """Return a symmetric tensor from its elements, in the order of the tables."""
     return np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]])
+
+
+def two_link_arm(box, tensor=None, mass=2.0, com=(0, 0, 0.2), **of_joint) -> str:
+    """Return an arm of two links of 0.4 m and 2 kg with the tensor of a box.
+
+    Link 'upper' and joint 'shoulder' are as given.
+    """
+    given = {'axis': (1, 0, 0), 'dynamics': FRICTION} | of_joint
+    return robot(
+        'arm',
+        link('base'),
+        link('upper', mass, com, box if tensor is None else tensor),
+        link('lower', 2.0, (0, 0, 0.2), box),
+        joint('shoulder', 'base', 'upper', **given),
+        joint('elbow', 'upper', 'lower', xyz=(0, 0, 0.4), axis=(1, 0, 0), dynamics=FRICTION),
+    )

@@ -21,16 +21,10 @@ ARM = shipped('four_dof', limits_profile='wide')
 CENTRE = np.array([0.4, 0.0, 0.25])
 
 
-def scara_path(**changes):
-    circle = WavyCurve(Circle(CENTRE, 0.1, laps=1), [0, 0, 1], 0.05, 3)
-    arguments = {'speed': 0.4, 'ramp': 0.4, 'near': [0.3, 1.0, 0.1, 0.0], **changes}
-    return ToolPath(ScaraTask(SCARA.tree, yaw=0.3), circle, **arguments)
-
-
-def four_dof_path(**changes):
-    circle = Circle([0.3, 0.0, 0.45], 0.08, normal=[0.3, 0.2, 1.0], laps=1)
-    arguments = {'speed': 0.3, 'ramp': 0.4, 'near': [0.0, -1.5, 0.8, 0.3], **changes}
-    return ToolPath(FourDofTask(ARM.tree, pitch=-0.3), circle, **arguments)
+WAVES = WavyCurve(Circle(CENTRE, 0.1, laps=1), [0, 0, 1], 0.05, 3)
+SCARA_PATH = ToolPath(ScaraTask(SCARA.tree, yaw=0.3), WAVES, 0.4, 0.4, [0.3, 1.0, 0.1, 0.0])
+TILTED = Circle([0.3, 0.0, 0.45], 0.08, normal=[0.3, 0.2, 1.0], laps=1)
+ARM_PATH = ToolPath(FourDofTask(ARM.tree, pitch=-0.3), TILTED, 0.3, 0.4, [0.0, -1.5, 0.8, 0.3])
 
 
 def poses(robot, path, times, frame='tool'):
@@ -45,8 +39,7 @@ def poses(robot, path, times, frame='tool'):
 
 def test_the_four_joint_arm_draws_a_tilted_circle_at_constant_pitch():
     normal = np.array([0.3, 0.2, 1.0]) / math.sqrt(0.3**2 + 0.2**2 + 1.0)
-    path = four_dof_path()
-    for R, p in poses(ARM, path, np.linspace(0.0, path.duration, 173)):
+    for R, p in poses(ARM, ARM_PATH, np.linspace(0.0, ARM_PATH.duration, 173)):
         out = p - [0.3, 0.0, 0.45]
         assert out @ normal == pytest.approx(0.0, abs=2e-8)
         assert math.sqrt(out @ out) == pytest.approx(0.08, abs=2e-8)
@@ -54,10 +47,10 @@ def test_the_four_joint_arm_draws_a_tilted_circle_at_constant_pitch():
 
 
 @pytest.mark.parametrize(
-    ('robot', 'make', 'speed'), [(SCARA, scara_path, None), (ARM, four_dof_path, 0.3)]
+    ('robot', 'path', 'speed'), [(SCARA, SCARA_PATH, None), (ARM, ARM_PATH, 0.3)]
 )
-def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(robot, make, speed):
-    path, h = make(), 1e-4
+def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(robot, path, speed):
+    h = 1e-4
     oracle, reference = PinocchioOracle.of(robot), Reference(4)
     for t in np.linspace(0.05, path.duration - 0.05, 61):
         before, now, after = (p for _, p in poses(robot, path, (t - h, t, t + h)))

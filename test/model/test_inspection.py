@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import solids
 from samples import mimic_arm, sample, world_files
-from urdf_text import joint, link, robot
+from urdf_text import FRICTION, joint, link, two_link_arm
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.check_model import COMMANDS
@@ -26,22 +27,10 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.load import check_model
 
-FRICTION = '<dynamics damping="0.1" friction="0.2"/>'
 BOX = solids.cuboid(2.0, 0.1, 0.2, 0.4)
 
 
-def arm(tensor=BOX.inertia, mass=2.0, com=(0.0, 0.0, 0.2), **of_joint) -> str:
-    """Return a two-link arm of 0.4 m; link 'upper' and joint 'shoulder' as given."""
-    return robot(
-        'arm',
-        link('base'),
-        link('upper', mass, com, tensor),
-        link('lower', 2.0, (0, 0, 0.2), BOX.inertia),
-        joint(
-            'shoulder', 'base', 'upper', **({'axis': (1, 0, 0), 'dynamics': FRICTION} | of_joint)
-        ),
-        joint('elbow', 'upper', 'lower', xyz=(0, 0, 0.4), axis=(1, 0, 0), dynamics=FRICTION),
-    )
+arm = partial(two_link_arm, BOX.inertia)
 
 
 def warnings_of(text: str) -> list[str]:
@@ -248,20 +237,20 @@ def test_the_effort_limit_of_the_command_fills_what_is_left_out_and_warnings_cou
 
 
 @pytest.mark.parametrize('name', MECHANISMS)
-def test_the_shipped_mechanisms_have_no_errors_and_their_free_joints_no_limit(name, capsys):
+def test_the_shipped_mechanisms_have_no_errors_and_their_free_joints_no_limit(name):
     tree, loops = shipped_mechanism(name)
     check = check_model(tree, loops=loops)
     assert check.errors == ()
     free = {joint.name for joint in check.joints if joint.effort is None}
     assert free == {'upper_arm_joint', 'rod_joint'}
     assert not any(joint in finding.culprit for finding in check.findings for joint in free)
-    assert run(name) == 0
-    assert 'error' not in capsys.readouterr().out
 
 
-def test_a_spanning_tree_is_refused_without_its_loops_and_with_wrong_ones():
+def test_a_spanning_tree_is_refused_without_its_loops_and_with_wrong_ones(capsys):
     tree, loops = shipped_mechanism('four_bar')
-    assert run(tree, '--loops', loops) == 0
+    for words in (['four_bar'], [tree, '--loops', loops]):
+        assert run(*words) == 0
+    assert 'error' not in capsys.readouterr().out
     problems = [str(finding) for finding in check_model(tree).errors]
     assert len(problems) == 2
     assert all('effort limit is 0; ' in text and '--loops FILE' in text for text in problems)

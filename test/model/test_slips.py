@@ -7,12 +7,13 @@ Each slip is made of the tensor of a real box, the way people make it.
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import permutations
 
 import numpy as np
 import pytest
 import solids
-from urdf_text import joint, link, robot
+from urdf_text import two_link_arm
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ModelError
@@ -22,7 +23,6 @@ from robot_dynamics_ros.spatial.inertia import inconsistency
 
 LENGTH, MASS, COM = 0.4, 2.0, np.array([0.0, 0.05, 0.2])
 BOX = solids.cuboid(MASS, 0.06, 0.1, LENGTH).inertia
-FRICTION = '<dynamics damping="0.1" friction="0.2"/>'
 STEINER = MASS * (COM @ COM * np.eye(3) - np.outer(COM, COM))
 #: A box that stands askew to its axes by 45 degrees about x.
 ASKEW = np.array([[1.0, 0, 0], [0, np.sqrt(0.5), -np.sqrt(0.5)], [0, np.sqrt(0.5), np.sqrt(0.5)]])
@@ -31,22 +31,12 @@ _SKEW = ASKEW @ ASKEW[[2, 0, 1]]  # about all axes
 GENERAL = _SKEW @ BOX @ _SKEW.T
 
 
+arm = partial(two_link_arm, BOX, com=COM)
+
+
 def elements(*values: float) -> np.ndarray:
     ixx, ixy, ixz, iyy, iyz, izz = values
     return np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]])
-
-
-def arm(tensor=BOX, mass=MASS, com=COM, **of_joint) -> str:
-    """Return an arm whose two links measure 0.4 m; link 'upper' and joint 'j1' as given."""
-    given = {'axis': (1, 0, 0), 'dynamics': FRICTION} | of_joint
-    return robot(
-        'arm',
-        link('base'),
-        link('upper', mass, com, tensor),
-        link('lower', MASS, COM, BOX),
-        joint('j1', 'base', 'upper', **given),
-        joint('j2', 'upper', 'lower', xyz=(0, 0, LENGTH), axis=(1, 0, 0), dynamics=FRICTION),
-    )
 
 
 def sliding(**of_joint) -> str:
@@ -76,7 +66,7 @@ def test_an_impossible_tensor_is_refused_at_load_with_the_probable_slip(slip, sc
     tensor, said = IMPOSSIBLE[slip]
     lengths = scale ** (1 / 5)
     com = lengths * (COM if 'twice' in said else 3.0 * COM)
-    text = arm(scale * tensor, scale / lengths**2 * MASS, com)
+    text = arm(scale * tensor, scale / lengths**2 * MASS, com=com)
     with pytest.raises(ModelError, match=re.escape(said)) as refusal:
         load_robot(text)
     assert refusal.value.culprit == "link 'upper'"
@@ -135,24 +125,24 @@ SUSPICIOUS = {
     'in g and g mm^2': (arm(BOX * 1e9, 1e3 * MASS), "link 'upper'", 'g mm^2, the mass in g,'),
     'a centre of mass in mm': (arm(com=1e3 * COM), "link 'upper'", 'in mm?'),
     'a centre of mass in inches': (arm(com=COM / 0.0254), "link 'upper'", 'or inches?'),
-    'a range in degrees': (arm(limits=(-170.0, 170.0)), "joint 'j1'", 'in degrees?'),
-    'a speed in degrees': (arm(velocity=180.0), "joint 'j1'", 'in degrees per second?'),
-    'a slide in mm': (sliding(limits=(0.0, 400.0)), "joint 'j1'", 'in mm?'),
-    'a slide in mm/s': (sliding(velocity=250.0), "joint 'j1'", 'in mm/s?'),
-    'an origin in mm': (arm(xyz=(0, 0, 330.0)), "joint 'j1'", 'in mm?'),
-    'an effort in N mm': (arm(effort=150000.0), "joint 'j1'", 'in N mm?'),
-    'no velocity': (arm(velocity=0.0), "joint 'j1'", 'velocity limit is 0'),
+    'a range in degrees': (arm(limits=(-170.0, 170.0)), "joint 'shoulder'", 'in degrees?'),
+    'a speed in degrees': (arm(velocity=180.0), "joint 'shoulder'", 'in degrees per second?'),
+    'a slide in mm': (sliding(limits=(0.0, 400.0)), "joint 'shoulder'", 'in mm?'),
+    'a slide in mm/s': (sliding(velocity=250.0), "joint 'shoulder'", 'in mm/s?'),
+    'an origin in mm': (arm(xyz=(0, 0, 330.0)), "joint 'shoulder'", 'in mm?'),
+    'an effort in N mm': (arm(effort=150000.0), "joint 'shoulder'", 'in N mm?'),
+    'no velocity': (arm(velocity=0.0), "joint 'shoulder'", 'velocity limit is 0'),
     'moments of a box of metres': (arm(np.eye(3), 1.0), "link 'upper'", 'a box of 2.45 x 2.45'),
     'moments of a lump': (arm(BOX * 1e-4), "link 'upper'", 'lead has'),
     'a mass of a grain': (arm(BOX * 1e-4, 2e-4), "link 'upper'", 'mass 0.0002 kg is below a gram'),
     'a turned tensor in degrees': (
         arm().replace('rpy="0.0 0.0 0.0"/><mass', 'rpy="0 0 90"/><mass', 1), "link 'upper'",
-        '(0.0, 0.0, 90.0) exceeds a turn'),
-    'a turn in degrees': (arm(rpy=(0, 0, 90.0)), "joint 'j1'", '(0.0, 0.0, 90.0) exceeds a turn'),
-    'a long axis': (arm(axis=(2, 0, 0)), "joint 'j1'", 'the axis has length 2'),
-    'no friction': (arm(dynamics=''), "joint 'j1'", 'has neither damping nor friction'),
+        '90.0) exceeds a turn'),
+    'a turn in degrees': (arm(rpy=(0, 0, 90.0)), "joint 'shoulder'", '90.0) exceeds a turn'),
+    'a long axis': (arm(axis=(2, 0, 0)), "joint 'shoulder'", 'the axis has length 2'),
+    'no friction': (arm(dynamics=''), "joint 'shoulder'", 'has neither damping nor friction'),
     'friction of half the effort': (
-        arm(effort=10.0, dynamics='<dynamics friction="6"/>'), "joint 'j1'",
+        arm(effort=10.0, dynamics='<dynamics friction="6"/>'), "joint 'shoulder'",
         'friction 6 N m is 60% of the effort limit'),
 }  # fmt: skip
 
@@ -187,7 +177,7 @@ def test_the_unit_of_a_tensor_is_among_those_asked_and_each_of_them_gives_a_body
 @pytest.mark.parametrize('friction', [10.0, 14.3])
 def test_a_drive_that_its_friction_uses_up_is_an_error_that_every_command_shows(friction):
     text = arm(effort=10.0, dynamics=f'<dynamics friction="{friction!r}"/>')
-    assert [finding.culprit for finding in check_model(text).errors] == ["joint 'j1'"]
+    assert [finding.culprit for finding in check_model(text).errors] == ["joint 'shoulder'"]
     assert any('the drive cannot move it' in said for said in load_robot(text).remarks)
 
 

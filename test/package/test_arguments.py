@@ -111,8 +111,6 @@ SESSION = active()
     'energy': (lambda: dynamics.kinetic_energy(ARM, Z, [0, 1]), ShapeError, 'v has shape'),
     'potential': (lambda: dynamics.potential_energy('scara', Z), ParameterError, NO_ROBOT),
     'power': (lambda: dynamics.power(ARM, Z, Z, None), NonFiniteError, 'tau is not finite'),
-    'wrench': (lambda: NEWTON.inverse_dynamics(Z, Z, Z, {'tool': [1.0]}), ShapeError,
-               "wrench on 'tool'"),
     'ragged': (lambda: NEWTON.gravity_forces([0, [1], 0, 0]), ParameterError, 'q = .* one length'),
     'period of a plant': (lambda: MujocoPlant(ARM, [1]), ParameterError, 'period = .* a number'),
     'plant': (lambda: MujocoPlant(ARM, 0.001).step(['a'] * 4), ParameterError, 'effort = '),
