@@ -276,8 +276,8 @@ def _with_margin(tree: Robot, plan: SampledTrajectory) -> SampledTrajectory:
     """Return a plan with its largest effort, also between the points, which quintics join."""
     times = np.array(plan.times_ns) / NANO
     spline = JointSpline(Points(times, plan.position, plan.velocity, plan.acceleration))
-    instants = spline.instants(float(np.diff(times).min()) / _PIECES)
-    q, v, a = (rows[_hardest(spline.table(instants)[2])] for rows in spline.table(instants))
+    motion = np.array(spline.table(spline.instants(float(np.diff(times).min()) / _PIECES)))
+    q, v, a = motion[:, _hardest(motion[2])]
     shares = np.abs(motion_efforts(tree, q, v, a)) / tree.effort_limit
     share, name = float(shares.max()), tree.joint_names[int(np.argmax(shares.max(axis=0)))]
     plan = replace(plan, effort_share=share, heaviest=name)

@@ -13,6 +13,7 @@ from samples import shipped
 from scipy.linalg import solve_lyapunov
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.cli import design_gains
 from robot_dynamics_ros.constraints.error_dynamics import (
     exact_error,
     roots,
@@ -197,7 +198,7 @@ def test_margins_along_a_program(program_and_path):
 
 
 @pytest.mark.slow
-def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys):
+def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys, monkeypatch):
     file = tmp_path / 'gains.json'
     command = ['design_gains', 'scara', '--program', 'scara_circle', '--json', str(file)]
     assert main([*command, '--method', 'poles', '--poles', '8', '6']) == 0
@@ -208,6 +209,7 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys):
     np.testing.assert_allclose(document['G0'], 100.0 * np.eye(4))
     np.testing.assert_allclose(document['G1'], 16.0 * np.eye(4))
     assert len(document['margins']) == 5
+    monkeypatch.setattr(design_gains, '_POINTS', 1)
     for method in ('lqr --error 0.01', 'settling --settling-time 0.5'):
         assert main([*command, '--method', *method.split()]) == 0
     assert main([*command, '--method', 'frequency']) == 2
