@@ -278,7 +278,12 @@ def conclude(
     drives = {term: unknowns.term(physical.values, term).copy() for term in unknowns.terms}
     tree = with_inertial_parameters(unknowns.tree, physical.values[: unknowns.links])
     fastest = np.max([block.speeds for block in blocks], axis=0)
-    known = np.where(fastest > 0.0, fastest, recorded_speed(tree))
+    free = np.ones(len(physical.values))
+    free[physical.held] = 0.0
+    friction_terms = [term for term in unknowns.terms if term != 'armature']
+    found = sum((unknowns.term(free, term) for term in friction_terms), np.zeros(tree.n))
+    # Friction that is not identified is valid as far as before.
+    known = np.where((found > 0.0) & (fastest > 0.0), fastest, recorded_speed(tree))
     tree = with_terms(tree, {**drives, RECORDED_SPEED: known})
     friction = _urdf_friction(blocks, plan, physical.values, tree)
     return Identification(plan, base, tuple(chosen), fitted, physical, tree, friction)

@@ -133,6 +133,21 @@ def test_offsets_are_found_where_asked_for():
     assert written['recorded_speed'] == pytest.approx(np.abs(run.velocity[:, 0]).max(), rel=0.05)
 
 
+def test_friction_that_is_not_identified_is_valid_up_to_the_speed_it_was_recorded_at():
+    robot, drives = sample('planar_2r'), drives_of(2)
+    before = {'recorded_speed': np.array([9.0, np.inf]), 'stribeck_velocity': np.ones(2)}
+    tree = free_of_limits(robot.tree).with_changes(
+        damping=np.array(drives.damping),
+        coulomb_friction=np.array(drives.coulomb_friction),
+        drive_friction=before,
+    )
+    run = run_of('planar_2r')  # slower than 9 rad/s
+    found = identify([run], tree, ('armature',), EXACT)
+    np.testing.assert_array_equal(found.tree.drive_friction['recorded_speed'], [9.0, np.inf])
+    again = identify([run], tree, request=EXACT).tree.drive_friction['recorded_speed']
+    np.testing.assert_allclose(again, np.abs(run.velocity).max(axis=0), rtol=0.05)
+
+
 # ---- least squares ------------------------------------------------------------------------------
 
 
