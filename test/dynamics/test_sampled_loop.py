@@ -99,6 +99,8 @@ def random_loop(rng, size: int) -> tuple[FeedbackLoop, Sampling]:
         extra['environment'] = np.diag(rng.uniform(0.0, 0.5, size)) / H**2
     if rng.random() < 0.3:
         extra['integral'] = 0.1 * w * K
+    if rng.random() < 0.3:
+        extra['friction'] = 0.3 * D
     prediction = str(rng.choice(['none', 'measured', 'commanded']))
     sampling = Sampling(
         H,
