@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import rclpy
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
+from lifecycle_msgs.srv import ChangeState, GetState
 from processes import PATIENCE, Processes
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.context import Context
@@ -142,3 +142,20 @@ class Peer:
             assert not self.call(ChangeState, name, nothing, 60.0).success
         request = ChangeState.Request(transition=Transition(id=transition))
         return self.call(ChangeState, name, request, 60.0).success
+
+
+class ControllerStandIn:
+    """Says that the test is a controller, and in which state.
+
+    Attributes:
+        active: Whether it is active, else inactive.
+    """
+
+    def __init__(self, peer: Peer, *, active: bool = False) -> None:
+        self.active = active
+        peer.node.create_service(GetState, '~/get_state', self._on_get_state)
+
+    def _on_get_state(self, _: Any, response: Any) -> Any:
+        response.current_state.id = 3 if self.active else 2
+        response.current_state.label = 'active' if self.active else 'inactive'
+        return response

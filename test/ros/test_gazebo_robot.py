@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gz_stand_in import ALL, Gazebo
-from lifecycle_msgs.srv import GetState
-from peer import LATCHED
+from peer import LATCHED, ControllerStandIn
 from processes import wait_until
 from scipy.spatial.transform import Rotation
 from std_msgs.msg import String
@@ -30,29 +29,26 @@ TOPICS = [f'/model/scara/joint/joint{i}/cmd_force' for i in range(1, 5)]
 ARM = {'robot_description': URDF, 'wait_for': ['test_peer'], 'timeout_s': 60.0}
 
 
-class Controller:
-    """Answers what state it is in."""
-
-    def __init__(self, peer) -> None:
-        self.active = False
-        peer.node.create_service(GetState, '~/get_state', self._on_get_state)
-
-    def _on_get_state(self, _, response):
-        response.current_state.id = 3 if self.active else 2
-        response.current_state.label = 'active' if self.active else 'inactive'
-        return response
-
-
 @pytest.fixture
 def gazebo(tmp_path) -> Gazebo:
     return Gazebo(tmp_path)
+
+
+def unpaused(processes, peer, gazebo, **given):
+    """Return the node once it has unpaused the world for an active controller."""
+    node = processes.start('gazebo_robot', ARM | given, env=gazebo.env)
+    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
+    return node
 
 
 def test_time_runs_only_once_the_controller_is_active_and_no_force_remains_at_the_end(
     processes, peer, tmp_path
 ):
     """In a world that runs, and is busy: the first question about the model hangs for 10 s."""
-    controller, described = Controller(peer), peer.collect(String, 'robot_description', LATCHED)
+    controller, described = (
+        ControllerStandIn(peer),
+        peer.collect(String, 'robot_description', LATCHED),
+    )
     gazebo = Gazebo(tmp_path, hangs=True, unanswered=2, lost=2)
     node = processes.start('gazebo_robot', ARM | {'pause_first': True}, env=gazebo.env)
     peer.spin_until(lambda: 'is in the world' in node.output, 40.0, 'insertion')
@@ -80,19 +76,17 @@ def test_time_runs_only_once_the_controller_is_active_and_no_force_remains_at_th
 def test_a_force_that_may_still_act_is_an_error_unless_gazebo_has_ended(
     processes, peer, tmp_path, topic_info, code
 ):
-    Controller(peer).active = True
+    ControllerStandIn(peer, active=True)
     gazebo = Gazebo(tmp_path, lost=ALL, topic_info=topic_info)
-    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
+    node = unpaused(processes, peer, gazebo)
     assert node.stop(seconds=60.0) == code
     assert ('error: forces of scara may still act' in node.output) == bool(code)
     assert ('set to zero' in node.output) != bool(code)
 
 
 def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
-    Controller(peer).active = True
-    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
+    ControllerStandIn(peer, active=True)
+    node = unpaused(processes, peer, gazebo)
     assert not gazebo.asked('cmd_force')
     os.kill(node.pid, signal.SIGKILL)
     expected = {f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS}
@@ -105,10 +99,8 @@ def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
 def test_time_may_run_before_the_controller_is_active_and_forces_be_left_to_others(
     processes, peer, gazebo
 ):
-    controller = Controller(peer)
-    given = ARM | {'unpause': 'at_once', 'stay': False}
-    node = processes.start('gazebo_robot', given, env=gazebo.env)
-    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
+    controller = ControllerStandIn(peer)
+    node = unpaused(processes, peer, gazebo, unpause='at_once', stay=False)
     controller.active = True
     peer.spin_until(lambda: node.returncode is not None, 20.0, 'its end')
     assert node.returncode == 0, node.output
@@ -142,7 +134,7 @@ def test_what_gazebo_does_not_do_is_told(processes, tmp_path, world, given, reas
 
 
 def test_who_does_not_get_active_is_named_with_its_state(processes, peer, gazebo):
-    Controller(peer)
+    ControllerStandIn(peer)
     # The whole wait of 10 s passes: the state is known only once discovery has found the service,
     # which takes seconds on a busy machine.
     node = processes.start('gazebo_robot', ARM | {'timeout_s': 10.0}, env=gazebo.env)

@@ -7,8 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from lifecycle_msgs.srv import GetState
-from peer import LATCHED
+from peer import LATCHED, ControllerStandIn
 from resting_arm import JOINTS, joint_state
 from rosgraph_msgs.msg import Clock
 from samples import sample
@@ -31,24 +30,18 @@ MOVE = {
 }
 
 
-class FakeController:
+class FakeController(ControllerStandIn):
     """Becomes active on request, answers trajectories with one text, and never moves."""
 
-    def __init__(self, peer, answer):
-        node = peer.node
-        self.answer, self.active = answer, False
+    def __init__(self, peer, answer='accepted: by the test', *, active=True):
+        super().__init__(peer, active=active)
+        node, self.answer = peer.node, answer
         self.trajectories: list[JointTrajectory] = []
         self._status = node.create_publisher(String, '~/trajectory_status', LATCHED)
         self._commands = node.create_publisher(Float64MultiArray, 'effort_controller/commands', 1)
-        node.create_service(GetState, '~/get_state', self._on_get_state)
         node.create_subscription(JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1)
         node.create_subscription(JointState, 'joint_states', self._on_state, 10)
         self.stamps: list[int] = []
-
-    def _on_get_state(self, _, response):
-        response.current_state.id = 3 if self.active else 2
-        response.current_state.label = 'active' if self.active else 'inactive'
-        return response
 
     def _on_trajectory(self, msg):
         self.trajectories.append(msg)
@@ -83,6 +76,13 @@ def now(peer) -> float:
     return peer.node.get_clock().now().nanoseconds / NANO
 
 
+def ended(peer, sender, code: int, said: str, meanwhile=lambda: None) -> None:
+    """Wait for the end of the node; check its exit code and that its output has a text."""
+    peer.spin_until(lambda: meanwhile() or sender.returncode is not None, 60, 'end of the node')
+    assert sender.wait() == code
+    assert said in sender.output
+
+
 def paused_simulator(processes):
     return processes.start(
         'simulator',
@@ -91,7 +91,7 @@ def paused_simulator(processes):
 
 
 def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes, peer):
-    controller = FakeController(peer, 'accepted: by the test')
+    controller = FakeController(peer, active=False)
     ready = []
 
     def on_ready(_, response):
@@ -110,10 +110,8 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
     peer.spin_until(lambda: waiting in sender.output, 60, waiting)
     assert not controller.trajectories  # not active yet
     controller.active = True
-    peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
-    assert sender.wait() == 0
+    ended(peer, sender, 0, 'sent point: 101 points from t = 0.250000 s to t = 1.250000 s')
     assert ready[:3] == [0, 0, 0]
-    assert 'sent point: 101 points from t = 0.250000 s to t = 1.250000 s' in sender.output
     peer.spin_until(lambda: simulator.returncode is not None, 60, 'end of the simulator')
     assert 'end of the run: t = 1.300000 s' in simulator.output
     message = controller.trajectories[0]
@@ -143,13 +141,10 @@ def test_a_trajectory_that_is_not_accepted_ends_the_node_with_the_reason_and_not
     processes, peer, answer, said
 ):
     controller = FakeController(peer, answer)
-    controller.active = True
     paused_simulator(processes)
     peer.spin_until(lambda: controller.stamps, 60, 'states')
     sender = processes.start('trajectory', MOVE | {'unpause_simulator': True, 'timeout_s': 10.0})
-    peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
-    assert sender.wait() == 1
-    assert said in sender.output
+    ended(peer, sender, 1, said)
     assert (len(controller.trajectories) > 1) == (not answer), 'without an answer it is repeated'
     peer.spin_for(0.3)
     assert set(controller.stamps) == {0}
@@ -160,8 +155,7 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
     processes, peer, simulated
 ):
     """A stall of the states until after the start; the arm is still where it was."""
-    controller = FakeController(peer, 'accepted: by the test')
-    controller.active, latest, arm = True, [0], Resting(peer)
+    controller, latest, arm = FakeController(peer), [0], Resting(peer)
 
     def clock() -> float:
         if not simulated:
@@ -184,19 +178,15 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
     latest[0] += 3000
     controller._status.publish(String(data='held: states returned after a timeout'))
     if not simulated:
-        peer.spin_until(
-            lambda: arm.publish(clock() + 3.0) or sender.returncode is not None, 60, 'its end'
-        )
-        assert sender.wait() == 1
-        assert 'error: motion: has not begun: held: states returned' in sender.output
+        said = 'error: motion: has not begun: held: states returned'
+        ended(peer, sender, 1, said, lambda: arm.publish(clock() + 3.0))
         return
     peer.spin_until(lambda: sent(2), 60, 'the trajectory again')
     latest[0] += 3000
-    peer.spin_until(lambda: (sent(9), sender.returncode is not None)[1], 60, 'the end')
-    assert sender.wait() == 0
+    said = 'the motion has not begun: held: states returned'
+    ended(peer, sender, 0, said, lambda: arm.publish(clock()))
     starts = [msg.header.stamp.sec for msg in controller.trajectories]
     assert starts[-1] > starts[0]
-    assert 'the motion has not begun: held: states returned' in sender.output
 
 
 @pytest.mark.parametrize(
@@ -208,23 +198,18 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
     ],
 )
 def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, status, code, said):
-    controller = FakeController(peer, 'accepted: by the test')
-    controller.active = True
-    arm = Resting(peer)
+    controller, arm = FakeController(peer), Resting(peer)
 
-    def is_over() -> bool:
+    def move() -> None:
         arm.publish(now(peer))
-        return sender.returncode is not None
 
     given = {'start_time_s': 0.0, 'start_delay_s': 0.0, 'wait': True}
     sender = processes.start('trajectory', MOVE | given)
-    peer.spin_until(lambda: is_over() or controller.trajectories, 60, 'the trajectory')
+    peer.spin_until(lambda: move() or controller.trajectories, 60, 'the trajectory')
     sender.says('sent point')
-    assert not is_over()
+    assert sender.returncode is None
     controller._status.publish(String(data=status))
-    peer.spin_until(is_over, 60, 'end of the trajectory node')
-    assert sender.wait() == code
-    assert said in sender.output
+    ended(peer, sender, code, said, move)
 
 
 def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_set_before(
@@ -260,11 +245,10 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
 )
 def test_states_that_are_missing_or_of_other_joints_are_named(processes, peer, joints, said):
     sender = processes.start('trajectory', MOVE | {'timeout_s': 8.0 if joints else 0.3})
-    if joints:
-        states = peer.node.create_publisher(JointState, 'joint_states', 10)
-        other = joint_state(0, [0.0, 0.0], names=joints)
-        peer.spin_until(
-            lambda: states.publish(other) or sender.returncode is not None, 60, 'its end'
-        )
-    assert sender.wait(60) == 1
-    assert said in sender.output
+    states = joints and peer.node.create_publisher(JointState, 'joint_states', 10)
+
+    def publish() -> None:
+        if joints:
+            states.publish(joint_state(0, [0.0, 0.0], names=joints))
+
+    ended(peer, sender, 1, said, publish)
