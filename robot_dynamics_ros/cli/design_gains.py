@@ -43,6 +43,7 @@ from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array
 
 _POINTS = 5  # times along the program at which margins are evaluated
+_STILL_S = 0.01  # a shorter path is that of a program that does not move
 
 
 #: Methods, and the option that an error about unusable gains names.
@@ -60,7 +61,8 @@ def design_gains(args: argparse.Namespace) -> int:
     tree = robot_with_remarks(args)
     program = load_program(args.program, tree)
     path = check_feasibility(program)
-    indices = np.unique(np.linspace(0, len(path.times) - 1, _POINTS).round().astype(int))
+    points = _POINTS if path.times[-1] > _STILL_S else 1
+    indices = np.unique(np.linspace(0, len(path.times) - 1, points).round().astype(int))
     blamed = _METHODS[args.method]
     with _refusing_extremes(blamed):
         gains = _gains(args, program, path)

@@ -90,6 +90,16 @@ def test_a_load_is_measured_next_and_not_the_arm_identified_anew(tmp_path, monke
 
 
 @pytest.mark.slow
+def test_an_arm_that_is_to_be_identified_is_so_by_the_next_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'arm.urdf').write_text(arm_xml())
+    bag = RecordedArm(1500, viscous=np.full(3, 4.0)).bag(tmp_path / 'run', description=False)
+    identify, *_ = run(capsys, 'analyze', bag, '--robot', 'arm.urdf', '--no-report')
+    assert identify[0] == 'identify'
+    assert '--payload' not in identify
+
+
+@pytest.mark.slow
 def test_the_commands_after_a_comparison_run_as_printed(foreign, capsys):
     bag, options = foreign
     lines = run(capsys, 'compare', bag, bag, *options)

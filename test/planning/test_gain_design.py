@@ -209,6 +209,10 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys, mo
     np.testing.assert_allclose(document['G0'], 100.0 * np.eye(4))
     np.testing.assert_allclose(document['G1'], 16.0 * np.eye(4))
     assert len(document['margins']) == 5
+    still = tmp_path / 'still.yaml'
+    still.write_text('constraints: [{kind: joint_program, position: [0.1, 0.9, 0.1, 0.0]}]')
+    assert main(['design_gains', 'scara', '--program', str(still), '--json', str(file)]) == 0
+    assert len(json.loads(file.read_text())['margins']) == 1
     monkeypatch.setattr(design_gains, '_POINTS', 1)
     for method in ('lqr --error 0.01', 'settling --settling-time 0.5'):
         assert main([*command, '--method', *method.split()]) == 0

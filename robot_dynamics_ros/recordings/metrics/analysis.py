@@ -28,7 +28,13 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import SEVERITIES, Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.metrics.effort import contacts, cross_check, effort, energy
+from robot_dynamics_ros.recordings.metrics.effort import (
+    UNIDENTIFIED,
+    contacts,
+    cross_check,
+    effort,
+    energy,
+)
 from robot_dynamics_ros.recordings.metrics.metric import (
     EvaluatedRun,
     Metric,
@@ -242,7 +248,7 @@ def _steps(
     """Return the commands that follow an analysis, with the options that it was given."""
     figures, options, steps = evaluation.figures, settings.options, list[str]()
     unexplained = any(x > _EXPLAINED for x in figures['effort'].get('residual_share', ()))
-    wrong = any(finding.severity == 'error' for finding in evaluation.findings)
+    wrong = any(x.severity == 'error' or x.cause == UNIDENTIFIED for x in evaluation.findings)
     if wrong and unexplained and evaluation.identifiable:
         output = choose_folder(None, _IDENTIFIED / short_name(Path(bag)), force=False)
         of = () if settings.effort == AUTO else ('--effort', settings.effort)

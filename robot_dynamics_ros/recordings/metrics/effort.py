@@ -35,6 +35,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _LARGE_RESIDUAL = 0.1  # relative residual above which identification is recommended
+UNIDENTIFIED = 'unidentified'  # cause of the finding that recommends it
 _CHECKED = 50  # instants at which formulations are compared
 _LARGE_DIFFERENCE = 1e-9  # relative difference of formulations that is reported
 _LARGE_SHARE = 0.05  # fraction of unexplained energy that is reported
@@ -115,7 +116,8 @@ def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[Finding]
             else 'identify the arm to correct it'
         )
         missed = f'{100 * share[worst]:.3g} % of the effort of {names[worst]}'
-        remarks.append(Finding('warning', f'the model misses {missed}; {remedy}'))
+        text = f'the model misses {missed}; {remedy}'
+        remarks.append(Finding('warning', text, cause='' if identified else UNIDENTIFIED))
     return remarks or [Finding('ok', explained)]
 
 
