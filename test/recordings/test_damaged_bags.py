@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +47,6 @@ def whole(tmp_path_factory):
     return {form: write(folder / form, MOTION.messages(), form) for form in forms}
 
 
-def cut(bag: Path, folder: Path, share: float, *, metadata: bool = True) -> Path:
-    """Copy a bag and truncate its storage file to a share."""
-    shutil.copytree(bag, folder)
-    file = storage_file(folder)
-    data = file.read_bytes()
-    file.write_bytes(data[: int(share * len(data))])
-    if not metadata:
-        (folder / 'metadata.yaml').unlink()
-    return folder
-
-
 def begins(run: Any, motion: Motion) -> bool:
     """Return whether the states are the first ones of a motion, bit for bit."""
     return run.position.tobytes() == motion.q[: len(run.time)].tobytes()
@@ -65,44 +56,91 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def ends_of_states(data: bytes, form: str) -> list[int]:
+    """Return where each state ends in a storage file, by its bytes."""
+    ends, at = [], 0
+    for message in MOTION.messages()[::3]:
+        written = zstd.compress(message.cdr()) if form == 'mcap_message' else message.cdr()
+        at = data.find(written, max(0, at - 4 * PAGE))
+        ends.append(at + len(written))
+    return ends
+
+
+def chunks(data: bytes) -> list[int]:
+    """Return where the chunks of an mcap file begin, by the lengths of its records."""
+    at, found = 8, []
+    while at + 9 < len(data):
+        if data[at] == 0x06:
+            found.append(at)
+        at += 9 + int.from_bytes(data[at + 1 : at + 9], 'little')
+    return found
+
+
+def cut(share: float):
+    return lambda data: data[: int(share * len(data))]
+
+
+def overwritten(place: Callable[[bytes], int], content: bytes = b'\xff' * 2 * PAGE):
+    def spoiled(data: bytes) -> bytes:
+        begin = place(data)
+        return data[:begin] + content + data[begin + len(content) :]
+
+    return spoiled
+
+
+def state_1500(data: bytes) -> int:
+    return data.find(MOTION.messages()[4500].cdr())
+
+
+EARLY = ('ends early',)
+#: Form of the bag, what becomes of its bytes, whether it has metadata, and what is said.
+DAMAGES = {
+    'its begin': ('mcap', cut(0.02), False, EARLY),
+    'without summary': ('mcap', cut(0.77), True, EARLY),
+    'compressed messages': ('mcap_message', cut(0.6), True, EARLY),
+    'compressed chunks': ('mcap_chunks', cut(0.95), True, EARLY),
+    'a compressed file': ('mcap_file', cut(0.5), True, EARLY),
+    'pages': ('sqlite3', cut(0.33), False, EARLY),
+    'the last page': ('sqlite3', cut(0.999), True, EARLY),
+    'a compressed database': ('sqlite3_file', cut(0.95), True, EARLY),
+    # From the opcode of a message on, a whole page, and the checksum in the header of a chunk.
+    'a message': ('mcap', overwritten(lambda data: state_1500(data) - 31), False,
+                  ('what follows is not read', 'mcap recover {name}')),
+    'a page': ('sqlite3', overwritten(lambda data: state_1500(data) // PAGE * PAGE), False,
+               ('what follows is not read', 'sqlite3 {name} .recover')),
+    'a checksum': ('mcap', overwritten(lambda data: chunks(data)[1] + 9 + 24, b'spoi'), True,
+                   ('damaged at byte {chunk}',)),
+}  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('form', 'share'),
-    [('mcap', 0.02), ('mcap', 0.77), ('sqlite3', 0.33), ('sqlite3', 0.999), ('mcap_message', 0.6)],
-)
-def test_of_a_cut_bag_everything_before_the_cut_is_used(whole, form, share, tmp_path):
-    bag = cut(whole[form], tmp_path / 'bag', share, metadata=share > 0.5)
+@pytest.mark.parametrize('damage', DAMAGES)
+def test_everything_before_a_damage_is_used(whole, damage, tmp_path):
+    form, spoil, listed, said = DAMAGES[damage]
+    bag = Path(shutil.copytree(whole[form], tmp_path / 'bag'))
+    file = storage_file(bag)
+    data = file.read_bytes()
+    spoiled = spoil(data)
+    file.write_bytes(spoiled)
+    if not listed:
+        (bag / 'metadata.yaml').unlink()
     before = contents(bag)
     run = read_recording(bag)
-    count = len(run.time)
-    # The bytes of every complete state in the file; SQLite reads complete pages only.
-    data, at, expected = storage_file(bag).read_bytes(), 0, 0
-    for message in MOTION.messages()[::3]:
-        written = message.cdr()
-        written = zstd.compress(written) if form == 'mcap_message' else written
-        at = data.find(written, max(0, at - 4 * PAGE))
-        if at < 0:
-            break
-        expected += 1
-    assert count == expected or (form == 'sqlite3' and expected - 30 <= count <= expected)
+    count, begin = len(run.time), len(os.path.commonprefix([data, spoiled]))
+    if form in ('mcap', 'mcap_message', 'sqlite3'):
+        complete = sum(end <= begin for end in ends_of_states(data, form))
+        slack = 30 * (form == 'sqlite3')  # a page holds some 20 states
+    else:
+        complete, slack = COUNT, int((1.15 - begin / len(data)) * COUNT)
+    assert complete - slack <= count <= complete
     assert begins(run, MOTION)
     assert run.effort[:-1].tobytes() == MOTION.tau[: count - 1].tobytes()
-    notes = ' '.join(run.notes)
-    assert count == COUNT or 'ends early' in notes or 'missing or damaged' in notes
-    if share > 0.5 and count < COUNT:
-        assert f'{COUNT - count} of {COUNT} messages on {STATES} are lost' in notes
+    notes, chunk = ' '.join(run.notes), chunks(data)[1] if form == 'mcap' else 0
+    for words in said:
+        assert words.format(name=file.name, chunk=chunk) in notes
+    lost = f'{COUNT - count} of {COUNT} messages on {STATES} are lost'
+    assert (lost in notes) == (listed and count < COUNT)
     assert contents(bag) == before, 'nothing is written'
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ('form', 'share'), [('mcap_chunks', 0.95), ('mcap_file', 0.5), ('sqlite3_file', 0.95)]
-)
-def test_of_a_cut_compressed_bag_all_blocks_before_the_cut_are_used(whole, form, share, tmp_path):
-    run = read_recording(cut(whole[form], tmp_path / 'bag', share))
-    assert len(run.time) > share * COUNT - 0.15 * COUNT
-    assert begins(run, MOTION)
-    assert 'early' in ' '.join(run.notes)
 
 
 @pytest.mark.slow
@@ -119,55 +157,6 @@ def test_cuts_at_any_byte_give_a_run_or_one_clear_error(form, tmp_path, rng):
         except RobotDynamicsError as error:
             found, said = False, str(error)
         assert found or str(cut_file) in said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ('form', 'tool'),
-    [('mcap', 'mcap recover bag_0.mcap'), ('sqlite3', 'sqlite3 bag_0.db3 .recover')],
-)
-def test_of_a_damaged_bag_everything_before_the_damage_is_used(whole, form, tool, tmp_path):
-    bag = tmp_path / 'bag'
-    shutil.copytree(whole[form], bag)
-    file = storage_file(bag)
-    file = file.rename(file.with_name(f'bag_0{file.suffix}'))
-    (bag / 'metadata.yaml').unlink()
-    data = bytearray(file.read_bytes())
-    written = [data.find(message.cdr()) for message in MOTION.messages()[::3]]
-    # From the opcode of a message on, or a whole page.
-    begin = written[1500] - 31 if form == 'mcap' else written[1500] // PAGE * PAGE
-    data[begin : begin + 2 * PAGE] = b'\xff' * 2 * PAGE
-    file.write_bytes(data)
-    run = read_recording(bag)
-    complete, slack = sum(0 <= at < begin for at in written), 30 * (form == 'sqlite3')
-    assert complete - slack <= len(run.time) <= complete  # a page holds some 20 states
-    assert begins(run, MOTION)
-    assert any(tool in note and 'what follows is not read' in note for note in run.notes)
-
-
-def chunks(data: bytes) -> list[int]:
-    """Return where the chunks of an mcap file begin, by the lengths of its records."""
-    at, found = 8, []
-    while at + 9 < len(data):
-        if data[at] == 0x06:
-            found.append(at)
-        at += 9 + int.from_bytes(data[at + 1 : at + 9], 'little')
-    return found
-
-
-@pytest.mark.slow
-def test_a_chunk_with_a_wrong_checksum_is_damage(whole, tmp_path):
-    bag = shutil.copytree(whole['mcap'], tmp_path / 'bag')
-    file = storage_file(bag)
-    data = bytearray(file.read_bytes())
-    second = chunks(data)[1]  # its checksum follows 24 bytes
-    data[second + 9 + 24 : second + 9 + 28] = (12345).to_bytes(4, 'little')
-    file.write_bytes(data)
-    run = read_recording(bag)
-    assert len(run.time) == sum(
-        0 <= data.find(message.cdr()) < second for message in MOTION.messages()[::3]
-    )
-    assert f'damaged at byte {second}' in ' '.join(run.notes)
 
 
 @pytest.mark.slow
@@ -231,6 +220,9 @@ def test_the_log_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(tmp_pat
         (lambda p: (p.mkdir(), (p / 'a.db3').write_bytes(b'x' * 9999)), 'not a database'),
         (lambda p: (p.mkdir(), (p / 'a.mcap.zstd').write_bytes(b'xx')), 'not an mcap file'),
         (lambda p: p.write_text('hello'), 'is not a recording'),
+        (lambda p: p.write_bytes(b'\x89PNG\r\n\x1a\n\x00,,'),
+         'give a bag folder, .mcap, .db3, .bag of ROS 1, or a table .csv, .tsv, .txt, .parquet'),
+        (lambda p: p.write_bytes(b'#ROSBAG V2.0\n' + bytes(4096)), 'repair it: rosbag reindex'),
         (lambda p: write(p, []), 'has no joint states'),
         (lambda p: write(p, [text(0, 'x')]), 'std_msgs/msg/String); export states'),
         (lambda p: write(p, [text(0, 'x', STATES)]), '/joint_states (std_msgs/msg/String)'),

@@ -1,9 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of a program compared with their designed decay."""
+"""Recorded constraint programs: their designed decay, and their clock, which is the controller's.
+
+It does not depend on the part that is evaluated.
+"""
+
+from __future__ import annotations
+
+import json
 
 import numpy as np
+import pytest
+from bags import SECOND, STORE, Message
+from recorded_loop import GIVEN, RecordedLoop
 
+from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.recordings.metrics.program import decay
+
+STEPS = 2400
+PROGRAM = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'lead_in': 0.25}
 
 
 def test_a_deviation_is_a_share_of_the_largest_start_in_its_unit():
@@ -16,3 +30,53 @@ def test_a_deviation_is_a_share_of_the_largest_start_in_its_unit():
     assert np.isnan(found['relative'][2])  # no radian at the start, so no share of it
     np.testing.assert_allclose(found['deviation'], [0.01, 0.02, 0.03], rtol=1e-9)
     np.testing.assert_allclose(found['floor'], np.abs(f[-1]), rtol=1e-9)
+
+
+@pytest.fixture(scope='module')
+def loop():
+    """A run that first moves to the start of the circle: that takes most of a second."""
+    return RecordedLoop({**GIVEN, **PROGRAM}, activated=120).run(STEPS)
+
+
+def evaluated(bag, out, *words):
+    words = ('analyze', bag, '--output', out, '--force', '--no-report', *words)
+    assert main([str(word) for word in (*words, '--jobs', 1)]) == 0
+    figures = json.loads((out / 'metrics.json').read_text())
+    return figures['program'], [finding['text'] for finding in figures['findings']]
+
+
+@pytest.mark.slow
+def test_the_program_begins_after_the_motion_to_its_start(loop, tmp_path):
+    bag = loop.bag(tmp_path / 'bag')
+    whole, said = evaluated(bag, tmp_path / 'out')
+    begin = float(loop.session.loop.law.status()['program_start_s'])
+    assert whole['start'] == pytest.approx(begin, abs=1e-6)
+    assert begin > 0.5
+    assert not any('singularity' in text for text in said)
+    part, _ = evaluated(bag, tmp_path / 'out', '--from', 2.0)
+    assert part['start'] == whole['start']
+    # What is left of the initial error; with the clock from the first command or from 2 s it is
+    # a tenth of a metre, which the circle covers in that time.
+    assert max(part['rms']) < 1e-3
+
+
+@pytest.mark.slow
+def test_the_diagnostics_of_the_controller_tell_the_start(loop, tmp_path):
+    """A recorder that was started late knows it from them only."""
+    T = STORE.types
+    begin = loop.session.loop.law.status()['program_start_s']
+    pair = T['diagnostic_msgs/msg/KeyValue'](key='program_start_s', value=begin)
+    status = T['diagnostic_msgs/msg/DiagnosticStatus'](
+        level=0, name='controller: law', message='', hardware_id='scara', values=[pair]
+    )
+    stamp = T['builtin_interfaces/msg/Time'](sec=2, nanosec=0)
+    header = T['std_msgs/msg/Header'](stamp=stamp, frame_id='')
+    message = T['diagnostic_msgs/msg/DiagnosticArray'](header=header, status=[status])
+    late = RecordedLoop.__new__(RecordedLoop)
+    late.messages = [m for m in loop.messages if m.time > 1.5 * SECOND or m.time == 0]
+    late.messages.append(
+        Message('/diagnostics', 2 * SECOND, 'diagnostic_msgs/msg/DiagnosticArray', message)
+    )
+    figures, _ = evaluated(late.bag(tmp_path / 'bag'), tmp_path / 'out')
+    assert figures['start'] == pytest.approx(float(begin))
+    assert max(figures['rms']) < 1e-3

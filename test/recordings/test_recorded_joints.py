@@ -134,26 +134,6 @@ def test_a_chosen_joint_without_states_is_named_with_its_remedy(tmp_path, rng, c
     assert '--locked' in error
 
 
-@pytest.mark.parametrize(
-    ('name', 'content', 'words'),
-    [
-        ('old.bag', b'#ROSBAG V2.0\n' + bytes(4096), ('is damaged', 'rosbag reindex')),
-        (
-            'picture.png',
-            b'\x89PNG\r\n\x1a\n\x00,,',
-            ('is not a recording', '.mcap, .db3', '.parquet'),
-        ),
-    ],
-)
-def test_a_file_that_is_no_bag_is_named_with_the_way_to_one(
-    name, content, words, tmp_path, capsys
-):
-    (tmp_path / name).write_bytes(content)
-    assert command_line(tmp_path, 'analyze', tmp_path / name) == 2
-    error = capsys.readouterr().err
-    assert all(word in error for word in words)
-
-
 def test_a_controller_state_is_noted_as_not_read(tmp_path):
     kind, point = 'control_msgs/msg/JointTrajectoryControllerState', 'float64[] positions'
     STORE.register(get_types_from_msg(f'string[] joint_names\n{point}', kind))
