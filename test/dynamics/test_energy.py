@@ -12,7 +12,6 @@ from oracles import complex_step_along
 from samples import random_state, sample
 
 from robot_dynamics_ros.dynamics.energy import body_motions, power
-from robot_dynamics_ros.errors import UnknownNameError
 
 
 @pytest.mark.parametrize('arm', ['rrpr', 'branched'])
@@ -31,5 +30,3 @@ def test_the_power_of_named_wrenches_is_that_of_the_same_wrenches_by_body():
     by_name = {name: rows[i] for i, name in enumerate(tree.link_names)}
     assert power(tree, q, v, tau) == pytest.approx(v @ tau)
     assert power(tree, q, v, tau, by_name) == pytest.approx(power(tree, q, v, tau, rows))
-    with pytest.raises(UnknownNameError, match='unknown frame'):
-        power(tree, q, v, tau, {'elbow': rows[0]})

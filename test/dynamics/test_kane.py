@@ -253,20 +253,11 @@ def test_components_that_a_planar_loop_leaves_open_are_not_numbers(kane, rng):
     # Along the slide of the piston and across it in the plane all is known.
     assert not np.isnan(held[2, :2]).any()
     assert np.isnan(held[:, 2]).all()
-
-
-def test_pin_forces_of_the_slider_crank_do_not_depend_on_how_the_loop_is_declared(kane, rng):
+    # The others do not depend on how the loop is declared.
     urdf, loops = linkages.slider_crank(0.2, 0.6)
-    plain = make_formulation(
-        'kane', load_mechanism(urdf, loops.replace('position: xyz, rotation: xy', 'position: xy'))
-    )
-    model = kane['slider_crank']
-    u, ud, udd = motion(model, rng)
-    np.testing.assert_allclose(
-        plain.joint_forces(u, ud, udd)[:, [0, 1, 5]][:2],
-        model.joint_forces(u, ud, udd)[:, [0, 1, 5]][:2],
-        **ROUNDING,
-    )
+    plane = loops.replace('position: xyz, rotation: xy', 'position: xy')
+    plain = make_formulation('kane', load_mechanism(urdf, plane)).joint_forces(u, ud, udd)
+    np.testing.assert_allclose(plain[:2, [0, 1, 5]], held[:2, [0, 1, 5]], **ROUNDING)
 
 
 def test_weld_carries_what_the_drives_and_the_weight_need(kane):

@@ -91,8 +91,8 @@ REFUSED: dict[str, refusals.Refusal] = {
                       "unknown frame 'hand'"),
     'pose of a frame': (lambda: frame_pose(TREE, STILL, 'gripper'), UnknownNameError,
                         "unknown frame 'gripper'; known: .*tool"),
-    'Jacobian of a frame': (lambda: frame_jacobian(TREE, STILL, 'gripper'), UnknownNameError,
-                            "unknown frame 'gripper'; known: .*tool"),
+    'joints of a frame': (lambda: frame_jacobian(TREE, [0, 0]), ShapeError,
+                          r'q has shape \(2,\); expected \(4,\)'),
 }  # fmt: skip
 
 

@@ -103,7 +103,6 @@ SESSION = active()
     'regressor': (lambda: regressor(ARM, None, None, None), NonFiniteError, 'q is not finite'),
     'frame': (lambda: frame_pose(ARM, Z, None), UnknownNameError, 'unknown frame None'),
     'pose': (lambda: frame_pose(None, Z), ParameterError, NO_ROBOT),
-    'short': (lambda: frame_pose(ARM, [0, 0]), ShapeError, r'q has shape \(2,\); expected \(4,\)'),
     'motion': (lambda: frame_motion(ARM, Z, NAN), NonFiniteError, 'v is not finite'),
     'target': (lambda: inverse_kinematics(ARM, 'x'), ParameterError, 'position = '),
     'tolerance': (lambda: inverse_kinematics(ARM, [0] * 3, tolerance='a'), ParameterError,
