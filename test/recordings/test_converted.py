@@ -132,7 +132,7 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
         put(DESCRIPTION, 10**9, text(0, run.description).content)
         for k, stamp in enumerate(np.rint(run.time * 1e9).astype(int).tolist()):
             q, v = run.position[k], run.velocity[k]
-            points = [point(q + 0.1, v), point(q, v), point()]
+            points = [point(q + 0.1, v[: 2 if k == 7 else 3]), point(q, v), point()]
             points += [point(effort=run.measured_effort[k])] * (len(fields) == 4)
             if with_states:
                 put(STATES, stamp, state(stamp, run.joints, q, v, ()).content)
@@ -140,7 +140,10 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
     read = read_recording(tmp_path / 'bag')
     order = [read.joints.index(name) for name in run.joints]
     np.testing.assert_allclose(read.position[:, order], run.position)
-    np.testing.assert_allclose(read.reference_position[:, order], run.position + 0.1)
+    rows = np.arange(len(run.time)) != 7
+    np.testing.assert_allclose(read.reference_position[rows][:, order], run.position[rows] + 0.1)
+    assert np.isnan(read.reference_position[7]).all()
+    assert f'1 messages on {CONTROLLER}/reference cannot be used: left out' in read.notes
     if len(fields) == 4:
         np.testing.assert_allclose(read.effort[:, order], run.measured_effort)
     assert not any('not read' in note for note in read.notes)
