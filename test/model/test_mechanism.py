@@ -12,6 +12,7 @@ import pytest
 import refusals
 import yaml
 from oracles import complex_step, complex_step_along
+from urdf_text import follow, joint
 
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_mechanism
 from robot_dynamics_ros.dynamics import make_formulation
@@ -174,6 +175,19 @@ def test_mimic_joints_follow_within_a_loop_and_on_it(mechanisms, name, rng):
     for follower, followed, multiplier, offset in relations:
         expected = multiplier * position[followed] + offset
         assert position[follower] == pytest.approx(expected, abs=1e-15)
+
+
+def test_what_follows_a_dependent_joint_has_its_acceleration(rng):
+    urdf, loops = linkages.geared_five_bar()
+    follower = follow(joint('flap_joint', 'rod', 'flap', effort=0.0), 'rod_joint', 0.5, 0.3)
+    flap = linkages.bar('flap') + follower
+    mechanism = load_mechanism(urdf.replace('</robot>', f'{flap}</robot>'), loops)
+    state = mechanism.tree_state(near(mechanism, rng), *rng.normal(size=(2, 1)))
+    at = [mechanism.tree.joint_index(name) for name in ('flap_joint', 'rod_joint')]
+    for rates in (state.v, state.a, state.gamma):
+        found, followed = rates[at]
+        assert found == pytest.approx(0.5 * followed, rel=1e-14)
+        assert abs(followed) > 1e-3
 
 
 def test_linear_loops_with_mimic_joints_are_those_that_newton_solves(mechanisms, rng):
