@@ -73,7 +73,7 @@ def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_laws(tree: Robot, parameters: Mapping[str, Any], changed: Collection[str]) -> None:
-    """Check changed parameters of all laws, not only of the selected one.
+    """Check changed parameters of the laws that are not selected; a selected law is built.
 
     Args:
         tree: The robot.
@@ -83,9 +83,10 @@ def check_laws(tree: Robot, parameters: Mapping[str, Any], changed: Collection[s
     Raises:
         RobotDynamicsError: A parameter is rejected, with the reason.
     """
-    for law in known_laws().values():
-        own = {one.name for one in law.declared}.intersection(changed)
-        law.check(tree, {name: parameters[name] for name in own})
+    for name, law in known_laws().items():
+        if name != parameters['law']:
+            own = {one.name for one in law.declared}.intersection(changed)
+            law.check(tree, {name: parameters[name] for name in own})
 
 
 def with_driver(parameters: Mapping[str, Any], driver: DriverInterface) -> dict[str, Any]:

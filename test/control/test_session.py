@@ -19,6 +19,7 @@ from still_arm import MS, StillArm
 from robot_dynamics_ros.control.drivers.driver_interface import ArmState, DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.laws import constraint_stabilization
 from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionMode
 from robot_dynamics_ros.control.parts import STOP_PERIOD_NS
 from robot_dynamics_ros.control.requests import (
@@ -460,6 +461,20 @@ def require_refusal(parameters: dict[str, Any], given: dict[str, Any], said: str
     assert run.session.loop.law is law
     assert run.state()
     assert run.session.mode is SessionMode.HOLDING
+
+
+@pytest.mark.parametrize('selected', [True, False])
+def test_another_program_is_loaded_once_and_checked_also_if_it_is_not_in_use(
+    selected, monkeypatch
+):
+    """Its path takes half a second to check."""
+    run, loaded = Driven({'law': 'constraint_stabilization'} if selected else {}).active(), []
+    load = constraint_stabilization.load_program
+    monkeypatch.setattr(
+        constraint_stabilization, 'load_program', lambda *x: loaded.append(x) or load(*x)
+    )
+    run.change(program='four_dof_moving_plane')
+    assert [source for source, _ in loaded] == ['four_dof_moving_plane']
 
 
 @refusals.written("""
