@@ -9,11 +9,12 @@ Coulomb friction, because its compensation is a legitimate step of a law. Not ju
   is the stop action's at once; three commands after a false state, or after an end stop has
   thrown the arm back, because the law's output follows steps of the states (40 where velocities
   are differentiated, also after a time jump: the length of the filter's memory; longer under a
-  rate limit, which extends it); a joint while the guard, with its constant inertia, brakes it,
-  and the command after that; a program that an arm cannot follow, because it is singular or
-  beyond the effort limits there, or the guard acts, or so many states are lost that its own
-  damping is unstable, until that filter has settled and another law has taken over; joints at
-  their motor's limit with a driver's share, which is reduced in favour of the share.
+  rate limit, which extends it, and a brake returns at the rate of a stop); a joint while the
+  guard, with its constant inertia, brakes it, and the command after that; a program that an arm
+  cannot follow, because it is singular or beyond the effort limits there, or the guard acts, or
+  so many states are lost that its own damping is unstable, until that filter has settled and
+  another law has taken over; joints at their motor's limit with a driver's share, which is
+  reduced in favour of the share.
 * the rate limit: the first command and the last, and joints at their motor's limit with a
   driver's share, for the same reasons.
 * the motor's limit of command and share together: under a payload, which the driver's share
@@ -277,7 +278,9 @@ class FaultEvaluator:
             self.stopped_at = self.now * 1e-9
         else:
             self.braking = False
-        recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
+        returns = since + round(2.0 / (STOP * self.h))  # a brake, from what a false state caused
+        recent = self.loop.braking and self.true_ticks < returns
+        recent |= self.now * 1e-9 - self.stopped_at < STOP_LASTS
         answer = max(FEEDBACK, damping) * np.abs(self._momentum() - self.momentum)
         answer /= self.tree.effort_limit
         most = (STOP if recent else CHANGE) * elapsed + answer

@@ -49,6 +49,19 @@ def test_a_rate_limit_that_ends_while_the_command_lags_does_not_let_it_jump():
     assert breach_of(one) == ''
 
 
+@pytest.mark.slow
+def test_a_brake_that_false_states_have_displaced_returns_at_the_rate_of_a_stop():
+    # The arm rests while the reference still moves to it, so that the brake acts.
+    events = (
+        Fault(162, 'limits', 793274591),
+        Fault(259, 'stop_actions', 249400634),
+        Fault(265, 'inconsistent', 1185466928),
+    )
+    profile = 'generic_ros2_control'
+    one = Scenario('scara', 'impedance', 'damping', profile, 224315020, 269, events)
+    assert breach_of(one) == ''
+
+
 #: Seeds of scenarios with a limit of 500 N m/s, and without; of one whose time restarts.
 LIMITED, UNLIMITED, SHIFTED = 4, 0, 24
 
