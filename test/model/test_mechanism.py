@@ -337,6 +337,9 @@ def test_joints_without_a_drive_need_no_effort_limit(mechanisms):
     assert mechanism.actuator_names == tuple(joints)
     assert mechanism.effort_limit.tolist() == [250.0, 250.0]
     assert mechanism.tree.effort_limit.tolist() == [250.0, 0.0, 250.0, 0.0]
+    rates = {'a': {'rate': {'lower_arm_joint': 1}}, 'b': {'rate': {'crank_joint': -2}}}
+    geared = four_bar(declared(actuators=rates))
+    assert geared.effort_limit.tolist() == [250.0, 125.0]  # twice the rate, half the torque
 
 
 def test_effort_limit_argument_supplies_what_the_file_lacks():
