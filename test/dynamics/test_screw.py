@@ -178,7 +178,7 @@ def test_the_foundation_carries_the_weight_and_the_rate_of_momentum():
 def test_unknown_sections_and_joints_are_refused_by_name(arm):
     with pytest.raises(UnknownNameError, match="unknown frame 'elbow'; known: base, hook"):
         arm.screw.section_motion(*arm.state, 'elbow')
-    with pytest.raises(UnknownNameError, match='unknown body of a section 9; known: -1, 0'):
-        arm.screw.section_load(*arm.state, BodyFrame(9, np.eye(3), np.zeros(3)))
+    with pytest.raises(UnknownNameError, match='unknown body of a section 6; known: -1, 0'):
+        arm.screw.section_load(*arm.state, BodyFrame(6, np.eye(3), np.zeros(3)))
     with pytest.raises(UnknownNameError, match="joint on the cut link 'j4'; known: j3, j5, j6"):
         arm.screw.section_load(*arm.state, 'tip', arm.piece, carried=('j4',))
