@@ -278,6 +278,23 @@ def test_a_joint_command_without_a_clock_has_the_time_of_its_state():
         assert connection.command_stamp_ns(clock) == expected
 
 
+def test_a_driver_that_subscribes_to_another_topic_of_the_type_is_told():
+    connection = DriverConnection(DriverInterface(None, sample('scara').tree), 'group')
+    publisher = SimpleNamespace(topic_name='/a/commands', get_subscription_count=lambda: 0)
+    connection.publishers = [publisher]
+    types = {'/a/commands': ['x'], '/b/commands': ['x'], '/unheard': ['x'], '/other': ['y']}
+    node = SimpleNamespace(
+        get_subscriptions_info_by_topic=lambda _: [],
+        get_topic_names_and_types=lambda: [*types.items()],
+        count_subscribers=lambda topic: topic != '/unheard',
+    )
+    said = connection.missing_subscriber(node, [])
+    assert said == ('/a/commands is not connected to a subscriber yet; alike and subscribed to: '
+                    '/b/commands (driver profile, or remap)')  # fmt: skip
+    types.pop('/b/commands')
+    assert connection.missing_subscriber(node, []).endswith(' subscriber yet')
+
+
 def test_a_joint_command_is_read_by_names_and_for_efforts_only():
     received, taken = [], []
     node = SimpleNamespace(
