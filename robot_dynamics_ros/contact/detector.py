@@ -37,6 +37,7 @@ import yaml
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.contact.observer import MomentumObserver
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model.identified import has_drive_terms
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.spatial.scalar import Array, maximum
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
@@ -196,7 +197,7 @@ class ContactDetector:
         n, kinds = tree.n, len(KINDS)
         self._tree, self._observer, self.thresholds = tree, observer, thresholds
         self._gravity_forces, self._gravity = gravity_forces, np.zeros(n)
-        omega, slow = _IDENTIFIED if tree.drive_friction else _DESCRIBED
+        omega, slow = _IDENTIFIED if has_drive_terms(tree) else _DESCRIBED
         limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _DEFAULT_SPEED)
         given = ('effort', 'model', 'gravity', 'v', 'gain', 'breakaway', 'bandwidth')
         kept = ('smooth', 'slow', 'load', 'speed')

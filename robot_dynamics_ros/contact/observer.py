@@ -52,6 +52,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.model.identified import has_drive_terms
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
@@ -139,7 +140,7 @@ class MomentumObserver:
             partial(observed_effort, JointTerms.of(tree)),
             fused=False,
         )
-        self._identified = bool(tree.drive_friction)
+        self._identified = has_drive_terms(tree)
         self._filtered, self._low, self._latest = np.zeros(n), np.zeros(n), np.zeros((3, n))
         self._times, self._step, self._sum = np.zeros(2), 0.0, np.zeros(1)
         self.configure(settings or ObserverSettings(), discretization, period)

@@ -9,8 +9,8 @@ r"""Joint terms added to the rigid-body dynamics by the drives: friction and arm
 with the rigid-body effort :math:`\tau_l`, which loads the gear, and the direction of motion d,
 ``sign v`` or :math:`\tanh(v/w)`. This is the friction model of control laws, plant, observer,
 monitor, metrics and identification. A URDF gives b and :math:`\tau_c`; the other coefficients come
-from the file written by the command ``identify``, see ``model.identified``. Laws and drivers
-compensate it beyond the recorded speed as at that speed: more than there is drives a joint.
+from the file written by the command ``identify``, see ``model.identified``. Laws compensate
+it beyond the recorded speed as at that speed: more than there is drives a joint.
 
 Source: Bittencourt and Gunnarsson 2012 (load, speed, Stribeck effect).
 """

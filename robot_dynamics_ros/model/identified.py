@@ -156,6 +156,11 @@ def terms_in_use(drive: Mapping[str, Array]) -> dict[str, Array]:
     return {**used, **{speed: drive[speed] for speed in _SPEEDS}} if used or limited else {}
 
 
+def has_drive_terms(tree: Robot) -> bool:
+    """Return whether a robot has friction that a URDF cannot represent: it is identified."""
+    return any(term in tree.drive_friction for term in DRIVE_TERMS)
+
+
 def _fault(path: str, problem: str) -> RobotDynamicsError:
     remedy = 'give the parameters.yaml of command identify for this robot'
     return ConfigurationError(f'identified {path!r}', problem, remedy)

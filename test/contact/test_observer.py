@@ -230,10 +230,11 @@ def test_drive_friction_of_identify_belongs_to_the_model():
     np.testing.assert_allclose(observer.raw, [0.5, 0, 0, 0], atol=1e-12)
 
 
-def test_one_state_that_is_off_is_no_push_where_drives_are_identified(rng):
+@pytest.mark.parametrize(('term', 'identified'), [('offset', True), ('recorded_speed', False)])
+def test_one_state_that_is_off_is_no_push_where_drives_are_identified(term, identified, rng):
     """The expected r: SciPy's median of three, then the closed form of the low pass."""
     tree, step = sample('scara').tree, 0.01
-    drives = {'offset': np.zeros(tree.n), 'stribeck_velocity': np.ones(tree.n)}
+    drives = {term: np.zeros(tree.n), 'stribeck_velocity': np.ones(tree.n)}
     tree = tree.with_changes(drive_friction=drives)
     kernel = compile_kernel(tree).inverse_dynamics
     observer = MomentumObserver(tree, kernel, ObserverSettings(observer_bandwidth=[K]))
@@ -248,7 +249,7 @@ def test_one_state_that_is_off_is_no_push_where_drives_are_identified(rng):
             seen.append(observer.effort.copy())
         stays = math.exp(-K * step)
         before = np.vstack([np.zeros((2, tree.n)), efforts])
-        middle = medfilt(before, (3, 1))[1:-1]  # of each state and the two before it
+        middle = medfilt(before, (3, 1))[1:-1] if identified else efforts  # the last three
         expected = lfilter([1.0 - stays], [1.0, -stays], middle, axis=0)
         np.testing.assert_allclose(seen, expected, atol=1e-12)
 
