@@ -64,7 +64,7 @@ class Source:
             RecordingError: The bag cannot be read, or has too many outliers.
         """
         with self.choice.read(self.path, self.tree) as reader:
-            run = self.choice.run(reader, self.tree).of_joints(self.tree.joint_names)
+            run = self.choice.run(reader, self.tree)
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
             notes += [*self.remarks, *reader.notes]

@@ -181,7 +181,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
         raise ParameterError('delay', late, 'a command acts after its state')
     measured = effort_source(recording, preparation.effort) == 'measured'
     run = recording.of_joints(tree.joint_names)
-    complete = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
+    complete = run.complete
     if complete.sum() < SHORTEST:
         raise RecordingError(
             'the recording',
