@@ -26,8 +26,9 @@ identify-demo: $(RUNTIME)
 quick: $(DEV)
 	$(PYTEST) -m 'not slow' --ignore=test/ros
 
+# Workers often wait for nodes: three share two processors.
 test: $(DEV)
-	$(PYTEST)
+	$(PYTEST) --numprocesses $$(( ($$(nproc) * 3 + 1) / 2 ))
 
 # How many small faults the tests find: make mutants ROOM='control model' MUTANTS=24 SEED=3
 # TESTS=test/control JOBS=2; all of these are optional.
