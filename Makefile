@@ -26,9 +26,8 @@ identify-demo: $(RUNTIME)
 quick: $(DEV)
 	$(PYTEST) -m 'not slow' --ignore=test/ros
 
-# Workers often wait for nodes: three share two processors.
 test: $(DEV)
-	$(PYTEST) --numprocesses $$(( ($$(nproc) * 3 + 1) / 2 ))
+	$(PYTEST)
 
 # How many small faults the tests find: make mutants ROOM='control model' MUTANTS=24 SEED=3
 # TESTS=test/control JOBS=2; all of these are optional.
