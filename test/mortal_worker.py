@@ -23,6 +23,11 @@ def killed_on(word: str, item: str) -> str:
     return item.upper()
 
 
+def blocks_interrupt(_: int) -> bool:
+    """Tell whether this process blocks SIGINT, so that an interrupt while it starts is silent."""
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def errors_when_ended(
     words: Sequence[str], way: int, has_begun: Callable[[list[float]], bool]
 ) -> str:

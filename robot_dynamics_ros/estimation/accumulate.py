@@ -137,8 +137,8 @@ class RmsPeak:
             return np.sqrt(self.squares / self.count)
 
     def figures(self, *names: str) -> dict[str, list[float]]:
-        """Return root mean squares, peaks and times of the peaks as lists, under these names."""
-        columns = (self.rms, self.peak, self.peak_time)
+        """Return RMS values, peaks and their times as lists, by name; NaN without values."""
+        columns = (self.rms, np.where(self.count, self.peak, np.nan), self.peak_time)
         return {name: column.tolist() for name, column in zip(names, columns, strict=False)}
 
 

@@ -535,9 +535,10 @@ def resolved(tree: Robot, size: Array, share: float = _RESOLVED) -> Array:
 
     Args:
         tree: The robot.
-        size: RMS effort of each joint, shape (n,), N m or N.
+        size: RMS effort of each joint, shape (n,), N m or N; NaN where it is not known.
         share: Of the limit, or of the largest effort of a joint of its kind.
     """
+    size = np.nan_to_num(size)
     slides = np.array(tree.joint_is_prismatic)
     largest = np.where(slides, *(size.max(where=x, initial=0.0) for x in (slides, ~slides)))
     largest[largest == 0.0] = largest.max()  # no joint of its kind has an effort

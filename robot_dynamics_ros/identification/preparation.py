@@ -41,12 +41,18 @@ _FEW = 0.01  # accepted share of non-finite states
 def effort_source(recording: Recording, wanted: str = 'auto') -> str:
     """Return which effort of a recording to use, 'commanded' or 'measured'.
 
+    Commands that leave out a joint, as a gripper of its own driver, are used only without
+    measured efforts.
+
     Raises:
         UnknownNameError: ``wanted`` is not in ``EFFORTS``.
     """
     if known_name('effort', wanted, EFFORTS) != 'auto':
         return wanted
-    return 'commanded' if np.isfinite(recording.effort).any() else 'measured'
+    commanded = np.isfinite(recording.effort).any(axis=0)
+    if commanded.all() or (commanded.any() and not recording.has_measured):
+        return 'commanded'
+    return 'measured'
 
 
 def _refuse_impossible(run: Recording) -> None:

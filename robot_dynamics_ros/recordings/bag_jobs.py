@@ -23,6 +23,7 @@ from concurrent.futures import (
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from importlib import import_module
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -126,6 +127,7 @@ def _processes(count: int) -> Iterator[Submit]:
         idle.append(pool)
         return result
 
+    resource_tracker.ensure_running()  # its start would unblock SIGINT in the thread that needs it
     mask = partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})
     with ThreadPoolExecutor(count, initializer=mask) as threads:
         try:

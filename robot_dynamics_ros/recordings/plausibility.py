@@ -167,7 +167,9 @@ def _check_efforts(effort: Array, moves: Array, tree: Robot) -> None:
         place = f'joint {name!r} of the recording'
         if not known[:, i].any():
             raise MissingError(
-                place, 'has no effort (all NaN)', 'record the effort of every joint'
+                place,
+                'has no effort (all NaN)',
+                'record it, or give the joints that have one (--joints NAME,NAME)',
             )
         if moves[i] and not np.nan_to_num(effort[:, i]).any():
             problem = 'moves, but its effort is always 0'

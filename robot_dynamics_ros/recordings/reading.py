@@ -250,7 +250,8 @@ class RecordingReader:
                 for group in groups:
                     times = place[group.places], arrival[group.places]
                     if topic == topics.reference:
-                        self._add_references(references, group, *times)
+                        if not self._add_references(references, group, *times):
+                            unreadable[topic] += len(group.position)
                     elif not self._add_commands(commands, topic, group.data, *times):
                         odd += len(group.data)
             if math.isnan(end) and len(rows.stamp_ns):
@@ -270,12 +271,19 @@ class RecordingReader:
 
     def _add_references(
         self, references: GrowingTable[Values], group: Any, place: Array, arrived: Array
-    ) -> None:
-        joints = next((row for row in self._spellings if set(row) <= set(group.names)), None)
-        if joints is not None:
-            columns = [group.names.index(name) for name in joints]
-            values = np.hstack([group.position[:, columns], group.velocity[:, columns]])
-            references.append(Values(place, group.stamp_ns, arrived, values))
+    ) -> bool:
+        """Append references, NaN for joints that they do not name; return whether any is named."""
+        joints = max(self._spellings, key=lambda row: len({*row} & {*group.names}))
+        known = [k for k, name in enumerate(joints) if name in group.names]
+        if not known:
+            return False
+        columns = [group.names.index(joints[k]) for k in known]
+        values = np.full((len(group.position), 2, len(joints)), np.nan)
+        values[:, 0, known] = group.position[:, columns]
+        values[:, 1, known] = group.velocity[:, columns]
+        values = values.reshape(len(values), -1)
+        references.append(Values(place, group.stamp_ns, arrived, values))
+        return True
 
     def _add_commands(
         self,

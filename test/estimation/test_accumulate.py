@@ -26,6 +26,7 @@ def test_without_values_rms_and_time_are_nan_and_a_peak_of_zero_has_a_time():
         spread = RmsPeak.of(np.zeros(len(values)), values)
         assert np.isnan(spread.rms).all()
         assert np.isnan(spread.peak_time).all()
+        assert all(np.isnan(x).all() for x in spread.figures('rms', 'peak', 'at').values())
     assert RmsPeak.of(np.array([3.0, 4.0]), np.zeros((2, 1))).peak_time.tolist() == [3.0]
 
 

@@ -73,6 +73,16 @@ def test_one_cause_at_several_joints_is_one_cause(kind, rng):
     assert sum('is friction that the model lacks: about 0.' in text for text in texts) == 3
 
 
+def test_a_joint_that_rests_at_its_limit_hides_no_cause_of_the_others(rng):
+    motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01))
+    for rows in (motion.q, motion.v, motion.a):
+        rows[:, 0] = 0.0
+    run = measured_run(measured_arm(2.8), motion, noise=NOISE, rng=rng)
+    lower = np.append(0.0, ARM.tree.position_lower[1:])
+    texts = said(run, SimpleNamespace(tree=ARM.tree.with_changes(position_lower=lower)))
+    assert sum('the arm moves as if it carried 2.' in text for text in texts) == 1, texts
+
+
 def test_friction_that_the_description_has_too_much_of_is_told_as_such(rng):
     dry = np.array([6.0, 8.0, 5.0])
     tree = ARM.tree.with_changes(coulomb_friction=dry, damping=dry)

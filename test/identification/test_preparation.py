@@ -17,7 +17,12 @@ from robot_dynamics_ros.estimation.filtering import (
     white_noise,
 )
 from robot_dynamics_ros.identification.choice import Request, choose_preparation
-from robot_dynamics_ros.identification.preparation import AT_REST, Preparation, prepare
+from robot_dynamics_ros.identification.preparation import (
+    AT_REST,
+    Preparation,
+    effort_source,
+    prepare,
+)
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 
 STEP = 1e-3
@@ -42,6 +47,18 @@ def free(arm):
 @pytest.fixture(scope='module')
 def run(arm):
     return semi_implicit_run(arm, DRIVES, periodic_motion(1, 2, 4.0, STEP), STEP)
+
+
+def test_commands_that_leave_out_a_joint_are_used_only_without_measured_efforts(run):
+    gripper = np.column_stack([run.effort[:, :1], np.full(len(run.time), np.nan)])
+    for effort, measured, expected in (
+        (run.effort, run.effort, 'commanded'),
+        (gripper, run.effort, 'measured'),
+        (gripper, np.nan * run.effort, 'commanded'),
+    ):
+        given = replace(run, effort=effort, measured_effort=measured)
+        assert effort_source(given) == expected
+        assert effort_source(given, 'measured') == 'measured'
 
 
 # ---- filter -------------------------------------------------------------------------------------

@@ -405,6 +405,23 @@ def test_references_of_a_slow_controller_are_those_of_the_states_it_answered(rng
     assert tracking['peak_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
 
 
+def test_a_joint_without_reference_takes_no_tracking_from_the_others(tmp_path):
+    whole = RecordedArm(300).recording()
+    some = replace(whole, reference_position=whole.reference_position.copy())
+    some.reference_position[:, 2] = np.nan
+    every, found = (evaluated(run, frame='fore').figures['tracking'] for run in (whole, some))
+    for name in ('tool_rms_mm', 'tool_peak_mm', 'tool_peak_at', 'tool_travel_mm', 'states'):
+        assert found[name] == every[name] > 0.0, name
+    for name in ('rms_error', 'peak_error', 'peak_error_at', 'travel'):
+        assert found[name][:2] == every[name][:2], name
+        assert np.isnan(found[name][2]), name
+    # The third joint moves the frame 'tool', whose errors are not known, and not told.
+    analyzed(write_run(tmp_path / 'bag', some), tmp_path / 'out')
+    page = (tmp_path / 'out' / 'report.html').read_text('utf-8')
+    assert 'largest error of elbow' in page
+    assert not any(words in page for words in ('error of lift', 'nan mm', 'tool error, RMS'))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('offset', [0.0, 1e-6])
 def test_errors_of_zero_and_constraints_are_told_in_the_terminal(offset, tmp_path, capsys):

@@ -346,6 +346,30 @@ def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(tmp_path)
 # Topics ----------------------------------------------------------------------------------------
 
 
+def test_a_reference_of_some_joints_is_that_of_these_and_of_none_is_told(tmp_path):
+    motion = Motion(80)
+
+    def recorded(*names: str):
+        order = [motion.names.index(name) for name in names if name in motion.names]
+        found = [x for x in motion.messages() if x.topic != REFERENCE]
+        for stamp, q, v in zip(motion.stamps.tolist(), motion.q, motion.v, strict=True):
+            given = names, [*q[order], 7.0], [*v[order], 7.0]
+            found.append(state(stamp, *given, topic=REFERENCE))
+        return read_recording(write(tmp_path / ''.join(names), found))
+
+    run = recorded('c', 'a', 'other')
+    assert run.notes == ()
+    for found, expected in (
+        (run.reference_position, motion.q),
+        (run.reference_velocity, motion.v),
+    ):
+        np.testing.assert_array_equal(found[:, [0, 2]], expected[:, [0, 2]])
+        assert np.isnan(found[:, 1]).all()
+    run = recorded('other')
+    assert run.notes == (f'80 messages on {REFERENCE} cannot be used: left out',)
+    assert np.isnan(run.reference_position).all()
+
+
 def robot_in(space: str, offset: float) -> list[Message]:
     motion = Motion(80)
     found = []

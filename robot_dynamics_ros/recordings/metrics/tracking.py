@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, quantiles
-from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.reading import UNLIMITED
@@ -37,13 +37,15 @@ _SATURATION = 1.0 - 1e-9  # fraction of the effort limit from which a command is
 def tool_path(tree: Robot, positions: Array, frame: str = 'tool') -> Array:
     """Return the tool positions in the base frame, shape (N, 3), m, for joint positions (N, n).
 
-    Tool positions are NaN where a joint position is not finite.
+    Tool positions are NaN where a joint position that moves the tool is not finite, or any one of
+    a closed loop's robot.
     """
+    usable = np.all if isinstance(tree, Mechanism) and tree.loops else np.any
     kernels = compile_kernel(tree, outputs=('frame_motion',), frame=frame)
     points = np.full((len(positions), 3), np.nan)
     for start in range(0, len(positions), _BLOCK):
         q = positions[start : start + _BLOCK]
-        finite = np.isfinite(q).all(axis=1)
+        finite = usable(np.isfinite(q), axis=1)
         if finite.any():
             q = np.ascontiguousarray(q[finite])
             motion = kernels.batch('frame_motion', q, np.zeros_like(q))
@@ -76,16 +78,17 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
     joints, at_tool = RmsPeak.of(run.time, error), RmsPeak.of(run.time, distance[:, np.newaxis])
     if not joints.count.any():
         return MetricResult({}, columns=columns, more=more)
+    tool_rms, tool_peak, tool_peak_at = at_tool.figures('rms', 'peak', 'peak_at').values()
     speed = RmsPeak.of(run.time, run.reference_velocity - run.velocity)
     travel = _range(run.reference_position)
     figures = {
         'frame': frame,
         **joints.figures('rms_error', 'peak_error', 'peak_error_at'),
         'rms_velocity_error': speed.rms.tolist(),
-        'tool_rms_mm': 1e3 * float(at_tool.rms[0]),
-        'tool_peak_mm': 1e3 * float(at_tool.peak[0]),
-        'tool_peak_at': float(at_tool.peak_time[0]),
-        'states': int(joints.count[0]),
+        'tool_rms_mm': 1e3 * tool_rms[0],
+        'tool_peak_mm': 1e3 * tool_peak[0],
+        'tool_peak_at': tool_peak_at[0],
+        'states': int(joints.count.max()),
         'travel': travel.tolist(),
         'tool_travel_mm': 1e3 * float(np.linalg.norm(_range(program))),
     }

@@ -222,7 +222,7 @@ def analysis_report(
     )
     title = f'Recording {short_name(Path(bag))}'
     tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
-    remarks = [*_method_notes(figures), *notes]
+    remarks = [*_method_notes(tree.joint_names, figures), *notes]
     return Report(title, lead, findings, _tiles(figures), tables, remarks, steps=steps)
 
 
@@ -231,7 +231,7 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     tiles = [
         (f'{rates["duration_s"]:.4g} s', f'{rates["states"]} states at {rates["rate_hz"]:.4g} Hz')
     ]
-    if tracking:
+    if tracking and not math.isnan(tracking['tool_rms_mm']):
         tiles.append((f'{tracking["tool_rms_mm"]:.4g} mm', 'tool error, RMS'))
         tiles.append((f'{tracking["tool_peak_mm"]:.4g} mm', 'tool error, peak'))
     if 'residual_share' in figures['effort']:
@@ -283,7 +283,7 @@ def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
     return [ReportTable((*head, *(text for key, text in _DECAY.items() if key in program)), rows)]
 
 
-def _method_notes(figures: Mapping[str, Any]) -> list[str]:
+def _method_notes(joints: Sequence[str], figures: Mapping[str, Any]) -> list[str]:
     """Return notes on how the figures were obtained."""
     effort, check = figures['effort'], figures['cross_check']
     notes = [
@@ -297,7 +297,11 @@ def _method_notes(figures: Mapping[str, Any]) -> list[str]:
         )
     elif 'skipped' in check:
         notes.append(f'not checked against another formulation: {check["skipped"]}')
-    left = [f'{why}: {sum(n)}' for why, n in effort.get('left_out', {}).items() if sum(n)]
+    left = []
+    for why, n in effort.get('left_out', {}).items():
+        which = [joint for joint, count in zip(joints, n, strict=True) if count]
+        own = f' of {", ".join(which)}' if len(which) < len(n) else ''
+        left += [f'{why}: {sum(n)}{own}'] if which else []
     if left:
         notes.append(f'efforts left out of the residual: {", ".join(left)}')
     energy = figures['energy']

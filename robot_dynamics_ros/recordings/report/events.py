@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -68,13 +69,15 @@ def _peaks(tree: Robot, tracking: Mapping[str, Any]) -> Iterator[Event]:
     """Yield the largest errors of tool and joints."""
     if not tracking:
         return
-    size = quantity(tracking['tool_peak_mm'], 'mm')
-    yield tracking['tool_peak_at'], f'largest distance of the tool from its reference, {size}'
+    if not math.isnan(tracking['tool_peak_mm']):
+        size = quantity(tracking['tool_peak_mm'], 'mm')
+        yield tracking['tool_peak_at'], f'largest distance of the tool from its reference, {size}'
     for name, unit, peak, at in zip(
         tree.joint_names, joint_units(tree, *LENGTH),
         tracking['peak_error'], tracking['peak_error_at'], strict=True,
     ):  # fmt: skip
-        yield at, f'largest error of {name}, {quantity(peak, unit)}'
+        if not math.isnan(peak):
+            yield at, f'largest error of {name}, {quantity(peak, unit)}'
 
 
 def _begins(time: Array, is_so: Array, text: str) -> list[Event]:
