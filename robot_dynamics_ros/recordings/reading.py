@@ -281,8 +281,8 @@ class RecordingReader:
         values = np.full((len(group.position), 2, len(joints)), np.nan)
         values[:, 0, known] = group.position[:, columns]
         values[:, 1, known] = group.velocity[:, columns]
-        values = values.reshape(len(values), -1)
-        references.append(Values(place, group.stamp_ns, arrived, values))
+        rows = values.reshape(len(values), -1)
+        references.append(Values(place, group.stamp_ns, arrived, rows))
         return True
 
     def _add_commands(
