@@ -56,11 +56,8 @@ def urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str]) 
     require_type('mappings', mappings, Mapping, 'a mapping of names to texts')
     mappings = {name: str(value) for name, value in mappings.items()}
     text = os.fspath(path_or_xml)
-    path: Path | None = None
-    if is_text(text):
-        content = text.lstrip(_BEFORE)
-    else:
-        content, path = _read_text(text), Path(text)
+    path = None if is_text(text) else Path(text)
+    content = (text if path is None else _read_text(text)).lstrip(_BEFORE)
     if _has_xacro(content) or (path is not None and path.suffix.lower() == '.xacro'):
         if path is not None and path.resolve() in shipped_files():
             content = _expand_shipped(content, path, mappings)

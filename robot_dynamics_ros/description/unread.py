@@ -147,9 +147,9 @@ def _in_element(element: Element, kind: str, name: str) -> Iterator[Found]:
             yield kind, name, f'has {tags.count(key)} <{key}>', 'the first one is used'
 
 
-def _is_plain(name: object) -> bool:
-    """Return whether a name is in no XML namespace, such as ``drake:``; a comment has none."""
-    return isinstance(name, str) and not name.startswith('{') and ':' not in name
+def _is_plain(name: str) -> bool:
+    """Return whether a name has no prefix, such as ``drake:``, and declares none."""
+    return ':' not in name and name != 'xmlns'
 
 
 def _without_effect(element: Element) -> bool:

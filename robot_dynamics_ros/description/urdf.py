@@ -6,12 +6,12 @@ The data classes hold names, numbers and units as written, nothing derived.
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from robot_dynamics_ros.description.source import (
     WHOLE,
@@ -204,23 +204,39 @@ def parse_urdf(xml: str, on_fault: FaultHandler = raise_fault) -> RobotDescripti
 def parse_xml(xml: str) -> Element:
     """Return the root element of XML text.
 
+    Names are taken as written, with their prefix: the readers of URDF in ROS know no XML
+    namespaces, so that files exist with a prefix that nothing declares, or with a default one.
+
     Raises:
         DescriptionError: The text is malformed or nested too deeply.
     """
-    depth, root = 0, Element('robot')
+    builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
+    depth = 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _MAX_DEPTH:
+            problem = f'more than {_MAX_DEPTH} nested elements'
+            raise DescriptionError(WHOLE, problem, 'close each <element>')
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = builder.data
     try:  # text, so that its declared encoding does not matter
-        for event, root in ElementTree.iterparse(io.StringIO(xml), ('start', 'end')):  # noqa: B007
-            depth += 1 if event == 'start' else -1
-            if depth > _MAX_DEPTH:
-                problem = f'more than {_MAX_DEPTH} nested elements'
-                raise DescriptionError(WHOLE, problem, 'close each <element>')
-    except (ElementTree.ParseError, ValueError) as error:
+        parser.Parse(xml, True)
+    except (expat.ExpatError, ValueError) as error:
         if isinstance(error, DescriptionError):
             raise
         raise DescriptionError(
             WHOLE, f'malformed XML ({error})', 'one <robot> element is expected'
         ) from error
-    return root
+    return builder.close()
 
 
 class _Reader:

@@ -207,7 +207,7 @@ def read_collada(path: Path) -> list[Triangles]:
     """
     root = parse_xml(path.read_text(encoding='utf-8-sig', errors='replace'))
     for element in root.iter():
-        element.tag = element.tag.rpartition('}')[2]
+        element.tag = element.tag.rpartition(':')[2]
     unit = root.find('asset/unit')
     metre = 1.0 if unit is None else float(unit.get('meter', 1.0))
     scale = np.diag([metre, metre, metre, 1.0])

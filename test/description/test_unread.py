@@ -101,6 +101,7 @@ IGNORED = [
     '<gazebo reference="j1"><springStiffness>0</springStiffness></gazebo>',
     '<ros2_control name="x" type="system"><joint name="j1"/></ros2_control>',
     '<sensor name="s"/>',
+    '<gazebo reference="upper"><sensor:camera name="eye"/></gazebo>',  # of no declared namespace
     '<mujoco><compiler angle="radian"/></mujoco>',
     '<link name="free" xmlns:drake="http://drake.mit.edu" drake:x="1"><drake:y/>'
     '<contact><lateral_friction value="1"/></contact><origin xyz="0 0 0" rpy="-0.0 0 0.0"/></link>'

@@ -242,10 +242,17 @@ def test_a_file_that_is_not_utf_8_is_refused(tmp_path):
         load_robot(path)
 
 
-def test_a_byte_order_mark_does_no_harm(tmp_path):
+@pytest.mark.parametrize(
+    'text',
+    ['\ufeff' + GOOD, '\n<?xml version="1.0"?>\n' + GOOD,
+     GOOD.replace('<robot ', '<robot xmlns="http://drake.mit.edu" ')],
+    ids=['byte order mark', 'blank line before the declaration', 'default namespace'],
+)  # fmt: skip
+def test_what_other_readers_of_urdf_ignore_does_no_harm(text, tmp_path):
     path = tmp_path / 'arm.urdf'
-    path.write_text(GOOD, encoding='utf-8-sig')
-    assert load_robot(path).n == load_robot('\ufeff' + GOOD).n == 2
+    path.write_text(text, encoding='utf-8')
+    for tree in (load_robot(path), load_robot(text)):
+        assert (tree.n, tree.remarks) == (2, load_robot(GOOD).remarks)
 
 
 def test_a_missing_xacro_is_told_with_the_way_to_install_it(tmp_path, monkeypatch):
