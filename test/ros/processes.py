@@ -143,17 +143,19 @@ class NodeProcess:
         return code
 
     def says(self, text: str, seconds: float = 20.0, *, times: int = 1) -> str:
-        """Return the output once it contains a text a number of times."""
-
+        """Return the output once lines of it, to their ends, contain a text a number of times."""
         end = time.monotonic() + PATIENCE * seconds
-        while self.output.count(text) < times:
+        while self._lines().count(text) < times:
             ended, late = self.returncode is not None, time.monotonic() > end
-            if (ended or late) and self.output.count(text) < times:
+            if (ended or late) and self._lines().count(text) < times:
                 how = 'ended' if ended else 'went on'
                 self.print_stacks()
                 raise AssertionError(f'{self.node} {how} without {text!r}:\n{self.output}')
             time.sleep(0.02)
         return self.output
+
+    def _lines(self) -> str:
+        return ''.join(self.output.rpartition('\n')[:2])
 
     def print_stacks(self) -> None:
         """End the process, if it still runs, with the Python stacks of its threads as output."""
