@@ -34,6 +34,12 @@ UNDERSTOOD = {
     'actual_q_0': ('position', '0', ''),
     'actual_current_0': ('effort', '0', 'A'),
     'current_position_1': ('position', '1', ''),
+    'D_Theta_1': ('velocity', '1', ''),  # 'd' behind q or theta is the desired one
+    'd_q1': ('velocity', '1', ''),
+    'theta1_dot': ('velocity', '1', ''),
+    'q_dot[0]': ('velocity', '0', ''),
+    'elbow_qdot_deg/s': ('velocity', 'elbow', 'deg/s'),
+    'theta_d_1': ('reference_position', '1', ''),
     'target_moment_0': ('effort', '0', ''),
     'q_d[1]': ('reference_position', '1', ''),
     'tau_J_d[0]': ('command', 'J_0', ''),
@@ -42,7 +48,8 @@ UNDERSTOOD = {
     'j1 effort [%]': ('effort', 'j1', 'percent'),
 }
 NOT_OF_A_JOINT = ('time', 't', 'robot_mode', 'actual_TCP_pose_0', 'joint_temperatures_0',
-                  'target_qdd_0', 'j1_pos_vel', 'j1_pos_ticks', 'battery', '')  # fmt: skip
+                  'target_qdd_0', 'j1_pos_vel', 'j1_pos_ticks', 'battery', '',
+                  'DD_Theta_1', 'theta1_ddot', 'q_acc_1', 'torque_1_dot')  # fmt: skip
 
 
 def test_a_name_says_quantity_joint_and_unit_in_any_order():

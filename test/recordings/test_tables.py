@@ -184,6 +184,8 @@ WRONG = (
     ('t,q1,q1\n0,1,2\n0.1,1,2', {}, "has 2 columns 'q1'"),
     ('t,q1,tau1\n0,1,2\n0.1,1,off', {}, "line 3, column 'tau1': 'off' is no number"),
     ('t,q1,tau1\n0,1,2\nsoon,1,1', {}, "line 3, column 't': 'soon' is no time"),
+    ('Fan Time [s],States Time [s],q1,tau1\n0,0,1,2\n,1,1,1', {},
+     "line 3, column 'Fan Time .s.': '' is no time; .*; or give time in a YAML file: States Time"),
     ('t,q1,tau1\n0,0,1,0,2,0\n0,1,1,0,2,0', {}, 'line 2 has 6 cells below 3 names; .*semicol'),
     ('t,q1,q2\n0,1,2\n0.1,1,2', {'position_unit': 'grad'}, "its unit 'grad' is none of position"),
     ('t,q1,q2\n0,1,2\n0.1,1,2', {'position_unit': ['deg', 'm', 'm']},

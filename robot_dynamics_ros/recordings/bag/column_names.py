@@ -38,16 +38,18 @@ _QUANTITIES = {
     word: quantity
     for quantity, words in {
         'position': 'q pos position positions angle angles theta',
-        'velocity': 'qd dq vel velocity velocities speed speeds dtheta',
+        'velocity': 'qd dq qdot vel velocity velocities speed speeds dtheta thetadot',
         'effort': 'tau eff effort efforts torque torques trq moment moments current currents',
     }.items()
     for word in words.split()
 }
-_MOTOR = {'theta', 'dtheta'}  # where q and dq are those of the joints
+_MOTOR = {'theta', 'dtheta', 'thetadot'}  # where q and dq are those of the joints
 _MEASURED = {'actual', 'act', 'measured', 'meas', 'ist'}
 _COMMAND = {'command', 'commands', 'commanded', 'cmd'}
 _WANTED = {'target', 'desired', 'des', 'd', 'reference', 'ref', 'setpoint', 'soll'} | _COMMAND
-_WORDS = {*_QUANTITIES, *_MEASURED, *_WANTED}
+_RATE = 'dot'  # makes positions velocities, as a 'd' before q and theta does
+_NO_STATE = {'dd', 'ddot', 'acc', 'acceleration', 'accelerations'}
+_WORDS = {*_QUANTITIES, *_MEASURED, *_WANTED, _RATE, *_NO_STATE}
 _TOPIC = {'state', 'states', 'field'}  # before the name, in exports of messages
 _JOINT = {'joint', 'joints'}
 _SPELLED = {'°': 'deg', 'degree': 'deg', 'degrees': 'deg', 'radian': 'rad', 'radians': 'rad',
@@ -93,7 +95,9 @@ def parse(head: str) -> Column | None:
         current = False
     if not quantities and words & _COMMAND:
         quantities = {'effort'}
-    if len(quantities) != 1:
+    if words & {_RATE}:
+        quantities = {'velocity'} if quantities == {'position'} else set()
+    if len(quantities) != 1 or words & _NO_STATE:
         return None
     (quantity,) = quantities
     modelled = {'target', 'moment'} <= words  # of RTDE: by its model, and no command
@@ -147,7 +151,8 @@ def _words(bare: str) -> tuple[set[str], str]:
         or (lower[first] in _TOPIC and not words & _WORDS)
         or (lower[first] in _JOINT and first + 1 < last and lower[first + 1] in _WORDS | _TOPIC)
     ):
-        words.add(lower[first])
+        rate = lower[first] == 'd' and lower[first + 1 : first + 2] in (['q'], ['theta'])
+        words.add(_RATE if rate else lower[first])
         first += 1
     number = last if last > first and lower[last - 1].isdigit() else 0
     last -= bool(number)

@@ -311,14 +311,18 @@ class _Sheet:
         raise RecordingError(self.culprit, problem, f'known: {", ".join(sizes)}')
 
     def _time(self) -> str:
-        """Return the column of times: given, named so, or unnamed with dates; else empty."""
+        """Return the column of times: that of the YAML file, or the likeliest; else empty."""
+        return self._mapping.get('time') or next(iter(self._clocks()), '')
+
+    def _clocks(self) -> list[str]:
+        """Return the columns named as times, or unnamed with dates, likely ones first."""
         words = {head: re.findall(r'[^\W_]+', head.lower()) for head in self.heads}
         named = [head for head, found in words.items() if found and found[0] in _TIMES]
         named += [head for head, found in words.items() if {*found} & {'time', 'stamp'}]
         dated = [
             x for x in self.heads if x in _UNNAMED and _dates(self._column(x)[:1]) is not None
         ]
-        return self._mapping.get('time') or next(iter(named + dated), '')
+        return list(dict.fromkeys(named + dated))
 
     def _column(self, head: str) -> list[str]:
         return self._cells[self.heads.index(head)]
@@ -367,6 +371,8 @@ class _Sheet:
             if not ticks[-1].is_finite():
                 problem = f'line {line}, column {name!r}: {cell!r} is no time'
                 remedy = 'give numbers, or dates such as 2026-01-31T12:00:00.002; or remove it'
+                if others := [head for head in self._clocks() if head != name]:
+                    remedy += f'; or give time in a YAML file: {", ".join(others)}'
                 raise RecordingError(self.culprit, problem, remedy)
         return ticks
 
