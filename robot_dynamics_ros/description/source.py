@@ -195,10 +195,13 @@ def _xacro_error(culprit: str, error: Exception) -> DescriptionError:
         return DescriptionError(culprit, f'{cause.culprit} {cause.problem}', cause.remedy)
     if isinstance(cause, OSError):
         problem = f'{cause.filename}: {cause.strerror}'
-        return DescriptionError(culprit, problem, 'correct the file, or the path in it')
+        remedy = 'correct the file, or the path in it; if the build of its package puts it there, '
+        return DescriptionError(culprit, problem, f'{remedy}give the installed description')
     said = ' '.join(_CLASS.sub('', str(error)).split())
     if missing := _ARGUMENT.search(said):
         return DescriptionError(culprit, said, f'give it behind the file: {missing[1]}:=VALUE')
+    if said.startswith('unknown macro'):
+        return DescriptionError(culprit, said, 'include the file that defines it, or remove it')
     return DescriptionError(culprit, said, 'correct the file or its arguments')
 
 

@@ -34,14 +34,17 @@ def estimate_inertias(
     """
     root, moments = parse_xml(xml), dict[str, Array]()
     bare = {x.get('name', ''): x for x in root.findall('link') if x.find('inertial') is None}
-    for shape in collision_shapes(xml).shapes:
+    shapes = collision_shapes(xml)
+    for shape in shapes.shapes:
         if shape.link in bare:
             found = second_moments(shape)
             moments[shape.link] = moments.get(shape.link, np.zeros((4, 4))) + found
     volumes = {name: float(P[3, 3]) for name, P in moments.items() if P[3, 3] > 0.0}
     if not volumes:
         problem = 'no link without <inertial> has a shape that encloses a volume'
-        raise ModelError('the inertias', f'cannot be estimated: {problem}', 'give its meshes')
+        unread = [f'link {x!r}: {why}' for x, why in shapes.unread.items() if x in bare]
+        missing = '; '.join(['give its meshes', *unread[:1]])
+        raise ModelError('the inertias', f'cannot be estimated: {problem}', missing)
     density = density or mass / sum(volumes.values())
     for name in volumes:
         P = density * moments[name]

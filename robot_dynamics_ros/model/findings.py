@@ -307,21 +307,27 @@ def mass_matrix_fault(tree: Robot, q: Array) -> ModelError | None:
     if not len(weightless):
         return None
     i = int(weightless[-1])  # the outermost: it may be the only cause
-    return _fault(tree, i, float(np.min(pivots[:, i])))
+    return _fault(tree, i, float(np.min(pivots[:, i])), float(np.max(locked[:, i])))
 
 
-def _fault(tree: Robot, joint: int, inertia: float) -> ModelError:
+def _fault(tree: Robot, joint: int, inertia: float, alone: float) -> ModelError:
+    """Return the fault of a joint: its inertia with the other joints free, and with them held."""
     moved = set(np.flatnonzero(tree.joint_of_body == joint).tolist())
     for k in range(tree.bodies):
         moved |= {k} if tree.parent[k] in moved else set()
     links = [name for name, frame in tree.frames.items() if frame.body in moved]
     listed = ', '.join(links[:_MOST_LINKS]) + (', …' if len(links) > _MOST_LINKS else '')
+    remedy = (
+        'their mass lies on its axis: give these links moments of inertia, or lock the joint'
+        if alone <= _LEAST_INERTIA and any(tree.mass[k] > 0.0 for k in moved)
+        else 'give these links mass and inertia, or lock the joint; new_robot --estimate-inertia '
+        'takes them from shapes'
+    )
     return ModelError(
         f'joint {tree.joint_names[joint]!r}',
         f'mass matrix is not positive definite: the joint has an inertia of {inertia:.3g} '
         f'{"kg" if tree.joint_is_prismatic[joint] else "kg m^2"}; it moves {listed}',
-        'give these links mass and inertia, or lock the joint; new_robot --estimate-inertia takes '
-        'them from shapes',
+        remedy,
     )
 
 

@@ -196,9 +196,12 @@ def test_an_argument_that_nothing_uses_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ('text', 'said'),
     [
-        ('<xacro:include filename="gone.xacro"/>', 'gone.xacro: No such file.*; correct'),
+        (
+            '<xacro:include filename="gone.xacro"/>',
+            'gone.xacro: No such file.*; correct.*give the installed',
+        ),
         ('<link name="${side}"/>', "name 'side' is not defined.*; correct the file"),
-        ('<xacro:tool/>', 'unknown macro name: xacro:tool.*; correct the file'),
+        ('<xacro:tool/>', 'unknown macro name: xacro:tool.*; include the file that'),
         ('<link name="$(arg side)"/>', 'argument side; give it behind the file: side:=VALUE'),
         ('<link name="$(env NO_SUCH_VARIABLE)"/>', 'NO_SUCH_VARIABLE.*; correct the file'),
         ('<link', '; correct the file'),

@@ -57,6 +57,9 @@ def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
     assert 0.9 < ball / (4.0 / 3.0 * np.pi * 1e-3) < 1.0
     with pytest.raises(ModelError, match='encloses a volume'):
         estimate_inertias('<robot name="x"><link name="a"/></robot>', density=1.0)
+    absent = ARM.replace('<box size="0.3 0.05 0.05"/>', '<mesh filename="package://none/a.stl"/>')
+    with pytest.raises(ModelError, match="its meshes; link 'fore'.*package 'none'.*--package"):
+        estimate_inertias(absent.replace('<box size="0.4 0.05 0.05"/>', ''), density=1.0)
 
 
 def test_new_robot_writes_them_with_a_comment_and_the_refusal_names_the_option(tmp_path, capsys):
