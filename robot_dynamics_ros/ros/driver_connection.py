@@ -211,27 +211,18 @@ class DriverConnection:
         return f'{len(names)} nodes publish {topic}, and contradict each other: {", ".join(names)}'
 
     def subscribe_commands(
-        self, node: Node, take: Callable[..., None], **options: Any
+        self, node: Node, take: Callable[..., None], qos: Any, **options: Any
     ) -> list[Any]:
-        """Subscribe a passive node to the commands; return the subscriptions.
+        """Subscribe to the commands, in the units of the driver; return the subscriptions.
 
         Args:
             node: The subscribing node.
-            take: Called with the indices in the model of all commanded joints or of one, and
-                their commanded efforts, N m or N.
+            take: See :func:`conversions.subscribe_commands`.
+            qos: QoS of the subscriptions.
             options: Further options of the subscriptions.
         """
-        driver = self.driver
-
-        def convert(places: Sequence[int], commands: Sequence[float]) -> None:
-            if len(commands) == len(places):
-                command = np.zeros(len(self._names))
-                command[places] = commands
-                joints = driver.order[places]
-                take(joints, driver.effort_of_command(command)[joints])
-
         topics, form = self.command_topics, self.command_form
-        return subscribe_commands(node, form, topics, self._names, convert, PASSIVE, **options)
+        return subscribe_commands(node, form, topics, self._names, take, qos, **options)
 
     def describe(self) -> str:
         """Return one sentence on the open topics and the driver, for the log."""
@@ -280,14 +271,14 @@ class StateCollector(PackageNode):
     ) -> None:
         super().__init__('commissioning')
         self._rows, self._seconds, self._use_commands = rows, seconds, commands
-        self._state, self._order = driver.profile.state, driver.order
-        self._reader = JointStateReader(driver.names, velocity=self._state.velocity == 'message')
+        connection = DriverConnection(driver, 'group')
+        self._topic, self._reader = connection.state_topic, connection.reader
+        self._order = driver.order
         self._command = np.full(len(driver.names), np.nan)
         self._started_at, self._first_ns, self._last_ns = time.monotonic(), 0, -1
-        self.create_subscription(JointState, self._state.topic, self._on_state, PASSIVE, raw=True)
+        self.create_subscription(JointState, self._topic, self._on_state, PASSIVE, raw=True)
         if commands:
-            form, topics = driver.profile.command.form, driver.command_topics
-            subscribe_commands(self, form, topics, driver.command_names, self._on_command, PASSIVE)
+            connection.subscribe_commands(self, self._on_command, PASSIVE)
         self.create_timer(_PROGRESS_PERIOD_S, self._check_progress, clock=STEADY)
 
     def _on_command(self, places: Sequence[int], commands: Sequence[float]) -> None:
@@ -309,7 +300,7 @@ class StateCollector(PackageNode):
     def _check_progress(self) -> None:
         elapsed = time.monotonic() - self._started_at
         if not self._rows and elapsed > min(self._seconds, _TIMEOUT_S):
-            peer = f'{self._state.topic} ({self._reader.problem()})'
+            peer = f'{self._topic} ({self._reader.problem()})'
             self._end(error=PeerTimeoutError(peer, 'state of all joints', elapsed))
         elif elapsed > self._seconds:
             self._end()

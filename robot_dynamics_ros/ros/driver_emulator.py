@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 from rclpy.node import Node
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from robot_dynamics_ros.control.drivers.driver_interface import robot_and_driver
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.stop_laws import HoldPosition
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -26,7 +26,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.ros.conversions import state_message
 from robot_dynamics_ros.ros.node import serve
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
-from robot_dynamics_ros.ros.simulated_arm import SimulatedArm, SimulatedTopics
+from robot_dynamics_ros.ros.simulated_arm import SimulatedArm
 from robot_dynamics_ros.ros.simulator import COMMAND_QOS, Simulator
 from robot_dynamics_ros.simulation.imperfections import emulated_plant
 from robot_dynamics_ros.simulation.mujoco_plant import require_within_limits
@@ -52,20 +52,14 @@ class EmulatedArm(SimulatedArm):
 
     @staticmethod
     def completed(settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings with the period of the profile; its joints are in its order."""
+        """Return the settings with those that the profile gives."""
         profile = load_driver_profile(settings['driver_profile'])
-        return settings | {'joints': [''], 'period': 1.0 / profile.state.rate_hz}
-
-    def load(self, description: str) -> Robot:
-        """Load the robot, with the effort limits of the profile."""
-        self.tree, driver = robot_and_driver(self.settings, description)
-        assert driver is not None  # its profile is never empty, see ``completed``
-        self._driver, self._profile = driver, driver.profile
-        return self.tree
+        given = {'command_form': profile.command.form, 'period': 1.0 / profile.state.rate_hz}
+        return settings | {'joints': ['']} | given
 
     def build(self) -> Plant:
         """Build the plant, with the driver's compensation, drives and link."""
-        profile, tree = self._profile, self.tree
+        profile, tree = self.driver.profile, self.tree
         compensates, known = profile.compensated_by_driver, profile.payload_known_to_driver
         self._linked, self._driven = emulated_plant(tree, self.settings, compensates, known)
         self._q, self._v, self._own_anchor, self._own_effort = np.zeros((4, tree.n))
@@ -74,20 +68,17 @@ class EmulatedArm(SimulatedArm):
         self.plant = self._linked
         return self.plant
 
-    def topics(self, joints: Sequence[str]) -> SimulatedTopics:
-        """Return the topics of the profile."""
-        profile, driver = self._profile, self._driver
-        names = driver.command_names
-        message = state_message(names, effort=profile.state.effort != 'none')
-        if profile.state.velocity == 'differentiate':
+    def message(self) -> JointState:
+        """Return the message of a state, with what the driver reports."""
+        driver, report = self.driver, self.driver.profile.state
+        message = state_message(driver.command_names, effort=report.effort != 'none')
+        if driver.differentiates:
             message.velocity = []
-        form, commands = profile.command.form, driver.command_topics
-        return SimulatedTopics(message, profile.state.topic, form, commands, names)
+        return message
 
     def open(self) -> None:
         """Subscribe to the positions of a profile that sends them; serve ``~/recover``."""
-        if self._profile.command.form == 'overlay':
-            topic = self._profile.command.topic_of_positions
+        if topic := self.driver.profile.command.topic_of_positions:
             self._node.create_subscription(
                 Float64MultiArray, topic, self._on_overlaid, COMMAND_QOS
             )
@@ -99,24 +90,22 @@ class EmulatedArm(SimulatedArm):
 
     # Commands ------------------------------------------------------------------------------------
 
-    def command(
-        self, places: Sequence[int], efforts: Sequence[float]
-    ) -> tuple[Sequence[int], Sequence[float]]:
-        """Convert a command from the driver's units and order."""
-        driver = self._driver
+    def command(self, places: Sequence[int], efforts: Sequence[float]) -> Sequence[float]:
+        """Convert a command from the driver's units."""
         if len(efforts) != len(places):
-            return places, efforts
-        places, command = driver.order[places].tolist(), np.zeros(len(driver.order))
-        command[places] = efforts
-        return places, driver.driven_effort(command)[places].tolist()
+            return efforts
+        driver, command = self.driver, np.zeros(self.tree.n)
+        joints = driver.order[places]
+        command[joints] = efforts
+        return driver.driven_effort(command)[joints].tolist()
 
     def _on_overlaid(self, message: Float64MultiArray) -> None:
         """Stop with a reflex if the positions sent with the efforts are far from the arm's."""
         self._driven.read(self._q, self._v)
         commanded = np.full(len(self._q), np.nan)
         if len(message.data) == len(commanded):
-            commanded[self._driver.order] = message.data
-        if not (np.abs(self._driver.position(commanded) - self._q) < _MAX_OVERLAY_ERROR).all():
+            commanded[self.driver.order] = message.data
+        if not (np.abs(self.driver.position(commanded) - self._q) < _MAX_OVERLAY_ERROR).all():
             self._halt('the positions sent with the efforts are far from those of the arm')
 
     def admit(self, time: float) -> bool:
@@ -130,15 +119,15 @@ class EmulatedArm(SimulatedArm):
 
     def _check_rate(self, command: Array) -> None:
         """Stop with a reflex if the command changes faster than the profile allows."""
-        command = self._driver.motor_effort(command)
+        command = self.driver.motor_effort(command)
         change = np.abs(command - self._last_command)
-        max_change = self._driver.rate_limit * self._linked.period
+        max_change = self.driver.rate_limit * self._linked.period
         too_fast = change > max_change * (1.0 + _ROUNDING)
         self._last_command[:] = command
         if too_fast.any():
             i = int(np.argmax(too_fast))
             self._halt(
-                f'the command of {self._driver.names[i]} changed by {change[i]:.3g} in one '
+                f'the command of {self.driver.names[i]} changed by {change[i]:.3g} in one '
                 f'period, more than {max_change[i]:.3g}'
             )
 
@@ -200,14 +189,14 @@ class EmulatedArm(SimulatedArm):
 
     def write(self, position: Array, velocity: Array, effort: Array) -> None:
         """Write the present state in the driver's units and order."""
-        driver, order = self._driver, self._driver.order
+        driver, order = self.driver, self.driver.order
         self.plant.read(self._q, self._v)
         position[:] = driver.position_reading(self._q)[order]
         if velocity.size:
             velocity[:] = driver.velocity_reading(self._v)[order]
         if effort.size:
             total = self._driven.effort
-            if self._profile.state.effort == 'without_compensation':
+            if self.driver.profile.state.effort == 'without_compensation':
                 total = total - self._driven.compensation
             effort[:] = driver.effort_reading(total)[order]
 

@@ -9,7 +9,7 @@ thresholds, and the gravity vector that would explain it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,6 @@ from robot_dynamics_ros.ros.node import (
 )
 from robot_dynamics_ros.ros.node_parameters import MONITOR
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
-from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _DEPTH = 1000  # of the publishers: all samples of one poll are published in a burst
@@ -124,7 +123,9 @@ class MonitorNode(PackageNode):
             self._subscribe(f'{settings["controller"]}/reference', self._on_reference)
         elif settings['effort_source'] == 'command':
             options = self._options()
-            self._polled += connection.subscribe_commands(self, self._on_command, **options)
+            self._polled += connection.subscribe_commands(
+                self, self._on_command, PASSIVE, **options
+            )
         self._message = PreparedMessage(state_message(self._tree.joint_names))
         topics = ('effort', 'other', 'difference', 'residual', *ORIGINS)
         self._topics = {
@@ -191,9 +192,12 @@ class MonitorNode(PackageNode):
         if len(self._waiting) > _MAX_PENDING:
             del self._waiting[next(iter(self._waiting))]
 
-    def _on_command(self, joints: Array, effort: Array) -> None:
-        commanded, self._effort = np.zeros(self._tree.n), self._effort.copy()
-        commanded[joints] = effort
+    def _on_command(self, places: Sequence[int], efforts: Sequence[float]) -> None:
+        if len(efforts) != len(places):
+            return
+        command, joints = np.zeros(self._tree.n), self._driver.order[places]
+        command[places], self._effort = efforts, self._effort.copy()
+        commanded = self._driver.effort_of_command(command)
         self._effort[joints] = self._motor_effort(commanded)[joints]
 
     def _motor_effort(self, commanded: Any) -> Any:

@@ -1,40 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm of a simulator: its plant, its topics, its states and commands in SI units."""
+"""The arm of a simulator: its plant and driver, its states and commands in SI units."""
 
 from __future__ import annotations
 
 import array
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, robot_and_driver
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
-from robot_dynamics_ros.ros.conversions import default_topics, state_message
+from robot_dynamics_ros.ros.conversions import state_message
 from robot_dynamics_ros.simulation.imperfections import with_imperfections, with_model_error
 from robot_dynamics_ros.simulation.mujoco_plant import plant_from_parameters
 from robot_dynamics_ros.simulation.plant import CommandBuffer, Plant
 from robot_dynamics_ros.spatial.scalar import Array
-
-
-class SimulatedTopics(NamedTuple):
-    """Topics of an arm.
-
-    Attributes:
-        message: Message of a state, to be filled in.
-        states: Topic of the states.
-        form: Form of the commands: 'group', 'per_joint' or 'overlay'.
-        commands: Topics of the commands.
-        joints: Names of the commanded joints, in the order of the commands.
-    """
-
-    message: JointState
-    states: str
-    form: str
-    commands: str | Sequence[str]
-    joints: Sequence[str]
 
 
 class SimulatedArm:
@@ -43,6 +25,7 @@ class SimulatedArm:
     Attributes:
         settings: Parameters of the simulator by name; replaced when they change.
         tree: The robot as described.
+        driver: Its driver: names, units and order of the joints in states and commands.
         plant: The plant, see :meth:`build`.
         has_own_clock: Whether states have the time of the node's clock; else simulated time.
 
@@ -53,6 +36,7 @@ class SimulatedArm:
 
     has_own_clock = False
     tree: Robot
+    driver: DriverInterface
     plant: Plant
 
     def __init__(self, node: Node, settings: dict[str, Any]) -> None:
@@ -61,12 +45,14 @@ class SimulatedArm:
 
     @staticmethod
     def completed(settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings with ``period`` and ``joints``, if these are no parameters."""
+        """Return the settings with those that are no parameters of the node."""
         return settings
 
     def load(self, description: str) -> Robot:
-        """Load and return the robot, by parameters or from the text of a description."""
-        self.tree = robot_from_parameters(self.settings, description)
+        """Load robot and driver, by parameters or from the text of a description."""
+        values = {'driver_profile': '', **self.settings}
+        self.tree, driver = robot_and_driver(values, description)
+        self.driver = driver or DriverInterface(None, self.tree, values['joints'])
         return self.tree
 
     def build(self) -> Plant:
@@ -77,16 +63,12 @@ class SimulatedArm:
         self.plant = plant if imperfect.imperfections.perfect else imperfect
         return self.plant
 
-    def topics(self, joints: Sequence[str]) -> SimulatedTopics:
-        """Return the topics.
-
-        Args:
-            joints: Names of the joints in the order of the commands.
-        """
-        tree, form = self.tree, self.settings['command_form']
+    def message(self) -> JointState:
+        """Return the message of a state, for :meth:`write` to fill in."""
+        tree = self.tree
         message = state_message([*tree.joint_names, *tree.locked])
         message.position[tree.n :] = array.array('d', tree.locked.values())
-        return SimulatedTopics(message, 'joint_states', form, default_topics(form, joints), joints)
+        return message
 
     def open(self) -> None:
         """Create further topics and services."""
@@ -96,11 +78,9 @@ class SimulatedArm:
 
     # Commands ------------------------------------------------------------------------------------
 
-    def command(
-        self, places: Sequence[int], efforts: Sequence[float]
-    ) -> tuple[Sequence[int], Sequence[float]]:
-        """Return the joints and efforts of a received command, N m or N."""
-        return places, efforts
+    def command(self, places: Sequence[int], efforts: Sequence[float]) -> Sequence[float]:
+        """Return the efforts of a received command, N m or N, in the order of the command."""
+        return efforts
 
     def admit(self, time: float) -> bool:
         """Return whether a command that answers a state acts; called at a simulated time, s."""

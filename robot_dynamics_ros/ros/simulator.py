@@ -33,18 +33,13 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from robot_dynamics_ros.control.drivers.driver_interface import command_order
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.parameters import Parameter, checked
 from robot_dynamics_ros.ros import node_parameters as declared
-from robot_dynamics_ros.ros.conversions import (
-    PreparedMessage,
-    ns_to_stamp,
-    subscribe_commands,
-    wrench_message,
-)
+from robot_dynamics_ros.ros.conversions import PreparedMessage, ns_to_stamp, wrench_message
+from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.node import (
     STEADY,
     PackageNode,
@@ -121,7 +116,7 @@ class Simulator(PackageNode):
         first = initial_state(tree, settings)
         self._run = SimulationRun(arm.build(), *first, settings['end_time_s'])
         self._schedule_payload()
-        self._buffer = CommandBuffer(tree, command_order(settings['joints'], tree))
+        self._buffer = CommandBuffer(tree, arm.driver.order)
         self._lockstep = settings['mode'] == 'lockstep'
         self._paused = settings['start_paused']
         self._pace = Pace(settings['period'] / settings['real_time_factor'], _CATCH_UP)
@@ -138,12 +133,11 @@ class Simulator(PackageNode):
             self._publish_description(tree.xml)
 
     def _create_topics(self) -> None:
-        settings, topics = self._settings, self._arm.topics(self._buffer.joints)
-        self._state = PreparedMessage(topics.message)
-        self._states = self.create_publisher(JointState, topics.states, STATE_QOS)
-        self._commands = subscribe_commands(
-            self, topics.form, topics.commands, topics.joints, self._on_command, COMMAND_QOS
-        )
+        settings, arm = self._settings, self._arm
+        topics = DriverConnection(arm.driver, settings['command_form'])
+        self._state = PreparedMessage(arm.message())
+        self._states = self.create_publisher(JointState, topics.state_topic, STATE_QOS)
+        self._commands = topics.subscribe_commands(self, self._on_command, COMMAND_QOS)
         self._clock_publisher = (
             self.create_publisher(ClockMessage, '/clock', 10)
             if settings['publish_clock']
@@ -158,13 +152,13 @@ class Simulator(PackageNode):
         self.create_timer(settings['republish_period_s'], self._on_idle, clock=STEADY)
         if not self._lockstep:
             self.create_timer(self._pace.period, self._on_step_timer, clock=STEADY)
-        self._arm.open()
+        arm.open()
 
     # Commands ------------------------------------------------------------------------------------
 
     def _on_command(self, places: Sequence[int], efforts: Sequence[float]) -> None:
         refused = self._buffer.refused
-        if self._buffer.store(*self._arm.command(places, efforts)):
+        if self._buffer.store(places, self._arm.command(places, efforts)):
             self._on_answer()
         elif self._buffer.refused > refused:
             self.get_logger().warning(
