@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of a recording for identification: instants of the equation of motion, and masks.
 
-The instants are those of ``recordings.timing``, as for every other command. A command is held
-until the next, also if one is missing for a few states.
+The instants are those of ``recordings.timing``, as for every other command. Commands are those
+that ``recordings.reading`` assigns to the states; one that is missing is unknown.
 
 Excluded are samples of a joint at rest, where Coulomb friction may have any value up to its level;
 at a joint limit, whose contact force is unknown; and with a command at the effort limit. With a
@@ -11,7 +11,8 @@ filter, samples are excluded whose window contains such a state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import (
     BRIDGED,
     TIMINGS,
+    SampleTiming,
+    delayed,
     find_timing,
     longest_piece,
     make_instants,
@@ -32,7 +35,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: Effort to identify from; 'auto': commanded if the recording has commands, else measured.
 EFFORTS = ('auto', 'commanded', 'measured')
 
-_HOLD = 0.02  # s for which a command is held without a new one
 SHORTEST = 8  # minimum states in a run
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 _FEW = 0.01  # accepted share of non-finite states
@@ -83,16 +85,6 @@ def _refuse_impossible(run: Recording) -> None:
             )
 
 
-def _held(run: Recording) -> Array:
-    """Return the commands with missing ones replaced by the previous one, for up to 20 ms."""
-    time, effort = run.time, run.effort
-    last = np.where(np.isfinite(effort), np.arange(len(time))[:, np.newaxis], 0)
-    last = np.maximum.accumulate(last, axis=0)
-    held = np.take_along_axis(effort, last, axis=0)
-    held[time[:, np.newaxis] - time[last] > _HOLD] = np.nan
-    return held
-
-
 #: Reasons to exclude an effort.
 NO_EFFORT, SATURATED = 'not recorded', 'at the effort limit'
 AT_LIMIT, AT_REST = 'at a position limit', 'at rest'
@@ -122,6 +114,32 @@ class Preparation:
     cutoff: float | None = None
     standstill: tuple[float, ...] = ()
     effort: str = 'auto'
+
+    def matched(
+        self, run: Recording, cutoff: float | str | None, sign: Callable[[Array], Array]
+    ) -> tuple[Instants, Recording, SampleTiming]:
+        """Match motions and efforts of a recording: to identify, and to validate.
+
+        Args:
+            run: The recording, with the joints of the robot.
+            cutoff: Of the filter, see ``find_timing``.
+            sign: Direction of Coulomb friction by velocity.
+
+        Returns:
+            The instants, the recording with the efforts that act at its states, and the timing.
+
+        Raises:
+            UnknownNameError: The timing or effort is unknown.
+            ParameterError: The delay or the cut-off is out of range.
+        """
+        known_name('timing', self.timing, TIMINGS)
+        if self.delay < 0:
+            raise ParameterError('delay', self.delay, 'a command acts after its state')
+        measured = effort_source(run, self.effort) == 'measured'
+        effort = run.measured_effort if measured else run.effort
+        run = replace(run, effort=delayed(run.time, effort, self.delay))
+        timing = find_timing(run, commanded=not measured, name=self.timing, cutoff=cutoff)
+        return make_instants(run, run.effort, timing, sign), run, timing
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,12 +199,8 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
         ParameterError: The delay or the cut-off is out of range.
         RecordingError: The recording has no states without a gap, or values beyond any sensor.
     """
-    late, cutoff = preparation.delay, preparation.cutoff
-    known_name('timing', preparation.timing, TIMINGS)
-    if late < 0:
-        raise ParameterError('delay', late, 'a command acts after its state')
-    measured = effort_source(recording, preparation.effort) == 'measured'
     run = recording.of_joints(tree.joint_names)
+    measured = effort_source(run, preparation.effort) == 'measured'
     complete = run.complete
     if complete.sum() < SHORTEST:
         raise RecordingError(
@@ -195,20 +209,17 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
             f'at least {SHORTEST} are needed',
         )
     _refuse_impossible(run)
-    run = run if complete.all() else run.rows(complete)
-    effort = run.measured_effort if measured else _held(run)
-    effort = _delayed(run.time, effort, late)
-    timing = find_timing(run, commanded=not measured, name=preparation.timing, cutoff=cutoff)
-    smooth = low_pass(cutoff, 1.0 / timing.period)
+    motion, run, timing = preparation.matched(run, preparation.cutoff, np.sign)
+    motion = motion.take(motion.row >= preparation.delay)
+    every, run = run.time[motion.row], run.rows(complete)
+    smooth = low_pass(preparation.cutoff, 1.0 / timing.period)
     rest = _standstill(run, timing.period, tree, preparation)
-    allowed, margin = np.abs(effort) < tree.effort_limit, _LIMIT_MARGIN * tree.position_range
+    allowed, margin = np.abs(run.effort) < tree.effort_limit, _LIMIT_MARGIN * tree.position_range
     clear = (run.position > tree.position_lower + margin) & (
         run.position < tree.position_upper - margin
     )
     clear[:-1] &= clear[1:].copy()  # at both ends of a step
-    motion = make_instants(run, effort, timing, sign=np.sign)
-    motion = motion.take(motion.row >= late)
-    every, slow = run.time[motion.row], np.abs(motion.v_friction) <= rest
+    slow = np.abs(motion.v_friction) <= rest
     kept = _decimated(every, BRIDGED * timing.period, smooth.step)
     motion, time, reach = motion.take(kept), every[kept], smooth.half * timing.period
     if len(motion.row) < SHORTEST:
@@ -219,7 +230,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
         )
     excluded = {
         NO_EFFORT: ~np.isfinite(motion.effort),
-        SATURATED: _near(time, run.time, np.isfinite(effort) & ~allowed, reach),
+        SATURATED: _near(time, run.time, np.isfinite(run.effort) & ~allowed, reach),
         AT_LIMIT: _near(time, run.time, ~clear, reach),
     }
     # Measured efforts are filtered with the same window as the direction, which may contain a
@@ -228,17 +239,6 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     excluded[AT_REST] = slow & ~np.any(list(excluded.values()), axis=0)
     memory = 1 + 2 * smooth.half // smooth.step
     return Samples(time, motion, np.nan_to_num(motion.effort), excluded, rest, memory)
-
-
-def _delayed(time: Array, effort: Array, late: int) -> Array:
-    """Return the effort ``late`` states before each; NaN at the begin and behind a gap."""
-    if not late:
-        return effort
-    delayed = np.full(effort.shape, np.nan)
-    age = time[late:] - time[:-late]
-    together = age <= (late + 0.5) * float(np.median(np.diff(time)))
-    delayed[late:][together] = effort[:-late][together]
-    return delayed
 
 
 def _decimated(time: Array, gap: float, step: int) -> Array:

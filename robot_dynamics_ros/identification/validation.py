@@ -12,15 +12,15 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, smooth_sign
 from robot_dynamics_ros.estimation.hypotheses import POSSIBLE_ARM, GravityFit, possible_masses
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual, resolved
 from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.preparation import Preparation, effort_source
+from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.timing import find_timing, make_instants
+from robot_dynamics_ros.recordings.timing import AUTO
 from robot_dynamics_ros.spatial.scalar import Array
 
 _SLOWEST = 1e-9  # rad/s or m/s: a joint below this peak velocity never moves
@@ -162,12 +162,7 @@ def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Ev
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
-    measured = effort_source(run, preparation.effort) == 'measured'
-    effort = run.measured_effort if measured else run.effort
-    late = preparation.delay
-    effort = np.vstack([np.full((late, tree.n), np.nan), effort[: len(effort) - late]])
-    timing = find_timing(run, commanded=not measured, name=preparation.timing)
-    instants = make_instants(run, effort, timing)
+    instants = preparation.matched(run, AUTO, smooth_sign)[0]
     return Evaluated(**vars(instants), time=run.time[instants.row])
 
 

@@ -109,7 +109,7 @@ def find_timing(
     """Infer the sample timing of a recording.
 
     Args:
-        recording: Some seconds with motion, see :func:`first_motion`.
+        recording: A recording; its first part with motion tells, see :func:`first_motion`.
         commanded: Whether the efforts are commands (zero-order hold), rather than measured.
         name: One of ``TIMINGS``, or 'auto' to infer it from the recording.
         cutoff: Cutoff of the filter, Hz; None for no filter, or 'auto' to choose it by the noise.
@@ -119,6 +119,7 @@ def find_timing(
     """
     if name != AUTO and name not in TIMINGS:
         raise UnknownNameError('timing', name, (AUTO, *TIMINGS))
+    recording = first_motion(recording)
     period, even, (residual, trapezoidal_residual), stamps = _intervals(recording)
     exact = residual < _EXACT and residual < 0.01 * trapezoidal_residual
     if name != AUTO:
@@ -222,6 +223,23 @@ def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float,
         error = np.sqrt(np.square(moved - steps[valid, np.newaxis] * velocity).sum(axis=0))
         residuals.append(float((error[moving] / size[moving]).max()))
     return residuals[0], residuals[1]
+
+
+def delayed(time: Array, effort: Array, late: int) -> Array:
+    """Return the effort ``late`` states before each, shape (N, n); NaN where a gap is between.
+
+    Args:
+        time: Times of the states, shape (N,), s.
+        effort: Efforts recorded at them, shape (N, n).
+        late: Number of states; negative for the effort of a later state.
+    """
+    if not late:
+        return effort
+    every = np.arange(len(time))
+    source = np.clip(every - late, 0, len(time) - 1)
+    longest = (abs(late) + 0.5) * float(np.median(np.diff(time)))
+    together = (source == every - late) & (np.abs(time - time[source]) <= longest)
+    return np.where(together[:, np.newaxis], effort[source], np.nan)
 
 
 def make_instants(

@@ -19,11 +19,13 @@ from robot_dynamics_ros.estimation.filtering import (
 from robot_dynamics_ros.identification.choice import Request, choose_preparation
 from robot_dynamics_ros.identification.preparation import (
     AT_REST,
+    NO_EFFORT,
     Preparation,
     effort_source,
     prepare,
 )
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
+from robot_dynamics_ros.identification.validation import evaluated
 
 STEP = 1e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
@@ -198,10 +200,10 @@ def test_samples_at_rest_at_limits_and_saturated_do_not_count(arm, free, run):
     assert not samples.usable[near, 1].any()
     assert not samples.excluded[AT_REST][near, 1].any()
     assert not samples.usable[3000, 0]
-    # A missing command is the last one, still held.
-    np.testing.assert_array_equal(samples.effort[3100, 1], effort[3099, 1])
+    # The reader holds commands where they are rarer than states; another missing one is unknown.
+    assert samples.excluded[NO_EFFORT][3100, 1]
     left_out = ~samples.usable
-    left_out[1000:1100, 0] = left_out[near, 1] = left_out[3000, 0] = False
+    left_out[1000:1100, 0] = left_out[near, 1] = left_out[3000, 0] = left_out[3100, 1] = False
     assert not left_out.any()
 
 
@@ -214,6 +216,12 @@ def test_a_gap_parts_the_recording(free, run):
     samples = prepare(holey, free, Preparation())
     # No acceleration across the gap: one sample less in each part.
     assert len(samples.time) == len(kept) - 2
+    # Nor, to identify or to validate, a command from before it.
+    late = Preparation(delay=2)
+    for motion in (prepare(holey, free, late).motion, evaluated(holey, free, late)):
+        known = np.isfinite(motion.effort).all(axis=1)
+        np.testing.assert_array_equal(np.setdiff1d(motion.row[~known], (0, 1)), (1500, 1501))
+        np.testing.assert_array_equal(motion.effort[known], holey.effort[motion.row[known] - 2])
     assert (
         np.abs(samples.motion.a).max() < 1.5 * np.abs(np.diff(run.velocity, axis=0)).max() / STEP
     )

@@ -73,6 +73,7 @@ from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.recordings.timing import (
     AUTO,
     SampleTiming,
+    delayed,
     find_timing,
     first_motion,
     make_instants,
@@ -345,9 +346,7 @@ def evaluate(
     run, outliers = without_outliers(run.of_joints(tree.joint_names))
     measured = settings.effort == 'measured' or (settings.effort == 'auto' and run.has_measured)
     motion = first_motion(run)
-    timing = find_timing(
-        motion, commanded=not measured, name=settings.timing, cutoff=settings.cutoff
-    )
+    timing = find_timing(run, commanded=not measured, name=settings.timing, cutoff=settings.cutoff)
     if not moving_joints(*np.nan_to_num([motion.position, motion.velocity])).any():
         run = replace(run, velocity=0.0 * run.velocity)  # noise, whose derivatives move no link
     problems = [problem_of(run, tree, measured=measured), outliers.problem()]
@@ -393,24 +392,19 @@ def _instants(
         steps = make_instants(run, run.effort, timing)
         source = 'commanded (none were measured)' if none else 'commanded'
         return steps, run.effort, source
-    delayed = timing.name == 'semi_implicit' and _is_delayed(first_motion(run), model, timing)
-    acting = _acting(run, delayed)
+    late = timing.name == 'semi_implicit' and _is_late(first_motion(run), model, timing)
+    acting = delayed(run.time, run.measured_effort, -int(late))
     steps = make_instants(run, acting, timing)
-    source = 'measured, delayed by one step' if delayed else 'measured'
+    source = 'measured, delayed by one step' if late else 'measured'
     return steps, acting, source
 
 
-def _acting(run: Recording, delayed: bool) -> Array:
-    """Return the measured efforts, shape (N, n), N m or N, at the states at which they act."""
-    measured = run.measured_effort
-    return np.vstack([measured[1:], np.full_like(measured[:1], np.nan)]) if delayed else measured
-
-
-def _is_delayed(run: Recording, model: EffortModel, timing: SampleTiming) -> bool:
+def _is_late(run: Recording, model: EffortModel, timing: SampleTiming) -> bool:
     """Return whether measured efforts clearly agree better with the model one state earlier."""
     means = []
-    for delayed in (False, True):
-        modelled = model.evaluate(make_instants(run, _acting(run, delayed), timing))
+    for late in (0, -1):
+        effort = delayed(run.time, run.measured_effort, late)
+        modelled = model.evaluate(make_instants(run, effort, timing))
         determined = modelled.determined
         squares = np.square(np.where(determined, modelled.residual, 0.0)).sum()
         means.append(float(squares / max(1, determined.sum())))
