@@ -120,25 +120,26 @@ def frame_motion(tree: Robot, q: Array, v: Array, frame: str | BodyFrame = 'tool
     if F.body < 0:
         return FrameMotion(F.R_BF, F.p_BF, J[:, : tree.n], bias)
     R, p = identity(3, dtype), zeros(3, dtype)
-    w, dw, dp = zeros(3, dtype), zeros(3, dtype), zeros(3, dtype)
-    axes: list[tuple[int, Array, Array]] = []
+    axes: list[tuple[int, Array, Array, Array]] = []
     for j in tree.path(F.body):
         R_PB, p_PB = tree.placement(j, q[j])
         arm, R = R @ p_PB, R @ R_PB
-        z = R @ tree.axis[j]
         p = p + arm
-        dp = dp + cross(dw, arm) + cross(w, cross(w, arm))
-        if tree.prismatic[j]:
-            dp = dp + 2 * cross(w, z * v[j])
-        else:
-            dw = dw + cross(w, z * v[j])
-            w = w + z * v[j]
-        axes.append((j, z, p))
+        axes.append((j, R @ tree.axis[j], arm, p))
     arm, R = R @ F.p_BF, R @ F.R_BF
     p = p + arm
-    bias[:3] = dp + cross(dw, arm) + cross(w, cross(w, arm))
-    bias[3:] = dw
-    for j, z, origin in axes:
+    if dtype.kind == 'O' or v.any():
+        w, dw, dp = zeros(3, dtype), zeros(3, dtype), zeros(3, dtype)
+        for j, z, offset, _ in axes:
+            dp = dp + cross(dw, offset) + cross(w, cross(w, offset))
+            if tree.prismatic[j]:
+                dp = dp + 2 * cross(w, z * v[j])
+            else:
+                dw = dw + cross(w, z * v[j])
+                w = w + z * v[j]
+        bias[:3] = dp + cross(dw, arm) + cross(w, cross(w, arm))
+        bias[3:] = dw
+    for j, z, _, origin in axes:
         if tree.prismatic[j]:
             J[:3, j] = z
         else:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from robot_dynamics_ros.spatial.jet import Jet, dot, stack, time_jet
 from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
 
 AXES = 'xyz'
+_UNITS = np.eye(3, dtype=int)
 
 
 class Loop(NamedTuple):
@@ -95,13 +96,14 @@ def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> Jet:
 
     Source: kane-recursion, section 4.1 (loop equation and its derivatives), for any joints.
     """
-    inside = np.isin(np.arange(tree.n), loop.joints(tree))
+    inside = np.zeros(tree.n, dtype=bool)
+    inside[list(loop.joints(tree))] = True
     q, v = np.where(inside, q, 0 * q), np.where(inside, v, 0 * v)  # others have no effect
-    motion, units = Motion(tree, q, v), np.eye(3, dtype=int)
+    motion = Motion(tree, q, v)
     gap = motion.point(loop.second) - motion.point(loop.first)
-    rows = [dot(motion.axis(loop.first, units[AXES.index(c)]), gap) for c in loop.position]
+    rows = [dot(motion.axis(loop.first, _UNITS[AXES.index(c)]), gap) for c in loop.position]
     if loop.rotation:
-        one, two = ([motion.axis(f, e) for e in units] for f in (loop.first, loop.second))
+        one, two = ([motion.axis(f, e) for e in _UNITS] for f in (loop.first, loop.second))
         rows += _rotation_rows([[dot(a, b) for b in two] for a in one], loop)
     jet = stack(rows)
     return replace(jet, J=np.where(inside, jet.J, 0 * jet.J))
@@ -207,8 +209,16 @@ class LoopEquations:
     def motion(self, q: Array, v: Array) -> Jet:
         """Return the stacked equations of all loops; see :func:`loop_motion`.
 
-        Positions and velocities of mimic joints are those that follow from the others.
+        Positions and velocities of mimic joints are those that follow from the others. Arrays of
+        floats are read-only: the last states are kept, since a solution, its regularity and its
+        rates, and the pose, Jacobian and efforts there, ask for the same ones.
         """
+        if q.dtype == v.dtype == float:
+            return _motion_of_floats(self, q.tobytes(), (v + 0.0).tobytes())  # no -0.0
+        return self.motion_of_scalars(q, v)
+
+    def motion_of_scalars(self, q: Array, v: Array) -> Jet:
+        """Return ``motion``, computed anew."""
         none, G = np.zeros(0), self.mimic.rate
         q, v = self.mimic.positions(q), G @ v
         parts = [loop_motion(self.tree, loop, q, v) for loop in self.loops]
@@ -249,6 +259,14 @@ class LoopEquations:
     def _square(self, J: Array) -> Array:
         J = J[:, list(self.dependent)]
         return J if self.rows is None else J[list(self.rows)]
+
+
+@lru_cache(maxsize=64)  # several solutions of ten iterations
+def _motion_of_floats(equations: LoopEquations, q: bytes, v: bytes) -> Jet:
+    jet = equations.motion_of_scalars(np.frombuffer(q), np.frombuffer(v))
+    for part in vars(jet).values():
+        part.setflags(write=False)
+    return jet
 
 
 def close(equations: LoopEquations, q: Array, iterations: int = 30) -> tuple[Array, float]:

@@ -19,6 +19,7 @@ from robot_dynamics_ros.spatial.scalar import (
 )
 
 _GIMBAL_LOCK = 1e-12  # distance of |sin(pitch)| from 1 below which roll and yaw are not separated
+_E = identity(3, int)
 _SNAP = 4.0 * sys.float_info.epsilon
 
 
@@ -38,7 +39,7 @@ def rotation_about(axis: Array, angle: Scalar) -> Array:
     Source: Zaremba 1990, (1.1).
     """
     K = cross_matrix(axis)
-    return identity(3, K.dtype) + (K @ K) * (1 - cos(angle)) + K * sin(angle)
+    return _E + (K @ K) * (1 - cos(angle)) + K * sin(angle)
 
 
 def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:

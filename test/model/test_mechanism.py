@@ -24,7 +24,7 @@ from robot_dynamics_ros.errors import (
     SingularityError,
     UnknownNameError,
 )
-from robot_dynamics_ros.model import load_mechanism
+from robot_dynamics_ros.model import load_mechanism, loops
 from robot_dynamics_ros.model.kinematics import frame_pose
 from robot_dynamics_ros.model.loops import loop_motion
 from robot_dynamics_ros.spatial.scalar import jacobian
@@ -50,6 +50,22 @@ def near(mechanism, rng):
     """Return coordinates around the assembly."""
     u = mechanism.assembled[list(mechanism.equations.coordinates)]
     return u + rng.uniform(-0.4, 0.4, mechanism.n)
+
+
+def test_what_is_asked_at_one_posture_evaluates_its_loops_once(mechanisms, monkeypatch, rng):
+    mechanism, evaluated, zero = mechanisms[FOUR_BAR], [], np.zeros(2)
+    evaluate = loops.loop_motion
+    monkeypatch.setattr(loops, 'loop_motion', lambda *a: evaluated.append(a) or evaluate(*a))
+    q = near(mechanism, rng)
+    first = mechanism.tree_state(q, zero, zero)
+    count = len(evaluated)
+    again = mechanism.tree_state(q, -zero, zero)
+    assert 0 < count == len(evaluated)
+    first.q[:] = 0.0  # a result belongs to the caller
+    assert np.array_equal(again.q, mechanism.positions(q))
+    assert again.q.any()
+    mechanism.tree_state(q, zero + 1.0, zero)
+    assert len(evaluated) == count + 1  # other velocities, other accelerations of the loops
 
 
 # ---- positions ----------------------------------------------------------------------------------
