@@ -169,7 +169,10 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yield
         ('wrench', wrench, lambda: "frame 'moon'" in node.output),
     ):
         topic = arm.peer.node.create_publisher(type(message), f'controller/target_{name}', 1)
-        arm.until(lambda t=topic, m=message, d=done: t.publish(m) or d(), f'target: {name}')
+        arm.until(
+            lambda t=topic, m=message, d=done: t.publish(m) or d(), f'target: {name}',
+            step=10 * PERIOD_NS,
+        )  # fmt: skip
     assert arm.set(law='computed_torque').successful
 
 
