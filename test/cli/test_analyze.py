@@ -256,10 +256,14 @@ def test_no_worker_outlives_its_parent_and_an_interrupt_leaves_no_traceback(
 
 
 @pytest.mark.slow
-def test_bags_are_found_in_folders_once_and_in_order(many, tmp_path, monkeypatch):
+def test_bags_are_found_in_folders_once_and_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(bag_jobs, '_CONNECT_S', 0.5)
-    found = find_bags([many, many / 'run1' / 'bag'])
-    assert [path.name for path in found] == ['broken', 'bag', 'bag', 'bag']
+    names = [f'run{k}/bag' for k in range(3)] + ['whole']
+    for name, suffix in zip(names, ('mcap', 'db3', 'mcap', 'mcap'), strict=True):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / f'x.{suffix}').touch()
+    found = find_bags([tmp_path, tmp_path / 'run1' / 'bag'])
+    assert [str(path.relative_to(tmp_path)) for path in found] == names
     (tmp_path / 'nothing').mkdir()
     with pytest.raises(RecordingError, match=r'holds no \.mcap or \.db3 file'):
         find_bags([tmp_path / 'nothing'])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 
 import numpy as np
@@ -24,6 +24,7 @@ from samples import mimic_arm, shipped
 from urdf_text import follow, joint, link, robot, symmetric
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.cli import compare_formulations, excite
 from robot_dynamics_ros.commissioning.held_arm import HeldPoses, check_held
 from robot_dynamics_ros.constraints.angles import JointProgram
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
@@ -230,7 +231,12 @@ def test_thresholds_are_calibrated(bag, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_commands_without_a_recording_accept_the_arm(tmp_path, capsys):
+def test_commands_without_a_recording_accept_the_arm(tmp_path, capsys, monkeypatch):
+    # Neither the times of the formulations nor the best motion is under test.
+    monkeypatch.setattr(compare_formulations, '_BLOCKS', 1)
+    monkeypatch.setattr(compare_formulations, '_BATCH', 16)
+    quick = partial(excite.design_excitation, iterations=1)
+    monkeypatch.setattr(excite, 'design_excitation', quick)
     file = tmp_path / 'arm.urdf'
     file.write_text(SAMPLE.xml)
     said = told(capsys, 'check_model', file)
