@@ -35,7 +35,7 @@ from robot_dynamics_ros.spatial.jet import Jet, dot, stack, time_jet
 from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
 
 AXES = 'xyz'
-_UNITS = np.eye(3, dtype=int)
+_UNITS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
 class Loop(NamedTuple):

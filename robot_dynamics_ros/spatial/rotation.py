@@ -14,12 +14,11 @@ from robot_dynamics_ros.spatial.scalar import (
     Scalar,
     cos,
     cross_matrix,
-    identity,
     sin,
 )
 
 _GIMBAL_LOCK = 1e-12  # distance of |sin(pitch)| from 1 below which roll and yaw are not separated
-_E = identity(3, int)
+_E = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 _SNAP = 4.0 * sys.float_info.epsilon
 
 
