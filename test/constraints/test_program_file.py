@@ -3,9 +3,12 @@
 
 import copy
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 
 import numpy as np
 import pytest
+import refusals
 import yaml
 from samples import sample, shipped
 
@@ -38,16 +41,18 @@ def tree():
     return shipped('four_dof', limits_profile='wide').tree
 
 
-def spoilt(path, value):
-    """Return GOOD with the entry at a path replaced, or removed if the value is None."""
+def spoilt(given):
+    """Return GOOD with the entry at a path replaced or appended, or removed if it is None."""
     program = copy.deepcopy(GOOD)
-    place = program
-    for key in path[:-1]:
-        place = place[key]
-    if value is None:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
+    for path, value in given.items():
+        *way, last = (int(key) if key.isdigit() else key for key in path.split('.'))
+        place = reduce(getitem, way, program)
+        if value is None:
+            del place[last]
+        elif isinstance(place, list):
+            place[last : last + 1] = [value]
+        else:
+            place[last] = value
     return program
 
 
@@ -77,120 +82,57 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
             np.testing.assert_array_equal(x, y)
 
 
-ROWS, WRIST, TARGET = ('constraints',), ('constraints', 0), ('constraints', 0, 'target')
-POINT, UNSTABLE = GOOD['constraints'][0], "gains of constraint 'wrist': do not stabilize: .*"
-FAR = {'from': [0.2, 0.66], 'to': [0.6, 0.66]}
-PITCH = {'kind': 'pitch', 'frame': 'tool', 'angle': 0.3}
-COUPLED = {'kind': 'joint_coupling', 'value': 0.1, 'coefficients': {'joint1': 1, 'joint2': 1}}
-LEVEL = [0, -1, -0.5, 0.7]
-BEYOND = {'waypoints': {'times': [0, 1], 'points': [LEVEL, [0, -1, -0.5, 1.7]]}}
-FAST = {'line': {'from': [0, -1, -0.5, 0.0], 'to': [0, -1, -0.5, 1.5]}, 'duration': 0.3}
-
-
-@pytest.mark.parametrize(
-    ('path', 'value', 'message'),
-    [
-        (('constrants',), [], r"program 'good': unknown key 'constrants'; known: .*constraints"),
-        (('constraints',), [], r"program 'good', constraints: is \[\]; give a list"),
-        (('constraints',), None, "'constraints' is missing"),
-        (('constraints', 0, 'kind'), 'torus', "unknown constraint kind 'torus'; known: .*sphere"),
-        (('constraints', 0, 'frame'), 'hand', "constraint 'wrist': unknown frame 'hand'; known: "),
-        (('constraints', 0, 'axis'), 'z', "constraint 'wrist': unknown key 'axis'; known: .*axes"),
-        (('constraints', 0, 'axes'), 'xyz', 'target has shape .2,.; expected 3 components'),
-        (('constraints', 0, 'axes'), ['x', 'z'], "axes: is .'x', 'z'.; give a text: xz"),
-        (('constraints', 1, 'angle'), [0.1, 0.2], "constraint 'pitch': angle has shape .2,."),
-        (('constraints', 1, 'name'), 'wrist', "two are named 'wrist'"),
-        (('constraints', 1, 'weight'), 0.0, "constraint 'pitch', weight: is 0.0; must be pos"),
-        (('constraints', 0, 'natural_frequency'), [1.0], 'has 1 numbers; give one, or 2'),
-        (('constraints', 1, 'mechanical'), 'yes', "is 'yes'; give true or false"),
-        (('inverse',), 'moore', "inverse is 'moore'; must be one of euclidean, inertia"),
-        (('inverse',), {'metric': [1, 1, 1]}, 'has 3 numbers; give one, or 4, one per joint'),
-        (('null_space', 'posture'), {'joint9': 0}, "posture: unknown joint 'joint9'; known: "),
-        (('null_space', 'posture'), {'joint1': 0}, 'has no value for joint2, joint3, joint4'),
-        (('null_space', 'damping'), -1.0, 'damping: is -1.0; must not be negative'),
-        (('null_space', 'limit_margin'), 0.9, 'limit_margin: is 0.9; give at most 0.5'),
-        (
-            ('singularity', 'lambda'),
-            0.1,
-            "unknown key 'lambda'; known: damping, min_singular_value",
-        ),
-        (('blend',), -1.0, 'blend: is -1.0; must not be negative'),
-        (
-            ('null_space',),
-            {'natural_frequency': 2, 'damping': 3},
-            'natural_frequency: has damping beside it; give damping and stiffness, or natural',
-        ),
-        (('null_space', 'postur'), 1, "unknown key 'postur'; known: .*natural_freq.*stiffness"),
-        (
-            ('null_space', 'posture'),
-            [0, -45, 0, 0],
-            "posture: is -45 for joint 'joint2'; its "
-            'limits are .*; angles are in rad: -45 degrees are -0.7854',
-        ),
-        (('start',), {'position': [0, -30, 0, 0]}, 'start, position: is -30 .* are -0.52'),
-        (('constraints', 1, 'angle'), -52, 'angle: is -52 rad, more than a turn; .* are -0.9076'),
-        (('constraints', 0, 'reference'), {'rpy': [0, 90, 0]}, 'rpy: is 90 rad.* are 1.571'),
-        (
-            ('constraints', 0, 'reference'),
-            {'turn': {'axis': 'z', 'angle': 1}},
-            r"axis: is 'z'; give three numbers: \[0, 0, 1\]",
-        ),
-        (('constraints', 0, 'reference'), {'z': '-Y'}, r'give three numbers: \[0, -1, 0\]'),
-        (('constraints', 0, 'reference'), {'turn': {'axis': [0, 0, 1], 'angle': 45}}, 'is 45 rad'),
-        (
-            ('constraints',),
-            [{'kind': 'joint_program', 'position': [0, -9, 0, 0]}],
-            "joint 'joint2': is at -9 .*; angles are in rad: -9 degrees are -0.1571",
-        ),
-        (
-            ('constraints', 1),
-            {'kind': 'joint_program', 'joints': ['joint2'], 'position': 720},
-            'cannot be reached .*; angles are in rad, not degrees',
-        ),
-        (('constraints', 1, 'G0'), 4.0, "'G1' is missing"),
-        (
-            ('constraints', 0),
-            {'kind': 'pitch', 'frame': 'tool', 'angle': 0, 'damping_ratio': 1, 'G0': 9, 'G1': 6},
-            'G0: has damping_ratio beside it; give natural_frequency and',
-        ),
-        (('gains',), {'G0': [[1.0]], 'G1': 1.0}, r'G0 has shape \(1, 1\); expected'),
-        (('passive',), ['joint4'], 'needs as many rows of mechanical constraints; there are 0'),
-        (
-            ('constraints', 1),
-            {'kind': 'joint_coupling', 'coefficients': [], 'value': []},
-            r'coefficients: is \[\]; give mappings from joint name to number',
-        ),
-        # rejected for gains or motion
-        (WRIST, {**POINT, 'G0': -25.0, 'G1': 10.0}, f'{UNSTABLE} is at 2.071 1/s'),
-        (WRIST, {**POINT, 'G0': 25.0, 'G1': -1.0}, rf'{UNSTABLE} is at 0\.5\+4\.975j 1/s'),
-        (('gains',), {'G0': 1.0, 'G1': 0.0}, 'do not stabilize'),
-        (
-            TARGET,
-            {'line': FAR, 'duration': 60.0},
-            r'link4 . \(m\): cannot be reached at t = [1-9]',
-        ),
-        (TARGET, [0.9, 0.9], r'cannot be reached at t = 0.000 s'),
-        (
-            ROWS,
-            [*GOOD['constraints'], {**PITCH, 'name': 'b'}],
-            'be reached|contradicting conditions',
-        ),
-        (ROWS, [{**COUPLED, 'name': name} for name in 'ab'], 'is singular at t = 0.000 s'),
-        (
-            ROWS,
-            [{'kind': 'joint_program', 'position': BEYOND}],
-            r"joint 'joint4': is at 1\.\d+ at t = 0\.\d+ s; its .* posture or start(?!; angles)",
-        ),
-        (
-            ROWS,
-            [{'kind': 'joint_program', 'position': FAST}],
-            r"joint 'joint4': moves at .* limit is 3.5; run the",
-        ),
-    ],
-)
-def test_what_is_wrong_in_a_file_or_in_its_motion_is_named(path, value, message, tree):
-    with pytest.raises(ProgramError, match=message):
-        load_program(spoilt(path, value), tree)
+@refusals.written("""
+constrants: []      | program 'good': unknown key 'constrants'; known: ... constraints
+constraints: []                     | program 'good', constraints: is []; give a list
+constraints: null                   | 'constraints' is missing
+constraints.0.kind: torus           | unknown constraint kind 'torus'; known: ... sphere
+constraints.0.frame: hand           | constraint 'wrist': unknown frame 'hand'; known:
+constraints.0.axis: z               | constraint 'wrist': unknown key 'axis'; known: ... axes
+constraints.0.axes: xyz             | target has shape (2,); expected 3 components
+constraints.0.axes: [x, z]          | axes: is ['x', 'z']; give a text: xz
+constraints.1.angle: [0.1, 0.2]     | constraint 'pitch': angle has shape (2,)
+constraints.1.name: wrist           | two are named 'wrist'
+constraints.1.weight: 0.0           | constraint 'pitch', weight: is 0.0; must be pos
+constraints.0.natural_frequency: [1.0] | has 1 numbers; give one, or 2
+constraints.1.mechanical: 'yes'     | is 'yes'; give true or false
+inverse: moore                      | inverse is 'moore'; must be one of euclidean, inertia
+inverse: {metric: [1, 1, 1]}        | has 3 numbers; give one, or 4, one per joint
+null_space.posture: {joint9: 0}     | posture: unknown joint 'joint9'; known:
+null_space.posture: {joint1: 0}     | has no value for joint2, joint3, joint4
+null_space.damping: -1.0            | damping: is -1.0; must not be negative
+null_space.limit_margin: 0.9        | limit_margin: is 0.9; give at most 0.5
+singularity.lambda: 0.1             | unknown key 'lambda'; known: damping, min_singular_value
+blend: -1.0                         | blend: is -1.0; must not be negative
+null_space: {natural_frequency: 2, damping: 3} | natural_frequency: has damping beside it; give damping and stiffness, or natural
+null_space.postur: 1                | unknown key 'postur'; known: ... natural_freq ... stiffness
+null_space.posture: [0, -45, 0, 0] | posture: is -45 for joint 'joint2'; its limits are ... ; angles are in rad: -45 degrees are -0.7854
+start: {position: [0, -30, 0, 0]}   | start, position: is -30 ... are -0.52
+constraints.1.angle: -52            | angle: is -52 rad, more than a turn; ... are -0.9076
+constraints.0.reference: {rpy: [0, 90, 0]} | rpy: is 90 rad ... are 1.571
+constraints.0.reference: {turn: {axis: z, angle: 1}} | axis: is 'z'; give three numbers: [0, 0, 1]
+constraints.0.reference: {z: -Y}    | give three numbers: [0, -1, 0]
+constraints.0.reference: {turn: {axis: [0, 0, 1], angle: 45}} | is 45 rad
+constraints: [{kind: joint_program, position: [0, -9, 0, 0]}] | joint 'joint2': is at -9 ... ; angles are in rad: -9 degrees are -0.1571
+constraints.1: {kind: joint_program, joints: [joint2], position: 720} | cannot be reached ... ; angles are in rad, not degrees
+constraints.1.G0: 4.0               | 'G1' is missing
+constraints.1: {kind: pitch, frame: tool, angle: 0, damping_ratio: 1, G0: 9, G1: 6} | G0: has damping_ratio beside it; give natural_frequency and
+gains: {G0: [[1.0]], G1: 1.0}       | G0 has shape (1, 1); expected
+passive: [joint4]                   | needs as many rows of mechanical constraints; there are 0
+constraints.1: {kind: joint_coupling, coefficients: [], value: []} | coefficients: is []; give mappings from joint name to number
+{constraints.0.G0: -25, constraints.0.G1: 10} | gains of constraint 'wrist': do not stabilize: ... is at 2.071 1/s
+{constraints.0.G0: 25, constraints.0.G1: -1} | gains of constraint 'wrist': do not stabilize: ... is at 0.5+4.975j 1/s
+gains: {G0: 1.0, G1: 0.0}           | do not stabilize
+constraints.0.target: {line: {from: [0.2, 0.66], to: [0.6, 0.66]}, duration: 60} | link4 ... (m): cannot be reached at t = 20.
+constraints.0.target: [0.9, 0.9]    | cannot be reached at t = 0.000 s
+constraints.2: {kind: pitch, frame: tool, angle: 0.3, name: b} | cannot be reached at t = 0.000 s ... or correct contradicting conditions
+constraints: [&a {name: a, kind: joint_coupling, value: 0.1, coefficients: {joint1: 1}}, {<<: *a, name: b}] | is singular at t = 0.000 s
+constraints: [{kind: joint_program, joints: [joint4], position: {line: {from: [0], to: [1.5]}, duration: 0.3}}] | joint 'joint4': moves at ... limit is 3.5; run the
+constraints: [{kind: joint_program, joints: [joint4], position: {line: {from: [0], to: [1.7]}, duration: 2}}] | joint 'joint4': is at 1. ... s; its limits ... posture or start; or the program
+""")  # noqa: E501
+def test_what_is_wrong_in_a_file_or_in_its_motion_is_named(given, said, tree):
+    with pytest.raises(ProgramError, match=said):
+        load_program(spoilt(given), tree)
 
 
 def test_a_line_is_named_once(tree):
@@ -255,9 +197,9 @@ def test_a_path_through_a_singularity_is_refused_with_the_place(tree):
 
 
 def test_a_free_null_space_is_remarked(tree):
-    (remark,) = load_program(spoilt(('null_space',), None), tree, check=False).remarks
+    (remark,) = load_program(spoilt({'null_space': None}), tree, check=False).remarks
     assert '3 conditions leave 1 of 4 joints free and there is no null_space task' in remark
-    undamped = spoilt(('null_space', 'damping'), 0.0)
+    undamped = spoilt({'null_space.damping': 0.0})
     (remark,) = load_program(undamped, tree, check=False).remarks
     assert 'does not damp every joint' in remark
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import refusals
 from samples import sample, shipped
 
@@ -35,7 +36,6 @@ from robot_dynamics_ros.errors import (
 TREE, OTHER = sample('rrpr').tree, shipped('scara').tree
 O, NAN, INF = [0.0, 0.0, 0.0], float('nan'), float('inf')
 THREE = [[0.0], [1.0], [2.0]]
-CIRCLE, LINE = {'center': O, 'radius': 1}, {'line': {'from': [0], 'to': [1]}}
 # Two joints, A = 2 E, one constraint along the first joint.
 A, b, Q, GAMMA, BETA = [[2.0, 0.0], [0.0, 2.0]], [1.0, 0.5], [0.0, 0.0], [[1.0, 0.0]], [3.0]
 DOUBT = np.array([[-1.0, 0.0], [0.0, 1.0]])
@@ -73,31 +73,6 @@ REFUSED: dict[str, refusals.Refusal] = {
     'amplitude': (lambda: Lissajous([0.0], [NAN], [1.0]), NonFiniteError, 'is not finite'),
     'value': (lambda: Constant([INF]), NonFiniteError, 'is not finite'),
     'no value': (lambda: Constant([]), ShapeError, r'value has shape \(0,\); expected \(numbers'),
-    'no curve': (lambda: signal('x', {'spiral': {}}), DescriptionError,
-                 'has none of them; give one of circle, line, '),
-    'no radius': (lambda: signal('x', {'circle': {'center': O}, 'speed': 1}), DescriptionError,
-                  "circle: 'radius' is missing"),
-    'no speed': (lambda: signal('x', {'circle': CIRCLE}), DescriptionError,
-                 'give one of speed, duration'),
-    'no end': (lambda: signal('x', {'circle': CIRCLE, 'duration': 3}), DescriptionError,
-               'no end; give laps'),
-    'unknown key': (lambda: signal('x', {**LINE, 'speed': 1, 'sped': 2}), DescriptionError,
-                    "key 'sped'; known: .*speed"),
-    'speed': (lambda: signal('x', {**LINE, 'speed': -1}), DescriptionError,
-              'speed: is -1; must be positive'),
-    'a word': (lambda: signal('x', 'high'), DescriptionError, "is 'high'; give a finite number"),
-    'nothing': (lambda: signal('x', []), DescriptionError, 'is empty'),
-    'spline of a number': (lambda: signal('x', {'spline': {'points': 3}, 'speed': 1}),
-                           DescriptionError, 'points: is 3; give a list of rows'),
-    'closed': (lambda: signal('x', {'spline': {'points': THREE, 'closed': 1}, 'speed': 1}),
-               DescriptionError, 'give true or false'),
-    'frame twice': (lambda: moving_frame('x', {'rpy': O, 'z': O}), DescriptionError,
-                    'x: has rpy and z; give one'),
-    'origin': (lambda: moving_frame('x', {'origin': [0, 1]}), DescriptionError,
-               'x: origin has shape .2,.'),
-    'turn': (lambda: moving_frame('x', {'turn': {'axis': [0, 0, 1]}}), DescriptionError,
-             "turn: 'angle' is missing"),
-    'z': (lambda: moving_frame('x', {'z': O}), DescriptionError, 'z is .*; must be a direction'),
     'state': (lambda: POINT.evaluate(np.zeros(5), np.zeros(4), 0.0), ShapeError,
               r'q has shape \(5,\); expected \(4,\)'),
     'kind': (lambda: make_constraint('torus', TREE, 'c', {}), UnknownNameError,
@@ -149,3 +124,31 @@ REFUSED: dict[str, refusals.Refusal] = {
 @refusals.table(REFUSED)
 def test_it_is_refused_by_name(call, error, text):
     refusals.check(call, error, text)
+
+
+@refusals.written("""
+{spiral: {}}                                   | has none of them; give one of circle, line,
+{circle: {center: [0, 0, 0]}, speed: 1}        | circle: 'radius' is missing
+{circle: {center: [0, 0, 0], radius: 1}}       | give one of speed, duration
+{circle: {center: [0, 0, 0], radius: 1}, duration: 3} | no end; give laps
+{line: {from: [0], to: [1]}, speed: 1, sped: 2} | key 'sped'; known: ... speed
+{line: {from: [0], to: [1]}, speed: -1}        | speed: is -1; must be positive
+high                                           | is 'high'; give a finite number
+[]                                             | is empty
+{spline: {points: 3}, speed: 1}                | points: is 3; give a list of rows
+{spline: {points: [[0.0], [1.0], [2.0]], closed: 1}, speed: 1} | give true or false
+""")
+def test_a_signal_is_refused_by_name(given, said):
+    with pytest.raises(DescriptionError, match=said):
+        signal('x', given)
+
+
+@refusals.written("""
+{rpy: [0, 0, 0], z: [0, 0, 0]}   | x: has rpy and z; give one
+{origin: [0, 1]}                 | x: origin has shape (2,)
+{turn: {axis: [0, 0, 1]}}        | turn: 'angle' is missing
+{z: [0, 0, 0]}                   | z is ... ; must be a direction
+""")
+def test_a_moving_frame_is_refused_by_name(given, said):
+    with pytest.raises(DescriptionError, match=said):
+        moving_frame('x', given)
