@@ -23,24 +23,9 @@ def random_q(rng, geometry=FOUR_DOF):
 
 
 def test_worked_numbers():
-    """Section 8 of the specification, ten digits."""
+    """Section 8 of the specification, ten digits; ``test_closed_kinematics`` has R and J."""
     R, p = four_dof.forward(EXAMPLE)
-    expected = [
-        [0.5938466847, 0.7483407797, -0.2955202067],
-        [0.1836983063, 0.2314889302, 0.9553364891],
-        [0.7833269096, -0.6216099683, 0.0],
-    ]
-    np.testing.assert_allclose(R, expected, atol=5e-11)
     np.testing.assert_allclose(p, [0.1468955353, 0.0454401140, 0.5167359547], atol=5e-11)
-    J = [
-        [0.0, 0.2007614176, 0.1411606183, 0.0],
-        [0.0, 0.5003538771, 0.2063339037, 0.0],
-        [0.1537631368, 0.0, 0.0, 0.0],
-        [0.7833269096, 0.0, 0.0, 0.0],
-        [-0.6216099683, 0.0, 0.0, 0.0],
-        [0.0, 1.0, 1.0, 1.0],
-    ]
-    np.testing.assert_allclose(four_dof.jacobian(EXAMPLE, frame='tool'), J, atol=5e-11)
     solutions = four_dof.inverse(p, -0.9)
     inside = [(0.3, -1.4631478012, 0.4, 0.1631478012), (0.3, -1.1, -0.4, 0.6)]
     outside = [

@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
+from special_floats import PAIRS, same_bits
 
 from robot_dynamics_ros.spatial import scalar
 from robot_dynamics_ros.spatial.scalar import cos, jacobian, sin, sqrt, tanh
@@ -47,22 +48,12 @@ def test_the_common_dtype_holds_all_arguments_and_integers_of_objects_are_exact(
     assert scalar.identity(2, float).dtype == np.float64
 
 
-# Every class of float, both zeros, neighbours, and non-finite numbers.
-SPECIAL = (math.nan, -math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, 1.0 + 2**-52, math.inf)
-
-
-def bits(x):
-    """Return floats as whole numbers, all NaN the same."""
-    return np.where(np.isnan(x), np.nan, x).view(np.int64)
-
-
 def test_minimum_and_maximum_are_the_smaller_and_the_larger_and_nan_goes_through():
-    for x in SPECIAL:
-        for y in SPECIAL:
-            found = bits(np.array([scalar.minimum(x, y), scalar.maximum(x, y)]))
-            # Of equal ones the second, so of two zeros: numpy leaves that case open.
-            wanted = (y, y) if x == y else (np.minimum(x, y), np.maximum(x, y))
-            np.testing.assert_array_equal(found, bits(np.array(wanted)))
+    for x, y in PAIRS.tolist():
+        found = np.array([scalar.minimum(x, y), scalar.maximum(x, y)])
+        # Of equal ones the second, so of two zeros: numpy leaves that case open.
+        wanted = (y, y) if x == y else (np.minimum(x, y), np.maximum(x, y))
+        same_bits(found, np.array(wanted))
 
 
 def test_select_decides_by_the_first_two_and_knows_no_order_of_nan():
