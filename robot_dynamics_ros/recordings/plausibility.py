@@ -157,7 +157,8 @@ def _check_efforts(effort: Array, moves: Array, tree: Robot) -> None:
         raise MissingError(
             'the recording',
             'holds no efforts (all NaN)',
-            'record commands, or states with efforts',
+            'record commands, or states with efforts; currents need a driver profile with torque '
+            'constants',
         )
     if not np.where(known, effort, 0.0).any():
         raise MissingError(

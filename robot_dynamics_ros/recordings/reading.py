@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
-from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, load_driver_profile
 from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsError
@@ -55,6 +55,8 @@ UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
 _MAX_DELAY_NS = NANO
 _SURELY_PAST = 20  # states in a block, beyond the end of what is read
 _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
+#: Columns of a recording by the keys of a table's efforts.
+_OF_TABLE = {'command': 'effort', 'effort': 'measured_effort'}
 _PERIOD_S = 20.0  # sample interval if the states give none, s
 
 
@@ -90,6 +92,7 @@ class RecordingReader:
         parameters: First parameters of the controller by name; empty if there are none.
         layout: How the messages are converted to rows.
         remarks: Further remarks on how the bag is read, one sentence each.
+        left_out: Columns per joint that are NaN, as their unit cannot be converted.
         counts: Counts of rejected and unusual states; as all below, of what was read.
         odd_commands: Number of commands with another number of values.
         problems: What is wrong with the commands, one sentence each.
@@ -137,7 +140,7 @@ class RecordingReader:
         except BaseException:
             self.bag.__exit__()
             raise
-        self._every, self.remarks = every_state, list[str]()
+        self._every, self.remarks, self.left_out = every_state, list[str](), tuple[str, ...]()
         self._spellings = (tuple(reference_joints) or self.layout.joints, self.layout.joints)
         self.counts, self.odd_commands = Counts(), 0
         self.problems, self._losses = tuple[str, ...](), list[str]()
@@ -197,7 +200,7 @@ class RecordingReader:
         if wrong:
             first = format_time(wrong[0] / NANO)
             self.problems = (f'{len(wrong)} commands are not finite, the first at {first}',)
-        return Recording(
+        run = Recording(
             joints=layout.joints,
             time=rows.stamp_ns / NANO,
             position=rows.position,
@@ -213,6 +216,7 @@ class RecordingReader:
             answer_ns=np.where(answered, answer, -1),
             parameters=self._parameters,
         )
+        return run.without_columns(*self.left_out)
 
     def _fills(self) -> dict[str, list[int]]:
         """Return the columns that each topic of commands fills.
@@ -382,11 +386,17 @@ class RobotChoice:
         if driver and self.driver_profile:
             choices['command_joints'] = driver.command_names
         reader = RecordingReader(bag, **choices)
+        declared = reader.bag.units
+        units = {_OF_TABLE[key]: unit for key, unit in declared.items() if unit in NEED_CONSTANT}
+        cause = 'no driver profile (--driver-profile) gives a torque_constant'
         if self.driver_profile:
-            require_one_unit(load_driver_profile(self.driver_profile), reader.bag.units)
-        if unit := current_unit(self.driver_profile):
+            require_one_unit(load_driver_profile(self.driver_profile), declared)
+            units = dict.fromkeys(_OF_TABLE.values(), current_unit(self.driver_profile))
+            cause = 'the driver profile gives no torque_constant'
+        reader.left_out = tuple(column for column, unit in units.items() if unit)
+        if reader.left_out:
             reader.remarks.append(
-                f'efforts are in {unit}, and the driver profile gives no torque_constant: '
+                f'efforts are in {units[reader.left_out[0]]}, and {cause}: '
                 'residual, energy, saturation, loads and contacts are not evaluated'
             )
         return reader
@@ -407,15 +417,11 @@ class RobotChoice:
     def converted(self, run: Recording, tree: Robot) -> Recording:
         """Return a recording with the joints of the model, in its order, names and units.
 
-        Efforts that cannot be converted, see ``current_unit``, are NaN.
-
         Raises:
             UnknownNameError: A joint was not recorded.
         """
         run = in_model_units(run, self.driver(tree)).of_joints(tree.joint_names)
-        run = unwrapped(run, tree)
-        currents = current_unit(self.driver_profile)
-        return run.without_columns('effort', 'measured_effort') if currents else run
+        return unwrapped(run, tree)
 
     def within(self, run: Recording) -> Recording:
         """Return the part of a recording within the span.

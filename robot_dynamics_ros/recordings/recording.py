@@ -16,6 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import (
+    MOTOR_EFFORT_UNITS,
     NEED_CONSTANT,
     DriverProfile,
     JointProfile,
@@ -260,7 +261,7 @@ def require_one_unit(profile: DriverProfile, declared: Mapping[str, str]) -> Non
         }
         for column, unit in declared.items():
             key, twice = units.get(column, ('', ''))
-            if twice and twice not in _SI:
+            if twice and twice not in _SI and unit not in MOTOR_EFFORT_UNITS:
                 si = 'N m, or motor N m with a gear_ratio' if 'effort' in key else 'SI units'
                 problem = f'is {twice}, and the table declares {unit}: converted twice'
                 culprit = f'driver profile {profile.name!r}, {key}'

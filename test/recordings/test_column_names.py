@@ -49,7 +49,8 @@ UNDERSTOOD = {
 }
 NOT_OF_A_JOINT = ('time', 't', 'robot_mode', 'actual_TCP_pose_0', 'joint_temperatures_0',
                   'target_qdd_0', 'j1_pos_vel', 'j1_pos_ticks', 'battery', '',
-                  'DD_Theta_1', 'theta1_ddot', 'q_acc_1', 'torque_1_dot')  # fmt: skip
+                  'DD_Theta_1', 'theta1_ddot', 'q_acc_1', 'torque_1_dot', 'Commands Time [s]',
+                  'command_stamp')  # fmt: skip
 
 
 def test_a_name_says_quantity_joint_and_unit_in_any_order():

@@ -119,6 +119,19 @@ def test_what_is_not_read_is_named_and_currents_ask_for_a_profile(tmp_path):
     assert any('pan_current_mA' in x and '--driver-profile' in x for x in notes[1:])
 
 
+@pytest.mark.parametrize('of', ['eff', 'current', 'current_mA', 'cmd_current_mA'])
+def test_currents_are_no_torques(of, tmp_path):
+    path = write(tmp_path / 'log.csv', ['t', *heads(quantities=('pos', 'vel', of))], [TIME, *ALL])
+    with RobotChoice().read(path) as reader:
+        run = reader.read()
+    unit = '' if of == 'eff' else 'mA' if of.endswith('mA') else 'A'
+    told = f'efforts are in {unit}, and no driver profile (--driver-profile) gives a torque_'
+    assert any(note.startswith(told) for note in run.notes) is bool(unit)
+    assert np.isnan(run.effort if of.startswith('cmd') else run.measured_effort).all() == bool(
+        unit
+    )
+
+
 REFUSED = {
     'letters': (['t', *'abcdef'], 'has no columns of positions'),
     'an unknown unit': (['t', *heads(quantities=('pos_ticks', 'vel', 'eff'))], 'of positions'),

@@ -60,7 +60,7 @@ class Contents:
         definitions: Message definition by message type.
         counts: Number of messages by topic, as far as known.
         losses: Remarks about unreadable parts, one clause each.
-        units: Units that were converted to SI, by key, see ``Table.units``.
+        units: Declared units by key, see ``Table.units``.
     """
 
     topics: dict[str, str]

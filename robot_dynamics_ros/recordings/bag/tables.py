@@ -52,8 +52,8 @@ class Table(NamedTuple):
         values: Columns by key, see ``KEYS``, shape (N, n) each; in SI units if a unit is declared
             in the names of the columns or in the YAML file, else as recorded.
         notes: Which columns are what, and which are not read.
-        units: The declared unit by key, of the first joint; those of motors, which a driver
-            profile converts, are left out.
+        units: The declared unit by key, of the first joint; those of motors are left to a driver
+            profile.
     """
 
     time_ns: Array
@@ -91,9 +91,8 @@ def read_table(path: Path) -> Table:
     sheet = _Sheet(path, mapping)
     columns = sheet.columns()
     position = columns['position']
-    units = [split(head)[1] for head in position]
-    if any(units):
-        mapping.setdefault('position_unit', units)
+    if any(of_positions := [split(head)[1] for head in position]):
+        mapping.setdefault('position_unit', of_positions)
     named = mapping.get('joints') or [sheet.joint(head) for head in position]
     if len(named) != len(position):
         problem = f'has {len(position)} columns of position: {", ".join(position)}'
@@ -101,21 +100,23 @@ def read_table(path: Path) -> Table:
     declared = {key: sheet.units(key, heads, mapping) for key, heads in columns.items()}
     values = {key: sheet.numbers(heads) * _sizes(key, declared[key])
               for key, heads in columns.items()}  # fmt: skip
-    converted = {key: unit for key, (unit, *_) in declared.items()
-                 if unit and unit not in MOTOR_EFFORT_UNITS}  # fmt: skip
+    units = {key: unit for key, (unit, *_) in declared.items() if unit}
     time_ns, clock, times = sheet.times()
     shown = [f'{key} {", ".join(heads)}' for key, heads in columns.items()]
     notes = [f'columns: {"; ".join([clock, *shown])}']
     read = {*times, *chain(*columns.values())}
     if unread := [head for head in sheet.heads if head not in read]:
         notes.append(f'columns that are not read: {", ".join(unread)}')
+    for key in ('effort', 'command'):
+        if any(map(sheet.is_current, columns.get(key, ()))):
+            units.setdefault(key, 'A')
     currents = [head for head in columns.get('effort', ()) if sheet.is_current(head)]
     if currents:
         notes.append(
             f'{", ".join(currents)}: efforts of the motors; their unit, torque_constant and '
             'gear_ratio are given by a driver profile (--driver-profile)'
         )
-    return Table(time_ns, tuple(named), values, notes, converted)
+    return Table(time_ns, tuple(named), values, notes, units)
 
 
 def _mapping(path: Path) -> dict[str, Any]:
