@@ -40,7 +40,7 @@ from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
-from robot_dynamics_ros.recordings.metrics.analysis import EFFORTS, AnalysisSettings, analyze_bag
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.metric import (
     Threshold,
     parse_threshold,
@@ -51,6 +51,7 @@ from robot_dynamics_ros.recordings.output_folder import (
     json_ready,
     write_json,
 )
+from robot_dynamics_ros.recordings.recording import EFFORTS
 from robot_dynamics_ros.recordings.report.analysis import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 

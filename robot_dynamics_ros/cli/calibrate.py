@@ -28,7 +28,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
-from robot_dynamics_ros.recordings.outliers import without_outliers
+from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.output_folder import choose_folder, require_free
 from robot_dynamics_ros.recordings.plausibility import (
     MissingError,
@@ -98,7 +98,7 @@ def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float, bool]:
     with choice.read(bag) as reader:
         tree = choice.load(reader)
         identified = bool(choice.identified or reader.parameters.get('identified'))
-        run, _ = without_outliers(choice.run(reader, tree))
+        run, _ = require_clean(choice.run(reader, tree), f'bag {str(bag)!r}')
     if len(run.time) < 2:
         raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
     with suppress(StillError, MissingError):
@@ -110,10 +110,8 @@ def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[Record
     """Yield the recordings in bags without outliers."""
     for bag in bags:
         with choice.read(bag) as reader:
-            run, outliers = without_outliers(choice.run(reader, tree))
-        if problem := outliers.problem():
-            raise RecordingError(f'bag {str(bag)!r}', 'has unusable states', problem)
-        yield run
+            run = choice.run(reader, tree)
+        yield require_clean(run, f'bag {str(bag)!r}')[0]
 
 
 def _print(

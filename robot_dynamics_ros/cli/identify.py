@@ -54,7 +54,7 @@ from robot_dynamics_ros.identification.identify import (
     plan_by_evidence,
 )
 from robot_dynamics_ros.identification.least_squares import Block
-from robot_dynamics_ros.identification.preparation import EFFORTS, effort_source
+from robot_dynamics_ros.identification.preparation import effort_source
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.load import check_model
@@ -65,7 +65,7 @@ from robot_dynamics_ros.recordings.plausibility import (
     check_recording,
     require_motion,
 )
-from robot_dynamics_ros.recordings.recording import WHOLE, Recording, require_torques
+from robot_dynamics_ros.recordings.recording import EFFORTS, WHOLE, Recording, require_torques
 from robot_dynamics_ros.recordings.timing import AUTO, parts
 
 _WORSE = 1.2  # times the residual of the nominal robot: a smaller increase may be chance

@@ -30,7 +30,7 @@ from robot_dynamics_ros.identification.validation import (
     percent_of,
 )
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.outliers import without_outliers
+from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -68,10 +68,8 @@ class Source:
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
             notes += [*self.remarks, *reader.notes]
-        run, outliers = without_outliers(run)
-        if problem := outliers.problem():
-            raise RecordingError('the recording', 'is of no use', problem)
-        return run, [*notes, *outliers.remarks()]
+        run, outliers = require_clean(run)
+        return run, [*notes, *outliers]
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ from robot_dynamics_ros.identification.unknowns import (
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.identified import RECORDED_SPEED
 from robot_dynamics_ros.model.robot_tree import require_robot
-from robot_dynamics_ros.recordings.outliers import without_outliers
+from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_type
@@ -357,7 +357,8 @@ def identify(
         prior_weight: See :func:`conclude`.
 
     Raises:
-        RecordingError: There is no recording, or no part of one can be used.
+        RecordingError: There is no recording, no part of one can be used, or it has too many
+            outliers.
         UnknownNameError: A term, a timing or a joint is unknown.
         ModelError: The nominal robot is not physical.
 
@@ -369,7 +370,7 @@ def identify(
     blocks: list[Block] = []
     for recording in recordings:
         require_type('recordings', recording, Recording, 'recordings, see read_recording')
-        run, _ = without_outliers(recording.of_joints(tree.joint_names))
+        run, _ = require_clean(recording.of_joints(tree.joint_names))
         plan = plan or make_plan(run, tree, terms, request)
         blocks += gather(run, plan)
     if plan is None:

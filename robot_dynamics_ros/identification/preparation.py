@@ -20,7 +20,8 @@ from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
 from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.plausibility import LEAST_STATES
+from robot_dynamics_ros.recordings.recording import EFFORTS, Recording
 from robot_dynamics_ros.recordings.timing import (
     BRIDGED,
     TIMINGS,
@@ -32,10 +33,6 @@ from robot_dynamics_ros.recordings.timing import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Effort to identify from; 'auto': commanded if the recording has commands, else measured.
-EFFORTS = ('auto', 'commanded', 'measured')
-
-SHORTEST = 8  # minimum states in a run
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 _FEW = 0.01  # accepted share of non-finite states
 
@@ -43,8 +40,8 @@ _FEW = 0.01  # accepted share of non-finite states
 def effort_source(recording: Recording, wanted: str = 'auto') -> str:
     """Return which effort of a recording to use, 'commanded' or 'measured'.
 
-    Commands that leave out a joint, as a gripper of its own driver, are used only without
-    measured efforts.
+    'auto' takes commands, which have no noise, where the recording has them: those that leave out
+    a joint, as a gripper of its own driver, only without measured efforts.
 
     Raises:
         UnknownNameError: ``wanted`` is not in ``EFFORTS``.
@@ -202,11 +199,11 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     run = recording.of_joints(tree.joint_names)
     measured = effort_source(run, preparation.effort) == 'measured'
     complete = run.complete
-    if complete.sum() < SHORTEST:
+    if complete.sum() < LEAST_STATES:
         raise RecordingError(
             'the recording',
             f'has {complete.sum()} states with position and velocity',
-            f'at least {SHORTEST} are needed',
+            f'at least {LEAST_STATES} are needed',
         )
     _refuse_impossible(run)
     motion, run, timing = preparation.matched(run, preparation.cutoff, np.sign)
@@ -222,10 +219,10 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     slow = np.abs(motion.v_friction) <= rest
     kept = _decimated(every, BRIDGED * timing.period, smooth.step)
     motion, time, reach = motion.take(kept), every[kept], smooth.half * timing.period
-    if len(motion.row) < SHORTEST:
+    if len(motion.row) < LEAST_STATES:
         raise RecordingError(
             'the recording',
-            f'has no {SHORTEST} usable states in a row',
+            f'has no {LEAST_STATES} usable states in a row',
             'record for longer, or choose a higher cut-off',
         )
     excluded = {

@@ -18,7 +18,7 @@ from robot_dynamics_ros.estimation.residual_causes import EffortResidual, resolv
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.outliers import without_outliers
+from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import AUTO
 from robot_dynamics_ros.spatial.scalar import Array
@@ -227,9 +227,10 @@ def validate(recordings: Iterable[Recording], tree: Robot, preparation: Preparat
         preparation: As for the identification.
 
     Raises:
-        RecordingError: There is no recording, or no part of one can be used.
+        RecordingError: There is no recording, no part of one can be used, or it has too many
+            outliers.
     """
-    clean = (without_outliers(run.of_joints(tree.joint_names))[0] for run in recordings)
+    clean = (require_clean(run.of_joints(tree.joint_names))[0] for run in recordings)
     sums = [evaluated(run, tree, preparation).residuals(tree).sums for run in clean]
     if not sums:
         raise RecordingError('validation', 'has no recording', 'give at least one')

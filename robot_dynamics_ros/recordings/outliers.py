@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -83,6 +84,18 @@ def without_outliers(run: Recording) -> tuple[Recording, Outliers]:
     if efforts.any():
         run = replace(run, measured_effort=np.where(efforts, np.nan, run.measured_effort))
     return run.without(states), found
+
+
+def require_clean(run: Recording, culprit: str = 'the recording') -> tuple[Recording, list[str]]:
+    """Return a recording with NaN for outliers, and remarks on them, one sentence each.
+
+    Raises:
+        RecordingError: Outliers are too many for a verdict; the message begins with the culprit.
+    """
+    run, outliers = without_outliers(run)
+    if problem := outliers.problem():
+        raise RecordingError(culprit, 'is of no use', problem)
+    return run, outliers.remarks()
 
 
 def find_outliers(run: Recording) -> Array:

@@ -32,7 +32,7 @@ from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.timing import longest_piece
 from robot_dynamics_ros.spatial.scalar import Array
 
-_LEAST_STATES = 8
+LEAST_STATES = 8  #: of a recording in a row, without which nothing is told
 _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
 _FROZEN_S = 0.5  # s
 _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
@@ -76,11 +76,11 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
     _check_frozen(run, measured=measured)
     period = float(np.median(np.diff(run.time))) if len(run.time) > 1 else 0.0
     run = longest_piece(run, period)
-    if len(run.time) < _LEAST_STATES:
+    if len(run.time) < LEAST_STATES:
         raise MissingError(
             'the recording',
             f'has {len(run.time)} states with position and velocity in a row',
-            f'at least {_LEAST_STATES} are needed',
+            f'at least {LEAST_STATES} are needed',
         )
     q, v, effort = run.position, run.velocity, run.measured_effort if measured else run.effort
     step, moves = max(1, len(q) // _CHECKED), moving_joints(q, v)

@@ -36,6 +36,8 @@ _PER_JOINT = (
     'reference_velocity',
     'measured_effort',
 )
+#: Efforts to use; 'auto' for each command's choice.
+EFFORTS = ('auto', 'measured', 'commanded')
 _COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
 _OLD = 1e3  # s
 _ROUNDING_S = 1e-9

@@ -15,7 +15,9 @@ from recorded_arm import ExactMotion, measured_arm, measured_run, sinusoids, wri
 from scipy.ndimage import gaussian_filter1d
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.identify import identify
+from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.outliers import find_outliers, find_spikes
@@ -92,6 +94,16 @@ def test_a_recording_of_many_outliers_gives_no_verdict(thresholds, tmp_path, cap
     assert main(['calibrate', str(bag), '--output', str(tmp_path / 'thresholds.yaml')]) == 2
     assert main(['identify', str(bag), '--output', str(tmp_path / 'identified')]) == 2
     assert capsys.readouterr().err.count('allows no verdict') == 2
+
+
+@pytest.mark.parametrize(
+    'use', [identify, lambda runs, tree: validate(runs, tree, Preparation('sampled'))]
+)
+def test_python_refuses_a_recording_of_many_outliers_as_the_command_line_does(use):
+    run = moving(20.0, resolution=0.0)
+    run.position[10:-10:6, 0] += 0.3
+    with pytest.raises(RecordingError, match='is of no use; .*allows no verdict'):
+        use([run], measured_arm().tree)
 
 
 def test_an_exact_run_that_mostly_rests_has_no_outliers():

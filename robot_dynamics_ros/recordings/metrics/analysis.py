@@ -60,7 +60,7 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.plausibility import moves_enough, problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
-from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.recordings.recording import EFFORTS, NANO, Recording
 from robot_dynamics_ros.recordings.report.analysis import (
     BagResult,
     analysis_figures,
@@ -80,8 +80,6 @@ from robot_dynamics_ros.recordings.timing import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Which efforts are evaluated.
-EFFORTS = ('auto', 'measured', 'commanded')
 _EXPLAINED = 0.01  # share of the effort that a model may leave unexplained
 _IDENTIFIED = Path('out') / 'identified'
 #: Options of a recording that a replay has; those of the model are recorded by a controller.
@@ -105,7 +103,7 @@ class AnalysisSettings:
     Attributes:
         robot: The robot model.
         formulation: Formulation of the dynamics.
-        effort: One of ``EFFORTS``.
+        effort: One of ``recording.EFFORTS``; 'auto': measured if recorded, else commanded.
         timing: One of ``timing.TIMINGS``, or 'auto'.
         cutoff: Cutoff of the filter, Hz; None for no filter, or 'auto' to choose it by the noise.
         frame: Tool frame; empty for the default, see ``model.arm.tool_frame``.
