@@ -29,7 +29,7 @@ _EXPRESSION = re.compile(r'\$[({]')
 _LINK = re.compile(r'<link[\s/>]')
 _MACRO = re.compile(r'<xacro:macro\b([^>]*)>')
 _ATTRIBUTE = re.compile(r'(\w+)\s*=\s*["\']([^"\']*)["\']')
-_CLASS = re.compile(r"<class '[^']*'>:? ?")
+_PYTHON = re.compile(r"<class '[^']*'>:? ?|\[Errno \d+\] ")
 _ARGUMENT = re.compile(r'^Undefined substitution argument (\S+)')
 _BEFORE = '\ufeff \t\r\n'  # what may precede the first element
 WHOLE = 'robot description'  # culprit of faults of no single element
@@ -197,7 +197,7 @@ def _xacro_error(culprit: str, error: Exception) -> DescriptionError:
         problem = f'{cause.filename}: {cause.strerror}'
         remedy = 'correct the file, or the path in it; if the build of its package puts it there, '
         return DescriptionError(culprit, problem, f'{remedy}give the installed description')
-    said = ' '.join(_CLASS.sub('', str(error)).split())
+    said = ' '.join(_PYTHON.sub('', str(error)).split())
     if missing := _ARGUMENT.search(said):
         return DescriptionError(culprit, said, f'give it behind the file: {missing[1]}:=VALUE')
     if said.startswith('unknown macro'):

@@ -200,6 +200,11 @@ def test_an_argument_that_nothing_uses_is_refused(tmp_path):
             '<xacro:include filename="gone.xacro"/>',
             'gone.xacro: No such file.*; correct.*give the installed',
         ),
+        (
+            '<xacro:property name="all" value="${xacro.load_yaml(\'gone.yaml\')}"/>'
+            '<link name="${all}"/>',
+            'No such file.*gone.yaml.*; correct the file or its',
+        ),
         ('<link name="${side}"/>', "name 'side' is not defined.*; correct the file"),
         ('<xacro:tool/>', 'unknown macro name: xacro:tool.*; include the file that'),
         ('<link name="$(arg side)"/>', 'argument side; give it behind the file: side:=VALUE'),
