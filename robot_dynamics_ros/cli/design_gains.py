@@ -29,6 +29,7 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import require_stabilizing
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ConfigurationError, ProgramError, RobotDynamicsError
+from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.planning.gain_design import (
     Gains,
     Margins,
@@ -58,7 +59,7 @@ _METHODS = {
 
 def design_gains(args: argparse.Namespace) -> int:
     """Print gains, poles and margins; return 1 if the closed loop is unstable."""
-    tree = robot_with_remarks(args)
+    tree = robot_with_remarks(args, load_arm)
     program = load_program(args.program, tree)
     path = check_feasibility(program)
     points = _POINTS if path.times[-1] > _STILL_S else 1

@@ -24,6 +24,7 @@ from robot_dynamics_ros.cli.new_robot import (
 )
 from robot_dynamics_ros.cli.processes import LockstepRun, Tell, print_outside_band, run_all
 from robot_dynamics_ros.cli.tables import print_report
+from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS
@@ -34,7 +35,6 @@ from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.report.toolkit import Report
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 _OFF = 0.005  # initial value of every row of f of an own arm, m or rad
 _OWN_SECONDS, _MOST_SECONDS = 6.0, 60.0  # duration, as long as its signals
@@ -196,17 +196,8 @@ def own_scene(settings: Path, program: str = '') -> Scene:
     if program:
         title = task.description.rstrip(' .') or f'program {task.name} on {tree.name}'
     seconds = min(max(_OWN_SECONDS, task.horizon), _MOST_SECONDS)
-    start = tuple(_off_by(task, _posture(task, settings)).tolist())
+    start = tuple(_off_by(task, starting_configuration(task)).tolist())
     return Scene(settings, str(path), title, start, seconds, None if program else 0.02)
-
-
-def _posture(program: Program, settings: Path) -> Array:
-    """Return the start of a program, else the posture that was planned for its arm."""
-    if program.start is not None:
-        return program.start.position
-    nodes = read_yaml(settings, 'parameters')
-    home = nodes['/**/simulator']['ros__parameters']['initial_position']
-    return np.array(home, dtype=float)
 
 
 def _off_by(program: Program, q: Array) -> Array:

@@ -142,7 +142,7 @@ def _checked_point(program: Program, guess: Array, t: float) -> _PathPoint:
     settling = solution.project(program.settling_velocity(q, np.zeros(program.n)))
     v = solution.solve(-found.f_dot) + settling
     _require_rank(program, solution, q, t)
-    _require_limits(program.tree, q, v, t)
+    _require_limits(program.tree, q, v, settling, t)
     _require_projected_stability(program, found.Gamma, t)
     return _PathPoint(q, v, settling, solution.sigma_min)
 
@@ -249,7 +249,8 @@ def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -
         )
 
 
-def _require_limits(tree: Robot, q: Array, v: Array, t: float) -> None:
+def _require_limits(tree: Robot, q: Array, v: Array, settling: Array, t: float) -> None:
+    """Reject positions and velocities beyond the limits of a joint, by what moves it there."""
     for i, joint in enumerate(tree.joint_names):
         lower, upper = tree.reference_lower[i], tree.reference_upper[i]
         if not lower - 1e-9 <= q[i] <= upper + 1e-9:
@@ -259,11 +260,16 @@ def _require_limits(tree: Robot, q: Array, v: Array, t: float) -> None:
                 f'its {tree.limits_word(i)} are {lower:.4g} to {upper:.4g}; move the path, or '
                 f'choose another posture or start{tree.if_degrees(i, q[i])}',
             )
-        if abs(v[i]) > tree.velocity_limit[i]:
+        limit = tree.velocity_limit[i]
+        if abs(v[i]) > limit:
+            by, remedy = '', 'run the path slower'
+            if abs(v[i] - settling[i]) <= limit:
+                by = f' from {q[i]:.4g}, by the null-space task'
+                remedy = 'give null_space a posture near that position, or less stiffness'
             raise ProgramError(
                 f'joint {joint!r}',
-                f'moves at {abs(v[i]):.4g} per second at t = {t:.3f} s',
-                f'its velocity limit is {tree.velocity_limit[i]:.4g}; run the path slower',
+                f'moves at {abs(v[i]):.4g} per second at t = {t:.3f} s{by}',
+                f'its velocity limit is {limit:.4g}; {remedy}',
             )
 
 

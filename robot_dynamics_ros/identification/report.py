@@ -18,6 +18,7 @@ from robot_dynamics_ros.estimation.residual_causes import resolved
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
 from robot_dynamics_ros.identification.identify import USED, Identification
+from robot_dynamics_ros.identification.unknowns import recorded_speed
 from robot_dynamics_ros.identification.validation import (
     SMALL,
     Residuals,
@@ -204,12 +205,18 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
     """
     tree = result.tree
     fastest = np.abs(evidence.series[1].velocity).max(axis=0)
+    known = recorded_speed(tree)
     return [
         Finding(
             'warning',
             f'{tree.joint_names[i]} moves at up to {fastest[i]:.2g} per second, its limit '
-            f'is {tree.velocity_limit[i]:.3g}: faster, the friction of this speed is compensated; '
-            'record it at the speeds of later motions',
+            f'is {tree.velocity_limit[i]:.3g}: '
+            + (
+                f'faster than {known[i]:.2g}, the friction of that speed is compensated'
+                if np.isfinite(known[i])
+                else 'its friction was not identified, that of the model is compensated'
+            )
+            + '; record it at the speeds of later motions',
         )
         for i in np.flatnonzero(fastest < _SLOW * tree.velocity_limits(0.0)).tolist()
     ]

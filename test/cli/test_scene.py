@@ -50,6 +50,15 @@ def test_a_program_without_a_start_begins_with_5_mm_to_decay(settings, tmp_path)
     assert own_scene(settings, written(tmp_path, described)).title == 'Circles the pipe'
 
 
+def test_a_program_without_a_start_begins_where_its_path_was_checked(settings, tmp_path):
+    """Beside the posture, as the lead-in of the controller and the margins of its gains."""
+    posture = [0.4, -0.9, 0.3, 0.2]
+    joint = {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': 0.2}
+    program = task(joint) | {'null_space': {'damping': 4.0, 'posture': posture}}
+    start = own_scene(settings, written(tmp_path, program)).start
+    assert start == pytest.approx([*posture[:3], 0.205], abs=1e-6)
+
+
 def test_a_program_that_presses_has_no_scene_without_its_board(settings):
     file = share_directory() / 'config' / 'programs' / 'four_dof_board.yaml'
     with pytest.raises(ConfigurationError, match='presses on a surface'):

@@ -103,6 +103,18 @@ def test_free_joints_settle_without_overshooting_however_long_a_step():
     assert path.q[-1] == pytest.approx([0.0, -1.2, 0.2, 0.9], abs=1e-6)
 
 
+def test_a_posture_too_far_away_is_told_as_such_of_a_program_that_stands_still():
+    program = {
+        'constraints': [{'kind': 'joint_program', 'joints': ['joint1'], 'position': 0.0}],
+        'start': {'position': [0.0, -1.0, -0.5, 0.7]},
+        'null_space': {'damping': 1.0, 'stiffness': 40.0, 'posture': [0.0, -1.0, 0.5, 0.7]},
+    }
+    with pytest.raises(ProgramError, match='moves at 40 .* from -0.5, by the null') as refused:
+        load_program(program, shipped('four_dof').tree)
+    assert 'posture near' in str(refused.value)
+    assert 'slower' not in str(refused.value)
+
+
 # ---- required efforts ---------------------------------------------------------------------------
 
 

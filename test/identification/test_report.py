@@ -52,6 +52,17 @@ def test_friction_that_only_slow_motion_shows_is_told(limit, told, tmp_path, cap
     assert ('pan moves at up to' in said and 'speed is compensated' in said) == told
 
 
+def test_a_joint_that_rests_is_not_said_to_have_its_friction_compensated(tmp_path, capsys, rng):
+    motion = sinusoids(rng, 3, np.arange(0.0, 12.0, 0.01))
+    for rows in (motion.q, motion.v, motion.a):
+        rows[:, 2] = 0.0
+    run = measured_run(measured_arm(), motion, noise=(0, 1e-3, 0.3), rng=rng)
+    bag = write_run(tmp_path / 'bag', replace(run, description=measured_arm().xml))
+    main(['identify', str(bag), '--output', str(tmp_path / 'out'), '--jobs', '1'])
+    said = capsys.readouterr().out.replace('\n', ' ').split('elbow moves at up to')[1]
+    assert 'its friction was not identified, that of the model is' in said.split('record it')[0]
+
+
 @pytest.mark.slow
 def test_a_chattering_joint_hides_no_other(tmp_path, capsys):
     arm, step = sample('planar_2r'), 2e-3

@@ -94,6 +94,17 @@ def test_grippers_are_locked_and_the_tool_is_the_end_of_the_longest_chain(kind):
     assert ('taken for a gripper and locked' in ' '.join(tree.remarks)) == (count < independent)
 
 
+def test_gains_are_designed_for_the_joints_that_a_controller_drives(tmp_path, capsys):
+    file, program = tmp_path / 'arm.urdf', tmp_path / 'still.yaml'
+    file.write_text(KINDS['a jaw by its name'][0])
+    program.write_text('constraints: [{kind: joint_program, joints: [j1], position: 0.1}]')
+    assert main(['design_gains', str(file), '--program', str(program)]) == 0
+    said = capsys.readouterr()
+    assert 'j3' in said.out
+    assert 'jaw' not in said.out
+    assert "'jaw': taken for a gripper and locked" in said.err
+
+
 def test_a_gripper_is_locked_within_its_limits_and_a_choice_of_joints_is_kept():
     text = KINDS['a jaw by its name'][0]
     assert load_arm(text).locked == {'jaw': 0.01}

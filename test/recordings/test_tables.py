@@ -142,10 +142,11 @@ REFUSED = {
     'no time': (['sample', *heads()], 'has no column of times'),
     'unit of time': (['t', *heads()], "column 't' advances by 2: in which unit"),
 }  # fmt: skip
+NAMED = {'joints': ['pan', 'lift'], 'position_unit': 'rad'}
 KNOWN = {
-    'letters': {'position': ['a', 'b'], 'velocity': ['c', 'd'], 'effort': ['e', 'f']},
-    'an unknown unit': {'position': heads(quantities=('pos_ticks',))},
-    'no time': {'time': 'sample'},
+    'letters': NAMED | {'position': ['a', 'b'], 'velocity': ['c', 'd'], 'effort': ['e', 'f']},
+    'an unknown unit': NAMED | {'position': heads(quantities=('pos_ticks',))},
+    'no time': {'time': 'sample', 'time_unit': 's'},
     'unit of time': {'time_unit': 'ms'},
 }
 
@@ -163,7 +164,8 @@ def test_a_refusal_gives_a_file_for_this_table(kind, tmp_path):
     unknown = {key for key, value in content.items() if 'FILL IN' in value}
     assert unknown == {*KNOWN.get(kind, {})}, 'only what cannot be known'
     (tmp_path / 'log.yaml').write_text(yaml.safe_dump(content | KNOWN.get(kind, {})))
-    assert len(read_table(tmp_path / 'log.yaml').joints) == len(content.get('joints', JOINTS))
+    known = (content | KNOWN.get(kind, {})).get('joints', JOINTS)
+    assert len(read_table(tmp_path / 'log.yaml').joints) == len(known)
     if unknown:
         (tmp_path / 'log.yaml').write_text(text)
         with pytest.raises(RobotDynamicsError, match='FILL IN'):

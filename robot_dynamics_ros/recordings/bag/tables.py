@@ -199,9 +199,13 @@ class _Sheet:
         position = columns.get('position')
         unclear = {*self.heads} - {*self._parsed, self._time()}
         content: dict[str, Any] = {'table': self._path.name, 'time': self._time() or _UNKNOWN}
-        if position and not all(head in self._parsed for head in position):
+        if not self._time():
+            content['time_unit'] = _UNKNOWN
+        if not position:
+            content |= {'joints': _UNKNOWN, 'position_unit': _UNKNOWN}
+        elif not all(head in self._parsed for head in position):
             content['joints'] = [_UNKNOWN] * len(position)
-        elif position:
+        else:
             content['joints'] = [self.joint(head) for head in position]
         for key in SIZES:
             if columns.get(key) or unclear:
