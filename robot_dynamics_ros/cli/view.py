@@ -25,11 +25,14 @@ def view(args: argparse.Namespace) -> int:
     """Serve the page until interrupted.
 
     Raises:
-        ConfigurationError: Recordings are given; the message says which command shows them.
+        ConfigurationError: Recordings or a description are given; the message says what shows
+            them, or that there is no such file.
     """
     if args.bags and not Path(args.bags[0]).is_dir() and Path(args.bags[0]).suffix in _ROBOTS:
-        missing = '' if Path(args.bags[0]).is_file() else ' (no such file)'
-        remedy = f'start one, and show it with --robot {shlex.quote(args.bags[0])}{missing}'
+        if not Path(args.bags[0]).is_file():
+            remedy = 'correct the path, and give it as --robot while its arm runs'
+            raise ConfigurationError(f'view {args.bags[0]}', 'no such file', remedy)
+        remedy = f'start one, and show it with --robot {shlex.quote(args.bags[0])}'
         raise ConfigurationError(f'view {args.bags[0]}', 'shows running arms only', remedy)
     if args.bags:
         of = given(args, {key: x for key, x in _VIEW.items() if key.split()[0] in _OF_BAGS})

@@ -48,6 +48,7 @@ _OVER = ('reached', 'aborted', 'held', 'ended', 'accepted')
 _MAX_REPEATS = 3
 _BEGUN_S = 0.5  # wall time of states after the start, in which a status may still arrive
 _AT_START = 0.01  # rad or m: an arm that is nearer to the start has not moved
+_OTHER_NAMES = 'if the driver has its own names or units, set state_topic to'
 
 
 class TrajectorySender(SequenceNode):
@@ -181,6 +182,7 @@ class TrajectorySender(SequenceNode):
             why = 'nobody publishes it: start a driver or simulator, or name its namespace'
             if self.count_publishers(topic):
                 why = self._reader.problem() if self._reader else ''
+                why += why and f'; {_OTHER_NAMES} {self._settings["controller"]}/reference'
             self._check_timeout(begin, topic, f'{awaited} ({why})' if why else awaited)
             yield
 

@@ -15,6 +15,7 @@ from robot_dynamics_ros.description.shipped import share_directory, shipped_robo
 from robot_dynamics_ros.errors import ConfigurationError
 
 CENTRE = np.array([0.0, 0.0, 0.2])
+ARM = str(share_directory() / 'urdf' / 'scara.urdf.xacro')
 HOME = np.array([0.1, -1.15, -0.25, 0.65])
 
 
@@ -70,8 +71,8 @@ def test_a_program_that_presses_has_no_scene_without_its_board(settings):
     [
         (['scene', 'no.urdf'], "robot description 'no.urdf': no such file"),
         (['scene', 'cirle'], "unknown scene 'cirle'"),
-        (['view', 'no.urdf'], 'view no.urdf: shows running arms only; start one, and show it with '
-         '--robot no.urdf (no such file)'),
+        (['view', 'no.urdf'], 'view no.urdf: no such file; correct the path'),
+        (['view', ARM], f'shows running arms only; start one, and show it with --robot {ARM}\n'),
         (['view', 'my_bag'], 'analyze my_bag'),
     ],
 )  # fmt: skip

@@ -240,7 +240,11 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
     ('joints', 'said'),
     [
         ([], 'error: joint_states: no state (nobody publishes it: start a driver'),
-        (['a', 'b'], 'never seen: joint1, joint2, joint3, joint4; the last message names: a, b'),
+        (
+            ['a', 'b'],
+            'never seen: joint1, joint2, joint3, joint4; the last message names: a, b; if the '
+            'driver has its own names or units, set state_topic to',
+        ),
     ],
 )
 def test_states_that_are_missing_or_of_other_joints_are_named(processes, peer, joints, said):
