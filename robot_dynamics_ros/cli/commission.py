@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -40,7 +41,7 @@ from robot_dynamics_ros.errors import (
     ModelError,
     RecordingError,
 )
-from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.inspection import finding_as_dict
@@ -60,7 +61,10 @@ _DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from tha
 def commission(args: argparse.Namespace) -> int:
     """Check the profile and print the findings; return 1 if one is an error."""
     profile = load_driver_profile(args.profile)
-    tree, findings = driven_robot(profile, partial(_robot, args))
+    arm = robot_of(args, load=load_arm)
+    grips = any(row.joint in arm.locked for row in profile.joints)
+    load = load_robot if grips else load_arm  # the joints that the profile drives
+    tree, findings = driven_robot(profile, partial(_robot, args, load))
     driver = DriverInterface(profile, tree)
     run = _from_bag(args, tree, findings) if args.bag else _by_listening(args, driver)
     if isinstance(run, int):
@@ -158,16 +162,18 @@ def _delay_text(delay: CommandDelay | str) -> str:
     )
 
 
-def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[Robot, list[Finding]]:
+def _robot(
+    args: argparse.Namespace, load: Callable[..., Robot], limits: EffortLimit
+) -> tuple[Robot, list[Finding]]:
     """Load the robot even if effort limits are missing; return it and the faults found."""
     path, mappings = robot_source(args)
     loops = joints_of(args, args.robot)['loops']
     try:
-        tree = robot_of(args, limits)
+        tree = robot_of(args, limits, load)
     except ModelError:
         checked = check_model(path, effort_limit=limits, mappings=mappings, loops=loops)
         faults = list(checked.errors)
-        tree = robot_of(args)  # raises if the fault is not a missing limit
+        tree = robot_of(args, load=load)  # raises if the fault is not a missing limit
         enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
         return tree.with_changes(effort_limit=enough), faults
     return tree, too_weak(tree, '; is the limit in the unit of the profile?')

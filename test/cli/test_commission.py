@@ -15,6 +15,7 @@ import pytest
 import yaml
 from bags import MS, command, state, write
 from samples import sample
+from urdf_text import joint, link
 
 from robot_dynamics_ros.__main__ import main
 
@@ -111,6 +112,17 @@ def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, tmp_path, capsys,
     assert 'no errors found' not in printed
     errors = [f for f in json.loads(file.read_text())['findings'] if f['severity'] == 'error']
     assert any(text in f'{f["culprit"]}: {f["problem"]}; {f["remedy"]}' for f in errors)
+
+
+def test_a_gripper_counts_only_in_a_profile_that_names_it(bag, tmp_path, capsys):
+    """As ``new_robot`` writes it, a profile has the joints of the arm alone."""
+    jaw = joint('finger', 'tool', 'jaw', kind='prismatic', limits=(0.0, 0.04), effort=9.0)
+    jaw += link('jaw', 1e-6, inertia=1e-9 * np.eye(3))
+    arm = tmp_path / 'arm.urdf'
+    arm.write_text(sample('four_dof').xml.replace('</robot>', f'{jaw}</robot>'))
+    assert commission(bag, tmp_path, robot=arm, joints=joints()) == 0
+    assert commission(bag, tmp_path, robot=arm, joints=[*joints(), {'joint': 'finger'}]) == 2
+    assert 'name each joint' not in capsys.readouterr().err
 
 
 def test_states_that_contradict_their_neighbours_are_left_out_and_said(tmp_path, capsys):
