@@ -391,9 +391,7 @@ def robot_of(
     return robot
 
 
-def robot_with_remarks(
-    args: argparse.Namespace, load: Callable[..., Robot] = load_robot
-) -> Robot:
+def robot_with_remarks(args: argparse.Namespace, load: Callable[..., Robot] = load_robot) -> Robot:
     """Load the robot as ``robot_of`` does, and print the remarks on it to stderr."""
     tree = robot_of(args, load=load)
     for remark in tree.remarks:
