@@ -160,13 +160,6 @@ class Lagrange(Formulation):
                 G[j] = G[j] - share[column]
         return G
 
-    def viscous_matrix(self) -> Array:
-        """Return B, the diagonal matrix of viscous coefficients, shape (n, n).
-
-        Not included in ``inverse_dynamics``: friction is a separate term (``joint_terms``).
-        """
-        return np.diag(self.tree.damping)
-
     def momentum(self, q: Array, v: Array) -> Array:
         r"""Return the generalized momentum :math:`p = \partial L/\partial v = M v`, shape (n,)."""
         q, v = self.vectors(q=q, v=v)
