@@ -15,11 +15,11 @@ from generated_c import SANITIZED, WARNINGS, call, largest_term, library, run
 from hypothesis import example, given
 from hypothesis import strategies as st
 from samples import sample, world_files
+from special_floats import PAIRS, chosen, same_bits
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.model import load_mechanism, load_robot
-from robot_dynamics_ros.spatial.scalar import maximum, minimum, select
 from robot_dynamics_ros.symbolic.c_function import (
     STATES,
     CFunction,
@@ -59,15 +59,18 @@ def robot(name):
     return sample(name).tree
 
 
-def formulation(name):
-    return 'kane' if name == 'parallelogram' else 'newton_euler'
+def functions_of(name):
+    """Return outputs, frames and formulation of a robot."""
+    outputs, frame = ROBOTS[name]
+    return outputs, (frame,), 'kane' if name == 'parallelogram' else 'newton_euler'
 
 
 @cache
-def files(name):
-    outputs, frame = ROBOTS[name]
-    frames = (frame,) if frame else ()
-    return c_source(robot(name), outputs, frames=frames, formulation=formulation(name), name='arm')
+def files(name, outputs=None):
+    """Return the files of a robot, with all of its outputs or some, which compile sooner."""
+    given, frames, kind = functions_of(name)
+    outputs = outputs or given
+    return c_source(robot(name), outputs, frames=frames, formulation=kind, name='arm')
 
 
 @pytest.mark.slow
@@ -85,11 +88,6 @@ def test_strict_compilers_and_sanitizers_are_silent_and_the_self_test_passes(
     assert all(line.endswith(' ok') for line in said)
 
 
-def functions_of(name):
-    outputs, frame = ROBOTS[name]
-    return outputs, (frame,) if frame else (), formulation(name)
-
-
 @pytest.mark.slow
 @needs_gcc
 @pytest.mark.parametrize('name', NAMES)
@@ -99,7 +97,7 @@ def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
     outputs, frames, formulation_name = functions_of(name)
     functions = robot_functions(robot(name), outputs, frames, formulation_name)
     names = list(outputs)
-    if frames and not any(OUTPUTS[output].of_frame for output in outputs):
+    if not any(OUTPUTS[output].of_frame for output in outputs):
         names += ['frame_pose', 'frame_jacobian']
     kernels = compile_kernel(robot(name), formulation_name, tuple(names), *frames)
     for function, output in zip(functions, names, strict=True):
@@ -149,7 +147,7 @@ def test_the_object_has_functions_alone_and_needs_libm_alone(tmp_path):
     ],
 )
 def test_a_wrong_number_and_none_fail_the_self_test(before, after, said, tmp_path):
-    texts = dict(files('scara'))
+    texts = dict(files('scara', CORE))
     assert before in texts['arm.c']
     texts['arm.c'] = texts['arm.c'].replace(before, after)
     write(texts, tmp_path)
@@ -171,9 +169,9 @@ def test_the_self_test_has_a_hundred_states_of_the_reference():
     assert np.abs(v).max() > 0.0
 
 
-@pytest.mark.parametrize('compiler', [COMPILERS[0], COMPILERS[1]])
+@pytest.mark.parametrize('compiler', COMPILERS)
 def test_cpp_includes_the_header(compiler, tmp_path):
-    write(files('scara'), tmp_path)
+    write(files('scara', CORE), tmp_path)
     (tmp_path / 'main.cpp').write_text(
         '#include "arm.h"\n'
         'static_assert(ARM_N == 4 && ARM_MASS_MATRIX_M_SIZE == 16, "sizes");\n'
@@ -191,11 +189,11 @@ def test_cpp_includes_the_header(compiler, tmp_path):
 @pytest.mark.skipif(not (shutil.which('make') and shutil.which('cmake')), reason='no make, cmake')
 def test_make_builds_the_library_and_cmake_the_target_for_one_of_ones_own(tmp_path):
     folder = tmp_path / 'with a space'
-    write(files('scara'), folder)
+    write(files('scara', CORE), folder)
     assert 'inverse_dynamics' in run('make', 'test', cwd=folder)
     assert (folder / 'libarm.a').exists()
     run('make', 'clean', cwd=folder)
-    assert sorted(file.name for file in folder.iterdir()) == sorted(files('scara'))
+    assert sorted(file.name for file in folder.iterdir()) == sorted(files('scara', CORE))
     folder.rename(tmp_path / 'arm')
     (tmp_path / 'user.c').write_text(
         '#include "arm.h"\nvoid f(double *g);\n'
@@ -214,26 +212,24 @@ def test_make_builds_the_library_and_cmake_the_target_for_one_of_ones_own(tmp_pa
 # ---- selection, and any function ---------------------------------------------------------------
 
 
-def chosen(x):
+def every_number(x):
     """Return every kind of selection, and every kind of non-finite constant."""
-    return [np.array([minimum(*x), maximum(*x), select(x[0], x[1], -x[1], x[0])]),
-            np.array([math.inf, -math.inf, math.nan])]  # fmt: skip
+    return [*chosen(x), np.array([math.inf, -math.inf, math.nan])]
 
 
 @pytest.mark.slow
 @needs_gcc
 def test_selection_in_c_is_the_interpreted_one_to_the_last_bit(tmp_path):
-    numbers = (math.nan, -math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, math.inf)
-    pairs = [np.array([x, y]) for x in numbers for y in numbers]
-    code = trace_function('chosen', {'x': 2}, {'y': (3,), 'z': (3,)}, chosen)
+    code = trace_function('chosen', {'x': 2}, {'y': (3,), 'z': (3,)}, every_number)
     words = {'x': 'two numbers', 'y': 'choices', 'z': 'constants'}
-    function = CFunction(code, 'choices', words, chosen, lambda rng: [rng.normal(size=2)])
+    function = CFunction(code, 'choices', words, every_number, lambda rng: [rng.normal(size=2)])
     texts = c_source(robot('scara'), functions=[function], name='arm')
     lib = library(texts, tmp_path)
-    for pair in pairs:
-        for found, wanted in zip(call(lib, function, [pair]), chosen(pair.tolist()), strict=True):
-            bits = [np.where(np.isnan(x), np.nan, x).view(np.int64) for x in (found, wanted)]
-            np.testing.assert_array_equal(*bits)
+    for pair in PAIRS:
+        for found, wanted in zip(
+            call(lib, function, [pair]), every_number(pair.tolist()), strict=True
+        ):
+            same_bits(found, wanted)
     flags = ['-std=c99', *SANITIZED]
     assert run('gcc', *flags, '-c', 'arm.c', cwd=tmp_path) == ''
 

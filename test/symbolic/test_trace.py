@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import complex_step
+from special_floats import PAIRS, chosen, same_bits
 
 from robot_dynamics_ros.spatial.scalar import cos, cross, maximum, minimum, select, sin, sqrt, tanh
 from robot_dynamics_ros.symbolic.kernel import compile_function
@@ -250,43 +251,26 @@ def test_numbers_are_selected_at_once_and_scalars_by_one_operation(xy):
     assert work(minimum(x, y)) == work(maximum(x, 3.0)) == ['select']
 
 
-# Every class of float, both zeros, neighbours, and non-finite numbers.
-SPECIAL = (math.nan, -math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, 1.0 + 2**-52, math.inf)
-
-
-def chosen(x):
-    """Return every kind of selection between two numbers."""
-    return [np.array([minimum(*x), maximum(*x), select(x[0], x[1], -x[1], x[0])])]
-
-
-def bits(x):
-    """Return floats as whole numbers, all NaN the same."""
-    return np.where(np.isnan(x), np.nan, x).view(np.int64)
-
-
 @pytest.mark.parametrize('backend', ['machine code', 'python', 'rows', 'batch'])
 def test_selection_is_the_same_to_the_last_bit_interpreted_and_compiled(backend):
-    pairs = np.array([(x, y) for x in SPECIAL for y in SPECIAL])
-    expected = np.array([chosen(pair.tolist())[0] for pair in pairs])
+    expected = np.array([chosen(pair)[0] for pair in PAIRS.tolist()])
     code = trace_function('chosen', {'x': 2}, {'z': (3,)}, chosen)
     found = np.empty_like(expected)
     if backend == 'machine code':
         run = compile_function('chosen', {'x': 2}, {'z': (3,)}, chosen)
         assert 'built-in' in str(run)
-        for pair, row in zip(pairs, found, strict=True):
+        for pair, row in zip(PAIRS, found, strict=True):
             run(pair, row)
     elif backend == 'batch':
-        rows = np.concatenate([pairs, pairs[:4]])  # a multiple of the lanes
+        rows = np.concatenate([PAIRS, PAIRS[:4]])  # a multiple of the lanes
         (found,) = MachineCode(compile_codes([code])).batch(code.arguments, [rows])
-        found = found[: len(pairs)]
+        found = found[: len(PAIRS)]
+    elif backend == 'rows':
+        functions(python_source(code), np)['chosen'](PAIRS.T, found.T)
     else:
-        function = functions(python_source(code), math if backend == 'python' else np)['chosen']
-        if backend == 'rows':
-            function(pairs.T, found.T)
-        else:
-            for pair, row in zip(pairs.tolist(), found, strict=True):
-                function(pair, row)
-    np.testing.assert_array_equal(bits(found), bits(expected))
+        for pair, row in zip(PAIRS.tolist(), found, strict=True):
+            functions(python_source(code), math)['chosen'](pair, row)
+    same_bits(found, expected)
 
 
 def test_the_listing_tells_functions_apart_whatever_little_differs():
