@@ -17,7 +17,9 @@ from robot_dynamics_ros.constraints.constrained_motion import second_derivatives
 from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.registry import CONSTRAINTS, make_constraint
 
-ROBOTS = ['rrpr', 'branched']
+# A tip behind a slider and a fixed joint, a link of the other branch, joints that move neither.
+ROBOT, TIP, OTHER = sample('branched'), 'left_camera', 'right_lower'
+TREE = ROBOT.tree
 TIME = 1.3  # within the ramps of all signals, so that all vary
 
 
@@ -40,37 +42,27 @@ FRAME = {
 }
 
 
-def descriptions(tree):
-    """Return one truly rheonomic description of every kind, for any robot."""
-    names = list(tree.joint_names)
-    tip, other = list(tree.frames)[-1], tree.link_names[0]
-    point = [0.05, -0.03, 0.08]
-    on_tip = {'frame': tip, 'point': point}
+def descriptions():
+    """Return one truly rheonomic description of every kind."""
+    names = list(TREE.joint_names)
+    on_tip = {'frame': TIP, 'point': [0.05, -0.03, 0.08]}
+    on_both = {**on_tip, 'other_frame': OTHER, 'other_point': [0.1, 0.2, 0.0]}
+    turning = {'frame': TIP, 'reference': FRAME, 'axis': [0.2, 1.0, -0.4]}
     return {
-        'axis_alignment': {'frame': tip, 'reference': FRAME, 'axis': [0.2, 1.0, -0.4]},
-        'axis_angle': {
-            'frame': tip,
-            'reference': FRAME,
-            'axis': [0.2, 1.0, -0.4],
-            'angle': moving(0.7),
-        },
-        'coincidence': {**on_tip, 'other_frame': other, 'other_point': [0.1, 0.2, 0.0]},
+        'axis_alignment': turning,
+        'axis_angle': {**turning, 'angle': moving(0.7)},
+        'coincidence': on_both,
         'cylinder': {**on_tip, 'cylinder': FRAME, 'radius': moving(0.2)},
-        'distance': {
-            **on_tip,
-            'other_frame': other,
-            'other_point': [0.1, 0.2, 0.0],
-            'length': moving(0.3),
-        },
+        'distance': {**on_both, 'length': moving(0.3)},
         'joint_coupling': {
             'coefficients': [{names[0]: 1.5, names[-1]: -0.7}, {names[1]: 1.0}],
             'value': moving(0.1, 0.2),
         },
-        'joint_program': {'position': moving(*np.linspace(0.1, 0.5, tree.n))},
+        'joint_program': {'position': moving(*np.linspace(0.1, 0.5, TREE.n))},
         'line': {**on_tip, 'line': FRAME},
-        'orientation': {'frame': tip, 'target': FRAME},
+        'orientation': {'frame': TIP, 'target': FRAME},
         'pitch': {
-            'frame': tip,
+            'frame': TIP,
             'angle': moving(0.3),
             'hinge': [0.1, 0.2, 1.0],
             'approach': [2.0, -1.0, 0.0],
@@ -83,19 +75,14 @@ def descriptions(tree):
     }
 
 
-@pytest.fixture(params=ROBOTS)
-def tree(request):
-    return sample(request.param).tree
-
-
 @pytest.fixture(params=[*CONSTRAINTS, 'stack'])
-def constraint(request, tree):
-    described = descriptions(tree)
+def constraint(request):
+    described = descriptions()
     assert set(described) == set(CONSTRAINTS), 'every kind must be examined'
     if request.param != 'stack':
-        return make_constraint(request.param, tree, 'c', described[request.param])
+        return make_constraint(request.param, TREE, 'c', described[request.param])
     kinds = ('plane', 'orientation', 'joint_coupling')
-    return Stack([make_constraint(kind, tree, kind, described[kind]) for kind in kinds])
+    return Stack([make_constraint(kind, TREE, kind, described[kind]) for kind in kinds])
 
 
 def in_many_digits(constraint, q, v, a):
@@ -110,9 +97,9 @@ def in_many_digits(constraint, q, v, a):
     return value
 
 
-def test_rates_jacobian_and_bias_are_derivatives_of_the_value(constraint, tree, rng):
+def test_rates_jacobian_and_bias_are_derivatives_of_the_value(constraint, rng):
     """Results are new arrays, and the arguments, which are read-only, unchanged."""
-    q, v, a = state = random_state(tree, rng)
+    q, v, a = state = random_state(TREE, rng)
     for argument in state:
         argument.setflags(write=False)
     found, again = (constraint.evaluate(q, v, TIME) for _ in range(2))
@@ -161,21 +148,16 @@ def angle_between(a, b):
     return np.arccos(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-@pytest.mark.parametrize('name', ROBOTS)
-def test_the_value_is_what_the_kind_says(name, rng):
+def test_the_value_is_what_the_kind_says(rng):
     """By Pinocchio's poses, scipy's rotations and the plain formula of every kind."""
-    robot = sample(name)
-    tree, t = robot.tree, TIME
-    oracle = PinocchioOracle.of(robot)
-    q, v, _ = random_state(tree, rng)
-    tip, other = list(tree.frames)[-1], tree.link_names[0]
-    (R, p), (R2, p2), (o, C) = oracle.frame_pose(tip, q), oracle.frame_pose(other, q), frame_at(t)
-    d = descriptions(tree)
+    t, oracle, d = TIME, PinocchioOracle.of(ROBOT), descriptions()
+    q, v, _ = random_state(TREE, rng)
+    (R, p), (R2, p2), (o, C) = oracle.frame_pose(TIP, q), oracle.frame_pose(OTHER, q), frame_at(t)
     point = p + R @ d['point']['point']
     second = p2 + R2 @ d['distance']['other_point']
     seen, axis = C.T @ (point - o), R @ d['axis_angle']['axis']
     rotation = Rotation.from_matrix(C.T @ R).as_rotvec()
-    names, coupled = list(tree.joint_names), d['joint_coupling']['coefficients']
+    names, coupled = list(TREE.joint_names), d['joint_coupling']['coefficients']
     h = np.array(d['pitch']['hinge']) / np.linalg.norm(d['pitch']['hinge'])
     u = np.array(d['pitch']['approach']) / np.linalg.norm(d['pitch']['approach'])
     up = np.array(d['pitch']['up'])
@@ -201,13 +183,13 @@ def test_the_value_is_what_the_kind_says(name, rng):
     }
     assert set(expected) == set(CONSTRAINTS)
     for kind, value in expected.items():
-        found = make_constraint(kind, tree, kind, d[kind]).evaluate(q, v, t).f
+        found = make_constraint(kind, TREE, kind, d[kind]).evaluate(q, v, t).f
         # Lengths and angles near 1; the angle of near half a turn amplifies rounding.
         np.testing.assert_allclose(found, np.ravel(value), atol=1e-13, err_msg=kind)
 
 
-def test_second_derivatives_are_derivatives_of_jacobian_and_drift(constraint, tree, rng):
-    q, v, a = random_state(tree, rng)
+def test_second_derivatives_are_derivatives_of_jacobian_and_drift(constraint, rng):
+    q, v, a = random_state(TREE, rng)
     N = rng.normal(size=constraint.m)
     found, C_q, found_C_v = second_derivatives(constraint, q, v, TIME, N, a)
 

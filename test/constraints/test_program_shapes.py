@@ -36,7 +36,8 @@ constraints:
   - {name: seen, kind: point, frame: tool, axes: z, target: 0.1,
      reference: {origin: [0.1, 0.2, 0.3], rpy: [0.3, -0.5, 0.8]}}
   - {name: plane, kind: plane, frame: tool,
-     plane: {origin: {linear: {from: [0.1, 0.2, 0.3], rate: [0.1, 0.0, 0.2]}}, z: [0.3, 0.2, 1.0]}}
+     plane: {origin: {linear: {from: [0.1, 0.2, 0.3], rate: [0.1, 0.0, 0.2]}}, z: [0.3, 0.2, 1.0],
+             turn: {axis: [0.2, 1.0, 0.1], angle: {linear: {from: 0.3, rate: 0.2}}}}}
 """
 
 
