@@ -19,7 +19,13 @@ from robot_dynamics_ros.control.laws.computed_torque import (
     gains_of,
 )
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.laws.program_effort import clipped, confined_efforts, drive_effort
+from robot_dynamics_ros.control.laws.program_effort import (
+    clipped,
+    confined_efforts,
+    drive_effort,
+    sides_of,
+    transfer_passive_efforts,
+)
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
@@ -191,13 +197,9 @@ class _LawFunction:
         return confined, scale[0]
 
     def _transferred(self, effort: Array, transmission: Array) -> Array:
-        """Return efforts transferred from passive joints to the drives, see ``ProgramEffort``."""
-        passive = list(self._program.passive)
-        driven = [i for i in range(self._tree.n) if i not in passive]
-        out = np.zeros(self._tree.n, dtype=object)
-        out[driven] = effort[driven]
-        if passive:
-            out[driven] = effort[driven] - transmission @ effort[passive]
+        """Return efforts transferred from passive joints to the drives."""
+        out = effort.astype(object)
+        transfer_passive_efforts(out, transmission, *sides_of(self._program))
         return out
 
     def _draw(self, rng: np.random.Generator) -> list[Array]:

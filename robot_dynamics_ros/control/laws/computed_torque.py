@@ -28,7 +28,7 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, FeedbackLoop, scalar_loop
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter, spread
-from robot_dynamics_ros.spatial.scalar import Array, select
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 P = Parameter
@@ -193,6 +193,22 @@ def drives(
     h, v_s, part, follow = settings
     end, planned = v + h * a, v_r + h * a_r
     sliding = [select(0.0, follow, x, y) for x, y in zip(planned, end, strict=True)]
-    direction = smooth_direction(np.array(sliding), v_s)
-    friction = JointTerms.of(tree).compensation(end, model, direction)
-    return model + tree.armature * a + part * friction
+    return with_drives(tree, model, a, end, np.array(sliding), v_s, part)
+
+
+def with_drives(
+    tree: Robot, load: Array, a: Array, v: Array, sliding: Array, v_s: Scalar, part: Scalar
+) -> Array:
+    """Return efforts of the links plus armature and friction, for numbers or symbols.
+
+    Args:
+        tree: The robot.
+        load: Efforts of the links, shape (n,), N m or N.
+        a: Accelerations, shape (n,), rad/s^2 or m/s^2.
+        v: Velocities of the friction, shape (n,), rad/s or m/s.
+        sliding: Velocities that give the direction of Coulomb friction, shape (n,).
+        v_s: Velocity scale of this direction, rad/s or m/s.
+        part: Share of the friction.
+    """
+    friction = JointTerms.of(tree).compensation(v, load, smooth_direction(sliding, v_s))
+    return load + tree.armature * a + part * friction

@@ -47,11 +47,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
+from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING, with_drives
 from robot_dynamics_ros.control.laws.control_law import LookAhead, ModelLaw, effort_terms
 from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.dynamics.sampled_loop import (
     FeedbackLoop,
     Sampling,
@@ -296,8 +295,8 @@ def impedance_efforts(
     )
     parts = *springs, (gain - 1) * external, gain * commanded
     load, sliding = sum(parts[:-1], model - swing + gravity), v + a * end
-    friction = JointTerms.of(tree).compensation(sliding, load, smooth_direction(sliding, v_s))
-    return load + tree.armature * a_r + share * friction + parts[-1], np.array(parts), kept
+    driven = with_drives(tree, load, a_r, sliding, sliding, v_s, share)
+    return driven + parts[-1], np.array(parts), kept
 
 
 def spring_formulas(

@@ -24,9 +24,8 @@ from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.signals import offset_duration, quintic_offset
-from robot_dynamics_ros.control.laws.computed_torque import drive_settings
+from robot_dynamics_ros.control.laws.computed_torque import drive_settings, with_drives
 from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms
-from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import (
@@ -55,8 +54,7 @@ class ProgramEffort:
         self._tree, self._inverse_dynamics, self._kernel = tree, inverse_dynamics, kernel
         self._zeros, self._keep, self._gravity = np.zeros((3, n))
         self._settings, self._excess, self._scale = np.zeros(4), np.zeros(1), np.zeros(1)
-        self._passive = kernel.program.passive
-        self._driven = [i for i in range(n) if i not in self._passive]
+        self._sides = sides_of(kernel.program)
         self._add_drives = compile_function(
             'drive_effort',
             {'model': n, 'speed': n, 'acceleration': n, 'towards': n, 'settings': 4},
@@ -92,23 +90,13 @@ class ProgramEffort:
         self._inverse_dynamics(q, v, a, out)
         towards = self._kernel.program_velocity
         self._add_drives(out, v, a, towards, self._settings, out, self._excess)
-        if self._passive:
-            self.transfer_passive_efforts(out)
+        if self._sides[1]:
+            self._transfer(out)
             return bool(np.all(np.abs(out) <= self._tree.effort_limit))
         return self._excess.item() <= 0.0
 
-    def transfer_passive_efforts(self, out: Array) -> None:
-        r"""Transfer efforts of passive joints to the drives through the reactions of the loop.
-
-        The passive rows of :math:`Q = \tau + \Gamma^TN` give :math:`\Gamma_d^TN = Q_d`, the
-        driven ones :math:`\tau = Q_a - \Gamma_a^TN`.
-        """
-        T, passive = self._kernel.transmission, self._passive
-        for k, i in enumerate(self._driven):
-            for j, d in enumerate(passive):
-                out[i] -= T[k, j] * out[d]
-        for d in passive:
-            out[d] = 0.0
+    def _transfer(self, out: Array) -> None:
+        transfer_passive_efforts(out, self._kernel.transmission, *self._sides)
 
     def confine(self, q: Array, v: Array, out: Array) -> float:
         """Scale efforts into the limits: the acceleration first, then all terms except gravity.
@@ -123,7 +111,7 @@ class ProgramEffort:
         """
         self.write(q, v, self._zeros, self._keep)
         self._inverse_dynamics(q, self._zeros, self._zeros, self._gravity)
-        self.transfer_passive_efforts(self._gravity)
+        self._transfer(self._gravity)
         self._confine(out, self._keep, self._gravity, out, self._scale)
         return self._scale.item()
 
@@ -137,7 +125,7 @@ class ProgramEffort:
         """
         parts = effort_terms(self._inverse_dynamics, self._tree, q, v, accelerations)
         for part in parts.values():
-            self.transfer_passive_efforts(part)
+            self._transfer(part)
         return parts
 
     def inertia_matrix(self, q: Array) -> Array:
@@ -147,15 +135,40 @@ class ProgramEffort:
         return np.array([columns[j] for j in units])
 
 
+def sides_of(program: Program) -> tuple[list[int], tuple[int, ...]]:
+    """Return the joints of a program that are driven, and those without a drive."""
+    return [i for i in range(program.n) if i not in program.passive], program.passive
+
+
+def transfer_passive_efforts(
+    out: Array, transmission: Array, driven: Sequence[int], passive: Sequence[int]
+) -> None:
+    r"""Transfer efforts of passive joints to the drives through the reactions of the loop.
+
+    The passive rows of :math:`Q = \tau + \Gamma^TN` give :math:`\Gamma_d^TN = Q_d`, the
+    driven ones :math:`\tau = Q_a - \Gamma_a^TN`.
+
+    Args:
+        out: Efforts, shape (n,), N m or N, numbers or symbols; changed in place.
+        transmission: Of the program, shape (driven, passive joints).
+        driven: Driven joints, see :func:`sides_of`.
+        passive: The others.
+    """
+    for k, i in enumerate(driven):
+        for j, d in enumerate(passive):
+            out[i] = out[i] - transmission[k, j] * out[d]
+    for d in passive:
+        out[d] = 0.0
+
+
 def drive_effort(
     tree: Robot, model: Array, v: Array, a: Array, towards: Array, settings: Array
 ) -> tuple[Array, Array]:
     """Return efforts with armature and friction, and the sum of their excess over the limits."""
     end, v_s, part, break_away = settings
     x, later = v / v_s, v + end * a
-    direction = smooth_direction(later + break_away * towards / (1 + x * x), v_s)
-    friction = JointTerms.of(tree).compensation(later, model, direction)
-    efforts = model + tree.armature * a + part * friction
+    sliding = later + break_away * towards / (1 + x * x)
+    efforts = with_drives(tree, model, a, later, sliding, v_s, part)
     excess: Scalar = 0
     for tau, limit in zip(efforts, tree.effort_limit.tolist(), strict=True):
         excess = excess + positive_part(sqrt(tau * tau) - limit)

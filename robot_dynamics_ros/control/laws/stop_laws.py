@@ -16,24 +16,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, inertia_matrix
+from robot_dynamics_ros.control.laws.gravity_laws import (
+    GravityCompensation,
+    GravityLaw,
+    inertia_matrix,
+)
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.dynamics.sampled_loop import CONTINUOUS, FeedbackLoop, Sampling
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 #: Natural frequency of ``Damping`` and ``HoldPosition``, rad/s.
 FREQUENCY = 10.0
 
 
-class StopLaw(ControlLaw):
+class StopLaw(GravityLaw):
     """Base class of the stop actions; ignores the reference and external efforts.
 
     Args:
@@ -41,21 +44,10 @@ class StopLaw(ControlLaw):
         kernels: With ``gravity_forces`` and ``inverse_dynamics``; compiled from the tree if None.
     """
 
+    outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics', 'gravity_forces')
     follows_reference: bool = False
     urgent: ClassVar[bool] = True
     acts_on_old_states: ClassVar[bool] = True
-    has_memory: ClassVar[bool] = False  # it begins anew
-
-    def __init__(self, tree: Robot, kernels: KernelSet | None = None) -> None:
-        super().__init__(tree)
-        outputs = ('inverse_dynamics', 'gravity_forces')
-        self._kernels: Any = kernels or compile_kernel(tree, outputs=outputs)
-
-    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return gravity; see :class:`ControlLaw`."""
-        gravity = np.zeros(self.tree.n)
-        self._kernels.gravity_forces(q, gravity)
-        return {'gravity': gravity}
 
 
 class Zero(StopLaw):
