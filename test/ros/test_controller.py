@@ -73,7 +73,7 @@ def arm(peer) -> Arm:
 def living(lasting):
     """Return the arm of an active controller that lives through many tests, and its process."""
     processes, peer = lasting
-    arm, given = Arm(peer), ARM | {'diagnostics_period_s': 0.3}
+    arm, given = Arm(peer), ARM | {'diagnostics_period_s': 0.1}
     node = processes.start('controller', given, '--log-level', 'controller:=debug')
     arm.command()
     return arm, node
@@ -246,36 +246,6 @@ def test_it_is_activated_neither_without_a_fresh_state_nor_beside_a_rival(living
     arm.until(refused, 'a rival')
     arm.peer.node.destroy_publisher(rival)
     arm.activate()
-    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
-
-
-def test_two_publishers_of_the_states_are_named_and_refused_unless_they_give_other_joints(
-    living,
-):
-    """As of a joint_state_publisher beside the driver."""
-    (arm, node), peer = living, living[0].peer
-    assert arm.change(DEACTIVATE, *ANEW)
-    second = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
-    peer.spin_until(second.get_subscription_count, 20.0, 'the second publisher')
-    sentence = '2 nodes publish /joint_states, and contradict each other: /test_peer, /test_peer'
-    fingers = [f'finger{k}' for k in range(4)]
-
-    def warned(names=JOINTS) -> bool:
-        """Publish states of both; return whether the last status is the sentence."""
-        arm.publish()
-        peer.spin_for(0.01)
-        second.publish(joint_state(arm.stamp + 1, [0.0] * 4, names=names))
-        peer.spin_for(0.01)
-        return [x.message for x in arm.statuses()[-1:]] == [sentence]
-
-    for _ in range(30):
-        warned()
-    assert not arm.change(ACTIVATE)
-    node.says(f'not activated: {sentence}; end one')
-    peer.spin_until(lambda: not warned(fingers) and arm.change(ACTIVATE), 20.0, 'activation')
-    peer.spin_until(lambda: not warned(fingers), 20.0, 'no warning')
-    peer.spin_until(warned, 20.0, 'the warning')
-    peer.node.destroy_publisher(second)
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
 
 
@@ -553,6 +523,36 @@ def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes,
     peer.spin_until(lambda: len(commands) > 200, 30.0, 'lockstep')
     peer.spin_until(lambda: 'its publisher has ended' in node.output, 30.0, 'the end')
     assert '[ERROR]' not in node.output
+
+
+def test_two_publishers_of_the_states_are_named_and_refused_unless_they_give_other_joints(
+    processes, peer, arm
+):
+    """As of a joint_state_publisher beside the driver."""
+    given = ARM | {'autostart': False, 'diagnostics_period_s': 0.3, 'state_timeout_s': 5.0}
+    node = processes.start('controller', given)
+    assert arm.change(Transition.TRANSITION_CONFIGURE)
+    second = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+    peer.spin_until(second.get_subscription_count, 20.0, 'the second publisher')
+    sentence = '2 nodes publish /joint_states, and contradict each other: /test_peer, /test_peer'
+    fingers = [f'finger{k}' for k in range(4)]
+
+    def warned(names=JOINTS) -> bool:
+        """Publish states of both; return whether the last status is the sentence."""
+        arm.publish()
+        peer.spin_for(0.01)
+        second.publish(joint_state(arm.stamp + 1, [0.0] * 4, names=names))
+        peer.spin_for(0.01)
+        return [x.message for x in arm.statuses()[-1:]] == [sentence]
+
+    for _ in range(30):
+        warned()
+    assert not arm.change(ACTIVATE)
+    node.says(f'not activated: {sentence}; end one')
+    peer.spin_until(lambda: not warned(fingers) and arm.change(ACTIVATE), 20.0, 'activation')
+    peer.spin_until(lambda: not warned(fingers), 20.0, 'no warning')
+    peer.spin_until(warned, 20.0, 'the warning')
+    assert node.returncode is None
 
 
 def test_an_interrupt_while_libraries_are_loaded_leaves_no_traceback(processes):
