@@ -24,7 +24,7 @@ from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import (
     RobotDynamicsError,
 )
-from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.findings import Finding, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.model.load import check_model
@@ -58,7 +58,7 @@ def check(args: argparse.Namespace) -> int:
         verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
         if tree.has_constant_rates:
             forces = [float(force) for force in largest_gravity_forces(tree)]
-            needed = dict(zip(tree.joint_names, forces, strict=True))
+            needed = dict(zip(_drives(tree)[1], forces, strict=True))
         findings += too_weak(tree, ' within its joint limits')
     _print(checked, needed, findings, verdict if findings else '')
     if args.json:
@@ -69,7 +69,7 @@ def check(args: argparse.Namespace) -> int:
 
 
 def too_weak(tree: Robot, remark: str) -> list[Finding]:
-    """Return a warning for each joint whose effort limit cannot hold the arm against gravity.
+    """Return a warning for each drive whose effort limit cannot hold the arm against gravity.
 
     Robots whose loops are solved by iteration are not checked: to find that loops cannot be
     assembled at a position within the limits takes a second for each.
@@ -80,16 +80,23 @@ def too_weak(tree: Robot, remark: str) -> list[Finding]:
     """
     if not tree.has_constant_rates:
         return []
-    needed = largest_gravity_forces(tree)
+    needed, (kind, names) = largest_gravity_forces(tree), _drives(tree)
     return [
         warning(
-            f'joint {name!r}',
+            f'{kind} {name!r}',
             f'gravity alone needs {needed[i]:.3g}, the effort limit is {tree.effort_limit[i]:g}',
             f'the arm cannot hold every posture{remark}',
         )
-        for i, name in enumerate(tree.joint_names)
+        for i, name in enumerate(names)
         if needed[i] > tree.effort_limit[i]
     ]
+
+
+def _drives(tree: Robot) -> tuple[str, tuple[str, ...]]:
+    """Return what the drives of a robot are called, and their names."""
+    if isinstance(tree, Mechanism) and not tree.drives_coordinates:
+        return 'actuator', tree.actuator_names
+    return 'joint', tree.joint_names
 
 
 def _print(

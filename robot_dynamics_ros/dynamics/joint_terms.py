@@ -191,11 +191,12 @@ def motion_efforts(tree: Robot, q: Array, v: Array, a: Array) -> Array:
 
 
 def largest_gravity_forces(tree: Robot) -> Array:
-    """Return the largest gravity effort at each joint over 500 positions within the limits.
+    """Return the largest gravity effort of each drive over 500 positions within the limits.
 
     Returns:
         New array, shape (n,), N m or N: a lower bound of the true maximum, close to it for arms.
     """
     random, model = np.random.default_rng(0), make_formulation('newton_euler', tree)
-    positions = [random.uniform(*tree.sampled_range) for _ in range(_GRAVITY_SAMPLES)]
-    return np.max([np.abs(model.gravity_forces(q)) for q in positions], axis=0)
+    positions = random.uniform(*tree.sampled_range, (_GRAVITY_SAMPLES, tree.n))
+    rest = np.zeros(tree.n)
+    return np.max([np.abs(model.inverse_dynamics(q, rest, rest)) for q in positions], axis=0)

@@ -23,8 +23,9 @@ from robot_dynamics_ros.description.shipped import (
 )
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
+from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.model.load import check_model
 
 BOX = solids.cuboid(2.0, 0.1, 0.2, 0.4)
@@ -109,6 +110,29 @@ def test_known_flaws_of_published_models_are_seen():
 def test_the_largest_gravity_efforts_of_the_four_joint_arm_are_the_tabulated_ones():
     largest = largest_gravity_forces(sample('four_dof').tree)
     assert np.allclose(largest, [0, 7.5, 2.4, 0.27], atol=[1e-12, 0.6, 0.3, 0.02])
+
+
+def test_a_drive_that_moves_several_joints_holds_the_weight_of_all(tmp_path, capsys):
+    """The efforts at the coordinates are B times those of the drives: Q1 = a + b, Q2 = b."""
+    urdf, loops = shipped_mechanism('parallelogram')
+    belt = (
+        'actuators:\n  belt: {rate: {lower_arm_joint: 1}, effort_limit: 1}\n'
+        '  crank: {rate: {lower_arm_joint: 1, crank_joint: 1}, effort_limit: 900}\n'
+    )
+    file = tmp_path / 'loops.yaml'
+    file.write_text(loops.read_text() + belt)
+    plain = load_mechanism(urdf, loops)
+    model, random = make_formulation('kane', plain), np.random.default_rng(1)
+    Q = np.array([model.gravity_forces(random.uniform(*plain.sampled_range)) for _ in range(300)])
+    needed = np.abs([Q[:, 0] - Q[:, 1], Q[:, 1]]).max(axis=1)
+    assert largest_gravity_forces(load_mechanism(urdf, file)) == pytest.approx(
+        needed, rel=0.05
+    )  # of other samples
+    main(['check_model', str(urdf), '--loops', str(file)])
+    said = capsys.readouterr().out
+    assert "warning actuator 'belt': gravity alone needs" in said
+    assert "'crank': gravity" not in said
+    assert "'crank_joint': gravity" not in said
 
 
 # ---- the command --------------------------------------------------------------------------------
