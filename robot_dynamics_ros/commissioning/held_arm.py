@@ -316,9 +316,11 @@ class _HeldArm:
         )
 
     def unchecked(self, samples: HeldPoses) -> Iterator[Finding]:
-        """Yield warnings about what could not be checked."""
-        if len(samples.q) < FEW_POSES:
-            remedy = f'hold the arm in at least {FEW_POSES} different ones'
+        """Yield warnings about what could not be checked; an error if that is everything."""
+        remedy = f'hold the arm in at least {FEW_POSES} different ones'
+        if len(samples.q) == 1:  # compares no change of any effort
+            yield Finding('error', 'there is only 1: no joint was checked', 'poses', remedy)
+        elif len(samples.q) < FEW_POSES:
             yield warning('poses', f'there are only {len(samples.q)}', remedy)
         unloaded = np.flatnonzero(~self._loaded(self._gravity(samples)))
         if len(unloaded):

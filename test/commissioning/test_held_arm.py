@@ -190,6 +190,11 @@ def test_few_poses_are_called_few_and_repeated_ones_count_once():
     assert any('there are only 3' in finding.problem for finding in found.findings)
 
 
+def test_a_single_pose_checks_no_joint_and_is_an_error_however_well_it_fits():
+    (error,) = reported_errors(*held(1))
+    assert error.startswith('poses: there is only 1: no joint was checked; hold the arm in at')
+
+
 def test_poses_without_efforts_are_refused():
     q, tau = held()
     with pytest.raises(RecordingError, match='compare commands instead'):
