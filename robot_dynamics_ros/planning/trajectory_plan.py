@@ -118,6 +118,13 @@ def check_motion(tree: Robot, settings: Mapping[str, Any]) -> None:
         KINDS[settings['kind']](tree, settings, np.zeros(tree.n))
 
 
+def is_possible(tree: Robot, settings: Mapping[str, Any], q: Array) -> bool:
+    """Return whether an arm at q is within its limits and free; arguments of ``make_plan``."""
+    checker = _checker(tree, checked(MOTION, settings, tree.n))[0]
+    inside = (q >= tree.reference_lower) & (q <= tree.reference_upper)
+    return bool(inside.all()) and (checker is None or checker.find_close_pair(q) is None)
+
+
 def point_settings(
     tree: Robot, q: Array, goal: Mapping[str, float], share: float
 ) -> dict[str, Any]:
@@ -459,7 +466,7 @@ SENDING = (
       only=_ANY),
     P('controller', 'controller', 'Name of the controller node.', fixed=True),
     P('state_topic', 'joint_states', 'Topic with the initial state in names and units of the '
-      'model; controller/reference if the driver uses others.', fixed=True),
+      'model; controller/reference if the driver has other names, signs or units.', fixed=True),
     P('confirm', True, 'Wait until the controller is active and has accepted the trajectory; set '
       'to false for controllers without ~/trajectory_status.'),
     P('ready_services', [''], 'Trigger services that must succeed before the trajectory is sent, '

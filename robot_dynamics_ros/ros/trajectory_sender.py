@@ -35,6 +35,7 @@ from robot_dynamics_ros.planning.trajectory_plan import (
     TRAJECTORY,
     SampledTrajectory,
     check_motion,
+    is_possible,
     make_plan,
 )
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_duration, ns_to_stamp
@@ -45,10 +46,11 @@ _DISCARDED = ('held: states returned', 'held: the time of the states')
 _ANSWERS = ('accepted', 'rejected')
 #: Statuses after which a motion is over, the first of them as planned, the last by another one.
 _OVER = ('reached', 'aborted', 'held', 'ended', 'accepted')
+_ELSEWHERE = 'of the reference'  # in answers of a controller that has the arm elsewhere
 _MAX_REPEATS = 3
 _BEGUN_S = 0.5  # wall time of states after the start, in which a status may still arrive
 _AT_START = 0.01  # rad or m: an arm that is nearer to the start has not moved
-_OTHER_NAMES = 'if the driver has its own names or units, set state_topic to'
+_OTHER_UNITS = 'if the driver has its own names, signs or units, set state_topic to'
 
 
 class TrajectorySender(SequenceNode):
@@ -169,11 +171,26 @@ class TrajectorySender(SequenceNode):
         return '' if answer.success else f'readiness ({answer.message})'
 
     def _plan(self) -> Steps:
-        """Plan the motion once the robot and its current state are known."""
+        """Plan the motion once the robot and its current state are known.
+
+        Raises:
+            TrajectoryError: It is not possible; says so if the state is not, either.
+        """
         yield from self._wait_for('robot_description', 'robot', lambda: self._tree)
         states = self._settings['state_topic']
         yield from self._wait_for(states, 'state', lambda: self._measured is not None)
-        return make_plan(self._tree, self._settings, self._measured)
+        start = self._measured
+        try:
+            return make_plan(self._tree, self._settings, start)
+        except TrajectoryError as refusal:
+            if is_possible(self._tree, self._settings, start):
+                raise
+            problem = f'{refusal.problem}; {states} begins at {np.round(start, 3).tolist()}'
+            remedy = f'{refusal.remedy}; {self._other_units()}'
+            raise TrajectoryError(refusal.culprit, problem, remedy) from refusal
+
+    def _other_units(self) -> str:
+        return f'{_OTHER_UNITS} {self._settings["controller"]}/reference'
 
     def _wait_for(self, topic: str, awaited: str, condition: Callable[[], Any]) -> Steps:
         """Wait for messages of a topic; errors say why none could be used."""
@@ -182,7 +199,7 @@ class TrajectorySender(SequenceNode):
             why = 'nobody publishes it: start a driver or simulator, or name its namespace'
             if self.count_publishers(topic):
                 why = self._reader.problem() if self._reader else ''
-                why += why and f'; {_OTHER_NAMES} {self._settings["controller"]}/reference'
+                why += why and f'; {self._other_units()}'
             self._check_timeout(begin, topic, f'{awaited} ({why})' if why else awaited)
             yield
 
@@ -234,6 +251,8 @@ class TrajectorySender(SequenceNode):
         )
         answer = self._answers()[0]
         if not answer.startswith('accepted'):
+            if _ELSEWHERE in answer:
+                answer += f'; {self._other_units()}'
             raise TrajectoryError('trajectory', f'was not accepted by {controller}', answer)
 
     def _answers(self) -> list[str]:

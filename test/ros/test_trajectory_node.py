@@ -133,7 +133,12 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
 @pytest.mark.parametrize(
     ('answer', 'said'),
     [
-        ('rejected: too far', 'was not accepted by test_peer; rejected: too far'),
+        (
+            "rejected: point 0: is at time 0 and 0.9 from joint 'joint1' of the reference; begin",
+            'not accepted by test_peer; rejected: point 0: is at time 0 and 0.9 from joint '
+            "'joint1' of the reference; begin; if the driver has its own names, signs or units, "
+            'set state_topic to test_peer/reference',
+        ),
         ('', 'error: test_peer: no answer to the trajectory within 10 s'),
     ],
 )
@@ -243,16 +248,23 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
         (
             ['a', 'b'],
             'never seen: joint1, joint2, joint3, joint4; the last message names: a, b; if the '
-            'driver has its own names or units, set state_topic to',
+            'driver has its own names, signs or units, set state_topic to test_peer/reference',
+        ),
+        (
+            JOINTS,
+            'joint_states begins at [45.0, 90.0, 90.0, 90.0]; its velocity limit is 1.1; if the '
+            'driver has its own names, signs or units, set state_topic to test_peer/reference',
         ),
     ],
 )
-def test_states_that_are_missing_or_of_other_joints_are_named(processes, peer, joints, said):
+def test_states_that_are_missing_of_other_joints_or_units_are_named(
+    processes, peer, joints, said
+):
     sender = processes.start('trajectory', MOVE | {'timeout_s': 8.0 if joints else 0.3})
     states = joints and peer.node.create_publisher(JointState, 'joint_states', 10)
 
     def publish() -> None:
         if joints:
-            states.publish(joint_state(0, [0.0, 0.0], names=joints))
+            states.publish(joint_state(0, [45.0, 90.0, 90.0, 90.0][: len(joints)], names=joints))
 
     ended(peer, sender, 1, said, publish)
