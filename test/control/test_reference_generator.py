@@ -71,7 +71,11 @@ HERE = np.tile(moving_generator().snapshot().reference.position, (2, 1))
     [
         (BACK, 300 * PERIOD - 1_300_000_000, 'header.stamp: the trajectory was over 0.2'),
         # The quintic of 0.3 rad in 2 s passes 0.0080 rad at 0.3 s and 0.0706 rad at 0.7 s.
-        (Points.at_rest([0.0, 0.5], HERE), 0, 'point 0: is at time 0 and 0.06'),
+        (
+            Points.at_rest([0.0, 0.5], HERE),
+            0,
+            "point 0: is at time 0 and 0.06.* from joint 'joint1' of the reference",
+        ),
         (
             Points.at_rest([0.02, 0.5], HERE)._replace(acceleration=None),
             0,

@@ -257,9 +257,7 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
         ),
     ],
 )
-def test_states_that_are_missing_of_other_joints_or_units_are_named(
-    processes, peer, joints, said
-):
+def test_states_that_are_missing_of_other_joints_or_units_are_named(processes, peer, joints, said):
     sender = processes.start('trajectory', MOVE | {'timeout_s': 8.0 if joints else 0.3})
     states = joints and peer.node.create_publisher(JointState, 'joint_states', 10)
 
