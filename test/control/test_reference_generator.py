@@ -74,7 +74,7 @@ HERE = np.tile(moving_generator().snapshot().reference.position, (2, 1))
         (
             Points.at_rest([0.0, 0.5], HERE),
             0,
-            "point 0: is at time 0 and 0.06.* from joint 'joint1' of the reference",
+            "point 0: is at time 0 and 0.06.* from joint 'joint2' of the reference",
         ),
         (
             Points.at_rest([0.02, 0.5], HERE)._replace(acceleration=None),
