@@ -55,6 +55,7 @@ class NumericSolution(NamedTuple):
         return self.status == 'converged'
 
 
+@np.errstate(over='ignore', invalid='ignore')  # a step that overflows is rejected
 def inverse_kinematics(
     tree: Robot,
     position: Array | Sequence[float],
@@ -130,6 +131,7 @@ _POSITION_WEIGHT = 1e3
 _NEAREST_STEPS = 30
 
 
+@np.errstate(over='ignore', invalid='ignore')  # a step that overflows is rejected
 def nearest_configuration(
     tree: Robot, position: Array, R: Array | None, frame: str, start: Array
 ) -> Array:

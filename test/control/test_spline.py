@@ -128,6 +128,12 @@ REFUSALS = {
     'point 0: has accelerations but no velocities': lambda: through(0.0, ZEROS, None, ZEROS),
     'start: is nan for joint elbow': lambda: through(1.0, ZEROS, start=nowhere()),
     'start: has shape (3,); give 2': lambda: through(1.0, ZEROS, start=Reference(3)),
+    'point 1: is 1e-80 s after the one before': lambda: JointWaypoints(
+        Points.at_rest([0.0, 1e-80], np.array([ZEROS, [1.0, 0.0]]))
+    ),
+    'point 1: is 1 s after the one before, and their motion is not finite': lambda: JointWaypoints(
+        Points.at_rest([0.0, 1.0], np.array([ZEROS, [0.0, 1e308]]))
+    ),
     'is nan for joint 1': lambda: JointWaypoints(
         Points(np.ones(1), np.zeros((1, 2))), Reference(2)
     ).set_start(nowhere()),

@@ -55,6 +55,14 @@ def test_out_of_reach_is_a_status_with_the_distance_left():
     assert short.iterations == 4 * 5  # of all attempts
 
 
+@pytest.mark.filterwarnings('error')
+@pytest.mark.parametrize('R', [None, np.eye(3)])
+def test_a_target_whose_distance_overflows_is_out_of_reach(R):
+    far, start = [1e300, -1e300, 0.0], np.array([0.2, -1.2, 0.8, 0.1])
+    assert not inverse_kinematics(ARM.tree, far, R, restarts=1).converged
+    assert np.isfinite(nearest_configuration(ARM.tree, np.array(far), R, 'tool', start)).all()
+
+
 def test_a_target_beyond_a_limit_ends_at_the_limit():
     tree = sample('scara').tree
     found = inverse_kinematics(tree, [0.4, 0.1, 0.05], restarts=2)

@@ -59,6 +59,7 @@ class Points(NamedTuple):
             x if x is None else np.insert(1.0 * x, place, y, axis=0) for x, y in values
         )
 
+    @np.errstate(all='ignore')  # what is not finite is refused by the polynomials
     def unwound(self, continuous: Array) -> Points:
         """Return the points with the steps of continuous joints that their velocities suggest.
 
@@ -75,13 +76,24 @@ class Points(NamedTuple):
         position[1:] += TURN * np.cumsum(turns, axis=0)
         return self._replace(position=position)
 
+    @np.errstate(all='ignore')
     def coefficients(self) -> Array:
-        """Return the polynomials between the points, lowest power first, shape (k - 1, n, 6)."""
+        """Return the polynomials between the points, lowest power first, shape (k - 1, n, 6).
+
+        Raises:
+            TrajectoryError: One is beyond the range of numbers; names the point at its end.
+        """
         h, given = np.diff(self.time)[:, None], [x for x in self[1:] if x is not None]
         ends = [x[:-1] for x in given] + [x[1:] for x in given]
         coefficients = np.zeros((*self.position[1:].shape, 6))
         for power, column in enumerate(_POLYNOMIALS[len(given)](h, *ends)):
             coefficients[:, :, power] = column
+        for k in np.flatnonzero(~np.isfinite(coefficients).all(axis=(1, 2)))[:1]:
+            raise TrajectoryError(
+                f'point {k + 1}',
+                f'is {h[k, 0]:.3g} s after the one before, and their motion is not finite',
+                'give smaller values or more time',
+            )
         return coefficients
 
 
@@ -100,6 +112,7 @@ def as_points(points: Any, n: int) -> Points:
     return Points(times, q, v, a)
 
 
+@np.errstate(all='ignore')
 def integrated(points: Points, start: Reference) -> Points:
     """Return points with the positions that they lack, by the trapezoidal rule from a start.
 
