@@ -131,6 +131,8 @@ def test_hold_keeps_a_copy():
 # Limits of a robot -------------------------------------------------------------------------------
 
 SCARA, HOME = sample('scara').tree, [0.0, 0.0, 0.1, 0.0]
+#: Of finite coefficients, but its velocity overflows.
+HUGE = Points.at_rest([0.0, 1.0], np.array([HOME, [1e307, 0.0, 0.1, 0.0]]))
 #: Starts and ends inside; the cubic between overshoots joint 2.
 OVER = Points(
     np.arange(3.0), np.array([HOME, [0, 2.5, 0.1, 0], HOME]), np.outer([0, 4, 0], [0, 1, 0, 0])
@@ -157,6 +159,7 @@ LIMITS = {
     "joint 'joint1': is at 2.3": lambda: Quintic(HOME, [2.4, 0.0, 0.1, 0.0], 3.0),
     "joint 'joint1': .* rad: -45 degrees are -0.7854": lambda: Quintic(HOME, [-45, 0, 0, 0], 3.0),
     "joint 'joint2': is at 2.6": lambda: JointWaypoints(OVER),
+    "joint 'joint1': is at ": lambda: JointWaypoints(HUGE),
     "joint 'joint1': moves at ": lambda: Quintic(HOME, [2.0, 0.0, 0.1, 0.0], 0.2),
     "joint 'joint3': is at nan": lambda: Broken(HOME),
     "joint 'joint3': moves at nan": lambda: BrokenSpeed(HOME),

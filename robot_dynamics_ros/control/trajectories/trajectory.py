@@ -109,6 +109,7 @@ class Trajectory(ABC):
         return rows[0], rows[1], rows[2]
 
 
+@np.errstate(over='ignore', invalid='ignore')  # what is not finite is beyond every limit
 def check_limits(
     trajectory: Trajectory, tree: Robot, step: float = 0.01, outside: Array | float = 0.0
 ) -> None:
