@@ -42,8 +42,8 @@ from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
 from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
-from robot_dynamics_ros.planning import default_motion, planned_motion, postures, robot_setup
-from robot_dynamics_ros.planning.robot_setup import Motion
+from robot_dynamics_ros.planning import default_motion, postures, robot_setup, trajectory_plan
+from robot_dynamics_ros.planning.default_motion import DefaultMotion
 from robot_dynamics_ros.recordings.output_folder import folder_name, require_free
 from robot_dynamics_ros.ros import gazebo_files, plot_layouts
 
@@ -268,7 +268,7 @@ Instead of the last two, for the constraint program:
 }
 
 
-def _summary(motion: Motion) -> str:
+def _summary(motion: DefaultMotion) -> str:
     """Return a description of a motion."""
     shares = f'{motion.velocity_share:.0%} of a velocity limit', f'{motion.effort_share:.0%} of an'
     return f'{motion}, {motion.duration:.3g} s, with at most {" and ".join(shares)} effort limit'
@@ -280,7 +280,7 @@ def write_robot_folder(
     frame: str = '',
     obstacles: Obstacles | None = None,
     measured: Sequence[str] = (),
-) -> Motion:
+) -> DefaultMotion:
     """Write all files of a robot; return the planned motion.
 
     Args:
@@ -379,7 +379,7 @@ def planned_folder(
     """
     numbers = tree.effort_limit.tolist(), tree.gravity.tolist()
     content = f'{tree.xml}\n{tree.mechanism}\n{numbers}\n{frame}\n{obstacles}\n{measured}'.encode()
-    planning = (postures, default_motion, planned_motion, robot_setup)
+    planning = (postures, default_motion, robot_setup, trajectory_plan)
     modules = (collisions, triangles, arm, gazebo_files, plot_layouts, *planning)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
     sources.append(Path(__file__).read_bytes())
@@ -424,7 +424,7 @@ def _driver_profile(tree: Robot) -> dict[str, Any]:
     }
 
 
-def _readme(tree: Robot, folder: Path, motion: Motion, around: Obstacles) -> str:
+def _readme(tree: Robot, folder: Path, motion: DefaultMotion, around: Obstacles) -> str:
     named = {'urdf': URDF, 'parameters': PARAMETERS, 'program': PROGRAM, 'driver': DRIVER}
     own_gravity = not np.array_equal(tree.gravity, STANDARD_GRAVITY)
     gravity = _words('--gravity', *tree.gravity) if own_gravity else ''

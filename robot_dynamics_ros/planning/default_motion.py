@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Default posture and circular motion for an arm without a configuration, within its limits.
+r"""Default posture and motion for an arm without a configuration, within its limits.
 
-The circle is in the plane in which the tool moves most easily. The largest feasible circle is
-used whose laps take at most 15 s, at a speed for which no joint needs more than half of its
-velocity limit and 60 % of its effort limit. At s times the speed, the efforts are
+The motion is a circle of the tool, in the plane in which the tool moves most easily. The largest
+feasible circle is used whose laps take at most 15 s, at a speed for which no joint needs more than
+half of its velocity limit and 60 % of its effort limit. At s times the speed, the efforts are
 
 .. math:: \tau(s) = g + s^2 (\tau - g) + s\,b v + \tau_c \tanh(s v / v_s).
+
+One joint, a wrist whose tool moves on a sphere, or a tool on the last axis has no circle: its
+joints move by sines.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -19,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import Circle
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
@@ -30,10 +32,10 @@ from robot_dynamics_ros.errors import (
     UnreachableError,
 )
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
-from robot_dynamics_ros.kinematics.tool_task import tool_task
-from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.kinematics.tool_task import ranges, tool_task
+from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.model.arm import arm_ends, chain_hint
-from robot_dynamics_ros.planning.motions import ToolPath
+from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.postures import (
     STILL,
     Load,
@@ -41,98 +43,104 @@ from robot_dynamics_ros.planning.postures import (
     comfortable_postures,
     easy_directions,
 )
+from robot_dynamics_ros.planning.trajectory_plan import KINDS, MOTION, circle_of, tool_path
 from robot_dynamics_ros.spatial.scalar import Array
 
 VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # largest fractions of the limits
+SHORTEST, LONGEST = 5.0, 15.0  # duration of the motion, s
 _BATCH_SIZE, _BATCHES = 8, 4  # postures per batch, for which all circles are tried; batches
 _RADII = (0.2, 0.14, 0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125)  # relative to the arm's length
 _LAPS, _RAMP = 2.0, 0.6  # turns; s
-SHORTEST, LONGEST = 5.0, 15.0  # duration of the motion, s
-_SLOWER = 0.95  # ratio of successive speeds
-_SAMPLES, _KNOTS = 100, 75
-_POINTS = 16  # points of a circle that are checked before its path is solved
 _SLOWEST = 5e-3  # m/s
+_SLOWER = 0.95  # ratio of successive speeds
+_SAMPLES, _KNOTS = 100, 75  # of a motion; of a lap
+_POINTS = 16  # points of a circle that are checked before its path is solved
+_AMPLITUDE = 0.1  # of sines, of the range of a joint, at most one turn or 1 m
+_PARTS = (1.0, 0.5, 0.25, 0.1, 0.04)  # of this amplitude
+_FREQUENCY, _SINE_RAMP, _DURATION = 0.5, 1.0, 8.0  # of sines: Hz, s, s; at most, at least, about
+_LOWEST = 0.02  # Hz
 
 
 @dataclass(frozen=True, eq=False)
 class DefaultMotion:
-    """Circle of the tool that starts at a posture.
+    """Motion of the trajectory node that starts at a posture.
 
     Attributes:
-        home: The posture, shape (n,), rad or m; the tool is on the circle there.
-        frame: Name of the frame on the circle.
-        center: Centre in the base frame, shape (3,), m.
-        radius: m.
-        normal, toward: Axis of the circle, and direction from its centre to its start; (3,) each.
-        speed: Speed along the circle, m/s.
-        ramp: Duration of each ramp of the speed, s.
-        laps: Number of laps.
+        home: The posture, shape (n,), rad or m.
+        frame: Name of the tool frame.
+        settings: Parameters of the trajectory node: a circle of the tool or sines of the joints.
+        point: Tool point at the posture, in the base frame, shape (3,), m.
+        toward: Direction in which the tool moves most easily there, shape (3,); 0 if it stands
+            still.
+        size: Distance that the tool point moves easily along ``toward``, m; 0 if it stands still.
+        speed: Largest speed of the tool point, m/s.
         velocity_share, effort_share: Largest fraction of the limits that the motion needs.
-        remarks: Remarks on checks that were not possible.
+        remarks: Why there is no circle, and remarks on checks that were not possible.
     """
 
     home: Array
     frame: str
-    center: Array
-    radius: float
-    normal: Array
+    settings: dict[str, Any]
+    point: Array
     toward: Array
+    size: float
     speed: float
-    ramp: float = _RAMP
-    laps: float = _LAPS
     velocity_share: float = math.inf
     effort_share: float = math.inf
     remarks: tuple[str, ...] = ()
 
     @property
-    def point(self) -> Array:
-        """Tool point at the posture, in the base frame, shape (3,), m."""
-        return self.center + self.radius * self.toward
-
-    @property
-    def size(self) -> float:
-        """Distance over which the tool point moves easily along ``toward``, m."""
-        return self.radius
-
-    @property
     def duration(self) -> float:
-        """Duration of all laps, s."""
-        return self.circle(self.laps).length / self.speed + self.ramp
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the trajectory node."""
-        return {
-            'kind': 'circle',
-            'center': self.center.tolist(),
-            'radius': self.radius,
-            'normal': self.normal.tolist(),
-            'toward': self.toward.tolist(),
-            'laps': self.laps,
-            'home': np.round(self.home, 9).tolist(),
-            'speed': self.speed,
-            'ramp_s': self.ramp,
-        }
+        """Duration of the motion, s."""
+        given = self.settings
+        if given['kind'] == 'sine':
+            return float(given['duration_s'])
+        return circle_of(given).length / float(given['speed']) + float(given['ramp_s'])
 
     def __str__(self) -> str:
-        return f'{self.frame} along a circle of radius {self.radius:.3g} m at {self.speed:.3g} m/s'
+        given = self.settings
+        if given['kind'] == 'circle':
+            along = f'a circle of radius {given["radius"]:.3g} m at {given["speed"]:.3g} m/s'
+            return f'{self.frame} along {along}'
+        largest = ', '.join(f'{x:.3g}' for x in given['amplitude'])
+        return f'the joints by sines of {given["frequency"][0]:.3g} Hz and {largest} rad or m'
 
-    def path(self, tree: Robot, laps: float | None = None) -> ToolPath:
-        """Return the joint motion of a number of laps of the circle, all alike; None: all.
+    def using(self, **settings: Any) -> DefaultMotion:
+        """Return the motion with other parameters."""
+        return replace(self, settings=self.settings | settings)
+
+    def path(self, tree: Robot) -> Trajectory:
+        """Return the joint motion.
 
         Raises:
             TrajectoryError: The circle cannot be followed.
             SingularityError: The tool cannot be moved from the posture.
         """
-        laps = self.laps if laps is None else laps
-        circle = self.circle(laps)
-        task = tool_task(tree, self.home, frame=self.frame)
-        step = circle.length / self.speed / (laps * _KNOTS)
-        return ToolPath(task, circle, self.speed, self.ramp, self.home, step, tolerance=1e-4)
+        given = defaults(MOTION) | self.settings
+        if given['kind'] == 'sine':
+            return KINDS['sine'](tree, given, self.home)
+        circle = circle_of(given)
+        step = circle.length / given['speed'] / (given['laps'] * _KNOTS)
+        return tool_path(tree, given, self.home, circle, step=step, tolerance=1e-4)
 
-    def circle(self, laps: float) -> Circle:
-        """Return the curve of a number of laps."""
-        numbers = (self.normal.tolist(), self.toward.tolist())
-        return Circle(self.center.tolist(), self.radius, *numbers, laps)
+
+def plan_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> DefaultMotion:
+    """Plan a posture and a circle of a frame, else sines of the joints.
+
+    Args:
+        tree: The robot.
+        frame: Name of the tool frame.
+        obstacles: Obstacles around the arm; collisions are checked if a library is available.
+
+    Raises:
+        UnknownNameError: There is no such frame.
+        ModelError: Nothing is feasible within the limits; gives the reason.
+    """
+    try:
+        return default_motion(tree, frame, obstacles)
+    except NoCircleError as error:
+        planned = sine_motion(tree, frame, obstacles)
+        return replace(planned, remarks=(f'{error}; the joints move instead', *planned.remarks))
 
 
 def default_motion(
@@ -157,29 +165,75 @@ def default_motion(
 
     Cost: one second for six joints, several seconds for more. The result is deterministic.
     """
-    tree.frame(frame)
     checker, remarks = make_checker(tree, obstacles)
+    refusals: list[Exception] = []
+    for planned in _feasible(tree, frame, _circle, radii, _BATCHES, checker, refusals):
+        return replace(_short(tree, planned, checker), remarks=remarks)
+    problem, reasons = 'cannot follow a circle from its best postures', [*map(str, refusals)]
+    raise NoCircleError(tree, frame, problem, '; '.join([*dict.fromkeys(reasons)][-2:]))
+
+
+def sine_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> DefaultMotion:
+    """Plan a posture and sines of the joints, with the largest amplitude that is feasible.
+
+    Raises:
+        UnknownNameError: There is no such frame.
+        ModelError, TrajectoryError: No amplitude is feasible within the limits; gives the reason.
+    """
+    checker, remarks = make_checker(tree, obstacles)
+    refusals, best = list[Exception](), None
+    for planned in _feasible(tree, frame, _sines, _PARTS, 1, checker, refusals):
+        if best is None or planned.duration < best.duration:
+            best = replace(planned, remarks=remarks)
+        if best.duration <= LONGEST:
+            break
+    if best is None:
+        raise refusals[-1]
+    return best
+
+
+def _feasible(
+    tree: Robot,
+    frame: str,
+    make: Callable[[Robot, str, Array, float], DefaultMotion],
+    parts: Sequence[float],
+    batches: int,
+    checker: CollisionChecker | None,
+    refusals: list[Exception],
+) -> Iterator[DefaultMotion]:
+    """Yield feasible motions, slowed down, from the best postures.
+
+    Args:
+        tree: The robot.
+        frame: Name of the tool frame.
+        make: Returns a motion from a posture, of a size.
+        parts: Sizes to try for all postures of a batch, the largest first.
+        batches: Number of batches of postures.
+        checker: Collision checker; None: collisions are not checked.
+        refusals: Receives why other motions are not feasible.
+
+    Raises:
+        UnknownNameError: There is no such frame.
+        ModelError: There is no posture, or the motions from all of them need too much effort.
+    """
+    tree.frame(frame)
     postures = comfortable_postures(tree, frame, checker)
-    reasons: dict[str, None] = {}
-    overloads: list[OverloadError] = []
-    for _ in range(_BATCHES):
-        batch = list(islice(postures, _BATCH_SIZE))
-        for part, home in product(radii, batch):
+    overloads, found = list[OverloadError](), False
+    for _ in range(batches):
+        for part, home in product(parts, list(islice(postures, _BATCH_SIZE))):
             try:
-                circle = _circle(tree, frame, home, part * arm_length(tree))
-                planned = _plan(tree, circle, checker)
+                planned = _plan(tree, make(tree, frame, home, part), checker)
             except OverloadError as refusal:
                 overloads.append(refusal)
             except (TrajectoryError, SingularityError) as refusal:
-                reasons[str(refusal)] = None
+                refusals.append(refusal)
             else:
-                return replace(_short(tree, planned, checker), remarks=remarks)
-        if overloads and not reasons:
+                found = True
+                yield planned
+        if overloads and not refusals:
             break  # other postures are not lighter
-    if overloads:
+    if overloads and not found:
         raise min(overloads, key=lambda overload: overload.share).of_model()
-    problem, remedy = 'cannot follow a circle from its best postures', '; '.join([*reasons][-2:])
-    raise NoCircleError(tree, frame, problem, remedy)
 
 
 class NoCircleError(ModelError):
@@ -218,21 +272,23 @@ class OverloadError(TrajectoryError):
 
 
 def _short(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> DefaultMotion:
-    """Return a motion of 5 to 15 s: more laps, or a smaller circle from the same posture."""
+    """Return a circle of 5 to 15 s: more laps, or a smaller one from the same posture."""
     for part in _RADII:
         if motion.duration <= LONGEST:
             break
-        radius = part * arm_length(tree)
-        if radius < motion.radius:
-            smaller = _circle(tree, motion.frame, motion.home, radius)
+        if part * arm_length(tree) < motion.size:
+            smaller = _circle(tree, motion.frame, motion.home, part)
             with suppress(TrajectoryError, SingularityError):
                 motion = min(motion, _plan(tree, smaller, checker), key=lambda one: one.duration)
-    lap = (motion.duration - motion.ramp) / motion.laps
-    return replace(motion, laps=max(motion.laps, float(math.ceil((SHORTEST - motion.ramp) / lap))))
+    laps, ramp = motion.settings['laps'], motion.settings['ramp_s']
+    lap = (motion.duration - ramp) / laps
+    return motion.using(laps=max(laps, float(math.ceil((SHORTEST - ramp) / lap))))
 
 
-def _circle(tree: Robot, frame: str, home: Array, radius: float) -> DefaultMotion:
+def _circle(tree: Robot, frame: str, home: Array, part: float) -> DefaultMotion:
     """Return a circle from a posture, in the plane in which the frame moves most easily.
+
+    Its radius is a part of the arm's length.
 
     Raises:
         NoCircleError: The frame moves along a line only.
@@ -240,9 +296,35 @@ def _circle(tree: Robot, frame: str, home: Array, radius: float) -> DefaultMotio
     point, directions, sizes = easy_directions(tree, home, frame)
     if len(sizes) < 2 or sizes[1] < STILL:
         raise NoCircleError(tree, frame, 'moves along a line only', 'use kind sine or waypoints')
-    toward, normal = directions[:, 0], directions[:, 2]
-    center = point - radius * toward
-    return DefaultMotion(home, frame, center, radius, normal, toward, math.sqrt(radius))
+    toward, radius = directions[:, 0], part * arm_length(tree)
+    settings = {
+        'kind': 'circle',
+        'center': (point - radius * toward).tolist(),
+        'radius': radius,
+        'normal': directions[:, 2].tolist(),
+        'toward': toward.tolist(),
+        'laps': _LAPS,
+        'home': np.round(home, 9).tolist(),
+        'speed': math.sqrt(radius),
+        'ramp_s': _RAMP,
+        'tool_frame': frame,
+    }
+    return DefaultMotion(home, frame, settings, point, toward, radius, math.sqrt(radius))
+
+
+def _sines(tree: Robot, frame: str, home: Array, part: float) -> DefaultMotion:
+    """Return sines of all joints in phase from a posture, with a part of the amplitude."""
+    point, directions, sizes = easy_directions(tree, home, frame)
+    settings = {
+        'kind': 'sine',
+        'amplitude': (part * _AMPLITUDE * ranges(tree)).tolist(),
+        'frequency': [_FREQUENCY],
+        'phase': [0.0],
+        'ramp_s': _SINE_RAMP,
+        'duration_s': _DURATION,
+    }
+    toward = directions[:, 0] * (sizes[0] > STILL)
+    return DefaultMotion(home, frame, settings, point, toward, 0.0, 0.0)
 
 
 def _plan(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> DefaultMotion:
@@ -252,13 +334,39 @@ def _plan(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) 
         TrajectoryError: It needs too much effort at any speed, cannot be followed, or collides.
         SingularityError: The tool cannot be moved from the posture.
     """
+    if motion.settings['kind'] == 'sine':
+        return _planned_sines(tree, motion, checker)
     fast = tree.with_changes(velocity_limit=np.full(tree.n, math.inf))  # checked in _slowed
     _check_reach(fast, motion, checker)
-    path = motion.path(fast, laps=1.0)
-    motion = _slowed(tree, motion, path)
+    path = motion.using(laps=1.0).path(fast)  # all laps are alike
+    slow, velocity, effort = _slowed(tree, path, _SLOWEST / motion.speed)
     if checker is not None:
         checker.require_free('circle', path.table(path.instants(path.duration))[0])
-    return motion
+    speed = slow * motion.speed
+    motion = motion.using(speed=speed, ramp_s=_RAMP / slow)
+    return replace(motion, speed=speed, velocity_share=velocity, effort_share=effort)
+
+
+def _planned_sines(
+    tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None
+) -> DefaultMotion:
+    """Return sines at a frequency within the permitted fractions; errors as in :func:`_plan`."""
+    slow, velocity, effort = _slowed(tree, motion.path(tree), _LOWEST / _FREQUENCY)
+    frequency, ramp = slow * _FREQUENCY, _SINE_RAMP / slow
+    duration = max(1, round(_DURATION * frequency)) / frequency + ramp
+    motion = motion.using(frequency=[frequency], ramp_s=ramp, duration_s=duration)
+    positions = motion.path(tree).table(np.linspace(0.0, duration, _SAMPLES))[0]
+    if checker is not None:
+        checker.require_free('motion', positions)
+    points = np.array([frame_pose(tree, q, motion.frame).p_WF for q in positions])
+    steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
+    return replace(
+        motion,
+        size=motion.toward.any() * float(np.linalg.norm(points - motion.point, axis=1).max()),
+        speed=float(steps.max()) * _SAMPLES / duration,
+        velocity_share=velocity,
+        effort_share=effort,
+    )
 
 
 def _check_reach(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> None:
@@ -268,9 +376,9 @@ def _check_reach(tree: Robot, motion: DefaultMotion, checker: CollisionChecker |
         TrajectoryError: A point is not feasible, with the reason.
         SingularityError: The tool cannot be moved from the posture.
     """
-    task, circle = tool_task(tree, motion.home, frame=motion.frame), motion.circle(1.0)
+    task, circle = tool_task(tree, motion.home, frame=motion.frame), circle_of(motion.settings)
     load, q = Load(tree), motion.home
-    for s in np.linspace(0.0, circle.length, _POINTS, endpoint=False):
+    for s in np.linspace(0.0, circle.lap, _POINTS, endpoint=False):
         try:
             q = task.solve(np.array(circle.at(float(s))[0], dtype=float), q)
         except UnreachableError as refusal:
@@ -282,19 +390,7 @@ def _check_reach(tree: Robot, motion: DefaultMotion, checker: CollisionChecker |
             checker.require_free('circle', [q])
 
 
-def _slowed(tree: Robot, motion: DefaultMotion, path: ToolPath) -> DefaultMotion:
-    """Return the motion slowed down to the permitted fractions of velocity and effort limits."""
-    slow, velocity, effort = slowed(tree, path, _SLOWEST / motion.speed)
-    return replace(
-        motion,
-        speed=slow * motion.speed,
-        ramp=motion.ramp / slow,
-        velocity_share=velocity,
-        effort_share=effort,
-    )
-
-
-def slowed(tree: Robot, path: Trajectory, least: float) -> tuple[float, float, float]:
+def _slowed(tree: Robot, path: Trajectory, least: float) -> tuple[float, float, float]:
     """Return by which factor a path must be slowed down, and the shares of the limits it needs.
 
     Args:

@@ -23,11 +23,9 @@ from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.errors import ModelError, ProgramError
 from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.planning.default_motion import DefaultMotion
-from robot_dynamics_ros.planning.planned_motion import SineMotion, plan_motion
+from robot_dynamics_ros.planning.default_motion import DefaultMotion, plan_motion
 from robot_dynamics_ros.spatial.scalar import Array
 
-Motion = DefaultMotion | SineMotion
 _SLOWEST, _FASTEST = 2.0, 12.0  # rad/s: range of the natural frequencies
 _STEPS_PER_RADIAN = 40.0  # least number of control periods per rad of the error's oscillation
 _ERROR = 0.02  # rad or m: error whose correction may use _SHARE of the effort left by gravity
@@ -62,7 +60,7 @@ def robot_parameters(
     frame: str,
     period: float = 1e-3,
     obstacles: Obstacles | None = None,
-) -> tuple[dict[str, dict[str, Any]], Motion]:
+) -> tuple[dict[str, dict[str, Any]], DefaultMotion]:
     """Return the parameters of every node by its name, and the motion that they contain.
 
     Args:
@@ -101,7 +99,7 @@ def robot_parameters(
         'simulator': {**simulated, 'mode': 'real_time', 'period': period},
         'trajectory': {
             **modelled,
-            **motion.parameters(),
+            **motion.settings,
             'tool_frame': frame,
             'boxes': obstacles.numbers,
             'ground_below': obstacles.ground_below,
@@ -124,7 +122,9 @@ _SPEED_SHARE = 0.5  # largest speed of the plane, relative to the circle's speed
 _NULL_SPACE = {'damping': 6.0, 'stiffness': 9.0, 'limit_gain': 40.0}  # 1/s, 1/s^2, rad/s^2
 
 
-def default_program(tree: Robot, motion: Motion, frequencies: Sequence[float]) -> dict[str, Any]:
+def default_program(
+    tree: Robot, motion: DefaultMotion, frequencies: Sequence[float]
+) -> dict[str, Any]:
     """Return the content of a program file that is feasible for the arm; empty if none exists.
 
     A tool that stands still has no program.
@@ -152,7 +152,7 @@ def default_program(tree: Robot, motion: Motion, frequencies: Sequence[float]) -
     raise ModelError(f'robot {tree.name!r}', 'cannot hold a plane at its posture', reason)
 
 
-def _plane(tree: Robot, motion: Motion, swing: float, frequency: float) -> dict[str, Any]:
+def _plane(tree: Robot, motion: DefaultMotion, swing: float, frequency: float) -> dict[str, Any]:
     """Return the program of a plane that oscillates with an amplitude, m."""
     home = dict(zip(tree.joint_names, np.round(motion.home, 9).tolist(), strict=True))
     rate = _SPEED_SHARE * motion.speed / (2.0 * math.pi * max(swing, 1e-9))

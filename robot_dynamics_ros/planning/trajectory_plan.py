@@ -255,7 +255,7 @@ def _postures(tree: Robot, settings: Mapping[str, Any], q: Array) -> Iterator[Ar
     pose, branches = frame_pose(tree, q, frame), [q]
     point = pose.p_WF
     if settings['kind'] == 'circle':
-        point = np.array(_curve(settings).at(0.0)[0], dtype=float)
+        point = np.array(circle_of(settings).at(0.0)[0], dtype=float)
         if len(settings['home']) == tree.n:
             branches.append(tree.nearest_turn(settings['home'], q))
             yield branches[-1]
@@ -346,10 +346,11 @@ def _sine(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
 
 
 def _circle(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
-    return _tool_path(tree, settings, q, _curve(settings))
+    return tool_path(tree, settings, q, circle_of(settings))
 
 
-def _curve(settings: Mapping[str, Any]) -> Circle:
+def circle_of(settings: Mapping[str, Any]) -> Circle:
+    """Return the circle of the parameters of kind circle."""
     names = ('center', 'radius', 'normal', 'toward', 'laps')
     return Circle(*(settings[name] for name in names))
 
@@ -357,17 +358,32 @@ def _curve(settings: Mapping[str, Any]) -> Circle:
 def _line(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     frame = tree.frame(settings['tool_frame'], 'tool_frame')
     start = frame_pose(tree, q, frame).p_WF
-    return _tool_path(tree, settings, q, Line(start.tolist(), settings['line_to']))
+    return tool_path(tree, settings, q, Line(start.tolist(), settings['line_to']))
 
 
-def _tool_path(tree: Robot, settings: Mapping[str, Any], q: Array, curve: Curve) -> Trajectory:
+def tool_path(
+    tree: Robot, settings: Mapping[str, Any], q: Array, curve: Curve, **accuracy: float
+) -> ToolPath:
+    """Return the motion of the tool along a curve by the parameters of kinds circle and line.
+
+    Args:
+        tree: The robot.
+        settings: Parameters of ``MOTION`` by name.
+        q: Joint positions that select the branch at the start, shape (n,), rad or m.
+        curve: The curve.
+        accuracy: ``step`` and ``tolerance`` of :class:`ToolPath`.
+
+    Raises:
+        UnknownNameError, ParameterError: There is no such frame, or the motion is too long.
+        TrajectoryError, SingularityError: The curve cannot be followed.
+    """
     if settings['height']:
         curve = WavyCurve(curve, settings['normal'], settings['height'], settings['waves'])
     tree.frame(settings['tool_frame'], 'tool_frame')
     angle = None if settings['keep_tool_angle'] else settings['tool_angle']
     _check_duration(settings, curve.length / settings['speed'])
     task = tool_task(tree, q, angle, settings['tool_frame'])
-    return ToolPath(task, curve, settings['speed'], settings['ramp_s'], near=q)
+    return ToolPath(task, curve, settings['speed'], settings['ramp_s'], q, **accuracy)
 
 
 def _per_joint(tree: Robot, settings: Mapping[str, Any], name: str) -> Array:

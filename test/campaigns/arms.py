@@ -185,7 +185,7 @@ def _track(tree: Robot, motion: DefaultMotion, law: ControlLaw) -> dict[str, Arr
     """Return travel, peak error, RMS error and largest share of the effort limit per joint."""
     session = ControllerSession(tree, {'period': PERIOD})
     session.loop.replace(session.loop.law, law)
-    run = simulate(session, MujocoPlant(tree, PERIOD), motion.path(tree, laps=1.0))
+    run = simulate(session, MujocoPlant(tree, PERIOD), motion.using(laps=1.0).path(tree))
     begun = run.time > SETTLE
     error = (run.reference_position - run.position)[begun]
     return {
@@ -265,7 +265,7 @@ def follow(group: ArmGroup) -> Figures:
     joints = str(tree.n) if tree.bodies == tree.n else f'{tree.n} ({tree.bodies})'
     motion = default_motion(tree, group.frame)
     gains = natural_frequencies(tree, motion.home, PERIOD)
-    figures = {'joints': joints, 'radius_m': motion.radius, **tracking(tree, motion, gains)}
+    figures = {'joints': joints, 'radius_m': motion.size, **tracking(tree, motion, gains)}
     return figures | program_decay(tree, motion, gains)
 
 

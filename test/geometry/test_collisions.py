@@ -288,7 +288,7 @@ def test_a_default_motion_keeps_clear_of_a_box():
     """The box is where the motion is planned without it."""
     tree = load_robot(ELBOW)
     plain = default_motion(tree, 'tool')
-    middle = plain.center.tolist()
+    middle = plain.settings['center']
     wall = Obstacles(boxes=[[*middle, 0.2, 0.2, 1.0]])
     led = default_motion(tree, 'tool', wall)
     path = led.path(tree)

@@ -17,8 +17,7 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import Robot, frame_pose, load_robot
 from robot_dynamics_ros.parameters import defaults
-from robot_dynamics_ros.planning.default_motion import default_motion
-from robot_dynamics_ros.planning.planned_motion import SineMotion, plan_motion
+from robot_dynamics_ros.planning.default_motion import default_motion, plan_motion
 from robot_dynamics_ros.planning.robot_setup import default_program
 from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
@@ -60,13 +59,13 @@ def test_an_arm_without_a_circle_moves_its_joints(text):
     tree = load_robot(text)
     frame = 'tool' if 'tool' in tree.frames else 'rod'
     motion = plan_motion(tree, frame)
-    assert isinstance(motion, SineMotion)
+    assert motion.settings['kind'] == 'sine'
     assert 'the joints move instead' in motion.remarks[0]
     assert 5.0 <= motion.duration <= 15.0
     require_within_limits(tree, motion.path(tree))
     way = motion.path(tree).table(np.linspace(0, motion.duration, 99))[0]
     assert (np.ptp(way, axis=0) > 0.05).all()
-    plan = make_plan(tree, {**defaults(MOTION), **motion.parameters()}, motion.home)
+    plan = make_plan(tree, {**defaults(MOTION), **motion.settings}, motion.home)
     assert plan.duration == pytest.approx(motion.duration)
     assert plan.approach == 0.0
     program = default_program(tree, motion, [5.0] * tree.n)
@@ -103,8 +102,8 @@ def test_a_circle_keeps_within_the_shares_of_the_limits_and_takes_5_to_15_s(make
     require_within_limits(tree, path)
     np.testing.assert_allclose(path.start, motion.home, atol=1e-9)
     for q in path.table(np.linspace(0.0, path.duration, 31))[0]:
-        radius = np.linalg.norm(frame_pose(tree, q, frame).p_WF - motion.center)
-        assert radius == pytest.approx(motion.radius, abs=1e-4)
+        radius = np.linalg.norm(frame_pose(tree, q, frame).p_WF - motion.settings['center'])
+        assert radius == pytest.approx(motion.settings['radius'], abs=1e-4)
 
 
 @pytest.mark.slow
