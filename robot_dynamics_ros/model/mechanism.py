@@ -60,11 +60,11 @@ from robot_dynamics_ros.spatial.scalar import (
     zeros,
 )
 
-#: Newton steps that refine a root from 16 digits to the precision of another number type.
-_REFINEMENTS = 6
 #: Steps of the continuation on symbols, rad or parts of the size; iterations at its end, by which
 #: an error of a tenth is squared to rounding; largest correction that keeps the branch.
 _STEP, _ITERATIONS, _MOST_CORRECTION = 0.2, 4, 0.3
+#: Newton steps that refine a root from 16 digits to the precision of another number type.
+_REFINEMENTS = 6
 #: Attributes of every joint of the spanning tree.
 FOLLOWED = (
     *('position_lower', 'position_upper', 'velocity_limit', 'effort_limit'),
@@ -97,7 +97,12 @@ class Implicit:
             return self.continued(u)[0]
         reference = self.assembled if near is None else np.asarray(near, dtype=float)
         q = assemble(self.equations, numbers, reference, self.singular_below)
-        return q if u.dtype.kind in 'fiu' else self._refined(u, q)
+        if u.dtype.kind in 'fiu':
+            return q
+        q = q.astype(common_dtype(u, q))  # complex, mpmath, dual
+        q[list(self.equations.coordinates)] = u
+        self._newton(q, _REFINEMENTS)
+        return self.equations.mimic.positions(q)
 
     def continued(self, u: Array) -> tuple[Array, Scalar]:
         """Return the root at symbols u, and the largest correction on the way there.
@@ -122,19 +127,19 @@ class Implicit:
         unit = np.where(np.array(equations.tree.prismatic)[dependent], equations.length, 1.0)
         for k in range(1, self.steps + 1):
             q[at] = start + (u - start) * (k / self.steps)
-            q[dependent] = q[dependent] - self._newton_step(q)
-            step = self._newton_step(q)
-            q[dependent] = q[dependent] - step
-            for x in step / unit:
+            for x in self._newton(q, 2) / unit:
                 largest = maximum(largest, maximum(x, -x))
-        for _ in range(_ITERATIONS):
-            q[dependent] = q[dependent] - self._newton_step(q)
+        self._newton(q, _ITERATIONS)
         return equations.mimic.positions(q), largest
 
-    def _newton_step(self, q: Array) -> Array:
-        """Return the step of the dependent joints by which a root is nearer, with a minus."""
-        motion, rows = self.equations.motion(q, 0 * q), list(self.equations.rows or ())
-        return solve(motion.J[rows][:, list(self.equations.dependent)], motion.value[rows])
+    def _newton(self, q: Array, iterations: int) -> Array:
+        """Move the dependent joints by Newton steps, in place; return the last step, negative."""
+        rows, dependent = list(self.equations.rows or ()), list(self.equations.dependent)
+        for _ in range(iterations):
+            motion = self.equations.motion(q, 0 * q)
+            step = solve(motion.J[rows][:, dependent], motion.value[rows])
+            q[dependent] = q[dependent] - step
+        return step
 
     def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
         r"""Return A and gamma, with :math:`A_\varphi = -\Phi_\varphi^{-1}\Phi_u`."""
@@ -148,14 +153,6 @@ class Implicit:
         motion = equations.motion(q, A @ ud)
         gamma[dependent] = -solve(motion.J[rows][:, dependent], motion.bias[rows])
         return A, G @ gamma
-
-    def _refined(self, u: Array, q: Array) -> Array:
-        """Return the root q of floats in the precision of u's type (complex, mpmath, dual)."""
-        q, dependent = q.astype(common_dtype(u, q)), list(self.equations.dependent)
-        q[list(self.equations.coordinates)] = u
-        for _ in range(_REFINEMENTS):
-            q[dependent] = q[dependent] - self._newton_step(q)
-        return self.equations.mimic.positions(q)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
