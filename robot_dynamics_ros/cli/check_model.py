@@ -21,15 +21,14 @@ from robot_dynamics_ros.cli.arguments import (
 )
 from robot_dynamics_ros.cli.tables import print_findings, print_table, wide_console
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
-from robot_dynamics_ros.errors import (
-    RobotDynamicsError,
-)
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.findings import Finding, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.spatial.scalar import Array
 
 ROUNDING = 1e-12  # smaller values are printed as 0
 
@@ -56,10 +55,9 @@ def check(args: argparse.Namespace) -> int:
             findings.append(Finding('error', str(error), 'robot', 'correct it'))
     else:
         verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
-        if tree.has_constant_rates:
-            forces = [float(force) for force in largest_gravity_forces(tree)]
-            needed = dict(zip(_drives(tree)[1], forces, strict=True))
-        findings += too_weak(tree, ' within its joint limits')
+        forces = largest_gravity_forces(tree)
+        needed = dict(zip(_drives(tree)[1], forces.tolist(), strict=True))
+        findings += too_weak(tree, forces, ' within its joint limits')
     _print(checked, needed, findings, verdict if findings else '')
     if args.json:
         document = checked.as_dict() | {'largest_gravity_effort': needed}
@@ -68,19 +66,15 @@ def check(args: argparse.Namespace) -> int:
     return int(any(args.strict or finding.severity == 'error' for finding in findings))
 
 
-def too_weak(tree: Robot, remark: str) -> list[Finding]:
+def too_weak(tree: Robot, needed: Array, remark: str) -> list[Finding]:
     """Return a warning for each drive whose effort limit cannot hold the arm against gravity.
-
-    Robots whose loops are solved by iteration are not checked: to find that loops cannot be
-    assembled at a position within the limits takes a second for each.
 
     Args:
         tree: The robot.
+        needed: Its ``largest_gravity_forces``, shape (n,), N m or N.
         remark: Text appended to the warnings.
     """
-    if not tree.has_constant_rates:
-        return []
-    needed, (kind, names) = largest_gravity_forces(tree), _drives(tree)
+    kind, names = _drives(tree)
     return [
         warning(
             f'{kind} {name!r}',

@@ -176,7 +176,8 @@ def _robot(
         tree = robot_of(args, load=load)  # raises if the fault is not a missing limit
         enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
         return tree.with_changes(effort_limit=enough), faults
-    return tree, too_weak(tree, '; is the limit in the unit of the profile?')
+    forces = largest_gravity_forces(tree)
+    return tree, too_weak(tree, forces, '; is the limit in the unit of the profile?')
 
 
 def _from_bag(args: argparse.Namespace, tree: Robot, findings: list[Finding]) -> Recording:

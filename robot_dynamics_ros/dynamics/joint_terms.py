@@ -18,6 +18,7 @@ Source: Bittencourt and Gunnarsson 2012 (load, speed, Stribeck effect).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,12 +26,12 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace, state_space
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.errors import ParameterError, SingularityError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.identified import RECORDED_SPEED, STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, jacobian, tanh
 
-_GRAVITY_SAMPLES = 500
+_GRAVITY_SAMPLES, _LOOP_SAMPLES = 500, 100
 
 
 def _magnitude(v: Array) -> Array:
@@ -193,10 +194,16 @@ def motion_efforts(tree: Robot, q: Array, v: Array, a: Array) -> Array:
 def largest_gravity_forces(tree: Robot) -> Array:
     """Return the largest gravity effort of each drive over 500 positions within the limits.
 
+    Of loops whose rates change: over those of 100 to which they close all the way.
+
     Returns:
         New array, shape (n,), N m or N: a lower bound of the true maximum, close to it for arms.
     """
     random, model = np.random.default_rng(0), make_formulation('newton_euler', tree)
-    positions = random.uniform(*tree.sampled_range, (_GRAVITY_SAMPLES, tree.n))
-    rest = np.zeros(tree.n)
-    return np.max([np.abs(model.inverse_dynamics(q, rest, rest)) for q in positions], axis=0)
+    largest = rest = np.zeros(tree.n)
+    samples = _GRAVITY_SAMPLES if tree.has_constant_rates else _LOOP_SAMPLES
+    for q in random.uniform(*tree.sampled_range, (samples, tree.n)):
+        if tree.reaches(q):
+            with suppress(SingularityError):
+                largest = np.maximum(largest, np.abs(model.inverse_dynamics(q, rest, rest)))
+    return largest

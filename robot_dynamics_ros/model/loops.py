@@ -312,14 +312,17 @@ def assemble(equations: LoopEquations, u: Array, reference: Array, singular_belo
         SingularityError: The loops close only in a singular configuration.
         MechanismError: The loops cannot be closed at u, or have no unique root on the branch.
     """
-    q = _continue_branch(equations, u, reference)
+    q = continue_branch(equations, u, reference)
     if q is None:
         q = _search(equations, u, reference, singular_below)
     return equations.mimic.positions(q)
 
 
-def _continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Array | None:
-    """Move linearly from the known configuration to u, in steps that keep the branch."""
+def continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Array | None:
+    """Return the root at u on the straight way from a known one, in steps that keep the branch.
+
+    Arguments are those of :func:`assemble`. None if the loops do not close on the way there.
+    """
     coordinates, dependent = list(equations.coordinates), list(equations.dependent)
     start, J, size = reference[coordinates], equations.scaled(reference)[1], equations.length
     allowed = np.where(np.array(equations.tree.prismatic), size, 1.0) * _MAX_CORRECTION

@@ -42,7 +42,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model.body_tree import BodyTree
 from robot_dynamics_ros.model.dependence import Affine, Dependence, Explicit, TreeState
-from robot_dynamics_ros.model.loops import CLOSED, Loop, LoopEquations, assemble
+from robot_dynamics_ros.model.loops import CLOSED, Loop, LoopEquations, assemble, continue_branch
 from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import (
     determinant,
@@ -277,6 +277,12 @@ class Mechanism(Robot):
         if u.dtype.kind in 'fc' and not np.all(np.isfinite(u)):
             raise NonFiniteError('u', u)
         return self.dependence.positions(u, near)
+
+    def reaches(self, u: Array) -> bool:
+        """Return whether loops solved by iteration close all the way from the assembly to u."""
+        if self.closed_form is not None:
+            return True
+        return continue_branch(self.equations, u, self.assembled) is not None
 
     def closure(self, u: Array) -> Array:
         """Return how well the loops are closed at symbols u, for :meth:`require_closed`.

@@ -87,6 +87,10 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
         """Whether each drive moves exactly its own joint, as without a loop file."""
         return True
 
+    def reaches(self, u: Array) -> bool:
+        """Return whether the dependent joints have positions at u, shape (n,); see Mechanism."""
+        return True
+
     def require_direct_drives(self, what: str) -> None:
         """Raise an error unless each drive moves exactly its own joint.
 

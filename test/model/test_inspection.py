@@ -135,6 +135,25 @@ def test_a_drive_that_moves_several_joints_holds_the_weight_of_all(tmp_path, cap
     assert "'crank_joint': gravity" not in said
 
 
+@pytest.mark.slow
+def test_loops_solved_by_iteration_are_held_wherever_they_close(tmp_path, capsys):
+    """A quarter of the positions of a four-bar with a short rod are out of its reach."""
+    urdf, loops = shipped_mechanism('four_bar')
+    file = tmp_path / 'loops.yaml'
+    drives = '{rate: {lower_arm_joint: 1}, effort_limit: 20}, crank: {rate: {crank_joint: 1}}'
+    file.write_text(f'{loops.read_text()}\nactuators: {{base: {drives}}}\n')
+    short = load_mechanism(urdf, file, mappings={'l2p': '0.42'})
+    model, needed = make_formulation('kane', short), []
+    for q in np.random.default_rng(0).uniform(*short.sampled_range, (100, 2)):
+        angle = q[0] - q[1]
+        if math.hypot(0.55 + 0.21 * math.sin(angle), 0.21 * math.cos(angle)) < 0.69:
+            needed.append(np.abs(model.gravity_forces(q)))
+    assert len(needed) == 75
+    assert largest_gravity_forces(short) == pytest.approx(np.max(needed, axis=0))
+    main(['check_model', str(urdf), '--loops', str(file)])
+    assert "warning joint 'lower_arm_joint': gravity alone needs" in capsys.readouterr().out
+
+
 # ---- the command --------------------------------------------------------------------------------
 
 
