@@ -32,7 +32,7 @@ _PACKAGE = str(robot_dynamics_ros.__path__[0])
 _DATA = (
     *('BagReader', 'McapStorage', 'SqliteStorage', 'RecordingReader', 'Source', 'ReplaySource'),
     *('States', 'Numbers', 'Rows', 'Values', 'Recording', 'EvaluatedRun', 'RunEvaluation'),
-    *('Instants', 'JointMotion', 'ModelEfforts', 'Samples', 'ResidualSeries', 'Evaluated'),
+    *('Instants', 'JointMotion', 'ModelEfforts', 'Samples', 'ResidualSeries'),
 )
 
 

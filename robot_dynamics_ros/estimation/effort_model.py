@@ -23,9 +23,17 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 #: Origins of an effort, in the order of reports.
 ORIGINS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
+#: Why an effort is excluded: the bits of ``Instants.excluded``, and their names in reports.
+NO_EFFORT, AT_LIMIT, SATURATED, STICKING, FAR = (np.uint8(1 << k) for k in range(5))
+REASONS = {
+    'no effort': NO_EFFORT,
+    'at a joint limit': AT_LIMIT,
+    'at rest with Coulomb friction': STICKING,
+    'beyond the effort limit': SATURATED,
+}
 SLOW = 5e-3  # rad/s or m/s; below this speed a joint with Coulomb friction may stick
 _SIGN_WIDTH = 1e-3  # rad/s or m/s
-STICKING = 'at rest with Coulomb friction'
+_ROUNDING = 1e-9  # relative to an effort limit
 _BLOCK = 1 << 15  # instants whose intermediate values are in memory at once
 
 
@@ -35,30 +43,71 @@ class Instants(ColumnTable):
 
     Attributes:
         row: Index of the corresponding state, shape (M,), increasing.
+        time: Time of that state, shape (M,), s, increasing; 0 of single instants.
         q, v, a: Position, velocity and acceleration, shape (M, n), rad or m, per s, per s^2.
         v_friction: Velocity for the friction, shape (M, n), rad/s or m/s.
         sign: Sign of that velocity, smooth near 0, filtered like the efforts, shape (M, n).
         effort: Acting effort, shape (M, n), N m or N; NaN if unknown.
+        excluded: Reasons why that effort is excluded, bits of ``REASONS``, shape (M, n).
     """
 
     row: Array
+    time: Array
     q: Array
     v: Array
     a: Array
     v_friction: Array
     sign: Array
     effort: Array
+    excluded: Array
 
     @classmethod
     def of_motion(cls, q: Array, v: Array, a: Array, sign: Array) -> Instants:
         """Return instants without efforts, from a motion and directions of friction (M, n)."""
-        return cls(np.arange(len(q)), q, v, a, v, sign, np.full(np.shape(q), np.nan))
+        rows, none = np.arange(len(q)), np.full(np.shape(q), np.nan)
+        return cls(rows, 0.0 * rows, q, v, a, v, sign, none, np.zeros(none.shape, np.uint8))
 
     @classmethod
     def one(cls, q: Array, v: Array, a: Array, v_friction: Array, effort: Array) -> Instants:
         """Return a single instant from arrays of shape (n,)."""
-        columns = (q, v, a, v_friction, smooth_sign(v_friction), effort)
-        return cls(np.zeros(1, dtype=int), *(column[np.newaxis] for column in columns))
+        none = np.zeros(len(q), np.uint8)
+        columns = (q, v, a, v_friction, smooth_sign(v_friction), effort, none)
+        return cls(np.zeros(1, int), np.zeros(1), *(column[np.newaxis] for column in columns))
+
+    @property
+    def usable(self) -> Array:
+        """Mask of the efforts that are not excluded, shape (M, n)."""
+        return self.excluded == 0
+
+
+def exclusions(
+    tree: Robot,
+    q: Array,
+    effort: Array,
+    near: Array | float = 0.0,
+    share: float = 1.0 + _ROUNDING,
+) -> Array:
+    """Return why efforts are excluded that no model explains, bits of ``REASONS``, shape (M, n).
+
+    Unknown is an effort that is not recorded, the contact force at a joint limit, and what a drive
+    did with a command beyond its limit.
+
+    Args:
+        tree: The robot, for its limits.
+        q: Positions, shape (M, n), rad or m.
+        effort: Acting efforts, shape (M, n), N m or N.
+        near: Distance from a position limit within which a joint is at it, rad or m.
+        share: Share of the effort limit above which an effort is excluded.
+    """
+    at_limit = (q <= tree.position_lower + near) | (q >= tree.position_upper - near)
+    saturated = np.abs(effort) > share * tree.effort_limit
+    unknown = ~np.isfinite(effort)
+    return np.asarray(unknown * NO_EFFORT | at_limit * AT_LIMIT | saturated * SATURATED)
+
+
+def excluded_counts(excluded: Array) -> dict[str, Array]:
+    """Return the numbers of excluded efforts by reason, shape (n,) each."""
+    return {why: (excluded & bit > 0).sum(axis=0) for why, bit in REASONS.items()}
 
 
 def smooth_sign(v: Array) -> Array:
@@ -74,7 +123,7 @@ class ModelEfforts:
         parts: Efforts by origin, each of shape (M, n), N m or N.
         effort: Sum of the parts, shape (M, n), N m or N.
         residual: Recorded effort minus model effort, shape (M, n), N m or N; NaN if not recorded.
-        excluded: Masks of efforts that the motion does not determine, by reason, shape (M, n).
+        excluded: Why the motion does not determine an effort, bits of ``REASONS``, shape (M, n).
         beyond_friction: Residual of a sticking joint beyond its breakaway friction, shape (M, n),
             N m or N.
     """
@@ -82,13 +131,13 @@ class ModelEfforts:
     parts: dict[str, Array]
     effort: Array
     residual: Array
-    excluded: dict[str, Array]
+    excluded: Array
     beyond_friction: Array
 
     @property
     def determined(self) -> Array:
         """Mask of the efforts that the motion determines, shape (M, n)."""
-        return ~np.any(list(self.excluded.values()), axis=0)
+        return self.excluded == 0
 
     @property
     def rigid(self) -> Array:
@@ -102,9 +151,8 @@ class ModelEfforts:
 
         NaN where the effort is excluded for another reason.
         """
-        others = [mask for reason, mask in self.excluded.items() if reason != STICKING]
-        residual = np.where(self.excluded[STICKING], self.beyond_friction, self.residual)
-        return np.where(np.any(others, axis=0), np.nan, residual)
+        residual = np.where(self.excluded & STICKING, self.beyond_friction, self.residual)
+        return np.where(self.excluded & ~STICKING, np.nan, residual)
 
 
 class EffortModel:
@@ -139,13 +187,8 @@ class EffortModel:
         effort = rigid + armature + friction
         residual = tau - effort
         required = residual + level * instants.sign
-        slow = np.abs(instants.v_friction) < SLOW
-        excluded = {
-            'no effort': ~np.isfinite(tau),
-            'at a joint limit': (q <= tree.position_lower) | (q >= tree.position_upper),
-            STICKING: slow & (level > 0.0),
-            'beyond the effort limit': np.abs(tau) > tree.effort_limit * (1.0 + 1e-9),
-        }
+        sticking = (np.abs(instants.v_friction) < SLOW) & (level > 0.0)
+        excluded = instants.excluded | exclusions(tree, q, tau) | sticking * STICKING
         parts = rigid - bias, bias - gravity, gravity, armature, friction
         return ModelEfforts(
             dict(zip(ORIGINS, parts, strict=True)),

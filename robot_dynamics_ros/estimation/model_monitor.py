@@ -227,8 +227,7 @@ class ModelMonitor:
         self._model = EffortModel(tree, formulation, friction=friction)
         self._check = FormulationCheck(tree, compare_with) if compare_with else None
         self._instants: list[Instants] = []
-        nothing = np.zeros(0)
-        self._recent = Instants(nothing, *(nothing.reshape(0, tree.n) for _ in range(6)))
+        self._recent = Instants.of_motion(*np.zeros((4, 0, tree.n)))
 
     def compare(self, instants: Instants) -> tuple[ModelEfforts, Array | None]:
         """Compare M instants with the model, and keep them for the next summary.
@@ -267,8 +266,7 @@ class ModelMonitor:
         return summary
 
     def _residual(self, instants: Instants) -> EffortResidual:
-        time = np.zeros(len(instants.row))
-        return EffortResidual(self._model, time, instants, kinds=GRAVITY)
+        return EffortResidual(self._model, instants, kinds=GRAVITY)
 
 
 def evaluate(summary: Summary, thresholds: Thresholds, tree: Robot) -> tuple[str, str]:

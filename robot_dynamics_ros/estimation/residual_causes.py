@@ -35,6 +35,7 @@ from robot_dynamics_ros.estimation.effort_model import (
     EffortModel,
     Instants,
     ModelEfforts,
+    excluded_counts,
 )
 from robot_dynamics_ros.estimation.hypotheses import (
     COLUMNS,
@@ -129,7 +130,6 @@ class EffortResidual:
 
     Args:
         model: The effort model.
-        time: Times of the instants, shape (M,), s, increasing.
         instants: The instants.
         frame: Frame of a possible load; empty to try no load.
         resolution: See the attribute.
@@ -140,7 +140,6 @@ class EffortResidual:
     def __init__(
         self,
         model: EffortModel,
-        time: Array,
         instants: Instants,
         frame: str = '',
         resolution: float = _EXACT,
@@ -151,7 +150,8 @@ class EffortResidual:
         #: Axes of which the first is along the gravity of the model, columns, shape (3, 3).
         self._along = np.linalg.qr(np.column_stack([model.tree.gravity, np.eye(3)]))[0]
         self.modelled: Array = np.empty(instants.q.shape)
-        found = [self._statistics(time, instants, *block) for block in model.blocks(instants)]
+        time = instants.time
+        found = [self._statistics(instants, *block) for block in model.blocks(instants)]
         sums, origins, excluded = zip(*found, strict=True)
         whole = reduce(ResidualSums.merged, sums)
         self.count, self.residual, self.effort = whole.count, whole.residual, whole.effort
@@ -177,15 +177,14 @@ class EffortResidual:
         self._felt = squares > _UNFELT * squares.max()
 
     def _statistics(
-        self, time: Array, instants: Instants, rows: slice, modelled: ModelEfforts
+        self, instants: Instants, rows: slice, modelled: ModelEfforts
     ) -> tuple[ResidualSums, dict[str, RmsPeak], dict[str, Array]]:
         """Return the statistics of some of the instants."""
-        determined, time = modelled.determined, time[rows]
+        determined, time = modelled.determined, instants.time[rows]
         self.modelled[rows] = modelled.effort
         sums = ResidualSums.of(time, instants.effort[rows], modelled.unexplained, determined)
         origins = {origin: RmsPeak.of(time, part) for origin, part in modelled.parts.items()}
-        excluded = {why: mask.sum(axis=0) for why, mask in modelled.excluded.items()}
-        return sums, origins, excluded
+        return sums, origins, excluded_counts(modelled.excluded)
 
     def _add(self, instants: Instants, rates: Array) -> None:
         """Add the sums of some instants, with the rates of their model efforts."""

@@ -26,6 +26,7 @@ from robot_dynamics_ros.identification.validation import (
     ResidualSeries,
     Trial,
     evaluated,
+    fitted_gravity,
     halved,
     percent_of,
 )
@@ -246,7 +247,8 @@ def _first_series(
         plan = identified.plan  # may have estimated gravity itself
         fit = None
         if plan.gravity is None:
-            fit = evaluated(run, trial.nominal, trial.preparation).gravity(trial.nominal)
+            motion = evaluated(run, trial.nominal, trial.preparation)
+            fit = fitted_gravity(motion, trial.nominal)
         if fit is None or fit.verdict in ('agrees', 'perhaps'):
             return pair, ()
         return pair, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)

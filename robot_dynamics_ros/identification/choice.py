@@ -163,9 +163,9 @@ def _by_evidence(
             samples = prepare(recording, unknowns.tree, way)
         except RecordingError:
             return []
-        usable[way] = samples.usable.mean(axis=0)
-        edges = np.searchsorted(samples.time, times)
-        edges[-1] = len(samples.time)
+        usable[way] = samples.motion.usable.mean(axis=0)
+        edges = np.searchsorted(samples.motion.time, times)
+        edges[-1] = len(samples.motion.row)
         return summarize(samples, unknowns, base, edges)
 
     def resting(way: Preparation) -> tuple[Preparation, bool, str]:
@@ -260,7 +260,7 @@ def _with_short_memory(
         else:
             speeds = tuple(samples.standstill.tolist())
             plain = prepare(recording, tree, replace(fixed, cutoff=None, standstill=speeds))
-            usable, moving = (each.usable.mean(axis=0) for each in (samples, plain))
+            usable, moving = (x.motion.usable.mean(axis=0) for x in (samples, plain))
             left = (usable[moving > 0.0] / moving[moving > 0.0]).min(initial=1.0)
         if left >= _LEFT:
             break

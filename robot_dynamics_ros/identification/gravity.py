@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.regressor import PER_BODY, gravity_regressor
 from robot_dynamics_ros.identification.evidence import TRUST, Ridge
-from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
+from robot_dynamics_ros.identification.preparation import Preparation, prepare
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
@@ -113,19 +114,18 @@ def estimate_gravity(
         RecordingError: No part of the recording can be used.
         UnknownNameError: A joint was not recorded.
     """
-    samples = prepare(recording, tree, preparation)
-    samples = samples.about(_STATES)
-    if not np.linalg.norm(tree.gravity) > 0.0 or not samples.usable.any():
+    motion = prepare(recording, tree, preparation).about(_STATES).motion
+    if not np.linalg.norm(tree.gravity) > 0.0 or not motion.usable.any():
         return None
     nominal = values = Unknowns(tree, _TERMS).nominal
     gravity = tree.gravity.astype(float)
     for _ in range(_STEPS):
-        ridge = _around(samples, tree.with_gravity(gravity), values)
+        ridge = _around(motion, tree.with_gravity(gravity), values)
         step, change = np.split(ridge.values, [3])
         gravity, values = gravity + step, nominal + change
         if np.linalg.norm(step) < _SETTLED:
             break
-    covariance = _around(samples, tree.with_gravity(gravity), values).covariance()[:3, :3]
+    covariance = _around(motion, tree.with_gravity(gravity), values).covariance()[:3, :3]
     model = tree.gravity.astype(float)
     size = float(np.linalg.norm(gravity))
     along = gravity / size
@@ -148,21 +148,21 @@ def estimate_gravity(
     )
 
 
-def _around(samples: Samples, tree: Robot, values: Array) -> Ridge:
+def _around(motion: Instants, tree: Robot, values: Array) -> Ridge:
     """Return the regression of the changes of gravity and of all unknowns from the nominal ones.
 
     It is linear around the values to start from.
 
     Args:
-        samples: Samples of the recording.
+        motion: Motion and efforts of the recording.
         tree: The nominal robot under the gravity to start from.
         values: Values of the unknowns to start from.
     """
     unknowns, links = Unknowns(tree, _TERMS), PER_BODY * tree.bodies
-    pull = gravity_regressor(tree, samples.motion.q, values[:links])
-    drives = unknowns.columns(samples.motion)
+    pull = gravity_regressor(tree, motion.q, values[:links])
+    drives = unknowns.columns(motion)
     columns = np.concatenate([pull, drives], axis=2)
-    rest = samples.effort - unknowns.known(samples.motion) - drives @ unknowns.nominal
+    rest = motion.effort - unknowns.known(motion) - drives @ unknowns.nominal
     terms = np.full(len(unknowns) - links, np.inf)
     spread = np.concatenate([np.full(3, _WEAK), TRUST * unknowns.inertial_sizes(), terms])
-    return Ridge.of_samples(columns, rest, samples.usable, spread)
+    return Ridge.of_samples(columns, rest, motion.usable, spread)

@@ -16,6 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.effort_model import FAR, excluded_counts
 from robot_dynamics_ros.estimation.regressor import with_inertial_parameters
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
 from robot_dynamics_ros.identification.evidence import evident_columns
@@ -241,18 +242,20 @@ def gather(
     """
     tree, efforts = plan.unknowns.tree, defaultdict(Counter) if efforts is None else efforts
     samples = prepare(recording, tree, plan.preparation)
+    motion, counts = samples.motion, excluded_counts(samples.motion.excluded)
     if plan.reference is not None:
-        explained = plan.unknowns.columns(samples.motion) @ plan.reference
-        rest = np.abs(samples.effort - plan.unknowns.known(samples.motion) - explained)
-        columns = zip(rest.T, samples.usable.T, strict=True)
+        explained = plan.unknowns.columns(motion) @ plan.reference
+        rest = np.abs(motion.effort - plan.unknowns.known(motion) - explained)
+        columns = zip(rest.T, motion.usable.T, strict=True)
         usual = np.array(
             [np.median(column[used]) if used.any() else 0.0 for column, used in columns]
         )
-        far = samples.usable & (rest > _FAR * 1.4826 * usual)
-        excluded = samples.excluded | {'far from what the model explains': far}
-        samples = replace(samples, excluded=excluded)
-    for why, which in (samples.excluded | {USED: samples.usable}).items():
-        efforts[why].update(dict(zip(tree.joint_names, which.sum(axis=0).tolist(), strict=True)))
+        far = motion.usable & (rest > _FAR * 1.4826 * usual)
+        counts['far from what the model explains'] = far.sum(axis=0)
+        motion = replace(motion, excluded=motion.excluded | far * FAR)
+        samples = replace(samples, motion=motion)
+    for why, count in (counts | {USED: motion.usable.sum(axis=0)}).items():
+        efforts[why].update(dict(zip(tree.joint_names, count.tolist(), strict=True)))
     return summarize(samples, plan.unknowns, plan.base)
 
 

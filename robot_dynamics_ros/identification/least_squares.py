@@ -85,16 +85,16 @@ def summarize(
     Cost: that of the regressor, and O(N n r^2).
     """
     if edges is None:
-        independent = len(samples.time) // (_INDEPENDENT * samples.memory)
+        independent = len(samples.motion.row) // (_INDEPENDENT * samples.memory)
         count = min(max(independent, _LEAST_BLOCKS), _MOST_BLOCKS)
-        edges = np.linspace(0, len(samples.time), count + 1).astype(int)
-    together = max(1, _SLAB * (len(edges) - 1) // max(1, len(samples.time)))
+        edges = np.linspace(0, len(samples.motion.row), count + 1).astype(int)
+    together = max(1, _SLAB * (len(edges) - 1) // max(1, len(samples.motion.row)))
     blocks: list[Block] = []
     for first in range(0, len(edges) - 1, together):
         cuts = edges[first : first + together + 1]
-        slab = samples.rows(slice(cuts[0], cuts[-1]))
-        columns = unknowns.columns(slab.motion)[:, :, base.independent]
-        rows = (columns, slab.effort - unknowns.known(slab.motion), slab.usable, slab.motion.v)
+        slab = samples.motion.take(slice(cuts[0], cuts[-1]))
+        columns = unknowns.columns(slab)[:, :, base.independent]
+        rows = (columns, slab.effort - unknowns.known(slab), slab.usable, slab.v)
         blocks += [
             make_block(*(values[start:end] for values in rows))
             for start, end in pairwise((cuts - cuts[0]).tolist())

@@ -24,7 +24,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.regressor import PER_BODY, regressor
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.preparation import Samples, prepare
+from robot_dynamics_ros.identification.preparation import prepare
 from robot_dynamics_ros.identification.unknowns import described
 from robot_dynamics_ros.model import Payload, Robot
 from robot_dynamics_ros.recordings.recording import Recording
@@ -125,12 +125,11 @@ class _Difference:
         unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
         self.tree, self.frame = tree, tree.frame(frame)
         self.name = frame
-        self.samples: Samples = prepare(recording, tree, arm.plan.preparation)
-        motion = self.samples.motion
+        self.motion = motion = prepare(recording, tree, arm.plan.preparation).motion
         columns = unknowns.columns(motion)
         values = arm.physical.values
         explained = columns @ values + unknowns.known(motion)
-        self.added = self.samples.effort - explained
+        self.added = motion.effort - explained
         rigid = columns[:, :, : unknowns.links] @ values[: unknowns.links]
         at = slice(PER_BODY * self.frame.body, PER_BODY * (self.frame.body + 1))
         load = described(arm.tree, 'load_friction')
@@ -182,7 +181,7 @@ class _Difference:
         """Return the regression of what pulls, with the change of friction."""
         columns = np.concatenate([pull, self.friction], axis=2)
         spread = np.append(spread, np.full(self.friction.shape[2], np.inf))
-        return Ridge.of_samples(columns, self.added, self.samples.usable, spread, considered)
+        return Ridge.of_samples(columns, self.added, self.motion.usable, spread, considered)
 
 
 def estimate_load(

@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
-from robot_dynamics_ros.estimation.effort_model import Instants
+from robot_dynamics_ros.estimation.effort_model import (
+    AT_LIMIT,
+    NO_EFFORT,
+    SATURATED,
+    STICKING,
+    Instants,
+    exclusions,
+)
 from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.plausibility import LEAST_STATES
@@ -82,10 +89,8 @@ def _refuse_impossible(run: Recording) -> None:
             )
 
 
-#: Reasons to exclude an effort.
-NO_EFFORT, SATURATED = 'not recorded', 'at the effort limit'
-AT_LIMIT, AT_REST = 'at a position limit', 'at rest'
 _LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
+_AT_EFFORT = 1.0 - 1e-9  # share of an effort limit from which a command is at it
 _SLOW = 5e-3  # share of the peak velocity below which a joint counts as at rest
 _CREEP = 1e-4  # the same, of the velocity limit: simulated sticking joints creep slightly
 _ROUNDING_S = 1e-9
@@ -141,43 +146,22 @@ class Preparation:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Motions and efforts, with masks of the excluded efforts.
+    """Motions and efforts to identify from, which tell what each effort is excluded for.
 
     Attributes:
-        time: Shape (N,), s.
-        motion: Motion at N times; its row is that of the state in the recording.
-        effort: Shape (N, n), N m or N.
-        excluded: Masks of the excluded efforts by reason, shape (N, n) each.
+        motion: Motion and efforts at N times; its row is that of the state in the recording.
         standstill: Speeds below which the joints count as at rest, shape (n,), rad/s or m/s.
         memory: Number of samples that share measurements with a given one, including itself.
     """
 
-    time: Array
     motion: Instants
-    effort: Array
-    excluded: dict[str, Array]
     standstill: Array
     memory: int = 1
 
-    @property
-    def usable(self) -> Array:
-        """Mask of the efforts that are not excluded, shape (N, n)."""
-        return ~np.any(list(self.excluded.values()), axis=0)
-
     def about(self, count: int) -> Samples:
         """Return ``count`` to twice as many of the samples, at regular intervals, or all."""
-        return self.rows(slice(None, None, max(1, len(self.time) // count)))
-
-    def rows(self, rows: slice) -> Samples:
-        """Return some of the samples."""
-        return Samples(
-            self.time[rows],
-            self.motion.take(rows),
-            self.effort[rows],
-            {why: which[rows] for why, which in self.excluded.items()},
-            self.standstill,
-            self.memory,
-        )
+        every = slice(None, None, max(1, len(self.motion.row) // count))
+        return replace(self, motion=self.motion.take(every))
 
 
 def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samples:
@@ -208,34 +192,30 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     _refuse_impossible(run)
     motion, run, timing = preparation.matched(run, preparation.cutoff, np.sign)
     motion = motion.take(motion.row >= preparation.delay)
-    every, run = run.time[motion.row], run.rows(complete)
     smooth = low_pass(preparation.cutoff, 1.0 / timing.period)
+    reach, run = smooth.half * timing.period, run.rows(complete)
     rest = _standstill(run, timing.period, tree, preparation)
-    allowed, margin = np.abs(run.effort) < tree.effort_limit, _LIMIT_MARGIN * tree.position_range
-    clear = (run.position > tree.position_lower + margin) & (
-        run.position < tree.position_upper - margin
-    )
-    clear[:-1] &= clear[1:].copy()  # at both ends of a step
-    slow = np.abs(motion.v_friction) <= rest
+    slow, every = np.abs(motion.v_friction) <= rest, motion.time
     kept = _decimated(every, BRIDGED * timing.period, smooth.step)
-    motion, time, reach = motion.take(kept), every[kept], smooth.half * timing.period
+    motion = motion.take(kept)
     if len(motion.row) < LEAST_STATES:
         raise RecordingError(
             'the recording',
             f'has no {LEAST_STATES} usable states in a row',
             'record for longer, or choose a higher cut-off',
         )
-    excluded = {
-        NO_EFFORT: ~np.isfinite(motion.effort),
-        SATURATED: _near(time, run.time, np.isfinite(run.effort) & ~allowed, reach),
-        AT_LIMIT: _near(time, run.time, ~clear, reach),
-    }
+    margin = _LIMIT_MARGIN * tree.position_range
+    states = exclusions(tree, run.position, run.effort, margin, _AT_EFFORT)
+    states[:-1] |= states[1:] & AT_LIMIT  # at both ends of a step
+    excluded = ~np.isfinite(motion.effort) * NO_EFFORT
+    for bit in (AT_LIMIT, SATURATED):
+        excluded |= _near(motion.time, run.time, states & bit > 0, reach) * bit
     # Measured efforts are filtered with the same window as the direction, which may contain a
     # reversal. Commanded efforts are exact elsewhere, so such windows are excluded.
-    slow = slow[kept] if measured else _near(time, every, slow, reach)
-    excluded[AT_REST] = slow & ~np.any(list(excluded.values()), axis=0)
+    slow = slow[kept] if measured else _near(motion.time, every, slow, reach)
+    excluded |= (slow & (excluded == 0)) * STICKING
     memory = 1 + 2 * smooth.half // smooth.step
-    return Samples(time, motion, np.nan_to_num(motion.effort), excluded, rest, memory)
+    return Samples(replace(motion, excluded=excluded), rest, memory)
 
 
 def _decimated(time: Array, gap: float, step: int) -> Array:

@@ -49,6 +49,24 @@ class ResidualSeries:
     load: Array
     friction: Array
 
+    @classmethod
+    def of(cls, motion: Instants, tree: Robot) -> ResidualSeries:
+        """Return the residuals of a model: inertias, gravity, friction, armature.
+
+        Raises:
+            RecordingError: There is no sample.
+        """
+        if not len(motion.row):
+            raise RecordingError(
+                'the recording', 'has no usable states in a row', 'record for longer'
+            )
+        parts = (
+            (model.unexplained, model.determined, model.rigid, model.parts['friction'])
+            for _, model in EffortModel(tree).blocks(motion)
+        )
+        rest, sliding, load, friction = map(np.concatenate, zip(*parts, strict=True))
+        return cls(motion.time, motion.effort, rest, sliding, motion.v_friction, load, friction)
+
     @property
     def sums(self) -> ResidualSums:
         """Statistics over all samples."""
@@ -111,50 +129,8 @@ class Residuals:
         ]
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluated(Instants):
-    """A recording prepared for evaluation, the same way for every command.
-
-    Attributes:
-        time: Times of the motions and the matching efforts, shape (M,), s.
-    """
-
-    time: Array
-
-    def residuals(self, tree: Robot) -> ResidualSeries:
-        """Return the residuals of a model.
-
-        Args:
-            tree: The model: inertias, gravity, friction, armature.
-
-        Raises:
-            RecordingError: There is no sample.
-        """
-        if not len(self.time):
-            raise RecordingError(
-                'the recording', 'has no usable states in a row', 'record for longer'
-            )
-        parts = (
-            (model.unexplained, model.determined, model.rigid, model.parts['friction'])
-            for _, model in EffortModel(tree).blocks(self)
-        )
-        rest, sliding, load, friction = map(np.concatenate, zip(*parts, strict=True))
-        return ResidualSeries(
-            self.time, self.effort, rest, sliding, self.v_friction, load, friction
-        )
-
-    def gravity(self, tree: Robot) -> GravityFit | None:
-        """Return the gravity that a model would need; None if it loads no joint.
-
-        Coulomb friction has the sign of the velocity, as in the identification; residuals have its
-        smooth sign, as those of every command.
-        """
-        exact = replace(self, sign=np.sign(self.v_friction))
-        return EffortResidual(EffortModel(tree), self.time, exact).gravity
-
-
-def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Evaluated:
-    """Prepare a recording without outliers for evaluation.
+def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Instants:
+    """Return motions and efforts of a recording without outliers, as every command evaluates them.
 
     The timing is that of the preparation; the filter is chosen from the noise.
 
@@ -162,8 +138,17 @@ def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Ev
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
-    instants = preparation.matched(run, AUTO, smooth_sign)[0]
-    return Evaluated(**vars(instants), time=run.time[instants.row])
+    return preparation.matched(run, AUTO, smooth_sign)[0]
+
+
+def fitted_gravity(motion: Instants, tree: Robot) -> GravityFit | None:
+    """Return the gravity that a model would need; None if it loads no joint.
+
+    Coulomb friction has the sign of the velocity, as in the identification; residuals have its
+    smooth sign, as those of every command.
+    """
+    exact = replace(motion, sign=np.sign(motion.v_friction))
+    return EffortResidual(EffortModel(tree), exact).gravity
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +186,7 @@ class Trial:
         pieces = [whole] if len(self.corrected) == 1 else [whole.take(first), whole.take(~first)]
         for piece, tree in zip(pieces, self.corrected, strict=True):
             try:
-                yield piece.residuals(self.nominal), piece.residuals(tree)
+                yield ResidualSeries.of(piece, self.nominal), ResidualSeries.of(piece, tree)
             except RecordingError as error:
                 refused.append(str(error))
 
@@ -231,7 +216,8 @@ def validate(recordings: Iterable[Recording], tree: Robot, preparation: Preparat
             outliers.
     """
     clean = (require_clean(run.of_joints(tree.joint_names))[0] for run in recordings)
-    sums = [evaluated(run, tree, preparation).residuals(tree).sums for run in clean]
+    motions = (evaluated(run, tree, preparation) for run in clean)
+    sums = [ResidualSeries.of(motion, tree).sums for motion in motions]
     if not sums:
         raise RecordingError('validation', 'has no recording', 'give at least one')
     return Residuals.of(tree.joint_names, reduce(ResidualSums.merged, sums))

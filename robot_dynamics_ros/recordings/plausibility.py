@@ -321,24 +321,22 @@ def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Ite
     a = ((v[2 * half :] - v[: -2 * half]) / (t[2 * half :] - t[: -2 * half]))[::step]
     v = v[rows]
     motion = Instants.of_motion(run.position[rows], v, a, smooth_sign(v))
-    motion = replace(motion, effort=effort[rows])
+    motion = replace(motion, time=run.time[rows], effort=effort[rows])
     tree = tree.with_changes(effort_limit=np.full(tree.n, np.inf))
-    residual = _residual(tree, run.time[rows], motion)
+    residual = _residual(tree, motion)
     carries = residual.simplest[1] == 1.0 and residual.is_better_than(residual)
     faults = [] if carries else residual.faults()  # a load is no fault of a driver
     few = slice(None, None, max(1, len(motion.row) // _TRIED))
-    yield from _input_findings(tree, run.time[rows][few], motion.take(few), faults) or faults
+    yield from _input_findings(tree, motion.take(few), faults) or faults
 
 
-def _residual(tree: Robot, time: Array, motion: Instants) -> EffortResidual:
+def _residual(tree: Robot, motion: Instants) -> EffortResidual:
     kinds = (*(name for name in COMMON if name != 'load'), *PER_JOINT, 'link', 'order')
     frame = tool_frame(tree)
-    return EffortResidual(EffortModel(tree), time, motion, frame, _RESOLUTION, kinds)
+    return EffortResidual(EffortModel(tree), motion, frame, _RESOLUTION, kinds)
 
 
-def _input_findings(
-    tree: Robot, time: Array, motion: Instants, faults: Sequence[Finding]
-) -> list[Finding]:
+def _input_findings(tree: Robot, motion: Instants, faults: Sequence[Finding]) -> list[Finding]:
     """Return the faults of what the model is given, if these explain most.
 
     These are joints that are exchanged, and reversed gravity beside another unit of efforts: no
@@ -346,12 +344,11 @@ def _input_findings(
 
     Args:
         tree: The robot.
-        time: Times of some instants, shape (M,), s.
-        motion: The instants.
+        motion: Some instants.
         faults: What the causes of the residual tell. Other causes beside a unit describe reversed
             gravity, and more of the noise.
     """
-    own = _residual(tree, time, motion)
+    own = _residual(tree, motion)
     if own.is_usual:
         return []
     tried: list[tuple[EffortResidual, Finding | None]] = [(own, None)]
@@ -362,12 +359,12 @@ def _input_findings(
             if positions:  # else a cause of the residual
                 names = ('q', 'v', 'a', 'v_friction', 'sign', *(['effort'] if efforts else []))
                 columns = {name: getattr(motion, name)[:, order] for name in names}
-                other = _residual(tree, time, replace(motion, **columns))
+                other = _residual(tree, replace(motion, **columns))
                 tried.append((other, exchange_fault(tree, i, j, problem)))
     best, fault = min(tried, key=lambda pair: pair[0].simplest[0])
     if fault is not None and best.is_better_than(own):
         return [fault]
-    turned = _residual(tree.with_gravity(-tree.gravity), time, motion)
+    turned = _residual(tree.with_gravity(-tree.gravity), motion)
     unit = turned.simplest[1] != 1.0
     if not turned.is_better_than(own, plain=not faults or faults[0].culprit == ALL_EFFORTS):
         return []

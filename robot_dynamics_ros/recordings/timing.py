@@ -263,7 +263,8 @@ def make_instants(
     stamps = run.stamp_ns[every]
     steps, single = timing.steps(stamps), timing.single(stamps)
     q, v, a, v_friction, own = differentiated(timing.name, q, v, steps[:, np.newaxis])
-    instants = Instants(rows[own], q, v, a, v_friction, sign(v_friction), effort[own])
+    columns = (q, v, a, v_friction, sign(v_friction), effort[own])
+    instants = Instants(rows[own], run.time[rows[own]], *columns, np.zeros(q.shape, np.uint8))
     time = np.append(0.0, np.cumsum(steps))
     if timing.name == 'semi_implicit':
         time, valid = time[:-1], single
@@ -337,9 +338,8 @@ def _filtered(
         for j, column in enumerate(finite.T):
             inside = filtering.all_valid(_bridged(time, column, grid, timing.period))
             effort[inside, j] = smooth(instants.effort[:, j : j + 1], column)[inside, 0]
-    return _resampled(
-        instants, time, valid, Instants(middle, q, v, a, v_friction, sign, effort), covered
-    )
+    columns = (q, v, a, v_friction, sign, effort)
+    return _resampled(instants, time, valid, middle, columns, covered)
 
 
 def _bridged(time: Array, valid: Array, grid: Array, period: float) -> Array:
@@ -363,10 +363,14 @@ def _along_lines(time: Array, values: Array, valid: Array, grid: Array) -> Array
 
 
 def _resampled(
-    instants: Instants, time: Array, valid: Array, smooth: Instants, covered: Array
+    instants: Instants,
+    time: Array,
+    valid: Array,
+    grid: Array,
+    columns: tuple[Array, ...],
+    covered: Array,
 ) -> Instants:
-    """Interpolate smoothed instants from a grid at the original times it covers."""
-    grid = smooth.row
+    """Return instants with smoothed columns, at those of their times that the grid covers."""
     at = np.clip(np.searchsorted(grid, time - 1e-9), 1, len(grid) - 1)
     inside = (time >= grid[0] - 1e-9) & (time <= grid[-1] + 1e-9)
     keep = valid & inside & covered[at] & covered[at - 1]
@@ -375,5 +379,6 @@ def _resampled(
     def line(values: Array) -> Array:
         return (1.0 - share) * values[at - 1][keep] + share * values[at][keep]
 
-    _, *columns = vars(smooth).values()
-    return Instants(instants.row[keep], *map(line, columns))
+    q, v, a, v_friction, sign, effort = map(line, columns)
+    own, none = (instants.row[keep], instants.time[keep]), instants.excluded[keep]
+    return Instants(*own, q, v, a, v_friction, sign, effort, none)

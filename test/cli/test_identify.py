@@ -60,7 +60,7 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     assert {'link2.Izz', 'joint2.armature'} <= {row['name'] for row in numbers['base_parameters']}
     efforts = numbers['bags'][0]['efforts']
     assert efforts['used']['joint1'] > 1000
-    assert 0 < efforts['at rest']['joint1'] < 100
+    assert 0 < efforts['at rest with Coulomb friction']['joint1'] < 100
     report = (out / 'report.html').read_text()
     assert 'excluded ones by reason' in report
     assert 'Not determined by the data' in report

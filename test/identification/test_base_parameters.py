@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,7 +88,8 @@ def test_columns_of_friction_armature_and_offset_are_what_they_say(rng):
     q, v, a, v_end = rng.normal(size=(4, 1, 4))
     values = np.concatenate([pinocchio_parameters(robot), rng.normal(size=16)])
     b, dry, armature, offset = values[40:].reshape(4, 4)
-    found = unknowns.columns(Instants(np.zeros(1), q, v, a, v_end, np.sign(v_end), a))[0] @ values
+    motion = replace(Instants.of_motion(q, v, a, np.sign(v_end)), v_friction=v_end)
+    found = unknowns.columns(motion)[0] @ values
     oracle = PinocchioOracle.of(robot)
     expected = oracle.inverse_dynamics(q[0], v[0], a[0]) + b * v_end[0]
     expected += dry * np.sign(v_end[0]) + armature * a[0] + offset

@@ -40,7 +40,12 @@ from robot_dynamics_ros.identification.unknowns import (
     reduce_columns,
     structural_base,
 )
-from robot_dynamics_ros.identification.validation import evaluated, validate
+from robot_dynamics_ros.identification.validation import (
+    ResidualSeries,
+    evaluated,
+    fitted_gravity,
+    validate,
+)
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.model.payload import Payload, with_payload
@@ -382,7 +387,8 @@ def test_at_rest_only_what_exceeds_the_coulomb_friction_counts():
     at_the_end = np.vstack([run.velocity[1:], run.velocity[-1:]])
     effort = run.effort - 2.0 * np.sign(at_the_end) * [1.0, 0.0] + [1.9, 0.0]
     preparation = make_plan(run, tree, request=EXACT).preparation
-    resting = evaluated(replace(run, effort=effort), tree, preparation).residuals(tree)
+    motion = evaluated(replace(run, effort=effort), tree, preparation)
+    resting = ResidualSeries.of(motion, tree)
     assert resting.sliding[:, 0].mean() > 0.9
     at_rest = ~resting.sliding[:, 0] & np.isfinite(resting.residual[:, 0])
     assert at_rest.any()
@@ -411,13 +417,13 @@ def test_the_gravity_of_a_recording_is_found(offset, gravity, verdict):
     run = exact_run(replace(sample('rrpr'), gravity=gravity), drives, 2.0)
     friction = {'offset': np.full(4, offset), 'stribeck_velocity': np.ones(4)}
     tree = with_drives(sample('rrpr').tree, drives, drive_friction=friction)
-    fit = evaluated(run, tree, EXACT_PREPARATION).gravity(tree)
+    fit = fitted_gravity(evaluated(run, tree, EXACT_PREPARATION), tree)
     assert fit.verdict == verdict
     # The efforts are exact to 1e-12 and some N m per m/s^2; normal equations square that.
     np.testing.assert_allclose(fit.fitted, gravity, rtol=0, atol=1e-9)
     assert fit.after < 1e-6
     right = tree.with_gravity(gravity)
-    fit = evaluated(run, right, EXACT_PREPARATION).gravity(right)
+    fit = fitted_gravity(evaluated(run, right, EXACT_PREPARATION), right)
     assert fit is None or fit.verdict == 'agrees'
 
 
@@ -425,7 +431,7 @@ def test_a_robot_that_gravity_does_not_load_has_none():
     tree = free_of_limits(sample('planar_2r').tree)
     light = tree.with_changes(com=0.0 * tree.com, mass=0.0 * tree.mass)
     run = run_of('planar_2r')
-    assert evaluated(run, light, EXACT_PREPARATION).gravity(light) is None
+    assert fitted_gravity(evaluated(run, light, EXACT_PREPARATION), light) is None
 
 
 def test_a_block_keeps_what_least_squares_needs(rng):

@@ -11,19 +11,14 @@ from recorded_arm import Drives, midpoint_run, periodic_motion, recording, semi_
 from samples import sample
 
 from robot_dynamics_ros.errors import ParameterError, RecordingError, UnknownNameError
+from robot_dynamics_ros.estimation.effort_model import NO_EFFORT, STICKING
 from robot_dynamics_ros.estimation.filtering import (
     low_pass,
     noise_cutoff,
     white_noise,
 )
 from robot_dynamics_ros.identification.choice import Request, choose_preparation
-from robot_dynamics_ros.identification.preparation import (
-    AT_REST,
-    NO_EFFORT,
-    Preparation,
-    effort_source,
-    prepare,
-)
+from robot_dynamics_ros.identification.preparation import Preparation, effort_source, prepare
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 from robot_dynamics_ros.identification.validation import evaluated
 
@@ -140,7 +135,7 @@ def test_each_timing_pairs_its_own_states_and_commands(free, run):
     np.testing.assert_array_equal(samples.motion.q, run.position[:-1])
     np.testing.assert_array_equal(samples.motion.v, run.velocity[:-1])
     np.testing.assert_array_equal(samples.motion.v_friction, run.velocity[1:])
-    np.testing.assert_array_equal(samples.effort, run.effort[:-1])
+    np.testing.assert_array_equal(samples.motion.effort, run.effort[:-1])
     # The median of the stamps' differences is the period to 1e-13.
     expected = np.diff(run.velocity, axis=0) / STEP
     np.testing.assert_allclose(samples.motion.a, expected, rtol=1e-9)
@@ -148,9 +143,9 @@ def test_each_timing_pairs_its_own_states_and_commands(free, run):
     middle = 0.5 * (run.velocity[1:] + run.velocity[:-1])
     np.testing.assert_array_equal(samples.motion.v, middle)
     np.testing.assert_array_equal(samples.motion.v_friction, middle)
-    np.testing.assert_array_equal(samples.effort, run.effort[:-1])
+    np.testing.assert_array_equal(samples.motion.effort, run.effort[:-1])
     samples = prepare(run, free, Preparation(delay=3))  # an earlier command
-    np.testing.assert_array_equal(samples.effort, run.effort[:-4])
+    np.testing.assert_array_equal(samples.motion.effort, run.effort[:-4])
     np.testing.assert_array_equal(samples.motion.q, run.position[3:-1])
 
 
@@ -189,19 +184,19 @@ def test_samples_at_rest_at_limits_and_saturated_do_not_count(arm, free, run):
         replace(run, velocity=velocity, effort=effort),
         robot,
         Preparation(standstill=(1e-6, 1e-6)),
-    )
+    ).motion
     assert not samples.usable[1000:1100, 0].any()
-    assert samples.excluded[AT_REST][1000:1100, 0].all()
+    assert (samples.excluded[1000:1100, 0] == STICKING).all()
     assert samples.usable[1000:1100, 1].all()
     # Both ends of a step must be clear of the limit, by a thousandth of the range.
     near = run.position[:, 1] >= upper - 4e-3
     near = near[:-1] | near[1:]
     assert near.any()
     assert not samples.usable[near, 1].any()
-    assert not samples.excluded[AT_REST][near, 1].any()
+    assert not (samples.excluded[near, 1] & STICKING).any()
     assert not samples.usable[3000, 0]
     # The reader holds commands where they are rarer than states; another missing one is unknown.
-    assert samples.excluded[NO_EFFORT][3100, 1]
+    assert samples.excluded[3100, 1] == NO_EFFORT
     left_out = ~samples.usable
     left_out[1000:1100, 0] = left_out[near, 1] = left_out[3000, 0] = left_out[3100, 1] = False
     assert not left_out.any()
@@ -215,7 +210,7 @@ def test_a_gap_parts_the_recording(free, run):
     holey = replace(holey, time=run.time[kept], stamp_ns=run.stamp_ns[kept])
     samples = prepare(holey, free, Preparation())
     # No acceleration across the gap: one sample less in each part.
-    assert len(samples.time) == len(kept) - 2
+    assert len(samples.motion.time) == len(kept) - 2
     # Nor, to identify or to validate, a command from before it.
     late = Preparation(delay=2)
     for motion in (prepare(holey, free, late).motion, evaluated(holey, free, late)):
@@ -237,7 +232,7 @@ def test_uneven_stamps_are_instants_of_their_own(free, run, rng):
         velocity=np.column_stack([3.0 * np.cos(3.0 * time), -2.0 * np.sin(2.0 * time)]),
     )
     samples = prepare(jittered, free, Preparation('continuous'))
-    middle = samples.time + 0.5 * np.diff(time)[samples.motion.row]
+    middle = samples.motion.time + 0.5 * np.diff(time)[samples.motion.row]
     # Straight lines between states up to 1.4 ms apart: h^2 / 8 times 9.
     np.testing.assert_allclose(samples.motion.q[:, 0], np.sin(3.0 * middle), atol=1e-5)
 
@@ -247,11 +242,12 @@ def test_the_measured_effort_serves_where_no_command_is(free, run):
         run, effort=np.full_like(run.effort, np.nan), measured_effort=run.effort + 1.0
     )
     samples = prepare(silent, free, Preparation())
-    np.testing.assert_array_equal(samples.effort, run.effort[:-1] + 1.0)
+    np.testing.assert_array_equal(samples.motion.effort, run.effort[:-1] + 1.0)
     both = replace(run, measured_effort=run.effort + 1.0)
-    np.testing.assert_array_equal(prepare(both, free, Preparation()).effort, run.effort[:-1])
+    chosen = prepare(both, free, Preparation())
+    np.testing.assert_array_equal(chosen.motion.effort, run.effort[:-1])
     chosen = prepare(both, free, Preparation(effort='measured'))
-    np.testing.assert_array_equal(chosen.effort, run.effort[:-1] + 1.0)
+    np.testing.assert_array_equal(chosen.motion.effort, run.effort[:-1] + 1.0)
 
 
 @pytest.mark.parametrize(

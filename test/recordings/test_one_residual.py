@@ -10,7 +10,6 @@ import pytest
 from recorded_bags import STAUBLI, UNKNOWN
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.estimation.effort_model import STICKING
 from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
@@ -36,7 +35,7 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
     np.testing.assert_allclose(identified.peak, analyzed['residual_peak'], rtol=ROUNDING)
     np.testing.assert_allclose(identified.rms_effort, analyzed['effort_rms'], rtol=ROUNDING)
     assert identified.sliding == analyzed['evaluated']
-    assert identified.at_rest == analyzed['left_out'][STICKING]
+    assert identified.at_rest == analyzed['left_out']['at rest with Coulomb friction']
 
     monitor, pairing = (
         ModelMonitor(tree, compare_with=''),

@@ -49,9 +49,8 @@ def effort(evaluated: EvaluatedRun) -> MetricResult:
         Residuals, efforts by origin, counts of excluded ones, and the gravity fit; findings on
         whether the model explains the efforts, and else on the likely cause.
     """
-    steps, model = evaluated.steps, evaluated.model
-    time, resolution = evaluated.run.time[steps.row], evaluated.timing.resolution
-    sums = EffortResidual(model, time, steps, evaluated.frame, resolution)
+    model, resolution = evaluated.model, evaluated.timing.resolution
+    sums = EffortResidual(model, evaluated.steps, evaluated.frame, resolution)
     figures: dict[str, Any] = {'source': evaluated.source}
     if sums.residual.count.any():
         fit = sums.gravity
