@@ -19,15 +19,13 @@ vectors). Extended from revolute chains along z to trees, prismatic joints and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from robot_dynamics_ros.dynamics.formulation import Formulation, MultiplicationCount, Wrenches
-from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, cross, zeros
-
-#: Row i is the dependence ``{j: A_ij}`` of the rate of joint i on the generalized speeds.
-Rates = Sequence[Mapping[int, Scalar]]
+from robot_dynamics_ros.dynamics.reduced import Reduced
+from robot_dynamics_ros.model import Mechanism, RobotTree, TreeState
+from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
 
 
 class Partials(NamedTuple):
@@ -43,7 +41,7 @@ class Partials(NamedTuple):
 
 
 class Kane(Formulation):
-    """Kane's recursion for open trees; see ``kane_loops`` for closed loops.
+    """Kane's recursion for open trees; see :class:`KaneMechanism` for closed loops.
 
     Cost: 18 n^2 + 102 n multiplications for a chain, see :class:`MultiplicationCount`: 105 a joint
     for its motion, force and moment and 3 for the source of its own speed; for every pair of a
@@ -55,10 +53,6 @@ class Kane(Formulation):
     name = 'kane'
     multiplications = MultiplicationCount((0, 102, 18))
 
-    def __init__(self, tree: RobotTree) -> None:
-        super().__init__(tree)
-        self._rates: Rates = tuple({i: 1} for i in range(tree.n))
-
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
@@ -69,115 +63,93 @@ class Kane(Formulation):
         return self.contributions(q, v, a, wrenches).sum(axis=0)
 
     def contributions(
-        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+        self,
+        q: Array,
+        v: Array,
+        a: Array,
+        wrenches: Wrenches | None = None,
+        A: Array | None = None,
     ) -> Array:
-        r"""Return the contribution of each link to each joint effort.
+        r"""Return the contribution of each link to the effort along each generalized speed.
 
         :math:`M_i^{(j)} = (m_i\dot v_{ci}-F_i)\cdot v_{ci,j} + (N_i-M_i)\cdot\omega_{i,j}`
 
         Args:
             q: Joint positions, shape (n,), rad or m.
-            v: Joint velocities, shape (n,), rad/s or m/s.
-            a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
+            v: Joint velocities, shape (n,), rad/s or m/s; with A, consistent with the loops.
+            a: Joint accelerations, shape (n,), rad/s^2 or m/s^2; likewise.
             wrenches: External wrenches, see the base class; none if None.
+            A: Rates of the joints by those of the N speeds, shape (n, N); the identity if None.
 
         Returns:
-            New array, shape (n, n), rows for links, columns for joints, N m or N. Zero if the
-            joint does not move the link.
+            New array, shape (n, N), rows for links, columns for speeds, N m or N. Zero if the
+            speed does not move the link.
 
         Raises:
             ShapeError: An argument does not have the shape (n,).
             UnknownNameError: A wrench refers to an unknown frame.
 
-        Source: [Ma, Xu, Li], (j).
+        Source: [Ma, Xu, Li], (a) to (j).
         """
+        tree, A = self.tree, self.tree.rate if A is None else A
         q, v, a = self.vectors(q=q, v=v, a=a)
         external = self.body_wrenches(wrenches)
-        dtype = self._dtype(q, v, a) if external is None else self._dtype(q, v, a, external)
-        shape = (self.tree.n, self.tree.n)
-        return link_contributions(self.tree, q, v, a, external, self._rates, zeros(shape, dtype))
+        out = zeros(A.shape, self._dtype(q, v, a, A, *([] if external is None else [external])))
+        base = zeros(3, out.dtype), zeros(3, out.dtype), -tree.gravity  # erratum K6
+        motions: list[tuple[Array, Array, Array]] = []
+        for i, R, l, (w_i, v_i) in _moved_links(tree, q, A):
+            k, p = tree.axis[i], tree.parent[i]
+            w_p, dw_p, dv_p = motions[p] if p >= 0 else base
+            w, dw = R @ w_p, R @ dw_p
+            dv = R @ (dv_p + cross(dw_p, l) + cross(w_p, cross(w_p, l)))  # (g)
+            if tree.prismatic[i]:  # extension: along the axis, not about it
+                dv = dv + 2 * cross(w, v[i] * k) + a[i] * k
+            else:
+                dw = dw + cross(w, v[i] * k) + a[i] * k  # (f), erratum K10
+                w = w + v[i] * k  # (a)
+            motions.append((w, dw, dv))
+            d, I = tree.com[i], tree.inertia[i]
+            dv_c = dv + cross(dw, d) + cross(w, cross(w, d))  # (h)
+            N = I @ dw + cross(w, I @ w)  # (i)
+            force, moment = tree.mass[i] * dv_c, N
+            if external is not None:
+                F = external[i, :3]
+                force = force - F
+                moment = moment - (external[i, 3:] - cross(d, F))  # about the centre of mass
+            for j, w_ij in w_i.items():
+                v_cij = v_i[j] + cross(w_ij, d)  # (d), of the partial velocities
+                out[i, j] = force @ v_cij + moment @ w_ij  # (j)
+        return out
 
-    def mass_matrix(self, q: Array) -> Array:
-        r"""Return M(q) from the partial velocities, shape (n, n), kg m^2, kg m or kg.
+    def mass_matrix(self, q: Array, A: Array | None = None) -> Array:
+        r"""Return the mass matrix from the partial velocities, shape (N, N), kg m^2, kg m or kg.
 
         :math:`M_{jk}=\sum_i[m_i\,v_{ci,j}\cdot v_{ci,k}+\omega_{i,j}\cdot I_i\omega_{i,k}]`
 
+        Args:
+            q: Joint positions, shape (n,), rad or m.
+            A: Rates of the joints by those of the N speeds, shape (n, N); the identity if None.
+
         Source: the inertia part of [Ma, Xu, Li] (j) (extension).
         """
+        tree, A = self.tree, self.tree.rate if A is None else A
         (q,) = self.vectors(q=q)
-        n = self.tree.n
-        return mass_from_partials(self.tree, q, self._rates, zeros((n, n), self._dtype(q)))
-
-
-def link_contributions(
-    tree: RobotTree,
-    q: Array,
-    v: Array,
-    a: Array,
-    external: Array | None,
-    rates: Rates,
-    out: Array,
-) -> Array:
-    r"""Recurse from the base to the tips; write :math:`M_i^{(j)}` to ``out`` and return it.
-
-    Args:
-        tree: The robot, or the spanning tree of a mechanism; n joints.
-        q: Joint positions, shape (n,), rad or m.
-        v: Joint velocities, shape (n,), rad/s or m/s, consistent with the loops of a mechanism.
-        a: Joint accelerations, shape (n,), rad/s^2 or m/s^2, consistent with the loops.
-        external: ``[F; M]`` on each body about its origin, body axes, shape (n, 6), or None.
-        rates: Dependence of the joint rates on the N generalized speeds.
-        out: Array of zeros, shape (n, N), of the dtype of the result.
-
-    Returns:
-        ``out``: row i for the link, column j for the speed.
-
-    Source: [Ma, Xu, Li], (a) to (j).
-    """
-    base = zeros(3, out.dtype), zeros(3, out.dtype), -tree.gravity  # erratum K6
-    motions: list[tuple[Array, Array, Array]] = []
-    for i, R, l, (w_i, v_i) in _moved_links(tree, q, rates):
-        k, p = tree.axis[i], tree.parent[i]
-        w_p, dw_p, dv_p = motions[p] if p >= 0 else base
-        w, dw = R @ w_p, R @ dw_p
-        dv = R @ (dv_p + cross(dw_p, l) + cross(w_p, cross(w_p, l)))  # (g)
-        if tree.prismatic[i]:  # extension: along the axis, not about it
-            dv = dv + 2 * cross(w, v[i] * k) + a[i] * k
-        else:
-            dw = dw + cross(w, v[i] * k) + a[i] * k  # (f), erratum K10
-            w = w + v[i] * k  # (a)
-        motions.append((w, dw, dv))
-        d, I = tree.com[i], tree.inertia[i]
-        dv_c = dv + cross(dw, d) + cross(w, cross(w, d))  # (h)
-        N = I @ dw + cross(w, I @ w)  # (i)
-        force, moment = tree.mass[i] * dv_c, N
-        if external is not None:
-            F = external[i, :3]
-            force = force - F
-            moment = moment - (external[i, 3:] - cross(d, F))  # about the centre of mass
-        for j, w_ij in w_i.items():
-            v_cij = v_i[j] + cross(w_ij, d)  # (d), of the partial velocities
-            out[i, j] = force @ v_cij + moment @ w_ij  # (j)
-    return out
-
-
-def mass_from_partials(tree: RobotTree, q: Array, rates: Rates, out: Array) -> Array:
-    """Write the mass matrix of the N speeds to ``out``, zeros of shape (N, N), and return it."""
-    for i, _, _, (w_i, v_i) in _moved_links(tree, q, rates):
-        d, I = tree.com[i], tree.inertia[i]
-        v_ci = {j: v_i[j] + cross(w_ij, d) for j, w_ij in w_i.items()}
-        for k in w_i:
-            momentum, spin = tree.mass[i] * v_ci[k], I @ w_i[k]
-            for j in w_i:
-                if j <= k:
-                    out[j, k] = out[j, k] + v_ci[j] @ momentum + w_i[j] @ spin
-    for k in range(len(out)):
-        out[k, :k] = out[:k, k]
-    return out
+        out = zeros((A.shape[1],) * 2, self._dtype(q, A))
+        for i, _, _, (w_i, v_i) in _moved_links(tree, q, A):
+            d, I = tree.com[i], tree.inertia[i]
+            v_ci = {j: v_i[j] + cross(w_ij, d) for j, w_ij in w_i.items()}
+            for k in w_i:
+                momentum, spin = tree.mass[i] * v_ci[k], I @ w_i[k]
+                for j in w_i:
+                    if j <= k:
+                        out[j, k] = out[j, k] + v_ci[j] @ momentum + w_i[j] @ spin
+        for k in range(len(out)):
+            out[k, :k] = out[:k, k]
+        return out
 
 
 def _moved_links(
-    tree: RobotTree, q: Array, rates: Rates
+    tree: RobotTree, q: Array, A: Array
 ) -> Iterator[tuple[int, Array, Array, Partials]]:
     r"""Yield every link, its rotation from parent to link components, origin, partial velocities.
 
@@ -194,9 +166,61 @@ def _moved_links(
         w = {j: R @ w_j for j, w_j in parent.w.items()}
         v = {j: R @ (cross(w_j, l) + parent.v[j]) for j, w_j in parent.w.items()}
         driven, other = (v, w) if tree.prismatic[i] else (w, v)
-        for j, A_ij in rates[i].items():
+        for j, A_ij in enumerate(A[i]):
+            if A_ij == 0:  # the speed does not move the joint
+                continue
             source = A_ij * tree.axis[i]
             driven[j] = driven[j] + source if j in driven else source
             other.setdefault(j, zeros(3, tree.axis.dtype))
         partials.append(Partials(w, v))
         yield i, R, l, partials[i]
+
+
+class KaneMechanism(Reduced):
+    r"""Kane's recursion for closed loops, without cutting them, in N independent coordinates.
+
+    The recursion is evaluated with the rates :math:`\dot\theta=A\dot u` and accelerations
+    :math:`\ddot\theta=A\ddot u+\gamma` of all joints, and with the sources :math:`A_{ij}k` of the
+    partial velocities; loop constraint wrenches do no work on such motions and do not appear. The
+    sum (k) yields the generalized forces of the coordinates; drives with the rates
+    :math:`\sigma=B\dot u` generate them by the efforts :math:`\tau = B^{-T}\sum_iM_i^{(\cdot)}`.
+
+    Source: Ma, Xu, Li 1988, sections 1 and 3; kane-recursion, section 4.1. Errata corrected: K5
+    (the numeric partial velocities of the paper have the source :math:`\delta_{ij}k`, wrong for a
+    loop), K8 (the placement of the drives, B) and K9 (a link reached by two paths counts once).
+
+    Cost: one recursion over n links and N coordinates, after the loops are solved.
+    """
+
+    open: Kane
+
+    def __init__(self, robot: Mechanism) -> None:
+        super().__init__(Kane, robot)
+
+    def contributions(
+        self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return the contribution of each link to each generalized force, shape (n, N).
+
+        The column sums are the generalized forces of the coordinates, not the drive efforts.
+        Arguments and errors as for ``inverse_dynamics``.
+
+        Source: [Ma, Xu, Li], (j).
+        """
+        return self.contributions_at(self.tree_state(u, ud, udd), wrenches)
+
+    def contributions_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
+        """Return ``contributions`` at a tree state consistent with the loops; symbols allowed."""
+        return self.open.contributions(state.q, state.v, state.a, wrenches, state.A)
+
+    def gravity_forces(self, q: Array) -> Array:
+        """Return g(u), generalized forces, shape (N,)."""
+        return self._forces_at(self._state(q))
+
+    def _forces_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
+        """Return the generalized forces of a tree state, shape (N,); [Ma, Xu, Li], (k)."""
+        return self.contributions_at(state, wrenches).sum(axis=0)
+
+    def _mass_matrix_at(self, state: TreeState) -> Array:
+        """Return M(u) computed from the partial velocities, shape (N, N)."""
+        return self.open.mass_matrix(state.q, state.A)

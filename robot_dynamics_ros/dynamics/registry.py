@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import Formulation
-from robot_dynamics_ros.dynamics.kane import Kane
-from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
+from robot_dynamics_ros.dynamics.kane import Kane, KaneMechanism
 from robot_dynamics_ros.dynamics.lagrange import Lagrange
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference

@@ -19,7 +19,7 @@ from samples import random_state, sample
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
-from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
+from robot_dynamics_ros.dynamics.kane import KaneMechanism
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import (
