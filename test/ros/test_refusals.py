@@ -7,8 +7,10 @@ All are started one after the other in one process.
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+import yaml
 from processes import Processes, free_domain
 
 #: Without it the row would be refused for another reason.
@@ -21,78 +23,47 @@ USUAL = {
     'gazebo_robot': {'robot_description': '<robot name="scara"/>'},
     'recorder': {'bag': 'never_begun'},
 }
-NOT_SUCH = 'is not a file; give a path, or the name of a shipped one'
 #: Node, parameters or words after --ros-args, what is said.
-ROWS = [
-    ('controller', {'robot': '', 'robot_description': '<robot'}, 'malformed XML'),
-    (
-        'controller',
-        {'qos_overrides./effort_controller/commands.publisher.depth': -5},
-        "error: topic 'effort_controller/commands': ",
-    ),
-    (
-        'controller',
-        {'qos_overrides./joint_states.subscription.reliability': 'magic'},
-        "error: topic 'joint_states': Unexpected QoS override for policy `reliability`",
-    ),
-    ('controller', {'use_sim_time': -0.5}, "node: Trying to set parameter 'use_sim_time'"),
-    (
-        'controller',
-        {
-            'robot': 'scara',
-            'law': 'constraint_stabilization',
-            'program': 'constraints: [{kind: point, frame: tool, target: [2.0, 0.0, 0.3]}]',
-        },
-        'cannot be reached',
-    ),
-    ('simulator', {'robot': 'puma'}, "unknown robot 'puma'; known: "),
-    (
-        'simulator',
-        {'initial_position': [0.0, 9.0, 0.1, 0.0]},
-        "initial_position = 9.0 refused: the limits of joint 'joint2'",
-    ),
-    ('simulator', {'joints': ['joint1', 'joint2', 'joint2']}, 'must name each of'),
-    ('simulator', {'mass_factor': [0.0]}, 'a mass factor must be positive'),
-    ('simulator', {'period': 'fast'}, "parameter 'period': is 'fast'; must be a finite"),
-    ('driver_emulator', {'driver_profile': 'nobody'}, NOT_SUCH),
-    ('driver_emulator', {'breakaway': [0.5]}, 'of at least 1'),
-    ('driver_emulator', {'cogging': [-1.0]}, 'finite and not negative'),
-    (
-        'driver_emulator',
-        {'robot': 'four_dof', 'driver_profile': 'template', 'initial_position': [0.0]},
-        '',
-    ),
-    ('trajectory', {'start_time_s': 2.0**31}, 'start_time_s = 2147483648.0 refused'),
-    ('trajectory', {'kind': 'spiral'}, "unknown kind 'spiral'; known: circle, "),
-    ('trajectory', {'kind': 'file', 'file': 'gone.yaml'}, "trajectory file 'gone.yaml'"),
-    ('monitor', {'effort_source': 'guess'}, "source 'guess'; known: command, measured"),
-    ('monitor', {'acceleration': 'guess'}, "acceleration 'guess'; known: filtered, semi_im"),
-    ('monitor', {'residual_warn': [1.0, 2.0]}, 'give 1 or 4 numbers'),
-    ('gazebo_robot', {'robot_description': ''}, 'give the URDF text of the robot'),
-    ('gazebo_robot', {'pose': [0.0, 1.0]}, 'x, y, z, roll, pitch, yaw'),
-    ('gazebo_robot', {'unpause': 'perhaps'}, "'perhaps'; known: at_once, never, ready"),
-    ('gazebo_robot', {}, 'the node gazebo_robot needs the command gz, which is not installed'),
-    ('recorder', {'bag': '.'}, 'exists already; choose another name'),
-    *(
-        ('recorder', {'extra_topics': [f'x {kind}']}, f'error: message type {kind!r}: is not inst')
-        for kind in ('std_msgs/msg/Nothing', 'Nothing', '/msg/String')
-    ),
-    *(
-        (
-            'recorder',
-            {'extra_topics': [topic]},
-            f'error: extra_topics: {topic.split()[0]!r}: failed to resolve name',
-        )
-        for topic in ('foo-bar', '/a//b std_msgs/msg/String')
-    ),
-    ('recorder', ['--params-file', 'latin.yaml'], 'is not UTF-8 text'),
-    ('recorder', ['--params-file', 'mixed.yaml'], "Couldn't parse params file"),
-    ('recorder', ['--params-file', 'whole.yaml'], 'write all numbers of a list with a point'),
-    ('recorder', ['--params-file', '/proc/self/mem'], 'cannot be read'),
-    ('recorder', ['--params-file', 'x' * 5000], 'is not a file'),
-    ('recorder', ['-p', 'bag'], "Couldn't parse parameter override rule"),
-    ('recorder', ['--nonsense'], 'nonsense'),
-]
+TABLE = """
+controller {robot: '', robot_description: <robot} | malformed XML
+controller {qos_overrides./effort_controller/commands.publisher.depth: -5} | error: topic 'effort_controller/commands':
+controller {qos_overrides./joint_states.subscription.reliability: magic} | error: topic 'joint_states': Unexpected QoS override for policy `reliability`
+controller {use_sim_time: -0.5}                | node: Trying to set parameter 'use_sim_time'
+controller {robot: scara, law: constraint_stabilization, program: 'constraints: [{kind: point, frame: tool, target: [2.0, 0.0, 0.3]}]'} | cannot be reached
+simulator {robot: puma}                        | unknown robot 'puma'; known:
+simulator {initial_position: [0.0, 9.0, 0.1, 0.0]} | initial_position = 9.0 refused: the limits of joint 'joint2'
+simulator {joints: [joint1, joint2, joint2]}   | must name each of
+simulator {mass_factor: [0.0]}                 | a mass factor must be positive
+simulator {period: fast}                       | parameter 'period': is 'fast'; must be a finite
+driver_emulator {driver_profile: nobody}       | is not a file; give a path, or the name of a shipped one
+driver_emulator {breakaway: [0.5]}             | of at least 1
+driver_emulator {cogging: [-1.0]}              | finite and not negative
+driver_emulator {robot: four_dof, driver_profile: template, initial_position: [0.0]} | position_unit: is mm, but the joint turns
+trajectory {start_time_s: 2147483648.0}        | start_time_s = 2147483648.0 refused
+trajectory {kind: spiral}                      | unknown kind 'spiral'; known: circle,
+trajectory {kind: file, file: gone.yaml}       | trajectory file 'gone.yaml'
+monitor {effort_source: guess}                 | source 'guess'; known: command, measured
+monitor {acceleration: guess}                  | acceleration 'guess'; known: filtered, semi_im
+monitor {residual_warn: [1.0, 2.0]}            | give 1 or 4 numbers
+gazebo_robot {robot_description: ''}           | give the URDF text of the robot
+gazebo_robot {pose: [0.0, 1.0]}                | x, y, z, roll, pitch, yaw
+gazebo_robot {unpause: perhaps}                | 'perhaps'; known: at_once, never, ready
+gazebo_robot {}                                | the node gazebo_robot needs the command gz, which is not installed
+recorder {bag: .}                              | exists already; choose another name
+recorder {extra_topics: [x std_msgs/msg/Nothing]} | error: message type 'std_msgs/msg/Nothing': is not inst
+recorder {extra_topics: [x Nothing]}           | error: message type 'Nothing': is not inst
+recorder {extra_topics: [x /msg/String]}       | error: message type '/msg/String': is not inst
+recorder {extra_topics: [foo-bar]}             | error: extra_topics: 'foo-bar': failed to resolve name
+recorder {extra_topics: [/a//b std_msgs/msg/String]} | error: extra_topics: '/a//b': failed to resolve name
+recorder [--params-file, latin.yaml]           | is not UTF-8 text
+recorder [--params-file, mixed.yaml]           | Couldn't parse params file
+recorder [--params-file, whole.yaml]           | write all numbers of a list with a point
+recorder [--params-file, /proc/self/mem]       | cannot be read
+recorder [--params-file, LONG]                 | is not a file
+recorder [-p, bag]                             | Couldn't parse parameter override rule
+recorder [--nonsense]                          | nonsense
+""".replace('LONG', 'x' * 5000)  # noqa: E501
+ROWS = re.findall(r'^(\w+) (.*?) *\| (.*)$', TABLE, re.MULTILINE)
 FILES = {
     'latin.yaml': 'name: k\xf6rper'.encode('latin-1'),
     'mixed.yaml': b'/**:\n  ros__parameters:\n    x: [1, a]\n',
@@ -114,7 +85,8 @@ for node, words in json.loads(Path('rows').read_text()):
 """
 
 
-def words_of(node: str, given) -> list[str]:
+def words_of(node: str, text: str) -> list[str]:
+    given = yaml.safe_load(text)
     if isinstance(given, list):
         return given
     pairs = (USUAL[node] | given).items()
@@ -127,7 +99,7 @@ def refused(tmp_path_factory) -> list[tuple[int, str]]:
     folder = tmp_path_factory.mktemp('refused')
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
-    rows = json.dumps([(node, words_of(node, given)) for node, given, _ in ROWS])
+    rows = json.dumps([(node, words_of(node, text)) for node, text, _ in ROWS])
     (folder / 'rows').write_text(rows)
     with free_domain() as domain, Processes(folder, domain) as processes:
         node = processes.start('refused', code=CODE.format(folder=str(folder)))
