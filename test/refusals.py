@@ -20,6 +20,19 @@ def table(rows: Mapping[str, Refusal]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(('call', 'error', 'text'), rows.values(), ids=rows)
 
 
+def by_error(
+    rows: Mapping[type[Exception], Mapping[str, Callable[[], Any] | list[Callable[[], Any]]]],
+) -> pytest.MarkDecorator:
+    """Return the same parametrization, of a call or several by what their error contains."""
+    cases = [
+        (call, error, text)
+        for error, texts in rows.items()
+        for text, calls in texts.items()
+        for call in (calls if isinstance(calls, list) else [calls])
+    ]
+    return pytest.mark.parametrize(('call', 'error', 'text'), cases)
+
+
 def written(rows: str) -> pytest.MarkDecorator:
     """Return a parametrization of a test by ``given`` and ``said``, from lines of a text.
 

@@ -269,13 +269,13 @@ def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
     assert back_and_forth.max(initial=0.0) < 0.05  # of the limit; 0.3 and more before
 
 
-@refusals.table(
+@refusals.by_error(
     {
-        'zero': (lambda: EffortLimiter([1.0, 0.0]), ParameterError, 'effort_limit'),
-        'endless': (lambda: EffortLimiter([1.0, math.inf]), ParameterError, 'effort_limit'),
-        'massless': (lambda: JointLimitGuard(TREE, [1, 0, 1, 1]), ParameterError, 'inertia'),
-        'three': (lambda: JointLimitGuard(TREE, [1.0] * 3), ParameterError, 'inertia'),
-        'braking': (lambda: JointLimitGuard(TREE, 1.0, 1.5), ParameterError, 'limit_braking'),
+        ParameterError: {
+            'effort_limit': [lambda x=x: EffortLimiter([1.0, x]) for x in (0.0, math.inf)],
+            'inertia': [lambda x=x: JointLimitGuard(TREE, x) for x in ([1, 0, 1, 1], [1.0] * 3)],
+            'limit_braking': lambda: JointLimitGuard(TREE, 1.0, 1.5),
+        }
     }
 )
 def test_bad_settings_are_refused_by_name(call, error, text):

@@ -17,7 +17,6 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
     ReferenceSampler,
     check_limits,
 )
-from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError, UnknownNameError
 from robot_dynamics_ros.kinematics.tool_task import ScaraTask
 from robot_dynamics_ros.planning.motions import Fourier, Quintic, Sine, ToolPath, WavyCurve
@@ -218,18 +217,13 @@ def test_zero_order_positions_differ_from_the_motion_by_the_fourth_order_term():
         assert abs(away[1]) < omega**3 * h * h
 
 
-@refusals.table(
-    {
-        'hold': (
-            lambda: ReferenceSampler(2, 'x', 1.0),
-            UnknownNameError,
-            ', '.join(sorted(DISCRETIZATIONS)),
-        ),
-        **{
-            str(h): (lambda h=h: ReferenceSampler(2, 'zero_order', h), ParameterError, 'period')
-            for h in (0.0, -1.0, math.nan, math.inf)
-        },
-    }
-)
-def test_a_wrong_hold_or_period_is_refused(call, error, text):
-    refusals.check(call, error, text)
+@refusals.written("""
+[x, 1.0]            | continuous, semi_implicit, zero_order
+[zero_order, 0.0]   | period
+[zero_order, -1.0]  | period
+[zero_order, .nan]  | period
+[zero_order, .inf]  | period
+""")
+def test_a_wrong_hold_or_period_is_refused(given, said):
+    with pytest.raises((UnknownNameError, ParameterError), match=said):
+        ReferenceSampler(2, *given)

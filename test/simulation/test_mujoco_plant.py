@@ -271,36 +271,41 @@ def test_loops_that_mujoco_cannot_close_are_refused(name, kept):
 TREE = sample('scara').tree
 PLANT, PUSHED = MujocoPlant(TREE), SimulationRun(MujocoPlant(TREE), np.zeros(4), np.zeros(4))
 TWIN = TREE.with_changes(link_names=('twin', 'twin', *TREE.link_names[2:]))
-REFUSED: dict[str, refusals.Refusal] = {
-    'frame of a payload': (lambda: PLANT.set_payload(Payload(1.0, frame='gripper')),
-                           UnknownNameError, 'tool'),
-    'no mass': (lambda: PLANT.set_payload(Payload(0.0)), ModelError, 'mass must be positive'),
-    'frame of a push': (lambda: PUSHED.push('nowhere', np.ones(6), 1.0), UnknownNameError, 'tool'),
-    'shape of a push': (lambda: PUSHED.push('tool', np.ones(3), 1.0), ShapeError, 'wrench'),
-    'shape of effort': (lambda: PLANT.step(np.zeros(3)), ShapeError, 'effort has shape'),
-    'effort': (lambda: PLANT.step(np.array([0, math.inf, 0, 0])),
-               NonFiniteError, 'effort is not finite'),
-    'velocity': (lambda: PLANT.reset(None, np.full(4, math.nan)),
-                 NonFiniteError, 'v is not finite'),
-    'period': (lambda: MujocoPlant(TREE, 0.0), ParameterError, 'period'),
-    'substeps': (lambda: MujocoPlant(TREE, substeps=0), ParameterError, 'substeps'),
-    'integrator': (lambda: MujocoPlant(TREE, integrator='heun'),
-                   ParameterError, 'known: euler, implicitfast, rk4'),
-    'two links of a name': (lambda: MujocoPlant(TWIN), ModelError,
-                            "MuJoCo: .*repeated name 'twin'"),
-    'noise': (lambda: ImperfectPlant(PLANT, Imperfections(position_noise=-1e-3)),
-              ParameterError, 'not negative'),
-    'delay': (lambda: ImperfectPlant(PLANT, Imperfections(measurement_delay=-1)),
-              ParameterError, 'number of periods'),
-    'no density': (lambda: with_mismatch(TREE, mass=0.0), ParameterError, 'positive'),
-    'shift': (lambda: with_mismatch(TREE, com_shift=(0.0, 0.0)),
-              ParameterError, 'three finite numbers'),
-    'payload of a run': (lambda: PUSHED.schedule_payload(Payload(1.0, frame='hand'), 100.0),
-                         UnknownNameError, "unknown payload_frame 'hand'"),
-}  # fmt: skip
+REFUSED = {
+    UnknownNameError: {
+        'tool': [
+            lambda: PLANT.set_payload(Payload(1.0, frame='gripper')),
+            lambda: PUSHED.push('nowhere', np.ones(6), 1.0),
+        ],
+        "unknown payload_frame 'hand'": lambda: PUSHED.schedule_payload(
+            Payload(1.0, frame='hand'), 100.0
+        ),
+    },
+    ModelError: {
+        'mass must be positive': lambda: PLANT.set_payload(Payload(0.0)),
+        "MuJoCo: .*repeated name 'twin'": lambda: MujocoPlant(TWIN),
+    },
+    ShapeError: {
+        'wrench': lambda: PUSHED.push('tool', np.ones(3), 1.0),
+        'effort has shape': lambda: PLANT.step(np.zeros(3)),
+    },
+    NonFiniteError: {
+        'effort is not finite': lambda: PLANT.step(np.array([0, math.inf, 0, 0])),
+        'v is not finite': lambda: PLANT.reset(None, np.full(4, math.nan)),
+    },
+    ParameterError: {
+        'period': lambda: MujocoPlant(TREE, 0.0),
+        'substeps': lambda: MujocoPlant(TREE, substeps=0),
+        'known: euler, implicitfast, rk4': lambda: MujocoPlant(TREE, integrator='heun'),
+        'not negative': lambda: ImperfectPlant(PLANT, Imperfections(position_noise=-1e-3)),
+        'number of periods': lambda: ImperfectPlant(PLANT, Imperfections(measurement_delay=-1)),
+        'positive': lambda: with_mismatch(TREE, mass=0.0),
+        'three finite numbers': lambda: with_mismatch(TREE, com_shift=(0.0, 0.0)),
+    },
+}
 
 
-@refusals.table(REFUSED)
+@refusals.by_error(REFUSED)
 def test_the_refusal_names_culprit_and_remedy(call, error, text):
     refusals.check(call, error, text)
     assert PLANT.steps == 0
