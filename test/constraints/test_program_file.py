@@ -19,21 +19,15 @@ from robot_dynamics_ros.errors import NonFiniteError, ProgramError, ShapeError
 from robot_dynamics_ros.model import load_robot
 
 #: A valid program, modified by the tests below.
-GOOD = {
-    'name': 'good',
-    'constraints': [
-        {
-            'name': 'wrist',
-            'kind': 'point',
-            'frame': 'link4',
-            'axes': 'xz',
-            'target': {'line': {'from': [0.2, 0.66], 'to': [0.2, 0.68]}, 'duration': 2.0},
-        },
-        {'name': 'pitch', 'kind': 'pitch', 'frame': 'tool', 'angle': -0.8, 'weight': 2.0},
-    ],
-    'null_space': {'damping': 4.0, 'stiffness': 4.0, 'posture': [0.0, -1.0, -0.5, 0.7]},
-    'singularity': {'threshold': 0.02},
-}
+GOOD = yaml.safe_load("""
+name: good
+constraints:
+- {name: wrist, kind: point, frame: link4, axes: xz,
+   target: {line: {from: [0.2, 0.66], to: [0.2, 0.68]}, duration: 2.0}}
+- {name: pitch, kind: pitch, frame: tool, angle: -0.8, weight: 2.0}
+null_space: {damping: 4.0, stiffness: 4.0, posture: [0.0, -1.0, -0.5, 0.7]}
+singularity: {threshold: 0.02}
+""")
 
 
 @pytest.fixture(scope='module')

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+import yaml
 from oracles import PinocchioOracle
 from samples import sample, shipped
 
@@ -11,26 +12,22 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
 
-PATH = {'lissajous': {'center': [0.2, 0.1, 0.6], 'amplitude': [0.1] * 3,
-                      'frequency': [0.3, 0.4, 0.5]}}  # fmt: skip
-ANGLE = {'linear': {'from': 0.1, 'rate': 0.5}}
-TURNING = {'origin': PATH, 'turn': {'axis': [1, 2, 0], 'angle': ANGLE}}
-SPLINE = {'spline': {'points': [[0.1], [0.3], [0.2]]}, 'speed': 0.1}
 CASES = {
     'one row': ['plane'],
     'three rows': ['point'],
     'square': ['point', 'coupling'],
     'six rows': ['pose'],
 }
-
-
-DESCRIBED = {
-    'plane': {'kind': 'plane', 'frame': 'tool', 'plane': TURNING, 'weight': 0.7},
-    'point': {'kind': 'point', 'frame': 'tool', 'point': [0.1, 0.0, 0.05], 'target': PATH},
-    'pose': {'kind': 'pose', 'frame': 'tool', 'target': TURNING, 'weight': 1.7},
-    'coupling': {'kind': 'joint_coupling', 'coefficients': {'j2': 1.0, 'j4': 2.0},
-                 'value': SPLINE},
-}  # fmt: skip
+DESCRIBED = yaml.safe_load("""
+plane: {kind: plane, frame: tool, weight: 0.7, plane: &turning {
+  origin: &path {lissajous: {center: [0.2, 0.1, 0.6], amplitude: [0.1, 0.1, 0.1],
+                             frequency: [0.3, 0.4, 0.5]}},
+  turn: {axis: [1, 2, 0], angle: {linear: {from: 0.1, rate: 0.5}}}}}
+point: {kind: point, frame: tool, point: [0.1, 0.0, 0.05], target: *path}
+pose: {kind: pose, frame: tool, target: *turning, weight: 1.7}
+coupling: {kind: joint_coupling, coefficients: {j2: 1.0, j4: 2.0},
+           value: {spline: {points: [[0.1], [0.3], [0.2]]}, speed: 0.1}}
+""")
 TASK = {'damping': 3.0, 'stiffness': 2.0, 'limit_gain': 20.0, 'limit_margin': 0.3}
 
 

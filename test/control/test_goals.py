@@ -10,6 +10,7 @@ from types import SimpleNamespace as Message
 import numpy as np
 import pytest
 import refusals
+import yaml
 from followed_arm import Arm, duration, rest
 
 from robot_dynamics_ros.control.goals import TrajectoryWatch, goal_time, tolerances
@@ -52,21 +53,22 @@ def test_path_tolerances_count_until_the_end_and_those_of_the_goal_from_then_on(
 
 
 @pytest.mark.parametrize(
-    ('default', 'given', 'expected'),
-    [
-        ([0.1], {}, (0.1, 0.1)),
-        ([0.0], {}, ANY),
-        ([0.1, 0.2], {'slide': 0.5}, (0.1, 0.5)),
-        ([0.1], {'slide': 0.0}, (0.1, 0.1)),
-        ([0.1], {'slide': -1.0}, (0.1, math.inf)),
-        ([0.0], {'shoulder': 0.3}, (0.3, math.inf)),
-    ],
+    'row',
+    yaml.safe_load("""
+- {default: [0.1], given: {}, expected: [0.1, 0.1]}
+- {default: [0.0], given: {}, expected: [.inf, .inf]}
+- {default: [0.1, 0.2], given: {slide: 0.5}, expected: [0.1, 0.5]}
+- {default: [0.1], given: {slide: 0.0}, expected: [0.1, 0.1]}
+- {default: [0.1], given: {slide: -1.0}, expected: [0.1, .inf]}
+- {default: [0.0], given: {shoulder: 0.3}, expected: [0.3, .inf]}
+"""),
 )
-def test_zero_means_the_default_and_negative_means_not_checked(default, given, expected):
+def test_zero_means_the_default_and_negative_means_not_checked(row):
+    default, given, expected = row.values()
     positions = [Message(name=joint, position=x, velocity=0.0) for joint, x in given.items()]
-    assert tuple(tolerances(JOINTS, default, [0.0], positions)[0]) == expected
+    assert [*tolerances(JOINTS, default, [0.0], positions)[0]] == expected
     rates = [Message(name=joint, position=0.0, velocity=x) for joint, x in given.items()]
-    assert tuple(tolerances(JOINTS, [0.0], default, rates)[1]) == expected
+    assert [*tolerances(JOINTS, [0.0], default, rates)[1]] == expected
 
 
 def test_goal_time_of_the_goal_or_of_the_parameters():
@@ -110,31 +112,31 @@ def test_a_violated_path_tolerance_names_the_joint_and_holds_where_the_arm_is():
 ONE = [rest(1.0, 0.1, 0.1)]
 
 
-@pytest.mark.parametrize(
-    ('points', 'given', 'code', 'said'),
-    [
-        (ONE, {'names': ('a', 'joint2')}, -2, "joint 'a'"),
-        ([], {}, -1, 'no points'),
-        (ONE, {'path_tolerance': near(0.1, 'x')}, -1, "'x'.*no such joint.*known: joint1, joint2"),
-        (ONE, {'path_tolerance': near(np.nan)}, -1, "'joint2'.*NaN"),
-        (ONE, {'stamp_ms': 1}, -3, 'over'),
-        (ONE, {'component_path_tolerance': [1]}, -1, 'component_path_tolerance is not supported'),
-        (ONE, {'component_goal_tolerance': [1]}, -1, 'component_goal_tolerance is not supported'),
-        (ONE, {'multi_dof_trajectory': Message(points=[1])}, -1, 'multi_dof_trajectory is not'),
-        (ONE, {'path_tolerance': near(0.1, acceleration=1.0)}, -1,
-         "joint 'joint2': limits the acceleration to 1; leave it 0"),
-        (ONE, {'goal_tolerance': near(0.1, acceleration=np.nan)}, -1, 'limits the acceleration'),
-    ],
-)  # fmt: skip
+@refusals.written("""
+{names: [a, joint2]}                                      | -2 joint 'a'
+{points: []}                                              | -1 ... no points
+{path_tolerance: {x: 0.1, joint: x}}                      | -1 ... 'x' ... no such joint ... known: joint1, joint2
+{path_tolerance: {x: .nan}}                               | -1 ... 'joint2' ... NaN
+{stamp_ms: 1}                                             | -3 ... over
+{component_path_tolerance: [1]}                           | -1 ... component_path_tolerance is not supported
+{component_goal_tolerance: [1]}                           | -1 ... component_goal_tolerance is not supported
+{multi_dof_trajectory: {points: [1]}}                     | -1 ... multi_dof_trajectory is not
+{path_tolerance: {x: 0.1, acceleration: 1.0}}             | -1 ... joint 'joint2': limits the acceleration to 1; leave it 0
+{goal_tolerance: {x: 0.1, acceleration: .nan}}            | -1 ... limits the acceleration
+""")  # noqa: E501
 def test_a_goal_that_breaks_a_rule_is_refused_with_its_code_and_the_running_one_goes_on(
-    points, given, code, said
+    given, said
 ):
     arm = Arm()
     arm.send([rest(2.0, 0.1, 0.1)])
     arm.run(1100)
-    with pytest.raises(RobotDynamicsError, match=said) as refusal:
-        arm.send(points, **given)
-    assert getattr(refusal.value, 'code', None) == code
+    fields = {
+        key: (near if 'tolerance' in key else Message)(**x) if isinstance(x, dict) else x
+        for key, x in given.items()
+    }
+    with pytest.raises(RobotDynamicsError) as refusal:
+        arm.send(**({'points': ONE} | fields))
+    assert re.match(said, f'{getattr(refusal.value, "code", None)} {refusal.value}')
     arm.run(1000)
     assert [int(outcome.code) for outcome in arm.ends] == [0]
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import refusals
+import yaml
 from samples import sample
 
 from robot_dynamics_ros.control.drivers.driver_interface import (
@@ -42,16 +43,16 @@ def joints(**changes):
 # Files -----------------------------------------------------------------------------------------
 
 #: What the drivers compensate, Hz of their states, and their rate limit, N m/s.
-SHIPPED = {
-    'dynamixel': ((), 200.0, math.inf),
-    'franka': (('gravity', 'friction'), 1000.0, 1000.0),
-    'franka_like': (('gravity',), 1000.0, 1000.0),
-    'generic_ros2_control': ((), 1000.0, math.inf),
-    'kuka_lbr': (('gravity',), 500.0, math.inf),
-    'openarm': ((), 100.0, math.inf),
-    'template': ((), 1000.0, 1000.0),
-    'ur': (('gravity',), 500.0, math.inf),
-}
+SHIPPED = yaml.safe_load("""
+dynamixel: [[], 200.0, .inf]
+franka: [[gravity, friction], 1000.0, 1000.0]
+franka_like: [[gravity], 1000.0, 1000.0]
+generic_ros2_control: [[], 1000.0, .inf]
+kuka_lbr: [[gravity], 500.0, .inf]
+openarm: [[], 100.0, .inf]
+template: [[], 1000.0, 1000.0]
+ur: [[gravity], 500.0, .inf]
+""")
 
 
 @pytest.mark.parametrize('name', sorted(shipped_profiles()))
@@ -60,7 +61,7 @@ def test_every_shipped_profile_can_be_loaded_and_bound_and_says_what_its_driver_
     assert found == load_driver_profile(shipped_profiles()[name])  # by path
     assert (found.name, found.summary[-1]) == (name, '.')
     driver = DriverInterface(found, SCARA)
-    does = found.compensated_by_driver, found.state.rate_hz, driver.rate_limit[0]
+    does = [[*found.compensated_by_driver], found.state.rate_hz, driver.rate_limit[0]]
     assert does == SHIPPED[name]
     assert len(driver.command_topics) == 1
     if name == 'dynamixel':  # 2.409 N m at the horn are 1 A, in mA
@@ -168,18 +169,14 @@ def test_a_profile_that_does_not_fit_the_robot_is_refused(given, said):
         DriverInterface(profile(joints=joints(**given)), SCARA)
 
 
-FULL = joints(
-    joint1={
-        'driver_name': 'base', 'sign': -1, 'position_unit': 'deg', 'position_zero': 30.0,
-        'effort_unit': 'A', 'torque_constant': 0.05, 'gear_ratio': 120.0, 'effort_offset': 0.4,
-    },
-    joint2={'effort_sign': -1, 'velocity_unit': 'rpm', 'effort_unit': 'mN m'},
-    joint3={
-        'position_unit': 'mm', 'effort_unit': 'permille', 'torque_constant': 1.2,
-        'gear_ratio': 3000.0, 'measured_effort_unit': 'N',
-    },
-    joint4={'position_unit': 2e-5, 'effort_unit': 'motor N m', 'gear_ratio': 50.0},
-)  # fmt: skip
+FULL = joints(**yaml.safe_load("""
+joint1: {driver_name: base, sign: -1, position_unit: deg, position_zero: 30.0, effort_unit: A,
+         torque_constant: 0.05, gear_ratio: 120.0, effort_offset: 0.4}
+joint2: {effort_sign: -1, velocity_unit: rpm, effort_unit: mN m}
+joint3: {position_unit: mm, effort_unit: permille, torque_constant: 1.2, gear_ratio: 3000.0,
+         measured_effort_unit: N}
+joint4: {position_unit: 2.0e-5, effort_unit: motor N m, gear_ratio: 50.0}
+"""))  # fmt: skip
 
 
 def test_every_conversion_has_the_value_that_its_words_say():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from samples import world_files
 from urdf_text import joint, link, robot
 
@@ -121,14 +122,14 @@ WORLD = {file.stem: file.locate() for file in world_files()}
 
 @pytest.mark.parametrize(
     ('name', 'count', 'frame'),
-    [
-        ('ur5_robot', 6, 'tool0'),
-        ('panda', 7, 'panda_hand_tcp'),
-        ('z1', 6, 'gripperStator'),
-        ('so101', 5, 'gripper_frame_link'),
-        ('g1_29dof_with_hand_rev_1_0', 29, 'left_hand_palm_link'),
-        ('allegro_left_hand', 16, 'link_11.0_tip'),
-    ],
+    yaml.safe_load("""
+- [ur5_robot, 6, tool0]
+- [panda, 7, panda_hand_tcp]
+- [z1, 6, gripperStator]
+- [so101, 5, gripper_frame_link]
+- [g1_29dof_with_hand_rev_1_0, 29, left_hand_palm_link]
+- [allegro_left_hand, 16, link_11.0_tip]
+"""),
 )
 def test_published_arms(name, count, frame):
     if name not in WORLD:

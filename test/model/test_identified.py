@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import refusals
 import yaml
 from samples import sample
 
@@ -53,22 +54,23 @@ def test_a_robot_is_loaded_with_all_that_was_identified(tmp_path):
 
 
 THREE = dict.fromkeys(NAMES[:3], TERMS)
-WRONG = {
-    'no joints': ({'joints': {}}, "'joint1', which was not .*another robot"),
-    'a term is missing': ({'joints': {'joint1': {'damping': 0.0}}}, 'coulomb_friction'),
-    'another unit': ({'effort_unit': 'A'}, 'in A'),
-    'no gravity': ({'gravity': [0, 0, '.nan']}, 'finite|convert'),
-    'another link': ({'links': {'link9': {}}}, 'origin'),
-    'another lock': ({'locked': {'finger': 0.0}}, r"another robot: it locks joint 'finger'"),
-    'a joint is missing': ({'joints': THREE}, r"'joint4', which was not .*another robot"),
-}
 
 
-@pytest.mark.parametrize('case', WRONG)
-def test_a_file_that_is_wrong_or_of_another_robot_is_refused_by_name(tmp_path, case):
-    changes, said = WRONG[case]
-    with pytest.raises(ConfigurationError, match=rf'parameters\.yaml.*({said})'):
-        load_robot(XML, identified=write(tmp_path, **changes))
+@refusals.written("""
+{joints: {}}                                | 'joint1', which was not ... another robot
+{joints: {joint1: {damping: 0.0}}}          | coulomb_friction
+{effort_unit: A}                            | in A
+{gravity: [0, 0, .nan]}                     | finite
+{gravity: [0, 0, '.nan']}                   | is '.nan'; give a finite number
+{links: {link9: {}}}                        | origin
+{locked: {finger: 0.0}}                     | another robot: it locks joint 'finger'
+{joints: [joint1, joint2, joint3]}          | 'joint4', which was not ... another robot
+""")
+def test_a_file_that_is_wrong_or_of_another_robot_is_refused_by_name(tmp_path, given, said):
+    if isinstance(given.get('joints'), list):
+        given = {'joints': dict.fromkeys(given['joints'], TERMS)}
+    with pytest.raises(ConfigurationError, match=rf'parameters\.yaml.*{said[4:]}'):
+        load_robot(XML, identified=write(tmp_path, **given))
     with pytest.raises(ConfigurationError, match='another robot'):
         load_robot(sample('planar_2r').xml, identified=write(tmp_path))
 

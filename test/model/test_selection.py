@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+import refusals
 from oracles import EliminationOracle, relative_error
 from samples import sample, world_files
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.dynamics import make_formulation
-from robot_dynamics_ros.errors import (
-    ConfigurationError,
-    ModelError,
-    NonFiniteError,
-    UnknownNameError,
-)
+from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 
 I = np.diag([0.02, 0.03, 0.04])
@@ -77,21 +75,19 @@ def test_faults_of_locked_joints_are_remarks():
         load_robot(text)
 
 
-@pytest.mark.parametrize(
-    ('chosen', 'kind', 'message'),
-    [
-        ({'joints': ['j9']}, UnknownNameError, "unknown joint 'j9'; known: j1, j2"),
-        ({'locked': {'j9': 0.0}}, UnknownNameError, "unknown joint in locked 'j9'"),
-        ({'tip': 'thumb'}, UnknownNameError, "unknown link 'thumb'; known: arm, base, hand"),
-        ({'base': 'arm'}, ConfigurationError, 'chain: has no tip'),
-        ({'base': 'hand', 'tip': 'arm'}, ConfigurationError, "'arm' is not below link 'hand'"),
-        ({'joints': []}, ConfigurationError, 'none is left to control; choose from: j1, j2'),
-        ({'locked': {'j1': 0.0, 'j2': 0.0}}, ConfigurationError, 'none is left'),
-        ({'joints': ['j1'], 'locked': {'j1': 0.0}}, ConfigurationError, 'controlled and locked'),
-        ({'locked': {'j1': float('nan')}}, NonFiniteError, "position of joint 'j1' is not finite"),
-        ({'mimic': 'ignore'}, UnknownNameError, "'ignore'; known: couple, lock"),
-    ],
-)
-def test_a_choice_that_makes_no_sense_is_refused(chosen, kind, message):
-    with pytest.raises(kind, match=message.replace('(', r'\(')):
-        load_robot(GOOD, **chosen)
+@refusals.written("""
+{joints: [j9]}                    | UnknownNameError: ... unknown joint 'j9'; known: j1, j2
+{locked: {j9: 0.0}}               | UnknownNameError: ... unknown joint in locked 'j9'
+{tip: thumb}                      | UnknownNameError: ... unknown link 'thumb'; known: arm, base, hand
+{base: arm}                       | ConfigurationError: ... chain: has no tip
+{base: hand, tip: arm}            | ConfigurationError: ... 'arm' is not below link 'hand'
+{joints: []}                      | ConfigurationError: ... none is left to control; choose from: j1, j2
+{locked: {j1: 0.0, j2: 0.0}}      | ConfigurationError: ... none is left
+{joints: [j1], locked: {j1: 0.0}} | ConfigurationError: ... controlled and locked
+{locked: {j1: .nan}}              | NonFiniteError: ... position of joint 'j1' is not finite
+{mimic: ignore}                   | UnknownNameError: ... 'ignore'; known: couple, lock
+""")  # noqa: E501
+def test_a_choice_that_makes_no_sense_is_refused(given, said):
+    with pytest.raises(RobotDynamicsError) as refusal:
+        load_robot(GOOD, **given)
+    assert re.match(said, f'{refusal.typename}: {refusal.value}')

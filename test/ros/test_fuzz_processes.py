@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import refusals
 from campaigns import fuzz, fuzz_processes
 from campaigns.fuzz_processes import CommandLine, Ended, verdict
 from processes import free_domain
@@ -28,26 +30,25 @@ def test_a_mutated_input_ends_a_process_well():
     assert [one.verdicts.total() for one in found] == [1, 1]
 
 
-@pytest.mark.parametrize(
-    ('change', 'judged'),
-    [
-        ({}, 'refused'),
-        ({'code': 0, 'error': '[INFO] going on'}, 'accepted'),
-        ({'code': -9}, 'breach'),
-        ({'code': 1, 'error': 'error: a'}, 'accepted'),
-        ({'code': 1, 'error': 'error: a\nerror: b'}, 'breach'),
-        ({'code': 1, 'error': 'Traceback (most recent call last):\nKeyError'}, 'breach'),
-        ({'error': 'killed'}, 'breach'),
-        ({'error': 'error: a\nerror: b'}, 'breach'),
-        ({'error': 'error: a\nand more'}, 'breach'),
-        ({'error': f'error: {"x" * 6000}'}, 'breach'),
-        ({'seconds': 11.0}, 'breach'),
-        ({'memory': 2**31}, 'breach'),
-        ({'left': ('python3',)}, 'breach'),
-    ],
+@refusals.written(
+    r"""
+{}                                              | refused
+{code: 0, error: '[INFO] going on'}             | accepted
+{code: -9}                                      | breach
+{code: 1, error: 'error: a'}                    | accepted
+{code: 1, error: "error: a\nerror: b"}          | breach
+{code: 1, error: "Traceback (most recent call last):\nKeyError"} | breach
+{error: killed}                                 | breach
+{error: "error: a\nerror: b"}                   | breach
+{error: "error: a\nand more"}                   | breach
+{error: 'error: LONG'}                          | breach
+{seconds: 11.0}                                 | breach
+{memory: 2147483648}                            | breach
+{left: [python3]}                               | breach
+""".replace('LONG', 'x' * 6000)
 )
-def test_the_judge_sees_what_it_looks_for(change, judged):
-    assert verdict(replace(REFUSED, **change))[0] == judged
+def test_the_judge_sees_what_it_looks_for(given, said):
+    assert re.match(said, verdict(replace(REFUSED, **given))[0])
 
 
 #: A package in place of ours, whose command violates all rules.

@@ -3,6 +3,8 @@
 
 import pytest
 import rclpy
+import refusals
+import yaml
 from rclpy.parameter import Parameter as Given
 
 from robot_dynamics_ros.errors import ConfigurationError
@@ -19,13 +21,13 @@ NUMBERS = (
 
 @pytest.mark.parametrize(
     ('name', 'given', 'taken'),
-    [
-        ('laps', 3, 3.0),
-        ('goal', [1, -2], [1.0, -2.0]),
-        ('goal', 2, [2.0]),
-        ('goal', 0.5, [0.5]),
-        ('steps', 4, 4),
-    ],
+    yaml.safe_load("""
+- [laps, 3, 3.0]
+- [goal, [1, -2], [1.0, -2.0]]
+- [goal, 2, [2.0]]
+- [goal, 0.5, [0.5]]
+- [steps, 4, 4]
+"""),
 )
 def test_whole_numbers_are_numbers_at_the_start_and_later(peer, name, given, taken):
     """YAML, ``ros2 param`` and people write 3.0 as 3."""
@@ -45,23 +47,20 @@ def test_whole_numbers_are_numbers_at_the_start_and_later(peer, name, given, tak
         node.destroy_node()
 
 
-@pytest.mark.parametrize(
-    ('name', 'given', 'remedy'),
-    [
-        ('laps', 0, 'must be a finite number from 0.001 to 1e+06, such as 1.0'),
-        ('laps', True, 'such as 1.0'),
-        ('laps', [3], 'such as 1.0'),
-        ('goal', 'all', 'give one finite number for all joints, or one per joint, such as [0.0]'),
-        ('steps', 4.5, 'must be a whole number, such as 1'),
-        ('names', 3, "such as ['']"),
-    ],
-)
-def test_what_is_no_such_number_is_refused_with_an_example(peer, name, given, remedy):
+@refusals.written("""
+[laps, 0]    | must be a finite number from 0.001 to 1e+06, such as 1.0
+[laps, true] | such as 1.0
+[laps, [3]]  | such as 1.0
+[goal, all]  | give one finite number for all joints, or one per joint, such as [0.0]
+[steps, 4.5] | must be a whole number, such as 1
+[names, 3]   | such as ['']
+""")
+def test_what_is_no_such_number_is_refused_with_an_example(peer, given, said):
+    name, value = given
     node = rclpy.create_node(
-        'start', context=peer.context, parameter_overrides=[Given(name, value=given)]
+        'start', context=peer.context, parameter_overrides=[Given(name, value=value)]
     )
-    with pytest.raises(ConfigurationError) as refusal:
+    with pytest.raises(ConfigurationError, match=said) as refusal:
         declare(node, NUMBERS)
     assert refusal.value.culprit == f'parameter {name!r}'
-    assert remedy in str(refusal.value)
     node.destroy_node()

@@ -14,15 +14,15 @@ import yaml
 from processes import Processes, free_domain
 
 #: Without it the row would be refused for another reason.
-USUAL = {
-    'controller': {'robot': 'four_dof'},
-    'simulator': {'robot': 'scara'},
-    'driver_emulator': {'robot': 'scara', 'initial_position': [0.2, 0.6, 0.1, -0.3]},
-    'trajectory': {'robot': 'scara', 'kind': 'point', 'goal': [0.1, 0.9, 0.15, 0.0]},
-    'monitor': {'robot': 'scara'},
-    'gazebo_robot': {'robot_description': '<robot name="scara"/>'},
-    'recorder': {'bag': 'never_begun'},
-}
+USUAL = yaml.safe_load("""
+controller: {robot: four_dof}
+simulator: {robot: scara}
+driver_emulator: {robot: scara, initial_position: [0.2, 0.6, 0.1, -0.3]}
+trajectory: {robot: scara, kind: point, goal: [0.1, 0.9, 0.15, 0.0]}
+monitor: {robot: scara}
+gazebo_robot: {robot_description: <robot name="scara"/>}
+recorder: {bag: never_begun}
+""")
 #: Node, parameters or words after --ros-args, what is said.
 TABLE = """
 controller {robot: '', robot_description: <robot} | malformed XML

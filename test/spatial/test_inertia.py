@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+import refusals
 import sympy
 
 from robot_dynamics_ros.spatial.inertia import (
@@ -88,19 +91,15 @@ def test_inertia_runs_on_symbols():
     assert sympy.simplify(about_axis - m * d**2) == 0
 
 
-@pytest.mark.parametrize(
-    ('moments', 'complaint'),
-    [
-        ((1.0, 1.0, 1.0), ''),
-        ((1.0, 2.0, 3.0), ''),  # a plate
-        ((1.0, 2.0, 3.0 * (1 + 5e-10)), ''),  # a plate, rounded in a file
-        ((1.0, 2.0, 3.0 * (1 + 2e-9)), 'breaks the triangle inequality'),
-        ((1.0, 2.0, 3.3), 'breaks the triangle inequality (principal moments 1, 2, 3.3)'),
-        ((0.0, 1.0, 1.0), 'is not positive definite'),
-        ((-1e-9, 1.0, 1.0), 'is not positive definite'),
-    ],
-)
-def test_what_no_real_body_has_is_said_in_words(moments, complaint):
-    found = inconsistency(np.diag(moments))
-    assert found.startswith(complaint)
-    assert bool(found) == bool(complaint)
+@refusals.written("""
+[1.0, 1.0, 1.0]          | a body
+[1.0, 2.0, 3.0]          | a body
+[1.0, 2.0, 3.0000000015] | a body
+[1.0, 2.0, 3.000000006]  | breaks the triangle inequality
+[1.0, 2.0, 3.3]          | breaks the triangle inequality (principal moments 1, 2, 3.3)
+[0.0, 1.0, 1.0]          | is not positive definite
+[-1.0e-9, 1.0, 1.0]      | is not positive definite
+""")
+def test_what_no_real_body_has_is_said_in_words(given, said):
+    """A plate is one, also rounded in a file."""
+    assert re.match(said, inconsistency(np.diag(given)) or 'a body')
