@@ -19,7 +19,7 @@ import yaml
 from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
-from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, ModelError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.ros.gazebo_world import (
     gazebo_name,
@@ -62,6 +62,9 @@ _ROS2_CONTROL = """\
   ros__parameters:
     joints: [{joints}]
     interface_name: effort                   # {units}
+"""
+_FIXED_INERTIAL = """\
+<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
 """
 _ARGUMENTS = ('gazebo', 'controllers_file', 'namespace', 'initial_position')
 
@@ -132,7 +135,8 @@ def gazebo_description(tree: Robot, mappings: Mapping[str, str]) -> str:
     The robot is fixed to the world. Its own plugins and ``<ros2_control>`` elements are removed:
     they would command the same joints, or are for the older Gazebo. The armature is removed,
     because SDF cannot express it, and the Coulomb friction on request, so that a model built from
-    this text matches the simulation.
+    this text matches the simulation. Gazebo leaves out a link without a mass, with all that moves
+    on it: what is fixed to the world gets one, which moves nothing.
 
     Args:
         tree: The robot; its controlled joints are actuated.
@@ -141,8 +145,13 @@ def gazebo_description(tree: Robot, mappings: Mapping[str, str]) -> str:
     Raises:
         DescriptionError: An argument is invalid.
         ConfigurationError: The robot has closed loops.
+        ModelError: A link that moves has no mass.
     """
     refuse_loops(tree.mechanism)
+    for link, mass in zip(tree.link_names, tree.mass, strict=True):
+        if mass <= 0.0:
+            problem = 'has no mass: Gazebo would leave it out, with all that moves on it'
+            raise ModelError(f'link {link!r}', problem, 'give it an <inertial>, if only of 1 g')
     root = parse_xml(tree.xml)
     selected = {key: mappings[key] for key in _ARGUMENTS if key in mappings}
     names = {'robot': model_name(tree), 'joints': '|'.join(tree.joint_names)}
@@ -175,16 +184,20 @@ def refuse_loops(loops: str) -> None:
 
 
 def _fix_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None:
-    """Fix the robot's root link to a new link ``world``, unless the root has this name."""
+    """Fix the root to a new link ``world``, unless it has this name; what is fixed gets a mass."""
     children = {child.get('link') for child in root.iterfind('joint/child')}
-    names = [link.get('name', '') for link in root.findall('link')]
-    first = next(name for name in names if name not in children)
-    if first == 'world':
-        return
-    root.extend(parts.findall('link'))
-    anchor = ElementTree.SubElement(root, 'joint', name='world_anchor', type='fixed')
-    ElementTree.SubElement(anchor, 'parent', link='world')
-    ElementTree.SubElement(anchor, 'child', link=first)
+    links = {link.get('name'): link for link in root.findall('link')}
+    first = next(name for name in links if name not in children)
+    if first != 'world':
+        root.extend(parts.findall('link'))
+        anchor = ElementTree.SubElement(root, 'joint', name='world_anchor', type='fixed')
+        ElementTree.SubElement(anchor, 'parent', link='world')
+        ElementTree.SubElement(anchor, 'child', link=first)
+    for child in root.iterfind("joint[@type='fixed']/parent[@link='world']/../child"):
+        link = links[child.get('link')]
+        for inertial in link.findall('inertial'):
+            link.remove(inertial)
+        link.append(parse_xml(_FIXED_INERTIAL))
 
 
 # Launch files; what they need is imported where it is used ---------------------------------------

@@ -128,6 +128,7 @@ _UNANSWERED = 'timed out'  # printed by the command line if a service does not a
 _REPORT_S = 5.0
 _RUNNING_S = 20.0  # until a world that runs already is found
 _BRIDGE_HINT = '; it needs joint states from Gazebo over the bridge'
+_REFUSED_HINT = ' (if it refused the description, its own lines say why)'
 
 
 def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
@@ -302,7 +303,7 @@ class GazeboRobot(SequenceNode):
             file.write_text(text, encoding='utf-8')
             request = insertion(file, model, settings['pose'])
             yield from self._request(service, 'EntityFactory', request, unless_model=model)
-            yield from self._wait_until_listed(model, 'model', '--list')
+            yield from self._wait_until_listed(model, 'model', '--list', hint=_REFUSED_HINT)
         forces = force_topics(settings['robot_description'], model)
         if settings['stay'] and forces:
             self._guard = ForceGuard(forces)
@@ -369,15 +370,16 @@ class GazeboRobot(SequenceNode):
                     world, 'does not run', 'start it first, or give start_world:=true'
                 )
 
-    def _wait_until_listed(self, name: str, *query: str) -> Steps:
-        """Repeat a query until a name is in Gazebo's answer.
+    def _wait_until_listed(self, name: str, *query: str, hint: str = '') -> Steps:
+        """Repeat a query until a name is in Gazebo's answer; the hint says why it may not be.
 
         Raises:
             PeerTimeoutError: The name does not appear in time.
         """
 
         def attempt() -> Steps:
-            return '' if (yield from self._is_listed(name, *query)) else f'{query[0]} {name}'
+            listed = yield from self._is_listed(name, *query)
+            return '' if listed else f'{query[0]} {name}{hint}'
 
         yield from self._repeat_until_done('Gazebo', attempt)
 

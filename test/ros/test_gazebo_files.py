@@ -16,7 +16,7 @@ import yaml
 
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
+from robot_dynamics_ros.errors import ConfigurationError, DescriptionError, ModelError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.gazebo_files import (
     bridge_entries,
@@ -210,6 +210,33 @@ def test_the_loop_closes_where_both_ends_meet_at_zero():
     # 1e-12 m: rounding of a few rotations by a quarter turn.
     np.testing.assert_allclose(points['pin'], points['arm_pin'], atol=1e-12)
     assert model.inertias[model.getJointId('pin_joint')].mass == 0.001
+
+
+MASSLESS = """<robot name="pole"><link name="{root}"/><link name="base link"/><link name="rod">
+  <inertial><mass value="2"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+</link>
+<joint name="mount" type="fixed"><parent link="{root}"/><child link="base link"/></joint>
+<joint name="pin" type="revolute"><parent link="base link"/><child link="rod"/><axis xyz="0 1 0"/>
+  <limit lower="-1" upper="1" effort="9" velocity="9"/></joint></robot>"""
+
+
+@pytest.mark.parametrize('root', ['world', 'stand'])
+def test_a_link_fixed_to_the_world_has_a_mass_without_which_gazebo_drops_what_moves_on_it(root):
+    robot = load_robot(MASSLESS.format(root=root))
+    text = gazebo_description(robot, {'gazebo': 'native'})
+    found = ElementTree.fromstring(text)
+    mounted = 'base link' if root == 'world' else root
+    masses = {link.get('name'): link.findall('inertial/mass') for link in found.iter('link')}
+    assert [float(mass.get('value')) > 0.0 for mass in masses[mounted]] == [True]
+    assert not masses['world']
+    model = pinocchio.buildModelFromXML(text)
+    assert [model.names[1], model.inertias[1].mass, model.nq] == ['pin', 2.0, 1]
+
+
+def test_a_link_that_gazebo_would_leave_out_with_all_links_behind_it_is_refused():
+    rod = MASSLESS.format(root='stand').replace('mass value="2"', 'mass value="0"')
+    with pytest.raises(ModelError, match="^link 'rod': has no mass: Gazebo would leave it out"):
+        gazebo_description(load_robot(rod), {'gazebo': 'native'})
 
 
 def test_loops_that_gazebo_would_leave_open_are_refused():

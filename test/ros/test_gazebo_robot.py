@@ -113,7 +113,7 @@ def test_time_may_run_before_the_controller_is_active_and_forces_be_left_to_othe
 [{services: /world/other/create}, {}]  | error: Gazebo: no service /world/arm/create within 1 s
 [{services: ''}, {pause_first: true}]  | error: world 'arm' of Gazebo does not run; start it first
 [{answer: 'false'}, {}]                | error: Gazebo service /world/arm/create refused
-[{model: another}, {}]                 | error: Gazebo: no model scara within 1 s
+[{model: another}, {}]                 | error: Gazebo: no model scara (if it ... why) within 1 s
 """)
 def test_what_gazebo_does_not_do_is_told(processes, tmp_path, given, said):
     world, parameters = given
