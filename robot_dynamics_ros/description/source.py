@@ -31,6 +31,10 @@ _MACRO = re.compile(r'<xacro:macro\b([^>]*)>')
 _ATTRIBUTE = re.compile(r'(\w+)\s*=\s*["\']([^"\']*)["\']')
 _PYTHON = re.compile(r"<class '[^']*'>:? ?|\[Errno \d+\] ")
 _ARGUMENT = re.compile(r'^Undefined substitution argument (\S+)')
+_OTHER_FILES = (
+    'give here the URDF, a parameter file by --params, a program by --program, and a motion in the '
+    'form of a JointTrajectory by send ROBOT -p kind:=file -p file:='
+)
 _BEFORE = '\ufeff \t\r\n'  # what may precede the first element
 WHOLE = 'robot description'  # culprit of faults of no single element
 _MAX_QUOTE = 100  # maximum number of characters of a value quoted in a message
@@ -137,8 +141,7 @@ def _read_text(path: str) -> str:
         if not Path(path).is_file():
             raise DescriptionError(culprit, 'no such file', 'give a path or the URDF text itself')
         if Path(path).suffix in ('.yaml', '.yml'):
-            problem, remedy = 'is no robot', 'give a parameter file by --params, here the URDF'
-            raise DescriptionError(culprit, problem, remedy)
+            raise DescriptionError(culprit, 'is no robot', f'{_OTHER_FILES}{path}')
         return Path(path).read_text(encoding='utf-8-sig')
     except UnicodeDecodeError as error:
         problem = f'is not UTF-8 text ({error.reason})'
