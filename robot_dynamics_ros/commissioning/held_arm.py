@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
-from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.errors import MechanismError, RecordingError, SingularityError
 from robot_dynamics_ros.estimation.accumulate import compared, root_mean_square
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import (
@@ -256,12 +258,21 @@ class _HeldArm:
 
     def __init__(self, tree: Robot) -> None:
         self._tree, self._kernels = tree, compile_kernel(tree, outputs=('gravity_forces',))
+        self._gravity_at = cache(self._new_gravity)  # most hypotheses change efforts only
         self._units = ['N' if prismatic else 'N m' for prismatic in tree.joint_is_prismatic]
         #: Tolerance for friction and model errors, shape (n,), N m or N.
         self._tolerance = np.maximum(tree.coulomb_friction, 0.01 * tree.effort_limit)
 
     def _gravity(self, samples: HeldPoses) -> Array:
-        return self._kernels.batch('gravity_forces', samples.q)
+        return self._gravity_at(samples.q.tobytes())
+
+    def _new_gravity(self, rows: bytes) -> Array:
+        """Return gravity efforts, shape (N, n); NaN if the loops do not close in every pose."""
+        q = np.frombuffer(rows).reshape(-1, self._tree.n)
+        with suppress(MechanismError, SingularityError):
+            if all(map(self._tree.reaches, q)):
+                return self._kernels.batch('gravity_forces', q)
+        return np.nan * q
 
     def _expected(self, samples: HeldPoses) -> Array:
         """Return the expected efforts, shape (N, n), N m or N."""
@@ -273,7 +284,7 @@ class _HeldArm:
         Squares are at most ``_CAP``; of all joints, those of poses beyond limits are.
         """
         relative = (samples.effort - self._expected(samples)) / self._tolerance
-        squares = np.minimum(np.square(relative), _CAP)
+        squares = np.fmin(np.square(relative), _CAP)  # also where the loops do not close
         q, margin = samples.q, 0.05 * self._tree.position_range
         outside = (q < self._tree.position_lower - margin) | (
             q > self._tree.position_upper + margin
@@ -306,6 +317,13 @@ class _HeldArm:
     def unexplained_effort(self, samples: HeldPoses) -> Finding:
         """Return the finding about the joint with the largest relative residual."""
         residual = root_mean_square(samples.effort - self._expected(samples))
+        if np.isnan(residual).any():
+            return Finding(
+                'error',
+                'the loops do not close in every pose, whatever one sign or unit is changed',
+                f'robot {self._tree.name!r}',
+                'correct position_zero, sign and unit in the profile, or the model',
+            )
         worst = int(np.argmax(residual / self._tolerance))
         return Finding(
             'error',

@@ -32,8 +32,8 @@ _ATTRIBUTE = re.compile(r'(\w+)\s*=\s*["\']([^"\']*)["\']')
 _PYTHON = re.compile(r"<class '[^']*'>:? ?|\[Errno \d+\] ")
 _ARGUMENT = re.compile(r'^Undefined substitution argument (\S+)')
 _OTHER_FILES = (
-    'give here the URDF, a parameter file by --params, a program by --program, and a motion in the '
-    'form of a JointTrajectory by send ROBOT -p kind:=file -p file:='
+    'give here the URDF, a parameter file by --params, a program by --program, and a motion in '
+    'the form of a JointTrajectory by send ROBOT -p kind:=file -p file:='
 )
 _BEFORE = '\ufeff \t\r\n'  # what may precede the first element
 WHOLE = 'robot description'  # culprit of faults of no single element

@@ -8,6 +8,7 @@ profile contradicts it. Reference of gravity: Pinocchio, built from the URDF tex
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pinocchio
@@ -18,6 +19,11 @@ from samples import sample
 from urdf_text import joint, link
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.description.source import urdf_text
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.errors import MechanismError
+from robot_dynamics_ros.model import load_robot
 
 JOINTS = [f'joint{i}' for i in range(1, 5)]
 TREE = sample('four_dof').tree
@@ -25,15 +31,19 @@ POSES = 8
 PERIOD = 5 * MS
 
 
-def swing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return positions, velocities, efforts: from pose to pose in 0.6 s, 0.6 s of rest at each."""
-    rng = np.random.default_rng(8)
-    q = rng.uniform(0.9 * TREE.position_lower, 0.9 * TREE.position_upper, (POSES + 1, 4))
-    t = np.arange(0.0, 1.2 * POSES, PERIOD * 1e-9)
+def from_pose_to_pose(q: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return legs, positions, velocities: 0.6 s to each of the rows but the first, 0.6 s there."""
+    t = np.arange(0.0, 1.2 * (len(q) - 1), PERIOD * 1e-9)
     leg, x = (t // 1.2).astype(int), np.minimum(t % 1.2, 0.6)[:, None] / 0.6
     step = q[leg + 1] - q[leg]
-    position = q[leg] + step * x**2 * (3.0 - 2.0 * x)
-    velocity = step * 6.0 * x * (1.0 - x) / 0.6
+    return leg, q[leg] + step * x**2 * (3.0 - 2.0 * x), step * 6.0 * x * (1.0 - x) / 0.6
+
+
+def swing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return positions, velocities, efforts of an arm that is held in poses."""
+    rng = np.random.default_rng(8)
+    q = rng.uniform(0.9 * TREE.position_lower, 0.9 * TREE.position_upper, (POSES + 1, 4))
+    leg, position, velocity = from_pose_to_pose(q)
     model = pinocchio.buildModelFromXML(sample('four_dof').xml)
     data = model.createData()
     gravity = np.array([pinocchio.computeGeneralizedGravity(model, data, row) for row in position])
@@ -157,6 +167,32 @@ def test_a_missing_effort_limit_is_an_error_of_its_joint_besides_the_rest(bag, t
     assert f'in {POSES} poses' in printed, 'all else is checked too'
     limits = {'joints': joints(joint2={'effort_limit': 35.0})}
     assert commission(bag, tmp_path, robot=robot, **limits) == 0
+
+
+@pytest.mark.slow
+def test_loops_that_close_in_some_postures_only_are_checked_without_limits_too(tmp_path, capsys):
+    """Neither the limits nor the tried faults need gravity where the loops do not close."""
+    description, loops = shipped_mechanism('four_bar')
+    arm = tmp_path / 'arm.urdf'
+    text = urdf_text(description, {'l3p': '0.20'})
+    arm.write_text(re.sub(r' effort="[^"]*"', '', text), encoding='utf-8')
+    tree = load_robot(arm, loops=loops, effort_limit=1.0)
+    with pytest.raises(MechanismError, match='cannot be assembled'):
+        tree.positions(np.array([0.8, -0.6]))  # within the limits
+    model, names, rest = make_formulation('newton_euler', tree), tree.joint_names, np.zeros(2)
+    poses = np.random.default_rng(1).uniform(-0.3, 0.3, (5, 2))
+    gravity = np.array([model.inverse_dynamics(q, rest, rest) for q in poses])
+    messages = []
+    for k, (leg, q, v) in enumerate(zip(*from_pose_to_pose(poses), strict=True)):
+        messages.append(state(k * PERIOD, names, q, v, gravity[leg + 1] * [-1.0, 1.0]))
+    run = write(tmp_path / 'held', messages)
+    assert commission(run, tmp_path, '--loops', str(loops), robot=arm) == 1
+    printed = plain(capsys.readouterr().out)
+    assert "error joint 'crank_joint': effort limit is missing" in printed
+    assert "error joint 'lower_arm_joint': wrong sign of effort" in printed
+    wrong = [{'joint': names[0]}, {'joint': names[1], 'position_zero': 1.5}]
+    assert commission(run, tmp_path, '--loops', str(loops), robot=arm, joints=wrong) == 1
+    assert 'the loops do not close in every pose' in plain(capsys.readouterr().out)
 
 
 def test_a_limit_in_another_unit_is_seen_by_the_weight_that_it_cannot_hold(bag, tmp_path, capsys):
