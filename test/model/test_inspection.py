@@ -210,7 +210,8 @@ def test_mimic_joints_of_one_joint_are_one_warning(capsys, file_of):
     [('none.urdf', None, 'no such file'), ('', None, 'is a folder; name the URDF or xacro file'),
      ('empty.urdf', '', 'malformed XML (no element'),
      ('way.yaml', 'a: 1', 'is no robot; give here the URDF, a parameter file by --params, a '
-      'program by --program, and a motion in the form of a JointTrajectory by send ROBOT -p kind:=file ')],
+      'program by --program, and a motion in the form of a JointTrajectory by send ROBOT '
+      '-p kind:=file -p file:=')],
 )  # fmt: skip
 def test_what_is_no_description_is_wrong_input_and_named(name, content, problem, capsys, tmp_path):
     file = tmp_path / name
