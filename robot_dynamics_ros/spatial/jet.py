@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin, sqrt, zeros
+from robot_dynamics_ros.spatial.scalar import cross as vector_product
 
 # Keeps a norm differentiable at zero: 1e-12 m or rad, far below anything measurable.
 _TINY = 1e-24
@@ -102,41 +103,32 @@ def stack(jets: Sequence[Jet]) -> Jet:
     return first.map(lambda *rows: np.concatenate(rows), *others)
 
 
-def dot(a: Jet, b: Jet) -> Jet:
-    r"""Return the scalar product as a jet of shape (1,).
+def _product(part: Callable[[Array, Array], Array], a: Jet, b: Jet) -> Jet:
+    r"""Return a bilinear function of two jets; ``part`` gives it of values and of Jacobians.
 
     .. math:: (a\cdot b)^{\cdot\cdot} = \ddot a\cdot b + 2\,\dot a\cdot\dot b + a\cdot\ddot b
     """
     return Jet(
-        np.array([a.value @ b.value]),
-        np.array([a.rate @ b.value + a.value @ b.rate]),
-        np.array([b.value @ a.J + a.value @ b.J]),
-        np.array([a.bias @ b.value + 2 * (a.rate @ b.rate) + a.value @ b.bias]),
+        part(a.value, b.value),
+        part(a.rate, b.value) + part(a.value, b.rate),
+        part(a.J, b.value) + part(a.value, b.J),
+        part(a.bias, b.value) + 2 * part(a.rate, b.rate) + part(a.value, b.bias),
     )
+
+
+def dot(a: Jet, b: Jet) -> Jet:
+    """Return the scalar product of two jets of shape (k,) as a jet of shape (1,)."""
+    return _product(lambda x, y: np.array([x.T @ y]), a, b)
 
 
 def scale(factor: Jet, x: Jet) -> Jet:
     """Return a scalar jet of shape (1,) times a jet of shape (k,)."""
-    s, ds = factor.value[0], factor.rate[0]
-    return Jet(
-        s * x.value,
-        ds * x.value + s * x.rate,
-        np.outer(x.value, factor.J[0]) + s * x.J,
-        factor.bias[0] * x.value + 2 * ds * x.rate + s * x.bias,
-    )
+    return _product(lambda s, y: np.multiply.outer(y, s[0]), factor, x)
 
 
 def cross(a: Jet, b: Jet) -> Jet:
     """Return the cross product of two jets of shape (3,)."""
-    x, y, z = (a[i : i + 1] for i in range(3))
-    u, v, w = (b[i : i + 1] for i in range(3))
-    return stack(
-        [
-            scale(y, w) - scale(z, v),
-            scale(z, u) - scale(x, w),
-            scale(x, v) - scale(y, u),
-        ]
-    )
+    return _product(vector_product, a, b)
 
 
 def compose(x: Jet, value: Scalar, slope: Scalar, curvature: Scalar) -> Jet:
