@@ -40,6 +40,7 @@ from robot_dynamics_ros.planning.postures import (
     STILL,
     Load,
     arm_length,
+    at_rest,
     comfortable_postures,
     easy_directions,
 )
@@ -383,7 +384,7 @@ def _check_reach(tree: Robot, motion: DefaultMotion, checker: CollisionChecker |
             q = task.solve(np.array(circle.at(float(s))[0], dtype=float), q)
         except UnreachableError as refusal:
             raise TrajectoryError('circle', str(refusal), 'move it') from refusal
-        share, i = load.heaviest(q)
+        share, i = load.heaviest(at_rest(tree, q))
         if share > EFFORT_SHARE:
             raise OverloadError(tree, share, i)
         if checker is not None:

@@ -17,7 +17,7 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
-from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
+from robot_dynamics_ros.model import Robot, TreeState, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.arm import arm_ends, chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.scalar import Array
@@ -98,6 +98,11 @@ def _draw(rng: np.random.Generator, n: int, feasible: list[Array]) -> Array:
     return samples
 
 
+def at_rest(tree: Robot, q: Array) -> TreeState:
+    """Return the state of all joints of a robot that rests at q, shape (n,), rad or m."""
+    return tree.tree_state(q, 0.0 * q, 0.0 * q)
+
+
 class Load:
     """Efforts of gravity and breakaway friction, relative to the limits.
 
@@ -106,12 +111,12 @@ class Load:
     """
 
     def __init__(self, tree: Robot) -> None:
-        self._model, self._terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
+        self._model, self._terms = make_formulation('newton_euler', tree.tree), JointTerms.of(tree)
         self._limit = tree.effort_limit
 
-    def heaviest(self, q: Array) -> tuple[float, int]:
+    def heaviest(self, state: TreeState) -> tuple[float, int]:
         """Return the largest fraction of an effort limit that holds a posture, and its joint."""
-        gravity = self._model.gravity_forces(q)
+        gravity = state.A.T @ self._model.gravity_forces(state.q)
         shares = (np.abs(gravity) + self._terms.breakaway(gravity)) / self._limit
         joint = int(np.argmax(shares))
         return float(shares[joint]), joint
@@ -136,12 +141,12 @@ class _Rating:
 
     def rate(self, relative: Array) -> tuple[float, Array] | None:
         """Return a score, higher is better, with the posture; None if it cannot be held."""
-        tree, q = self._tree, self.posture(relative)
-        heaviest = self._load.heaviest(q)
+        tree, state = self._tree, at_rest(self._exact, self.posture(relative))
+        heaviest = self._load.heaviest(state)
         self.least = min(self.least, heaviest)
         if heaviest[0] > _HOLDING_SHARE:
             return None
-        J = frame_jacobian(self._exact, q, self._frame) / self._scale
+        J = frame_jacobian(self._exact.tree, state.q, self._frame) @ state.A / self._scale
         sizes = np.linalg.svd(J if tree.n >= 6 else J[:3], compute_uv=False)
         least = float(np.min(sizes, where=sizes > 1e-9, initial=math.inf))
         eases = least if math.isfinite(least) else 1.0  # nothing moves the frame
