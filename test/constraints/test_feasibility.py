@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
 from oracles import PinocchioOracle
 from samples import sample, shipped
 from scipy.linalg import null_space
@@ -22,13 +23,15 @@ from robot_dynamics_ros.model import load_robot
 
 
 def scara_program(target, height=0.25):
-    return {
-        'constraints': [
-            {'kind': 'point', 'frame': 'tool', 'axes': 'xy', 'target': target},
-            {'kind': 'point', 'name': 'z', 'frame': 'tool', 'axes': 'z', 'target': height},
-            {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': 0.0},
-        ]
-    }
+    program = yaml.safe_load("""
+    constraints:
+    - {kind: point, frame: tool, axes: xy}
+    - {kind: point, name: z, frame: tool, axes: z}
+    - {kind: joint_coupling, coefficients: {joint4: 1.0}, value: 0.0}
+    """)
+    for row, wanted in zip(program['constraints'], (target, height), strict=False):
+        row['target'] = wanted
+    return program
 
 
 # ---- checked instants ---------------------------------------------------------------------------
@@ -85,15 +88,17 @@ def test_instants_are_close_where_a_signal_moves(signal, once, parts):
         assert np.count_nonzero((times > 10.0) & (times <= 11.0)) >= 10
 
 
+STANDS = yaml.safe_load("""
+constraints: [{kind: joint_program, joints: [joint1], position: 0.0}]
+start: {position: [0.0, -1.0, -0.5, 0.7]}
+""")
+
+
 def test_free_joints_settle_without_overshooting_however_long_a_step():
     """Steps of 15 s, twenty times the time constant of the posture."""
     tree = shipped('four_dof').tree
-    program = {
-        'constraints': [{'kind': 'joint_program', 'joints': ['joint1'], 'position': 0.0}],
-        'start': {'position': [0.0, -1.0, -0.5, 0.7]},
-        'null_space': {'natural_frequency': 2.0, 'posture': [0.0, -1.2, 0.2, 0.9]},
-    }
-    program = load_program(program, tree, check=False)
+    task = {'natural_frequency': 2.0, 'posture': [0.0, -1.2, 0.2, 0.9]}
+    program = load_program({**STANDS, 'null_space': task}, tree, check=False)
     still = Constant([0.0])
     still.horizon = 3000.0
     program.stack.signals = (still,)
@@ -104,13 +109,9 @@ def test_free_joints_settle_without_overshooting_however_long_a_step():
 
 
 def test_a_posture_too_far_away_is_told_as_such_of_a_program_that_stands_still():
-    program = {
-        'constraints': [{'kind': 'joint_program', 'joints': ['joint1'], 'position': 0.0}],
-        'start': {'position': [0.0, -1.0, -0.5, 0.7]},
-        'null_space': {'damping': 1.0, 'stiffness': 40.0, 'posture': [0.0, -1.0, 0.5, 0.7]},
-    }
+    task = {'damping': 1.0, 'stiffness': 40.0, 'posture': [0.0, -1.0, 0.5, 0.7]}
     with pytest.raises(ProgramError, match='moves at 40 .* from -0.5, by the null') as refused:
-        load_program(program, shipped('four_dof').tree)
+        load_program({**STANDS, 'null_space': task}, shipped('four_dof').tree)
     assert 'posture near' in str(refused.value)
     assert 'slower' not in str(refused.value)
 

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+import yaml
 from oracles import PinocchioOracle, central_difference
 from samples import random_state, sample
 from scipy.linalg import sqrtm
@@ -19,12 +20,12 @@ from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import DivergenceError, ParameterError, SingularityError
 from robot_dynamics_ros.model import load_robot
 
-TILTING = {
-    'origin': {'lissajous': {'center': [0.2, 0.0, 0.6], 'amplitude': [0.01, 0.0, 0.02],
-                             'frequency': [0.3, 0.0, 0.24]}},
-    'turn': {'axis': [1.0, 0.2, 0.0],
-             'angle': {'lissajous': {'center': 0.1, 'amplitude': 0.4, 'frequency': 0.25}}},
-}  # fmt: skip
+TILTING = yaml.safe_load("""
+origin: {lissajous: {center: [0.2, 0.0, 0.6], amplitude: [0.01, 0.0, 0.02],
+                     frequency: [0.3, 0.0, 0.24]}}
+turn: {axis: [1.0, 0.2, 0.0],
+       angle: {lissajous: {center: 0.1, amplitude: 0.4, frequency: 0.25}}}
+""")
 TIME = 1.3
 
 

@@ -186,17 +186,13 @@ guiding_speed_share: 0.02
 guiding_wall_frequency: 0.007
 """)
 #: With these a parameter can be seen: a discretization matters over a period.
-BASE = {
-    'constraint_stabilization': {'period': 0.002, 'discretization': 'semi_implicit'},
-    # slow, and soft walls in a half of the range
-    'hand_guiding': {'guiding_speed_share': 0.01, 'guiding_wall_frequency': 0.005},
-    'impedance': {
-        'impedance_frame': 'tool',
-        'frame_stiffness': [50.0, 50.0, 0.0, 0.0, 0.0, 0.0],
-        'period': 0.002,
-        'discretization': 'zero_order',
-    },
-}
+BASE = yaml.safe_load("""
+constraint_stabilization: {period: 0.002, discretization: semi_implicit}
+# slow, and soft walls in a half of the range
+hand_guiding: {guiding_speed_share: 0.01, guiding_wall_frequency: 0.005}
+impedance: {impedance_frame: tool, frame_stiffness: [50.0, 50.0, 0.0, 0.0, 0.0, 0.0],
+            period: 0.002, discretization: zero_order}
+""")
 
 
 #: They determine which gains are refused; and those that a law's effort depends on, too.

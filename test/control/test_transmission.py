@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import pytest
 import refusals
+import yaml
 from safe_command import SafeCommand
 from samples import sample
 from still_arm import StillArm
@@ -53,14 +54,13 @@ def bound(*transmissions, **keys):
 
 
 def test_signs_units_gears_and_order_are_those_of_the_motors():
-    rows = ['joint1', 'joint2']
-    rows += [
-        {'joint': 'joint4', 'driver_name': 'm4', 'sign': -1, 'position_unit': 'deg'},
-        {
-            'joint': 'joint3', 'driver_name': 'm3', 'velocity_unit': 'rpm', 'position_zero': 3.0,
-            'effort_unit': 'mA', 'torque_constant': 0.05, 'gear_ratio': 4.0,
-        },
-    ]  # fmt: skip
+    rows = yaml.safe_load("""
+    - joint1
+    - joint2
+    - {joint: joint4, driver_name: m4, sign: -1, position_unit: deg}
+    - {joint: joint3, driver_name: m3, velocity_unit: rpm, position_zero: 3.0,
+       effort_unit: mA, torque_constant: 0.05, gear_ratio: 4.0}
+    """)
     driver = bound(SPLINE, joints=rows)
     assert driver.command_names == ('joint1', 'joint2', 'm4', 'm3')
     q = driver.position(np.array([0.0, 0.0, 13.0, -90.0]))
@@ -86,18 +86,14 @@ def random_matrix(rng):
 
 
 #: Rows with conversions of every kind.
-UNITS = [
-    {
-        'joint': 'joint1', 'sign': -1, 'position_unit': 'deg', 'position_zero': 30.0,
-        'effort_unit': 'A', 'torque_constant': 0.05, 'gear_ratio': 120.0, 'effort_offset': 0.4,
-    },
-    {'joint': 'joint2', 'effort_sign': -1, 'velocity_unit': 'rpm', 'effort_unit': 'mN m'},
-    'joint3',
-    {
-        'joint': 'joint4', 'position_unit': 2e-5, 'effort_unit': 'permille', 'gear_ratio': 50.0,
-        'torque_constant': 1.2, 'measured_effort_unit': 'N m',
-    },
-]  # fmt: skip
+UNITS = yaml.safe_load("""
+- {joint: joint1, sign: -1, position_unit: deg, position_zero: 30.0, effort_unit: A,
+   torque_constant: 0.05, gear_ratio: 120.0, effort_offset: 0.4}
+- {joint: joint2, effort_sign: -1, velocity_unit: rpm, effort_unit: mN m}
+- joint3
+- {joint: joint4, position_unit: 2.0e-5, effort_unit: permille, gear_ratio: 50.0,
+   torque_constant: 1.2, measured_effort_unit: N m}
+""")
 
 
 def test_power_is_conserved_and_everything_goes_there_and_back(rng):

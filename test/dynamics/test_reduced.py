@@ -16,7 +16,6 @@ from urdf_text import follow, joint, link, robot, symmetric
 from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
-from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import MechanismError, ModelError
 from robot_dynamics_ros.estimation.regressor import inertial_parameters, regressor
@@ -71,22 +70,16 @@ def test_they_agree_with_pinocchios_own_mimic_joints(rng):
 
 
 @pytest.mark.slow
-def test_kernels_energies_and_frames_are_in_the_independent_joints(rng):
+def test_the_motion_of_a_frame_is_in_the_independent_joints(rng):
+    """Other kernels and energies: ``symbolic/test_kernel``, ``test_identities``."""
     tree, frame = mimic_arm().tree, 'tool'
     by_hand = EliminationOracle(mimic_arm().xml, DOWN, tree.joint_names)
-    outputs = ('inverse_dynamics', 'forward_dynamics', 'energies', 'frame_motion')
-    kernels = compile_kernel(tree, 'newton_euler', outputs, frame)
-    q, v, a = state(tree, rng)
-    tau, found, E = np.empty(tree.n), np.empty(tree.n), np.empty(2)
-    kernels.inverse_dynamics(q, v, a, tau)
-    assert relative_error(tau, by_hand.inverse_dynamics(q, v, a)) < ALIKE
-    kernels.forward_dynamics(q, v, tau, found)
-    assert relative_error(found, a) < 1e-9  # the condition of the mass matrix
-    kernels.energies(q, v, E)
-    assert E[0] == pytest.approx(v @ by_hand.mass_matrix(q) @ v / 2, rel=1e-12)
-    assert pytest.approx([kinetic_energy(tree, q, v), potential_energy(tree, q)], rel=1e-12) == E
-    R, p, J, bias = np.empty((3, 3)), np.empty(3), np.empty((6, tree.n)), np.empty(6)
-    kernels.frame_motion(q, v, R, p, J, bias)
+    kernels, (q, v, _) = (
+        compile_kernel(tree, outputs=('frame_motion',), frame=frame),
+        state(tree, rng),
+    )
+    found = R, p, J, bias = [np.empty(shape) for shape in ((3, 3), 3, (6, tree.n), 6)]
+    kernels.frame_motion(q, v, *found)
     everywhere, pinocchio = by_hand.G @ q + by_hand.o, by_hand.pinocchio
     R_0, p_0 = pinocchio.frame_pose(frame, everywhere)
     assert np.allclose(R, R_0, atol=1e-13)

@@ -166,6 +166,18 @@ def test_what_makes_it_wrong_or_unsafe_is_refused_with_culprit_and_number(text, 
         assert load_robot(text, joints=['j1']).mass.tolist() == [2.1]
 
 
+FAULTS = """
+link 'arm': mass -2 kg
+link 'arm': inertia breaks the triangle inequality
+link 'hand' <inertia ixx>: 'oops' is not a finite number
+joint 'j1': limits [1, -1] are empty
+joint 'j1': effort limit is 0
+joint 'j1': axis is zero
+joint 'j2': unsupported type 'screw'
+joint 'j3': child link 'moon' does not exist
+"""
+
+
 def test_check_model_finds_all_faults_at_once():
     text = robot(
         'ruin',
@@ -176,18 +188,9 @@ def test_check_model_finds_all_faults_at_once():
         joint('j2', 'arm', 'hand', 'screw'),
         joint('j3', 'arm', 'moon'),
     )
-    found = {(f.culprit, f.problem) for f in check_model(text).errors}
-    for culprit, problem in (
-        ("link 'arm'", 'mass -2 kg'),
-        ("link 'arm'", 'triangle inequality'),
-        ("link 'hand' <inertia ixx>", "'oops' is not a finite number"),
-        ("joint 'j1'", 'limits [1, -1] are empty'),
-        ("joint 'j1'", 'effort limit is 0'),
-        ("joint 'j1'", 'axis is zero'),
-        ("joint 'j2'", "unsupported type 'screw'"),
-        ("joint 'j3'", "child link 'moon' does not exist"),
-    ):
-        assert any(culprit == c and problem in p for c, p in found), (culprit, problem)
+    found = [str(finding) for finding in check_model(text).errors]
+    for said in FAULTS.strip().splitlines():
+        assert any(text.startswith(said) for text in found), said
 
 
 def test_a_file_that_is_not_utf_8_is_refused(tmp_path):
