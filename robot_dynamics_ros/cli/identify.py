@@ -111,7 +111,8 @@ def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> Learned:
     """
     bags = find_bags(bags)
     plan, pattern, failed = _plan(args, bags)
-    sources = [replace(pattern, path=str(bag)) for bag in bags[len(failed) :]]
+    others = bags[len(failed) + 1 :]
+    sources = [pattern, *(replace(pattern, path=str(bag)) for bag in others)]
 
     def fit(plan: IdentificationPlan) -> Learned:
         work = partial(gather_bag, plan=plan, most=blocks_per_half(len(bags)))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
@@ -61,16 +62,26 @@ class Source:
     def read(self) -> tuple[Recording, list[str]]:
         """Return the recording without outliers, and remarks, one sentence each.
 
+        A source that was the last to be read is not read again.
+
         Raises:
             RecordingError: The bag cannot be read, or has too many outliers.
         """
+        if self in _LAST:
+            return _LAST[self]
+        _LAST.clear()  # before another one is in memory
         with self.choice.read(self.path, self.tree) as reader:
             run = self.choice.run(reader, self.tree)
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
             notes += [*self.remarks, *reader.notes]
         run, outliers = require_clean(run)
-        return run, [*notes, *outliers]
+        _LAST[self] = run, [*notes, *outliers]
+        return _LAST[self]
+
+
+#: What the last source gave; it vanishes with that source, on a worker after its job.
+_LAST = WeakKeyDictionary[Source, tuple[Recording, list[str]]]()
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +239,7 @@ def prove(
         reasons = '; '.join(dict.fromkeys(bag.error for bag in evaluated))
         raise RecordingError('the bags for validation', 'have no usable data', reasons)
     series, gravity = _first_series(usable[0], identified, trial)
+    _LAST.clear()  # no recording is needed beside the report
     by_robot = zip(*(bag.sums for bag in evaluated if not bag.error), strict=True)
     joints = trial.nominal.joint_names  # of the bags in fixed order: same rounding
     before, after = (Residuals.of(joints, reduce(ResidualSums.merged, sums)) for sums in by_robot)

@@ -18,7 +18,7 @@ from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import with_payload
 from robot_dynamics_ros.recordings.lockstep import write_recording
-from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.reading import RecordingReader, read_recording
 from robot_dynamics_ros.simulation.imperfections import with_mismatch
 
 pytestmark = pytest.mark.slow
@@ -70,6 +70,15 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     assert places[0] < places[1]
     said = capsys.readouterr().out
     assert 'kept at the nominal value, since not separable: joint1.armature' in said
+
+
+def test_a_bag_alone_is_read_once(bags, tmp_path, monkeypatch):
+    reads, own = list[RecordingReader](), RecordingReader.read
+    monkeypatch.setattr(
+        RecordingReader, 'read', lambda reader, *span: reads.append(reader) or own(reader, *span)
+    )
+    assert identify(bags / 'one', '--output', tmp_path / 'out') == 0
+    assert len(reads) == 1
 
 
 def test_analyze_computes_with_the_file_that_identify_wrote(tmp_path):
