@@ -111,15 +111,21 @@ class Motion:
         self.q, self.v = np.sin(w * t), w * np.cos(w * t)
         self.tau = 5.0 * np.cos(3.0 * w * t)
 
+    def states(self, joints: Any = slice(None), topic: str = STATES, ahead: float = 0.0) -> Any:
+        """Return the states, of some joints by number, in that order."""
+        names = np.array(self.names)[joints]
+        rows = zip(self.stamps.tolist(), self.q[:, joints] + ahead, self.v[:, joints], strict=True)
+        return [state(stamp, names.tolist(), q, v, topic=topic) for stamp, q, v in rows]
+
+    def commands(self, topic: str = COMMANDS) -> list[Message]:
+        rows = zip(self.stamps.tolist(), self.tau, strict=True)
+        return [command(stamp, tau, topic=topic) for stamp, tau in rows]
+
     def messages(self) -> list[Message]:
-        found = []
-        for k, stamp in enumerate(self.stamps.tolist()):
-            found += [
-                state(stamp, self.names, self.q[k], self.v[k]),
-                command(stamp, self.tau[k]),
-                state(stamp, self.names, self.q[k] + 0.01, self.v[k], topic=REFERENCE),
-            ]
-        return found
+        """Return states, commands, and references that are ahead by 0.01."""
+        references = self.states(topic=REFERENCE, ahead=0.01)
+        rows = zip(self.states(), self.commands(), references, strict=True)
+        return [message for row in rows for message in row]
 
 
 def write(path: Path, messages: Iterable[Message], form: str = 'mcap') -> Path:

@@ -8,7 +8,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 # As in every command: matrices are small, so BLAS threads would only slow each other down.
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
@@ -44,6 +46,43 @@ def _generated_code_of_tests() -> Iterator[None]:
 def rng() -> np.random.Generator:
     """Return a generator with the same numbers in every run and test."""
     return np.random.default_rng(1988)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Any:
+    """Return ``Commands`` whose files are in the folder of the test."""
+    from commands import Commands
+
+    return Commands(tmp_path)
+
+
+@pytest.fixture(scope='module')
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return ``Commands`` for what all tests of a module use."""
+    from commands import Commands
+
+    return Commands(tmp_path_factory.mktemp('shared'))
+
+
+@pytest.fixture
+def without_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the figures of reports, half of the time of a command, where nobody looks."""
+    from robot_dynamics_ros.recordings.report.figures import Plots
+
+    monkeypatch.setattr(Plots, 'add', lambda *_, **__: None)
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Any:
+    """Return a function that writes messages into a bag, in order, and reads it."""
+    from bags import write
+
+    from robot_dynamics_ros.recordings.reading import read_recording
+
+    numbers = count()
+    return lambda messages, form='mcap', **given: read_recording(
+        write(tmp_path / f'bag{next(numbers)}', messages, form), **given
+    )
 
 
 # Processor time ----------------------------------------------------------------------------------

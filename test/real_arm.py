@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 DATA = Path(__file__).resolve().parents[1].parent / 'shared' / 'data' / 'ur10e_real'
 needs_ur10e = pytest.mark.skipif(
@@ -22,12 +21,10 @@ GAINS = {
 }
 
 
-def profile_of(gains, folder):
+def profile_of(gains):
     joints = [
         {'joint': j, 'effort_unit': 'A', 'torque_constant': float(k)}
         for j, k in zip(JOINTS, gains, strict=True)
     ]
     state = {'topic': 'joint_states', 'rate_hz': 100.0, 'effort': 'total'}
-    path = folder / 'driver.yaml'
-    path.write_text(yaml.safe_dump({'name': 'ur10e', 'state': state, 'joints': joints}))
-    return path
+    return {'name': 'ur10e', 'state': state, 'joints': joints}

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
-from bags import MS, REFERENCE, SECOND, Message, command, state, text, write
+from bags import MS, REFERENCE, SECOND, Message, command, state, text
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.modes import SessionMode
@@ -187,10 +186,6 @@ class RecordedLoop:
     def _publish_parameters(self, time: int) -> None:
         content = yaml.safe_dump(dict(self.given))
         self.messages.append(text(time or self._clock(0), content, PARAMETERS))
-
-    def bag(self, path: Path) -> Path:
-        """Write the recording; messages of the same time keep their order."""
-        return write(path, sorted(self.messages, key=lambda message: message.time))
 
 
 def _nothing(_: RecordedLoop) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import errno
 import json
-import re
 import shutil
 import signal
 import sys
@@ -14,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import state, text, write
+from bags import Message, state, text
 from mortal_worker import errors_when_ended
 from recorded_arm import NAMES, RecordedArm
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     MissingDependencyError,
@@ -34,10 +32,6 @@ def bag(tmp_path):
     return RecordedArm(300).bag(tmp_path / 'run')
 
 
-def analyze(*words) -> int:
-    return main(['analyze', *map(str, words)])
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob('*') if p.is_file()}
 
@@ -46,15 +40,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_one_bag_gives_figures_rows_and_a_report(bag, tmp_path, capsys):
-    assert analyze(bag, '--output', tmp_path / 'out', '--tables') == 0
+def test_one_bag_gives_figures_rows_and_a_report(bag, command):
+    whole, brief = (command('analyze', bag, *more) for more in (['--tables'], []))
     files = ['metrics.json', 'report.html', 'rows.csv', 'rows.parquet']
-    assert sorted(contents(tmp_path / 'out')) == files
-    assert analyze(bag, '--output', tmp_path / 'brief') == 0
-    assert sorted(contents(tmp_path / 'brief')) == files[:2]
-    printed = capsys.readouterr().out
-    assert 'ok the model explains the efforts to within their resolution' in printed
-    assert 'shoulder' in printed
+    assert sorted(contents(whole.folder)) == files
+    assert sorted(contents(brief.folder)) == files[:2]
+    assert 'ok the model explains the efforts to within their resolution' in brief.out
+    assert 'shoulder' in brief.out
 
 
 @pytest.mark.parametrize(
@@ -65,43 +57,41 @@ def test_one_bag_gives_figures_rows_and_a_report(bag, tmp_path, capsys):
         ('nonsense', 2),
     ],
 )
-def test_thresholds_make_the_exit_code(bag, tmp_path, capsys, threshold, code):
-    words = ('--output', tmp_path / 'out', '--no-report', '--threshold', threshold)
-    assert analyze(bag, *words) == code
-    streams = capsys.readouterr()
-    assert (': it is ' in streams.out) == (code == 1)
-    assert streams.err.count('error:') == (code == 2)
+def test_thresholds_make_the_exit_code(bag, command, threshold, code):
+    ended = command('analyze --no-report', bag, '--threshold', threshold, code=code)
+    assert (': it is ' in ended.out) == (code == 1)
+    assert ended.err.count('error:') == (code == 2)
 
 
-def test_the_figures_that_can_have_a_threshold_are_listed(bag, tmp_path, capsys):
-    assert analyze(bag, '--output', tmp_path / 'out', '--no-report', '--threshold', 'list') == 0
-    assert 'tracking.rms_error.elbow' in capsys.readouterr().out.splitlines()
-    assert not (tmp_path / 'out').exists()
+def test_the_figures_that_can_have_a_threshold_are_listed(bag, command):
+    ended = command('analyze --no-report', bag, '--threshold', 'list')
+    assert 'tracking.rms_error.elbow' in ended.out.splitlines()
+    assert not ended.folder.exists()
 
 
-def test_results_that_are_there_are_left_alone_unless_told(bag, tmp_path, capsys):
+def test_results_that_are_there_are_left_alone_unless_told(bag, tmp_path, command):
     out = tmp_path / 'out'
     out.mkdir()
     (out / 'metrics.json').write_text('mine', encoding='utf-8')
     (out / 'other.txt').write_text('mine too', encoding='utf-8')
     before = contents(out)
-    assert analyze(bag, '--output', out) == 2
-    assert 'holds metrics.json, other.txt; name another folder' in capsys.readouterr().err
+    words = ('analyze', bag, '--output', out, '--no-report')
+    assert 'holds metrics.json, other.txt; name another folder' in command(*words, code=2).err
     assert contents(out) == before
-    assert analyze(bag, '--output', out, '--force', '--no-report') == 0
+    command(*words, '--force')
     after = contents(out)
     assert after['other.txt'] == b'mine too'
     assert json.loads(after['metrics.json'])['bag'] == str(bag)
 
 
-def test_a_failure_leaves_nothing_behind(bag, tmp_path, capsys):
+def test_a_failure_leaves_nothing_behind(bag, tmp_path, command):
     out = tmp_path / 'results' / 'out'
-    assert analyze(bag, '--output', out, '--frame', 'nose') == 2
-    assert capsys.readouterr().err.startswith("error: unknown frame 'nose'; known: base")
+    words = ('analyze', bag, '--output', out, '--frame', 'nose')
+    assert command(*words, code=2).err.startswith("error: unknown frame 'nose'; known: base")
     assert contents(tmp_path / 'results') == {}
     out.mkdir()
     (out / 'metrics.json').write_text('mine', encoding='utf-8')
-    assert analyze(bag, '--output', out, '--frame', 'nose', '--force') == 2
+    command(*words, '--force', code=2)
     assert contents(out) == {'metrics.json': b'mine'}
 
 
@@ -119,11 +109,10 @@ def test_without_a_name_the_next_free_one_is_taken(tmp_path):
         choose_folder(file, usual, force=True)
 
 
-def test_a_folder_that_cannot_be_written_is_told_in_one_line(bag, tmp_path, capsys):
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(bag, tmp_path, command):
     file = tmp_path / 'file'
     file.write_text('mine', encoding='utf-8')
-    assert analyze(bag, '--output', file / 'out') == 2
-    error = capsys.readouterr().err
+    error = command('analyze', bag, '--output', file / 'out', code=2).err
     assert error.startswith(f'error: output {str(file / "out")!r}: cannot be written (')
     assert error.count('\n') == 1
     assert file.read_text('utf-8') == 'mine'
@@ -169,19 +158,16 @@ def test_files_are_written_on_the_disk_of_the_folder(there, tmp_path):
         ([text(0, '<robot'), *RecordedArm(60).messages()[1:]], 'malformed XML'),
     ],
 )
-def test_a_hostile_bag_gives_one_clear_line_and_no_output(messages, problem, tmp_path, capsys):
-    write(tmp_path / 'bag', messages)
-    assert analyze(tmp_path / 'bag', '--output', tmp_path / 'out') == 2
-    streams = capsys.readouterr()
-    assert streams.err.startswith('error: ')
-    assert problem in streams.err
-    assert streams.err.count('\n') == 1
-    assert not (tmp_path / 'out').exists()
+def test_a_hostile_bag_gives_one_clear_line_and_no_output(messages, problem, command):
+    ended = command('analyze', messages, code=2)
+    assert ended.err.startswith('error: ')
+    assert problem in ended.err
+    assert ended.err.count('\n') == 1
+    assert not ended.folder.exists()
 
 
-def test_a_single_state_is_a_recording_if_a_short_one(tmp_path):
-    write(tmp_path / 'bag', RecordedArm(1).messages())
-    assert analyze(tmp_path / 'bag', '--output', tmp_path / 'out') == 0
+def test_a_single_state_is_a_recording_if_a_short_one(command):
+    command('analyze', RecordedArm(1).messages())
 
 
 # Many bags --------------------------------------------------------------------------------------
@@ -199,39 +185,36 @@ def many(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_failed_bag_is_told_and_does_not_stop_the_others(many, tmp_path, capsys):
-    assert analyze(many, '--output', tmp_path / 'out', '--jobs', 1) == 2
-    printed, errors = capsys.readouterr()
-    [error] = [line for line in errors.splitlines() if 'error: ' in line]
+def test_a_failed_bag_is_told_and_does_not_stop_the_others(many, command):
+    ended = command('analyze --jobs 1', many, code=2)
+    [error] = [line for line in ended.err.splitlines() if 'error: ' in line]
     assert '1 of 4 bags' in error
     assert 'the file is empty' in error
-    assert '3 of 4 analyzed' in printed
-    assert 'the file is empty' in printed
-    summary = json.loads((tmp_path / 'out' / 'summary.json').read_text('utf-8'))
+    assert '3 of 4 analyzed' in ended.out
+    assert 'the file is empty' in ended.out
+    summary = ended.figures
     assert [Path(b['bag']).parent.name for b in summary['bags'][1:]] == ['run0', 'run1', 'run2']
     assert 'the file is empty' in summary['bags'][0]['error']
     assert [b['rates']['states'] for b in summary['bags'][1:]] == [200, 250, 300]
-    with (tmp_path / 'out' / 'summary.csv').open(encoding='utf-8') as file:
-        rows = list(csv.DictReader(file))
+    rows = csv.DictReader(ended.text('summary.csv').splitlines())
     assert [row['states'] for row in rows] == ['', '200', '250', '300']
-    assert sorted(p.name for p in (tmp_path / 'out').iterdir() if p.is_dir()) == [
-        'run0', 'run1', 'run2'
-    ]  # fmt: skip
+    folders = [path.name for path in ended.folder.iterdir() if path.is_dir()]
+    assert sorted(folders) == ['run0', 'run1', 'run2']
 
 
 @pytest.mark.slow
-def test_processes_give_the_same_result_as_one_after_the_other(many, tmp_path):
-    for jobs in (1, 2):
-        words = ('--output', tmp_path / f'out{jobs}', '--jobs', jobs, '--no-report')
-        assert analyze(many, *words) == 2
-    assert contents(tmp_path / 'out1') == contents(tmp_path / 'out2')
+def test_processes_give_the_same_result_as_one_after_the_other(many, command):
+    one, two = (
+        contents(command('analyze --no-report', many, '--jobs', jobs, code=2).folder)
+        for jobs in (1, 2)
+    )
+    assert one == two
 
 
-def test_a_scheduler_without_dask_says_what_to_install(bag, tmp_path, capsys, monkeypatch):
+def test_a_scheduler_without_dask_says_what_to_install(bag, command, monkeypatch):
     monkeypatch.setitem(sys.modules, 'distributed', None)
-    words = ('--scheduler', 'tcp://127.0.0.1:1', '--output', tmp_path / 'out')
-    assert analyze(bag, *words) == 2
-    assert '--scheduler needs distributed, which is not installed' in capsys.readouterr().err
+    error = command('analyze', bag, '--scheduler', 'tcp://127.0.0.1:1', code=2).err
+    assert '--scheduler needs distributed, which is not installed' in error
 
 
 @pytest.fixture(scope='module')
@@ -278,8 +261,8 @@ def test_bags_are_found_in_folders_once_and_in_order(tmp_path, monkeypatch):
 CONSTANTS = (0.05, 0.04, 0.3)  # N m/A; N/A where the joint slides
 
 
-def driver_bag(folder: Path) -> tuple[Path, Path]:
-    """Record the arm in degrees, milliamperes and other names; return bag and driver profile."""
+def driver_bag() -> tuple[list[Message], dict]:
+    """Record the arm in degrees, milliamperes and other names; return it and its profile."""
     arm = RecordedArm(300, measured_late=True)
     names = tuple(f'axis_{name}' for name in NAMES)
     degree = np.array([180.0 / np.pi, 180.0 / np.pi, 1e3])
@@ -289,54 +272,43 @@ def driver_bag(folder: Path) -> tuple[Path, Path]:
         # Stamps of a wall clock: seconds count from the first state on.
         now, late = 1_700_000_000 * 10**9 + stamp, current[max(0, k - 1)]
         messages.append(state(now, names, arm.q[k] * degree, arm.v[k] * degree, late))
-    rows = ''.join(
-        f'- {{joint: {name}, driver_name: axis_{name}, position_unit: {unit}, gear_ratio: 100, '
-        f'effort_unit: mA, torque_constant: {constant}}}\n'
+    rows = [
+        {'joint': name, 'driver_name': f'axis_{name}', 'position_unit': unit,
+         'torque_constant': constant}
         for name, unit, constant in zip(NAMES, ('deg', 'deg', 'mm'), CONSTANTS, strict=True)
-    )
-    profile = folder / 'driver.yaml'
-    profile.write_text(f'name: counted\nstate: {{effort: total}}\njoints:\n{rows}')
-    return write(folder / 'counted', messages), profile
+    ]  # fmt: skip
+    every = {'gear_ratio': 100, 'effort_unit': 'mA'}
+    state_of = {'effort': 'total'}
+    return messages, {'name': 'counted', 'state': state_of, 'defaults': every, 'joints': rows}
 
 
-def test_a_driver_profile_says_what_the_numbers_of_a_bag_mean(tmp_path):
-    bag, profile = driver_bag(tmp_path)
-    words = ('--output', tmp_path / 'out', '--no-report', '--driver-profile', profile)
-    assert analyze(bag, *words, '--from', 0.05, '--to', 0.25) == 0
-    figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
+def test_a_driver_profile_says_what_the_numbers_of_a_bag_mean(command):
+    bag, profile = driver_bag()
+    words = ('--no-report', '--driver-profile', profile, '--from', 0.05, '--to', 0.25)
+    figures = command('analyze', bag, *words).figures
     assert figures['rates']['duration_s'] == pytest.approx(0.2, abs=2e-3)
     # Efforts are Pinocchio's at the stamps of the states; 1.7e9 s leave 1e-7 s in a double.
     assert max(figures['effort']['residual_share']) < 1e-3
 
 
-def test_names_by_joints_and_by_a_profile_are_one_too_many(tmp_path, capsys):
-    bag, profile = driver_bag(tmp_path)
-    words = (
-        '--driver-profile',
-        profile,
-        '--recorded-joints',
-        'a,b,c',
-        '--output',
-        tmp_path / 'out',
-    )
-    assert analyze(bag, *words) == 2
-    assert 'give one of them' in capsys.readouterr().err
+def test_names_by_joints_and_by_a_profile_are_one_too_many(command):
+    bag, profile = driver_bag()
+    words = ('--driver-profile', profile, '--recorded-joints', 'a,b,c')
+    assert 'give one of them' in command('analyze', bag, *words, code=2).err
 
 
 @pytest.mark.slow
-def test_currents_without_constants_refuse_only_what_needs_torques(tmp_path, capsys):
-    bag, profile = driver_bag(tmp_path)
-    profile.write_text(re.sub(r', torque_constant: [0-9.]+', '', profile.read_text()))
-    assert analyze(bag, '--output', tmp_path / 'out', '--driver-profile', profile) == 0
-    figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
+def test_currents_without_constants_refuse_only_what_needs_torques(command):
+    bag, profile = driver_bag()
+    for row in profile['joints']:
+        del row['torque_constant']
+    given = (command.word(bag), '--driver-profile', profile)
+    figures = command('analyze', *given).figures
     assert any('efforts are in A' in note for note in figures['notes'])
     assert 'residual_rms' not in figures['effort']
     assert figures['rates']['states'] == 300
-    capsys.readouterr()
-    for command in (['identify', bag], ['calibrate', bag]):
-        words = [*command, '--driver-profile', profile, '--output', tmp_path / command[0]]
-        assert main([*map(str, words)]) == 2
-        said = capsys.readouterr().err
-        assert said.count('\n') == 1
-        assert 'torque_constant' in said
-        assert not (tmp_path / command[0]).exists()
+    for name in ('identify', 'calibrate'):
+        refused = command(name, *given, code=2)
+        assert refused.err.count('\n') == 1
+        assert 'torque_constant' in refused.err
+        assert not refused.folder.exists()

@@ -7,18 +7,17 @@ profile contradicts it. Reference of gravity: Pinocchio, built from the URDF tex
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
 import pinocchio
 import pytest
-import yaml
-from bags import MS, command, state, write
+from bags import MS, state
+from bags import command as message
+from commands import Ended
 from samples import sample
 from urdf_text import joint, link
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.description.source import urdf_text
 from robot_dynamics_ros.dynamics import make_formulation
@@ -26,7 +25,7 @@ from robot_dynamics_ros.errors import MechanismError
 from robot_dynamics_ros.model import load_robot
 
 JOINTS = [f'joint{i}' for i in range(1, 5)]
-TREE = sample('four_dof').tree
+TREE, XML = sample('four_dof').tree, sample('four_dof').xml
 POSES = 8
 PERIOD = 5 * MS
 
@@ -44,7 +43,7 @@ def swing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(8)
     q = rng.uniform(0.9 * TREE.position_lower, 0.9 * TREE.position_upper, (POSES + 1, 4))
     leg, position, velocity = from_pose_to_pose(q)
-    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
+    model = pinocchio.buildModelFromXML(XML)
     data = model.createData()
     gravity = np.array([pinocchio.computeGeneralizedGravity(model, data, row) for row in position])
     # At rest friction holds some of the weight, another part in every pose; it opposes motion.
@@ -54,39 +53,34 @@ def swing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope='module')
-def bag(tmp_path_factory):
+def bag(shared):
     messages = []
     for k, row in enumerate(zip(*swing(), strict=True)):
-        messages += [state(k * PERIOD, JOINTS, *row), command(k * PERIOD + MS, np.zeros(4))]
-    return write(tmp_path_factory.mktemp('bags') / 'held', messages)
+        messages += [state(k * PERIOD, JOINTS, *row), message(k * PERIOD + MS, np.zeros(4))]
+    return shared.word(messages)
 
 
-def commission(bag, tmp_path, *words, robot='four_dof', **keys) -> int:
-    """Check the bag against a profile."""
-    profile = {'name': 'believed', 'state': {'effort': 'total'}, **keys}
-    file = tmp_path / 'believed.yaml'
-    file.write_text(yaml.safe_dump(profile), encoding='utf-8')
-    return main(
-        ['commission', str(robot), '--driver-profile', str(file), '--bag', str(bag), *words]
-    )
+@pytest.fixture
+def commission(command):
+    """Return a function that checks a bag against a profile; its figures are the findings."""
+
+    def check(bag, *words, robot='four_dof', code=0, **keys) -> Ended:
+        profile = {'name': 'believed', 'state': {'effort': 'total'}, **keys}
+        given = ('--driver-profile', profile, '--bag', bag)
+        return command('commission', robot, *given, *words, code=code)
+
+    return check
 
 
 def joints(**changes):
     return [{'joint': name, **changes.get(name, {})} for name in JOINTS]
 
 
-def plain(text: str) -> str:
-    """Return the output as one line."""
-    return ' '.join(text.split())
-
-
-def test_a_true_profile_ends_in_0(bag, tmp_path, capsys):
-    file = tmp_path / 'found.json'
-    assert commission(bag, tmp_path, '--json', str(file)) == 0
-    printed = plain(capsys.readouterr().out)
-    assert f'Efforts, measured, against gravity in {POSES} poses' in printed
-    assert 'no errors found in the profile' in printed
-    found = json.loads(file.read_text())
+def test_a_true_profile_ends_in_0(bag, commission):
+    ended = commission(bag)
+    assert f'Efforts, measured, against gravity in {POSES} poses' in ended.said
+    assert 'no errors found in the profile' in ended.said
+    found = ended.figures
     assert found['poses'] == POSES
     assert found['joints']['joint1']['slope'] is None  # its axis is vertical
     # Coulomb friction of 0.3 N m masks the 4 N m load of joint 2.
@@ -113,69 +107,56 @@ WRONG = {
 
 
 @pytest.mark.parametrize('name', WRONG)
-def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, tmp_path, capsys, name):
+def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, commission, name):
     keys, text = WRONG[name]
-    file = tmp_path / 'found.json'
-    assert commission(bag, tmp_path, '--json', str(file), **keys) == 1
-    printed = plain(capsys.readouterr().out)
-    assert text in printed
-    assert 'no errors found' not in printed
-    errors = [f for f in json.loads(file.read_text())['findings'] if f['severity'] == 'error']
+    ended = commission(bag, code=1, **keys)
+    assert text in ended.said
+    assert 'no errors found' not in ended.said
+    errors = [f for f in ended.figures['findings'] if f['severity'] == 'error']
     assert any(text in f'{f["culprit"]}: {f["problem"]}; {f["remedy"]}' for f in errors)
 
 
-def test_a_gripper_counts_only_in_a_profile_that_names_it(bag, tmp_path, capsys):
+def test_a_gripper_counts_only_in_a_profile_that_names_it(bag, commission):
     """As ``new_robot`` writes it, a profile has the joints of the arm alone."""
     jaw = joint('finger', 'tool', 'jaw', kind='prismatic', limits=(0.0, 0.04), effort=9.0)
     jaw += link('jaw', 1e-6, inertia=1e-9 * np.eye(3))
-    arm = tmp_path / 'arm.urdf'
-    arm.write_text(sample('four_dof').xml.replace('</robot>', f'{jaw}</robot>'))
-    assert commission(bag, tmp_path, robot=arm, joints=joints()) == 0
-    assert commission(bag, tmp_path, robot=arm, joints=[*joints(), {'joint': 'finger'}]) == 2
-    assert 'name each joint' not in capsys.readouterr().err
+    arm = XML.replace('</robot>', f'{jaw}</robot>')
+    commission(bag, robot=arm, joints=joints())
+    refused = commission(bag, robot=arm, joints=[*joints(), {'joint': 'finger'}], code=2)
+    assert 'name each joint' not in refused.err
 
 
-def test_states_that_contradict_their_neighbours_are_left_out_and_said(tmp_path, capsys):
-    messages, rows = [], list(zip(*swing(), strict=True))
-    for k, (position, *others) in enumerate(rows):
+def test_states_that_contradict_their_neighbours_are_left_out_and_said(commission):
+    messages = []
+    for k, (position, *others) in enumerate(zip(*swing(), strict=True)):
         position = position + 0.5 * (k == 500)  # one of a rest
         messages.append(state(k * PERIOD, JOINTS, position, *others))
-    assert commission(write(tmp_path / 'spoilt', messages), tmp_path) == 0
-    printed = plain(capsys.readouterr().out)
-    assert '1 states contradict their neighbours, the first at 2.5 s: left out' in printed
-    assert 'no errors found in the profile' in printed
+    said = commission(messages).said
+    assert '1 states contradict their neighbours, the first at 2.5 s: left out' in said
+    assert 'no errors found in the profile' in said
 
 
-def test_commands_of_zero_that_hold_the_arm_tell_who_compensates_gravity(bag, tmp_path, capsys):
-    assert commission(bag, tmp_path, '--commands') == 1
-    printed = plain(capsys.readouterr().out)
-    assert 'gravity: would be counted twice' in printed
-    assert 'compensated_by_driver: [gravity]' in printed
-    known = {'compensated_by_driver': ['gravity']}
-    assert commission(bag, tmp_path, '--commands', **known) == 0
+def test_commands_of_zero_that_hold_the_arm_tell_who_compensates_gravity(bag, commission):
+    said = commission(bag, '--commands', code=1).said
+    assert 'gravity: would be counted twice' in said
+    assert 'compensated_by_driver: [gravity]' in said
+    commission(bag, '--commands', compensated_by_driver=['gravity'])
 
 
-def test_a_missing_effort_limit_is_an_error_of_its_joint_besides_the_rest(bag, tmp_path, capsys):
-    robot = tmp_path / 'arm.urdf'
-    text = sample('four_dof').xml
-    robot.write_text(text.replace('effort="35"', 'effort="0"'), encoding='utf-8')
-    assert robot.read_text() != text
-    assert commission(bag, tmp_path, robot=robot) == 1
-    printed = plain(capsys.readouterr().out)
-    assert "error joint 'joint2'" in printed
-    assert 'effort' in printed.split("error joint 'joint2'")[1]
-    assert f'in {POSES} poses' in printed, 'all else is checked too'
-    limits = {'joints': joints(joint2={'effort_limit': 35.0})}
-    assert commission(bag, tmp_path, robot=robot, **limits) == 0
+def test_a_missing_effort_limit_is_an_error_of_its_joint_besides_the_rest(bag, commission):
+    robot = XML.replace('effort="35"', 'effort="0"')
+    assert robot != XML
+    said = commission(bag, robot=robot, code=1).said
+    assert 'effort' in said.split("error joint 'joint2'")[1]
+    assert f'in {POSES} poses' in said, 'all else is checked too'
+    commission(bag, robot=robot, joints=joints(joint2={'effort_limit': 35.0}))
 
 
 @pytest.mark.slow
-def test_loops_that_close_in_some_postures_only_are_checked_without_limits_too(tmp_path, capsys):
+def test_loops_that_close_in_some_postures_only_are_checked_without_limits_too(commission):
     """Neither the limits nor the tried faults need gravity where the loops do not close."""
     description, loops = shipped_mechanism('four_bar')
-    arm = tmp_path / 'arm.urdf'
-    text = urdf_text(description, {'l3p': '0.20'})
-    arm.write_text(re.sub(r' effort="[^"]*"', '', text), encoding='utf-8')
+    arm = re.sub(r' effort="[^"]*"', '', urdf_text(description, {'l3p': '0.20'}))
     tree = load_robot(arm, loops=loops, effort_limit=1.0)
     with pytest.raises(MechanismError, match='cannot be assembled'):
         tree.positions(np.array([0.8, -0.6]))  # within the limits
@@ -185,31 +166,24 @@ def test_loops_that_close_in_some_postures_only_are_checked_without_limits_too(t
     messages = []
     for k, (leg, q, v) in enumerate(zip(*from_pose_to_pose(poses), strict=True)):
         messages.append(state(k * PERIOD, names, q, v, gravity[leg + 1] * [-1.0, 1.0]))
-    run = write(tmp_path / 'held', messages)
-    assert commission(run, tmp_path, '--loops', str(loops), robot=arm) == 1
-    printed = plain(capsys.readouterr().out)
-    assert "error joint 'crank_joint': effort limit is missing" in printed
-    assert "error joint 'lower_arm_joint': wrong sign of effort" in printed
+    said = commission(messages, '--loops', loops, robot=arm, code=1).said
+    assert "error joint 'crank_joint': effort limit is missing" in said
+    assert "error joint 'lower_arm_joint': wrong sign of effort" in said
     wrong = [{'joint': names[0]}, {'joint': names[1], 'position_zero': 1.5}]
-    assert commission(run, tmp_path, '--loops', str(loops), robot=arm, joints=wrong) == 1
-    assert 'the loops do not close in every pose' in plain(capsys.readouterr().out)
+    said = commission(messages, '--loops', loops, robot=arm, joints=wrong, code=1).said
+    assert 'the loops do not close in every pose' in said
 
 
-def test_a_limit_in_another_unit_is_seen_by_the_weight_that_it_cannot_hold(bag, tmp_path, capsys):
-    limits = {'joints': joints(joint2={'effort_limit': 0.35})}
-    assert commission(bag, tmp_path, **limits) == 0
-    printed = plain(capsys.readouterr().out)
-    assert "warning joint 'joint2': gravity alone needs" in printed
-    assert 'is the limit in the unit of the profile?' in printed
+def test_a_limit_in_another_unit_is_seen_by_the_weight_that_it_cannot_hold(bag, commission):
+    said = commission(bag, joints=joints(joint2={'effort_limit': 0.35})).said
+    assert "warning joint 'joint2': gravity alone needs" in said
+    assert 'is the limit in the unit of the profile?' in said
 
 
-def test_a_bag_without_poses_is_an_error_in_the_file_too(tmp_path):
+def test_a_bag_without_poses_is_an_error_in_the_file_too(commission):
     """Errors that were exceptions must become text as well."""
     rows = list(zip(*swing(), strict=True))[:40]
     messages = [state(k * PERIOD, JOINTS, *row) for k, row in enumerate(rows)]
-    file = tmp_path / 'found.json'
-    moving = write(tmp_path / 'moving', messages)
-    assert commission(moving, tmp_path, '--json', str(file)) == 1
-    findings = json.loads(file.read_text())['findings']
+    findings = commission(messages, code=1).figures['findings']
     assert 'error' in {finding['severity'] for finding in findings}
     assert {'severity', 'culprit', 'problem', 'remedy'} == set(findings[0])

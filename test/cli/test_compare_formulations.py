@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import json
+import sys
 
 import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import compare_formulations
 from robot_dynamics_ros.dynamics import registry
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
@@ -26,14 +25,12 @@ def fast(monkeypatch):
     monkeypatch.setattr(compare_formulations, '_BATCH', 16)
 
 
-def test_the_command_prints_tables_and_writes_the_numbers(fast, tmp_path, capsys):
-    file = tmp_path / 'scara.json'
-    assert main(['compare_formulations', 'scara', '--samples', '3', '--json', str(file)]) == 0
-    printed = capsys.readouterr().out
+def test_the_command_prints_tables_and_writes_the_numbers(fast, command):
+    ended = command('compare_formulations scara --samples 3')
     for name in TRACED:
         stated = FORMULATIONS[name].multiplications
-        assert f'{name}: {stated} = {stated.at(4)}' in printed
-    document = json.loads(file.read_text())
+        assert f'{name}: {stated} = {stated.at(4)}' in ended.out
+    document = ended.figures
     assert document['formulations'] == list(FORMULATIONS)
     assert set(document['deviation']) == {'worst', *QUANTITIES}
     # The project guarantees 1e-10; double precision gives a hundred-thousandth of it.
@@ -57,20 +54,16 @@ def test_the_command_prints_tables_and_writes_the_numbers(fast, tmp_path, capsys
         ('scara --samples 1 --json no/a.json', 'error: no/a.json: No such file or directory\n'),
     ],
 )
-def test_what_cannot_be_compared_or_written_is_told_in_one_line(fast, words, said, capsys):
-    assert main(['compare_formulations', *words.split()]) == 2
-    assert said in capsys.readouterr().err
+def test_what_cannot_be_compared_or_written_is_told_in_one_line(fast, words, said, command):
+    assert said in command(f'compare_formulations {words}', code=2).err
 
 
-def test_a_missing_library_is_left_out_and_named(fast, monkeypatch, capsys):
-    import sys
-
+def test_a_missing_library_is_left_out_and_named(fast, monkeypatch, command):
     monkeypatch.setitem(sys.modules, 'pinocchio', None)
-    assert main(['compare_formulations', 'scara', '--samples', '1']) == 0
-    out, err = capsys.readouterr()
-    assert 'left out' in err
-    assert 'pinocchio' in err
-    assert 'pinocchio' not in out
+    ended = command('compare_formulations scara --samples 1')
+    assert 'left out' in ended.err
+    assert 'pinocchio' in ended.err
+    assert 'pinocchio' not in ended.out
 
 
 class WithoutCoriolis(NewtonEuler):

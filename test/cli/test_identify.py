@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import refusals
 import yaml
 from recorded_arm import Drives, periodic_motion, semi_implicit_run
 from samples import sample, shipped
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import demo
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.model import load_robot
@@ -27,25 +28,23 @@ STEP = 2e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
 
 
+GIVEN = '--gravity 0 -9.81 0 --effort-limit 1000 --jobs 1'
+
+
+def run_of(seed, drives=DRIVES, seconds=4.0):
+    """Return a run of an arm with friction that its description does not have."""
+    q = periodic_motion(seed, 2, seconds, STEP, swing=0.3)
+    return semi_implicit_run(sample('planar_2r'), drives, q, STEP)
+
+
 @pytest.fixture(scope='module')
-def bags(tmp_path_factory):
-    """Two recordings of an arm with friction that its description does not have."""
-    folder, arm = tmp_path_factory.mktemp('bags'), sample('planar_2r')
-    for name, seed in (('one', 1), ('two', 2)):
-        q = periodic_motion(seed, 2, 4.0, STEP, swing=0.3)
-        write_recording(folder / name, semi_implicit_run(arm, DRIVES, q, STEP))
-    return folder
+def bags(shared):
+    return [shared.word(run_of(seed)) for seed in (1, 2)]
 
 
-def identify(*arguments):
-    given = ('--gravity', '0', '-9.81', '0', '--effort-limit', '1000', '--jobs', '1')
-    return main(['identify', *map(str, arguments), *given])
-
-
-def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, capsys):
-    out = tmp_path / 'out'
-    code = identify(bags / 'one', '--validate', bags / 'two', '--output', out, '--most', 0.1)
-    assert code == 0
+def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, command):
+    ended = command(f'identify {GIVEN} --most 0.1', bags[0], '--validate', bags[1])
+    out = ended.folder
     robot = load_robot(out / 'corrected.urdf', effort_limit=1000.0)
     # Exact data, and a nominal model that biases by a millionth.
     np.testing.assert_allclose(robot.damping, DRIVES.damping, rtol=1e-4)
@@ -53,7 +52,7 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     patch = yaml.safe_load((out / 'parameters.yaml').read_text())
     assert patch['joints']['joint1']['damping'] == robot.damping[0]
     assert patch['gravity'] == [0.0, -9.81, 0.0]
-    numbers = json.loads((out / 'identification.json').read_text())
+    numbers = ended.figures
     assert max(numbers['residuals']['corrected']['percent']) < 0.1
     assert min(numbers['residuals']['nominal']['percent']) > 1.0
     assert numbers['preparation']['timing'] == 'semi_implicit'
@@ -68,87 +67,58 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     assert 'the corrected model leaves unexplained: joint1' in report
     places = [report.index(x) for x in ('Unexplained effort over time', 'Not determined by')]
     assert places[0] < places[1]
-    said = capsys.readouterr().out
-    assert 'kept at the nominal value, since not separable: joint1.armature' in said
+    assert 'kept at the nominal value, since not separable: joint1.armature' in ended.out
 
 
-def test_a_bag_alone_is_read_once(bags, tmp_path, monkeypatch):
+def test_a_bag_alone_is_read_once(bags, command, monkeypatch):
     reads, own = list[RecordingReader](), RecordingReader.read
     monkeypatch.setattr(
         RecordingReader, 'read', lambda reader, *span: reads.append(reader) or own(reader, *span)
     )
-    assert identify(bags / 'one', '--output', tmp_path / 'out') == 0
+    command(f'identify {GIVEN}', bags[0])
     assert len(reads) == 1
 
 
-def test_analyze_computes_with_the_file_that_identify_wrote(tmp_path):
+def test_analyze_computes_with_the_file_that_identify_wrote(command):
     """The drives have an offset, which no URDF holds; both commands name the same residual."""
-    drives = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.7, -0.4])
-    for name, seed in (('one', 1), ('two', 2)):
-        q = periodic_motion(seed, 2, 4.0, STEP, swing=0.3)
-        write_recording(tmp_path / name, semi_implicit_run(sample('planar_2r'), drives, q, STEP))
-    out, shares = tmp_path / 'out', []
-    terms = ('--terms', 'damping', 'coulomb_friction', 'armature', 'offset')
-    words = (tmp_path / 'one', *terms, '--validate', tmp_path / 'two', '--output', out)
-    assert identify(*words) == 0
-    for given in ([], ['--identified', str(out / 'parameters.yaml')]):
-        words = ['analyze', str(tmp_path / 'two'), *given, '--gravity', '0', '-9.81', '0',
-                 '--effort-limit', '1000', '--output', str(tmp_path / 'analysis'),
-                 '--force', '--jobs', '1']  # fmt: skip
-        assert main(words) == 0
-        figures = json.loads((tmp_path / 'analysis' / 'metrics.json').read_text())
-        shares.append(max(figures['effort']['residual_share']))
+    drives = replace(DRIVES, offset=[0.7, -0.4])
+    one, two = (command.word(run_of(seed, drives)) for seed in (1, 2))
+    terms = '--terms damping coulomb_friction armature offset'
+    learned = command(f'identify {GIVEN} {terms}', one, '--validate', two)
+    shares = [
+        max(command(f'analyze {GIVEN}', two, *given).figures['effort']['residual_share'])
+        for given in ((), ('--identified', learned.folder / 'parameters.yaml'))
+    ]
     assert shares[0] > 0.05
     # Exact data: the residual equals that of identify, to all common digits.
-    left = json.loads((out / 'identification.json').read_text())['residuals']['corrected']
+    left = learned.figures['residuals']['corrected']
     assert 100.0 * shares[1] == pytest.approx(max(left['percent']), rel=1e-3)
     assert shares[1] < 1e-4
 
 
-def test_halves_prove_each_other_and_a_bag_that_fails_does_not_stop_them(bags, tmp_path, capsys):
+@refusals.written("""
+    BAG --delay late | --delay
+    BAG --cutoff -3 | cutoff
+    BAG --robot missing.urdf | missing.urdf
+    gone | have nothing to identify from
+""")
+def test_wrong_arguments_are_one_clear_message(bags, given, said, command):
+    ended = command(f'identify {given} {GIVEN}'.replace('BAG', bags[0]), code=2)
+    assert re.search(said, ended.err)
+    assert not ended.folder.exists()
+
+
+def test_a_residual_above_the_threshold_is_exit_code_1(command, rng):
     """Drives may add nothing to the rigid bodies."""
-    out = tmp_path / 'out'
-    given = (tmp_path / 'gone', bags / 'one', bags / 'two', '--output', out, '--terms')
-    assert identify(*given) == 1
-    numbers = json.loads((out / 'identification.json').read_text())
-    assert numbers['remarks'][0].startswith('each half of a recording validated')
-    assert [bag['learned'] for bag in numbers['bags']] == [False, True, True]
-    assert numbers['terms'] == []
-    said = capsys.readouterr().out.replace('\n', ' ')
-    assert 'failed: ' in said
-    assert 'gone' in said
-
-
-@pytest.mark.parametrize(
-    ('bag', 'arguments', 'message'),
-    [
-        ('one', ['--delay', 'late'], '--delay'),
-        ('one', ['--cutoff', '-3'], 'cutoff'),
-        ('one', ['--robot', 'missing.urdf'], 'missing.urdf'),
-        ('gone', [], 'have nothing to identify from'),
-    ],
-)
-def test_wrong_arguments_are_one_clear_message(bags, tmp_path, capsys, bag, arguments, message):
-    assert identify(bags / bag, '--output', tmp_path / 'out', *arguments) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert 'Traceback' not in error
-    assert not (tmp_path / 'out').exists()
-
-
-def test_a_residual_above_the_threshold_is_exit_code_1(bags, tmp_path, capsys):
-    q = periodic_motion(3, 2, 4.0, STEP, swing=0.3)
-    run = semi_implicit_run(sample('planar_2r'), DRIVES, q, STEP)
-    noise = np.random.default_rng(0).normal(size=run.effort.shape)
-    write_recording(tmp_path / 'noisy', replace(run, effort=run.effort + noise))
-    out = tmp_path / 'out'
-    assert identify(tmp_path / 'noisy', '--output', out, '--most', 0.1) == 1
-    assert 'of its RMS effort, more than 0.1 %' in capsys.readouterr().out.replace('\n', ' ')
+    run = run_of(3)
+    run.effort[:] += rng.normal(size=run.effort.shape)
+    ended = command(f'identify {GIVEN} --most 0.1 --terms', run, code=1)
+    assert 'of its RMS effort, more than 0.1 %' in ended.said
+    assert ended.figures['terms'] == []
 
 
 def test_a_written_recording_is_read_bit_for_bit(tmp_path, rng):
-    q = periodic_motion(5, 2, 0.2, STEP)
-    run = semi_implicit_run(sample('planar_2r'), DRIVES, q, STEP)
+    run = run_of(5, seconds=0.2)
     run = replace(run, measured_effort=run.effort + rng.normal(size=run.effort.shape))
     write_recording(tmp_path / 'bag', run)
     again = read_recording(tmp_path / 'bag')
@@ -160,24 +130,22 @@ def test_a_written_recording_is_read_bit_for_bit(tmp_path, rng):
         np.testing.assert_array_equal(getattr(again, name), getattr(run, name))
 
 
-def test_excite_writes_a_motion_that_can_be_sent(tmp_path, capsys):
-    arm, out, file = sample('planar_2r'), tmp_path / 'out', tmp_path / 'arm.urdf'
-    file.write_text(arm.xml, encoding='utf-8')
-    arguments = ['--period', '6', '--periods', '2', '--harmonics', '3']
-    assert main(['excite', str(file), '--output', str(out), *arguments]) == 0
-    trajectory = trajectory_of_file(out / 'trajectory.yaml', arm.tree.joint_names)
+def test_excite_writes_a_motion_that_can_be_sent(command):
+    arm = sample('planar_2r')
+    ended = command('excite --period 6 --periods 2 --harmonics 3', arm.xml)
+    trajectory = trajectory_of_file(ended.folder / 'trajectory.yaml', arm.tree.joint_names)
     assert trajectory.duration == pytest.approx(12.0)
-    numbers = json.loads((out / 'excitation.json').read_text())
+    numbers = ended.figures
     assert numbers['condition'] < numbers['random_condition']
     assert np.shape(numbers['sine']) == (2, 3)
-    assert 'condition of the base regressor' in capsys.readouterr().out
-    assert main(['excite', str(file), '--output', str(out)]) == 2
-    assert 'holds trajectory.yaml, excitation.json; name' in capsys.readouterr().err
+    assert 'condition of the base regressor' in ended.said
+    refused = command('excite', arm.xml, '--output', ended.folder, code=2)
+    assert 'holds trajectory.yaml, excitation.json; name' in refused.err
 
 
-def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
-    assert main(['identify_demo', '--out', str(tmp_path / 'demo')]) == 0
-    out = tmp_path / 'demo' / 'scara'
+def test_the_demo_makes_the_same_controller_track_far_better(command):
+    ended = command('identify_demo')
+    out = ended.folder / 'scara'
     figures = json.loads((out / 'comparison' / 'comparison.json').read_text())
     before, after = figures['first'], figures['second']
     gains = np.array(before['rms_error']) / np.array(after['rms_error'])
@@ -192,6 +160,5 @@ def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
     folders = ('', 'before', 'after', 'comparison')
     for name in ('bag', 'trajectory.yaml', *(f'{folder}/report.html' for folder in folders)):
         assert (out / name.lstrip('/')).exists()
-    printed = capsys.readouterr().out
-    assert f'{before["rms_error"][2]:.4g} m ' in printed
-    assert f'{after["rms_error"][3]:.4g} rad' in printed
+    assert f'{before["rms_error"][2]:.4g} m ' in ended.out
+    assert f'{after["rms_error"][3]:.4g} rad' in ended.out

@@ -7,9 +7,10 @@ from importlib import import_module
 
 import pytest
 import yaml
-from bags import MS, command, state, write
+from bags import MS, state
+from bags import command as message
 
-from robot_dynamics_ros.__main__ import _MODULES, COMMANDS, main
+from robot_dynamics_ros.__main__ import _MODULES, COMMANDS
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.model import load_robot
@@ -49,45 +50,41 @@ def test_every_command_that_loads_a_robot_declares_them_once():
 
 
 @pytest.fixture(scope='module')
-def tree(tmp_path_factory):
-    file = tmp_path_factory.mktemp('robot') / 'linkage.urdf'
-    file.write_text(read_description(shipped_mechanism('parallelogram')[0]).xml)
-    return file
+def tree(shared):
+    xml = read_description(shipped_mechanism('parallelogram')[0]).xml
+    return shared.word(xml)
 
 
 @pytest.fixture(scope='module')
-def bag(tmp_path_factory):
+def bag(shared):
     messages = []
     for k in range(40):
         messages += [state(5 * k * MS, DRIVEN, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])]
-        messages += [command((5 * k + 1) * MS, [0.0, 0.0])]
-    return write(tmp_path_factory.mktemp('bags') / 'rest', messages)
+        messages += [message((5 * k + 1) * MS, [0.0, 0.0])]
+    return shared.word(messages)
 
 
 @pytest.mark.parametrize('name', WORDS)
-def test_every_command_reads_the_file(name, tree, bag, tmp_path, capsys):
+def test_every_command_reads_the_file(name, tree, bag, command):
     """A file with a wrong coordinate is named by each, in its own place for errors."""
-    loops, words = tmp_path / 'loops.yaml', {'R': tree, 'B': bag, 'F': tmp_path / 'results'}
-    loops.write_text('{coordinates: [lower_arm_joint, wing_joint]}')
-    given = [str(words.get(word, word)) for word in WORDS[name].split()]
-    assert main([name, *given, '--loops', str(loops)]) in (1, 2)
-    printed = ' '.join(' '.join(capsys.readouterr()).split())
-    assert "'wing_joint'" in printed
-    assert 'Traceback' not in printed
+    words = {'R': tree, 'B': bag, 'F': command.folder / 'results'}
+    given = [words.get(word, word) for word in WORDS[name].split()]
+    loops = {'coordinates': ['lower_arm_joint', 'wing_joint']}
+    ended = command(name, *given, '--loops', loops, code=None)
+    assert ended.code in (1, 2)
+    assert "'wing_joint'" in ended.said
 
 
-def test_the_name_of_a_shipped_mechanism_means_its_loops_too(tree, capsys):
-    assert main(['check_model', 'parallelogram']) == 0
-    assert 'loads with 2 joints: lower_arm_joint, crank_joint' in capsys.readouterr().out
-    main(['check_model', str(tree), '--loops', 'parallelogram'])
-    assert 'loads with 2 joints: lower_arm_joint, crank_joint' in capsys.readouterr().out
+def test_the_name_of_a_shipped_mechanism_means_its_loops_too(tree, command):
+    for words in (['parallelogram'], [tree, '--loops', 'parallelogram']):
+        said = command('check_model', *words, code=None).said
+        assert 'loads with 2 joints: lower_arm_joint, crank_joint' in said
 
 
 @pytest.mark.slow
-def test_a_new_robot_keeps_its_loops(tree, tmp_path, capsys):
-    folder = tmp_path / 'arm'
+def test_a_new_robot_keeps_its_loops(tree, command):
     loops = shipped_mechanism('parallelogram')[1]
-    assert main(['new_robot', str(tree), '--loops', str(loops), '--out', str(folder)]) == 0
+    folder = command('new_robot', tree, '--loops', loops).folder
     nodes = yaml.safe_load((folder / 'parameters.yaml').read_text())
     named = {
         node: values['ros__parameters']['loops']

@@ -8,7 +8,6 @@ Efforts are Pinocchio's, with the mimic joints eliminated by hand.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from functools import cache, partial
@@ -17,13 +16,13 @@ from itertools import islice
 import numpy as np
 import pytest
 import yaml
-from bags import SECOND, command, state, text, write
+from bags import SECOND, state, text
+from bags import command as message
 from oracles import EliminationOracle, relative_error
 from recorded_loop import GIVEN, RecordedLoop
 from samples import mimic_arm, shipped
 from urdf_text import follow, joint, link, robot, symmetric
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import compare_formulations, excite
 from robot_dynamics_ros.commissioning.held_arm import HeldPoses, check_held
 from robot_dynamics_ros.constraints.angles import JointProgram
@@ -75,14 +74,14 @@ def motion(seconds: float) -> Recording:
 
 
 @pytest.fixture(scope='module')
-def bag(tmp_path_factory):
+def bag(shared):
     run = motion(12.0)
     messages = [text(0, SAMPLE.xml)]
     for row in zip(run.time, run.position, run.velocity, run.effort, strict=True):
         t, q, v, tau = row
         stamp = round(t * SECOND)
-        messages += [state(stamp, TREE.joint_names, q, v, tau), command(stamp, tau)]
-    return str(write(tmp_path_factory.mktemp('mimic') / 'bag', messages))
+        messages += [state(stamp, TREE.joint_names, q, v, tau), message(stamp, tau)]
+    return shared.word(messages)
 
 
 def test_joints_and_bodies_are_told_apart():
@@ -182,35 +181,20 @@ def test_messages_have_the_unit_of_the_joint(consumer, units, joint):
 # Commands ----------------------------------------------------------------------------------------
 
 
-def told(capsys, *words: object) -> str:
-    """Return what a command prints, without line breaks."""
-    assert main([*map(str, words)]) in (0, 1)
-    printed = capsys.readouterr()
-    assert 'Traceback' not in printed.err
-    return ' '.join((printed.out + printed.err).split())
-
-
 @pytest.mark.slow
-def test_a_recording_is_explained_and_missing_friction_has_the_unit_of_its_joint(
-    bag, tmp_path, capsys
-):
-    out = tmp_path / 'analyzed'
-    told(capsys, 'analyze', bag, '--out', out, '--no-report')
-    share = json.loads((out / 'metrics.json').read_text())['effort']['residual_share']
+def test_a_recording_is_explained_and_missing_friction_has_the_unit_of_its_joint(bag, command):
+    share = command('analyze --no-report', bag).figures['effort']['residual_share']
     assert max(share) < 1e-4  # the efforts are exact; accelerations by differences of h = 4 ms
     for name, slides in zip(NAMES, KINDS, strict=True):
-        bare = tmp_path / f'{name}.urdf'
-        bare.write_text(re.sub(f'(<joint name="{name}".*?)<dynamics[^>]*>', r'\1', SAMPLE.xml))
-        words = '--out', tmp_path / name, '--no-report', '--robot', bare
-        said = told(capsys, 'analyze', bag, *words)
+        bare = re.sub(f'(<joint name="{name}".*?)<dynamics[^>]*>', r'\1', SAMPLE.xml)
+        said = command('analyze --no-report', bag, '--robot', bare).said
         unit = 'N per m/s and' if slides else 'N m per rad/s and'
         assert re.search(f'of {name} is friction that the model lacks: about \\S+ {unit}', said)
 
 
 @pytest.mark.slow
-def test_what_is_identified_replaces_the_friction_of_the_mimic_joints_too(bag, tmp_path, capsys):
-    out = tmp_path / 'identified'
-    told(capsys, 'identify', bag, '--out', out)
+def test_what_is_identified_replaces_the_friction_of_the_mimic_joints_too(bag, command):
+    out = command('identify', bag).folder
     for found in (
         load_robot(out / 'corrected.urdf'),
         load_robot(SAMPLE.xml, identified=out / 'parameters.yaml'),
@@ -224,33 +208,30 @@ def test_what_is_identified_replaces_the_friction_of_the_mimic_joints_too(bag, t
 
 
 @pytest.mark.slow
-def test_thresholds_are_calibrated(bag, tmp_path, capsys):
-    thresholds = tmp_path / 'contact.yaml'
-    told(capsys, 'calibrate', bag, bag, '--output', thresholds)
-    assert list(yaml.safe_load(thresholds.read_text())['joints']) == [*NAMES]
+def test_thresholds_are_calibrated(bag, command):
+    thresholds = command('calibrate', bag, bag).text('thresholds.yaml')
+    assert list(yaml.safe_load(thresholds)['joints']) == [*NAMES]
 
 
 @pytest.mark.slow
-def test_commands_without_a_recording_accept_the_arm(tmp_path, capsys, monkeypatch):
+def test_commands_without_a_recording_accept_the_arm(command, monkeypatch):
     # Neither the times of the formulations nor the best motion is under test.
     monkeypatch.setattr(compare_formulations, '_BLOCKS', 1)
     monkeypatch.setattr(compare_formulations, '_BATCH', 16)
     quick = partial(excite.design_excitation, iterations=1)
     monkeypatch.setattr(excite, 'design_excitation', quick)
-    file = tmp_path / 'arm.urdf'
-    file.write_text(SAMPLE.xml)
-    said = told(capsys, 'check_model', file)
-    assert 'loads with 4 joints: turn, elbow, lift, roll' in said
-    assert 'pinocchio' in told(capsys, 'compare_formulations', file, '--samples', 2)
-    brief = '--harmonics', 3, '--period', 4, '--periods', 1
-    said = told(capsys, 'excite', file, '--output', tmp_path / 'excited', *brief)
-    assert 'condition of the base regressor' in said
-    told(capsys, 'derive', file, '--format', 'c', '--output', tmp_path / 'c')
-    said = told(capsys, 'new_robot', file, '--out', tmp_path / 'arm')
-    assert 'joints: turn, elbow, lift, roll' in said
-    assert 'along a circle of' in said
-    said = told(capsys, 'design_gains', file, '--program', tmp_path / 'arm' / 'program.yaml')
-    assert 'In the program file gains' in said
+    file, out = command.word(SAMPLE.xml), ('--output', command.folder / 'c')
+    new = command('new_robot', file)
+    assert 'joints: turn, elbow, lift, roll' in new.said
+    assert 'along a circle of' in new.said
+    for words, *more, said in (
+        ('check_model', 'loads with 4 joints: turn, elbow, lift, roll'),
+        ('compare_formulations --samples 2', 'pinocchio'),
+        ('excite --harmonics 3 --period 4 --periods 1', 'condition of the base regressor'),
+        ('derive --format c', *out, ''),
+        ('design_gains', '--program', new.folder / 'program.yaml', 'In the program file gains'),
+    ):
+        assert said in command(words, file, *more).said
 
 
 class MimicLoop(RecordedLoop):
@@ -262,12 +243,11 @@ class MimicLoop(RecordedLoop):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('law', sorted(LAWS))
-def test_every_law_runs_and_its_replay_repeats_it(law, tmp_path, capsys):
+def test_every_law_runs_and_its_replay_repeats_it(law, command, without_curves):
     given = {**GIVEN, 'robot': '', 'robot_description': SAMPLE.xml, 'law': law}
     loop = MimicLoop(given).run(150)
     assert np.isfinite(loop.efforts).all()
-    said = told(capsys, 'replay', loop.bag(tmp_path / 'bag'), '--output', tmp_path / 'out')
-    assert 'every effort is within 1e-09' in said
+    assert 'every effort is within 1e-09' in command('replay', loop.messages).said
 
 
 def test_plant_and_driver_of_the_emulator_hold_the_arm():

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from pathlib import Path
 from xml.etree import ElementTree
@@ -66,11 +65,9 @@ class Written:
 
 
 @pytest.fixture(scope='module', params=ARMS)
-def written(request, tmp_path_factory):
+def written(request, shared):
     words, frame, n = ARMS[request.param]
-    folder = tmp_path_factory.mktemp('folder') / request.param
-    assert main(['new_robot', *words, '--out', str(folder)]) == 0
-    found = Written(folder, frame)
+    found = Written(shared('new_robot', *words).folder, frame)
     assert found.tree.n == n
     return found
 
@@ -182,33 +179,32 @@ ON_A_WALL = """<robot name="on_a_wall" xmlns:xacro="http://www.ros.org/wiki/xacr
 
 #: Every option of new_robot that plans, as words.
 CHOSEN = {
-    'mapping': ['reach:=0.35'],
-    '--joints': ['--joints', 'a,b,c'],
-    '--base': [],  # with --tip, an alternative to --joints
-    '--tip': [],
-    '--locked': ['--locked', 'jaw:=0.4'],
-    '--mimic': ['--mimic', 'lock'],
-    '--loops': [],  # instead of a choice of joints; see test_loops
-    '--gravity': ['--gravity', '-9.81', '0', '-0.00002'],
-    '--effort-limit': ['--effort-limit', '80'],
-    '--frame': ['--frame', 'probe'],
-    '--box': ['--box', '0.1', '1.5', '0', '0.4', '0.4', '0.4'],
-    '--ground-below': ['--ground-below', '0.25'],
-    '--package': [],  # only finds files; the description of the folder is expanded
+    'mapping': 'reach:=0.35',
+    '--joints': '--joints a,b,c',
+    '--base': '',  # with --tip, an alternative to --joints
+    '--tip': '',
+    '--locked': '--locked jaw:=0.4',
+    '--mimic': '--mimic lock',
+    '--loops': '',  # instead of a choice of joints; see test_loops
+    '--gravity': '--gravity -9.81 0 -0.00002',
+    '--effort-limit': '--effort-limit 80',
+    '--frame': '--frame probe',
+    '--box': '--box 0.1 1.5 0 0.4 0.4 0.4',
+    '--ground-below': '--ground-below 0.25',
+    '--package': '',  # only finds files; the description of the folder is expanded
 }
 
 
 @pytest.mark.slow
-def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_path, monkeypatch):
+def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_path, command):
     """An option that plans and is then forgotten commands the model of another arm."""
     options = new_robot.COMMANDS['new_robot'].options
     in_the_description = {'--estimate-inertia', '--estimate-mass'}  # as links with masses
     known = {'robot', '--out', '--force', *in_the_description, *CHOSEN}
     assert {key.split()[0] for key in options} == known
-    file, folder = tmp_path / 'arm.urdf.xacro', tmp_path / 'folder'
+    file = tmp_path / 'arm.urdf.xacro'
     file.write_text(ON_A_WALL)
-    words = [word for chosen in CHOSEN.values() for word in chosen]
-    assert main(['new_robot', str(file), *words, '--out', str(folder)]) == 0
+    folder = command('new_robot', file, *' '.join(CHOSEN.values()).split()).folder
     gravity, locked = (-9.81, 0.0, -2e-5), {'jaw': 0.4}
     expected = load_robot(
         file,
@@ -249,28 +245,25 @@ def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_pat
 
 
 @pytest.mark.slow
-def test_links_that_are_not_checked_are_said_in_readme_and_output(tmp_path, capsys):
+def test_links_that_are_not_checked_are_said_in_readme_and_output(command):
     """As with a public arm whose meshes are in a package that is not installed."""
-    file, folder = tmp_path / 'arm.urdf', tmp_path / 'arm'
     text = Path(WORLD['ur5_robot']).read_text('utf-8')
-    file.write_text(text.replace('package://example-robot-data', 'package://nowhere'))
-    assert main(['new_robot', str(file), '--out', str(folder)]) == 0
-    lines = [x for x in capsys.readouterr().out.splitlines() if 'NOT CHECKED FOR' in x]
-    (line,) = lines
-    readme = (folder / 'README.md').read_text('utf-8')
+    file = command.word(text.replace('package://example-robot-data', 'package://nowhere'))
+    new = command('new_robot', file)
+    (line,) = (x for x in new.out.splitlines() if 'NOT CHECKED FOR' in x)
+    readme = new.text('README.md')
     assert f'Remark: {line.removeprefix("remark: ")}' in readme.splitlines()
     assert 'free of collisions' not in readme
-    args = nodes.COMMANDS['simulate'].parse(['--robot', str(file)])
+    args = nodes.COMMANDS['simulate'].parse(['--robot', file])
     assert new_robot.planned_arm(args).remarks == (line.removeprefix('remark: '),)
 
 
 @pytest.mark.parametrize(
-    'words', [['demo', '--gravity', '0', '0', '0'], ['scene', 'circle', '--tip', 'tool']]
+    ('words', 'option'), [('demo', '--gravity 0 0 0'), ('scene circle', '--tip tool')]
 )
-def test_options_of_one_arm_are_refused_for_several(words, capsys):
-    assert main(words) == 2
-    assert re.search(f'{words[-4 if words[0] == "demo" else -2]}: has no effect on the shipped',
-                     capsys.readouterr().err)  # fmt: skip
+def test_options_of_one_arm_are_refused_for_several(words, option, command):
+    refused = command(f'{words} {option}', code=2)
+    assert f'{option.split()[0]}: has no effect on the shipped' in refused.err
 
 
 @pytest.mark.slow

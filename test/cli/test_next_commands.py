@@ -23,13 +23,12 @@ TOPICS = {STATES: '/cell/js', COMMANDS: '/cell/torques', REFERENCE: '/cell/wante
 
 
 @pytest.fixture
-def foreign(tmp_path, monkeypatch):
+def foreign(tmp_path):
     """Return a bag of another controller, and options without which it cannot be read.
 
     Its topics and joints have other names, a second arm publishes states, the description is a
     file, one link of which is too light, and gravity is not the usual one.
     """
-    monkeypatch.chdir(tmp_path)
     arm = RecordedArm(600, gravity=(0.0, 0.0, -9.7))
     messages = []
     for x in arm.messages(description=False):
@@ -48,25 +47,31 @@ def foreign(tmp_path, monkeypatch):
     return bag, options
 
 
-def run(capsys, *words) -> list[list[str]]:
-    """Run a command; return the words of the commands that it names next."""
-    assert main(list(map(str, words))) in (0, 1)
-    streams = capsys.readouterr()
-    assert 'error:' not in streams.err
-    lines = [x.partition(' next ')[2] for x in streams.out.splitlines() if ' next ' in x[:6]]
-    return [shlex.split(line.partition(' -m robot_dynamics_ros ')[2]) for line in lines]
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Return a function that runs a command; it returns the words of those named next."""
+    monkeypatch.chdir(tmp_path)
+
+    def named_next(*words) -> list[list[str]]:
+        assert main(list(map(str, words))) in (0, 1)
+        streams = capsys.readouterr()
+        assert 'error:' not in streams.err
+        lines = [x.partition(' next ')[2] for x in streams.out.splitlines() if ' next ' in x[:6]]
+        return [shlex.split(line.partition(' -m robot_dynamics_ros ')[2]) for line in lines]
+
+    return named_next
 
 
 @pytest.mark.slow
-def test_the_commands_after_an_analysis_and_those_after_them_run_as_printed(foreign, capsys):
+def test_the_commands_after_an_analysis_and_those_after_them_run_as_printed(foreign, run):
     bag, options = foreign
-    identify, replay = run(capsys, 'analyze', bag, *options, '--no-report')
+    identify, replay = run('analyze', bag, *options, '--no-report')
     assert [identify[0], replay[0]] == ['identify', 'replay']
-    analyze, control = run(capsys, *identify)
-    run(capsys, *analyze, '--no-report')
-    (again,) = run(capsys, *replay)
-    run(capsys, *again, '--no-report', '--output', 'again')
-    run(capsys, *identify[:2], *options, '--output', 'other')
+    analyze, control = run(*identify)
+    run(*analyze, '--no-report')
+    (again,) = run(*replay)
+    run(*again, '--no-report', '--output', 'again')
+    run(*identify[:2], *options, '--output', 'other')
     args = NODES['control'].parse(control[1:])
     tree = robot_of(args)
     assert tree.joint_names == NAMES
@@ -75,43 +80,40 @@ def test_the_commands_after_an_analysis_and_those_after_them_run_as_printed(fore
 
 
 @pytest.mark.slow
-def test_a_load_is_measured_next_and_not_the_arm_identified_anew(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_load_is_measured_next_and_not_the_arm_identified_anew(tmp_path, run):
     (tmp_path / 'arm.urdf').write_text(arm_xml())
     loaded = joint('hold', 'tool', 'load', 'fixed') + link('load', 1.5, (0, 0, 0), DISC)
     text = arm_xml().replace('</robot>', f'{loaded}</robot>')
     bag = RecordedArm(1500, xml=text).bag(tmp_path / 'run', description=False)
-    identify, *_ = run(capsys, 'analyze', bag, '--robot', 'arm.urdf', '--no-report')
+    identify, *_ = run('analyze', bag, '--robot', 'arm.urdf', '--no-report')
     assert identify[identify.index('--payload') + 1] == 'tool'
-    run(capsys, *identify)
+    run(*identify)
     (found,) = (tmp_path / 'out/identified/run').iterdir()
     mass = yaml.safe_load(found.read_text())['/**']['ros__parameters']['payload_mass']
     assert mass == pytest.approx(1.5, rel=0.01)
 
 
 @pytest.mark.slow
-def test_an_arm_that_is_to_be_identified_is_so_by_the_next_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_an_arm_that_is_to_be_identified_is_so_by_the_next_command(tmp_path, run):
     (tmp_path / 'arm.urdf').write_text(arm_xml())
     bag = RecordedArm(1500, viscous=np.full(3, 4.0)).bag(tmp_path / 'run', description=False)
-    identify, *_ = run(capsys, 'analyze', bag, '--robot', 'arm.urdf', '--no-report')
+    identify, *_ = run('analyze', bag, '--robot', 'arm.urdf', '--no-report')
     assert identify[0] == 'identify'
     assert '--payload' not in identify
 
 
 @pytest.mark.slow
-def test_the_commands_after_a_comparison_run_as_printed(foreign, capsys):
+def test_the_commands_after_a_comparison_run_as_printed(foreign, run):
     bag, options = foreign
-    lines = run(capsys, 'compare', bag, bag, *options)
+    lines = run('compare', bag, bag, *options)
     assert len(lines) == 2
     for line in lines:
-        run(capsys, *line, '--no-report')
+        run(*line, '--no-report')
 
 
 @pytest.mark.slow
-def test_a_driver_profile_is_named_again(tmp_path, monkeypatch, capsys):
+def test_a_driver_profile_is_named_again(tmp_path, run):
     """Positions in degrees, names and a sign of the driver; the description is in the bag."""
-    monkeypatch.chdir(tmp_path)
     arm = RecordedArm(600, gravity=(0.0, 0.0, -9.7))
     messages = arm.messages(commands=False)
     for x in messages:
@@ -128,7 +130,7 @@ def test_a_driver_profile_is_named_again(tmp_path, monkeypatch, capsys):
     profile = {'name': 'cell', 'state': state, 'joints': joints}
     (tmp_path / 'cell.yaml').write_text(yaml.safe_dump(profile))
     options = ('--driver-profile', 'cell.yaml', '--gravity', '0', '0', '-9.81')
-    (identify,) = run(capsys, 'analyze', bag, *options, '--no-report')
-    analyze, control = run(capsys, *identify)
+    (identify,) = run('analyze', bag, *options, '--no-report')
+    analyze, control = run(*identify)
     assert 'driver_profile:=cell.yaml' in control
-    run(capsys, *analyze, '--no-report')
+    run(*analyze, '--no-report')

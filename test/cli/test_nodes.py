@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+import refusals
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import nodes
@@ -12,34 +15,30 @@ from robot_dynamics_ros.description.shipped import share_directory
 PARAMETERS = '{ros__parameters: {robot: scara}}'
 
 
-@pytest.mark.parametrize(
-    ('content', 'words', 'found'),
-    [
-        (f'/**/controller: {PARAMETERS}', [], ''),
-        (f'controller: {PARAMETERS}', [], ''),
-        (f'/**: {PARAMETERS}', ['--namespace', 'left'], ''),
-        (f'left: {{controller: {PARAMETERS}}}', ['--namespace', '/left'], ''),
-        (f'/*/controller: {PARAMETERS}', ['--namespace', 'left'], ''),
-        (f'/*/controller: {PARAMETERS}', [], '/*/controller'),
-        (f'left: {{controller: {PARAMETERS}}}', [], '/left/controller'),
-        (f'/**/controler: {PARAMETERS}', [], '/**/controler'),
-        (f'a: {PARAMETERS}\n/**/b: {PARAMETERS}', [], '/a, /**/b'),
-        ('/**/controller: {robot: scara}', [], 'none'),
-        ('', [], 'none'),
-        ('<robot name="x"/>', [], 'none'),
-    ],
-)
-def test_a_parameter_file_has_a_section_for_the_node(
-    content, words, found, tmp_path, monkeypatch, capsys
-):
+@refusals.written("""
+    ['/**/controller: P', ''] | has one
+    ['controller: P', ''] | has one
+    ['/**: P', --namespace left] | has one
+    ['left: {controller: P}', --namespace /left] | has one
+    ['/*/controller: P', --namespace left] | has one
+    ['/*/controller: P', ''] | it has /*/controller; write /**/control
+    ['left: {controller: P}', ''] | it has /left/controller; write /**/control
+    ['/**/controler: P', ''] | it has /**/controler; write /**/control
+    ['{a: P, /**/b: P}', ''] | it has /a, /**/b; write /**/control
+    ['/**/controller: {robot: scara}', ''] | it has none; write /**/control
+    ['', ''] | it has none; write /**/control
+    ['<robot name="x"/>', ''] | it has none; write /**/control
+""")
+def test_a_parameter_file_has_a_section_for_the_node(given, said, command, monkeypatch):
     """As rcl matches names: ** stands for any number of them, * for one."""
     monkeypatch.setattr(nodes, 'run_executable', lambda name, words: 0)
-    file = tmp_path / 'p.yaml'
-    file.write_text(content)
-    assert main(['control', '--params', str(file), *words]) == (2 if found else 0)
-    if found:
-        text = f'{str(file)!r}: has no section for controller; it has {found}; write /**/control'
-        assert text in capsys.readouterr().err
+    (content, words), file = given, command.folder / 'p.yaml'
+    file.write_text(content.replace('P', PARAMETERS))
+    has_one = 'has\\ one' in said
+    error = command(f'control {words}', '--params', file, code=0 if has_one else 2).err
+    if not has_one:
+        assert f'{str(file)!r}: has no section for controller; ' in error
+        assert re.search(said, error)
 
 
 def test_files_add_to_a_robot_and_to_each_other(tmp_path, monkeypatch):

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
 from oracles import PinocchioOracle
 from samples import sample
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.scene import own_scene
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError
@@ -25,38 +23,37 @@ def task(*constraints):
 
 
 @pytest.fixture(scope='module')
-def settings(tmp_path_factory):
+def settings(shared):
     """Return the parameter file of an arm as a user has it."""
-    out = tmp_path_factory.mktemp('arm') / 'arm'
-    file = shipped_robot('four_dof')
-    assert main(['new_robot', str(file), 'limits_profile:=wide', '--out', str(out)]) == 0
-    return out / 'parameters.yaml'
+    new = shared('new_robot', shipped_robot('four_dof'), 'limits_profile:=wide')
+    return new.folder / 'parameters.yaml'
 
 
-def written(folder, program):
-    file = folder / 'program.yaml'
-    file.write_text(yaml.safe_dump(program))
-    return str(file)
+@pytest.fixture
+def scene_of(settings, command):
+    """Return a function of a program."""
+    return lambda program: own_scene(settings, command.word(program))
 
 
-def test_a_program_without_a_start_begins_with_5_mm_to_decay(settings, tmp_path):
+def test_a_program_without_a_start_begins_with_5_mm_to_decay(scene_of):
     oracle = PinocchioOracle.of(sample('four_dof'))
     radius = float(np.linalg.norm(oracle.frame_pose('tool', HOME)[1] - CENTRE))
     ball = {'kind': 'sphere', 'frame': 'tool', 'sphere': {'origin': CENTRE.tolist()}}
-    scene = own_scene(settings, written(tmp_path, task({**ball, 'radius': radius})))
+    program = task({**ball, 'radius': radius})
+    scene = scene_of(program)
     distance = np.linalg.norm(oracle.frame_pose('tool', np.array(scene.start))[1] - CENTRE)
     assert distance - radius == pytest.approx(0.005, abs=5e-6)
     assert scene.title == 'program ball on four_dof'
-    described = task({**ball, 'radius': radius}) | {'description': 'Circles the pipe.'}
-    assert own_scene(settings, written(tmp_path, described)).title == 'Circles the pipe'
+    described = program | {'description': 'Circles the pipe.'}
+    assert scene_of(described).title == 'Circles the pipe'
 
 
-def test_a_program_without_a_start_begins_where_its_path_was_checked(settings, tmp_path):
+def test_a_program_without_a_start_begins_where_its_path_was_checked(scene_of):
     """Beside the posture, as the lead-in of the controller and the margins of its gains."""
     posture = [0.4, -0.9, 0.3, 0.2]
     joint = {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': 0.2}
     program = task(joint) | {'null_space': {'damping': 4.0, 'posture': posture}}
-    start = own_scene(settings, written(tmp_path, program)).start
+    start = scene_of(program).start
     assert start == pytest.approx([*posture[:3], 0.205], abs=1e-6)
 
 
@@ -76,20 +73,18 @@ def test_a_program_that_presses_has_no_scene_without_its_board(settings):
         (['view', 'my_bag'], 'analyze my_bag'),
     ],
 )  # fmt: skip
-def test_a_file_is_told_from_a_name(words, said, capsys):
-    assert main(words) == 2
-    assert said in capsys.readouterr().err
+def test_a_file_is_told_from_a_name(words, said, command):
+    assert said in command(*words, code=2).err
 
 
-@pytest.mark.parametrize('limit', [[], ['--effort-limit', '7']])
-def test_an_effort_limit_that_no_joint_takes_is_told(limit, capsys):
-    assert main(['check_model', 'scara', *limit]) == 0
-    told = '--effort-limit has no effect, every joint has a limit' in capsys.readouterr().err
-    assert told == bool(limit)
+@pytest.mark.parametrize('limit', ['', '--effort-limit 7'])
+def test_an_effort_limit_that_no_joint_takes_is_told(limit, command):
+    error = command(f'check_model scara {limit}').err
+    assert ('--effort-limit has no effect, every joint has a limit' in error) == bool(limit)
 
 
-def test_an_error_to_decay_does_not_begin_outside_of_the_joint_limits(settings, tmp_path):
+def test_an_error_to_decay_does_not_begin_outside_of_the_joint_limits(scene_of):
     upper = float(sample('four_dof').tree.position_upper[3])
     joint = {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': upper - 1e-3}
     with pytest.raises(ConfigurationError, match='no posture within the joint limits'):
-        own_scene(settings, written(tmp_path, task(joint)))
+        scene_of(task(joint))

@@ -7,10 +7,10 @@ from collections import deque
 
 import numpy as np
 import pytest
-from bags import command, state, write
+from bags import command as message
+from bags import state
 from samples import sample
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.commissioning.command_delay import estimate_delay
 from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
@@ -83,26 +83,16 @@ def test_an_arm_that_only_rests_shows_no_delay():
         estimate_delay(*recorded(1.0, moves=0))
 
 
-def test_commission_prints_it_and_warns_of_another_one_in_the_profile(tmp_path, capsys):
+def test_commission_prints_it_and_warns_of_another_one_in_the_profile(command):
     tree, time, q, v, commands = recorded(2.0)
     messages = []
     for k, row in enumerate(zip(q, v, strict=True)):
         stamp = round(1e9 * time[k])
         messages.append(state(stamp, tree.joint_names, *row))
-        messages.append(command(stamp + 100_000, commands[k]))
-    bag, profile = write(tmp_path / 'steps', messages), tmp_path / 'profile.yaml'
-    words = [
-        'commission',
-        'four_dof',
-        '--driver-profile',
-        str(profile),
-        '--bag',
-        str(bag),
-        '--commands',
-    ]
+        messages.append(message(stamp + 100_000, commands[k]))
+    words = ('commission', 'four_dof', '--commands', '--bag', command.word(messages))
     for declared, warned in ((2.0, False), (1.0, True)):
-        profile.write_text(f'name: believed\ndelay: {declared}\n', encoding='utf-8')
-        main(words)
-        text = ' '.join(capsys.readouterr().out.split())
+        profile = {'name': 'believed', 'delay': declared}
+        text = command(*words, '--driver-profile', profile, code=None).said
         assert 'delay of the commands: 2.00 +- 0.' in text
         assert ('delay: of the commands is 2.00 periods, 1 in the profile' in text) == warned

@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
 import pytest
 from campaigns.touch import TouchTrial, hits, learn
-from recorded_arm import frictionless, measured_arm, measured_run, sinusoids, write_run
+from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
 from scipy.signal import lfilter
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.contact.calibration import envelope, gumbel_level
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.errors import ConfigurationError
@@ -58,21 +56,17 @@ def run_of(seed, wrench=lambda t: None, noise=(0.0, 1e-3, 0.03), friction=viscou
 
 
 @pytest.mark.slow
-def test_pushes_are_found_and_nothing_where_nobody_pushes(tmp_path, capsys):
-    free = [str(write_run(tmp_path / f'free{i}', run_of(i))) for i in (1, 2, 3)]
-    thresholds = tmp_path / 'contact.yaml'
-    arguments = ['--output', str(thresholds), '--alarms-per-hour', '6']
-    assert main(['calibrate', *free, *arguments]) == 0
-    assert f'identify {free[0]} {free[1]} {free[2]} --output out' in capsys.readouterr().out
-    counts = {}
-    for name, run in (('pushed', run_of(10, hand)), ('other', run_of(10))):
-        bag = write_run(tmp_path / name, run)
-        out = tmp_path / f'out_{name}'
-        words = ['--contacts', str(thresholds), '--output', str(out), '--no-report']
-        assert main(['analyze', str(bag), *words]) == 0
-        counts[name] = json.loads((out / 'metrics.json').read_text())['contacts']
-    assert counts['other']['count'] == 0
-    begins = np.array([event['time_s'] for event in counts['pushed']['events']])
+def test_pushes_are_found_and_nothing_where_nobody_pushes(command):
+    free = [command.word(run_of(i)) for i in (1, 2, 3)]
+    learned = command('calibrate --alarms-per-hour 6', *free)
+    assert f'identify {" ".join(free)} --output out' in learned.out
+    thresholds = learned.folder / 'thresholds.yaml'
+    pushed, other = (
+        command('analyze --no-report', run, '--contacts', thresholds).figures['contacts']
+        for run in (run_of(10, hand), run_of(10))
+    )
+    assert other['count'] == 0
+    begins = np.array([event['time_s'] for event in pushed['events']])
     late = begins - np.array(BEGINS)[:, np.newaxis]  # since each push, at each event
     assert ((late >= 0.0) & (late < LASTS)).any(axis=1).all()
     # The end of a push is a hit, too: 0.5 s of the filters.
@@ -80,11 +74,11 @@ def test_pushes_are_found_and_nothing_where_nobody_pushes(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypatch):
+def test_the_panel_of_external_efforts_shows_what_a_hand_does(command, monkeypatch):
     """The plotted effort is Pinocchio's effort of the push, filtered by K."""
     rate, n = 20.0, 3
     bands = np.tile([50.0, 0.0, 0.0, 1.0], (2, n, 1))
-    thresholds = tmp_path / 'contact.yaml'
+    thresholds = command.folder / 'contact.yaml'
     ContactThresholds(bands, np.full(n, rate), 0.0).write(
         thresholds, measured_arm().tree.joint_names, {}
     )
@@ -97,8 +91,7 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypa
     monkeypatch.setattr(analysis, 'analysis_figures', kept)
     exact = {'noise': (0.0, 0.0, 0.0), 'friction': frictionless}
     free, pushed = (run_of(10, wrench, **exact) for wrench in (lambda t: None, hand))
-    bag, out = str(write_run(tmp_path / 'pushed', pushed)), str(tmp_path / 'out')
-    assert main(['analyze', bag, '--contacts', str(thresholds), '--output', out]) == 0
+    command('analyze', pushed, '--contacts', thresholds)
     [panel] = [figure for heading, figure in drawn.items() if 'External effort' in heading]
     stays = math.exp(-rate / RATE)
     given = free.measured_effort - pushed.measured_effort
@@ -112,8 +105,8 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypa
         assert np.nanmax(np.abs(error[far])) < 0.05 * np.abs(joint).max()
 
 
-def test_files_that_are_none_are_refused_with_what_is_wrong(tmp_path):
-    path = tmp_path / 'contact.yaml'
+def test_files_that_are_none_are_refused_with_what_is_wrong(command):
+    path = command.folder / 'contact.yaml'
     band = '{base: 1.0, by_speed: 0, by_acceleration: 0, by_friction: 0}'
     row = f'{{hit: {band}, push: {band}, observer_bandwidth: 20}}'
     good = f'{{delay_s: 0.004, joints: {{a: {row}}}}}'
@@ -134,7 +127,7 @@ def test_files_that_are_none_are_refused_with_what_is_wrong(tmp_path):
         with pytest.raises(ConfigurationError, match='contact thresholds') as refusal:
             ContactThresholds.read(path, ('a',))
         assert problem in str(refusal.value)
-    assert main(['calibrate', str(tmp_path), '--output', str(path), '--bandwidth', '-1']) == 2
+    command('calibrate --bandwidth -1', command.folder, code=2)
 
 
 @pytest.mark.slow

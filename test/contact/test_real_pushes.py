@@ -7,20 +7,16 @@ reason of the skip.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import Commands
 from oracles import PinocchioOracle
 from real_arm import DATA, GAINS, JOINTS, needs_ur10e, profile_of
 
-from robot_dynamics_ros.__main__ import main as command
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -44,8 +40,7 @@ class PushTrial:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._run, self._folder = read_recording(DATA / 'bag').of_joints(JOINTS), folder
-        self._words = ['--driver-profile', str(profile_of(GAINS['load'], folder))]
+        self._run, self._command = read_recording(DATA / 'bag').of_joints(JOINTS), Commands(folder)
         self._time = self._run.time - self._run.time[0]
         self._cuts = np.linspace(0.0, self._time[-1] + 1.0, _THIRDS + 1)
         place = np.digitize(self._time, self._cuts) - 1
@@ -53,19 +48,7 @@ class PushTrial:
         tree = load_robot(self._run.description)
         self._oracle = PinocchioOracle(tree.xml, tree.gravity, JOINTS)
         self._links = tree.link_names[-_LINKS:]
-        self._bags = [self._written(f'third{i}', self._run, i) for i in range(_THIRDS)]
-
-    def _written(self, name: str, run: Recording, i: int) -> str:
-        """Write a third of a recording; return its path."""
-        path = self._folder / name
-        write_recording(path, run.rows(self._thirds[i]))
-        return str(path)
-
-    def _do(self, *words: str) -> None:
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            code = command([*words, *self._words])
-        if code:
-            raise RuntimeError(f'{words[0]} ended with {code}: {said.getvalue()}')
+        self._bags = [self._command.word(self._run.rows(third)) for third in self._thirds]
 
     def pushed(self, i: int, seed: int) -> tuple[Recording, list[tuple[float, float]]]:
         """Return the recording with random pushes in a third, and their begins and ends, s."""
@@ -88,17 +71,15 @@ class PushTrial:
         detected, false, seconds = list[bool](), 0, 0.0
         for i, bag in enumerate(self._bags):
             rest = [other for other in self._bags if other is not bag]
-            place = self._folder / str(i)
-            self._do('identify', *rest, '--validate', bag, '--output', str(place), '--jobs', '1')
-            model = ('--identified', str(place / 'parameters.yaml'))
-            self._do('calibrate', *rest, '--output', f'{place}.yaml', *model)
+            given = ['--driver-profile', profile_of(GAINS['load'])]
+            learned = self._command('identify --jobs 1', *rest, '--validate', bag, *given)
+            given += ['--identified', learned.folder / 'parameters.yaml']
+            calibrated = self._command('calibrate', *rest, *given)
+            given += ['--contacts', calibrated.folder / 'thresholds.yaml']
             for seed in range(-1, seeds):
                 run, pushes = self.pushed(i, seed) if seed >= 0 else (self._run, [])
-                name = f'{place}_{seed}'
-                out = ['--no-report', '--output', f'{name}_found', *model]
-                one = self._written(f'{name}_bag', run, i)
-                self._do('analyze', one, '--contacts', f'{place}.yaml', *out)
-                figures = json.loads(Path(f'{name}_found', 'metrics.json').read_text())
+                run = run.rows(self._thirds[i])
+                figures = self._command('analyze --no-report', run, *given).figures
                 contacts = [event['time_s'] for event in figures['contacts']['events']]
                 times = np.array(contacts) - self._run.time[0]
                 inside = [(times >= begin) & (times <= end + LATE) for begin, end in pushes]

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import refusals
 from urdf_text import joint, link, robot, symmetric
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.packages import give_packages, package_file, package_folder
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
@@ -111,10 +111,8 @@ def test_given_packages_precede_neighbours_and_those_the_environment(tmp_path, m
     assert found == near / 'meshes' / 'bar.stl'
 
 
-def test_the_error_names_what_was_searched_and_the_ways_out(tmp_path, capsys):
-    file = arm(tmp_path / 'mine' / 'arm.urdf.xacro')
-    assert main(['check_model', str(file)]) == 2
-    said = ' '.join(capsys.readouterr().err.split())
+def test_the_error_names_what_was_searched_and_the_ways_out(tmp_path, command):
+    said = command('check_model', arm(tmp_path / 'mine' / 'arm.urdf.xacro'), code=2).said
     for words in (
         "xacro file arm.urdf.xacro: package 'parts' not found: clone it next to the description",
         'searched: the folders above',
@@ -129,13 +127,13 @@ def test_the_error_names_what_was_searched_and_the_ways_out(tmp_path, capsys):
         package_file('package://parts/none.stl', package(tmp_path / 'parts'))
 
 
-def test_the_option_reaches_every_reader(tmp_path, monkeypatch, capsys):
+def test_the_option_reaches_every_reader(tmp_path, monkeypatch, command):
     folder = package(tmp_path / 'elsewhere' / 'the_parts')
     file = arm(tmp_path / 'mine' / 'arm.urdf.xacro')
     monkeypatch.setenv('ROBOT_DYNAMICS_PACKAGES', '')
-    assert main(['check_model', str(file), '--package', f'parts:={folder}']) == 0
-    assert main(['check_model', str(file), '--package', 'parts']) == 2
-    assert "package 'parts': has no :=" in capsys.readouterr().err
+    command('check_model', file, '--package', f'parts:={folder}')
+    refused = command('check_model', file, '--package', 'parts', code=2)
+    assert "package 'parts': has no :=" in refused.err
     with pytest.raises(ConfigurationError, match='no such folder'):
         give_packages(['parts:=/nowhere'])
 
@@ -193,28 +191,18 @@ def test_an_argument_that_nothing_uses_is_refused(tmp_path):
         read_description(plain, {'side': 'right'})
 
 
-@pytest.mark.parametrize(
-    ('text', 'said'),
-    [
-        (
-            '<xacro:include filename="gone.xacro"/>',
-            'gone.xacro: No such file.*; correct.*give the installed',
-        ),
-        (
-            '<xacro:property name="all" value="${xacro.load_yaml(\'gone.yaml\')}"/>'
-            '<link name="${all}"/>',
-            'No such file.*gone.yaml.*; correct the file or its',
-        ),
-        ('<link name="${side}"/>', "name 'side' is not defined.*; correct the file"),
-        ('<xacro:tool/>', 'unknown macro name: xacro:tool.*; include the file that'),
-        ('<link name="$(arg side)"/>', 'argument side; give it behind the file: side:=VALUE'),
-        ('<link name="$(env NO_SUCH_VARIABLE)"/>', 'NO_SUCH_VARIABLE.*; correct the file'),
-        ('<link', '; correct the file'),
-    ],
-)
-def test_errors_of_xacro_show_no_python_class(text, said, tmp_path):
+@refusals.written("""
+    '<xacro:include filename="gone.xacro"/>' | gone.xacro: No such file ... ; correct ... give the installed
+    '<xacro:property name="all" value="${xacro.load_yaml(''gone.yaml'')}"/><link name="${all}"/>' | No such file ... gone.yaml ... ; correct the file or its
+    '<link name="${side}"/>' | name 'side' is not defined ... ; correct the file
+    '<xacro:tool/>' | unknown macro name: xacro:tool ... ; include the file that
+    '<link name="$(arg side)"/>' | argument side; give it behind the file: side:=VALUE
+    '<link name="$(env NO_SUCH_VARIABLE)"/>' | NO_SUCH_VARIABLE ... ; correct the file
+    '<link' | ; correct the file
+""")  # noqa: E501
+def test_errors_of_xacro_show_no_python_class(given, said, tmp_path):
     file = tmp_path / 'arm.xacro'
-    file.write_text(f'<robot name="a" {XACRO}>{text}</robot>')
+    file.write_text(f'<robot name="a" {XACRO}>{given}</robot>')
     with pytest.raises(DescriptionError, match=said) as refusal:
         read_description(file)
     assert check_model(file).errors[0].culprit == refusal.value.culprit == 'xacro file arm.xacro'

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+import refusals
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import PinocchioOracle
@@ -12,7 +15,6 @@ from samples import world_files
 from scipy.spatial.transform import Rotation
 from urdf_text import joint, link, numbers, robot, symmetric
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import DescriptionError, TrajectoryError
@@ -41,56 +43,40 @@ def arm(*extra, **changes):
 
 
 ARM = arm()
-SECOND = '<joint name="j2" type="revolute">'
+
+
 #: What is replaced by what in the text, and what is said then.
-UNREAD = {
-    'attribute of axis': ('<axis xyz', '<axis xzy', "joints 'j1', 'j2': <axis xzy> is not used"),
-    'attribute of origin': ('xyz="0.3 0.0 0.0"', 'pos="0.3 0 0"', "joint 'j2': <origin pos> is"),
-    'order of angles': ('xyz="0.3 0.0 0.0" rpy', 'xyz="0.3 0 0" ypr', "joint 'j2': <origin ypr>"),
-    'coulomb': ('friction="0.5"', 'coulomb="0.5"', "joints 'j1', 'j2': <dynamics coulomb> is not"),
-    'limits of 1.2': ('effort="100.0"', 'effort="100" jerk="3" acceleration="2"',
-                      "joints 'j1', 'j2': <limit jerk, acceleration> is not used; motions keep"),
-    'pose': ('<inertial><origin xyz="0.1 0.0 0.0" rpy="0.0 0.0 0.0"/>', '<inertial><pose/>',
-             "links 'upper', 'lower': <inertial><pose> is not used; <inertial> has <origin>"),
-    'text': ('<origin xyz="0.3 0.0 0.0" rpy="0.0 0.0 0.0"/>', '<origin>0.3 0 0</origin>',
-             "joint 'j2': the text in <origin> is not used"),
-    'inertia': ('<mass value', '<mass unit="g" value', "<mass unit> is not used; <mass> has"),
-    'child of joint': (SECOND, f'{SECOND}<spring k="2"/>', "joint 'j2': <spring> is not used"),
-    'child of link': ('<link name="upper">', '<link name="upper"><Inertial/>',
-                      "link 'upper': <Inertial> is not used; <link> has <inertial>, <visual>"),
-    'child of robot': ('</robot>', '<Joint name="x"/></robot>', '<robot>: <Joint> is not used'),
-    'mimic': (SECOND, f'{SECOND}<mimic joint="j1" ratio="2"/>', "joint 'j2': <mimic ratio> is"),
-    'displaced link': ('<link name="upper">', '<link name="upper"><origin xyz="0 0 1"/>',
-                       "link 'upper': <origin> is not used"),
-    'two origins': (SECOND, f'{SECOND}<origin xyz="1 0 0"/>', "joint 'j2': has 2 <origin>; "),
-    'shape': ('<link name="base"/>',
-              '<link name="base"><visual><geometry><cone r="1"/></geometry></visual></link>',
-              "link 'base': <geometry><cone> is not used; <geometry> has"),
-    'pose of a shape': ('<link name="base"/>',
-                        '<link name="base"><collision><pose/><geometry/></collision></link>',
-                        "link 'base': <collision><pose> is not used"),
-    'spring in Gazebo': ('</robot>', '<gazebo reference="j2"><springStiffness>20</springStiffness>'
-                         '<springReference>0.5</springReference></gazebo></robot>',
-                         "joint 'j2': <gazebo><springStiffness><springReference> is not part"),
-    'no gravity in Gazebo': ('</robot>', '<gazebo reference="upper"><gravity>0</gravity></gazebo>'
-                             '</robot>', "link 'upper': <gazebo><gravity> is not part"),
-    'newer version': ('name="arm"', 'name="arm" version="2.0"', "<robot>: version '2.0' is"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize('case', UNREAD)
-def test_what_is_not_used_is_remarked_by_its_name(case):
-    old, new, said = UNREAD[case]
-    text = ARM.replace(old, new)
+@refusals.written("""
+    {'<axis xyz': '<axis xzy'} | joints 'j1', 'j2': <axis xzy> is not used
+    {'xyz="0.3 0.0 0.0"': 'pos="0.3 0 0"'} | joint 'j2': <origin pos> is
+    {'xyz="0.3 0.0 0.0" rpy': 'xyz="0.3 0 0" ypr'} | joint 'j2': <origin ypr>
+    {'friction="0.5"': 'coulomb="0.5"'} | joints 'j1', 'j2': <dynamics coulomb> is not
+    {'effort="100.0"': 'effort="100" jerk="3" acceleration="2"'} | joints 'j1', 'j2': <limit jerk, acceleration> is not used; motions keep
+    {'<inertial><origin xyz="0.1 0.0 0.0" rpy="0.0 0.0 0.0"/>': '<inertial><pose/>'} | links 'upper', 'lower': <inertial><pose> is not used; <inertial> has <origin>
+    {'<origin xyz="0.3 0.0 0.0" rpy="0.0 0.0 0.0"/>': '<origin>0.3 0 0</origin>'} | joint 'j2': the text in <origin> is not used
+    {'<mass value': '<mass unit="g" value'} | <mass unit> is not used; <mass> has
+    {'<joint name="j2" type="revolute">': '<joint name="j2" type="revolute"><spring k="2"/>'} | joint 'j2': <spring> is not used
+    {'<link name="upper">': '<link name="upper"><Inertial/>'} | link 'upper': <Inertial> is not used; <link> has <inertial>, <visual>
+    {'</robot>': '<Joint name="x"/></robot>'} | <robot>: <Joint> is not used
+    {'<joint name="j2" type="revolute">': '<joint name="j2" type="revolute"><mimic joint="j1" ratio="2"/>'} | joint 'j2': <mimic ratio> is
+    {'<link name="upper">': '<link name="upper"><origin xyz="0 0 1"/>'} | link 'upper': <origin> is not used
+    {'<joint name="j2" type="revolute">': '<joint name="j2" type="revolute"><origin xyz="1 0 0"/>'} | joint 'j2': has 2 <origin>
+    {'<link name="base"/>': '<link name="base"><visual><geometry><cone r="1"/></geometry></visual></link>'} | link 'base': <geometry><cone> is not used; <geometry> has
+    {'<link name="base"/>': '<link name="base"><collision><pose/><geometry/></collision></link>'} | link 'base': <collision><pose> is not used
+    {'</robot>': '<gazebo reference="j2"><springStiffness>20</springStiffness><springReference>0.5</springReference></gazebo></robot>'} | joint 'j2': <gazebo><springStiffness><springReference> is not part
+    {'</robot>': '<gazebo reference="upper"><gravity>0</gravity></gazebo></robot>'} | link 'upper': <gazebo><gravity> is not part
+    {'name="arm"': 'name="arm" version="2.0"'} | <robot>: version '2.0' is
+""")  # noqa: E501
+def test_what_is_not_used_is_remarked_by_its_name(given, said):
+    (change,) = given.items()
+    text = ARM.replace(*change)
     assert text != ARM
-    assert sum(said in remark for remark in load_robot(text).remarks) == 1
+    assert sum(bool(re.search(said, remark)) for remark in load_robot(text).remarks) == 1
 
 
-def test_check_model_prints_remarks(tmp_path, capsys):
-    old, new, said = UNREAD['coulomb']
-    (tmp_path / 'arm.urdf').write_text(ARM.replace(old, new))
-    assert main(['check_model', str(tmp_path / 'arm.urdf')]) == 0
-    assert said in ' '.join(capsys.readouterr().out.split())
+def test_check_model_prints_remarks(command):
+    said = command('check_model', ARM.replace('friction="0.5"', 'coulomb="0.5"')).said
+    assert "joints 'j1', 'j2': <dynamics coulomb> is not" in said
 
 
 IGNORED = [
@@ -167,21 +153,18 @@ def test_a_quaternion_makes_the_robot_of_its_rpy_twin(a, b, c):
     )
 
 
-@pytest.mark.parametrize(
-    ('origin', 'said'),
-    [
-        ('rpy="0 0 1" quat_xyzw="0 0 0 1"', 'has both rpy and quat_xyzw'),
-        ('quat_xyzw="0 0 1"', "'0 0 1' is no quaternion"),
-        ('quat_xyzw="0 0 1 x"', 'is no quaternion'),
-        ('quat_xyzw="0 0 1 inf"', 'is no quaternion'),
-        ('quat_xyzw="0 0 0 0"', 'give four numbers x y z w, not all zero'),
-    ],
-)
-def test_a_quaternion_that_is_none_is_refused(origin, said):
+@refusals.written("""
+    'rpy="0 0 1" quat_xyzw="0 0 0 1"' | has both rpy and quat_xyzw
+    'quat_xyzw="0 0 1"' | '0 0 1' is no quaternion
+    'quat_xyzw="0 0 1 x"' | is no quaternion
+    'quat_xyzw="0 0 1 inf"' | is no quaternion
+    'quat_xyzw="0 0 0 0"' | give four numbers x y z w, not all zero
+""")
+def test_a_quaternion_that_is_none_is_refused(given, said):
     for place in ('xyz="0.3 0.0 0.0" rpy="0.0 0.0 0.0"', 'xyz="0.1 0.0 0.0" rpy="0.0 0.0 0.0"'):
-        with pytest.raises(DescriptionError, match='<origin') as refusal:
-            load_robot(ARM.replace(place, f'xyz="0 0 0" {origin}', 1))
-        assert said in str(refusal.value)
+        with pytest.raises(DescriptionError, match=said) as refusal:
+            load_robot(ARM.replace(place, f'xyz="0 0 0" {given}', 1))
+        assert '<origin' in str(refusal.value)
 
 
 def test_a_quaternion_in_a_file_of_version_1_0_is_used_and_remarked():

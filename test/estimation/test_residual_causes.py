@@ -120,13 +120,23 @@ def wrist_arm(load: float = 0.0, place: tuple[float, float, float] = (0.0, 0.0, 
     )
 
 
+#: Every load with every noise (of the largest effort of each joint) and at every pace, in which
+#: gravity or inertia prevails; the smallest load also with noise at both.
+LOADS = [
+    (0.1, (0, 0, 0.08), 0.0, 1.0),
+    (0.1, (0, 0, 0.08), 0.01, 1.0),
+    (0.1, (0, 0, 0.08), 0.01, 4.0),
+    (0.4, (0, 0, 0.08), 0.0, 4.0),
+    (0.4, (0, 0, 0.08), 0.01, 1.0),
+    (0.4, (0.05, -0.02, 0.08), 0.0, 1.0),
+    (0.4, (0.05, -0.02, 0.08), 0.01, 4.0),
+    (1.2, (0, 0, 0), 0.0, 4.0),
+    (1.2, (0, 0, 0), 0.01, 1.0),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize('pace', [1.0, 4.0])  # in which gravity and inertia prevail
-@pytest.mark.parametrize('noise', [0.0, 0.01])  # of the largest effort of each joint
-@pytest.mark.parametrize(
-    ('load', 'place'),
-    [(0.1, (0, 0, 0.08)), (0.4, (0, 0, 0.08)), (0.4, (0.05, -0.02, 0.08)), (1.2, (0, 0, 0))],
-)
+@pytest.mark.parametrize(('load', 'place', 'noise', 'pace'), LOADS)
 def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
     load, place, noise, pace, rng
 ):

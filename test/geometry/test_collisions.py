@@ -11,7 +11,6 @@ import pinocchio as pin
 import pytest
 from samples import world_files
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ModelError, ParameterError, TrajectoryError
 from robot_dynamics_ros.geometry import triangles
@@ -231,9 +230,8 @@ def test_boxes_that_are_none_are_refused():
         ('--above', 'nan', 'parameter lower = (-inf, -inf, nan)'),
     ],
 )
-def test_a_height_that_is_none_is_refused(option, number, culprit, capsys):
-    assert main(['excite', 'scara', '--output', 'out', option, number]) == 2
-    assert capsys.readouterr().err.startswith(f'error: {culprit}')
+def test_a_height_that_is_none_is_refused(option, number, culprit, command):
+    assert command(f'excite scara {option} {number}', code=2).err.startswith(f'error: {culprit}')
 
 
 def test_without_a_library_it_is_said(monkeypatch):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import solids
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.estimated_inertia import estimate_inertias, second_moments
 from robot_dynamics_ros.geometry.triangles import Triangles, box, sphere
@@ -62,13 +61,8 @@ def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
         estimate_inertias(absent.replace('<box size="0.4 0.05 0.05"/>', ''), density=1.0)
 
 
-def test_new_robot_writes_them_with_a_comment_and_the_refusal_names_the_option(tmp_path, capsys):
-    file = tmp_path / 'arm.urdf'
-    file.write_text(ARM)
-    assert main(['new_robot', str(file), '--out', str(tmp_path / 'none')]) == 2
-    assert '--estimate-inertia' in capsys.readouterr().err
-    words = ['--estimate-inertia', '1000', '--out', str(tmp_path / 'out')]
-    assert main(['new_robot', str(file), *words]) == 0
-    text = (tmp_path / 'out' / 'robot.urdf').read_text()
+def test_new_robot_writes_them_with_a_comment_and_the_refusal_names_the_option(command):
+    assert '--estimate-inertia' in command('new_robot', ARM, code=2).err
+    text = command('new_robot --estimate-inertia 1000', ARM).text('robot.urdf')
     assert text.count('<!-- inertia estimated: homogeneous, 1000 kg/m^3 -->') == 2
     np.testing.assert_allclose(load_robot(text).mass, [1.0, 0.75], rtol=1e-5)

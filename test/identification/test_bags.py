@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,6 @@ from mortal_worker import killed_on
 from recorded_arm import Drives, periodic_motion, semi_implicit_run
 from samples import sample
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.bags import (
     Source,
@@ -35,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 STEP = 2e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
-ROBOT = ('--gravity', '0', '-9.81', '0', '--effort-limit', '1000')
+IDENTIFY = 'identify --gravity 0 -9.81 0 --effort-limit 1000'
 EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)
 
 
@@ -44,13 +42,9 @@ def run_of(seed, seconds=3.0):
     return semi_implicit_run(sample('planar_2r'), DRIVES, q, STEP)
 
 
-def identify(*words):
-    return main(['identify', *map(str, words), *ROBOT])
-
-
 @pytest.fixture(scope='module')
 def runs(tmp_path_factory):
-    """Six bags: three sound ones, one cut in half, one at rest, one of another robot."""
+    """Six bags: three sound ones, one cut in half, one at rest, one of another robot; no bag."""
     folder = tmp_path_factory.mktemp('runs')
     for seed in range(4):
         write_recording(folder / f'run{seed}' / 'bag', run_of(seed))
@@ -60,25 +54,26 @@ def runs(tmp_path_factory):
     rest = np.zeros_like(some.position)
     write_recording(folder / 'still' / 'bag', replace(some, position=rest, velocity=rest))
     write_recording(folder / 'stranger' / 'bag', replace(some, joints=('wheel1', 'wheel2')))
-    return folder
+    return folder, folder / 'gone' / 'bag'
 
 
 @pytest.fixture(scope='module')
-def alone(runs, tmp_path_factory):
+def alone(runs, shared):
     """The result of one process, bag by bag."""
-    out = tmp_path_factory.mktemp('alone') / 'out'
-    assert identify(runs, '--output', out, '--jobs', 1) == 1
-    return out
+    return shared(f'{IDENTIFY} --jobs 1', *runs, code=1)
 
 
 def test_bad_bags_are_told_and_the_good_ones_are_used(alone):
-    numbers = json.loads((alone / 'identification.json').read_text())
+    numbers = alone.figures
     news = {Path(bag['bag']).parent.name: bag for bag in numbers['bags']}
-    assert list(news) == ['run0', 'run1', 'run2', 'run3', 'still', 'stranger']
+    assert list(news) == ['run0', 'run1', 'run2', 'run3', 'still', 'stranger', 'gone']
+    assert numbers['remarks'][0].startswith('each half of a recording validated')
     for name, bag in news.items():
         assert bag['learned'] == bag['validated'] == name.startswith('run')
         assert bool(bag['error']) != name.startswith('run')
         assert bool(bag['notes']) == (name == 'run3')
+    assert 'failed: ' in alone.said
+    assert 'no such file or folder' in news['gone']['error']
     assert 'no joint moves freely under a known effort' in news['still']['error']
     assert "'stranger" in news['stranger']['error'].replace('/bag', '').replace('/', "'")
     assert 'known: wheel1, wheel2' in news['stranger']['error']
@@ -89,7 +84,7 @@ def test_bad_bags_are_told_and_the_good_ones_are_used(alone):
 
 
 def test_a_dask_cluster_gives_the_same_result_and_survives_a_worker_that_dies(
-    runs, alone, tmp_path, capsys
+    runs, alone, command
 ):
     import dask
     import distributed
@@ -102,47 +97,49 @@ def test_a_dask_cluster_gives_the_same_result_and_survives_a_worker_that_dies(
     ):
         work, items = partial(killed_on, 'poison'), ['a', 'poison', 'b']
         address = cluster.scheduler_address
-        assert identify(runs, '--output', tmp_path / 'out', '--scheduler', address) == 1
+        ended = command(f'{IDENTIFY} --scheduler {address}', *runs, code=1)
         for name in ('corrected.urdf', 'parameters.yaml', 'identification.json'):
-            assert (alone / name).read_bytes() == (tmp_path / 'out' / name).read_bytes()
-        said = capsys.readouterr()
-        assert 'gathering: 6 of 6 bags, 2 failed' in said.err
-        assert '6 bags, 2 failed' in said.out
+            assert alone.text(name) == ended.text(name)
+        assert 'gathering: 7 of 7 bags, 3 failed' in ended.err
+        assert '7 bags, 3 failed' in ended.out
         found = dict(run_jobs(work, items, lambda item, why: why, scheduler=address))
     assert (found[0], found[2]) == ('A', 'B')
     assert 'its worker failed' in found[1]
 
 
-def test_failing_bags_for_validation_are_told_and_fail_if_there_is_no_other(
-    runs, tmp_path, capsys
-):
-    out, learned = tmp_path / 'out', runs / 'run0' / 'bag'
-    proofs = (runs / 'run1' / 'bag', runs / 'stranger' / 'bag')
-    words = (learned, '--output', out, '--jobs', 1, '--validate')
-    assert identify(*words, proofs[1]) == 2
-    assert 'have no usable data' in capsys.readouterr().err
-    assert not out.exists()
-    assert identify(*words, *proofs) == 1
-    numbers = json.loads((out / 'identification.json').read_text())
-    assert [bag['learned'] for bag in numbers['bags']] == [True, False, False]
-    assert [bag['validated'] for bag in numbers['bags']] == [False, True, False]
+@pytest.fixture
+def validated(runs, command):
+    """Return a function that learns from one bag, and validates on others."""
+
+    def learn(*proofs, words='', code=1):
+        given = (runs[0] / 'run0' / 'bag', '--validate', *proofs)
+        return command(f'{IDENTIFY} --jobs 1 {words}', *given, code=code)
+
+    return learn
+
+
+def test_failing_bags_for_validation_are_told_and_fail_if_there_is_no_other(runs, validated):
+    proofs = [runs[0] / name / 'bag' for name in ('run1', 'stranger')]
+    refused = validated(proofs[1], code=2)
+    assert 'have no usable data' in refused.err
+    assert not refused.folder.exists()
+    bags = validated(*proofs).figures['bags']
+    assert [bag['learned'] for bag in bags] == [True, False, False]
+    assert [bag['validated'] for bag in bags] == [False, True, False]
 
 
 def test_what_was_never_moved_is_not_called_proved_and_a_worse_result_is_exit_code_1(
-    runs, tmp_path, capsys
+    runs, validated
 ):
     """Learned from an arm with friction, validated on one that equals its description."""
-    learned = (runs / 'run0' / 'bag', '--output', tmp_path / 'out', '--jobs', 1, '--validate')
-    assert identify(*learned, runs / 'still' / 'bag') == 0
-    assert 'joint1 never slides in the recordings for validation' in capsys.readouterr().out
-    numbers = json.loads((tmp_path / 'out' / 'identification.json').read_text())
-    assert numbers['residuals']['corrected']['percent'] == [None, None]
-    assert identify(*learned, runs / 'still' / 'bag', '--force', '--most', 50) == 1
-    ideal = Drives(*4 * ([0.0, 0.0],))
+    still = runs[0] / 'still' / 'bag'
+    ended = validated(still, code=0)
+    assert 'joint1 never slides in the recordings for validation' in ended.out
+    assert ended.figures['residuals']['corrected']['percent'] == [None, None]
+    validated(still, words='--most 50')
     q = periodic_motion(11, 2, 3.0, STEP, swing=0.3)
-    write_recording(tmp_path / 'ideal', semi_implicit_run(sample('planar_2r'), ideal, q, STEP))
-    assert identify(*learned, tmp_path / 'ideal', '--force') == 1
-    said = capsys.readouterr().out.replace('\n', ' ')
+    ideal = semi_implicit_run(sample('planar_2r'), Drives(*4 * ([0.0, 0.0],)), q, STEP)
+    said = validated(ideal).said
     assert 'the corrected robot explains the recordings worse than the nominal one' in said
 
 
@@ -237,16 +234,11 @@ def rest_and_motion():
     return semi_implicit_run(sample('planar_2r'), DRIVES, q, STEP)
 
 
-def test_the_plan_is_made_from_the_first_part_that_moves(tmp_path, monkeypatch, capsys):
+def test_the_plan_is_made_from_the_first_part_that_moves(monkeypatch, command):
     monkeypatch.setattr(timing, 'PART_S', 2.0)
     run = rest_and_motion()
-    write_recording(tmp_path / 'bag', run)
-    assert identify(tmp_path / 'bag', '--jobs', 1, '--output', tmp_path / 'out') == 0
-    assert 'timing semi_implicit' in capsys.readouterr().out
-    write_recording(tmp_path / 'rest', run.rows(run.time < 5.0))
-    assert identify(tmp_path / 'rest', '--output', tmp_path / 'none') == 2
-    assert 'moves no joint; record a motion' in capsys.readouterr().err
-    odd = np.where(run.time < 2.0, 50.0, 0.0)[:, np.newaxis]
-    write_recording(tmp_path / 'odd', replace(run, position=run.position + odd))
-    assert identify(tmp_path / 'odd', '--output', tmp_path / 'none') == 2
-    assert 'its limits are' in capsys.readouterr().err
+    assert 'timing semi_implicit' in command(f'{IDENTIFY} --jobs 1', run).out
+    rest = command(IDENTIFY, run.rows(run.time < 5.0), code=2)
+    assert 'moves no joint; record a motion' in rest.err
+    run.position[:] += np.where(run.time < 2.0, 50.0, 0.0)[:, np.newaxis]
+    assert 'its limits are' in command(IDENTIFY, run, code=2).err

@@ -12,7 +12,6 @@ from oracles import PinocchioOracle
 from recorded_arm import pinocchio_regressor
 from samples import sample
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.excite import excitation_trajectory
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
@@ -132,29 +131,26 @@ def test_the_search_improves_on_the_best_random_motion_and_repeats_for_a_seed():
     assert one.as_dict()['joints'] == ['joint1', 'joint2']
 
 
-def test_the_command_bounds_the_tool_frame_of_any_arm(tmp_path, capsys):
+def test_the_command_bounds_the_tool_frame_of_any_arm(command):
     """An arm without a link named 'tool': 50 m is out of reach of its own tool frame."""
-    arm = tmp_path / 'arm.urdf'
-    arm.write_text(sample('scara').tree.xml.replace('"tool"', '"tcp"'))
-    words = ['--above', '50', '--harmonics', '3', '--output', str(tmp_path / 'out')]
-    assert main(['excite', str(arm), *words]) == 2
-    assert 'no random motion stays within the bounds' in capsys.readouterr().err
+    arm = sample('scara').tree.xml.replace('"tool"', '"tcp"')
+    error = command('excite --above 50 --harmonics 3', arm, code=2).err
+    assert 'no random motion stays within the bounds' in error
 
 
 TREE = sample('scara').tree
-REFUSED: dict[str, refusals.Refusal] = {
-    'harmonics': (lambda: design_excitation(TREE, harmonics=2), ParameterError, 'harmonics'),
-    'period': (lambda: design_excitation(TREE, period=0.0), ParameterError, 'period'),
-    'seed': (lambda: design_excitation(TREE, seed=-1), ParameterError,
-             'seed = -1 refused: must not be negative'),
-    'velocity': (lambda: Bounds(velocity=1.5), ParameterError, 'velocity'),
-    'bounds': (lambda: Bounds(lower=(0.0, 0.0, 1.0), upper=(1.0, 1.0, 0.0)),
-               ParameterError, 'lower'),
-    'frame': (lambda: design_excitation(TREE, bounds=Bounds(frame='claw', lower=(0.0, 0.0, 0.0))),
-              UnknownNameError, 'frame'),
-}  # fmt: skip
 
 
-@refusals.table(REFUSED)
+@refusals.by_error({
+    ParameterError: {
+        'harmonics': lambda: design_excitation(TREE, harmonics=2),
+        'period': lambda: design_excitation(TREE, period=0.0),
+        'seed = -1 refused: must not be negative': lambda: design_excitation(TREE, seed=-1),
+        'velocity': lambda: Bounds(velocity=1.5),
+        'lower': lambda: Bounds(lower=(0.0, 0.0, 1.0), upper=(1.0, 1.0, 0.0)),
+    },
+    UnknownNameError: {'frame': lambda: design_excitation(
+        TREE, bounds=Bounds(frame='claw', lower=(0.0, 0.0, 0.0)))},
+})  # fmt: skip
 def test_wrong_requests_are_refused_by_name(call, error, text):
     refusals.check(call, error, text)

@@ -6,7 +6,6 @@ The recording is not part of the project: see the reason of the skip.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
@@ -17,12 +16,10 @@ import yaml
 from real_arm import DATA, GAINS, JOINTS, needs_ur10e, profile_of
 from scipy.signal import butter, filtfilt
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.loads import gains_by_load
 from robot_dynamics_ros.identification.unknowns import TERMS as ALL_TERMS
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
 
 pytestmark = [needs_ur10e, pytest.mark.slow]
@@ -41,17 +38,11 @@ TERMS = {
 
 
 @pytest.fixture(scope='module')
-def learned(tmp_path_factory):
-    """The output folder of a training on the first 20 s, and the gains."""
-    folder = tmp_path_factory.mktemp('ur10e')
-    gains = GAINS['study']
-    profile = profile_of(gains, folder)
-    code = main(
-        ['identify', str(DATA / 'bag'), '--to', '20', '--validate', f'{DATA / "bag"}@20:31',
-         '--driver-profile', str(profile), '--output', str(folder / 'out'), '--jobs', '1']
-    )  # fmt: skip
-    assert code == 0
-    return folder / 'out', np.array(gains)
+def learned(shared):
+    """The training on the first 20 s, and the gains."""
+    gains, bag = GAINS['study'], DATA / 'bag'
+    given = ('--validate', f'{bag}@20:31', '--driver-profile', profile_of(gains))
+    return shared('identify --to 20 --jobs 1', bag, *given), np.array(gains)
 
 
 def samples(run, gains, start, end):
@@ -101,16 +92,16 @@ def share(residual, effort, v):
 
 
 def test_held_out_motion_is_explained_by_an_arm_that_could_be_built(learned):
-    out, gains = learned
-    urdf = (out / 'corrected.urdf').read_text()
-    joints = yaml.safe_load((out / 'parameters.yaml').read_text())['joints']
+    ended, gains = learned
+    urdf = ended.text('corrected.urdf')
+    joints = yaml.safe_load(ended.text('parameters.yaml'))['joints']
     run = read_recording(DATA / 'bag')
     q, v, a, effort = samples(run, gains, 20.0, 31.0)
     load = rigid(bare(urdf), q, v, a)
     error = share(effort - load - drive(joints, v, a, load), effort, v)
     # Viscous and Coulomb friction alone leave 5.4 %: the further terms are worth something.
     assert error.mean() < 0.046
-    nominal, found = load_robot(DATA / 'ur10e.urdf'), load_robot(out / 'corrected.urdf')
+    nominal, found = load_robot(DATA / 'ur10e.urdf'), load_robot(urdf)
     ratio = found.mass / nominal.mass
     assert ratio.min() > 0.5
     assert ratio.max() < 2.0
@@ -119,7 +110,7 @@ def test_held_out_motion_is_explained_by_an_arm_that_could_be_built(learned):
     for values in joints.values():
         used = {k for k, v in values.items() if k not in (*SPEEDS, 'deviations') and v}
         assert used <= set(values['deviations'])
-    tilt = json.loads((out / 'identification.json').read_text())['gravity_estimate']
+    tilt = ended.figures['gravity_estimate']
     assert tilt['tilt_degrees'] < 3.0 * tilt['tilt_deviation_degrees']
     assert 'tilted' not in tilt['sentence']
 
@@ -149,15 +140,14 @@ OTHERS = {
 
 
 @pytest.mark.parametrize('change', OTHERS)
-def test_the_bag_of_another_robot_is_refused_without_a_result(change, tmp_path, capsys):
+def test_the_bag_of_another_robot_is_refused_without_a_result(change, command):
     """Of shorter arms the masses are right: only the effort, or an absurd result, reveals it."""
-    (tmp_path / 'other.urdf').write_text(change((DATA / 'ur10e.urdf').read_text()))
-    words = ['identify', str(DATA / 'bag'), '--robot', str(tmp_path / 'other.urdf'), '--jobs', '1',
-             '--to', '15', '--driver-profile', str(profile_of(GAINS['study'], tmp_path)),
-             '--output', str(tmp_path / 'out')]  # fmt: skip
-    assert main(words) != 0
-    assert OTHERS[change] in capsys.readouterr().err
-    assert not (tmp_path / 'out').exists()
+    other = change((DATA / 'ur10e.urdf').read_text())
+    given = ('--robot', other, '--driver-profile', profile_of(GAINS['study']))
+    ended = command('identify --to 15 --jobs 1', DATA / 'bag', *given, code=None)
+    assert ended.code != 0
+    assert OTHERS[change] in ended.err
+    assert not ended.folder.exists()
 
 
 TRUE_GAINS = np.array([10.4, 11.7, 8.25, 8.5, 9.0, 9.5])
@@ -178,15 +168,13 @@ def loaded_run(true_gains, centre):
     return replace(run, measured_effort=run.measured_effort + extra / true_gains)
 
 
-def test_a_load_is_weighed_with_the_gains_that_the_arms_weight_asks_for(tmp_path, capsys):
-    write_recording(tmp_path / 'bag', loaded_run(TRUE_GAINS, CENTRE))
-    words = ['identify', str(tmp_path / 'bag'), '--payload', 'wrist_3_link', '--unloaded',
-             str(DATA / 'bag'), '--robot', str(DATA / 'ur10e.urdf'), '--jobs', '1',
-             '--driver-profile', str(profile_of(GAINS['load'], tmp_path)),
-             '--output', str(tmp_path / 'out')]  # fmt: skip
-    assert main(words) == 0
-    assert "gains scaled by the arm's own weight" in capsys.readouterr().out
-    text = (tmp_path / 'out' / 'payload.yaml').read_text()
+def test_a_load_is_weighed_with_the_gains_that_the_arms_weight_asks_for(command):
+    given = ('--unloaded', DATA / 'bag', '--robot', DATA / 'ur10e.urdf')
+    given += ('--driver-profile', profile_of(GAINS['load']))
+    run = loaded_run(TRUE_GAINS, CENTRE)
+    ended = command('identify --payload wrist_3_link --jobs 1', run, *given)
+    assert "gains scaled by the arm's own weight" in ended.out
+    text = ended.text('payload.yaml')
     found = yaml.safe_load(text)['/**']['ros__parameters']
     stated = yaml.safe_load(text.splitlines()[1][2:])
     assert stated['mass'] < 0.15 * LOAD

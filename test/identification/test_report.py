@@ -15,65 +15,59 @@ from recorded_arm import (
     periodic_motion,
     semi_implicit_run,
     sinusoids,
-    write_run,
 )
 from samples import sample
 
-from robot_dynamics_ros.__main__ import main
+ARM = measured_arm()
+
+
+def moved(rng, arm=ARM, seconds=12.0, rests=(), text=ARM.xml):
+    """Return a noisy run of an arm, some joints of which rest, and another description."""
+    motion = sinusoids(rng, 3, np.arange(0.0, seconds, 0.01))
+    for rows in (motion.q, motion.v, motion.a):
+        rows[:, list(rests)] = 0.0
+    run = measured_run(arm, motion, noise=(0.0, 1e-3, 0.3), rng=rng)
+    return replace(run, description=text)
 
 
 @pytest.mark.slow
-def test_joints_and_changed_links_are_named_and_the_next_command(tmp_path, capsys, rng):
-    motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01))
-    run = measured_run(measured_arm(heavier=2.0), motion, noise=(0.0, 1e-3, 0.3), rng=rng)
-    bag = write_run(tmp_path / 'bag', replace(run, description=measured_arm().xml))
-    out = tmp_path / 'out'
-    assert main(['identify', str(bag), '--output', str(out), '--jobs', '1']) == 0
-    said = capsys.readouterr().out.replace('\n', ' ')
-    each = said.split('leaves unexplained: ')[1].split(' %, ')
+def test_joints_and_changed_links_are_named_and_the_next_command(command, rng):
+    bag = command.word(moved(rng, measured_arm(heavier=2.0), 24.0))
+    found = command('identify --jobs 1', bag)
+    each = found.said.split('leaves unexplained: ')[1].split(' %, ')
     assert [text.split()[0] for text in each[:3]] == ['pan', 'lift', 'elbow']
-    assert 'beyond doubt other than described: ' in said
-    assert 'upper' in said.split('beyond doubt other than described: ')[1].split(';')[0]
-    assert f'analyze {bag} --identified {out / "parameters.yaml"}' in said
+    assert 'upper' in found.said.split('beyond doubt other than described: ')[1].split(';')[0]
+    assert f'analyze {bag} --identified {found.folder / "parameters.yaml"}' in found.said
 
 
 @pytest.mark.parametrize(('limit', 'told'), [(20.0, True), (2.0, False)])
-def test_friction_that_only_slow_motion_shows_is_told(limit, told, tmp_path, capsys, rng):
-    run = measured_run(
-        measured_arm(),
-        sinusoids(rng, 3, np.arange(0.0, 12.0, 0.01)),
-        noise=(0, 1e-3, 0.3),
-        rng=rng,
-    )
-    text = re.sub('velocity="[^"]*"', f'velocity="{limit}"', measured_arm().xml)
-    bag = write_run(tmp_path / 'bag', replace(run, description=text))
-    main(['identify', str(bag), '--output', str(tmp_path / 'out'), '--jobs', '1'])
-    said = capsys.readouterr().out.replace('\n', ' ')
+def test_friction_that_only_slow_motion_shows_is_told(limit, told, command, rng):
+    text = re.sub('velocity="[^"]*"', f'velocity="{limit}"', ARM.xml)
+    said = command('identify --jobs 1', moved(rng, text=text), code=None).said
     assert ('pan moves at up to' in said and 'speed is compensated' in said) == told
 
 
-def test_a_joint_that_rests_is_not_said_to_have_its_friction_compensated(tmp_path, capsys, rng):
-    motion = sinusoids(rng, 3, np.arange(0.0, 12.0, 0.01))
-    for rows in (motion.q, motion.v, motion.a):
-        rows[:, 2] = 0.0
-    run = measured_run(measured_arm(), motion, noise=(0, 1e-3, 0.3), rng=rng)
-    bag = write_run(tmp_path / 'bag', replace(run, description=measured_arm().xml))
-    main(['identify', str(bag), '--output', str(tmp_path / 'out'), '--jobs', '1'])
-    said = capsys.readouterr().out.replace('\n', ' ').split('elbow moves at up to')[1]
-    assert 'its friction was not identified, that of the model is' in said.split('record it')[0]
+def test_a_joint_that_rests_is_not_said_to_have_its_friction_compensated(command, rng):
+    said = command('identify --jobs 1', moved(rng, rests=[2]), code=None).said
+    told = said.split('elbow moves at up to')[1].split('record it')[0]
+    assert 'its friction was not identified, that of the model is' in told
+
+
+def two_links(command, friction, push, code=0):
+    """Return what is said of an exact run, plus efforts of a function of its shape."""
+    arm, step = sample('planar_2r'), 2e-3
+    drives = Drives(*friction, [0.0] * 2)
+    run = semi_implicit_run(arm, drives, periodic_motion(1, 2, 8.0, step, swing=0.3), step)
+    run.effort[:] += push(run.effort.shape)
+    return command('identify --gravity 0 -9.81 0 --effort-limit 1000 --jobs 1', run, code=code)
 
 
 @pytest.mark.slow
-def test_a_chattering_joint_hides_no_other(tmp_path, capsys):
-    arm, step = sample('planar_2r'), 2e-3
-    drives = Drives([0.6, 0.3], [0.8, 0.4], [0.0, 0.0], [0.0, 0.0])
-    run = semi_implicit_run(arm, drives, periodic_motion(1, 2, 8.0, step, swing=0.3), step)
-    chatter = 8.0 * (-1.0) ** np.arange(len(run.time))
-    run = replace(run, effort=run.effort + chatter[:, np.newaxis] * [1.0, 0.0])
-    bag = write_run(tmp_path / 'bag', run)
-    words = ['--gravity', '0', '-9.81', '0', '--effort-limit', '1000', '--jobs', '1']
-    main(['identify', str(bag), '--output', str(tmp_path / 'out'), *words])
-    said = capsys.readouterr().out.replace('\n', ' ')
+def test_a_chattering_joint_hides_no_other(command):
+    def chatter(shape):
+        return 8.0 * (-1.0) ** np.arange(shape[0])[:, np.newaxis] * [1.0, 0.0]
+
+    said = two_links(command, ([0.6, 0.3], [0.8, 0.4]), chatter, code=None).said
     joint1, joint2 = said.split('leaves unexplained: joint1 ')[1].split(' joint2 ')[:2]
     assert float(joint1.split('→ ')[1].split(' %')[0]) > 10.0
     assert float(joint2.split('→ ')[1].split(' %')[0]) < 1.0
@@ -82,16 +76,10 @@ def test_a_chattering_joint_hides_no_other(tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('noise', [0.0, 0.1])
-def test_a_perfect_recording_leaves_nothing_to_correct(noise, tmp_path, capsys, rng):
+def test_a_perfect_recording_leaves_nothing_to_correct(noise, command, rng):
     """Fitted to noise, a model is slightly worse on other samples: that is no failure."""
-    arm, step = sample('planar_2r'), 2e-3
-    drives = Drives([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
-    run = semi_implicit_run(arm, drives, periodic_motion(1, 2, 8.0, step, swing=0.3), step)
-    run.effort[:] += noise * rng.normal(size=run.effort.shape)
-    bag = write_run(tmp_path / 'bag', run)
-    words = ['--gravity', '0', '-9.81', '0', '--effort-limit', '1000', '--jobs', '1']
-    assert main(['identify', str(bag), '--output', str(tmp_path / 'out'), *words]) == 0
-    said = capsys.readouterr().out
+    none = [0.0, 0.0]
+    said = two_links(command, (none, none), lambda shape: noise * rng.normal(size=shape)).out
     assert 'nothing to correct' in said
     assert 'error' not in said
     if noise:

@@ -9,13 +9,12 @@ from math import nan
 import numpy as np
 import pytest
 import yaml
-from bags import SECOND, Message, T, header, state, text, write
+from bags import SECOND, Message, T, header, state, text
 from oracles import PinocchioOracle
 from recorded_arm import measured_arm
 from samples import DOWN_Z, sample
 from urdf_text import joint, link
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.requests import (
     prepare_measured_wrench,
     prepare_parameters,
@@ -150,7 +149,8 @@ def test_motion_gaps_and_damaged_measurements_are_no_poses():
     assert not poses_at_rest(time, position, time, 0.0 * wrench + nan)
 
 
-def bag(path, *, frame='tool', topic='/wrist/wrench', which=POSES[:3], extra=()):
+def recorded(*, frame='tool', which=POSES[:3], extra='/other'):
+    """Return messages with the same wrench on two topics."""
     oracle, messages, rng = SensorOracle(), [text(0, ARM.xml)], np.random.default_rng(7)
     for k, stamp in enumerate(range(0, 2 * len(which) * SECOND, 20 * MS)):
         # each pose takes two seconds; in the first half second of it the arm moves
@@ -162,45 +162,38 @@ def bag(path, *, frame='tool', topic='/wrist/wrench', which=POSES[:3], extra=())
         vector = T['geometry_msgs/msg/Vector3']
         wrench = T['geometry_msgs/msg/Wrench'](vector(*force), vector(*torque))
         content = T['geometry_msgs/msg/WrenchStamped'](header(stamp, frame), wrench)
-        for name in (topic, *extra):
+        for name in ('/wrist/wrench', extra):
             messages.append(Message(name, stamp, 'geometry_msgs/msg/WrenchStamped', content))
-    return write(path, messages)
+    return messages
 
 
-def test_the_command_writes_parameters_of_the_controller(tmp_path, capsys):
+def test_the_command_writes_parameters_of_the_controller(command):
     """Means of 50 samples with noise of 0.01 N: a tenth of that, times the geometry."""
-    folder, out = (
-        bag(tmp_path / 'bag', extra=('/controller/target_wrench',)),
-        tmp_path / 'a/t.yaml',
-    )
-    assert main(['weigh_tool', str(folder), '--output', str(out)]) == 0
-    said = capsys.readouterr().out
-    assert 'tool carries 1.7' in said
-    assert '3 poses' in said
-    given = yaml.safe_load(out.read_text('utf-8'))['/**']['ros__parameters']
+    ended = command('weigh_tool', recorded(extra='/controller/target_wrench'))
+    assert 'tool carries 1.7' in ended.said
+    assert '3 poses' in ended.said
+    text = ended.text('tool.yaml')
+    given = yaml.safe_load(text)['/**']['ros__parameters']
     values = checked(PARAMETERS, given)
     assert values['sensor_frame'] == 'tool'
     assert values['sensor_tool_mass'] == pytest.approx(MASS, abs=2e-3)
     np.testing.assert_allclose(values['sensor_tool_com'], COM, atol=2e-3)
     np.testing.assert_allclose(values['sensor_bias'], BIAS, atol=0.02)
-    assert 'mass:' in out.read_text('utf-8').splitlines()[1]  # deviations
+    assert 'mass:' in text.splitlines()[1]  # deviations
 
 
-def test_the_command_names_what_it_cannot_choose(tmp_path, capsys):
-    out = ('--output', str(tmp_path / 't.yaml'))
-    two = bag(tmp_path / 'two', extra=('/other',), frame='')
-    for words, problem in (
-        ((), 'has several wrenches: /wrist/wrench, /other'),
-        (('--wrench', '/other'), 'name the link of the sensor with --sensor'),
-        (('--wrench', '/other', '--sensor', 'hand'), "'hand'"),
-        (('--wrench', '/third'), "'/third'"),
+def test_the_command_names_what_it_cannot_choose(command):
+    two, few = (command.word(recorded(frame='', which=POSES[:count])) for count in (3, 2))
+    for words, bag, problem in (
+        ('', two, 'has several wrenches: /wrist/wrench, /other'),
+        ('--wrench /other', two, 'name the link of the sensor with --sensor'),
+        ('--wrench /other --sensor hand', two, "'hand'"),
+        ('--wrench /third', two, "'/third'"),
+        ('--wrench /other --sensor tool', few, 'add the pose'),
     ):
-        assert main(['weigh_tool', str(two), *words, *out]) == 2
-        assert problem in capsys.readouterr().err
-    few = bag(tmp_path / 'few', which=POSES[:2])
-    assert main(['weigh_tool', str(few), *out]) == 2
-    assert 'add the pose' in capsys.readouterr().err
-    assert not (tmp_path / 't.yaml').exists()
+        ended = command(f'weigh_tool {words}', bag, code=2)
+        assert problem in ended.err
+        assert not ended.folder.exists()
 
 
 # Subtracted --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from refusals import check, table
+from refusals import by_error, check
 from samples import sample
 
 from robot_dynamics_ros import (
@@ -63,68 +63,91 @@ def active() -> ControllerSession:
 SESSION = active()
 
 
-@table({
-    'no path': (lambda: load_arm(None), DescriptionError, 'is None; give a path or the URDF text'),
-    'bytes': (lambda: load_robot(b'<robot'), DescriptionError, "is b'<robot'; give a path"),
-    'no loops': (lambda: load_mechanism(XML, None), DescriptionError, 'None; give'),
-    'gravity': (lambda: load_robot(XML, (0, 0, 'x')), ParameterError, 'gravity = .* numbers'),
-    'effort limit': (lambda: load_robot(XML, effort_limit='a'), ParameterError,
-                     "effort_limit = 'a' .* positive finite number of N m or N"),
-    'effort limit of one': (lambda: load_arm(XML, effort_limit={'joint1': [1]}), ParameterError,
-                            "effort_limit of 'joint1'"),
-    'one joint': (lambda: load_robot(XML, joints='joint1'), ParameterError,
-                  r"joints = 'joint1' .* must be a list of names, such as \['joint1'\]"),
-    'no joints': (lambda: load_arm(XML, joints=3), ParameterError, 'joints = 3 .* list of names'),
-    'locked': (lambda: load_arm(XML, locked='joint1'), ParameterError, 'locked = .* mapping of'),
-    'position': (lambda: load_robot(XML, locked={'joint1': 'x'}), ParameterError,
-                 "locked position of joint 'joint1' = 'x'"),
-    'mappings': (lambda: load_robot(XML, mappings='a'), ParameterError, 'mappings = .* mapping'),
-    'identified': (lambda: load_robot(XML, identified=3), ParameterError, 'identified = 3'),
-    'mechanism': (lambda: make_formulation('kane', None), ParameterError, NO_ROBOT),
-    'formulation': (lambda: make_formulation([], ARM), UnknownNameError, r'formulation \[\]'),
-    'law': (lambda: make_law(['pd_gravity'], ARM), UnknownNameError, 'unknown law'),
-    'robot of a law': (lambda: make_law('pd_gravity', 'scara'), ParameterError, NO_ROBOT),
-    'kernels': (lambda: compile_kernel('scara.urdf'), ParameterError, NO_ROBOT),
-    'outputs': (lambda: compile_kernel(ARM, outputs='mass_matrix'), ParameterError,
-                r"outputs = .* such as \['mass_matrix'\]"),
-    'session': (lambda: ControllerSession(None), ParameterError, NO_ROBOT),
-    'parameters': (lambda: ControllerSession(ARM, 'law'), ParameterError, 'must be a mapping'),
-    'driver': (lambda: ControllerSession(ARM, driver='ur'), ParameterError, 'a DriverInterface'),
-    'program': (lambda: load_program('scara_circle', 'scara'), ParameterError, NO_ROBOT),
-    'no program': (lambda: load_program(None, ARM), ProgramError, 'give YAML text or a path'),
-    'bag': (lambda: read_recording(None), ParameterError, 'path = None .* the path of a bag'),
-    'exchanged': (lambda: identify(ARM, []), ParameterError, NO_ROBOT),
-    'a path for recordings': (lambda: identify('bag', ARM), ParameterError, 'see read_recording'),
-    'plan': (lambda: make_plan(None, None), ParameterError, NO_ROBOT),
-    'terms': (lambda: design_excitation(ARM, terms='damping'), ParameterError, 'list of names'),
-    'period': (lambda: design_excitation(ARM, period='a'), ParameterError, 'period = .* a number'),
-    'parameters of bodies': (lambda: inertial_parameters(None), ParameterError, NO_ROBOT),
-    'new parameters': (lambda: with_inertial_parameters(ARM, [0]), ShapeError, 'expected'),
-    'regressor': (lambda: regressor(ARM, None, None, None), NonFiniteError, 'q is not finite'),
-    'frame': (lambda: frame_pose(ARM, Z, None), UnknownNameError, 'unknown frame None'),
-    'pose': (lambda: frame_pose(None, Z), ParameterError, NO_ROBOT),
-    'motion': (lambda: frame_motion(ARM, Z, NAN), NonFiniteError, 'v is not finite'),
-    'target': (lambda: inverse_kinematics(ARM, 'x'), ParameterError, 'position = '),
-    'tolerance': (lambda: inverse_kinematics(ARM, [0] * 3, tolerance='a'), ParameterError,
-                  'tolerance = .* a number'),
-    'energy': (lambda: dynamics.kinetic_energy(ARM, Z, [0, 1]), ShapeError, 'v has shape'),
-    'potential': (lambda: dynamics.potential_energy('scara', Z), ParameterError, NO_ROBOT),
-    'power': (lambda: dynamics.power(ARM, Z, Z, None), NonFiniteError, 'tau is not finite'),
-    'ragged': (lambda: NEWTON.gravity_forces([0, [1], 0, 0]), ParameterError, 'q = .* one length'),
-    'period of a plant': (lambda: MujocoPlant(ARM, [1]), ParameterError, 'period = .* a number'),
-    'plant': (lambda: MujocoPlant(ARM, 0.001).step(['a'] * 4), ParameterError, 'effort = '),
-    'reference': (lambda: Reference('scara'), ParameterError, 'n = .* the number of joints'),
-    'reading': (lambda: SESSION.driver.state(0, 0, [1], Z), ShapeError, r'q has shape \(1,\)'),
-    'values': (lambda: prepare_parameters(SESSION, 3), ParameterError, 'values = 3'),
-    'speed': (lambda: SESSION.set_speed('fast'), ParameterError, "= 'fast'"),
-    'points': (lambda: prepare_trajectory(SESSION, [1, 2]), ParameterError,
-               'points = .* times, positions, velocities and accelerations'),
-    'times': (lambda: prepare_trajectory(SESSION, (3, None, None, None)), ShapeError, 'times'),
-    'positions': (lambda: prepare_trajectory(SESSION, ([1], [LIST, LIST], None, None)), ShapeError,
-                  r'position has shape \(2, 4\); expected \(1, 4\)'),
-    'NaN': (lambda: prepare_trajectory(SESSION, ([1], [NAN], None, None)), TrajectoryError,
-            'point 0'),
-})  # fmt: skip
+@by_error(
+    {
+        DescriptionError: {
+            'is None; give a path or the URDF text': lambda: load_arm(None),
+            "is b'<robot'; give a path": lambda: load_robot(b'<robot'),
+            'None; give': lambda: load_mechanism(XML, None),
+        },
+        ParameterError: {
+            'gravity = .* numbers': lambda: load_robot(XML, (0, 0, 'x')),
+            "effort_limit = 'a' .* positive finite number of N m or N": lambda: load_robot(
+                XML, effort_limit='a'
+            ),
+            "effort_limit of 'joint1'": lambda: load_arm(XML, effort_limit={'joint1': [1]}),
+            r"joints = 'joint1' .* must be a list of names, such as \['joint1'\]": lambda: (
+                load_robot(XML, joints='joint1')
+            ),
+            'joints = 3 .* list of names': lambda: load_arm(XML, joints=3),
+            'locked = .* mapping of': lambda: load_arm(XML, locked='joint1'),
+            "locked position of joint 'joint1' = 'x'": lambda: load_robot(
+                XML, locked={'joint1': 'x'}
+            ),
+            'mappings = .* mapping': lambda: load_robot(XML, mappings='a'),
+            'identified = 3': lambda: load_robot(XML, identified=3),
+            NO_ROBOT: [
+                lambda: make_formulation('kane', None),
+                lambda: make_law('pd_gravity', 'scara'),
+                lambda: compile_kernel('scara.urdf'),
+                lambda: ControllerSession(None),
+                lambda: load_program('scara_circle', 'scara'),
+                lambda: identify(ARM, []),
+                lambda: make_plan(None, None),
+                lambda: inertial_parameters(None),
+                lambda: frame_pose(None, Z),
+                lambda: dynamics.potential_energy('scara', Z),
+            ],
+            r"outputs = .* such as \['mass_matrix'\]": lambda: compile_kernel(
+                ARM, outputs='mass_matrix'
+            ),
+            'must be a mapping': lambda: ControllerSession(ARM, 'law'),
+            'a DriverInterface': lambda: ControllerSession(ARM, driver='ur'),
+            'path = None .* the path of a bag': lambda: read_recording(None),
+            'see read_recording': lambda: identify('bag', ARM),
+            'list of names': lambda: design_excitation(ARM, terms='damping'),
+            'period = .* a number': [
+                lambda: design_excitation(ARM, period='a'),
+                lambda: MujocoPlant(ARM, [1]),
+            ],
+            'position = ': lambda: inverse_kinematics(ARM, 'x'),
+            'tolerance = .* a number': lambda: inverse_kinematics(ARM, [0] * 3, tolerance='a'),
+            'q = .* one length': lambda: NEWTON.gravity_forces([0, [1], 0, 0]),
+            'effort = ': lambda: MujocoPlant(ARM, 0.001).step(['a'] * 4),
+            'n = .* the number of joints': lambda: Reference('scara'),
+            'values = 3': lambda: prepare_parameters(SESSION, 3),
+            "= 'fast'": lambda: SESSION.set_speed('fast'),
+            'points = .* times, positions, velocities and accelerations': lambda: (
+                prepare_trajectory(SESSION, [1, 2])
+            ),
+        },
+        UnknownNameError: {
+            r'formulation \[\]': lambda: make_formulation([], ARM),
+            'unknown law': lambda: make_law(['pd_gravity'], ARM),
+            'unknown frame None': lambda: frame_pose(ARM, Z, None),
+        },
+        ProgramError: {
+            'give YAML text or a path': lambda: load_program(None, ARM),
+        },
+        ShapeError: {
+            'expected': lambda: with_inertial_parameters(ARM, [0]),
+            'v has shape': lambda: dynamics.kinetic_energy(ARM, Z, [0, 1]),
+            r'q has shape \(1,\)': lambda: SESSION.driver.state(0, 0, [1], Z),
+            'times': lambda: prepare_trajectory(SESSION, (3, None, None, None)),
+            r'position has shape \(2, 4\); expected \(1, 4\)': lambda: prepare_trajectory(
+                SESSION, ([1], [LIST, LIST], None, None)
+            ),
+        },
+        NonFiniteError: {
+            'q is not finite': lambda: regressor(ARM, None, None, None),
+            'v is not finite': lambda: frame_motion(ARM, Z, NAN),
+            'tau is not finite': lambda: dynamics.power(ARM, Z, Z, None),
+        },
+        TrajectoryError: {
+            'point 0': lambda: prepare_trajectory(SESSION, ([1], [NAN], None, None)),
+        },
+    }
+)
 def test_it_names_the_argument_and_what_would_be_right(call, error, text):
     check(call, error, text)
 

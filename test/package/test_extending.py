@@ -15,7 +15,6 @@ from recorded_arm import Drives, periodic_motion, semi_implicit_run
 from samples import random_state, sample
 
 from robot_dynamics_ros import ControllerSession, load_robot
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints import CONSTRAINTS, make_constraint
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.recordings.metrics import analysis
@@ -72,13 +71,11 @@ def test_the_constraint_is_what_it_says(rng, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_robot_of_ones_own_needs_one_file(tmp_path):
+def test_a_robot_of_ones_own_needs_one_file(command):
     """The commands of the page, on a copy of an arm under another name."""
-    mine, folder = tmp_path / 'my_arm.urdf', tmp_path / 'my_arm'
-    mine.write_text(sample('scara').xml.replace('name="scara"', 'name="my_arm"', 1))
-    assert main(['check_model', str(mine)]) == 0
-    assert main(['new_robot', str(mine), '--out', str(folder)]) == 0
-    written = yaml.safe_load((folder / 'parameters.yaml').read_text(encoding='utf-8'))
+    mine = command.word(sample('scara').xml.replace('name="scara"', 'name="my_arm"', 1))
+    command('check_model', mine)
+    written = yaml.safe_load(command('new_robot', mine).text('parameters.yaml'))
     for node in ('controller', 'simulator', 'trajectory', 'monitor', 'driver_emulator'):
         known = {one.name for one in declared_parameters(node)} | {'use_sim_time'}
         assert set(written[f'/**/{node}']['ros__parameters']) <= known

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from bags import MS, SECOND, command, state, text, write
 from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml, write_run
 from recorded_bags import NOMINAL, UNKNOWN
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings import timing
@@ -46,11 +46,6 @@ def evaluated(run, **choices):
 
 def said(result) -> str:
     return '\n'.join(f'{finding.severity}: {finding}' for finding in result.findings)
-
-
-def file_of(folder: Path, name: str, content: str) -> str:
-    (folder / name).write_text(content, encoding='utf-8')
-    return str(folder / name)
 
 
 # Recordings of Gazebo ---------------------------------------------------------------------------
@@ -98,9 +93,8 @@ def test_a_wrong_model_is_not_mistaken_for_another_gravity():
 def exact(tmp_path_factory):
     """A run, its analysis with a program, and the folder of the files."""
     folder, arm = tmp_path_factory.mktemp('exact'), RecordedArm(1500)
-    program = file_of(folder, 'plane.yaml', PROGRAM)
     bag = arm.bag(folder / 'bag')
-    return arm, analyzed(bag, folder / 'out', program=program), folder / 'out'
+    return arm, analyzed(bag, folder / 'out', program=PROGRAM), folder / 'out'
 
 
 @pytest.mark.slow
@@ -143,8 +137,7 @@ def test_the_files_tell_the_same_as_the_figures(exact):
     assert document['effort']['residual_rms'] == result.figures['effort']['residual_rms']
     assert document['joints'] == list(NAMES)
     assert document['findings'][0]['severity'] == 'ok'
-    with (folder / 'rows.csv').open(encoding='utf-8') as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader((folder / 'rows.csv').read_text().splitlines()))
     assert len(rows) == 1500
     assert float(rows[123]['position.elbow']) == arm.q[123, 1]
     assert float(rows[123]['error.lift']) == pytest.approx(5e-4)
@@ -365,7 +358,8 @@ def test_rates_gaps_and_delays_are_those_that_were_recorded(tmp_path):
         RecordingError, match='no robot description; give --robot or --description'
     ):
         analyzed(bag)
-    result = analyzed(bag, robot=RobotChoice(robot=file_of(tmp_path, 'arm.urdf', arm.xml)))
+    (tmp_path / 'arm.urdf').write_text(arm.xml)
+    result = analyzed(bag, robot=RobotChoice(robot=str(tmp_path / 'arm.urdf')))
     rates = result.figures['rates']
     assert rates['gaps'] == 1
     assert rates['longest_gap_ms'] == pytest.approx(30.8)
@@ -405,7 +399,7 @@ def test_references_of_a_slow_controller_are_those_of_the_states_it_answered(rng
     assert tracking['peak_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
 
 
-def test_a_joint_without_reference_takes_no_tracking_from_the_others(tmp_path):
+def test_a_joint_without_reference_takes_no_tracking_from_the_others(command):
     whole = RecordedArm(300).recording()
     some = replace(whole, reference_position=whole.reference_position.copy())
     some.reference_position[:, 2] = np.nan
@@ -416,27 +410,25 @@ def test_a_joint_without_reference_takes_no_tracking_from_the_others(tmp_path):
         assert found[name][:2] == every[name][:2], name
         assert np.isnan(found[name][2]), name
     # The third joint moves the frame 'tool', whose errors are not known, and not told.
-    analyzed(write_run(tmp_path / 'bag', some), tmp_path / 'out')
-    page = (tmp_path / 'out' / 'report.html').read_text('utf-8')
+    page = command('analyze', some).text('report.html')
     assert 'largest error of elbow' in page
     assert not any(words in page for words in ('error of lift', 'nan mm', 'tool error, RMS'))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('offset', [0.0, 1e-6])
-def test_errors_of_zero_and_constraints_are_told_in_the_terminal(offset, tmp_path, capsys):
-    arm, out = RecordedArm(60), tmp_path / 'out'
+def test_errors_of_zero_and_constraints_are_told_in_the_terminal(offset, command):
+    arm = RecordedArm(60)
     arm.reference = arm.q + offset
-    words = ['analyze', str(arm.bag(tmp_path / 'bag')), '--output', str(out), '--no-report']
-    assert main([*words, '--program', file_of(tmp_path, 'plane.yaml', PROGRAM)]) == 0
-    printed = capsys.readouterr().out
-    assert ('tracking errors are zero up to rounding' in printed) == (offset == 0.0)
-    peak = json.loads((out / 'metrics.json').read_text('utf-8'))['program']['peak'][0]
-    assert f'{peak:.4g}' in printed.split('constraint of plane')[1]
+    program = yaml.safe_load(PROGRAM)
+    ended = command('analyze --no-report', arm.recording(), '--program', program)
+    assert ('tracking errors are zero up to rounding' in ended.out) == (offset == 0.0)
+    peak = ended.figures['program']['peak'][0]
+    assert f'{peak:.4g}' in ended.out.split('constraint of plane')[1]
 
 
-def test_the_program_of_the_recorded_controller_is_evaluated_by_itself(tmp_path):
-    program = file_of(tmp_path, 'plane.yaml', PROGRAM)
+def test_the_program_of_the_recorded_controller_is_evaluated_by_itself(command, tmp_path):
+    program = command.word(yaml.safe_load(PROGRAM))
     parameters = f'law: constraint_stabilization\nprogram: {program}\n'
     messages = [text(0, parameters, '/controller/parameters'), *RecordedArm(300).messages()]
     result = analyzed(write(tmp_path / 'bag', messages))

@@ -12,12 +12,10 @@ from browser import chromium
 from oracles import PinocchioOracle
 from reports import data_of
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.packages import package_file
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import (
@@ -58,12 +56,8 @@ def run(robot):
 
 
 @pytest.fixture(scope='module')
-def report(tmp_path_factory, run):
-    folder = tmp_path_factory.mktemp('report')
-    write_recording(folder / 'bag', run)
-    words = ['analyze', str(folder / 'bag'), '--output', str(folder / 'out')]
-    assert main(words) == 0
-    return folder / 'out' / 'report.html'
+def report(shared, run):
+    return shared('analyze', run).folder / 'report.html'
 
 
 @pytest.fixture(scope='module')
@@ -233,7 +227,7 @@ def test_without_a_known_instant_there_is_no_arm(robot):
 
 @pytest.mark.slow
 def test_the_report_of_an_arm_with_seven_joints_and_meshes_is_no_larger_than_four_megabytes(
-    tmp_path,
+    command,
 ):
     """More states than curve points: a longer recording does not enlarge the file."""
     robot = load_robot(str(package_file(PANDA)), tip='panda_link8')
@@ -241,10 +235,8 @@ def test_the_report_of_an_arm_with_seven_joints_and_meshes_is_no_larger_than_fou
     shapes, remarks = robot_shapes(robot.xml, MAX_FACES)
     assert not remarks
     assert 0.8 * MAX_FACES < sum(len(shape.faces) for shape in shapes) <= MAX_FACES
-    write_recording(tmp_path / 'bag', motion(robot, rows=6000, rate=200.0))
-    assert main(['analyze', str(tmp_path / 'bag'), '--output', str(tmp_path / 'out')]) == 0
-    html = (tmp_path / 'out' / 'report.html').read_text('utf-8')
-    assert (tmp_path / 'out' / 'report.html').stat().st_size <= 4_000_000
+    html = command('analyze', motion(robot, rows=6000, rate=200.0)).text('report.html')
+    assert len(html.encode()) <= 4_000_000
     assert html.count('id="library"') == 1
     assert len(data_of(html)['arm']['shapes']) >= 8
 

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import struct
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -299,7 +298,7 @@ def test_columns_of_any_commands_are_their_numbers(commands):
         assert found[k].tobytes() == np.array(values).tobytes()
 
 
-def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path):
+def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path, read):
     good = state(5, 'ab', [1.0, 2.0], [3.0, 4.0])
     short = good.cdr()[:-9]
     uneven, half = state(6, 'ab', [1.0], [3.0, 4.0]), state(7, 'ab', [1.0, 2.0], [3.0])
@@ -313,7 +312,7 @@ def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path):
     assert run.stamp_ns.tolist() == [5, 8]
     assert f'2 messages on {STATES} cannot be used: left out' in run.notes
     late = [*[uneven] * 4100, good]  # more than are read at once
-    assert read_recording(write(tmp_path / 'late', late, 'sqlite3')).stamp_ns.tolist() == [5]
+    assert read(late, 'sqlite3').stamp_ns.tolist() == [5]
 
 
 def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(tmp_path):
@@ -346,18 +345,18 @@ def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(tmp_path)
 # Topics ----------------------------------------------------------------------------------------
 
 
-def test_a_reference_of_some_joints_is_that_of_these_and_of_none_is_told(tmp_path):
+def test_a_reference_of_some_joints_is_that_of_these_and_of_none_is_told(read):
     motion = Motion(80)
 
-    def recorded(*names: str):
-        order = [motion.names.index(name) for name in names if name in motion.names]
-        found = [x for x in motion.messages() if x.topic != REFERENCE]
-        for stamp, q, v in zip(motion.stamps.tolist(), motion.q, motion.v, strict=True):
-            given = names, [*q[order], 7.0], [*v[order], 7.0]
-            found.append(state(stamp, *given, topic=REFERENCE))
-        return read_recording(write(tmp_path / ''.join(names), found))
+    def recorded(*joints: int):
+        references = motion.states([*joints], REFERENCE)
+        for message in references:
+            message.content.name.append('other')
+            for name in ('position', 'velocity'):
+                setattr(message.content, name, np.append(getattr(message.content, name), 7.0))
+        return read([*motion.states(), *motion.commands(), *references])
 
-    run = recorded('c', 'a', 'other')
+    run = recorded(2, 0)
     assert run.notes == ()
     for found, expected in (
         (run.reference_position, motion.q),
@@ -365,21 +364,19 @@ def test_a_reference_of_some_joints_is_that_of_these_and_of_none_is_told(tmp_pat
     ):
         np.testing.assert_array_equal(found[:, [0, 2]], expected[:, [0, 2]])
         assert np.isnan(found[:, 1]).all()
-    run = recorded('other')
+    run = recorded()
     assert run.notes == (f'80 messages on {REFERENCE} cannot be used: left out',)
     assert np.isnan(run.reference_position).all()
 
 
 def robot_in(space: str, offset: float) -> list[Message]:
-    motion = Motion(80)
-    found = []
-    for k, stamp in enumerate(motion.stamps.tolist()):
-        names = [f'{space}_{name}' for name in motion.names]
-        found.append(state(stamp, names, motion.q[k] + offset, motion.v[k],
-                           topic=f'/{space}/joint_states'))  # fmt: skip
-        found.append(command(stamp, motion.tau[k] + offset, topic=f'/{space}{COMMANDS}'))
-        found.append(state(stamp, names, motion.q[k], topic=f'/{space}{REFERENCE}'))
-    return found
+    motion = Motion(80, names=tuple(f'{space}_{name}' for name in 'abc'))
+    motion.tau += offset
+    return [
+        *motion.states(topic=f'/{space}/joint_states', ahead=offset),
+        *motion.commands(f'/{space}{COMMANDS}'),
+        *motion.states(topic=f'/{space}{REFERENCE}'),
+    ]
 
 
 def test_of_several_robots_one_is_chosen_by_its_namespace(tmp_path):
@@ -402,9 +399,7 @@ def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
     motion, other, messages = Motion(60), Motion(60), []
     other.q, other.tau = other.q + 1.0, other.tau + 1.0
     for one, space in ((motion, '/arm/some_'), (other, '/arm/other_')):
-        topics = {STATES: f'{space}states', COMMANDS: f'{space}torques'}
-        messages += [replace(m, topic=topics[m.topic]) for m in one.messages()
-                     if m.topic in topics]  # fmt: skip
+        messages += one.states(topic=f'{space}states') + one.commands(f'{space}torques')
     bag = write(tmp_path / 'bag', messages)
     with pytest.raises(RecordingError, match='choose one with --states'):
         read_recording(bag)
@@ -417,26 +412,24 @@ def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
         read_recording(bag, **chosen, commands='/arm/some_states')
 
 
-def test_efforts_of_single_joints_are_put_together(tmp_path):
+def test_efforts_of_single_joints_are_put_together(read):
     """Of joints whose names have slashes or are no names of topics, too."""
     topics = {'arm/j-1': 'arm/j_1', 'j-1': 'j_1', '2nd joint': '_2nd_joint', 'left/a': 'left/a'}
     motion = Motion(70, names=tuple(topics))
-    messages = [m for m in motion.messages() if m.topic != COMMANDS]
-    for k, stamp in enumerate(motion.stamps.tolist()):
-        messages += [
-            number(stamp, value, f'/{topic}/cmd_force')
-            for topic, value in zip(topics.values(), motion.tau[k], strict=True)
-        ]
-    assert_read(read_recording(write(tmp_path / 'bag', messages)), motion)
+    messages = motion.states()
+    for topic, efforts in zip(topics.values(), motion.tau.T.tolist(), strict=True):
+        rows = zip(motion.stamps.tolist(), efforts, strict=True)
+        messages += [number(*row, f'/{topic}/cmd_force') for row in rows]
+    assert_read(read(messages), motion)
 
 
-def test_efforts_of_two_joints_on_one_topic_are_refused(tmp_path):
+def test_efforts_of_two_joints_on_one_topic_are_refused(tmp_path, read):
     motion = Motion(70, names=('j-1', 'j_1', 'k'))
-    messages = [m for m in motion.messages() if m.topic != COMMANDS]
+    messages = motion.states()
     messages += [number(stamp, 1.0, '/j_1/cmd_force') for stamp in motion.stamps.tolist()]
     one_topic = "joints j-1, j_1: would have the same topic 'j_1/cmd_force'"
     with pytest.raises(ConfigurationError, match=one_topic):
-        read_recording(write(tmp_path / 'bag', messages))
+        read(messages)
     (tmp_path / 'log.csv').write_text(
         't,position.j 1,position.j-1,command.j 1,command.j-1\n0,1,2,3,4\n'
     )
@@ -456,7 +449,7 @@ def test_the_order_of_efforts_is_that_of_the_parameters_or_as_told(tmp_path):
     assert 'commands have 3 values, expected one for each of a, b: not used' in run.notes[0]
 
 
-def test_the_order_of_efforts_is_that_of_the_description_in_the_bag(tmp_path):
+def test_the_order_of_efforts_is_that_of_the_description_in_the_bag(read):
     """Gazebo sends joint states in the order of the model; other drivers by the alphabet."""
     links = [link(name, 1.0, inertia=np.eye(3)) for name in ('one', 'two', 'three')]
     places = [('z', 'base', 'one'), ('y', 'one', 'two'), ('x', 'two', 'three')]
@@ -465,7 +458,7 @@ def test_the_order_of_efforts_is_that_of_the_description_in_the_bag(tmp_path):
     assert tree.joint_names == ('z', 'y', 'x')
     motion = Motion(60, names=('x', 'y', 'z'))
     messages = [text(0, xml), *motion.messages()]
-    run = read_recording(write(tmp_path / 'bag', messages)).of_joints(tree.joint_names)
+    run = read(messages).of_joints(tree.joint_names)
     assert run.effort.tobytes() == motion.tau.tobytes()
     assert run.position.tobytes() == motion.q[:, ::-1].tobytes()
 

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+import refusals
 from bags import MS, SECOND, write
 from recorded_arm import NAMES, RecordedArm, arm_xml, messages, write_run
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.alignment import align, resample
 from robot_dynamics_ros.recordings.recording import Recording
@@ -46,11 +44,6 @@ def run_of(
     effort[:, 0] = np.arange(count)
     run = 1e-9 * stamps, q - error, v, effort, known * q, known * v
     return Recording(NAMES, *run, description=arm_xml(), stamp_ns=stamps, arrival_ns=stamps)
-
-
-def recorded(path: Path, **given) -> Path:
-    """Record the program."""
-    return write_run(path, run_of(**given))
 
 
 def of_states(**given) -> Recording:
@@ -125,13 +118,12 @@ def test_runs_at_rest_are_laid_side_by_side():
     assert np.isnan(found.correlation)
 
 
-def test_what_is_unknown_is_no_figure_of_the_report(tmp_path, capsys):
-    rest = recorded(tmp_path / 'rest', count=500, reference=False)
-    assert main(['compare', str(rest), str(rest), '--output', str(tmp_path / 'out')]) == 0
-    page = (tmp_path / 'out' / 'report.html').read_text('utf-8')
-    shown = re.sub(r'<(script|style).*?</\1>', '', page, flags=re.DOTALL)
+def test_what_is_unknown_is_no_figure_of_the_report(command):
+    rest = run_of(count=500, reference=False)
+    found = command('compare', rest, rest)
+    shown = re.sub(r'<(script|style).*?</\1>', '', found.text('report.html'), flags=re.DOTALL)
     assert 'nan' not in re.sub('<[^>]*>', ' ', shown).lower().split()
-    assert 'barely correlate' not in capsys.readouterr().out
+    assert 'barely correlate' not in found.said
 
 
 def test_states_between_two_lie_on_lines():
@@ -149,19 +141,14 @@ def test_states_between_two_lie_on_lines():
     assert np.isnan(same.effort[[1, 3]]).all()
 
 
-def compared(folder: Path, *words) -> tuple[int, dict]:
-    code = main(['compare', *map(str, words), '--output', str(folder)])
-    return code, json.loads((folder / 'comparison.json').read_text('utf-8'))
-
-
 @pytest.mark.slow
-def test_errors_and_differences_of_two_runs_are_those_that_were_put_in(tmp_path, capsys):
-    first = recorded(tmp_path / 'fine', error=1e-4, count=2000)
-    second = recorded(tmp_path / 'coarse', late=0.25, error=3e-4, count=2000)
+def test_errors_and_differences_of_two_runs_are_those_that_were_put_in(command, tmp_path):
+    first = write_run(tmp_path / 'fine', run_of(error=1e-4, count=2000))
+    second = write_run(tmp_path / 'coarse', run_of(late=0.25, error=3e-4, count=2000))
     threshold = ('--threshold', 'difference.rms_position=1e-4')
-    code, found = compared(tmp_path / 'out', first, second, *threshold)
-    assert code == 1
-    assert compared(tmp_path / 'same', first, first, *threshold)[0] == 0
+    command('compare', first, first, *threshold)
+    ended = command('compare', first, second, *threshold, code=1)
+    found = ended.figures
     assert found['alignment']['shift_s'] == pytest.approx(0.25)
     assert found['first']['rms_error'] == pytest.approx([1e-4] * 3, rel=1e-6)
     assert found['second']['rms_error'] == pytest.approx([3e-4] * 3, rel=1e-6)
@@ -170,89 +157,67 @@ def test_errors_and_differences_of_two_runs_are_those_that_were_put_in(tmp_path,
     # Row k of the first meets row k + 250 of the second, whose effort is 250 larger.
     assert found['difference']['peak_effort'] == pytest.approx([250.0, 0.0, 0.0])
     assert found['states'] == 1750
-    printed = capsys.readouterr().out
-    assert 'second shifted by 0.25 s (whole motion)' in printed
-    assert 'fine' in printed
-    report = (tmp_path / 'out' / 'report.html').read_text('utf-8')
+    assert 'second shifted by 0.25 s (whole motion)' in ended.out
+    assert 'fine' in ended.out
+    report = ended.text('report.html')
     assert 'fine against coarse' in report
     assert report.count('<h2>') == 6, 'events and five plots'
 
 
 @pytest.mark.slow
-def test_other_programs_are_told_as_such(tmp_path, capsys):
-    other, first = RecordedArm(3000), recorded(tmp_path / 'a')
-    code, _ = compared(tmp_path / 'out', first, other.bag(tmp_path / 'b'))
-    assert code == 0
-    assert 'do both runs execute the same program?' in capsys.readouterr().out
+def test_other_programs_are_told_as_such(command):
+    found = command('compare', run_of(), RecordedArm(3000).messages())
+    assert 'do both runs execute the same program?' in found.out
 
 
 @pytest.mark.parametrize('description', [None, '<robot', '<!-- another -->\n' + arm_xml()])
-def test_the_first_bags_description_is_used_for_both(description, tmp_path, capsys):
+def test_the_first_bags_description_is_used_for_both(description, command, tmp_path):
     """Also for a bag without a sound one; what is unusual in either bag is told."""
-    first = recorded(tmp_path / 'a', count=300)
     second = replace(of_states(count=300), description=description or '')
     second.position[7] = np.nan
     sent = messages(second)[description is None :]
-    code, found = compared(tmp_path / 'out', first, write(tmp_path / 'b', sent))
-    assert code == 0
+    bags = write_run(tmp_path / 'a', run_of(count=300)), write(tmp_path / 'b', sent)
+    ended = command('compare', *bags)
+    found = ended.figures
     assert found['difference']['rms_position'] == pytest.approx([0.0] * 3, abs=1e-6)
     unusual = ['b: 1 states with a non-finite position: left out']
     assert found['notes'][:1] == unusual
-    told = 'that of a is used for both'
-    report = (tmp_path / 'out' / 'report.html').read_text('utf-8')
-    for place in (*found['notes'][1:], capsys.readouterr().out, report):
-        assert (told in place) == bool(description)
+    for place in (*found['notes'][1:], ended.out, ended.text('report.html')):
+        assert ('that of a is used for both' in place) == bool(description)
 
 
-@pytest.mark.parametrize(
-    ('words', 'message'),
-    [
-        (['A'], '1 recordings: cannot be compared; give two'),
-        (['A', 'missing'], 'no such file or folder'),
-        (['A', 'A', '--threshold', 'x=1'], "unknown figure 'x'"),
-        (['A', 'A', '--frame', 'nose'], "unknown frame 'nose'"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused_in_one_line(words, message, tmp_path, capsys):
-    recorded(tmp_path / 'A', count=60)
-    named = [str(tmp_path / w) if w in ('A', 'missing') else w for w in words]
-    assert main(['compare', *named, '--output', str(tmp_path / 'out')]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count('\n') == 1
-    assert not (tmp_path / 'out').exists()
+@refusals.written("""
+    [] | 1 recordings: cannot be compared; give two
+    [missing] | no such file or folder
+    [RUN, --threshold, x=1] | unknown figure 'x'
+    [RUN, --frame, nose] | unknown frame 'nose'
+    {'type="prismatic"': 'type="revolute"'} | other, not test_arm): lift sits or moves otherwise
+    {'xyz="0.4 0.0 0.0"': 'xyz="0.4 0.6 0"'} | other, not test_arm): elbow sits or moves otherwise
+    {'name="lift"': 'name="slide"'} | is of another robot (other, not test_arm): it has no lift
+""")
+def test_what_cannot_be_compared_is_refused_in_one_line(given, said, command):
+    """Words behind a run, or a change of the robot of the run behind it."""
+    run = run_of(count=60)
+    words = [run if word == 'RUN' else word for word in given]
+    if isinstance(given, dict):
+        (change,) = given.items()
+        assert change[0] in arm_xml()
+        xml = arm_xml().replace(*change).replace('name="test_arm"', 'name="other"')
+        joints = (f'name="{name}"'.replace(*change).split('"')[1] for name in NAMES)
+        words = [replace(run, joints=tuple(joints), description=xml)]
+    found = command('compare', run, *words, code=2)
+    assert re.search(said, found.err)
+    assert found.err.count('\n') == 1
+    assert not found.folder.exists()
 
 
-def test_efforts_in_amperes_without_a_constant_are_not_compared(tmp_path):
-    profile = tmp_path / 'driver.yaml'
-    profile.write_text('name: arm\nstate: {effort: total}\ndefaults: {effort_unit: mA}\n')
+def test_efforts_in_amperes_without_a_constant_are_not_compared(command):
+    profile = {'name': 'arm', 'state': {'effort': 'total'}, 'defaults': {'effort_unit': 'mA'}}
     run = of_states(count=400)
-    bag = write_run(tmp_path / 'a', replace(run, measured_effort=np.full(run.effort.shape, 1e3)))
-    code, found = compared(tmp_path / 'out', bag, bag, '--driver-profile', str(profile))
-    assert code == 0
+    run = replace(run, measured_effort=np.full(run.effort.shape, 1e3))
+    ended = command('compare', run, run, '--driver-profile', profile)
+    found = ended.figures
     assert found['difference']['rms_position'] == [0.0] * 3
     assert found['first']['rms_effort'] == [None] * 3
     assert any('gives no torque_constant' in note for note in found['notes'])
-    assert '<h2>Effort</h2>' not in (tmp_path / 'out' / 'report.html').read_text('utf-8')
-
-
-@pytest.mark.parametrize(
-    ('change', 'problem'),
-    [
-        (('type="prismatic"', 'type="revolute"'), 'lift sits or moves otherwise'),
-        (('xyz="0.4 0.0 0.0"', 'xyz="0.4 0.6 0"'), 'elbow sits or moves otherwise'),
-        (('name="lift"', 'name="slide"'), 'it has no lift'),
-    ],
-)
-def test_a_run_of_another_robot_is_refused(change, problem, tmp_path, capsys):
-    first, names = recorded(tmp_path / 'a', count=60), list(NAMES)
-    assert change[0] in arm_xml()
-    xml = arm_xml().replace(*change).replace('name="test_arm"', 'name="other"')
-    if change[0].startswith('name'):
-        names[2] = 'slide'
-    other = replace(run_of(count=60), joints=tuple(names), description=xml)
-    words = ['compare', str(first), str(write_run(tmp_path / 'b', other))]
-    assert main([*words, '--output', str(tmp_path / 'out')]) == 2
-    said = capsys.readouterr().err
-    assert f'is of another robot (other, not test_arm): {problem}' in said
-    assert not (tmp_path / 'out').exists()
+    assert '<h2>Effort</h2>' not in ended.text('report.html')

@@ -11,7 +11,6 @@ from rosbags.rosbag1 import Writer as WriterOfRos1
 from rosbags.rosbag2 import Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.recordings.bag import converted
 from robot_dynamics_ros.recordings.reading import read_recording
 
@@ -48,15 +47,12 @@ def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):
     np.testing.assert_allclose(np.diff(read.time), 0.01, rtol=1e-6)
 
 
-def test_a_table_is_compared_with_a_bag(run, tmp_path, capsys):
+def test_a_table_is_compared_with_a_bag(run, tmp_path, command):
     heads = [f'{key}.{name}' for key in ('position', 'velocity', 'effort') for name in JOINTS]
     log = table(run, tmp_path / 'log.csv', ['time', *heads])
     assert read_recording(log).measured_effort.tobytes() == run.measured_effort.tobytes()
-    (tmp_path / 'arm.urdf').write_text(run.description)
     bag = ros1(run, tmp_path / 'old.bag')
-    words = ['compare', bag, log, '--robot', tmp_path / 'arm.urdf', '--output', tmp_path / 'out']
-    assert main([str(word) for word in words]) == 0
-    assert 'note' in capsys.readouterr().out
+    assert 'note' in command('compare', bag, log, '--robot', run.description).out
 
 
 def ros1(run, path):
@@ -78,14 +74,14 @@ def ros1(run, path):
     return path
 
 
-def test_a_bag_of_ros_1_is_read(run, tmp_path):
+def test_a_bag_of_ros_1_is_read(run, tmp_path, command):
     bag = ros1(run, tmp_path / 'old.bag')
     read = read_recording(bag)
     np.testing.assert_array_equal(read.position, run.position)
     np.testing.assert_array_equal(read.measured_effort, run.measured_effort)
     assert read.description == run.description
     bag.write_bytes(bag.read_bytes()[:-3000])  # without its index
-    assert main(['analyze', str(bag), '--output', str(tmp_path / 'out')]) == 2
+    command('analyze', bag, code=2)
 
 
 KIND = 'control_msgs/msg/JointTrajectoryControllerState'

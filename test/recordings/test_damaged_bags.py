@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import refusals
 import yaml
 from bags import (
     COMMANDS,
@@ -20,7 +21,6 @@ from bags import (
     SECOND,
     STATES,
     Motion,
-    command,
     state,
     storage_file,
     text,
@@ -208,34 +208,45 @@ def test_the_log_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(tmp_pat
     read_with_journal(tmp_path / 'killed')
 
 
+#: Files in the folder of the bag, or the bag itself, whose bytes are these characters.
+@refusals.written(r"""
+    {x/y: x} | holds no .mcap or .db3 file
+    {x.mcap/y: x} | holds no .mcap or .db3 file
+    {} | no such file or folder
+    {a.mcap: ''} | the file is empty
+    {a.db3: ''} | the file is empty
+    {a.mcap: xxxxxxxxxxxxxxxx} | not an mcap file
+    {a.db3: xxxxxxxxxxxxxxxx} | not a database
+    {a.mcap.zstd: xx} | not an mcap file
+    hello | is not a recording
+    "\x89PNG\r\n\x1a\n\0,," | give a bag folder, .mcap, .db3, .bag of ROS 1, or a table .csv, .tsv, .txt, .parquet
+    "#ROSBAG V2.0\n" | repair it: rosbag reindex
+""")  # noqa: E501
+def test_what_is_no_recording_is_refused_with_one_clear_message(given, said, tmp_path):
+    bag = tmp_path / 'bag'
+    for name, content in (given if isinstance(given, dict) else {'': given}).items():
+        (bag / name).parent.mkdir(parents=True, exist_ok=True)
+        (bag / name).write_bytes(content.encode('latin-1'))
+    with pytest.raises(RecordingError, match=said) as error:
+        read_recording(bag)
+    assert str(bag) in str(error.value)
+
+
 @pytest.mark.parametrize(
-    ('make', 'message'),
+    ('messages', 'said'),
     [
-        (lambda p: p.joinpath('x').mkdir(parents=True), 'holds no .mcap or .db3 file'),
-        (lambda p: p.joinpath('x.mcap').mkdir(parents=True), 'holds no .mcap or .db3 file'),
-        (lambda p: None, 'no such file or folder'),
-        (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'')), 'the file is empty'),
-        (lambda p: (p.mkdir(), (p / 'a.db3').write_bytes(b'')), 'the file is empty'),
-        (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'x' * 999)), 'not an mcap file'),
-        (lambda p: (p.mkdir(), (p / 'a.db3').write_bytes(b'x' * 9999)), 'not a database'),
-        (lambda p: (p.mkdir(), (p / 'a.mcap.zstd').write_bytes(b'xx')), 'not an mcap file'),
-        (lambda p: p.write_text('hello'), 'is not a recording'),
-        (lambda p: p.write_bytes(b'\x89PNG\r\n\x1a\n\x00,,'),
-         'give a bag folder, .mcap, .db3, .bag of ROS 1, or a table .csv, .tsv, .txt, .parquet'),
-        (lambda p: p.write_bytes(b'#ROSBAG V2.0\n' + bytes(4096)), 'repair it: rosbag reindex'),
-        (lambda p: write(p, []), 'has no joint states'),
-        (lambda p: write(p, [text(0, 'x')]), 'std_msgs/msg/String); export states'),
-        (lambda p: write(p, [text(0, 'x', STATES)]), '/joint_states (std_msgs/msg/String)'),
-        (lambda p: write(p, [state(0, 'ab', [np.nan, 1.0])]), 'with a non-finite position'),
-        (lambda p: write(p, [state(0, 'ab', [1.0])]), "has no states on '/joint_states'"),
+        ([], 'has no joint states'),
+        ([text(0, 'x')], 'std_msgs/msg/String.; export states'),
+        ([text(0, 'x', STATES)], '/joint_states .std_msgs/msg/String'),
+        ([state(0, 'ab', [np.nan, 1.0])], 'with a non-finite position'),
+        ([state(0, 'ab', [1.0])], "has no states on '/joint_states'"),
     ],
-)  # fmt: skip
-def test_what_is_no_recording_is_refused_with_one_clear_message(make, message, tmp_path):
-    make(tmp_path / 'bag')
-    with pytest.raises(RecordingError) as error:
-        read_recording(tmp_path / 'bag')
-    assert message in str(error.value)
-    assert str(tmp_path / 'bag') in str(error.value)
+)
+def test_a_bag_without_usable_states_is_refused_by_what_it_has(messages, said, tmp_path):
+    bag = write(tmp_path / 'bag', messages)
+    with pytest.raises(RecordingError, match=said) as error:
+        read_recording(bag)
+    assert str(bag) in str(error.value)
 
 
 #: Texts of metadata, or a key of valid ones and its other value.
@@ -267,12 +278,12 @@ def test_damaged_metadata_are_done_without(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_parameters_that_are_any_text_are_as_none(tmp_path):
+def test_parameters_that_are_any_text_are_as_none(read):
     """A damaged colon results in an invalid date, or a number instead of a list."""
     messages = Motion(50).messages()
-    for place, given in enumerate(('2020-99-99', 'joints: 5', 'gravity: 2020-13-45', '[' * 4000)):
+    for given in ('2020-99-99', 'joints: 5', 'gravity: 2020-13-45', '[' * 4000):
         spoiled = [text(0, given, '/controller/parameters'), *messages]
-        run = read_recording(write(tmp_path / str(place), spoiled))
+        run = read(spoiled)
         assert run.effort.tobytes() == Motion(50).tau.tobytes()
         assert recorded_parameters(run.parameters).get('joints') in (None, 5)
 
@@ -323,14 +334,14 @@ def test_a_storage_file_that_is_missing_or_was_forgotten_is_told(tmp_path):
 # Unusual states --------------------------------------------------------------------------------
 
 
-def test_states_that_are_not_finite_are_left_out_and_counted(tmp_path):
+def test_states_that_are_not_finite_are_left_out_and_counted(read):
     """Unknown velocities are kept; a value beyond all measure is left out."""
     states = (messages := Motion(100).messages())[::3]
     for k in (30, 33, 36):
         states[k].content.position[1] = [np.nan, np.inf, -np.inf][k % 3]
     for k, value in ((60, np.nan), (70, 1e300), (80, np.inf)):
         states[k].content.velocity[0] = value
-    run = read_recording(write(tmp_path / 'bag', messages))
+    run = read(messages)
     assert len(run.time) == 95
     for note in (
         '3 states with a non-finite position',
@@ -341,10 +352,9 @@ def test_states_that_are_not_finite_are_left_out_and_counted(tmp_path):
     assert np.isnan(run.velocity).sum() == 1
 
 
-def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(tmp_path):
+def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(read):
     first, second = Motion(300, start=5 * SECOND), Motion(400)
-    bag = write(tmp_path / 'bag', first.messages() + second.messages())
-    run = read_recording(bag)
+    run = read(first.messages() + second.messages())
     assert len(run.time) == 300 + 400
     assert (np.diff(run.stamp_ns) > 0).all()
     assert run.stamp_ns[300] == first.stamps[-1] + SECOND
@@ -354,38 +364,33 @@ def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(tmp_path):
     assert any('time went back from 5.299 s to 0 s' in note for note in run.notes)
 
 
-def test_a_straggler_and_repetitions_are_left_out(tmp_path):
+def test_a_straggler_and_repetitions_are_left_out(read):
     motion = Motion(100)
     messages = motion.messages()
     late = messages.pop(40 * 3)
     messages.insert(45 * 3, late)
     messages.insert(70 * 3, messages[69 * 3])
-    run = read_recording(write(tmp_path / 'bag', messages))
+    run = read(messages)
     assert run.stamp_ns.tolist() == np.delete(motion.stamps, 40).tolist()
     assert '1 states older than the previous state: left out' in run.notes
     assert '1 states with the timestamp of the previous state: left out' in run.notes
 
 
-def test_states_without_stamps_have_the_times_of_the_bag(tmp_path):
+def test_states_without_stamps_have_the_times_of_the_bag(read):
     motion = Motion(100)
     messages = motion.messages()
     for message in messages:
         if message.topic != COMMANDS:
             message.content.header.stamp.nanosec = 0
-    run = read_recording(write(tmp_path / 'bag', messages))
+    run = read(messages)
     assert run.stamp_ns.tolist() == motion.stamps.tolist()
     assert run.effort.tobytes() == motion.tau.tobytes()
     assert 'the states have no timestamps: the times of the bag are used' in run.notes
 
 
-def test_the_order_of_joints_may_change_in_the_middle(tmp_path):
+def test_the_order_of_joints_may_change_in_the_middle(read):
     motion = Motion(100)
-    messages = []
-    for k, stamp in enumerate(motion.stamps.tolist()):
-        order = [0, 1, 2] if k < 50 else [2, 0, 1]
-        names = [motion.names[i] for i in order]
-        messages.append(state(stamp, names, motion.q[k, order], motion.v[k, order]))
-    run = read_recording(write(tmp_path / 'bag', messages))
+    run = read(motion.states()[:50] + motion.states([2, 0, 1])[50:])
     assert run.joints == ('a', 'b', 'c')
     assert run.position.tobytes() == motion.q.tobytes()
     assert run.velocity.tobytes() == motion.v.tobytes()
@@ -393,11 +398,9 @@ def test_the_order_of_joints_may_change_in_the_middle(tmp_path):
 
 def test_partial_states_are_merged_by_name_as_the_controller_does(tmp_path):
     motion = Motion(100)
-    messages = []
-    for k, stamp in enumerate(motion.stamps.tolist()):
-        messages.append(state(stamp, ['b'], motion.q[k, [1]], motion.v[k, [1]]))
-        messages.append(state(stamp, ['finger'], [0.0], [0.0], time=stamp))
-        messages.append(state(stamp, ['c', 'a'], motion.q[k, [2, 0]], motion.v[k, [2, 0]]))
+    fingers = [state(stamp, ['finger'], [0.0], [0.0]) for stamp in motion.stamps.tolist()]
+    rows = zip(motion.states([1]), fingers, motion.states([2, 0]), strict=True)
+    messages = [message for row in rows for message in row]
     bag = write(tmp_path / 'bag', messages)
     run = read_recording(bag, joints=motion.names)
     assert run.position.tobytes() == motion.q.tobytes()
@@ -420,37 +423,30 @@ def test_renamed_joints_are_told_with_the_names_that_were_recorded(tmp_path):
 # Clocks of commands ----------------------------------------------------------------------------
 
 
-def test_commands_of_another_clock_answer_the_state_that_came_before(tmp_path):
+def test_commands_of_another_clock_answer_the_state_that_came_before(read):
     """As of ``ros2 bag record``: simulated timestamps, wall times in the bag."""
     motion = Motion(300, period=2 * MS)
-    wall = 1_700_000_000 * SECOND
-    messages = []
-    for k, stamp in enumerate(motion.stamps.tolist()):
-        arrival = wall + 3 * k * MS
-        messages.append(state(stamp, motion.names, motion.q[k], motion.v[k], time=arrival))
-        if k != 100:
-            messages.append(command(arrival + 400_000, motion.tau[k]))
-        reference = state(stamp, motion.names, motion.q[k], topic=REFERENCE, time=arrival + 1)
-        messages.append(reference)
-    bag = write(tmp_path / 'bag', messages)
-    run = read_recording(bag)
+    late = {STATES: 0, COMMANDS: 400_000, REFERENCE: 1}
+    messages = motion.messages()
+    for k, message in enumerate(messages):
+        message.time = 1_700_000_000 * SECOND + k // 3 * 3 * MS + late[message.topic]
+    del messages[301]
+    run = read(messages)
     expected = motion.tau.copy()
     expected[100] = np.nan
     assert run.effort.tobytes() == expected.tobytes()
     answered = run.answer_ns >= 0
     assert set((run.answer_ns - run.arrival_ns)[answered].tolist()) == {400_000}
-    assert run.reference_position.tobytes() == motion.q.tobytes()
+    assert run.reference_position.tobytes() == (motion.q + 0.01).tobytes()
     assert 'commands have no timestamp: each is paired with the last state' in ' '.join(run.notes)
 
 
-def test_slow_commands_count_until_the_next_but_not_for_ever(tmp_path):
+def test_slow_commands_count_until_the_next_but_not_for_ever(read):
     motion = Motion(400)
-    messages = [m for m in motion.messages() if m.topic == STATES]
-    rows = [k for k in range(20, 300, 4)]
-    messages += [command(k * MS, motion.tau[k]) for k in rows]
+    rows = slice(20, 300, 4)
+    messages = motion.states() + motion.commands()[rows]
     messages.sort(key=lambda message: message.time)
-    bag = write(tmp_path / 'bag', messages)
-    run = read_recording(bag)
+    run = read(messages)
     assert np.isnan(run.effort[:20]).all()
     assert run.effort[20:300].tobytes() == np.repeat(motion.tau[rows], 4, axis=0).tobytes()
     assert run.effort[316].tobytes() == motion.tau[296].tobytes()
@@ -458,7 +454,7 @@ def test_slow_commands_count_until_the_next_but_not_for_ever(tmp_path):
     assert 'there are fewer commands than states' in ' '.join(run.notes)
 
 
-def test_a_clock_that_goes_back_by_decades_again_and_again_ends_in_no_overflow(tmp_path):
+def test_a_clock_that_goes_back_by_decades_again_and_again_ends_in_no_overflow(read):
     stamps = [sign * 2_000_000_000 * SECOND + k * MS for k in range(40) for sign in (1, -1, -1)]
     names = ('a', 'b')
     messages = [state(0, names, [0.1 * k, 0.0], [0.0, 0.0]) for k in range(len(stamps))]
@@ -466,6 +462,6 @@ def test_a_clock_that_goes_back_by_decades_again_and_again_ends_in_no_overflow(t
         message.time = k * MS
         message.content.header.stamp.sec, rest = divmod(stamp + (k % 3) * MS, SECOND)
         message.content.header.stamp.nanosec = rest
-    recording = read_recording(write(tmp_path / 'bag', messages))
+    recording = read(messages)
     assert (np.diff(recording.stamp_ns) > 0).all()
     assert 'older than the previous state' in ' '.join(recording.notes)

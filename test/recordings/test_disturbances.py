@@ -6,18 +6,16 @@ Oracle of the synthetic arm's efforts: Pinocchio, on the exact motion.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import SECOND, Motion, write
+from bags import SECOND, Motion
 from recorded_arm import ExactMotion, RecordedArm, measured_arm, measured_run, sinusoids, write_run
 from recorded_bags import NOMINAL, UNKNOWN
 from samples import Sample
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.reading import read_recording
@@ -79,12 +77,12 @@ def test_a_clock_that_jumps_and_gaps_change_no_figure(change, jump, tmp_path, rn
 
 
 @pytest.mark.parametrize('ahead', [0.005, 0.4, 3600.0])
-def test_a_message_that_comes_early_is_no_restart_of_the_clock(ahead, tmp_path):
+def test_a_message_that_comes_early_is_no_restart_of_the_clock(ahead, read):
     motion = Motion(300)
     messages = motion.messages()
     messages[100 * 3].content.header.stamp.sec += int(ahead)
     messages[100 * 3].content.header.stamp.nanosec += round((ahead % 1) * 1e9)
-    run = read_recording(write(tmp_path / 'bag', messages))
+    run = read(messages)
     assert 'restart' not in ' '.join(run.notes)
     lost = 300 - len(run.time)
     assert lost == (5 if ahead < 0.02 else 1)  # as the controller rejects them; else that one
@@ -93,24 +91,14 @@ def test_a_message_that_comes_early_is_no_restart_of_the_clock(ahead, tmp_path):
     assert any('left out' in note for note in run.notes)
 
 
-def test_times_are_printed_in_full_and_taken_as_printed(tmp_path, capsys, rng):
+def test_times_are_printed_in_full_and_taken_as_printed(command, rng):
     run = run_of(rng, noise=0.0)
     run.velocity[600, 1] = 30.0
-    bag = write_run(tmp_path / 'bag', stamped(run, run.stamp_ns + START * SECOND))
-
-    def analyzed(*words: str) -> dict:
-        out = tmp_path / 'out'
-        words = ('analyze', str(bag), '--output', str(out), '--force', '--no-report', *words)
-        assert main(list(words)) == (2 if f'{START + 50}' in words else 0)
-        return json.loads((out / 'metrics.json').read_text())
-
-    printed = f'{START + 6}'
-    findings = analyzed()['findings']
-    assert any(f'the first at {printed} s' in finding['text'] for finding in findings)
-    for first, last in ((f'{START + 5}.5', printed), ('5.5', '6')):
-        assert analyzed('--from', first, '--to', last)['rates']['states'] == 51
-    analyzed('--from', f'{START + 50}')
-    assert f'from {START + 50} s' in capsys.readouterr().err
+    words = ('analyze', stamped(run, run.stamp_ns + START * SECOND), '--no-report')
+    assert f'the first at {START + 6} s' in command(*words).said
+    for first, last in ((f'{START + 5}.5', START + 6), ('5.5', 6)):
+        assert command(*words, '--from', first, '--to', last).figures['rates']['states'] == 51
+    assert f'from {START + 50} s' in command(*words, '--from', START + 50, code=2).err
 
 
 @pytest.mark.slow
@@ -216,7 +204,7 @@ def endless_elbow() -> Sample:
 
 @pytest.mark.slow
 @pytest.mark.parametrize('velocity', [True, False])
-def test_wrapped_positions_of_a_continuous_joint_change_no_figure(velocity, tmp_path, rng):
+def test_wrapped_positions_of_a_continuous_joint_change_no_figure(velocity, command, rng):
     """The elbow turns twice: as it turns, and as a driver wraps it; a reference counts turns."""
     time = np.arange(0.0, 16.0, 0.01)
     motion, moves = sinusoids(rng, 3, time), np.array([0.0, 0.0, 1.0])
@@ -234,22 +222,14 @@ def test_wrapped_positions_of_a_continuous_joint_change_no_figure(velocity, tmp_
         run = replace(run, velocity=np.full(run.velocity.shape, np.nan))
     wrapped = (run.position + np.pi) % TURN - np.pi
     other = replace(run, position=np.where(moves > 0.0, wrapped, run.position))
-    bags = [write_run(tmp_path / name, x) for name, x in (('turned', run), ('wrapped', other))]
-    found = []
-    for bag in bags:
-        words = ['analyze', str(bag), '--output', str(tmp_path / 'out'), '--force', '--no-report']
-        assert main(words) == 0
-        found.append(json.loads((tmp_path / 'out' / 'metrics.json').read_text()))
+    bags = [command.word(x) for x in (run, other)]
+    found = [command('analyze --no-report', bag).figures for bag in bags]
     for section, key in (('tracking', 'rms_error'), ('effort', 'residual_share')):
         np.testing.assert_allclose(*[x[section][key] for x in found], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found[1]['tracking']['rms_error'], 1e-3, rtol=1e-6)
     assert found[1]['timing']['contradictions'] == 0
     if not velocity:
         return
-    assert main(['compare', *map(str, bags), '--output', str(tmp_path / 'compared')]) == 0
-    numbers = json.loads((tmp_path / 'compared' / 'comparison.json').read_text())
-    assert max(numbers['difference']['peak_position']) < 1e-9
-    words = ['identify', str(bags[1]), '--output', str(tmp_path / 'model'), '--jobs', '1']
-    assert main(words) == 0
-    numbers = json.loads((tmp_path / 'model' / 'identification.json').read_text())
-    assert max(numbers['residuals']['corrected']['percent']) < 1.0
+    assert max(command('compare', *bags).figures['difference']['peak_position']) < 1e-9
+    learned = command('identify --jobs 1', bags[1]).figures
+    assert max(learned['residuals']['corrected']['percent']) < 1.0

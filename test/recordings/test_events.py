@@ -10,15 +10,13 @@ import pytest
 from bags import MS, command, storage_file, text, write
 from recorded_arm import NAMES, RecordedArm
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.recordings.report.toolkit import quantity
 
 PARAMETERS, STATUS = '/controller/parameters', '/controller/trajectory_status'
 
 
-def events_of(bag, folder, *words) -> list[tuple[float, str]]:
-    assert main(['analyze', str(bag), '--output', str(folder), *map(str, words)]) == 0
-    page = (folder / 'report.html').read_text('utf-8')
+def events_of(command, bag) -> list[tuple[float, str]]:
+    page = command('analyze', bag).text('report.html')
     pattern = r'<li data-time="([^"]+)"><button type="button">[^<]*</button>([^<]*)</li>'
     return [(float(time), said) for time, said in re.findall(pattern, page)]
 
@@ -37,8 +35,8 @@ def messages():
     return sorted(found, key=lambda message: message.time)
 
 
-def test_what_happened_is_listed_in_its_order(messages, tmp_path):
-    found = events_of(write(tmp_path / 'bag', messages), tmp_path / 'out')
+def test_what_happened_is_listed_in_its_order(messages, command):
+    found = events_of(command, messages)
     assert [time for time, _ in found] == sorted(time for time, _ in found)
     times = {said: time for time, said in found}
     assert times['elbow: effort at its limit'] == pytest.approx(0.1, abs=2e-3)
@@ -50,11 +48,11 @@ def test_what_happened_is_listed_in_its_order(messages, tmp_path):
         assert any(said.startswith(f'largest error of {name}, ') for said in times)
 
 
-def test_a_loss_is_where_the_bag_ends(tmp_path):
+def test_a_loss_is_where_the_bag_ends(command, tmp_path):
     bag = write(tmp_path / 'bag', RecordedArm(600).messages())
     file = storage_file(bag)
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    found = events_of(bag, tmp_path / 'out')
+    found = events_of(command, bag)
     (lost,) = (time for time, said in found if 'ends early' in said)
     assert lost == max(time for time, _ in found)
     assert 0.1 < lost < 0.5

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from recorded_bags import STAUBLI, UNKNOWN
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
@@ -51,14 +48,11 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
 
 
 @pytest.mark.slow
-def test_identify_says_of_a_description_what_analyze_says(tmp_path):
+def test_identify_says_of_a_description_what_analyze_says(command):
     """The recording of a real arm: measured efforts, a filter chosen by the noise."""
-    words = ['--jobs', '1', '--terms', 'damping', 'coulomb_friction', 'armature']
-    assert main(['identify', str(STAUBLI), *words, '--output', str(tmp_path / 'out')]) == 0
-    residuals = json.loads((tmp_path / 'out' / 'identification.json').read_text())['residuals']
-    words = ['--no-report', '--output', str(tmp_path / 'described')]
-    assert main(['analyze', str(STAUBLI), *words]) == 0
-    described = json.loads((tmp_path / 'described' / 'metrics.json').read_text())['effort']
+    words = ('--jobs', 1, '--terms', 'damping', 'coulomb_friction', 'armature')
+    residuals = command('identify', STAUBLI, *words).figures['residuals']
+    described = command('analyze --no-report', STAUBLI).figures['effort']
     share = np.array(residuals['nominal']['percent']) / 100.0
     np.testing.assert_allclose(share, described['residual_share'], rtol=GRID)
     np.testing.assert_allclose(residuals['nominal']['rms'], described['residual_rms'], rtol=GRID)

@@ -6,15 +6,13 @@ The efforts are Pinocchio's.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded_arm import ExactMotion, measured_arm, measured_run, sinusoids, write_run
+from recorded_arm import ExactMotion, frictionless, measured_arm, measured_run, sinusoids
 from scipy.ndimage import gaussian_filter1d
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.preparation import Preparation
@@ -44,66 +42,49 @@ def pushed_at_rest(rng):
     q = np.array(REST) + 6e-5 * bent * [1.0, -0.7, 0.4] + 4e-6 * rng.normal(size=(len(time), 3))
     at_rest = ExactMotion(time, q, 0.0 * q, 0.0 * q)
     return measured_run(
-        measured_arm(), at_rest, lambda v, rigid: 0.0 * v, noise=(0.0, 0.0, NOISE),
+        measured_arm(), at_rest, frictionless, noise=(0.0, 0.0, NOISE),
         resolution=STEP, wrench=lambda t: FORCE if push[round(t / PERIOD)] else None, rng=rng,
     )  # fmt: skip
 
 
-def analyzed(bag, out, *words):
-    words = ('analyze', bag, '--output', out, '--no-report', '--jobs', 1, *words)
-    assert main([str(word) for word in words]) == 0
-    return json.loads((out / 'metrics.json').read_text())
-
-
-def calibrated(bag, path):
-    assert main(['calibrate', str(bag), '--output', str(path)]) == 0
-    return path
+def calibrated(command, run):
+    return command('calibrate', run).folder / 'thresholds.yaml'
 
 
 @pytest.fixture(scope='module')
-def thresholds(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('free')
-    return calibrated(write_run(folder / 'bag', moving()), folder / 'thresholds.yaml')
+def thresholds(shared):
+    return calibrated(shared, moving())
 
 
 @pytest.mark.slow
 def test_pushes_on_a_resting_arm_are_found_and_an_outlier_does_not_hide_them(
-    thresholds, tmp_path, rng
+    thresholds, command, rng
 ):
     run = pushed_at_rest(rng)
     run.velocity[500, 1] = 30.0
-    bag = write_run(tmp_path / 'bag', run)
-    figures = analyzed(bag, tmp_path / 'out', '--contacts', thresholds)
+    figures = command('analyze --no-report', run, '--contacts', thresholds).figures
     assert figures['timing']['contradictions'] == 1
     times = [event['time_s'] for event in figures['contacts']['events'] if event['kind'] == 'push']
     np.testing.assert_allclose(times, PUSHES, atol=0.1)
 
 
 @pytest.mark.slow
-def test_a_recording_of_many_outliers_gives_no_verdict(thresholds, tmp_path, capsys):
-    run = moving(20.0, resolution=0.0)
-    position = run.position.copy()
-    position[10:-10:6, 0] += 0.3
-    bag = write_run(tmp_path / 'bag', replace(run, position=position))
-    figures = analyzed(bag, tmp_path / 'out', '--contacts', thresholds)
-    severities = [finding['severity'] for finding in figures['findings']]
-    assert 'ok' not in severities
-    assert figures['findings'][0]['severity'] == 'error'
-    assert 'states contradict their neighbours' in figures['findings'][0]['text']
-    assert figures['contacts']['count'] is None
-    assert main(['calibrate', str(bag), '--output', str(tmp_path / 'thresholds.yaml')]) == 2
-    assert main(['identify', str(bag), '--output', str(tmp_path / 'identified')]) == 2
-    assert capsys.readouterr().err.count('allows no verdict') == 2
-
-
-@pytest.mark.parametrize(
-    'use', [identify, lambda runs, tree: validate(runs, tree, Preparation('sampled'))]
-)
-def test_python_refuses_a_recording_of_many_outliers_as_the_command_line_does(use):
+def test_a_recording_of_many_outliers_gives_no_verdict(thresholds, command):
+    """Neither on the command line nor in Python."""
     run = moving(20.0, resolution=0.0)
     run.position[10:-10:6, 0] += 0.3
-    with pytest.raises(RecordingError, match='is of no use; .*allows no verdict'):
-        use([run], measured_arm().tree)
+    bag = command.word(run)
+    figures = command('analyze --no-report', bag, '--contacts', thresholds).figures
+    severities = [finding['severity'] for finding in figures['findings']]
+    assert 'ok' not in severities
+    assert severities[0] == 'error'
+    assert 'states contradict their neighbours' in figures['findings'][0]['text']
+    assert figures['contacts']['count'] is None
+    for name in ('calibrate', 'identify'):
+        assert 'allows no verdict' in command(name, bag, code=2).err
+    for use in (identify, lambda *given: validate(*given, Preparation('sampled'))):
+        with pytest.raises(RecordingError, match='is of no use; .*allows no verdict'):
+            use([run], measured_arm().tree)
 
 
 def test_an_exact_run_that_mostly_rests_has_no_outliers():
@@ -145,7 +126,7 @@ def test_spikes_are_found_but_no_reversals_pushes_or_gaps(rng):
 
 
 @pytest.mark.slow
-def test_a_spike_of_one_effort_changes_no_figure(thresholds, tmp_path):
+def test_a_spike_of_one_effort_changes_no_figure(thresholds, command):
     """Neither of the analysis, nor of the arm that is identified, nor of thresholds."""
     clean, spiked, arm = moving(), moving(), measured_arm().tree
     spiked.measured_effort[2345, 1] += 60.0
@@ -160,11 +141,9 @@ def test_a_spike_of_one_effort_changes_no_figure(thresholds, tmp_path):
     learned = [identify([run], arm) for run in (clean, spiked)]
     percent = [validate([clean], one.tree, one.plan.preparation).percent for one in learned]
     np.testing.assert_allclose(*percent, rtol=0.05)
-    bag = write_run(tmp_path / 'bag', spiked)
-    other = calibrated(bag, tmp_path / 'thresholds.yaml')
     base = [
         [float(line.split()[1]) for line in path.read_text().splitlines() if 'base:' in line]
-        for path in (thresholds, other)
+        for path in (thresholds, calibrated(command, spiked))
     ]
     assert len(base[0]) == 6
     np.testing.assert_allclose(*base, rtol=0.2)

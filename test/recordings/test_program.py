@@ -6,14 +6,11 @@ It does not depend on the part that is evaluated.
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from bags import SECOND, STORE, Message
 from recorded_loop import GIVEN, RecordedLoop
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.recordings.metrics.program import decay
 
 STEPS = 2400
@@ -38,22 +35,16 @@ def loop():
     return RecordedLoop({**GIVEN, **PROGRAM}, activated=120).run(STEPS)
 
 
-def evaluated(bag, out, *words):
-    words = ('analyze', bag, '--output', out, '--force', '--no-report', *words)
-    assert main([str(word) for word in (*words, '--jobs', 1)]) == 0
-    figures = json.loads((out / 'metrics.json').read_text())
-    return figures['program'], [finding['text'] for finding in figures['findings']]
-
-
 @pytest.mark.slow
-def test_the_program_begins_after_the_motion_to_its_start(loop, tmp_path):
-    bag = loop.bag(tmp_path / 'bag')
-    whole, said = evaluated(bag, tmp_path / 'out')
+def test_the_program_begins_after_the_motion_to_its_start(loop, command):
+    bag = command.word(loop.messages)
+    ended = command('analyze --no-report', bag)
+    whole = ended.figures['program']
     begin = float(loop.session.loop.law.status()['program_start_s'])
     assert whole['start'] == pytest.approx(begin, abs=1e-6)
     assert begin > 0.5
-    assert not any('singularity' in text for text in said)
-    part, _ = evaluated(bag, tmp_path / 'out', '--from', 2.0)
+    assert 'singularity' not in ended.said
+    part = command('analyze --no-report --from 2.0', bag).figures['program']
     assert part['start'] == whole['start']
     # What is left of the initial error; with the clock from the first command or from 2 s it is
     # a tenth of a metre, which the circle covers in that time.
@@ -61,7 +52,7 @@ def test_the_program_begins_after_the_motion_to_its_start(loop, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_diagnostics_of_the_controller_tell_the_start(loop, tmp_path):
+def test_the_diagnostics_of_the_controller_tell_the_start(loop, command):
     """A recorder that was started late knows it from them only."""
     T = STORE.types
     begin = loop.session.loop.law.status()['program_start_s']
@@ -72,11 +63,10 @@ def test_the_diagnostics_of_the_controller_tell_the_start(loop, tmp_path):
     stamp = T['builtin_interfaces/msg/Time'](sec=2, nanosec=0)
     header = T['std_msgs/msg/Header'](stamp=stamp, frame_id='')
     message = T['diagnostic_msgs/msg/DiagnosticArray'](header=header, status=[status])
-    late = RecordedLoop.__new__(RecordedLoop)
-    late.messages = [m for m in loop.messages if m.time > 1.5 * SECOND or m.time == 0]
-    late.messages.append(
+    late = [m for m in loop.messages if m.time > 1.5 * SECOND or m.time == 0]
+    late.append(
         Message('/diagnostics', 2 * SECOND, 'diagnostic_msgs/msg/DiagnosticArray', message)
     )
-    figures, _ = evaluated(late.bag(tmp_path / 'bag'), tmp_path / 'out')
+    figures = command('analyze --no-report', late).figures['program']
     assert figures['start'] == pytest.approx(float(begin))
     assert max(figures['rms']) < 1e-3

@@ -4,49 +4,32 @@
 from __future__ import annotations
 
 import csv
-import json
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from bags import COMMANDS, DESCRIPTION, MS, STATES, STORE, Message, header, state, write
+import refusals
+from bags import COMMANDS, DESCRIPTION, MS, STATES, STORE, Message, header, state
 from bags import text as text_message
 from followed_arm import goal
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.requests import prepare_goal, prepare_payload, prepare_trajectory
 from robot_dynamics_ros.recordings.replay_source import ReplaySource
-from robot_dynamics_ros.recordings.report.figures import Plots
 
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
 STEPS = 520
 EXACT = [0.0] * 4  # the same operations in the same order, on the same machine
 
 
-@pytest.fixture(autouse=True)
-def _without_curves(monkeypatch, request):
-    """Leave out the two figures of a report, half of the time of a replay, unless it is read."""
-    if request.node.name != 'test_a_difference_is_told_with_joint_size_and_time':
-        monkeypatch.setattr(Plots, 'add', lambda *_, **__: None)
-
-
-def replayed(bag: Path, out: Path, *words) -> tuple[int, dict]:
-    """Return the exit code and the figures of a replay."""
-    code = main(['replay', str(bag), '--output', str(out), '--force', *map(str, words)])
-    return code, json.loads((out / 'replay.json').read_text('utf-8'))
-
-
-def notes(found: dict) -> str:
-    return '; '.join(found['notes'])
-
+pytestmark = pytest.mark.usefixtures('without_curves')
 
 # Events: functions of a running session ----------------------------------------------------------
 
@@ -191,29 +174,28 @@ SCENARIOS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', SCENARIOS)
-def test_a_session_gives_its_recorded_commands_again(name, tmp_path):
+def test_a_session_gives_its_recorded_commands_again(name, command):
     scenario = SCENARIOS[name]
     loop = scenario.run()
-    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
-    assert (code, found['commands']) == (0, len(loop.efforts)), found['notes']
+    found = command('replay', loop.messages).figures
+    assert found['commands'] == len(loop.efforts), found['notes']
     assert found['peak'] == [0.0] * loop.tree.n
     assert (found['law'], found['reference_error']) == (scenario.given['law'], 0.0)
 
 
 @pytest.mark.slow
-def test_locked_joints_that_were_measured_are_where_the_activation_found_them(tmp_path):
+def test_locked_joints_that_were_measured_are_where_the_activation_found_them(command):
     given = {**GIVEN, 'natural_frequency': [12.0], 'locked': ['joint4:=0.2']}
     loop = RecordedLoop(given, locked={0: 0.2}, activated=20)
     loop.messages = [text_message(0, loop.tree.xml)]
     for place, time in (('joint4:=0.0', 0), ('joint4:=0.2', 19 * MS)):
         loop.given['locked'] = [place]
         loop._publish_parameters(time)
-    code, found = replayed(loop.run(STEPS).bag(tmp_path / 'bag'), tmp_path / 'out')
-    assert (code, found['peak']) == (0, [0.0] * 3)
+    assert command('replay', loop.run(STEPS).messages).figures['peak'] == [0.0] * 3
 
 
 @pytest.mark.slow
-def test_what_changed_while_inactive_counts_from_the_next_activation_on(tmp_path):
+def test_what_changed_while_inactive_counts_from_the_next_activation_on(command):
     behind = {
         5: speed(0.5),
         10: carry(False),
@@ -225,11 +207,10 @@ def test_what_changed_while_inactive_counts_from_the_next_activation_on(tmp_path
         300: follow(),
     }
     loop = Scenario(payload_mass=1.0, behind=behind).run()
-    code, found = replayed(loop.bag(tmp_path / 'all'), tmp_path / 'out')
-    assert (code, found['peak']) == (0, EXACT)
+    assert command('replay', loop.messages).figures['peak'] == EXACT
     late = [m for m in loop.messages if m.time >= 280 * MS or m.topic in (PARAMETERS, DESCRIPTION)]
-    code, found = replayed(write(tmp_path / 'late', late), tmp_path / 'out')
-    assert (code, found['commands']) == (0, STEPS - 291), found['notes']
+    found = command('replay', late).figures
+    assert found['commands'] == STEPS - 291, found['notes']
     # The load was taken off and on again before that, which rounds its mass.
     assert max(found['peak']) < 1e-12
 
@@ -247,17 +228,17 @@ joints:
 
 
 @pytest.mark.slow
-def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path):
+def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path, command):
     """The reference is in the names of the model."""
     file = tmp_path / 'odd.yaml'
     file.write_text(DRIVER, encoding='utf-8')
     loop = Scenario(driver_profile=str(file), loop={'driver': load_driver_profile(file)}).run()
-    bag = loop.bag(tmp_path / 'bag')
-    code, found = replayed(bag, tmp_path / 'out')
-    assert (code, found['commands']) == (0, STEPS)
+    bag = command.word(loop.messages)
+    found = command('replay', bag).figures
+    assert found['commands'] == STEPS
     # Conversion and back with offset and unit loses the last digit of 30 N m.
     assert max(found['peak']) < 1e-13
-    code, found = replayed(bag, tmp_path / 'out', '--reference', 'recorded')
+    found = command('replay --reference recorded', bag, code=None).figures
     assert 'the recorded reference is followed' in found['notes']
     # Second differences of positions of 1 rad at 1 ms: 1e-16 / 1e-6, times an inertia of 1 kg m^2.
     assert max(found['peak']) < 1e-9
@@ -267,14 +248,10 @@ def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path):
 
 
 @pytest.fixture(scope='module')
-def recorded(tmp_path_factory):
+def recorded(shared):
     """A session with a trajectory and a changed parameter, and its bag."""
     loop = Scenario(behind={300: change(damping_ratio=[0.8])}).run()
-    return loop, loop.bag(tmp_path_factory.mktemp('recorded') / 'bag')
-
-
-def bag_of(messages: list[Message], path: Path) -> Path:
-    return write(path, sorted(messages, key=lambda m: m.time))
+    return loop, shared.word(loop.messages)
 
 
 def spoiled(topic: str, k: int, spoil: Callable[[Any], None]):
@@ -345,55 +322,52 @@ DAMAGED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize('what', DAMAGED)
-def test_what_is_damaged_or_lost_is_told_and_spoils_no_other(what, recorded, tmp_path, capsys):
+def test_what_is_damaged_or_lost_is_told_and_spoils_no_other(what, recorded, command):
     damage, code, figures, said = DAMAGED[what]
-    bag = bag_of(damage(recorded[0].messages), tmp_path / 'bag')
-    found = replayed(bag, tmp_path / 'out')
-    assert found == (code, {**found[1], **figures})
-    assert said in ' '.join(capsys.readouterr().out.split())
+    ended = command('replay', damage(recorded[0].messages), code=code)
+    assert ended.figures == ended.figures | figures
+    assert said in ended.said
 
 
 @pytest.mark.slow
-def test_a_lost_command_is_ticked_where_the_reference_tells_of_it(tmp_path):
+def test_a_lost_command_is_ticked_where_the_reference_tells_of_it(command):
     """Omitted ticks would give a rate limit more time, and change the next commands."""
     loop = Scenario(effort_rate_limit=[120.0]).run()
     messages = lost({COMMANDS}, lambda k: 100 <= k < 111)(loop.messages)
-    code, found = replayed(bag_of(messages, tmp_path / 'bag'), tmp_path / 'out')
-    assert (code, found['peak']) == (0, EXACT)
-    assert (found['commands'], found['commands_lost']) == (STEPS - 11, 11)
-    assert '11 answers of the controller have no recorded command' in notes(found)
+    ended = command('replay', messages)
+    lost_and_found = {'peak': EXACT, 'commands': STEPS - 11, 'commands_lost': 11}
+    assert ended.figures == ended.figures | lost_and_found
+    assert '11 answers of the controller have no recorded command' in ended.said
 
 
 # Overrides ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_other_gains_formulations_and_laws_are_used_and_are_no_failure(recorded, tmp_path):
-    def other(*words):
-        return replayed(recorded[1], tmp_path / 'out', *words)
+def test_other_gains_formulations_and_laws_are_used_and_are_no_failure(recorded, command):
+    def other(words, code=0):
+        return command(f'replay {words}', recorded[1], code=code).figures
 
-    gains = ('--set', 'natural_frequency=30')
-    code, found = other(*gains)
-    assert (code, found['changes']) == (0, {'natural_frequency': 30})
+    found = other('--set natural_frequency=30')
+    assert found['changes'] == {'natural_frequency': 30}
     assert found['peak'][0] > 1e-3
-    code, found = other(*gains, '--tolerance', '1e-6')
-    assert (code, found['within_tolerance']) == (1, False)
+    found = other('--set natural_frequency=30 --tolerance 1e-6', code=1)
+    assert not found['within_tolerance']
     assert found['first_difference_at'] is not None
-    code, found = other('--formulation', 'pinocchio', '--tolerance', '1e-9')
-    assert (code, found['formulation']) == (0, 'pinocchio')
-    code, found = other('--law', 'pd_gravity')
-    assert (code, found['law'], found['reference_error']) == (0, 'pd_gravity', 0.0)
+    found = other('--formulation pinocchio --tolerance 1e-9')
+    assert found['formulation'] == 'pinocchio'
+    found = other('--law pd_gravity')
+    assert (found['law'], found['reference_error']) == ('pd_gravity', 0.0)
     assert max(found['peak']) > 1e-3
 
 
-def test_another_robot_needs_what_its_model_says(recorded, tmp_path):
+def test_another_robot_needs_what_its_model_says(recorded, command):
     """Twice the mass of the last link: gravity on the quill grows by that mass times g."""
     loop, bag = recorded
     xml, mass = loop.tree.xml, float(loop.tree.mass[3])
-    heavier = tmp_path / 'heavier.urdf'
     assert xml.count(f'<mass value="{mass:g}"/>') == 1
-    heavier.write_text(xml.replace(f'<mass value="{mass:g}"/>', f'<mass value="{2 * mass:g}"/>'))
-    _, found = replayed(bag, tmp_path / 'out', '--description', heavier)
+    heavier = xml.replace(f'<mass value="{mass:g}"/>', f'<mass value="{2 * mass:g}"/>')
+    found = command('replay', bag, '--description', heavier, code=None).figures
     assert found['rms'][2] == pytest.approx(mass * 9.81, rel=0.05)
 
 
@@ -408,133 +382,117 @@ DIFFERENCES = {
 }
 
 
-def test_a_description_that_differs_from_the_controllers_robot_is_said(tmp_path):
+def test_a_description_that_differs_from_the_controllers_robot_is_said(command):
     loop = RecordedLoop().run(3)
     xml = loop.tree.xml
     found = set()
     for what, change in {'rounding': ('"6.25"', '"6.25000000000001"'), **DIFFERENCES}.items():
         assert change[0] in xml
         loop.messages[0] = text_message(0, xml.replace(*change))
-        notes = ReplaySource(loop.bag(tmp_path / what), {}).notes
+        notes = ReplaySource(command.word(loop.messages), {}).notes
         found |= {what for note in notes if "the shipped robot 'scara', which differs" in note}
     assert found == {*DIFFERENCES}
 
 
 @pytest.mark.slow
-def test_a_difference_is_told_with_joint_size_and_time(recorded, tmp_path, capsys):
+def test_a_difference_is_told_with_joint_size_and_time(recorded, command, monkeypatch):
+    monkeypatch.undo()  # the report is read, with its curves
     value = recorded[0].efforts[321][1] + 0.25
     messages = spoiled(COMMANDS, 321, set_item('data', 1, value))(recorded[0].messages)
-    code, found = replayed(bag_of(messages, tmp_path / 'bag'), tmp_path / 'out')
-    assert code == 1
+    ended = command('replay', messages, code=1)
+    found = ended.figures
     assert found['peak'] == pytest.approx([0.0, 0.25, 0.0, 0.0])
     assert found['peak_at'][1] == found['first_difference_at'] == 0.321
-    assert 'are not finite, the first at 0.321 s, ' in ' '.join(capsys.readouterr().out.split())
-    with (tmp_path / 'out' / 'rows.csv').open(encoding='utf-8') as file:
-        rows = list(csv.DictReader(file))
+    assert 'are not finite, the first at 0.321 s, ' in ended.said
+    rows = list(csv.DictReader(ended.text('rows.csv').splitlines()))
     assert float(rows[321]['difference.joint2']) == pytest.approx(-0.25)
-    assert '<script' in (tmp_path / 'out' / 'report.html').read_text('utf-8')
+    assert '<script' in ended.text('report.html')
 
 
 @pytest.mark.slow
-def test_topics_and_recorded_names_are_chosen_by_the_options_of_all_commands(recorded, tmp_path):
+def test_topics_and_recorded_names_are_chosen_by_the_options_of_all_commands(recorded, command):
     """Two controllers' topics in one bag."""
     places = {STATES: '/a/joint_states', COMMANDS: '/a/efforts'}
     messages = recorded[0].messages
     twice = [replace(m, topic=places[m.topic]) for m in messages if m.topic in places]
-    bag = bag_of([*messages, *twice], tmp_path / 'bag')
-    chosen = ('--states', '/a/joint_states', '--commands', '/a/efforts')
-    code, found = replayed(bag, tmp_path / 'out', *chosen, '--reference', '/controller/reference')
-    assert (code, found['commands']) == (0, STEPS)
+    bag = command.word([*messages, *twice])
+    chosen = '--states /a/joint_states --commands /a/efforts'
+    found = command(f'replay {chosen} --reference /controller/reference', bag).figures
+    assert found['commands'] == STEPS
     assert 'the recorded reference is followed' in found['notes']
     with pytest.raises(SystemExit):
-        replayed(bag, tmp_path / 'out', '--reference', 'remembered')
+        command('replay --reference remembered', bag)
 
 
-OTHER_LOG = lost({CHANGES}, lambda _: True)
-
-
-def log_of(content: str):
-    return lambda messages: [*OTHER_LOG(messages), text_message(0, content, CHANGES)]
-
-
-#: What is done to the messages, further words, and what is said.
-REFUSED = {
-    'a parameter': (None, '--set stiffness=3',
-                    "unknown controller's parameter 'stiffness'; did you mean 'joint_stiffness'?"),
-    'of another law': (None, '--set null_space_frequency=3',
-                       'give --set law=impedance too, or omit it'),
-    'no value': (None, '--set stiffness', 'has no =; write KEY=VALUE'),
-    'a value': (None, '--set natural_frequency=-3', 'give one finite number of at least 0 for'),
-    'a text': (None, '--set effort_limit=x',
-               "effort_limit = 'x' refused: give one finite number of "),
-    'a date': (None, '--set period=2020-99-99', "period = '2020-99-99' refused"),
-    'no numbers': (None, '--set gravity=[0,0,.nan]', 'refused: give 3 finite numbers'),
-    'a driver': (None, '--set driver_profile=nobody', 'nobody'),
-    'a description': (None, '--description /nowhere.urdf', 'nowhere'),
-    'no commands': (lost({COMMANDS}, lambda _: True), '', 'holds no command that answers a state'),
-    'version 0.2': (OTHER_LOG, '', 'it was recorded by version 0.2, or only after'),
-    'another schema': (log_of('{"schema": 2}'), '', 'changes of the controller'),
-    'half a schema': (log_of('{"schema": 1}'), '', 'changes of the controller'),
-    'a list': (log_of('[]'), '', 'changes of the controller'),
-    'no JSON': (log_of('accepted: 2 points'), '', 'changes of the controller'),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize('what', REFUSED)
-def test_what_cannot_be_replayed_is_refused_in_one_line(what, recorded, tmp_path, capsys):
-    damage, words, said = REFUSED[what]
+#: Further words, or topics of which all messages are lost, and a change that is logged instead.
+@refusals.written("""
+    --set stiffness=3 | unknown controller's parameter 'stiffness'; did you mean 'joint_stiffness'?
+    --set null_space_frequency=3 | give --set law=impedance too, or omit it
+    --set stiffness | has no =; write KEY=VALUE
+    --set natural_frequency=-3 | give one finite number of at least 0 for
+    --set effort_limit=x | effort_limit = 'x' refused: give one finite number of
+    --set period=2020-99-99 | period = '2020-99-99' refused
+    --set gravity=[0,0,.nan] | refused: give 3 finite numbers
+    --set driver_profile=nobody | nobody
+    --description /nowhere.urdf | nowhere
+    {/effort_controller/commands: null} | holds no command that answers a state
+    {/controller/changes: null} | it was recorded by version 0.2, or only after
+    {/controller/changes: '{"schema": 2}'} | changes of the controller
+    {/controller/changes: '{"schema": 1}'} | changes of the controller
+    {/controller/changes: '[]'} | changes of the controller
+    {/controller/changes: 'accepted: 2 points'} | changes of the controller
+""")
+def test_what_cannot_be_replayed_is_refused_in_one_line(given, said, recorded, command):
     loop, bag = recorded
-    if damage is not None:
-        bag = bag_of(damage(loop.messages), tmp_path / 'bag')
-    assert main(['replay', str(bag), '--output', str(tmp_path / 'out'), *words.split()]) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count('\n') == 1
-    assert not (tmp_path / 'out').exists()
+    words = given if isinstance(given, str) else ''
+    for topic, content in {} if words else given.items():
+        bag = lost({topic}, lambda _: True)(loop.messages)
+        bag += [] if content is None else [text_message(0, content, topic)]
+    ended = command(f'replay {words}', bag, code=2)
+    assert re.search(said, ended.err)
+    assert ended.err.count('\n') == 1
+    assert not ended.folder.exists()
 
 
 @pytest.mark.slow
-def test_a_parameter_that_no_longer_exists_is_told_if_it_had_an_effect(tmp_path):
+def test_a_parameter_that_no_longer_exists_is_told_if_it_had_an_effect(command):
     loop, removed = RecordedLoop(), {'activation_effort': 'zero', 'path_tolerance': [0.0]}
     loop.given |= removed  # as an earlier version recorded them
     loop.session.parameters = {**loop.session.parameters, **removed}
     loop.messages.pop()
     loop._publish_parameters(0)
-    _, found = replayed(loop.run(STEPS).bag(tmp_path / 'bag'), tmp_path / 'out')
+    found = command('replay', loop.run(STEPS).messages).figures
     told = [note for note in found['notes'] if 'no longer exists' in note]
     assert told == ['the controller had activation_effort: zero, which no longer exists']
 
 
 @pytest.mark.slow
-def test_a_reference_that_was_not_logged_is_noticed(tmp_path):
+def test_a_reference_that_was_not_logged_is_noticed(command):
     def follow_unlogged(loop: RecordedLoop) -> None:
         points = np.array([0.2]), np.array([[0.2, 0.2, 0.1, 0.2]]), None, None
         loop.loop.generator.follow(*points)
 
     loop = RecordedLoop(behind={50: follow(), 300: follow_unlogged}).run(STEPS)
-    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
-    assert code == 1
-    assert 'the reference differs from the recorded one by up to 0.' in notes(found)
-    _, found = replayed(tmp_path / 'bag', tmp_path / 'out', '--reference', 'recorded')
-    with (tmp_path / 'out' / 'rows.csv').open(encoding='utf-8') as file:
-        differences = [abs(float(row['difference.joint1'])) for row in csv.DictReader(file)]
+    bag = command.word(loop.messages)
+    said = command('replay', bag, code=1).said
+    assert 'the reference differs from the recorded one by up to 0.' in said
+    rows = command('replay --reference recorded', bag, code=None).text('rows.csv')
+    differences = [
+        abs(float(row['difference.joint1'])) for row in csv.DictReader(rows.splitlines())
+    ]
     # What was followed was replaced twice: there the acceleration is none of either trajectory.
     assert sum(difference > 1e-9 for difference in differences) <= 2
 
 
 @pytest.mark.slow
-def test_a_recording_that_began_after_the_activation_needs_the_recorded_reference(
-    tmp_path, capsys
-):
+def test_a_recording_that_began_after_the_activation_needs_the_recorded_reference(command):
     loop = Scenario(state_timeout_s=0.1, behind={77: follow()}).run()
     latched = {PARAMETERS, DESCRIPTION, CHANGES}
     late = [m for m in loop.messages if m.topic in latched or m.time >= 290 * MS]
-    bag, out = write(tmp_path / 'bag', late), tmp_path / 'out'
-    assert main(['replay', str(bag), '--output', str(out)]) == 2
-    error = capsys.readouterr().err
+    error = command('replay', late, code=2).err
     assert 'no activation on its topic changes' in error
     assert '--reference recorded' in error
-    code, found = replayed(bag, out, '--reference', 'recorded', '--tolerance', '1e-9')
-    assert 'the recorded reference is followed' in notes(found)
+    ended = command('replay --reference recorded --tolerance 1e-9', late)
+    assert 'the recorded reference is followed' in ended.said
     # As in a bag of a driver.
-    assert (code, max(found['peak']) < 1e-9) == (0, True)
+    assert max(ended.figures['peak']) < 1e-9

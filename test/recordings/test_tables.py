@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
+import refusals
 import yaml
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.tables import read_table
 from robot_dynamics_ros.recordings.reading import RobotChoice
@@ -194,33 +194,28 @@ def test_a_unit_is_declared_once(tmp_path):
 
 
 #: A table, keys of a YAML file beside it, and what is said of them.
-WRONG = (
-    ('0,1,2\n0.1,1,2', {}, 'has no line of names'),
-    ('t,q1,q1\n0,1,2\n0.1,1,2', {}, "has 2 columns 'q1'"),
-    ('t,q1,tau1\n0,1,2\n0.1,1,off', {}, "line 3, column 'tau1': 'off' is no number"),
-    ('t,q1,tau1\n0,1,2\nsoon,1,1', {}, "line 3, column 't': 'soon' is no time"),
-    ('Fan Time [s],States Time [s],q1,tau1\n0,0,1,2\n,1,1,1', {},
-     "line 3, column 'Fan Time .s.': '' is no time; .*; or give time in a YAML file: States Time"),
-    ('t,q1,tau1\n0,0,1,0,2,0\n0,1,1,0,2,0', {}, 'line 2 has 6 cells below 3 names; .*semicol'),
-    ('t,q1,q2\n0,1,2\n0.1,1,2', {'position_unit': 'grad'}, "its unit 'grad' is none of position"),
-    ('t,q1,q2\n0,1,2\n0.1,1,2', {'position_unit': ['deg', 'm', 'm']},
-     'position_unit: has 3 units, 2 col'),
-    ('t,q1,q2\n0,1,2\n0.1,1,2', {'positions_unit': 'deg'}, 'positions_unit'),
-    ('t,q1,q2\n0,1,2\n0.1,1,2', {'joints': ['pan']}, 'joints names 1'),
-    ('t,q1 [grad],q2 [grad]\n0,1,2\n0.1,1,2', {},
-     r"column 'q1 \[grad\]': its unit 'grad' is none of pos"),
-    ('t,q1_Nm,q2_Nm\n0,1,2\n0.1,1,2', {}, "its unit 'N m' is none of position"),
-)  # fmt: skip
-
-
-def test_what_is_wrong_in_a_table_or_its_file_is_named(tmp_path):
-    log, mapped = tmp_path / 'log.csv', tmp_path / 'log.yaml'
-    for content, mapping, problem in WRONG:
-        log.write_text(f'{content}\n')
-        mapped.write_text(json.dumps({'table': 'log.csv', **mapping}))
-        with pytest.raises(RobotDynamicsError, match=problem):
-            read_table(mapped if mapping else log)
-    assert main(['analyze', str(log), '--output', str(tmp_path / 'out')]) == 2
+@refusals.written(r"""
+    ["0,1,2\n0.1,1,2", {}] | has no line of names
+    ["t,q1,q1\n0,1,2\n0.1,1,2", {}] | has 2 columns 'q1'
+    ["t,q1,tau1\n0,1,2\n0.1,1,off", {}] | line 3, column 'tau1': 'off' is no number
+    ["t,q1,tau1\n0,1,2\nsoon,1,1", {}] | line 3, column 't': 'soon' is no time
+    ["Fan Time [s],States Time [s],q1,tau1\n0,0,1,2\n,1,1,1", {}] | line 3, column 'Fan Time [s]': '' is no time; ... ; or give time in a YAML file: States Time
+    ["t,q1,tau1\n0,0,1,0,2,0\n0,1,1,0,2,0", {}] | line 2 has 6 cells below 3 names; ... semicol
+    ["t,q1,q2\n0,1,2\n0.1,1,2", {position_unit: grad}] | its unit 'grad' is none of position
+    ["t,q1,q2\n0,1,2\n0.1,1,2", {position_unit: [deg, m, m]}] | position_unit: has 3 units, 2 col
+    ["t,q1,q2\n0,1,2\n0.1,1,2", {positions_unit: deg}] | positions_unit
+    ["t,q1,q2\n0,1,2\n0.1,1,2", {joints: [pan]}] | joints names 1
+    ["t,q1 [grad],q2 [grad]\n0,1,2\n0.1,1,2", {}] | column 'q1 [grad]': its unit 'grad' is none of pos
+    ["t,q1_Nm,q2_Nm\n0,1,2\n0.1,1,2", {}] | its unit 'N m' is none of position
+""")  # noqa: E501
+def test_what_is_wrong_in_a_table_or_its_file_is_named(given, said, tmp_path, command):
+    (content, mapping), log, mapped = given, tmp_path / 'log.csv', tmp_path / 'log.yaml'
+    log.write_text(f'{content}\n')
+    mapped.write_text(json.dumps({'table': 'log.csv', **mapping}))
+    path = mapped if mapping else log
+    with pytest.raises(RobotDynamicsError, match=said):
+        read_table(path)
+    assert re.search(said, command('analyze', path, code=2).err)
 
 
 def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
