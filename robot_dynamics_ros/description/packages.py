@@ -76,11 +76,17 @@ def package_file(uri: str, near: Path | None = None) -> Path:
 
 
 def cloned_file(uri: str, near: Path | None) -> Path | None:
-    """Return the file of a package that is given or cloned near a description, or None."""
+    """Return the file of a package that is given or cloned near a description, or None.
+
+    Also a file that does not exist, if no installed package of the name has it, either.
+    """
     name, _, inside = _URI.sub('', uri).partition('/')
-    for folder in _not_installed(name, near):
+    folders = list(_not_installed(name, near))
+    for folder in folders:
         if (folder / inside).is_file():
             return folder / inside
+    if folders and not any((folder / inside).is_file() for folder in _package_folders(name, near)):
+        return folders[0] / inside
     return None
 
 

@@ -31,6 +31,7 @@ _MACRO = re.compile(r'<xacro:macro\b([^>]*)>')
 _ATTRIBUTE = re.compile(r'(\w+)\s*=\s*["\']([^"\']*)["\']')
 _PYTHON = re.compile(r"<class '[^']*'>:? ?|\[Errno \d+\] ")
 _ARGUMENT = re.compile(r'^Undefined substitution argument (\S+)')
+_DECLARED = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
 _OTHER_FILES = (
     'give here the URDF, a parameter file by --params, a program by --program, and a motion in '
     'the form of a JointTrajectory by send ROBOT -p kind:=file -p file:='
@@ -95,7 +96,8 @@ def _absolute(reference: re.Match[str], folder: Path | None) -> str:
         path = cloned_file(name, folder)
     else:
         path = None if folder is None or '://' in name else folder / name
-    if path is None or not path.is_file():
+        path = path if path is not None and path.is_file() else None
+    if path is None:
         return reference[0]
     return f'{before}{html.escape(str(path))}{quote}'
 
@@ -203,6 +205,8 @@ def _xacro_error(culprit: str, error: Exception) -> DescriptionError:
     said = ' '.join(_PYTHON.sub('', str(error)).split())
     if missing := _ARGUMENT.search(said):
         return DescriptionError(culprit, said, f'give it behind the file: {missing[1]}:=VALUE')
+    if said.startswith('unbound prefix'):
+        return DescriptionError(culprit, said, f'declare it in <robot>, such as {_DECLARED}')
     if said.startswith('unknown macro'):
         return DescriptionError(culprit, said, 'include the file that defines it, or remove it')
     return DescriptionError(culprit, said, 'correct the file or its arguments')

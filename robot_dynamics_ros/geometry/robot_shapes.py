@@ -257,7 +257,7 @@ def mesh_path(element: Element) -> Path:
         raise DescriptionError(
             f'mesh {name!r}',
             'no such file',
-            'name it as package://PACKAGE/PATH, or relative to the file of the URDF',
+            'correct the path: package://PACKAGE/PATH, or relative to the file of the URDF',
         )
     return path
 

@@ -79,6 +79,18 @@ def test_a_cloned_package_is_found_from_the_description(layout, tmp_path):
     assert (len(shapes.shapes), shapes.unread) == (1, {})
 
 
+def test_a_mesh_that_a_cloned_package_lacks_is_the_file_that_is_missing(tmp_path, monkeypatch):
+    folder = package(tmp_path / 'parts')
+    mesh, file = folder / 'meshes' / 'bar.stl', arm(tmp_path / 'mine' / 'arm.urdf.xacro')
+    mesh.unlink()
+    [unread] = collision_shapes(read_description(file).xml).unread.values()
+    assert f'{str(mesh)!r}: no such file; correct the path' in str(unread)
+    prefix = package(tmp_path / 'prefix' / 'share' / 'parts').parents[1]
+    monkeypatch.setenv('AMENT_PREFIX_PATH', str(prefix))  # an installed one has it
+    shapes = collision_shapes(read_description(file).xml)
+    assert (len(shapes.shapes), shapes.unread) == (1, {})
+
+
 def test_a_folder_without_a_manifest_is_known_by_its_name(tmp_path):
     folder = package(tmp_path / 'parts')
     (folder / 'package.xml').unlink()
@@ -196,6 +208,7 @@ def test_an_argument_that_nothing_uses_is_refused(tmp_path):
     '<xacro:property name="all" value="${xacro.load_yaml(''gone.yaml'')}"/><link name="${all}"/>' | No such file ... gone.yaml ... ; correct the file or its
     '<link name="${side}"/>' | name 'side' is not defined ... ; correct the file
     '<xacro:tool/>' | unknown macro name: xacro:tool ... ; include the file that
+    '<gazebo><sensor:eye/></gazebo>' | unbound prefix ... ; declare it in <robot>, such as xmlns
     '<link name="$(arg side)"/>' | argument side; give it behind the file: side:=VALUE
     '<link name="$(env NO_SUCH_VARIABLE)"/>' | NO_SUCH_VARIABLE ... ; correct the file
     '<link' | ; correct the file
