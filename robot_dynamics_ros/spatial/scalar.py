@@ -216,7 +216,7 @@ class Dual:
 
     @_with_scalar
     def __mul__(self, b: Dual) -> Dual:
-        return Dual(self.value * b.value, self.value * b.tangent + self.tangent * b.value)
+        return Dual(self.value * b.value, self.tangent * b.value + self.value * b.tangent)
 
     @_with_scalar
     def __truediv__(self, b: Dual) -> Dual:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from operator import add, mul, neg, sub, truediv
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, ShapeError
-from robot_dynamics_ros.spatial.scalar import Array, select, zeros
+from robot_dynamics_ros.spatial.scalar import Array, Dual, cos, select, sin, sqrt, tanh, zeros
 from robot_dynamics_ros.symbolic.trace import Operand, Trace, Traced, reachable
 
 Shape = tuple[int, ...]
@@ -224,34 +225,25 @@ def jacobian(results: Array, variables: Array) -> Array:
     return J
 
 
+#: Operations with derivatives, as functions of dual numbers.
+_DIFFERENTIABLE: dict[str, Callable[..., Any]] = {
+    **{'neg': neg, 'add': add, 'sub': sub, 'mul': mul, 'div': truediv},
+    **{'cos': cos, 'sin': sin, 'sqrt': sqrt, 'tanh': tanh},
+}
+
+
 def _chain_rule(y: Traced, rate: dict[Traced, Operand]) -> Operand:
-    """Return the derivative of y from those of its operands; missing derivatives are 0."""
+    """Return the derivative of y from those of its operands; missing derivatives are 0.
+
+    Its value is recorded already, so that the dual number adds the derivative only.
+    """
     if not any(x in rate for x in y.operands):
         return 0
-    dx = [rate.get(x, 0) for x in y.operands]
-    x = y.operands
-    match y.operation:
-        case 'neg':
-            return -dx[0]
-        case 'add':
-            return dx[0] + dx[1]
-        case 'sub':
-            return dx[0] - dx[1]
-        case 'mul':
-            return dx[0] * x[1] + x[0] * dx[1]
-        case 'div':
-            return (dx[0] - y * dx[1]) / x[1]
-        case 'cos':
-            return -x[0].sin() * dx[0]
-        case 'sin':
-            return x[0].cos() * dx[0]
-        case 'sqrt':
-            return dx[0] / (2 * y)
-        case 'tanh':
-            return (1 - y * y) * dx[0]
-        case 'select':
-            return select(x[0], x[1], dx[2], dx[3])
-    raise TypeError(f'no derivative of {y!r}')
+    duals = [Dual(x, rate.get(x, 0)) for x in y.operands]
+    if y.operation == 'select':
+        a, b, *chosen = duals
+        return select(a.value, b.value, *(x.tangent for x in chosen))
+    return _DIFFERENTIABLE[y.operation](*duals).tangent
 
 
 _SIGN = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/'}
