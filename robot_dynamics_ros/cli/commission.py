@@ -46,6 +46,8 @@ from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.inspection import finding_as_dict
 from robot_dynamics_ros.model.load import check_model
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.bag_layout import resolved
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
@@ -183,9 +185,10 @@ def _robot(
 def _from_bag(args: argparse.Namespace, tree: Robot, findings: list[Finding]) -> Recording:
     """Return the run of a bag; add what was left out to findings."""
     profile = load_driver_profile(args.profile)
-    topics = {'states': _absolute(args.namespace, profile.state.topic)}
+    space = args.namespace or _namespace(args.bag, profile.state.topic)
+    topics = {'states': resolved(space, profile.state.topic)}
     if args.commands:
-        topics['commands'] = _absolute(args.namespace, profile.command.topic)
+        topics['commands'] = resolved(space, profile.command.topic)
     choice = RobotChoice(topics=topics, driver_profile=args.profile)
     with choice.read(args.bag, tree) as reader:
         run, outliers = without_outliers(choice.run(reader, tree))
@@ -196,10 +199,11 @@ def _from_bag(args: argparse.Namespace, tree: Robot, findings: list[Finding]) ->
     return run
 
 
-def _absolute(namespace: str, topic: str) -> str:
-    return (
-        topic if topic.startswith('/') else f'/{namespace.strip("/")}/{topic}'.replace('//', '/')
-    )
+def _namespace(bag: Path, topic: str) -> str:
+    """Return the namespace of a topic in a bag; that of the root if it is in none, or several."""
+    with BagReader(bag) as reader:
+        spaces = [x.removesuffix(f'/{topic}') for x in reader.topics if x.endswith(f'/{topic}')]
+    return spaces[0] if len(spaces) == 1 else ''
 
 
 def _by_listening(args: argparse.Namespace, driver: DriverInterface) -> Recording | int:

@@ -71,6 +71,7 @@ def choose_topics(
     commands: str = '',
     reference: str = '',
     description: str = '',
+    driver: tuple[str, str] = ('', ''),
 ) -> Topics:
     """Choose the topics of one robot.
 
@@ -81,6 +82,8 @@ def choose_topics(
         commands: Topic of the efforts; empty to find it.
         reference: Topic of the references; empty to find it.
         description: Topic of the description; empty to find it.
+        driver: Topics of states and commands of its driver profile, if any, relative to the
+            namespace; they come before those that are usual.
 
     Raises:
         RecordingError: There is no candidate for the states, or several for one of the topics; the
@@ -88,10 +91,10 @@ def choose_topics(
         UnknownNameError: A topic that was named is not in the bag; the message lists all topics.
     """
     finder = _TopicFinder(bag)
-    states = finder.named(states, STATE) or finder.states(namespace)
-    space = states.rpartition('/')[0] if not namespace else '/' + namespace.strip('/')
-    space = space.rstrip('/')
-    commands = finder.find(commands, space, ARRAY, 'effort_controller/commands')
+    states = finder.named(states, STATE) or finder.states(namespace, driver[0])
+    space = f'/{namespace.strip("/")}'.rstrip('/') if namespace else finder.space(states)
+    own = finder.existing(resolved(space, driver[1]), ARRAY)
+    commands = finder.find(commands or own, space, ARRAY, 'effort_controller/commands')
     reference = finder.find(reference, space, STATE, 'controller/reference')
     controller = reference.rpartition('/')[0] if reference else f'{space}/controller'
     single = [] if commands else finder.ending('cmd_force', SINGLE, f'{space}/')
@@ -104,6 +107,13 @@ def choose_topics(
         finder.existing(f'{controller}/parameters', TEXT),
         finder.existing(f'{controller}/changes', TEXT),
         finder.existing(f'{controller}/trajectory_status', TEXT),
+    )
+
+
+def resolved(namespace: str, topic: str) -> str:
+    """Return the absolute name of a topic, which a namespace does not change if it is one."""
+    return (
+        topic if topic.startswith('/') else f'/{namespace.strip("/")}/{topic}'.replace('//', '/')
     )
 
 
@@ -136,8 +146,16 @@ class _TopicFinder:
         topics = sorted(topic for topic, of in self._available.items() if of == kind)
         return [t for t in topics if t.startswith(start) and t.endswith(f'/{name}')]
 
-    def states(self, namespace: str) -> str:
-        """Return the topic of the measured states."""
+    def space(self, states: str) -> str:
+        """Return the namespace of a robot: of its controller, which may be above its states."""
+        above = space = states.rpartition('/')[0]
+        while above and not self.ending('reference', STATE, f'{above}/controller/'):
+            above = above.rpartition('/')[0]
+        known = above or self.existing('/controller/reference', STATE)
+        return above if known else space
+
+    def states(self, namespace: str, usual: str = '') -> str:
+        """Return the topic of the measured states; that of the driver, if it is there."""
         topics = sorted(
             topic
             for topic, kind in self._available.items()
@@ -145,18 +163,19 @@ class _TopicFinder:
         )
         if namespace:
             space = '/' + namespace.strip('/')
-            default = f'{space.rstrip("/")}/joint_states'
             topics = [topic for topic in topics if topic.startswith(f'{space.rstrip("/")}/')]
-            topics = [default] if default in topics else topics
+            defaults = [resolved(space, name) for name in (usual, 'joint_states')]
+            topics = [name for name in defaults if name in topics][:1] or topics
         else:
-            topics = self.ending('joint_states', STATE) or topics
+            own = self.ending(usual.strip('/'), STATE) if usual else []
+            topics = own or self.ending('joint_states', STATE) or topics
         if not topics:
             listed = ', '.join(f'{t} ({k})' for t, k in sorted(self._available.items())) or 'none'
             where = f' in namespace {namespace!r}' if namespace else ''
             remedy = f'its topics: {listed}; export states of other types as a table'
             raise self._error(f'has no joint states{where}', remedy)
         if len(topics) > 1:
-            spaces = sorted({topic.rpartition('/')[0] or '/' for topic in topics})
+            spaces = sorted({self.space(topic) or '/' for topic in topics})
             option, known = ('--namespace', spaces) if len(spaces) > 1 else ('--states', topics)
             raise self._error(
                 f'has several topics of joint states: {", ".join(topics)}',

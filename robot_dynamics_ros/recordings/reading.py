@@ -122,7 +122,7 @@ class RecordingReader:
         command_joints: Sequence[str] = (),
         reference_joints: Sequence[str] = (),
         every_state: bool = False,
-        **topics: str,
+        **topics: Any,
     ) -> None:
         self.bag = BagReader(path)
         try:
@@ -383,8 +383,11 @@ class RobotChoice:
         joints = driver.names if driver else given
         models = tree.joint_names if tree and driver else ()
         choices: dict[str, Any] = {**self.topics, 'joints': joints, 'reference_joints': models}
-        if driver and self.driver_profile:
-            choices['command_joints'] = driver.command_names
+        if self.driver_profile:
+            profile = load_driver_profile(self.driver_profile)
+            choices['driver'] = profile.state.topic, profile.command.topic
+            choices['command_joints'] = driver.command_names if driver else joints
+            choices['reference_joints'] = models or tuple(row.joint for row in profile.joints)
         reader = RecordingReader(bag, **choices)
         declared = reader.bag.units
         units = {_OF_TABLE[key]: unit for key, unit in declared.items() if unit in NEED_CONSTANT}
@@ -473,6 +476,8 @@ class RobotChoice:
         self, reader: RecordingReader, tree: Robot, names: Sequence[str], *, chosen: bool
     ) -> str:
         """Return how to use recorded joints with other names than those of a robot."""
+        if profile := reader.parameters.get('driver_profile'):
+            return f'the controller ran with --driver-profile {profile}, which names them'
         if chosen:
             return (
                 'choose among them with --joints, --tip or --locked, or give their recorded '

@@ -6,7 +6,7 @@ Also the recorded reference, which is followed where nothing was logged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -86,7 +86,6 @@ class ReplaySource:
         self._topics: dict[str, Any] = {'namespace': namespace, **topics}
         with RecordingReader(bag, **self._topics) as reader:
             stored, layout, described = reader.parameters, reader.layout, reader.description
-            available = {topic for topic in reader.bag.topics if reader.bag.counts.get(topic)}
             self.log = self._read_log(reader)
         self.logged = bool(self.log) and self.log[0].kind == 'activation'
         self.recorded = self.logged or bool(stored)
@@ -125,7 +124,7 @@ class ReplaySource:
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
         self.notes += [remark for remark in self.tree.remarks if remark.startswith(LOCKED)]
         self._recorded = self.driver or recorded_driver('', recorded_joints, self.tree)
-        self.run = self._read(self._reader_arguments(namespace, available))
+        self.run = self._read(self._reader_arguments())
         if merged['robot'] and described and not _matches(self.tree, described):
             self.notes.append(
                 f'the controller used the shipped robot {merged["robot"]!r}, which differs from '
@@ -179,14 +178,8 @@ class ReplaySource:
         merged, described = self._robot
         return robot_and_driver({**merged, **changes}, described)[0]
 
-    def _reader_arguments(self, namespace: str, available: Collection[str]) -> dict[str, Any]:
-        """Return the arguments of the reader: topics and joint names, by the driver if any.
-
-        Args:
-            namespace: Namespace of the robot.
-            available: Topics of the bag; those of a driver profile that it lacks are found by
-                type and name.
-        """
+    def _reader_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the reader: topics and joint names, by the driver if any."""
         recorded = self._recorded
         arguments: dict[str, Any] = {
             **self._topics,
@@ -197,17 +190,15 @@ class ReplaySource:
             arguments['reference_joints'] = self.tree.joint_names
         if self.driver is None:
             return arguments
-        profile, space = self.driver.profile, f'/{namespace.strip("/")}'.rstrip('/')
+        profile = self.driver.profile
         if profile.command.form not in ('group', 'overlay'):
             raise ConfigurationError(
                 f'driver profile {profile.name!r}',
                 f'commands in the form {profile.command.form!r}',
                 "a replay reads the forms 'group' and 'overlay'",
             )
-        for key, topic in (('states', profile.state.topic), ('commands', profile.command.topic)):
-            if not self._topics.get(key) and f'{space}/{topic}' in available:
-                arguments[key] = f'{space}/{topic}'
-        return arguments | {'command_joints': self.driver.command_names}
+        topics = profile.state.topic, profile.command.topic
+        return arguments | {'driver': topics, 'command_joints': self.driver.command_names}
 
     def _read(self, arguments: Mapping[str, Any]) -> Recording:
         """Return the recording in model order and units, up to a restart of the clock."""

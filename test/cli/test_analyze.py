@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bags import Message, state, text
+from bags import command as effort_command
 from mortal_worker import errors_when_ended
 from recorded_arm import NAMES, RecordedArm
 
@@ -261,8 +262,12 @@ def test_bags_are_found_in_folders_once_and_in_order(tmp_path, monkeypatch):
 CONSTANTS = (0.05, 0.04, 0.3)  # N m/A; N/A where the joint slides
 
 
-def driver_bag() -> tuple[list[Message], dict]:
-    """Record the arm in degrees, milliamperes and other names; return it and its profile."""
+def driver_bag(*, ours: bool = False) -> tuple[list[Message], dict]:
+    """Record the arm in degrees, milliamperes and other names; return it and its profile.
+
+    If it is ours, the driver has its own topics, and commands and references of our controller
+    are recorded, all in a namespace.
+    """
     arm = RecordedArm(300, measured_late=True)
     names = tuple(f'axis_{name}' for name in NAMES)
     degree = np.array([180.0 / np.pi, 180.0 / np.pi, 1e3])
@@ -272,14 +277,21 @@ def driver_bag() -> tuple[list[Message], dict]:
         # Stamps of a wall clock: seconds count from the first state on.
         now, late = 1_700_000_000 * 10**9 + stamp, current[max(0, k - 1)]
         messages.append(state(now, names, arm.q[k] * degree, arm.v[k] * degree, late))
+        if ours:
+            messages[-1].topic = '/cell/can/states'
+            led = state(now, NAMES, arm.q[k] + 0.01, arm.v[k], topic='/cell/controller/reference')
+            messages += [led, effort_command(now, current[k], topic='/cell/can/currents')]
     rows = [
         {'joint': name, 'driver_name': f'axis_{name}', 'position_unit': unit,
          'torque_constant': constant}
         for name, unit, constant in zip(NAMES, ('deg', 'deg', 'mm'), CONSTANTS, strict=True)
     ]  # fmt: skip
     every = {'gear_ratio': 100, 'effort_unit': 'mA'}
-    state_of = {'effort': 'total'}
-    return messages, {'name': 'counted', 'state': state_of, 'defaults': every, 'joints': rows}
+    profile = {'name': 'counted', 'state': {'effort': 'total'}, 'defaults': every, 'joints': rows}
+    if ours:
+        messages.append(text(0, 'driver_profile: can.yaml', '/cell/controller/parameters'))
+        profile['state']['topic'], profile['command'] = 'can/states', {'topic': 'can/currents'}
+    return messages, profile
 
 
 def test_a_driver_profile_says_what_the_numbers_of_a_bag_mean(command):
@@ -289,6 +301,19 @@ def test_a_driver_profile_says_what_the_numbers_of_a_bag_mean(command):
     assert figures['rates']['duration_s'] == pytest.approx(0.2, abs=2e-3)
     # Efforts are Pinocchio's at the stamps of the states; 1.7e9 s leave 1e-7 s in a double.
     assert max(figures['effort']['residual_share']) < 1e-3
+
+
+def test_a_driver_with_names_and_topics_of_its_own_has_commands_and_references(command):
+    bag, profile = driver_bag(ours=True)
+    bag = command.word(bag)
+    said = command('analyze', bag, code=2).err
+    assert 'the controller ran with --driver-profile can.yaml' in said
+    for effort in ('commanded', 'measured'):
+        words = ('--no-report', '--driver-profile', profile, '--effort', effort)
+        figures = command('analyze', bag, *words).figures
+        assert figures['tracking']['rms_error'] == pytest.approx([0.01] * 3, rel=1e-6)
+        assert max(figures['effort']['residual_share']) < 1e-3
+        assert not [note for note in figures['notes'] if 'cannot' in note or 'not used' in note]
 
 
 def test_names_by_joints_and_by_a_profile_are_one_too_many(command):

@@ -106,6 +106,15 @@ WRONG = {
 }
 
 
+def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
+    rows = enumerate(zip(*swing(), strict=True))
+    topic = '/cell/joint_states'
+    bag = command.word([state(k * PERIOD, JOINTS, *row, topic=topic) for k, row in rows])
+    commission(bag)
+    refused = commission(bag, '--namespace', 'other', code=2)
+    assert "unknown topic '/other/joint_states'" in refused.err
+
+
 @pytest.mark.parametrize('name', WRONG)
 def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, commission, name):
     keys, text = WRONG[name]

@@ -217,7 +217,8 @@ def test_what_changed_while_inactive_counts_from_the_next_activation_on(command)
 
 DRIVER = """
 name: odd
-state: {rate_hz: 1000.0, timeout_s: 0.5}
+state: {topic: can/states, rate_hz: 1000.0, timeout_s: 0.5}
+command: {topic: can/currents}
 compensated_by_driver: [gravity]
 joints:
   - {joint: joint2, driver_name: b, sign: -1, position_unit: deg, effort_unit: mN m}
@@ -233,6 +234,9 @@ def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path, comman
     file = tmp_path / 'odd.yaml'
     file.write_text(DRIVER, encoding='utf-8')
     loop = Scenario(driver_profile=str(file), loop={'driver': load_driver_profile(file)}).run()
+    topics = {STATES: '/cell/can/states', COMMANDS: '/cell/can/currents'}
+    for message in loop.messages:  # all are in a namespace, and found without naming it
+        message.topic = topics.get(message.topic, f'/cell{message.topic}')
     bag = command.word(loop.messages)
     found = command('replay', bag).figures
     assert found['commands'] == STEPS
