@@ -186,7 +186,7 @@ def refuse_loops(loops: str) -> None:
 def _fix_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None:
     """Fix the root to a new link ``world``, unless it has this name; what is fixed gets a mass."""
     children = {child.get('link') for child in root.iterfind('joint/child')}
-    links = {link.get('name'): link for link in root.findall('link')}
+    links = {link.get('name', ''): link for link in root.findall('link')}
     first = next(name for name in links if name not in children)
     if first != 'world':
         root.extend(parts.findall('link'))
@@ -194,7 +194,7 @@ def _fix_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None
         ElementTree.SubElement(anchor, 'parent', link='world')
         ElementTree.SubElement(anchor, 'child', link=first)
     for child in root.iterfind("joint[@type='fixed']/parent[@link='world']/../child"):
-        link = links[child.get('link')]
+        link = links[child.get('link', '')]
         for inertial in link.findall('inertial'):
             link.remove(inertial)
         link.append(parse_xml(_FIXED_INERTIAL))
