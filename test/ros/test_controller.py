@@ -30,6 +30,7 @@ from std_srvs.srv import SetBool, Trigger
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.ros.controller import parameter_services
+from robot_dynamics_ros.ros.controller.running import RunningController
 
 PLACE = np.array([0.0, -1.0, -0.5, 0.7])
 #: On a busy machine states arrive late.
@@ -502,6 +503,20 @@ def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node(monkey
     changes.check({})
     changes.apply()
     node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')
+
+
+def test_an_automatic_activation_waits_until_one_node_publishes_the_states():
+    """Else it would be refused once, as by a request, instead of awaited."""
+    run, rivals = object.__new__(RunningController), ['2 nodes publish /joint_states', '']
+    run._watch = run._node = run.session = run.connection = Mock()
+    run.session.is_silent.return_value, run._node.get_parameter().value = False, []
+    run.session.locked.missing.return_value = ''
+    run.connection.missing_subscriber.return_value = ''
+    run.connection.competitors.return_value = ''
+    run.connection.rivals.side_effect = rivals
+    assert [run.missing(), run.missing()] == rivals
+    seen = run.session.loop.state.validator.contradictions
+    run.connection.rivals.assert_called_with(run._node, seen, reports=False)
 
 
 def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes, peer):
