@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console  # node commands, which import this module, need no rich
 
     console = Console(highlight=False, soft_wrap=True)
-    estimated = _estimate(args)
+    added, filled = _estimate(args)
     tree = arm_of(args)
     frame = tool_frame(tree, args.frame or args.tip)
     folder: Path = args.out or Path(folder_name(tree.name))
@@ -70,28 +70,33 @@ def run(args: argparse.Namespace) -> int:
     measured = measured_joints(vars(args))
     motion = write_robot_folder(tree, folder, frame, obstacles_of(args), measured)
     show_arm(console, tree, frame, motion.remarks)
-    if estimated:
-        _comment(folder / URDF, estimated, _basis(args))
-        links = ', '.join(estimated)
-        console.print(f'inertia estimated ({_basis(args)}): {links}', style='bold yellow')
+    for links, basis in ((added, _basis(args)), (filled, 'homogeneous, of the given mass')):
+        if links:
+            _comment(folder / URDF, links, basis)
+            text = f'inertia estimated ({basis}): {", ".join(links)}'
+            console.print(text, style='bold yellow')
     console.print(f'motion: {_summary(motion)}', markup=False)
     console.print(f'written: {folder}', markup=False)
     return 0
 
 
-def _estimate(args: argparse.Namespace) -> list[str]:
-    """Replace the robot of the arguments by its text with estimated inertias; return the links."""
+def _estimate(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Replace the robot of the arguments by its text with estimated inertias.
+
+    Returns:
+        The links to which mass and moments were given, and those to which moments were.
+    """
     if not (args.estimate_inertia or args.estimate_mass):
-        return []
+        return [], []
     if args.estimate_inertia and args.estimate_mass:
         problem = 'is another statement of the same masses'
         raise ConfigurationError('--estimate-mass', problem, 'give it or --estimate-inertia')
     path, mappings = robot_source(args)
     text = read_description(path, mappings, lambda fault: None).xml
     density, mass = args.estimate_inertia, args.estimate_mass
-    args.robot, links = estimate_inertias(text, density=density, mass=mass)
+    args.robot, *links = estimate_inertias(text, density=density, mass=mass)
     args.mapping = []
-    return links
+    return links[0], links[1]
 
 
 def _basis(args: argparse.Namespace) -> str:
@@ -479,10 +484,15 @@ COMMANDS = {
         | SETUP
         | {
             '--estimate-inertia KG/M^3': option(
-                0.0, 'density of links that have shapes but no <inertial>', check=read.not_negative
+                0.0,
+                'density of links that have shapes but no <inertial>; of those that have a mass '
+                'only, the moments are estimated, too',
+                check=read.not_negative,
             ),
             '--estimate-mass KG': option(
-                0.0, 'total mass of these links, instead of a density', check=read.not_negative
+                0.0,
+                'total mass of links without <inertial>, instead of a density',
+                check=read.not_negative,
             ),
             '--out': option(Path, 'folder to write (default: name of the robot)'),
             **FORCE,

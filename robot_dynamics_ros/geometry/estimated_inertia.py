@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from robot_dynamics_ros.description.urdf import parse_xml
+from robot_dynamics_ros.description.urdf import Inertial, parse_urdf, parse_xml
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.robot_shapes import collision_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles
@@ -20,39 +20,65 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 def estimate_inertias(
     xml: str, *, density: float = 0.0, mass: float = 0.0
-) -> tuple[str, list[str]]:
-    """Return a description in which every link with a shape has an <inertial>, and those added.
+) -> tuple[str, list[str], list[str]]:
+    """Return a description in which every link with a shape has mass and moments of inertia.
+
+    A link whose <inertial> gives a mass without moments keeps it and its centre of mass.
 
     Args:
         xml: URDF text, its meshes as for :func:`.robot_shapes`.
         density: Density of the links without <inertial>, kg/m^3; 0 if their mass is given.
         mass: Mass of these links together, kg.
 
+    Returns:
+        The text, the links without <inertial> that have one now, and those that had a mass only.
+
     Raises:
-        ModelError: No link without an <inertial> has a shape that encloses a volume.
+        ModelError: No link without an <inertial> or moments has a shape that encloses a volume.
         DescriptionError: The text is not a URDF.
     """
     root, moments = parse_xml(xml), dict[str, Array]()
-    bare = {x.get('name', ''): x for x in root.findall('link') if x.find('inertial') is None}
+    links = {link.name: link for link in parse_urdf(xml, lambda fault: None).links}
+    elements = {element.get('name', ''): element for element in root.findall('link')}
+    lacking = {
+        name: element
+        for name, element in elements.items()
+        if _lacks_moments(links[name].inertial, element)
+    }
     shapes = collision_shapes(xml)
     for shape in shapes.shapes:
-        if shape.link in bare:
+        if shape.link in lacking:
             found = second_moments(shape)
             moments[shape.link] = moments.get(shape.link, np.zeros((4, 4))) + found
-    volumes = {name: float(P[3, 3]) for name, P in moments.items() if P[3, 3] > 0.0}
-    if not volumes:
-        problem = 'no link without <inertial> has a shape that encloses a volume'
-        unread = [f'link {x!r}: {why}' for x, why in shapes.unread.items() if x in bare]
+    moments = {name: P for name, P in moments.items() if P[3, 3] > 0.0}
+    if not moments:
+        problem = 'no link without <inertial> or moments has a shape that encloses a volume'
+        unread = [f'link {x!r}: {why}' for x, why in shapes.unread.items() if x in lacking]
         missing = '; '.join(['give its meshes', *unread[:1]])
         raise ModelError('the inertias', f'cannot be estimated: {problem}', missing)
-    density = density or mass / sum(volumes.values())
-    for name in volumes:
-        P = density * moments[name]
+    added = [name for name in moments if lacking[name].find('inertial') is None]
+    volume = sum(float(moments[name][3, 3]) for name in added)
+    density = density or mass / (volume or 1.0)
+    for name, P in moments.items():
+        given, element = links[name].inertial, lacking[name]
+        P = P * (density if given is None else given.mass / P[3, 3])
         com = P[:3, 3] / P[3, 3]
         about = P[:3, :3] - P[3, 3] * np.outer(com, com)
+        for replaced in element.findall('inertial'):
+            element.remove(replaced)
+        place = com if given is None else np.array(given.origin.xyz)
         inertia = np.trace(about) * np.eye(3) - about
-        bare[name].insert(0, _inertial(float(P[3, 3]), com, inertia))
-    return ElementTree.tostring(root, encoding='unicode'), list(volumes)
+        element.insert(0, _inertial(float(P[3, 3]), place, inertia))
+    filled = [name for name in moments if name not in added]
+    return ElementTree.tostring(root, encoding='unicode'), added, filled
+
+
+def _lacks_moments(inertial: Inertial | None, link: ElementTree.Element) -> bool:
+    """Return whether a link has no <inertial>, or a mass whose moments are missing or all 0."""
+    if inertial is None:
+        return True
+    absent = link.find('inertial/inertia') is None
+    return inertial.mass > 0.0 and (absent or not any(inertial[2:]))
 
 
 def second_moments(surface: Triangles) -> Array:

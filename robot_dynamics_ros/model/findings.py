@@ -317,12 +317,12 @@ def _fault(tree: Robot, joint: int, inertia: float, alone: float) -> ModelError:
         moved |= {k} if tree.parent[k] in moved else set()
     links = [name for name, frame in tree.frames.items() if frame.body in moved]
     listed = ', '.join(links[:_MOST_LINKS]) + (', …' if len(links) > _MOST_LINKS else '')
-    remedy = (
-        'their mass lies on its axis: give these links moments of inertia, or lock the joint'
+    lacking = (
+        'their mass lies on its axis: give these links moments of inertia'
         if alone <= _LEAST_INERTIA and any(tree.mass[k] > 0.0 for k in moved)
-        else 'give these links mass and inertia, or lock the joint; new_robot --estimate-inertia '
-        'takes them from shapes'
+        else 'give these links mass and inertia'
     )
+    remedy = f'{lacking}, or lock the joint; new_robot --estimate-inertia takes them from shapes'
     return ModelError(
         f'joint {tree.joint_names[joint]!r}',
         f'mass matrix is not positive definite: the joint has an inertia of {inertia:.3g} '

@@ -357,7 +357,8 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
         reports.append(report)
         link_faults = link_findings(link, report, child_origins[link.name], longest)
         if mover and mover.child != link.name and link.inertial.mass > 0.0 and _is_point(report):
-            problem, remedy = 'has no moments of inertia', 'it acts as a point mass: give them'
+            problem = 'has no moments of inertia'
+            remedy = 'it acts as a point mass: give them, or new_robot --estimate-inertia'
             link_faults = iter([warning(f'link {link.name!r}', problem, remedy)])
         if mover:
             with_inertia.add(mover.name)

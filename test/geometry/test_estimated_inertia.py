@@ -32,7 +32,7 @@ ARM = (
 
 
 def test_boxes_have_the_inertia_of_boxes():
-    xml, names = estimate_inertias(ARM, density=1000.0)
+    xml, names, _ = estimate_inertias(ARM, density=1000.0)
     tree, mass = load_robot(xml), 1000.0 * 0.4 * 0.05 * 0.05
     assert names == ['upper', 'fore']
     np.testing.assert_allclose(tree.mass, [mass, 0.75 * mass], rtol=1e-5)  # six digits are written
@@ -42,8 +42,26 @@ def test_boxes_have_the_inertia_of_boxes():
 
 
 def test_a_total_mass_is_distributed_by_volume():
-    xml, _ = estimate_inertias(ARM, mass=7.0)
+    xml, *_ = estimate_inertias(ARM, mass=7.0)
     np.testing.assert_allclose(load_robot(xml).mass, [4.0, 3.0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    'moments', ['', '<inertia ixx="0" ixy="0" ixz="0" iyy="0.0" iyz="0" izz="0"/>']
+)
+def test_a_link_with_a_mass_only_keeps_it_and_gets_the_moments_of_its_shape(moments):
+    point = f'<inertial><origin xyz="0.1 0 0" rpy="0 0 1"/><mass value="3"/>{moments}</inertial>'
+    text = ARM.replace('<link name="upper">', f'<link name="upper">{point}')
+    xml, added, filled = estimate_inertias(text, density=1000.0)
+    assert (added, filled) == (['fore'], ['upper'])
+    tree = load_robot(xml)
+    np.testing.assert_allclose(tree.mass, [3.0, 0.75], rtol=1e-5)
+    np.testing.assert_allclose(tree.com[0], [0.1, 0.0, 0.0], atol=1e-12)
+    expected = solids.cuboid(3.0, 0.4, 0.05, 0.05).inertia
+    np.testing.assert_allclose(tree.inertia[0], expected, rtol=1e-5, atol=1e-9)
+    whole = '<inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/>'
+    known = text.replace(point, f'<inertial><mass value="3"/>{whole}</inertial>')
+    assert estimate_inertias(known, mass=2.0)[1:] == (['fore'], [])
 
 
 def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
@@ -66,3 +84,10 @@ def test_new_robot_writes_them_with_a_comment_and_the_refusal_names_the_option(c
     text = command('new_robot --estimate-inertia 1000', ARM).text('robot.urdf')
     assert text.count('<!-- inertia estimated: homogeneous, 1000 kg/m^3 -->') == 2
     np.testing.assert_allclose(load_robot(text).mass, [1.0, 0.75], rtol=1e-5)
+    heavy = ARM.replace(
+        '<link name="fore">', '<link name="fore"><inertial><mass value="2"/></inertial>'
+    )
+    assert 'has no <inertia>' in command('new_robot', heavy, code=2).err
+    text = command('new_robot --estimate-inertia 1000', heavy).text('robot.urdf')
+    assert text.count('<!-- inertia estimated: homogeneous, of the given mass -->') == 1
+    np.testing.assert_allclose(load_robot(text).mass, [1.0, 2.0], rtol=1e-5)
