@@ -28,7 +28,7 @@ from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.messages import NANO, stamp_ns
+from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller import parameter_services
 from robot_dynamics_ros.ros.controller.running import RunningController
 
@@ -130,26 +130,16 @@ def test_a_changed_law_is_in_log_and_diagnostics(living):
     assert told('saturated') == 'none'
 
 
-def test_a_wrong_trajectory_is_rejected_a_right_one_followed_and_an_empty_one_holds(living):
+def test_a_trajectory_that_is_wrong_or_cannot_be_read_is_rejected(living):
+    """Others are followed: ``test_long_trajectory``; an empty one holds: below."""
     arm, _ = living
-    arm.stamp += 50 * NANO
-    arm.command()
-    goal = [(2.0, PLACE + 0.05)]
     for message, text in (
-        (trajectory(goal, ['a', *JOINTS[1:]]), "joint 'a'"),
+        (trajectory([(2.0, PLACE)], ['a', *JOINTS[1:]]), "joint 'a'"),
         (b'\0\1\0\0' + bytes(16), 'trajectory: cannot be read'),
     ):
         answer = arm.send(message)
         assert answer.startswith('rejected: ')
         assert text in answer
-    assert arm.send(trajectory(goal)).startswith('accepted: 1 point ')
-    for _ in range(100):
-        arm.command(step=10 * PERIOD_NS)
-    # Half of the way at half of the time; states that are sent again are later.
-    assert (np.array(arm.references[-1].position) > PLACE + 0.02).all()
-    arm.send(trajectory([]))
-    # What it aborts is told just before; a reader with depth 1 may get the last one only.
-    arm.until(lambda: arm.status[-1].data == 'held: empty trajectory', 'held')
 
 
 def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yields(living):
@@ -357,18 +347,16 @@ def test_states_that_grow_old_or_stop_bring_no_activation_and_the_stop_action(pr
     arm.until(lambda: old in node.output, 'a refused activation')
     assert np.abs(arm.command()).max() > 1.0
     assert 'behind the clock of this node: check use_sim_time' in node.output
-    node.says('stop action zero')
-    arm.ends_with(np.zeros(4), 0.0)
-    arm.command()
-    node.says('fresh states again')
     missing = 'no longer seen: joint3'
     others = [joint for joint in JOINTS if joint != 'joint3']
     arm.until(
         lambda: missing in node.output and arm.said(missing, DiagnosticStatus.ERROR),
         f'{missing!r} in log and diagnostics', np.delete(PLACE, 2), None, others,
     )  # fmt: skip
+    node.says('stop action zero')
     arm.ends_with(np.zeros(4), 0.0)
     arm.command()
+    node.says('fresh states again')
     assert node.stop(signal.SIGTERM) == 0
     arm.ends_with(np.zeros(4), 0.0)
 
@@ -570,30 +558,29 @@ def test_two_publishers_of_the_states_are_named_and_refused_unless_they_give_oth
     assert node.returncode is None
 
 
-def test_an_interrupt_while_libraries_are_loaded_leaves_no_traceback(processes):
-    code = (
-        'import sys\nfrom robot_dynamics_ros.ros.executables import run_executable\n'
-        'print("begun", flush=True)\nsys.exit(run_executable("controller"))\n'
-    )
-    node = processes.start('controller', code=code)
-    node.says('begun', 20.0)
-    assert node.stop(signal.SIGINT) == 0
-    assert 'Traceback' not in node.output
+BEGUN = """
+import os, signal, sys
+from robot_dynamics_ros.ros.executables import run_executable
+"""
+#: An interrupt between the installations of two handlers.
+BETWEEN = """
+original, installed = signal.signal, []
+def interrupted(number, handler):
+    former = original(number, handler)
+    installed.append(number)
+    if installed == [signal.SIGINT, signal.SIGINT]:
+        os.kill(os.getpid(), signal.SIGINT)
+    return former
+signal.signal = interrupted
+"""
 
 
-def test_an_interrupt_between_two_handlers_is_not_lost(processes):
-    code = (
-        'import os, signal, sys\n'
-        'from robot_dynamics_ros.ros.executables import run_executable\n'
-        'original, installed = signal.signal, []\n'
-        'def interrupted(number, handler):\n'
-        '    former = original(number, handler)\n'
-        '    installed.append(number)\n'
-        '    if installed == [signal.SIGINT, signal.SIGINT]:\n'
-        '        os.kill(os.getpid(), signal.SIGINT)\n'
-        '    return former\n'
-        'signal.signal = interrupted\n'
-        'sys.exit(run_executable("controller"))\n'
-    )
-    node = processes.start('controller', code=code)
+@pytest.mark.parametrize('between', ['', BETWEEN], ids=['while libraries load', 'handlers'])
+def test_an_early_interrupt_ends_the_node_without_a_traceback(processes, between):
+    run = "print('begun', flush=True)\nsys.exit(run_executable('controller'))\n"
+    node = processes.start('controller', code=BEGUN + between + run)
+    if not between:
+        node.says('begun', 20.0)
+        node.stop(signal.SIGINT)
     assert node.wait(5.0) == 0, node.output
+    assert 'Traceback' not in node.output
