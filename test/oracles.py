@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-import mujoco
 import numpy as np
 import pinocchio as pin
 
@@ -189,48 +188,6 @@ class EliminationOracle:
         G = self.G
         found = self.pinocchio.derivatives(G @ q + self.o, G @ v, G @ a, wrenches)
         return tuple(G.T @ D @ G for D in found)
-
-
-class MujocoOracle:
-    """MuJoCo's own model of the URDF text, without limits, friction and contacts."""
-
-    def __init__(self, xml: str, gravity: Sequence[float], joint_names: Sequence[str]) -> None:
-        root = ElementTree.fromstring(xml)
-        for element in root.iter():
-            for tag in ('visual', 'collision', 'dynamics', 'gazebo', 'transmission'):
-                for found in element.findall(tag):
-                    element.remove(found)
-        self.model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding='unicode'))
-        self.model.opt.gravity[:] = gravity
-        self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
-        self.data = mujoco.MjData(self.model)
-        assert self.model.nv == len(joint_names), 'the two readers see different joints'
-        joints = [self.model.joint(name) for name in joint_names]
-        self.q_at = np.array([joint.qposadr[0] for joint in joints])
-        self.v_at = np.array([joint.dofadr[0] for joint in joints])
-
-    @classmethod
-    def of(cls, robot: Any) -> Any:
-        """Return the oracle of a sample or a robot tree, from its text and under its gravity."""
-        return cls(robot.xml, robot.gravity, getattr(robot, 'tree', robot).joint_names)
-
-    def _set(self, q, v) -> None:
-        self.data.qpos[self.q_at] = q
-        self.data.qvel[self.v_at] = v
-
-    def inverse_dynamics(self, q, v, a) -> np.ndarray:
-        """Return tau."""
-        self._set(q, v)
-        self.data.qacc[self.v_at] = a
-        mujoco.mj_inverse(self.model, self.data)
-        return self.data.qfrc_inverse[self.v_at].copy()
-
-    def forward_dynamics(self, q, v, tau) -> np.ndarray:
-        """Return a."""
-        self._set(q, v)
-        self.data.qfrc_applied[self.v_at] = tau
-        mujoco.mj_forward(self.model, self.data)
-        return self.data.qacc[self.v_at].copy()
 
 
 def complex_step(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
