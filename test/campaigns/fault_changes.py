@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import yaml
 from campaigns.fault_evaluator import CLOSED, NS, WORKING, FaultEvaluator
 from campaigns.support import drawn
 from followed_arm import duration, goal
@@ -130,40 +129,30 @@ SPOILED = {
     'denormal': (5e-324, -5e-324, 1e-310),
 }
 #: Distortions of the states: minimum and maximum duration, periods.
-STATE_FAULTS: Mapping[str, Sequence[int]] = yaml.safe_load("""
-lost: [5, 60]
-late: [10, 80]
-doubled: [5, 50]
-reordered: [6, 50]
-repeated: [2, 15]
-jumping: [2, 40]
-contradicting: [5, 60]
-nan: [1, 15]
-huge: [1, 15]
-denormal: [1, 15]
-frozen: [2, 60]
-inconsistent: [1, 40]
-jitter: [10, 80]
-silence: [120, 250]
-""")
+STATE_FAULTS = {
+    'lost': (5, 60), 'late': (10, 80), 'doubled': (5, 50), 'reordered': (6, 50),
+    'repeated': (2, 15), 'jumping': (2, 40), 'contradicting': (5, 60), 'nan': (1, 15),
+    'huge': (1, 15), 'denormal': (1, 15), 'frozen': (2, 60), 'inconsistent': (1, 40),
+    'jitter': (10, 80), 'silence': (120, 250),
+}  # fmt: skip
+
+
 PROGRAMS = {
     'scara': ('scara_circle', 'scara_press'),
     'four_dof': ('four_dof_moving_plane', 'four_dof_board'),
     'four_bar': ('four_bar_loop',),
     'parallelogram': ('parallelogram_loop',),
 }
-HOSTILE: Mapping[str, Sequence[Any]] = {
+HOSTILE: Mapping[str, tuple[Any, ...]] = {
     'program': ('a: !!bool x', 'a: 0b_', '/proc/self/mem', 'x' * 5000, 'nosuch', '[' * 900),
-    **yaml.safe_load("""
-law: [nosuch, '', 7]
-natural_frequency: [[.nan], [-1.0], [1.0, 2.0], x, [1.0e+300]]
-payload_mass: [.nan, -1.0, 1.0e+300]
-payload_frame: [nosuch]
-effort_scale: [0.0, .inf, -1]
-activation_ramp_s: [.nan, -1.0, 1.0e+300]
-state_timeout_s: [0.0, .nan]
-stop_action: [nosuch, null]
-"""),
+    'law': ('nosuch', '', 7),
+    'natural_frequency': ([math.nan], [-1.0], [1.0, 2.0], 'x', [1e300]),
+    'payload_mass': (math.nan, -1.0, 1e300),
+    'payload_frame': ('nosuch',),
+    'effort_scale': (0.0, math.inf, -1),
+    'activation_ramp_s': (math.nan, -1.0, 1e300),
+    'state_timeout_s': (0.0, math.nan),
+    'stop_action': ('nosuch', None),
 }
 
 

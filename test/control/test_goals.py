@@ -10,7 +10,6 @@ from types import SimpleNamespace as Message
 import numpy as np
 import pytest
 import refusals
-import yaml
 from followed_arm import Arm, duration, rest
 
 from robot_dynamics_ros.control.goals import TrajectoryWatch, goal_time, tolerances
@@ -53,22 +52,21 @@ def test_path_tolerances_count_until_the_end_and_those_of_the_goal_from_then_on(
 
 
 @pytest.mark.parametrize(
-    'row',
-    yaml.safe_load("""
-- {default: [0.1], given: {}, expected: [0.1, 0.1]}
-- {default: [0.0], given: {}, expected: [.inf, .inf]}
-- {default: [0.1, 0.2], given: {slide: 0.5}, expected: [0.1, 0.5]}
-- {default: [0.1], given: {slide: 0.0}, expected: [0.1, 0.1]}
-- {default: [0.1], given: {slide: -1.0}, expected: [0.1, .inf]}
-- {default: [0.0], given: {shoulder: 0.3}, expected: [0.3, .inf]}
-"""),
+    ('default', 'given', 'expected'),
+    [
+        ([0.1], {}, (0.1, 0.1)),
+        ([0.0], {}, ANY),
+        ([0.1, 0.2], {'slide': 0.5}, (0.1, 0.5)),
+        ([0.1], {'slide': 0.0}, (0.1, 0.1)),
+        ([0.1], {'slide': -1.0}, (0.1, math.inf)),
+        ([0.0], {'shoulder': 0.3}, (0.3, math.inf)),
+    ],
 )
-def test_zero_means_the_default_and_negative_means_not_checked(row):
-    default, given, expected = row.values()
+def test_zero_means_the_default_and_negative_means_not_checked(default, given, expected):
     positions = [Message(name=joint, position=x, velocity=0.0) for joint, x in given.items()]
-    assert [*tolerances(JOINTS, default, [0.0], positions)[0]] == expected
+    assert tuple(tolerances(JOINTS, default, [0.0], positions)[0]) == expected
     rates = [Message(name=joint, position=0.0, velocity=x) for joint, x in given.items()]
-    assert [*tolerances(JOINTS, [0.0], default, rates)[1]] == expected
+    assert tuple(tolerances(JOINTS, [0.0], default, rates)[1]) == expected
 
 
 def test_goal_time_of_the_goal_or_of_the_parameters():

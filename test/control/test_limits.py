@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import refusals
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from safe_command import SafeCommand
@@ -51,12 +50,12 @@ def test_whatever_arrives_the_command_is_finite_within_limit_and_rate(efforts, d
 
 
 #: Rate, N m/s, time, s, effort: command, numbers of limitations of either joint.
-PASSED = yaml.safe_load("""
-all: [1000.0, 1.0e-3, [0.7, -0.3], [0.7, -0.3], [0, 0]]
-limited: [[1.0e+6, 100.0], 1.0e-3, [1.0e+300, 1.0], [90.0, 0.1], [1, 1]]
-other way: [[1.0e+6, 100.0], 1.0e-3, [-1.0e+300, -1.0], [-90.0, -0.1], [1, 1]]
-after a long time: [10.0, 5.0, [90.0, 5.0], [1.0, 1.0], [0, 2]]
-""")
+PASSED = {
+    'all': (1000.0, 1e-3, [0.7, -0.3], [0.7, -0.3], (0, 0)),
+    'limited': ([1e6, 100.0], 1e-3, [1e300, 1.0], [90.0, 0.1], (1, 1)),
+    'other way': ([1e6, 100.0], 1e-3, [-1e300, -1.0], [-90.0, -0.1], (1, 1)),
+    'after a long time': (10.0, 5.0, LIMIT, [1.0, 1.0], (0, 2)),
+}
 
 
 @pytest.mark.parametrize('case', PASSED)
@@ -65,7 +64,7 @@ def test_efforts_pass_as_far_as_limits_and_rates_permit_and_the_others_are_count
     safe = SafeCommand(limiter := EffortLimiter(LIMIT, rate))
     assert safe.run(effort, dt)
     np.testing.assert_allclose(safe.command, expected, rtol=1e-12)
-    assert [limiter.saturated.sum(), limiter.rate_limited.sum()] == counts
+    assert (limiter.saturated.sum(), limiter.rate_limited.sum()) == counts
     assert not limiter.non_finite.any()
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from samples import sample
 
 from robot_dynamics_ros.control.requests import (
@@ -35,20 +34,6 @@ MS = 1_000_000
 CHANGE, STOP, REFERENCE = 0.05, 0.2, 1.5
 #: The command goes over to braking within so many ticks.
 STOP_TICKS = 40
-
-#: Values of parameters that are set at random.
-CHANGES = yaml.safe_load("""
-natural_frequency: [[10.0], [15.0], [40.0]]
-damping_ratio: [[0.5], [1.0], [2.0]]
-friction_compensation: [true, false]
-activation_ramp_s: [0.0, 0.05, 0.5, 2.0]
-discretization: [semi_implicit, zero_order]
-state_timeout_s: [0.05, 0.2]
-effort_scale: [0.7, 1.0]
-stop_effort_share: [0.3, 0.7, 1.0]
-stop_action: [hold, gravity]
-payload_mass: [0.0, 1.0]
-""")
 
 
 @cache
@@ -106,8 +91,20 @@ class Arm(SessionOnPlant):
     # Events: those that stop return for how many ticks -------------------------------------------
 
     def parameters(self) -> None:
-        name = self.pick(*CHANGES)
-        prepare_parameters(self.session, {name: self.pick(*CHANGES[name])})()
+        changes = {
+            'natural_frequency': ([10.0], [15.0], [40.0]),
+            'damping_ratio': ([0.5], [1.0], [2.0]),
+            'friction_compensation': (True, False),
+            'activation_ramp_s': (0.0, 0.05, 0.5, 2.0),
+            'discretization': ('semi_implicit', 'zero_order'),
+            'state_timeout_s': (0.05, 0.2),
+            'effort_scale': (0.7, 1.0),
+            'stop_effort_share': (0.3, 0.7, 1.0),
+            'stop_action': ('hold', 'gravity'),
+            'payload_mass': (0.0, 1.0),
+        }
+        name = self.pick(*changes)
+        prepare_parameters(self.session, {name: self.pick(*changes[name])})()
 
     def law(self) -> int:
         laws = 'computed_torque', 'pd_gravity', 'gravity_compensation', 'constraint_stabilization'

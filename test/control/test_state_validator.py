@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-import yaml
 from samples import sample
 
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
@@ -38,58 +37,52 @@ def only(index: int, value: float, others=Q):
 
 ACCEPTED, RESTARTED, JUMPED = StateVerdict.ACCEPTED, StateVerdict.RESTARTED, StateVerdict.JUMPED
 IMPLAUSIBLE, NOT_NEWER = StateVerdict.IMPLAUSIBLE, StateVerdict.NOT_NEWER
-#: States after that at 1 s, of a motion at V: ms since then, verdict, and how they differ.
-STREAMS = yaml.safe_load("""
-steady: [[2, ACCEPTED], [4, ACCEPTED], [6, ACCEPTED], [8, ACCEPTED]]
-huge:
-- [1, IMPLAUSIBLE, {q: [1, 1.0e+300]}]
-- [1, IMPLAUSIBLE, {q: [1, -1.0e+300]}]
-- [1, IMPLAUSIBLE, {q: [1, 2.0e+6]}]
-- [1, IMPLAUSIBLE, {v: [3, 1.0e+300]}]
-- [1, IMPLAUSIBLE, {v: [3, -1.0e+300]}]
-- [1, IMPLAUSIBLE, {v: [3, 2.0e+6]}]
-fast:  # ten times the limit of joint 2 is believed, as far as the mean velocity leads
-- [1, ACCEPTED, {away: [0.0, 0.0375, 0.0, 0.0], v: [1, 75.0]}]
-- [2, IMPLAUSIBLE, {away: [0.0, 0.1125, 0.0, 0.0], v: [1, 75.1]}]
-velocity without motion: [[1, JUMPED, {v: [1, 30.0]}], [2, ACCEPTED]]
-out of order: [[0, NOT_NEWER], [0, NOT_NEWER], [2, ACCEPTED], [1, NOT_NEWER], [3, ACCEPTED],
-               [2, NOT_NEWER]]
-reset of time:  # the last one is earlier by more than a gap
-- [-10, NOT_NEWER, {away: 1.0}]
-- [-9, RESTARTED, {away: 1.0}]
-- [-8, ACCEPTED, {away: 1.0}]
-- [-100, RESTARTED]
-gap: [[200, RESTARTED, {away: 1.0}]]
-jump that the next state confirms: [[1, JUMPED, {q: [1, 0.3]}], [2, RESTARTED, {q: [1, 0.3]}]]
-reset of time after a jump there and back:
-- [1, JUMPED, {away: 0.3}]
-- [2, RESTARTED, {away: 0.3}]
-- [3, JUMPED]
-- [-9999, RESTARTED, {away: [5.0, 0.0, 1.0, -10.0]}]
-- [-9998, ACCEPTED, {away: [5.0, 0.0, 1.0, -10.0]}]
-as far as a reversal: [[20, ACCEPTED, {away: [0.074, 0.0, 0.0, 0.0]}]]
-farther than a reversal: [[20, JUMPED, {away: [0.076, 0.0, 0.0, 0.0]}]]
-step of a coarse encoder: [[1, ACCEPTED, {away: 0.0099}], [2, JUMPED, {away: 0.0209}]]
-""")
-# 0.03 rad apart, which ten times the velocity limit allows in a millisecond
-STREAMS['two publishers'] = [
-    [k, 'JUMPED', {'away': 0.03}] if k % 2 else [k, 'ACCEPTED'] for k in range(1, 50)
-]
-
-
-def measured(ms, away=0.0, q=None, v=None):
-    """Return position and velocity of a state, away from the motion or with another number."""
-    position = along(ms, np.array(away))
-    return only(*q, position) if q else position, only(*v, V) if v else V
+FAST, FASTER = only(1, 75.0, V), only(1, 75.1, V)  # ten times the limit of joint 2 is believed
+MEAN = Q + 1e-3 * 0.5 * (FAST + V)  # as far as the mean velocity leads in the time between
+#: Sequences of states after that at 1 s: ms since then, position, velocity, verdict.
+STREAMS = {
+    'steady': [(2 * k, along(2 * k), V, ACCEPTED) for k in range(1, 5)],
+    'huge': [
+        *((1, only(1, value), V, IMPLAUSIBLE) for value in (1e300, -1e300, 2e6)),
+        *((1, Q, only(3, value, V), IMPLAUSIBLE) for value in (1e300, -1e300, 2e6)),
+    ],
+    'fast': [(1, MEAN, FAST, ACCEPTED), (2, MEAN, FASTER, IMPLAUSIBLE)],
+    'velocity without motion': [
+        (1, along(1), only(1, 30.0, V), JUMPED), (2, along(2), V, ACCEPTED),
+    ],
+    'out of order': [
+        (0, Q, V, NOT_NEWER), (0, Q, V, NOT_NEWER), (2, Q, V, ACCEPTED), (1, Q, V, NOT_NEWER),
+        (3, Q, V, ACCEPTED), (2, Q, V, NOT_NEWER),
+    ],
+    'reset of time': [
+        (-10, Q + 1.0, V, NOT_NEWER), (-9, Q + 1.0, V, RESTARTED), (-8, Q + 1.0, V, ACCEPTED),
+        (-100, Q, V, RESTARTED),  # earlier by more than a gap
+    ],
+    'gap': [(200, Q + 1.0, V, RESTARTED)],
+    'jump that the next state confirms': [
+        (1, only(1, 0.3), V, JUMPED), (2, only(1, 0.3), V, RESTARTED),
+    ],
+    'reset of time after a jump there and back': [
+        (1, Q + 0.3, V, JUMPED), (2, along(1, 0.3), V, RESTARTED), (3, along(3), V, JUMPED),
+        (-9999, Q, V, RESTARTED), (-9998, along(1), V, ACCEPTED),
+    ],
+    'as far as a reversal': [(20, along(20, only(0, 0.074, 0.0 * Q)), V, ACCEPTED)],
+    'farther than a reversal': [(20, along(20, only(0, 0.076, 0.0 * Q)), V, JUMPED)],
+    # 0.03 rad apart, which ten times the velocity limit allows in a millisecond
+    'two publishers': [
+        (k, along(k, 0.03 * (k % 2)), V, JUMPED if k % 2 else ACCEPTED) for k in range(1, 50)
+    ],
+    'step of a coarse encoder': [
+        (1, along(1, 0.0099), V, ACCEPTED), (2, along(2, 0.0209), V, JUMPED),
+    ],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize('stream', STREAMS)
 def test_the_verdict_on_every_state_of_a_stream(monitor, stream):
     accepted = 0
-    for ms, name, *differs in STREAMS[stream]:
-        verdict = StateVerdict[name]
-        state = measured(ms, **(differs[0] if differs else {}))
-        assert monitor.accept(1.0 + 1e-3 * ms, *state) is verdict
+    for ms, q, v, verdict in STREAMS[stream]:
+        assert monitor.accept(1.0 + 1e-3 * ms, q, v) is verdict
         if verdict is ACCEPTED:
             assert monitor.dt == pytest.approx(1e-3 * (ms - accepted))
         if verdict in (ACCEPTED, RESTARTED):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from samples import world_files
 from urdf_text import joint, link, robot
 
@@ -45,26 +44,24 @@ def arm(*more, count=3):
     return robot('arm', *parts, *(text for part in more for text in part)), last
 
 
-#: Joints of the arm, tool frame, and what is added to three joints.
-ENDS = yaml.safe_load("""
-a named point: [3, nozzle, [fixed, l3, nozzle, 0.1], [fixed, l3, plate, 0.3]]
-a prefix: [3, left_tool0, [fixed, l3, left_tool0, 0.1]]
-the farthest: [3, far, [fixed, l3, near, 0.1], [fixed, near, far, 0.1]]
-a camera beside: [3, plate, [fixed, l3, camera, 0.4], [fixed, l3, plate, 0.1]]
-a camera only: [3, camera, [fixed, l3, camera, 0.1]]
-none: [3, l3]
-a jaw by its name: [3, grasp, [slide, jaw, l3], [fixed, l3, grasp, 0.1]]
-two slides: [3, plate, [slide, a, l3], [slide, b, l3], [fixed, l3, plate, 0.1]]
-a slide and its mimic: [3, tcp, [slide, a, l3], [slide, b, l3, <mimic joint="a"/>],
-                        [fixed, l3, tcp, 0.1]]
-a last slide is no gripper: [4, quill_link, [slide, quill, l3]]
-""")
 # The text, joints of the arm, tool frame.
 KINDS = {
-    **{
-        name: (arm(*({'fixed': fixed, 'slide': slide}[kind](*x) for kind, *x in parts))[0], n, end)
-        for name, (n, end, *parts) in ENDS.items()
-    },
+    'a named point': (arm(fixed('l3', 'nozzle', 0.1), fixed('l3', 'plate', 0.3))[0], 3, 'nozzle'),
+    'a prefix': (arm(fixed('l3', 'left_tool0', 0.1))[0], 3, 'left_tool0'),
+    'the farthest': (arm(fixed('l3', 'near', 0.1), fixed('near', 'far', 0.1))[0], 3, 'far'),
+    'a camera beside': (arm(fixed('l3', 'camera', 0.4), fixed('l3', 'plate', 0.1))[0], 3, 'plate'),
+    'a camera only': (arm(fixed('l3', 'camera', 0.1))[0], 3, 'camera'),
+    'none': (arm()[0], 3, 'l3'),
+    'a jaw by its name': (arm(slide('jaw', 'l3'), fixed('l3', 'grasp', 0.1))[0], 3, 'grasp'),
+    'two slides': (
+        arm(slide('a', 'l3'), slide('b', 'l3'), fixed('l3', 'plate', 0.1))[0], 3, 'plate',
+    ),
+    'a slide and its mimic': (
+        arm(slide('a', 'l3'), slide('b', 'l3', MIMIC.format('a')), fixed('l3', 'tcp', 0.1))[0],
+        3,
+        'tcp',
+    ),
+    'a last slide is no gripper': (arm(slide('quill', 'l3'))[0], 4, 'quill_link'),
     'a wrist named after its gripper': (
         arm([joint('gripper_roll', 'l3', 'l4', axis=(1, 0, 0)), body('l4')])[0], 4, 'l4',
     ),
@@ -124,14 +121,14 @@ WORLD = {file.stem: file.locate() for file in world_files()}
 
 @pytest.mark.parametrize(
     ('name', 'count', 'frame'),
-    yaml.safe_load("""
-- [ur5_robot, 6, tool0]
-- [panda, 7, panda_hand_tcp]
-- [z1, 6, gripperStator]
-- [so101, 5, gripper_frame_link]
-- [g1_29dof_with_hand_rev_1_0, 29, left_hand_palm_link]
-- [allegro_left_hand, 16, link_11.0_tip]
-"""),
+    [
+        ('ur5_robot', 6, 'tool0'),
+        ('panda', 7, 'panda_hand_tcp'),
+        ('z1', 6, 'gripperStator'),
+        ('so101', 5, 'gripper_frame_link'),
+        ('g1_29dof_with_hand_rev_1_0', 29, 'left_hand_palm_link'),
+        ('allegro_left_hand', 16, 'link_11.0_tip'),
+    ],
 )
 def test_published_arms(name, count, frame):
     if name not in WORLD:
