@@ -18,7 +18,7 @@ scaled by :math:`(M + h b)^{-1} M`, about 1/250 where :math:`h b / M = 250`. Wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -109,11 +109,11 @@ class ComputedTorque(ModelLaw):
     Cost: one inverse dynamics and about 0.5 us; allocates no array.
     """
 
-    name: ClassVar[str] = 'computed_torque'
-    outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics',)
-    has_memory: ClassVar[bool] = False
-    remainder: ClassVar[str] = 'friction'
-    declared: ClassVar[tuple[Parameter, ...]] = (*FEEDBACK, *FRICTION, *SAMPLING)
+    name = 'computed_torque'
+    outputs = ('inverse_dynamics',)
+    has_memory = False
+    remainder = 'friction'
+    declared = (*FEEDBACK, *FRICTION, *SAMPLING)
 
     def build(self) -> None:
         """Compile the feedback and the drives; see :class:`ModelLaw`."""

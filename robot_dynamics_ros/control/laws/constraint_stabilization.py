@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -81,11 +81,11 @@ class ConstraintStabilization(ModelLaw):
     Cost: one and a half times computed torque, in every configuration; allocates no array.
     """
 
-    name: ClassVar[str] = 'constraint_stabilization'
-    remainder: ClassVar[str] = 'friction'
-    structural: ClassVar[frozenset[str]] = frozenset({'program'})
-    outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics',)
-    declared: ClassVar[tuple[Parameter, ...]] = (
+    name = 'constraint_stabilization'
+    remainder = 'friction'
+    structural = frozenset({'program'})
+    outputs = ('inverse_dynamics',)
+    declared = (
         P('program', '', 'Constraint program of law constraint_stabilization: YAML file, YAML '
           'text, or name of a shipped one; empty: follow joint trajectories.'),
         *FRICTION,

@@ -38,7 +38,7 @@ class GravityLaw(ModelLaw):
     """Base class of laws that add terms to gravity compensation; see :class:`ModelLaw`."""
 
     outputs: ClassVar[tuple[str, ...]] = ('gravity_forces',)
-    has_memory: ClassVar[bool] = False
+    has_memory = False
 
     def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return gravity and, of a compliant law, the wrench; see :class:`ControlLaw`."""
@@ -62,11 +62,11 @@ class GravityCompensation(GravityLaw):
     Cost: one gravity kernel and about 1 us; allocates no array.
     """
 
-    name: ClassVar[str] = 'gravity_compensation'
-    yields: ClassVar[bool] = True
-    follows_reference: bool = False  # the arm is moved by hand
-    remainder: ClassVar[str] = 'damping'
-    declared: ClassVar[tuple[Parameter, ...]] = (
+    name = 'gravity_compensation'
+    yields = True
+    follows_reference = False  # the arm is moved by hand
+    remainder = 'damping'
+    declared = (
         Parameter('damping', [0.0], 'Damping D of law gravity_compensation.', 0.0,
                   unit='N m s/rad or N s/m', per_joint=True),
         *SAMPLING,
@@ -129,8 +129,8 @@ class PdGravity(GravityLaw):
     Cost: one gravity kernel and about 0.2 us; allocates no array.
     """
 
-    name: ClassVar[str] = 'pd_gravity'
-    declared: ClassVar[tuple[Parameter, ...]] = (
+    name = 'pd_gravity'
+    declared = (
         *FEEDBACK,
         Parameter('home', [0.0], 'Position, one entry per joint, at which law pd_gravity computes '
                   'the inertia; a single number: the middle of the joint limits.',

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -79,13 +79,13 @@ class HandGuiding(GravityLaw):
     Cost: one gravity kernel, that of the program if there is one, and about 5 us for four joints.
     """
 
-    name: ClassVar[str] = 'hand_guiding'
-    yields: ClassVar[bool] = True
-    follows_reference: bool = False  # the arm is moved by hand
-    needs_enabling: ClassVar[bool] = True
-    remainder: ClassVar[str] = 'friction'
-    structural: ClassVar[frozenset[str]] = frozenset({'guiding_program'})
-    declared: ClassVar[tuple[Parameter, ...]] = (
+    name = 'hand_guiding'
+    yields = True
+    follows_reference = False  # the arm is moved by hand
+    needs_enabling = True
+    remainder = 'friction'
+    structural = frozenset({'guiding_program'})
+    declared = (
         P('guiding_damping', 5.0, 'Damping of law hand_guiding, per inertia of each joint.',
           0.0, 100.0, unit='1/s'),
         P('guiding_friction_share', 0.8, 'Fraction of the joint friction that law hand_guiding '

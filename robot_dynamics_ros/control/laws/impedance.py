@@ -43,7 +43,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial, reduce
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -102,13 +102,13 @@ class Impedance(ModelLaw):
     Cost: four kernels, and 2 us for four joints, 5 us for seven; allocates no array.
     """
 
-    name: ClassVar[str] = 'impedance'
-    yields: ClassVar[bool] = True
-    has_memory: ClassVar[bool] = False  # only the last velocity
-    remainder: ClassVar[str] = 'friction'
-    structural: ClassVar[frozenset[str]] = frozenset({'impedance_frame'})
-    outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
-    declared: ClassVar[tuple[Parameter, ...]] = (
+    name = 'impedance'
+    yields = True
+    has_memory = False  # only the last velocity
+    remainder = 'friction'
+    structural = frozenset({'impedance_frame'})
+    outputs = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
+    declared = (
         P('impedance_frame', '', 'Frame of the stiffness of law impedance; empty: joint '
           'stiffness.'),
         P('joint_stiffness', [100.0], 'Joint stiffness of law impedance, without a frame.', 0.0,

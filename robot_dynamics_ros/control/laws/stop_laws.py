@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 
@@ -44,10 +43,10 @@ class StopLaw(GravityLaw):
         kernels: With ``gravity_forces`` and ``inverse_dynamics``; compiled from the tree if None.
     """
 
-    outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics', 'gravity_forces')
-    follows_reference: bool = False
-    urgent: ClassVar[bool] = True
-    acts_on_old_states: ClassVar[bool] = True
+    outputs = ('inverse_dynamics', 'gravity_forces')
+    follows_reference = False
+    urgent = True
+    acts_on_old_states = True
 
 
 class Zero(StopLaw):
@@ -60,7 +59,7 @@ class Zero(StopLaw):
             the arm is left; None: nothing.
     """
 
-    name: ClassVar[str] = 'zero'
+    name = 'zero'
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class Zero(StopLaw):
 class Gravity(StopLaw):
     """Gravity compensation; the arm comes to rest by its own friction."""
 
-    name: ClassVar[str] = 'gravity'
+    name = 'gravity'
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
@@ -98,7 +97,7 @@ class Damping(Gravity):
         sampling: Sampling of the loop.
     """
 
-    name: ClassVar[str] = 'damping'
+    name = 'damping'
 
     def __init__(
         self,
@@ -162,8 +161,8 @@ class Brake(StopLaw):
     Cost: one inverse dynamics and about 15 us; allocates, since it acts only briefly.
     """
 
-    name: ClassVar[str] = 'brake'
-    acts_on_old_states: ClassVar[bool] = False
+    name = 'brake'
+    acts_on_old_states = False
 
     def __init__(
         self,
@@ -232,8 +231,8 @@ class HoldPosition(Brake):
         frequency: w0, rad/s; reduced to what is stable in the middle of the limits.
     """
 
-    name: ClassVar[str] = 'hold'
-    acts_on_old_states: ClassVar[bool] = True
+    name = 'hold'
+    acts_on_old_states = True
 
     def __init__(
         self,
@@ -272,7 +271,7 @@ class HoldPosition(Brake):
 class Float(GravityCompensation):
     """Gravity compensation with damping as the reaction to a contact."""
 
-    urgent: ClassVar[bool] = True
+    urgent = True
 
 
 STOP_ACTIONS: dict[str, type[StopLaw]] = {
