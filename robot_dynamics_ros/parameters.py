@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
+from functools import partial
 from numbers import Integral, Real
 from textwrap import wrap
 from typing import Any, NamedTuple, TypeVar
@@ -153,6 +154,10 @@ class Parameter:
         )  # fmt: skip
 
 
+#: A parameter that can only be set at startup; its arguments are those of :class:`Parameter`.
+FixedParameter = partial(Parameter, fixed=True)
+
+
 class RemovedParameter(NamedTuple):
     """A parameter of an earlier version.
 
@@ -182,6 +187,9 @@ REMOVED = {
     'null_space_damping_ratio': RemovedParameter(1.0, 'remove it: the damping is critical'),
     'contact_float_damping': RemovedParameter(5.0, 'remove it: it is 5 1/s'),
     'initial_velocity': RemovedParameter([0.0], 'remove it: the arm starts at rest'),
+    'board_mass': RemovedParameter(1.0, 'remove it: the board has 1 kg'),
+    'board_offset': RemovedParameter(0.0, 'remove it: the board is where the program expects it'),
+    'spacing': RemovedParameter(1.2, 'remove it: arms are shown 1.2 m apart'),
     'ripple_periods': RemovedParameter(20.0, 'remove it: it is 20'),
 }
 

@@ -31,11 +31,17 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_parameters import with_locked
 from robot_dynamics_ros.model.robot_tree import require_robot
-from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
+from robot_dynamics_ros.parameters import (
+    FixedParameter,
+    Parameter,
+    checked,
+    defaults,
+    require_known,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_type
 
-P = Parameter
+F = FixedParameter
 
 #: Deviation of a measured effort from gravity that is reported, relative to its limit, beyond the
 #: friction.
@@ -46,20 +52,18 @@ _ELSEWHERE = 0.25
 
 #: Parameters of the node of a controller, which its session keeps.
 NODE = (
-    P('autostart', True, 'Configure at startup and activate as soon as a fresh state arrives.',
-      fixed=True),
-    P('await_listeners', [''], 'With autostart: nodes that must subscribe to the command topics '
-      'before activation; at least one subscriber is always required.', fixed=True),
-    P('share_command_topic', False, 'Allow other publishers on the command topics; otherwise '
+    F('autostart', True, 'Configure at startup and activate as soon as a fresh state arrives.'),
+    F('await_listeners', [''], 'With autostart: nodes that must subscribe to the command topics '
+      'before activation; at least one subscriber is always required.'),
+    F('share_command_topic', False, 'Allow other publishers on the command topics; otherwise '
       'activation is refused while there are any (a killed publisher counts until its lease '
-      'expires).', fixed=True),
-    P('diagnostics_period_s', 1.0, 'Publishing period of /diagnostics.', 0.05, 60.0, unit='s',
-      fixed=True),
-    P('thread_priority', 0, 'SCHED_FIFO priority of the control thread; 0: default scheduling.',
-      0, 99, fixed=True),
-    P('cpu_affinity', [-1], 'Processors on which the control thread may run; -1: any.', -1,
-      4095, fixed=True),
-    P('lock_memory', False, 'Lock all memory of the process to prevent swapping.', fixed=True),
+      'expires).'),
+    F('diagnostics_period_s', 1.0, 'Publishing period of /diagnostics.', 0.05, 60.0, unit='s'),
+    F('thread_priority', 0, 'SCHED_FIFO priority of the control thread; 0: default scheduling.',
+      0, 99),
+    F('cpu_affinity', [-1], 'Processors on which the control thread may run; -1: any.', -1,
+      4095),
+    F('lock_memory', False, 'Lock all memory of the process to prevent swapping.'),
 )  # fmt: skip
 
 #: All parameters of a controller except ``joint_tolerances``.

@@ -37,11 +37,11 @@ from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.model.robot_parameters import ROBOT
-from robot_dynamics_ros.parameters import Parameter, checked, spread
+from robot_dynamics_ros.parameters import FixedParameter, Parameter, checked, spread
 from robot_dynamics_ros.planning.motions import Quintic, Sine, ToolPath, WavyCurve
 from robot_dynamics_ros.spatial.scalar import Array
 
-P = Parameter
+P, F = Parameter, FixedParameter
 _AT_START = 1e-6  # rad or m: closer to the start, no approach is needed
 _CHECK_PERIOD = 0.02  # s between postures checked for collisions
 _RANDOM_STARTS = 12  # of the search for branches
@@ -415,9 +415,8 @@ _ANY = ('kind', *KINDS)
 
 #: The motion; each kind reads its own parameters.
 MOTION = (
-    P('kind', 'point', 'Kind of motion: point, waypoints, sine, file (joint space); circle, line '
-      '(tool path); none: send nothing, for a law without a reference.', choices=(*KINDS, 'none'),
-      fixed=True),
+    F('kind', 'point', 'Kind of motion: point, waypoints, sine, file (joint space); circle, line '
+      '(tool path); none: send nothing, for a law without a reference.', choices=(*KINDS, 'none')),
     P('duration_s', 3.0, 'Duration.', 0.001, _MAX_DURATION, unit='s',
       only=('kind', 'point', 'sine')),
     P('goal', [0.0], 'Final joint positions; of continuous joints angles.',
@@ -480,9 +479,9 @@ SENDING = (
       'start_delay_s from now.', 0.0, 2.0**31 - 1.0, only=_ANY),
     P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6, unit='s',
       only=_ANY),
-    P('controller', 'controller', 'Name of the controller node.', fixed=True),
-    P('state_topic', 'joint_states', 'Topic with the initial state in names and units of the '
-      'model; controller/reference if the driver has other names, signs or units.', fixed=True),
+    F('controller', 'controller', 'Name of the controller node.'),
+    F('state_topic', 'joint_states', 'Topic with the initial state in names and units of the '
+      'model; controller/reference if the driver has other names, signs or units.'),
     P('confirm', True, 'Wait until the controller is active and has accepted the trajectory; set '
       'to false for controllers without ~/trajectory_status.'),
     P('ready_services', [''], 'Trigger services that must succeed before the trajectory is sent, '
@@ -494,7 +493,7 @@ SENDING = (
       'it pauses, or exits if its on_end is exit.'),
     P('settle_s', 0.5, 'Simulated time after the end of the motion.', 0.0, 1e6, unit='s'),
     P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 1e6, unit='s'),
-    P('exit_when_done', True, 'Exit once everything has been sent.', fixed=True),
+    F('exit_when_done', True, 'Exit once everything has been sent.'),
 )  # fmt: skip
 
 TRAJECTORY = (*ROBOT, *MOTION, *SENDING)

@@ -12,24 +12,24 @@ from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
 from robot_dynamics_ros.dynamics.registry import FORMULATION, FORMULATIONS
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.robot_parameters import ROBOT
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import FixedParameter, Parameter
 
-P = Parameter
+P, F = Parameter, FixedParameter
 
 # Simulator and driver emulator -------------------------------------------------------------------
 
 #: Time, and waiting for commands.
 TIME = (
-    P('mode', 'lockstep', 'lockstep: each step waits for the command that answers its state; '
+    F('mode', 'lockstep', 'lockstep: each step waits for the command that answers its state; '
       'real_time: steps at a fixed rate, the last command is held.',
-      choices=('lockstep', 'real_time'), fixed=True),
-    P('period', 0.001, 'Time between two states.', 1e-5, 1.0, unit='s', fixed=True),
-    P('real_time_factor', 1.0, 'Simulated seconds per second of wall time.',
-      0.001, 1000.0, fixed=True, only=('mode', 'real_time')),
-    P('start_paused', False, 'Start paused at the initial state, until ~/pause is called with '
-      'false.', fixed=True),
-    P('hold_until_command', True, 'Hold the arm until the '
-      'first command, as brakes do.', fixed=True, only=('mode', 'real_time')),
+      choices=('lockstep', 'real_time')),
+    F('period', 0.001, 'Time between two states.', 1e-5, 1.0, unit='s'),
+    F('real_time_factor', 1.0, 'Simulated seconds per second of wall time.',
+      0.001, 1000.0, only=('mode', 'real_time')),
+    F('start_paused', False, 'Start paused at the initial state, until ~/pause is called with '
+      'false.'),
+    F('hold_until_command', True, 'Hold the arm until the '
+      'first command, as brakes do.', only=('mode', 'real_time')),
     P('end_time_s', 0.0, 'Simulated time at which the run ends, s; 0: never.', 0.0, 1e9),
     P('on_end', 'pause', 'Action at end_time_s: pause or exit.', choices=('pause', 'exit')),
     P('lockstep_timeout_s', 5.0, 'Wall time without a command after which '
@@ -44,34 +44,34 @@ TIME = (
 #: Published topics and the form of commands.
 TOPICS = (
     *COMMAND,
-    P('publish_clock', True, 'Publish /clock.', fixed=True),
-    P('publish_description', True, 'Publish robot_description (latched), unless the description '
-      'was received on that topic.', fixed=True),
-    P('republish_period_s', 0.02, 'Wall time after which an unanswered or paused state is '
-      'published again.', 0.001, 10.0, unit='s', fixed=True),
+    F('publish_clock', True, 'Publish /clock.'),
+    F('publish_description', True, 'Publish robot_description (latched), unless the description '
+      'was received on that topic.'),
+    F('republish_period_s', 0.02, 'Wall time after which an unanswered or paused state is '
+      'published again.', 0.001, 10.0, unit='s'),
 )  # fmt: skip
 
 #: Integration, initial state and sensors.
 PLANT = (
-    P('substeps', 1, 'Integration steps per period.', 1, 1000, fixed=True),
-    P('integrator', 'euler', 'Integrator of MuJoCo: euler (semi-implicit), implicitfast or rk4.',
-      choices=('euler', 'implicitfast', 'rk4'), fixed=True),
-    P('joint_limits', True, 'Enforce the position limits of the joints.', fixed=True),
-    P('pins', [''], 'Closed loops: frame names in pairs; the origins of each pair are pinned '
-      'together.', fixed=True),
-    P('initial_position', [0.0], 'Initial positions, rad or m, one per joint; a single number '
-      'applies to all joints and is clamped to their limits.', per_joint=True, fixed=True),
-    P('position_resolution', [0.0], 'Encoder resolution; 0: exact.', 0.0, unit='rad or m',
-      per_joint=True, fixed=True),
-    P('velocity_from_encoder', False, 'Compute velocities as differences of consecutive encoder '
-      'readings.', fixed=True),
-    P('position_noise', [0.0], 'Standard deviation of the position noise.', 0.0, unit='rad or m',
-      per_joint=True, fixed=True),
-    P('velocity_noise', [0.0], 'Standard deviation of the velocity noise.', 0.0,
-      unit='rad/s or m/s', per_joint=True, fixed=True),
-    P('measurement_delay', 0, 'Delay of the measured state, in periods.', 0, 10000, fixed=True),
-    P('command_delay', 0, 'Delay of the applied effort, in periods.', 0, 10000, fixed=True),
-    P('noise_seed', 0, 'Seed of the random noise.', 0, 2**31 - 1, fixed=True),
+    F('substeps', 1, 'Integration steps per period.', 1, 1000),
+    F('integrator', 'euler', 'Integrator of MuJoCo: euler (semi-implicit), implicitfast or rk4.',
+      choices=('euler', 'implicitfast', 'rk4')),
+    F('joint_limits', True, 'Enforce the position limits of the joints.'),
+    F('pins', [''], 'Closed loops: frame names in pairs; the origins of each pair are pinned '
+      'together.'),
+    F('initial_position', [0.0], 'Initial positions, rad or m, one per joint; a single number '
+      'applies to all joints and is clamped to their limits.', per_joint=True),
+    F('position_resolution', [0.0], 'Encoder resolution; 0: exact.', 0.0, unit='rad or m',
+      per_joint=True),
+    F('velocity_from_encoder', False, 'Compute velocities as differences of consecutive encoder '
+      'readings.'),
+    F('position_noise', [0.0], 'Standard deviation of the position noise.', 0.0, unit='rad or m',
+      per_joint=True),
+    F('velocity_noise', [0.0], 'Standard deviation of the velocity noise.', 0.0,
+      unit='rad/s or m/s', per_joint=True),
+    F('measurement_delay', 0, 'Delay of the measured state, in periods.', 0, 10000),
+    F('command_delay', 0, 'Delay of the applied effort, in periods.', 0, 10000),
+    F('noise_seed', 0, 'Seed of the random noise.', 0, 2**31 - 1),
 )  # fmt: skip
 
 #: Model error of the simulated robot relative to its description; may change at run time.
@@ -100,18 +100,15 @@ PUSH = (
 
 #: Board that the robot can press on, see ``simulation.mujoco_description``.
 BOARD = (
-    P('board_program', '', 'Constraint program with a contact on a plane; the board is placed on '
-      'this plane and moves with it; empty: no board.', fixed=True),
-    P('board_stiffness', 1e4, 'Stiffness of the spring that supports the board along its normal.',
-      1.0, 1e7, unit='N/m', fixed=True),
-    P('board_damping', 0.0, 'Damping of this spring.', 0.0, unit='N s/m', fixed=True),
-    P('board_mass', 1.0, 'Mass of the board.', 1e-3, 1e3, unit='kg', fixed=True),
-    P('board_friction', 0.0, 'Coefficient of Coulomb friction between board and robot.', 0.0,
-      10.0, fixed=True),
-    P('board_offset', 0.0, 'Displacement of the board along its normal from the plane of the '
-      'program.', unit='m', fixed=True),
-    P('wrench_topic', '', 'Topic of a simulated force sensor at the link that touches the board, '
-      'published before each state; empty: none.', fixed=True),
+    F('board_program', '', 'Constraint program with a contact on a plane; the board is placed on '
+      'this plane and moves with it; empty: no board.'),
+    F('board_stiffness', 1e4, 'Stiffness of the spring that supports the board along its normal.',
+      1.0, 1e7, unit='N/m'),
+    F('board_damping', 0.0, 'Damping of this spring.', 0.0, unit='N s/m'),
+    F('board_friction', 0.0, 'Coefficient of Coulomb friction between board and robot.', 0.0,
+      10.0),
+    F('wrench_topic', '', 'Topic of a simulated force sensor at the link that touches the board, '
+      'published before each state; empty: none.'),
 )  # fmt: skip
 
 SIMULATOR = (*ROBOT, *TIME, *TOPICS, *PLANT, *MISMATCH, *BOARD, *SIMULATED_PAYLOAD, *PUSH)
@@ -128,28 +125,27 @@ _DEFAULTS = {
 }
 
 DRIVER = (
-    P('driver_profile', 'generic_ros2_control', 'Driver profile to emulate: YAML file or name of '
-      'a shipped profile. It defines topics, names, units and the period.', fixed=True),
-    P('own_controller', 'hold', "The driver's own controller, active before the first "
+    F('driver_profile', 'generic_ros2_control', 'Driver profile to emulate: YAML file or name of '
+      'a shipped profile. It defines topics, names, units and the period.'),
+    F('own_controller', 'hold', "The driver's own controller, active before the first "
       'and after the last command: hold (a stiff position controller) or none.',
-      choices=('hold', 'none'), fixed=True, only=('mode', 'real_time')),
+      choices=('hold', 'none'), only=('mode', 'real_time')),
     P('own_position', [0.0], "Setpoint of the driver's own controller, rad or m, one per joint; a "
       'single number: the current position of the arm.', per_joint=True,
       only=('own_controller', 'hold')),
     P('own_speed', 0.5, "Speed at which the driver's own controller moves to own_position.", 0.001,
       10.0, unit='rad/s or m/s', only=('own_controller', 'hold')),
-    P('rate_check', True, 'Stop with a reflex, until ~/recover is called, if a command changes '
-      'faster than the profile allows.', fixed=True),
-    P('torque_ripple', [0.0], 'Amplitude of the torque ripple, as a fraction of the effort.',
-      per_joint=True, fixed=True),
-    P('cogging', [0.0], 'Amplitude of the cogging effort.', unit='N m or N', per_joint=True,
-      fixed=True),
-    P('breakaway', [1.0], 'Ratio of the Coulomb friction at rest to that in motion.', 1.0,
-      per_joint=True, fixed=True),
-    P('command_jitter', 0, 'Maximum random delay of a command, in periods.', 0, 1000, fixed=True),
-    P('state_jitter', 0, 'Maximum random delay of a state, in periods.', 0, 1000, fixed=True),
-    P('command_loss', 0.0, 'Probability that a command is lost.', 0.0, 0.99, fixed=True),
-    P('state_loss', 0.0, 'Probability that a state is lost.', 0.0, 0.99, fixed=True),
+    F('rate_check', True, 'Stop with a reflex, until ~/recover is called, if a command changes '
+      'faster than the profile allows.'),
+    F('torque_ripple', [0.0], 'Amplitude of the torque ripple, as a fraction of the effort.',
+      per_joint=True),
+    F('cogging', [0.0], 'Amplitude of the cogging effort.', unit='N m or N', per_joint=True),
+    F('breakaway', [1.0], 'Ratio of the Coulomb friction at rest to that in motion.', 1.0,
+      per_joint=True),
+    F('command_jitter', 0, 'Maximum random delay of a command, in periods.', 0, 1000),
+    F('state_jitter', 0, 'Maximum random delay of a state, in periods.', 0, 1000),
+    F('command_loss', 0.0, 'Probability that a command is lost.', 0.0, 0.99),
+    F('state_loss', 0.0, 'Probability that a state is lost.', 0.0, 0.99),
 )  # fmt: skip
 
 EMULATOR = (
@@ -170,95 +166,80 @@ MONITOR = (
     replace(DRIVER_PROFILE, description='Driver profile: YAML file or name of a shipped profile; '
             'empty: none.'),
     FORMULATION,
-    P('compare_with', 'pinocchio', 'Second formulation to compare with; empty: no comparison.',
-      choices=('', *FORMULATIONS), fixed=True),
-    P('friction', True, "Include the description's friction and armature in the model.",
-      fixed=True),
-    P('effort_source', 'measured', 'Efforts that are compared with the model: measured (from the '
+    F('compare_with', 'pinocchio', 'Second formulation to compare with; empty: no comparison.',
+      choices=('', *FORMULATIONS)),
+    F('friction', True, "Include the description's friction and armature in the model."),
+    F('effort_source', 'measured', 'Efforts that are compared with the model: measured (from the '
       "joint states), reference (stamped commands on the controller's ~/reference), command (the "
-      'command topic).', choices=('measured', 'reference', 'command'), fixed=True),
-    P('acceleration', 'semi_implicit', 'How accelerations are estimated: semi_implicit (exact for '
+      'command topic).', choices=('measured', 'reference', 'command')),
+    F('acceleration', 'semi_implicit', 'How accelerations are estimated: semi_implicit (exact for '
       'MuJoCo and Gazebo) or filtered (low-pass filter, for real arms).',
-      choices=('semi_implicit', 'filtered'), fixed=True),
-    P('cutoff_hz', 10.0, 'Cut-off frequency of the low-pass filter.', 0.01, 10000.0, unit='Hz',
-      fixed=True),
-    P('longest_step', 0.05, 'Longest time between consecutive states of one motion; after a '
-      'longer gap a new motion begins.', 0.0001, 10.0, unit='s', fixed=True),
-    P('controller', 'controller', 'Name of the controller node, for effort_source reference.',
-      fixed=True),
-    P('residual_warn', [0.0], 'Warning threshold of the RMS residual, N m or N; 0: 5 % of the '
-      'effort limit.', per_joint=True, fixed=True),
-    P('residual_error', [0.0], 'Error threshold of the RMS residual, N m or N; 0: 20 % of the '
-      'effort limit.', per_joint=True, fixed=True),
-    P('diagnostics_period_s', 1.0, 'Publishing period of /diagnostics.', 0.05, 60.0, unit='s',
-      fixed=True),
+      choices=('semi_implicit', 'filtered')),
+    F('cutoff_hz', 10.0, 'Cut-off frequency of the low-pass filter.', 0.01, 10000.0, unit='Hz'),
+    F('longest_step', 0.05, 'Longest time between consecutive states of one motion; after a '
+      'longer gap a new motion begins.', 0.0001, 10.0, unit='s'),
+    F('controller', 'controller', 'Name of the controller node, for effort_source reference.'),
+    F('residual_warn', [0.0], 'Warning threshold of the RMS residual, N m or N; 0: 5 % of the '
+      'effort limit.', per_joint=True),
+    F('residual_error', [0.0], 'Error threshold of the RMS residual, N m or N; 0: 20 % of the '
+      'effort limit.', per_joint=True),
+    F('diagnostics_period_s', 1.0, 'Publishing period of /diagnostics.', 0.05, 60.0, unit='s'),
     *PAYLOAD,
 )  # fmt: skip
 
 RECORDER = (
-    P('bag', '', 'Folder of the bag, which must not exist yet; empty: bag_<date and time>.',
-      fixed=True),
-    P('controller', 'controller', 'Name of the controller node whose topics are recorded.',
-      fixed=True),
-    P('record_clock', False, 'Record /clock.', fixed=True),
-    P('extra_topics', [''], "Additional topics, each 'name' (the type is looked up once a "
-      "publisher exists) or 'name package/msg/Type'.", fixed=True),
-    P('max_duration_s', 0.0, 'Maximum duration of the recording by the state timestamps, s; 0: '
-      'until stopped.', 0.0, 1e9, fixed=True),
-    P('progress', False, 'Print lines "progress <time of the states in s>" to stdout.',
-      fixed=True),
-    P('best_effort', False, 'Subscribe to states, commands and references with best-effort '
+    F('bag', '', 'Folder of the bag, which must not exist yet; empty: bag_<date and time>.'),
+    F('controller', 'controller', 'Name of the controller node whose topics are recorded.'),
+    F('record_clock', False, 'Record /clock.'),
+    F('extra_topics', [''], "Additional topics, each 'name' (the type is looked up once a "
+      "publisher exists) or 'name package/msg/Type'."),
+    F('max_duration_s', 0.0, 'Maximum duration of the recording by the state timestamps, s; 0: '
+      'until stopped.', 0.0, 1e9),
+    F('progress', False, 'Print lines "progress <time of the states in s>" to stdout.'),
+    F('best_effort', False, 'Subscribe to states, commands and references with best-effort '
       'reliability and, without extra_topics, receive all topics in bursts. Saves processor time '
-      'in the controller; for a recorder on the same machine.', fixed=True),
-    P('fail_on_loss', True, 'Exit with code 1 if messages were lost.', fixed=True),
+      'in the controller; for a recorder on the same machine.'),
+    F('fail_on_loss', True, 'Exit with code 1 if messages were lost.'),
 )  # fmt: skip
 
 GAZEBO_ROBOT = (
-    P('world', 'arm', 'Name of the Gazebo world, as in its SDF file.', fixed=True),
-    P('model', '', 'Name of the robot in the world; empty: the name in the description.',
-      fixed=True),
-    P('robot_description', '', 'URDF text of the robot, including its Gazebo plugins.',
-      fixed=True),
-    P('pose', [0.0] * 6, 'Initial pose in the world: x, y, z in m; roll, pitch, yaw in rad.',
-      size=6, entries='x, y, z, roll, pitch, yaw', fixed=True),
-    P('initial_position', [''], 'JOINT:=POSITION in which joints start, rad or m; others start at '
-      '0. The world must be paused.', fixed=True),
-    P('publish_description', True, 'Publish the topic robot_description.', fixed=True),
-    P('wait_for', ['controller'], 'Lifecycle nodes that must be active before unpausing.',
-      fixed=True),
-    P('pause_first', False, 'Pause a running world before the robot is inserted; otherwise the '
-      'robot falls until its controller is active.', fixed=True),
-    P('unpause', 'ready', 'When to unpause the world: ready (once the nodes of wait_for are '
+    F('world', 'arm', 'Name of the Gazebo world, as in its SDF file.'),
+    F('model', '', 'Name of the robot in the world; empty: the name in the description.'),
+    F('robot_description', '', 'URDF text of the robot, including its Gazebo plugins.'),
+    F('pose', [0.0] * 6, 'Initial pose in the world: x, y, z in m; roll, pitch, yaw in rad.',
+      size=6, entries='x, y, z, roll, pitch, yaw'),
+    F('initial_position', [''], 'JOINT:=POSITION in which joints start, rad or m; others start at '
+      '0. The world must be paused.'),
+    F('publish_description', True, 'Publish the topic robot_description.'),
+    F('wait_for', ['controller'], 'Lifecycle nodes that must be active before unpausing.'),
+    F('pause_first', False, 'Pause a running world before the robot is inserted; otherwise the '
+      'robot falls until its controller is active.'),
+    F('unpause', 'ready', 'When to unpause the world: ready (once the nodes of wait_for are '
       'active), at_once (as soon as the robot is inserted), never.',
-      choices=('ready', 'at_once', 'never'), fixed=True),
-    P('lockstep', False, 'Keep the world paused and advance it by one step for each complete set '
-      'of joint commands, independent of the machine load.', fixed=True),
-    P('step_ns', 1_000_000, 'Step size of the world, used to report the real-time factor reached '
-      'in lockstep.', 1, unit='ns', fixed=True),
-    P('await_motion', False, 'Start lockstep only after the first controller of wait_for has '
-      'answered a trajectory, which then begins at the same step in every run.', fixed=True),
-    P('stay', True, 'Keep the node running and set the forces to zero on shutdown; otherwise the '
-      'node exits once all steps are done.', fixed=True),
-    P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 3600.0, unit='s', fixed=True),
+      choices=('ready', 'at_once', 'never')),
+    F('lockstep', False, 'Keep the world paused and advance it by one step for each complete set '
+      'of joint commands, independent of the machine load.'),
+    F('step_ns', 1_000_000, 'Step size of the world, used to report the real-time factor reached '
+      'in lockstep.', 1, unit='ns'),
+    F('await_motion', False, 'Start lockstep only after the first controller of wait_for has '
+      'answered a trajectory, which then begins at the same step in every run.'),
+    F('stay', True, 'Keep the node running and set the forces to zero on shutdown; otherwise the '
+      'node exits once all steps are done.'),
+    F('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 3600.0, unit='s'),
 )  # fmt: skip
 
 VIEW = (
-    P('port', 8080, 'Port of the page; 0: any free one.', 0, 65535, fixed=True),
-    P('host', '127.0.0.1', 'Interface of the page: with another than the loopback, such as '
-      '0.0.0.0, other machines can connect that know the token in the printed address.',
-      fixed=True),
-    P('rate_hz', 25.0, 'Rate at which topics are polled and changed poses are sent.', 1.0, 120.0,
-      unit='Hz', fixed=True),
-    P('namespaces', [''], 'Namespaces of the arms to show; empty: all that have joint states.',
-      fixed=True),
-    P('states', 'joint_states', 'Topic of the joint states within a namespace, rad or m.',
-      fixed=True),
-    P('robot', '', 'Robot to show if no robot_description is published: name of a shipped robot, '
-      'a URDF or xacro file, package://PACKAGE/PATH, or URDF text.', fixed=True),
-    P('spacing', 1.2, 'Distance between the bases of adjacent arms; 0: each base at the location '
-      'in its description.', 0.0, 100.0, unit='m', fixed=True),
-    P('control', False, 'Allow the page to change parameters, send motions, and activate and '
-      'deactivate controllers.', fixed=True),
+    F('port', 8080, 'Port of the page; 0: any free one.', 0, 65535),
+    F('host', '127.0.0.1', 'Interface of the page: with another than the loopback, such as '
+      '0.0.0.0, other machines can connect that know the token in the printed address.'),
+    F('rate_hz', 25.0, 'Rate at which topics are polled and changed poses are sent.', 1.0, 120.0,
+      unit='Hz'),
+    F('namespaces', [''], 'Namespaces of the arms to show; empty: all that have joint states.'),
+    F('states', 'joint_states', 'Topic of the joint states within a namespace, rad or m.'),
+    F('robot', '', 'Robot to show if no robot_description is published: name of a shipped robot, '
+      'a URDF or xacro file, package://PACKAGE/PATH, or URDF text.'),
+    F('control', False, 'Allow the page to change parameters, send motions, and activate and '
+      'deactivate controllers.'),
 )  # fmt: skip
 
 

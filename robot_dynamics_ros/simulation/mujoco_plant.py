@@ -297,7 +297,7 @@ def plant_from_parameters(tree: Robot, values: Mapping[str, Any]) -> MujocoPlant
     board = None
     if values['board_program']:
         program = load_program(values['board_program'], tree, check=False)
-        properties = ('stiffness', 'damping', 'mass', 'friction', 'offset')
+        properties = ('stiffness', 'damping', 'friction')
         board = Board.for_program(program, **{x: values[f'board_{x}'] for x in properties})
     plant = MujocoPlant(
         tree,
