@@ -16,7 +16,7 @@ PAIRS = np.array([(x, y) for x in SPECIAL for y in SPECIAL])
 
 def chosen(x):
     """Return every kind of selection between two numbers, as a traced function returns it."""
-    return [np.array([minimum(*x), maximum(*x), select(x[0], x[1], -x[1], x[0])])]
+    return (np.array([minimum(*x), maximum(*x), select(x[0], x[1], -x[1], x[0])]),)
 
 
 def same_bits(found, expected):

@@ -9,6 +9,7 @@ including singular ones. Formulas as in :class:`TaskInverse`.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import accumulate
 from struct import Struct
 
@@ -90,12 +91,7 @@ class ProgramKernel:
         for name, array in results.items():
             setattr(self, name, array)
         self._arrays = tuple(results.values())
-        self._function = compile_function(
-            'program_tick',
-            {'q_now': n, 'v_now': n, 'a_last': n, 'inputs': size},
-            shapes,
-            lambda q, v, a, numbers: program_formulas(program, q, v, a, numbers),
-        )
+        self._function = compile_function(partial(program_formulas, program), n, numbers=size)
 
     q: Array
     v: Array

@@ -199,16 +199,13 @@ class ContactDetector:
         self._gravity_forces, self._gravity = gravity_forces, np.zeros(n)
         omega, slow = _IDENTIFIED if has_drive_terms(tree) else _DESCRIBED
         limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _DEFAULT_SPEED)
-        given = ('effort', 'model', 'gravity', 'v', 'gain', 'breakaway', 'bandwidth')
-        kept = ('smooth', 'slow', 'load', 'speed')
-        sizes = {'latest': 4 * n, 'growth': 4 * n, 'coefficients': 4 * kinds * n, 'step': 1}
         self._signals = compile_function(
-            'contact_signals',
-            dict.fromkeys((*given, *kept), n) | sizes,
-            {f'new_{name}': (n,) for name in ('smooth', 'load', 'speed')}
-            | {'new_growth': (4 * n,), 'worst': (kinds,)}
-            | dict.fromkeys(('bands', 'allowed', 'ratio'), (kinds, n)),
             partial(contact_signals, omega, slow * limit),
+            n,
+            latest=4 * n,
+            growth=4 * n,
+            coefficients=4 * kinds * n,
+            step=1,
             fused=False,
         )
         self._smooth, self._load, self._speed = np.zeros((3, n))

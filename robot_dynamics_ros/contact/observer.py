@@ -126,20 +126,9 @@ class MomentumObserver:
         self.model, self.q, self.v, self.a = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
         self._q, self._v, self._end = np.zeros(n), np.zeros(n), np.zeros(n)
         self.breakaway, self._coulomb = tree.coulomb_friction.copy(), tree.coulomb_friction
-        states = dict.fromkeys(('q_before', 'v_before', 'q', 'v'), n)
-        instant = dict.fromkeys(('q_between', 'v_between', 'a', 'v_end'), (n,))
-        self._state_between = compile_function(
-            'state_between', states | {'times': 2}, instant, state_between, fused=False
-        )
-        efforts = dict.fromkeys(('model', 'a', 'v_end', 'effort', 'before', 'gain'), n)
-        observed = dict.fromkeys(('raw', 'observed', 'breakaway'), (n,)) | {'sum': (1,)}
-        self._observed_effort = compile_function(
-            'observed_effort',
-            efforts,
-            observed,
-            partial(observed_effort, JointTerms.of(tree)),
-            fused=False,
-        )
+        self._state_between = compile_function(state_between, n, times=2, fused=False)
+        observed = partial(observed_effort, JointTerms.of(tree))
+        self._observed_effort = compile_function(observed, n, fused=False)
         self._identified = has_drive_terms(tree)
         self._filtered, self._low, self._latest = np.zeros(n), np.zeros(n), np.zeros((3, n))
         self._times, self._step, self._sum = np.zeros(2), 0.0, np.zeros(1)

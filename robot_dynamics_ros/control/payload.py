@@ -16,6 +16,8 @@ so every intermediate body is physically consistent.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
@@ -54,12 +56,7 @@ class PayloadModel:
         self.payload: Payload | None = None
         self.carrying = self.changing = False
         n, bodies = tree.n, tree.bodies
-        self._effort = compile_function(
-            'load_effort',
-            {'q': n, 'v': n, 'a': n, 'tau': n, 'load': _SIZE * bodies},
-            {'out': (n,)},
-            lambda q, v, a, tau, load: (tau + _load_effort(load, tree, q, v, a),),
-        )
+        self._effort = compile_function(partial(_with_load, tree), n, load=_SIZE * bodies)
         self._load = np.zeros((bodies, _SIZE))
         self._inputs = self._load.reshape(-1)
         self._old, self._new, self._now = (np.zeros((bodies, 10)) for _ in range(3))
@@ -192,12 +189,12 @@ class LoadedKernels(KernelSet):
         return loaded_mass_matrix
 
 
-def _load_effort(load: Array, tree: Robot, q: Array, v: Array, a: Array) -> Array:
-    """Return the inverse dynamics of bodies that consist of the loads alone; traceable."""
+def _with_load(tree: Robot, q: Array, v: Array, a: Array, tau: Array, load: Array) -> Array:
+    """Return efforts plus the inverse dynamics of bodies that consist of the load; traceable."""
     bodies = load.reshape(tree.bodies, _SIZE)
     loads = tree.with_changes(
         mass=bodies[:, 0].copy(),
         com=bodies[:, 1:4].copy(),
         inertia=bodies[:, 4:].reshape(tree.bodies, 3, 3).copy(),
     )
-    return make_formulation('newton_euler', loads).inverse_dynamics(q, v, a)
+    return tau + make_formulation('newton_euler', loads).inverse_dynamics(q, v, a)

@@ -88,7 +88,7 @@ def computed_torque_function(
 
     def effort(q: Array, v: Array, reference: Array) -> Array:
         q_r, v_r, a_r = reference.reshape(3, n)
-        (a,) = feedback(q, v, q_r, v_r, a_r, gains)
+        a = feedback(q, v, q_r, v_r, a_r, gains)
         return drives(tree, model.inverse_dynamics(q, v, a), v, a, v_r, a_r, settings)
 
     def compute(q: Array, v: Array, reference: Array, *ramped: Array) -> tuple[Array]:

@@ -10,8 +10,9 @@ import logging
 import math
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -25,7 +26,6 @@ from robot_dynamics_ros.spatial.validation import name_list
 from robot_dynamics_ros.symbolic.outputs import KernelSpec, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import (
     Arguments,
-    Shape,
     StraightLineCode,
     functions,
     module_source,
@@ -341,9 +341,7 @@ class LoopCheck:
 
     def __init__(self, mechanism: Mechanism, closure: Kernel | None = None) -> None:
         self._mechanism, self._numbers = mechanism, np.zeros(4)
-        self._closure = closure or compile_function(
-            'loops', {'u': mechanism.n}, {'closure': (4,)}, lambda u: [mechanism.closure(u)]
-        )
+        self._closure = closure or compile_function(mechanism.closure, mechanism.n)
 
     def apart(self) -> LoopCheck:
         """Return a check that can run concurrently in another thread."""
@@ -368,34 +366,30 @@ class LoopCheck:
 
 
 def compile_function(
-    name: str,
-    inputs: Mapping[str, int],
-    results: Mapping[str, Shape],
-    compute: Callable[..., Sequence[Array]],
-    *,
-    fused: bool = True,
+    compute: Callable[..., Any], n: int, *, fused: bool = True, **lengths: int
 ) -> Kernel:
-    """Compile a function ``(*inputs, *results)`` that writes its results in place.
+    """Compile a function of vectors; ``(*inputs, *results)`` writes its results in place.
 
     Args:
-        name: An identifier for the generated code.
-        inputs: Names and lengths of the inputs, which are vectors.
-        results: Names and shapes of the results.
-        compute: ``(*inputs) -> results`` on numbers or symbols; it must not branch on values.
+        compute: Returns one result or a tuple of results of vectors of numbers or symbols; it must
+            not branch on their values. Its other arguments are bound by ``partial``. The code has
+            its name and those of its arguments.
+        n: Length of the inputs.
         fused: Whether ``a b + c`` may be rounded once. If not, the results equal those of
             ``compute`` on floats exactly, except for signs of zeros and operations reordered by
             constant folding.
+        lengths: Length of the inputs that have another one, by name.
 
     Returns:
         A function of contiguous float64 arrays that allocates nothing: machine code if llvmlite is
         installed, otherwise generated Python. Other arrays are converted.
 
-    Raises:
-        ShapeError: ``compute`` returns a result whose shape differs from the declared one.
-
     Cost: tracing, about 0.1 ms per operation; compiled code is cached for the next call.
     """
-    code = trace_function(name, inputs, results, compute, fused=fused)
+    named = signature(compute).parameters.values()
+    inputs = [one.name for one in named if one.kind is not one.KEYWORD_ONLY]
+    name = getattr(compute, 'func', compute).__name__.strip('_')
+    code = trace_function(name, dict.fromkeys(inputs, n) | lengths, None, compute, fused=fused)
     heading = f'Generated function {name}.'
     backend = _fastest(partial(compiled_function, code), partial(module_source, [code], heading))
     return backend.kernel(code.arguments)

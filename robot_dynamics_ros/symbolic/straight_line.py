@@ -168,8 +168,8 @@ class StraightLineCode(NamedTuple):
 def trace_function(
     name: str,
     inputs: Mapping[str, int],
-    results: Mapping[str, Shape],
-    compute: Callable[..., Sequence[Array]],
+    results: Mapping[str, Shape] | None,
+    compute: Callable[..., Any],
     *,
     gather_factors: bool = False,
     fused: bool = True,
@@ -179,8 +179,8 @@ def trace_function(
     Args:
         name: Name of the function.
         inputs: Names and lengths of the inputs.
-        results: Names and shapes of the results.
-        compute: ``(*inputs) -> results`` on numbers or symbols.
+        results: Names and shapes of the results; None: as computed, numbered.
+        compute: ``(*inputs) -> results`` on numbers or symbols; without names also one array.
         gather_factors: See :class:`Trace`.
         fused: See :class:`StraightLineCode`.
 
@@ -189,6 +189,9 @@ def trace_function(
     """
     trace = Trace(gather_factors)
     computed = compute(*(trace.inputs(label, size) for label, size in inputs.items()))
+    if results is None:
+        computed = computed if isinstance(computed, tuple) else (computed,)
+        results = {f'result{k}': np.shape(x) for k, x in enumerate(computed)}
     elements = []
     for (label, shape), value in zip(results.items(), computed, strict=True):
         if np.shape(value) != shape:

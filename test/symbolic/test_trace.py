@@ -260,7 +260,7 @@ def test_selection_is_the_same_to_the_last_bit_interpreted_and_compiled(backend)
     code = trace_function('chosen', {'x': 2}, {'z': (3,)}, chosen)
     found = np.empty_like(expected)
     if backend == 'machine code':
-        run = compile_function('chosen', {'x': 2}, {'z': (3,)}, chosen)
+        run = compile_function(chosen, 2)
         assert 'built-in' in str(run)
         for pair, row in zip(PAIRS, found, strict=True):
             run(pair, row)

@@ -24,13 +24,12 @@ class DriveFriction:
     def __init__(self, tree: Robot) -> None:
         n, terms = tree.n, JointTerms.of(tree)
         self.effort, self._settings = np.zeros(n), np.zeros(2)
-        self._write = compile_function(
-            'friction',
-            {'v': n, 'load': n, 'settings': 2},
-            {'tau': (n,)},
-            lambda v, load, s: [s[1] * terms.compensation(v, load, smooth_direction(v, s[0]))],
-            fused=False,
-        )
+
+        def friction(v: Array, load: Array, settings: Array) -> Array:
+            v_s, share = settings
+            return share * terms.compensation(v, load, smooth_direction(v, v_s))
+
+        self._write = compile_function(friction, n, settings=2, fused=False)
         self.configure(terms.stiction_velocity)
 
     def configure(self, stiction_velocity: float, share: float = 1.0) -> None:

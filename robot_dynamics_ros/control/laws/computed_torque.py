@@ -18,6 +18,7 @@ scaled by :math:`(M + h b)^{-1} M`, about 1/250 where :math:`h b / M = 250`. Wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -122,14 +123,7 @@ class ComputedTorque(ModelLaw):
         self._acceleration, self._model = np.zeros((2, n))
         self._gains, self._settings = np.zeros(2 * n), np.zeros(4)
         self._feedback = compile_feedback(n)
-        of_joints = dict.fromkeys(('model', 'v', 'a', 'v_r', 'a_r'), n)
-        self._add_drives = compile_function(
-            'drives',
-            of_joints | {'settings': 4},
-            {'tau': (n,)},
-            lambda *arrays: [drives(tree, *arrays)],
-            fused=False,
-        )
+        self._add_drives = compile_function(partial(drives, tree), n, settings=4, fused=False)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply gains and friction parameters; see :class:`ControlLaw`."""
@@ -165,14 +159,13 @@ class ComputedTorque(ModelLaw):
 
 def compile_feedback(n: int) -> Kernel:
     """Return :func:`feedback` for n joints, with the result as last argument."""
-    inputs = dict.fromkeys(('q', 'v', 'q_r', 'v_r', 'a_r'), n) | {'gains': 2 * n}
-    return compile_function('feedback', inputs, {'a': (n,)}, feedback, fused=False)
+    return compile_function(feedback, n, gains=2 * n, fused=False)
 
 
-def feedback(q: Array, v: Array, q_r: Array, v_r: Array, a_r: Array, gains: Array) -> list[Array]:
+def feedback(q: Array, v: Array, q_r: Array, v_r: Array, a_r: Array, gains: Array) -> Array:
     """Return the commanded acceleration, for numbers or symbols; ``gains``: Kp, then Kd."""
     Kp, Kd = gains.reshape(2, -1)
-    return [a_r + Kd * (v_r - v) + Kp * (q_r - q)]
+    return a_r + Kd * (v_r - v) + Kp * (q_r - q)
 
 
 def drives(

@@ -111,13 +111,7 @@ class HandGuiding(GravityLaw):
         self._inertia = np.maximum(self._links, ROTOR_TIME_S * tree.effort_limit / speed)
         self._friction, n = DriveFriction(tree), tree.n
         self._joints, (self._damping, self._walls) = np.zeros(6 * n), np.zeros((2, n))
-        self._guide = compile_function(
-            'guiding',
-            {'q': n, 'v': n, 'joints': 6 * n},
-            {'damping': (n,), 'walls': (n,)},
-            guiding_efforts,
-            fused=False,
-        )
+        self._guide = compile_function(guiding_efforts, n, joints=6 * n, fused=False)
 
     @cached_property
     def _bearing(self) -> Array:

@@ -134,21 +134,10 @@ class Impedance(ModelLaw):
         if self._frame:
             tree.frame(self._frame, 'impedance_frame')
         self._rows = 6 if self._frame else n
-        self._velocities = compile_function(
-            'impedance_velocities',
-            dict.fromkeys(('v', 'v_r', 'previous'), n) | {'elapsed': 1},
-            dict.fromkeys(('mean', 'half', 'a', 'last'), (n,)),
-            velocities,
-        )
-        of_joints = ('q', 'v', 'a', 'q_r', 'v_r', 'a_r', 'model', 'swing', 'gravity')
-        efforts = dict.fromkeys((*of_joints, 'external', 'commanded'), n)
-        self._tick = compile_function(
-            'impedance_tick',
-            efforts | {'mass': n * n, 'numbers': self._rows + _NUMBERS},
-            {'effort': (n,), 'parts': (len(_PARTS), n), 'kept': (1,)},
-            partial(impedance_efforts, tree, self._frame),
-        )
         self._numbers, self._elapsed = np.zeros(self._rows + _NUMBERS), np.zeros(1)
+        self._velocities = compile_function(velocities, n, elapsed=1)
+        efforts, rows = partial(impedance_efforts, tree, self._frame), self._rows + _NUMBERS
+        self._tick = compile_function(efforts, n, mass=n * n, numbers=rows)
         self._stiffness, self._gain = np.split(self._numbers, [self._rows])
         self._kept, self._time = np.ones(1), math.nan
         self._previous, self._acceleration, self._zeros = np.zeros((3, n))

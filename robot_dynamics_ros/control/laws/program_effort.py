@@ -55,19 +55,9 @@ class ProgramEffort:
         self._zeros, self._keep, self._gravity = np.zeros((3, n))
         self._settings, self._excess, self._scale = np.zeros(4), np.zeros(1), np.zeros(1)
         self._sides = sides_of(kernel.program)
-        self._add_drives = compile_function(
-            'drive_effort',
-            {'model': n, 'speed': n, 'acceleration': n, 'towards': n, 'settings': 4},
-            {'tau': (n,), 'excess': (1,)},
-            lambda *arrays: drive_effort(tree, *arrays),
-        )
-        self._confine = compile_function(
-            'confined_efforts',
-            {'tau': n, 'keep': n, 'gravity': n},
-            {'out': (n,), 'scale': (1,)},
-            partial(confined_efforts, limit=tree.effort_limit),
-            fused=False,
-        )
+        self._add_drives = compile_function(partial(drive_effort, tree), n, settings=4)
+        confined = partial(confined_efforts, limit=tree.effort_limit)
+        self._confine = compile_function(confined, n, fused=False)
 
     def configure(self, end: float, parameters: Mapping[str, Any]) -> None:
         """Apply the law's parameters.

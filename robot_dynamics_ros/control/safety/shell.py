@@ -62,19 +62,13 @@ class SafetyFilter:
         # Copied as memory, in a third of the time of an assignment to arrays.
         kept_and_new = self._state, guard.active, self._new_state, self._new_active
         self._memory = [array.data for array in kept_and_new]
-        size = len(self._state)
-        sizes = {'q': n, 'v': n, 'gravity': n, 'desired': n, 'before': n, 'share': n, 'numbers': 4}
-        tables = {
-            'guard': guard.bounds.size,
-            'active': n,
-            'state': size,
-            'bounds': limiter.bounds.size,
-        }
         self._function = compile_function(
-            'safety_filter',
-            sizes | tables,
-            {'command': (n,), 'new_state': (size,), 'new_active': (n,), 'sum': (1,)},
             partial(filter_formulas, transmissions),
+            n,
+            numbers=4,
+            guard=guard.bounds.size,
+            state=len(self._state),
+            bounds=limiter.bounds.size,
             fused=False,
         )
 

@@ -326,14 +326,8 @@ class StateValidator:
 @cache
 def excess_function(n: int, measured_velocity: bool) -> Kernel:
     """Compile :func:`state_excess` for n joints."""
-    states = {'q': n, 'v': n, 'accepted': 2 * n, 'plausible': 2 * n}
-    return compile_function(
-        'state_excess',
-        states | {'fastest': n, 'numbers': 3},
-        {'state': (2 * n,), 'excess': (5,)},
-        partial(state_excess, measured_velocity=measured_velocity),
-        fused=False,
-    )
+    formula = partial(state_excess, measured_velocity=measured_velocity)
+    return compile_function(formula, n, accepted=2 * n, plausible=2 * n, numbers=3, fused=False)
 
 
 def state_excess(

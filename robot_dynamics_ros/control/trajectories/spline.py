@@ -233,15 +233,11 @@ def polynomials(n: int) -> Kernel:
     The kernel's arguments are the coefficients, shape (6 n,), x, shape (1,), and the three
     results, each shape (n,).
     """
-    return compile_function(
-        'polynomials',
-        {'rows': 6 * n, 'x': 1},
-        dict.fromkeys(('position', 'velocity', 'acceleration'), (n,)),
-        lambda rows, x: [
-            np.array(row) for row in PiecewisePolynomial.evaluated(x[0], rows.reshape(-1, 6))
-        ],
-        fused=False,
-    )
+
+    def motion(rows: Array, x: Array) -> tuple[Array, ...]:
+        return tuple(map(np.array, PiecewisePolynomial.evaluated(x[0], rows.reshape(-1, 6))))
+
+    return compile_function(motion, n, rows=6 * n, x=1, fused=False)
 
 
 #: Largest final velocity, rad/s or m/s (messages may be computed in single precision).

@@ -282,13 +282,7 @@ class ReferenceSampler:
 @cache
 def held_motion(n: int, zero_order: bool) -> Kernel:
     """Compile the equations of this module for n joints: zero order, or else semi-implicit."""
-    return compile_function(
-        'held_motion',
-        {**dict.fromkeys(('r0', 'a0', 'r1', 'a1', 'r2', 'a2'), n), 'h': 1},
-        dict.fromkeys(('q', 'v', 'a'), (n,)),
-        partial(_held_motion, zero_order=zero_order),
-        fused=False,
-    )
+    return compile_function(partial(_held_motion, zero_order=zero_order), n, h=1, fused=False)
 
 
 def _held_motion(
