@@ -7,6 +7,8 @@ several compiled functions with branches between them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from robot_dynamics_ros.constraints.program_kernel import program_formulas
@@ -63,9 +65,75 @@ def constraint_law_function(
     Raises:
         ParameterError: A curve of the program has no end and no formula, or a row has a contact.
     """
-    if law.program.contacts:
-        raise ParameterError('program', law.program.name, 'has a contact, which is stateful')
-    return _LawFunction(law, formulation).function()
+    tree, program, ahead, followed = law.tree, law.program, law.ahead, dict(law.followed)
+    n, m, blend, still = tree.n, program.m, program.blend, np.zeros(tree.n, dtype=int)
+    if program.contacts:
+        raise ParameterError('program', program.name, 'has a contact, which is stateful')
+    settings = np.array(drive_settings(ahead.end, law.parameters))
+    model = make_formulation(formulation, tree)
+    sizes = {
+        'previous': n * (ahead.lead > 0.0),
+        'reference': 3 * n * bool(followed),
+        'initial': 2 * m * (blend > 0.0),
+    }
+    optional = {name: size for name, size in sizes.items() if size}
+
+    def values(time: Scalar, inputs: dict[str, Array]) -> Iterator[Scalar]:
+        """Yield the time-dependent signals of the program and its offset, each with two rates."""
+        for signal in program.stack.signals:
+            if isinstance(signal, Followed) and signal in followed:
+                q, v, a = inputs['reference'].reshape(3, n)[:, followed[signal]]
+                yield from (
+                    *(q + ahead.time * (v + 0.5 * ahead.time * a)),
+                    *(v + ahead.lead * a),
+                    *a,
+                )
+            else:
+                yield from signal.formula(time)
+        if blend > 0.0:
+            value, rate = inputs['initial'].reshape(2, m)
+            yield from np.ravel(quintic_offset(value, rate, blend, time))
+        else:
+            yield from [0] * (3 * m)
+
+    def compute(t: Array, q: Array, v: Array, *others: Array) -> tuple[Array, ...]:
+        inputs, time = dict(zip(optional, others, strict=True)), t[0] + ahead.time
+        numbers = np.array([*values(time, inputs), ahead.time, ahead.lead], dtype=object)
+        results = program_formulas(program, q, v, inputs.get('previous', still), numbers)
+        q_ahead, v_ahead, f, f_dot, *_, a, towards, _, transmission, _, _ = results
+        if ahead.time > 0.0:
+            q, v = q_ahead, v_ahead
+
+        def at_drives(effort: Array) -> Array:
+            out = effort.astype(object)
+            transfer_passive_efforts(out, transmission, *sides_of(program))
+            return out
+
+        def effort(acceleration: Array) -> Array:
+            moved = model.inverse_dynamics(q, v, acceleration)
+            return at_drives(drive_effort(tree, moved, v, acceleration, towards, settings)[0])
+
+        tau = effort(a)
+        if law.parameters['limit_effort']:  # as by ProgramEffort.confine
+            gravity = at_drives(model.inverse_dynamics(q, still, still))
+            tau, scale = confined_efforts(tau, effort(still), gravity, tree.effort_limit)
+            a = a * scale[0]
+        return tau, a, f, f_dot
+
+    def draw(rng: np.random.Generator) -> list[Array]:
+        """Return random inputs with well-conditioned constraints, if such a state is found."""
+        for _ in range(_DRAWS):
+            t = rng.uniform(0.0, 10.0, 1)
+            q, v = rng.uniform(*tree.sampled_range), 0.3 * rng.normal(size=n)
+            if np.linalg.cond(program.stack.evaluate(q, v, float(t[0])).Gamma) < _CONDITION:
+                break
+        return [t, q, v, *(0.1 * rng.normal(size=size) for size in optional.values())]
+
+    inputs = {'t': 1, 'q': n, 'v': n, **optional}
+    results: dict[str, Shape] = {'tau': (n,), 'acceleration': (n,), 'f': (m,), 'f_dot': (m,)}
+    code = trace_function('constraint_law', inputs, results, compute)
+    meaning = f'Law (3.1), (3.3) of Zaremba 1990 for program {program.name}, efforts within limits'
+    return CFunction(code, meaning, _ARGUMENTS, compute, draw)
 
 
 def computed_torque_function(
@@ -113,101 +181,3 @@ def computed_torque_function(
     code = trace_function('computed_torque', inputs, {'tau': (n,)}, compute)
     meaning = 'Computed torque: M(q) a + c(q, v) + g(q), drives and friction, within limits'
     return CFunction(code, meaning, _ARGUMENTS, compute, draw)
-
-
-class _LawFunction:
-    def __init__(self, law: ConstraintStabilization, formulation: str) -> None:
-        self._law, self._tree, self._program, self._ahead = law, law.tree, law.program, law.ahead
-        self._followed = dict(law.followed)
-        self._settings = np.array(drive_settings(law.ahead.end, law.parameters))
-        self._model = make_formulation(formulation, law.tree)
-        n = law.tree.n
-        optional = {
-            'previous': (n, law.ahead.lead > 0.0),
-            'reference': (3 * n, bool(self._followed)),
-            'initial': (2 * law.program.m, law.program.blend > 0.0),
-        }
-        self._optional = {name: size for name, (size, used) in optional.items() if used}
-
-    def function(self) -> CFunction:
-        program, n, m = self._program, self._tree.n, self._program.m
-        inputs = {'t': 1, 'q': n, 'v': n, **self._optional}
-        results: dict[str, Shape] = {'tau': (n,), 'acceleration': (n,), 'f': (m,), 'f_dot': (m,)}
-        return CFunction(
-            trace_function('constraint_law', inputs, results, self._compute),
-            f'Law (3.1), (3.3) of Zaremba 1990 for program {program.name}, efforts within limits',
-            _ARGUMENTS,
-            self._compute,
-            self._draw,
-        )
-
-    def _compute(self, t: Array, q: Array, v: Array, *others: Array) -> tuple[Array, ...]:
-        look = self._ahead
-        inputs = dict(zip(self._optional, others, strict=True))
-        time = t[0] + look.time
-        numbers = [*self._numbers(time, inputs), *self._offset(time, inputs), look.time, look.lead]
-        previous = inputs.get('previous', np.zeros(self._tree.n, dtype=int))
-        results = program_formulas(self._program, q, v, previous, np.array(numbers, dtype=object))
-        q_ahead, v_ahead, f, f_dot, *_, a, towards, _, transmission, _, _ = results
-        if look.time > 0.0:
-            q, v = q_ahead, v_ahead
-        tau, scale = self._within_limits(q, v, a, towards, transmission)
-        return tau, a * scale, f, f_dot
-
-    def _numbers(self, time: Scalar, inputs: dict[str, Array]) -> list[Scalar]:
-        """Return the values of the program's time-dependent signals."""
-        numbers: list[Scalar] = []
-        for signal in self._program.stack.signals:
-            if isinstance(signal, Followed) and signal in self._followed:
-                joints = list(self._followed[signal])
-                x, rate, acceleration = inputs['reference'].reshape(3, -1)[:, joints]
-                ahead, lead = self._ahead.time, self._ahead.lead
-                numbers += [*(x + ahead * (rate + 0.5 * ahead * acceleration))]
-                numbers += [*(rate + lead * acceleration), *acceleration]
-            else:
-                numbers += signal.formula(time)
-        return numbers
-
-    def _offset(self, time: Scalar, inputs: dict[str, Array]) -> list[Scalar]:
-        m, blend = self._program.m, self._program.blend
-        if not blend > 0.0:
-            return [0] * (3 * m)
-        value, rate = inputs['initial'].reshape(2, m)
-        return [x for row in quintic_offset(value, rate, blend, time) for x in row]
-
-    def _within_limits(
-        self, q: Array, v: Array, a: Array, towards: Array, transmission: Array
-    ) -> tuple[Array, Scalar]:
-        """Return efforts within the limits, and the scale of the acceleration.
-
-        See :meth:`ProgramEffort.confine`.
-        """
-        still = np.zeros(self._tree.n, dtype=int)
-
-        def effort(acceleration: Array) -> Array:
-            model = self._model.inverse_dynamics(q, v, acceleration)
-            drives = (model, v, acceleration, towards, self._settings)
-            return self._transferred(drive_effort(self._tree, *drives)[0], transmission)
-
-        tau = effort(a)
-        if not self._law.parameters['limit_effort']:
-            return tau, 1
-        gravity = self._transferred(self._model.inverse_dynamics(q, still, still), transmission)
-        confined, scale = confined_efforts(tau, effort(still), gravity, self._tree.effort_limit)
-        return confined, scale[0]
-
-    def _transferred(self, effort: Array, transmission: Array) -> Array:
-        """Return efforts transferred from passive joints to the drives."""
-        out = effort.astype(object)
-        transfer_passive_efforts(out, transmission, *sides_of(self._program))
-        return out
-
-    def _draw(self, rng: np.random.Generator) -> list[Array]:
-        """Return random inputs with well-conditioned constraints, if such a state is found."""
-        tree, program = self._tree, self._program
-        for _ in range(_DRAWS):
-            t = rng.uniform(0.0, 10.0, 1)
-            q, v = rng.uniform(*tree.sampled_range), 0.3 * rng.normal(size=tree.n)
-            if np.linalg.cond(program.stack.evaluate(q, v, float(t[0])).Gamma) < _CONDITION:
-                break
-        return [t, q, v, *(0.1 * rng.normal(size=size) for size in self._optional.values())]
