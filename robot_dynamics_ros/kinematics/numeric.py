@@ -23,7 +23,7 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot, frame_motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.rotation import rotation_vector
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, errstate
 from robot_dynamics_ros.spatial.validation import array, require_numbers
 
 Status = Literal['converged', 'at_limits', 'not_converged']
@@ -55,7 +55,7 @@ class NumericSolution(NamedTuple):
         return self.status == 'converged'
 
 
-@np.errstate(over='ignore', invalid='ignore')  # a step that overflows is rejected
+@errstate(over='ignore', invalid='ignore')  # a step that overflows is rejected
 def inverse_kinematics(
     tree: Robot,
     position: Array | Sequence[float],
@@ -131,7 +131,7 @@ _POSITION_WEIGHT = 1e3
 _NEAREST_STEPS = 30
 
 
-@np.errstate(over='ignore', invalid='ignore')  # a step that overflows is rejected
+@errstate(over='ignore', invalid='ignore')  # a step that overflows is rejected
 def nearest_configuration(
     tree: Robot, position: Array, R: Array | None, frame: str, start: Array
 ) -> Array:

@@ -15,8 +15,9 @@ import cmath
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,25 @@ else:
     Array = Any  # keeps the import of numpy deferred, see ``__main__``
 
 Scalar = Any
+_Function = TypeVar('_Function', bound=Callable[..., Any])
+
+
+def errstate(**treated: Any) -> Callable[[_Function], _Function]:
+    """Return ``np.errstate`` as a decorator that imports NumPy only when the function is called.
+
+    Args:
+        treated: See ``np.errstate``.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        @wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            with np.errstate(**treated):
+                return function(*args, **options)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
 def _elementary(name: str) -> Callable[[Scalar], Scalar]:

@@ -13,7 +13,7 @@ from robot_dynamics_ros.constraints.curves import PiecewisePolynomial
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory, joint_vector
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError
 from robot_dynamics_ros.model.joint_limits import TURN
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, errstate
 from robot_dynamics_ros.spatial.validation import array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
@@ -59,7 +59,7 @@ class Points(NamedTuple):
             x if x is None else np.insert(1.0 * x, place, y, axis=0) for x, y in values
         )
 
-    @np.errstate(all='ignore')  # what is not finite is refused by the polynomials
+    @errstate(all='ignore')  # what is not finite is refused by the polynomials
     def unwound(self, continuous: Array) -> Points:
         """Return the points with the steps of continuous joints that their velocities suggest.
 
@@ -76,7 +76,7 @@ class Points(NamedTuple):
         position[1:] += TURN * np.cumsum(turns, axis=0)
         return self._replace(position=position)
 
-    @np.errstate(all='ignore')
+    @errstate(all='ignore')
     def coefficients(self) -> Array:
         """Return the polynomials between the points, lowest power first, shape (k - 1, n, 6).
 
@@ -112,7 +112,7 @@ def as_points(points: Any, n: int) -> Points:
     return Points(times, q, v, a)
 
 
-@np.errstate(all='ignore')
+@errstate(all='ignore')
 def integrated(points: Points, start: Reference) -> Points:
     """Return points with the positions that they lack, by the trapezoidal rule from a start.
 

@@ -43,7 +43,7 @@ import numpy as np
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError, UnknownNameError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, errstate
 from robot_dynamics_ros.spatial.validation import require_type
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
@@ -109,7 +109,7 @@ class Trajectory(ABC):
         return rows[0], rows[1], rows[2]
 
 
-@np.errstate(over='ignore', invalid='ignore')  # what is not finite is beyond every limit
+@errstate(over='ignore', invalid='ignore')  # what is not finite is beyond every limit
 def check_limits(
     trajectory: Trajectory, tree: Robot, step: float = 0.01, outside: Array | float = 0.0
 ) -> None:
