@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from numbers import Integral, Real
 from textwrap import wrap
@@ -156,6 +156,11 @@ class Parameter:
 
 #: A parameter that can only be set at startup; its arguments are those of :class:`Parameter`.
 FixedParameter = partial(Parameter, fixed=True)
+
+
+def only(chooser: str, *values: Any) -> Callable[..., tuple[Parameter, ...]]:
+    """Return a function that lets parameters be used only with some values of another one."""
+    return lambda *those: tuple(replace(one, only=(chooser, *values)) for one in those)
 
 
 class RemovedParameter(NamedTuple):

@@ -37,7 +37,7 @@ from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.model.robot_parameters import ROBOT
-from robot_dynamics_ros.parameters import FixedParameter, Parameter, checked, spread
+from robot_dynamics_ros.parameters import FixedParameter, Parameter, checked, only, spread
 from robot_dynamics_ros.planning.motions import Quintic, Sine, ToolPath, WavyCurve
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -411,74 +411,88 @@ _DURATION_PARAMETER = {
     'line': 'speed',
 }
 
-_ANY = ('kind', *KINDS)
+_if_any = only('kind', *KINDS)
 
 #: The motion; each kind reads its own parameters.
 MOTION = (
     F('kind', 'point', 'Kind of motion: point, waypoints, sine, file (joint space); circle, line '
       '(tool path); none: send nothing, for a law without a reference.', choices=(*KINDS, 'none')),
-    P('duration_s', 3.0, 'Duration.', 0.001, _MAX_DURATION, unit='s',
-      only=('kind', 'point', 'sine')),
-    P('goal', [0.0], 'Final joint positions; of continuous joints angles.',
-      unit='rad or m', per_joint=True, only=('kind', 'point')),
-    P('waypoints', [0.0], 'Joint positions, rad or m, point by point in one list; the '
-      'arm stops at each point.', only=('kind', 'waypoints')),
-    P('waypoint_times', [0.0], 'Time of each waypoint from the start.', unit='s',
-      only=('kind', 'waypoints')),
-    P('file', '', 'YAML file with the fields of a JointTrajectory; if its first point is after '
-      'time 0, the motion starts where the arm is; '
-      'for example an output of the command excite.', only=('kind', 'file')),
-    P('amplitude', [0.1], 'Amplitude.', unit='rad or m', per_joint=True, only=('kind', 'sine')),
-    P('frequency', [0.5], 'Frequency, Hz.', per_joint=True, only=('kind', 'sine')),
-    P('phase', [0.0], 'Phase, rad.', per_joint=True, only=('kind', 'sine')),
-    P('center', [0.0, 0.0, 0.0], 'Centre in the base frame.', unit='m', size=3,
-      only=('kind', 'circle')),
-    P('radius', 0.1, 'Radius, m.', 0.0001, 100.0, only=('kind', 'circle')),
-    P('normal', [0.0, 0.0, 1.0], 'Axis of a circle; the motion is counterclockwise about it '
-      '(right-hand rule). Direction of height.', size=3, only=('kind', 'circle', 'line')),
-    P('toward', [1.0, 0.0, 0.0], 'Direction from the centre to the start point.', size=3,
-      only=('kind', 'circle')),
-    P('laps', 1.0, 'Number of laps.', 0.001, 1e6, only=('kind', 'circle')),
-    P('home', [0.0], 'Posture near the start of the circle that is taken if the circle is not '
-      'possible from the current one, rad or m, one per joint; a single number: none.',
-      per_joint=True, only=('kind', 'circle')),
-    P('height', 0.0, 'Peak height of the waves along normal.', -10.0, 10.0,
-      unit='m', only=('kind', 'circle', 'line')),
-    P('waves', 1.0, 'Number of waves (rise and fall) along the path.', 0.0, 1e6,
-      only=('kind', 'circle', 'line')),
-    P('line_to', [0.0, 0.0, 0.0], 'End point in the base frame, m; the line starts at the '
-      'current tool position.', size=3, only=('kind', 'line')),
-    P('speed', 0.2, 'Speed along the path.', 0.0001, 100.0, unit='m/s',
-      only=('kind', 'circle', 'line')),
-    P('ramp_s', 0.5, 'Duration of the ramp at the start and at the end.',
-      0.001, 1000.0, unit='s', only=('kind', 'circle', 'line', 'sine')),
-    P('tool_frame', 'tool', 'Name of the frame that follows the path, including its '
-      'prefix.', only=('kind', 'circle', 'line')),
-    P('keep_tool_angle', True, 'Keep the current tool angle instead of '
-      'tool_angle.', only=('kind', 'circle', 'line')),
-    P('tool_angle', 0.0, 'Yaw of the tool (SCARA) or its pitch (four-joint arm).',
-      unit='rad', only=('keep_tool_angle', False)),
-    P('avoid_collisions', True, 'Reject a motion with less than 5 mm distance to the ground or a '
-      'box, or 0.5 mm between links; requires coal, installed with Pinocchio.',
-      only=_ANY),
-    P('boxes', [0.0], 'Obstacle boxes: centre and size of each in the base frame, six numbers '
-      'per box; a single number: none.', unit='m', only=_ANY),
-    P('ground_below', 0.0, 'Distance of the ground below the base frame and below all fixed '
-      'links.', -100.0, 100.0, unit='m', only=_ANY),
-    P('approach_s', 2.0, 'Duration of the approach from the current position to the start, if '
-      'they differ.', 0.01, 1000.0, unit='s', only=_ANY),
-    P('speed_scale', 1.0, 'Speed factor of the whole motion, including the approach; 0.25 for a '
-      'first test.', 0.01, 1.0, only=_ANY),
-    P('sample_rate', 100.0, 'Trajectory points per second at full speed.', 1.0, 10000.0,
-      unit='Hz', only=_ANY),
+    *only('kind', 'point', 'sine')(
+        P('duration_s', 3.0, 'Duration.', 0.001, _MAX_DURATION, unit='s'),
+    ),
+    *only('kind', 'point')(
+        P('goal', [0.0], 'Final joint positions; of continuous joints angles.',
+          unit='rad or m', per_joint=True),
+    ),
+    *only('kind', 'waypoints')(
+        P('waypoints', [0.0], 'Joint positions, rad or m, point by point in one list; the '
+          'arm stops at each point.'),
+        P('waypoint_times', [0.0], 'Time of each waypoint from the start.', unit='s'),
+    ),
+    *only('kind', 'file')(
+        P('file', '', 'YAML file with the fields of a JointTrajectory; if its first point is '
+          'after time 0, the motion starts where the arm is; for example an output of the command '
+          'excite.'),
+    ),
+    *only('kind', 'sine')(
+        P('amplitude', [0.1], 'Amplitude.', unit='rad or m', per_joint=True),
+        P('frequency', [0.5], 'Frequency, Hz.', per_joint=True),
+        P('phase', [0.0], 'Phase, rad.', per_joint=True),
+    ),
+    *only('kind', 'circle')(
+        P('center', [0.0, 0.0, 0.0], 'Centre in the base frame.', unit='m', size=3),
+        P('radius', 0.1, 'Radius, m.', 0.0001, 100.0),
+        P('toward', [1.0, 0.0, 0.0], 'Direction from the centre to the start point.', size=3),
+        P('laps', 1.0, 'Number of laps.', 0.001, 1e6),
+        P('home', [0.0], 'Posture near the start of the circle that is taken if the circle is not '
+          'possible from the current one, rad or m, one per joint; a single number: none.',
+          per_joint=True),
+    ),
+    *only('kind', 'line')(
+        P('line_to', [0.0, 0.0, 0.0], 'End point in the base frame, m; the line starts at the '
+          'current tool position.', size=3),
+    ),
+    *only('kind', 'circle', 'line')(
+        P('normal', [0.0, 0.0, 1.0], 'Axis of a circle; the motion is counterclockwise about it '
+          '(right-hand rule). Direction of height.', size=3),
+        P('height', 0.0, 'Peak height of the waves along normal.', -10.0, 10.0, unit='m'),
+        P('waves', 1.0, 'Number of waves (rise and fall) along the path.', 0.0, 1e6),
+        P('speed', 0.2, 'Speed along the path.', 0.0001, 100.0, unit='m/s'),
+        P('tool_frame', 'tool', 'Name of the frame that follows the path, including its '
+          'prefix.'),
+        P('keep_tool_angle', True, 'Keep the current tool angle instead of tool_angle.'),
+    ),
+    *only('kind', 'circle', 'line', 'sine')(
+        P('ramp_s', 0.5, 'Duration of the ramp at the start and at the end.',
+          0.001, 1000.0, unit='s'),
+    ),
+    *only('keep_tool_angle', False)(
+        P('tool_angle', 0.0, 'Yaw of the tool (SCARA) or its pitch (four-joint arm).', unit='rad'),
+    ),
+    *_if_any(
+        P('avoid_collisions', True, 'Reject a motion with less than 5 mm distance to the ground '
+          'or a box, or 0.5 mm between links; requires coal, installed with Pinocchio.'),
+        P('boxes', [0.0], 'Obstacle boxes: centre and size of each in the base frame, six numbers '
+          'per box; a single number: none.', unit='m'),
+        P('ground_below', 0.0, 'Distance of the ground below the base frame and below all fixed '
+          'links.', -100.0, 100.0, unit='m'),
+        P('approach_s', 2.0, 'Duration of the approach from the current position to the start, if '
+          'they differ.', 0.01, 1000.0, unit='s'),
+        P('speed_scale', 1.0, 'Speed factor of the whole motion, including the approach; 0.25 for '
+          'a first test.', 0.01, 1.0),
+        P('sample_rate', 100.0, 'Trajectory points per second at full speed.', 1.0, 10000.0,
+          unit='Hz'),
+    ),
 )  # fmt: skip
 
 #: When the motion is sent, and the peers it waits for.
 SENDING = (
-    P('start_time_s', 0.0, 'Time on the node clock at which the motion starts, s; 0: '
-      'start_delay_s from now.', 0.0, 2.0**31 - 1.0, only=_ANY),
-    P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6, unit='s',
-      only=_ANY),
+    *_if_any(
+        P('start_time_s', 0.0, 'Time on the node clock at which the motion starts, s; 0: '
+          'start_delay_s from now.', 0.0, 2.0**31 - 1.0),
+        P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6,
+          unit='s'),
+    ),
     F('controller', 'controller', 'Name of the controller node.'),
     F('state_topic', 'joint_states', 'Topic with the initial state in names and units of the '
       'model; controller/reference if the driver has other names, signs or units.'),
