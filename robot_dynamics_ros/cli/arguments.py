@@ -12,12 +12,13 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.cli.sign_of_life import sign_of_life
 from robot_dynamics_ros.description.packages import give_packages
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
@@ -47,12 +48,14 @@ class Command(NamedTuple):
         options: Its arguments, in the order of the help.
         epilog: Returns the text after the help on the arguments.
         usage: Replaces the generated usage, if given.
+        lasts: Whether it runs until it is ended; others print a sign of life while they compute.
     """
 
     run: Callable[[argparse.Namespace], int]
     options: Options
     epilog: Callable[[], str] = str
     usage: str | None = None
+    lasts: bool = False
 
     def declare(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments to a parser."""
@@ -88,7 +91,8 @@ class Command(NamedTuple):
                     settings['check'](key.split()[0], value)
         require_replaceable(args)
         give_packages(getattr(args, 'package', ()))
-        return self.run(args)
+        with nullcontext() if self.lasts else sign_of_life(args.command):
+            return self.run(args)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Return the arguments of a command line."""

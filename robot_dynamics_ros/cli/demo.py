@@ -38,6 +38,7 @@ from robot_dynamics_ros.cli.processes import (
     run_all,
 )
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
+from robot_dynamics_ros.cli.sign_of_life import tell
 from robot_dynamics_ros.cli.tables import print_report, print_table
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
@@ -342,7 +343,7 @@ def _track(
 def _excite(console: Console, out: Path, nominal: Robot, real: Robot) -> Recording:
     """Design, run and record an excitation motion; return the recording."""
     with console.status('designing the exciting motion'):
-        excitation = design_excitation(nominal, checker=make_checker(nominal)[0])
+        excitation = design_excitation(nominal, checker=make_checker(nominal)[0], tell=tell)
     write_excitation(out, nominal, excitation, 1)
     console.print(
         f'exciting motion: condition {excitation.condition:.3g}, random motions '

@@ -21,6 +21,7 @@ from robot_dynamics_ros.cli.arguments import (
     output,
 )
 from robot_dynamics_ros.cli.new_robot import obstacles_of
+from robot_dynamics_ros.cli.sign_of_life import tell
 from robot_dynamics_ros.cli.tables import wide_console
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
@@ -55,6 +56,7 @@ def excite(args: argparse.Namespace) -> int:
         terms=args.terms,
         seed=args.seed,
         checker=checker,
+        tell=tell,
     )
     write_excitation(args.output, tree, excitation, args.periods)
     console.print(

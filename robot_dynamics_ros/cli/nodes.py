@@ -118,7 +118,8 @@ def _node(executable: str, own: Options | None = None) -> Command:
     """Return the command of a node; the help lists its parameters."""
     parameters = partial(declared_parameters, executable)
     options = _NODE | (own or {})
-    return Command(partial(run_node, executable), options, lambda: help_text(parameters()))
+    epilog = lambda: help_text(parameters())  # noqa: E731
+    return Command(partial(run_node, executable), options, epilog, lasts=True)
 
 
 COMMANDS = {

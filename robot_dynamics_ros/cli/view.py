@@ -69,4 +69,4 @@ _VIEW: Options = {
 }
 _OF_BAGS = ('--robot', '--package', '--namespace')
 
-COMMANDS = {'view': Command(view, _VIEW)}
+COMMANDS = {'view': Command(view, _VIEW, lasts=True)}

@@ -13,9 +13,10 @@ Source: Swevers et al. 1997; Gautier and Khalil 1992 (condition number).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -269,6 +270,7 @@ def design_excitation(
     seed: int = 0,
     iterations: int = 60,
     checker: CollisionChecker | None = None,
+    tell: Callable[[str], None] = lambda step: None,
 ) -> Excitation:
     """Design a motion that excites all identifiable parameters.
 
@@ -281,6 +283,7 @@ def design_excitation(
         seed: Seed of the random initial motions.
         iterations: Maximum number of optimization steps.
         checker: Collision checker; None for no collision check.
+        tell: Callback that receives the name of the current step.
 
     Returns:
         The motion; within all bounds, checked at 240 times per harmonic.
@@ -301,6 +304,7 @@ def design_excitation(
     if seed < 0:
         raise ParameterError('seed', seed, 'must not be negative')
     problem = ExcitationProblem(tree, period, harmonics, bounds or Bounds(), terms, checker)
+    tell('random motions')
     starts = _random_starts(problem, np.random.default_rng(seed))
     sizes = [np.linalg.norm(problem.columns(x), axis=0) for x in starts]
     problem.scale = 1.0 / np.max(sizes, axis=0)
@@ -308,7 +312,7 @@ def design_excitation(
     starts.sort(key=problem.objective)
     best = next((x for x in starts if problem.is_free(x, problem.fine_times)), starts[0])
     try:
-        improved = problem.inside(_improve(problem, best, iterations))
+        improved = problem.inside(_improve(problem, best, iterations, tell))
         best_point = min((improved, best), key=problem.condition)
     except UnreachableError:  # collides at every amplitude
         best_point = problem.inside(best)
@@ -362,16 +366,20 @@ def _fit(problem: ExcitationProblem, parts: Array) -> None:
     parts[:, 1:] *= 0.95 * np.minimum(by_position, by_velocity)[:, np.newaxis]
 
 
-def _improve(problem: ExcitationProblem, x: Array, iterations: int) -> Array:
+def _improve(
+    problem: ExcitationProblem, x: Array, iterations: int, tell: Callable[[str], None]
+) -> Array:
     """Reduce the condition number of a motion by sequential quadratic programming."""
     from scipy.optimize import minimize
 
+    steps = count(1)
     result = minimize(
         problem.objective,
         x,
         constraints={'type': 'ineq', 'fun': problem.slack},
         method='SLSQP',
         options={'maxiter': iterations, 'ftol': 1e-4, 'eps': _DIFFERENCE},
+        callback=lambda _: tell(f'step {next(steps)} of at most {iterations}'),
     )
     better = np.isfinite(result.x).all() and result.fun < problem.objective(x)
     return np.asarray(result.x) if better else x

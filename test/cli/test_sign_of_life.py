@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command that computes says meanwhile that it does; those that last say nothing of it."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import time
+
+import pytest
+from samples import sample
+
+from robot_dynamics_ros import __main__ as program
+from robot_dynamics_ros.cli import sign_of_life
+from robot_dynamics_ros.cli.arguments import Command
+from robot_dynamics_ros.identification import design_excitation
+
+ARGUMENTS = argparse.Namespace(command='excite', force=True)
+
+
+def computing(args: argparse.Namespace) -> int:
+    """Compute, then show a live display, as rich does, and compute again."""
+    time.sleep(0.2)
+    sign_of_life.tell('step 2 of 3')
+    time.sleep(0.2)
+    stream, sys.stderr = sys.stderr, io.StringIO()
+    time.sleep(0.1)
+    shown, sys.stderr = sys.stderr.getvalue(), stream
+    assert shown == ''
+    return 7
+
+
+@pytest.mark.parametrize('lasts', [False, True])
+def test_a_command_says_for_how_long_it_has_computed_and_at_which_step(lasts, capsys, monkeypatch):
+    monkeypatch.setattr(sign_of_life, '_PERIOD_S', 0.02)
+    assert Command(computing, {}, lasts=lasts).execute(ARGUMENTS) == 7
+    said = capsys.readouterr().err.splitlines()
+    time.sleep(0.1)
+    assert capsys.readouterr().err == '', 'it ends with the command'
+    expected = ['excite: 0 s', 'excite: step 2 of 3, 0 s']
+    assert list(dict.fromkeys(said)) == ([] if lasts else expected)
+
+
+def test_all_commands_but_nodes_and_the_viewer_do():
+    lasting = {name for name in program.COMMANDS if program._command(name).lasts}
+    assert lasting == {*program.NODE_COMMANDS, 'view'}
+
+
+def test_the_design_of_an_excitation_tells_its_steps():
+    told: list[str] = []
+    design_excitation(sample('scara').tree, harmonics=3, iterations=2, tell=told.append)
+    assert told == ['random motions', 'step 1 of at most 2', 'step 2 of at most 2']
