@@ -16,7 +16,6 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
-from robot_dynamics_ros.estimation.regressor import PER_BODY, regressor
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -214,8 +213,3 @@ class EffortModel:
         """Return the friction of a motion, shape (N, n), N m or N; arguments (N, n)."""
         motion = (np.ascontiguousarray(x) for x in (q, v, a))
         return self._terms.friction(v_friction, self._kernels.batch('inverse_dynamics', *motion))
-
-    def body_regressor(self, instants: Instants) -> Array:
-        """Return the efforts per inertial parameter of each body, shape (M, n, b, 10)."""
-        Y = regressor(self.tree, instants.q, instants.v, instants.a)
-        return Y.reshape(*instants.q.shape, self.tree.bodies, PER_BODY)

@@ -34,7 +34,6 @@ from robot_dynamics_ros.estimation.effort_model import (
     ORIGINS,
     EffortModel,
     Instants,
-    ModelEfforts,
     excluded_counts,
 )
 from robot_dynamics_ros.estimation.hypotheses import (
@@ -59,6 +58,7 @@ from robot_dynamics_ros.estimation.regressor import (
     gravity_regressor,
     inertial_parameters,
     load_parameters,
+    regressor,
 )
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
@@ -151,13 +151,18 @@ class EffortResidual:
         self._along = np.linalg.qr(np.column_stack([model.tree.gravity, np.eye(3)]))[0]
         self.modelled: Array = np.empty(instants.q.shape)
         time = instants.time
-        found = [self._statistics(instants, *block) for block in model.blocks(instants)]
-        sums, origins, excluded = zip(*found, strict=True)
+        sums, origins, excluded = list[ResidualSums](), [], []
+        for rows, efforts in model.blocks(instants):
+            self.modelled[rows] = efforts.effort
+            columns = instants.effort[rows], efforts.unexplained, efforts.determined
+            sums.append(ResidualSums.of(time[rows], *columns))
+            origins.append({x: RmsPeak.of(time[rows], part) for x, part in efforts.parts.items()})
+            excluded.append(excluded_counts(efforts.excluded))
         whole = reduce(ResidualSums.merged, sums)
         self.count, self.residual, self.effort = whole.count, whole.residual, whole.effort
         self.excess = whole.excess
         self.origins = {x: reduce(RmsPeak.merged, (one[x] for one in origins)) for x in ORIGINS}
-        self.excluded = {x: sum(one[x] for one in excluded) for x in excluded[0]}
+        self.excluded = {x: np.sum([one[x] for one in excluded], axis=0) for x in excluded[0]}
         length = len(time) * float(np.median(np.diff(time))) if len(time) > 1 else 0.0
         minutes = max(1, round(length / 60.0))
         step = max(1, len(time) // (minutes * _INSTANTS_PER_MINUTE))
@@ -175,16 +180,6 @@ class EffortResidual:
             self._add(instants.take(rows), rates[first : first + step * _BLOCK : step])
         squares = np.diagonal(self._gram, axis1=1, axis2=2).max(axis=0)
         self._felt = squares > _UNFELT * squares.max()
-
-    def _statistics(
-        self, instants: Instants, rows: slice, modelled: ModelEfforts
-    ) -> tuple[ResidualSums, dict[str, RmsPeak], dict[str, Array]]:
-        """Return the statistics of some of the instants."""
-        determined, time = modelled.determined, instants.time[rows]
-        self.modelled[rows] = modelled.effort
-        sums = ResidualSums.of(time, instants.effort[rows], modelled.unexplained, determined)
-        origins = {origin: RmsPeak.of(time, part) for origin, part in modelled.parts.items()}
-        return sums, origins, excluded_counts(modelled.excluded)
 
     def _add(self, instants: Instants, rates: Array) -> None:
         """Add the sums of some instants, with the rates of their model efforts."""
@@ -210,7 +205,8 @@ class EffortResidual:
         """Return the regressor of all causes, shape (M, n, k)."""
         tree = self.model.tree
         gravity = gravity_regressor(tree, instants.q) @ self._along
-        Y = self.model.body_regressor(instants)
+        Y = regressor(tree, instants.q, instants.v, instants.a)
+        Y = Y.reshape(*effort.shape, tree.bodies, PER_BODY)
         mass = np.where(tree.mass > 0.0, tree.mass, 1.0)[:, np.newaxis]
         links = inertial_parameters(tree).reshape(tree.bodies, PER_BODY) / mass
         load = np.zeros((*effort.shape, PER_BODY))

@@ -40,7 +40,6 @@ from robot_dynamics_ros.recordings.recording import (
 from robot_dynamics_ros.recordings.stream_alignment import (
     Counts,
     JointMerger,
-    Pairs,
     Rows,
     Values,
     pair,
@@ -193,7 +192,11 @@ class RecordingReader:
                 answered & (paired.arrival_ns >= 0),
             )
             wrong += given.stamp_ns[~np.isfinite(given.values).all(axis=1)].tolist()
-            self._note_unpaired(topic, paired, len(given.stamp_ns))
+            if paired.unpaired > _REPORTED_SHARE * len(given.stamp_ns):
+                self._losses.append(
+                    f'{paired.unpaired} of {len(given.stamp_ns)} commands on {topic} have no '
+                    'state of their own: several for one state, or for a state that is missing'
+                )
             if paired.first_unpaired_ns is not None:
                 first_unpaired.append(paired.first_unpaired_ns)
                 self.unpaired = max(self.unpaired[0], paired.unpaired), min(first_unpaired) / NANO
@@ -304,12 +307,6 @@ class RecordingReader:
         if usable and topic in commands:
             commands[topic].append(Values(place, arrived, arrived, data[:, order]))
         return usable
-
-    def _note_unpaired(self, topic: str, paired: Pairs, received: int) -> None:
-        if paired.unpaired > _REPORTED_SHARE * received:
-            count = f'{paired.unpaired} of {received} commands on {topic}'
-            why = 'several for one state, or for a state that is missing'
-            self._losses.append(f'{count} have no state of their own: {why}')
 
     def _velocity(self, rows: Rows) -> Array:
         """Return the velocities, differentiated from the positions if not recorded."""

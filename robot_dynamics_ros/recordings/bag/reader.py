@@ -221,7 +221,11 @@ class BagReader:
         self._definitions = {k: d for content in contents for k, d in content.definitions.items()}
         self._stores: dict[str, Any] = {}
         self.remarks = dict(self._files.remarks)
-        self.counts = self._count()
+        self.counts = dict.fromkeys(self.topics, 0)
+        for content in contents:
+            for topic, count in content.counts.items():
+                self.counts[topic] = self.counts.get(topic, 0) + count
+        self.counts |= {} if any(self.counts.values()) else self._files.counts
         self._read_counts: dict[str, int] = {}
         self._damaged_messages = 0
         self.sources: dict[str, str] = {}
@@ -393,14 +397,6 @@ class BagReader:
             if name in common
         )
         return self._common if incomplete or kind not in store.types else store
-
-    def _count(self) -> dict[str, int]:
-        counts = dict.fromkeys(self.topics, 0)
-        for storage in self._storages:
-            for topic, count in storage.contents.counts.items():
-                counts[topic] = counts.get(topic, 0) + count
-        known = any(counts.values()) or not self._files.counts
-        return counts if known else counts | dict(self._files.counts)
 
     def _decompressed(self, block: list[RawMessage]) -> list[RawMessage]:
         """Decompress the messages of a block that are compressed individually."""

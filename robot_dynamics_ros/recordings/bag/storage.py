@@ -123,7 +123,8 @@ class McapStorage:
                 if len(block) >= _BLOCK:
                     yield block
                     block = []
-        except _DamageError as damage:
+        except (_DamageError, struct.error, UnicodeDecodeError) as error:
+            damage = error if isinstance(error, _DamageError) else 'a definition is damaged'
             command = f'mcap recover {shlex.quote(self.path.name)} -o repaired.mcap'
             self.contents.add_damage(str(damage), command)
         yield block
@@ -186,6 +187,7 @@ class McapStorage:
 
         Raises:
             _DamageError: A record is damaged.
+            struct.error, UnicodeDecodeError: A definition is damaged.
         """
         topics = {key: topic for key, topic in self.channels.items() if selects(topic)}
         view, at, last = memoryview(data), 0, len(data) - _HEAD.size
@@ -197,7 +199,7 @@ class McapStorage:
             if at > len(data):
                 return False
             if opcode != _MESSAGE:
-                self._define(opcode, view[start:at])
+                self.define(opcode, view[start:at])
                 topics = {key: topic for key, topic in self.channels.items() if selects(topic)}
                 continue
             channel, _, time_ns, _ = unpack_message(data, start) if size >= body else _NO_MESSAGE
@@ -206,12 +208,6 @@ class McapStorage:
             if channel in topics:
                 block.append((topics[channel], time_ns, view[start + body : at]))
         return at == len(data)
-
-    def _define(self, opcode: int, body: Any) -> None:
-        try:
-            self.define(opcode, body)
-        except (struct.error, UnicodeDecodeError) as error:
-            raise _DamageError('a definition is damaged') from error
 
     # Records ------------------------------------------------------------------------------------
 
@@ -246,17 +242,14 @@ class McapStorage:
                 return False
             file.seek(start)
             summary = file.read(size - _FOOTER_SIZE - start)
+        counts = None
         try:
-            return self._parse_summary(summary)
+            for opcode, body in _records(summary):
+                self.define(opcode, body)
+                if opcode == _STATISTICS:
+                    counts = dict(struct.iter_unpack('<HQ', body[46:]))
         except (struct.error, UnicodeDecodeError):
             return False
-
-    def _parse_summary(self, summary: bytes) -> bool:
-        counts = None
-        for opcode, body in _records(summary):
-            self.define(opcode, body)
-            if opcode == _STATISTICS:
-                counts = dict(struct.iter_unpack('<HQ', body[46:]))
         if counts is None or not self.channels:
             return False
         for key, topic in self.channels.items():

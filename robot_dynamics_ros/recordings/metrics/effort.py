@@ -164,7 +164,9 @@ def energy(evaluated: EvaluatedRun) -> MetricResult:
     rows = [slice(start, start + _BLOCK) for start in starts]
     motion = ((run.position[k], run.velocity[k]) for k in rows)
     stored = np.concatenate([evaluated.model.energy(*one) for one in motion])
-    work, dissipated, valid = _step_work(evaluated)
+    starts = range(0, max(1, len(run.time) - 1), _BLOCK)
+    steps = (_step_work(run.rows(slice(k, k + _BLOCK + 1)), evaluated) for k in starts)
+    work, dissipated, valid = map(np.concatenate, zip(*steps, strict=True))
     gained = np.where(valid, np.diff(stored.sum(axis=1)), 0.0)
     balance = np.append(0.0, np.cumsum(work - gained - dissipated))
     columns = {
@@ -193,18 +195,8 @@ def energy(evaluated: EvaluatedRun) -> MetricResult:
     return MetricResult(figures, [Finding('warning', text)], columns)
 
 
-def _step_work(evaluated: EvaluatedRun) -> tuple[Array, ...]:
-    """Return work of the efforts, friction loss, J, and a mask of the valid steps."""
-    starts = range(0, max(1, len(evaluated.run.time) - 1), _BLOCK)
-    blocks = (
-        _work_of(evaluated.run.rows(slice(start, start + _BLOCK + 1)), evaluated)
-        for start in starts
-    )
-    return tuple(map(np.concatenate, zip(*blocks, strict=True)))
-
-
-def _work_of(run: Recording, evaluated: EvaluatedRun) -> tuple[Array, Array, Array]:
-    """Return what :func:`_step_work` does, of some rows of the run."""
+def _step_work(run: Recording, evaluated: EvaluatedRun) -> tuple[Array, Array, Array]:
+    """Return work of the efforts, friction loss, J, and a mask of the valid steps of some rows."""
     timing = evaluated.timing
     h = timing.steps(run.stamp_ns)
     mean = 0.5 * (run.velocity[1:] + run.velocity[:-1])
