@@ -12,18 +12,11 @@ import numpy as np
 import pytest
 import yaml
 
-Refusal = tuple[Callable[[], Any], type[Exception], str]
-
-
-def table(rows: Mapping[str, Refusal]) -> pytest.MarkDecorator:
-    """Return a parametrization of a test by ``call``, ``error`` and ``text``."""
-    return pytest.mark.parametrize(('call', 'error', 'text'), rows.values(), ids=rows)
-
 
 def by_error(
     rows: Mapping[type[Exception], Mapping[str, Callable[[], Any] | list[Callable[[], Any]]]],
 ) -> pytest.MarkDecorator:
-    """Return the same parametrization, of a call or several by what their error contains."""
+    """Return a parametrization by ``call``, ``error`` and ``text``, what an error contains."""
     cases = [
         (call, error, text)
         for error, texts in rows.items()
