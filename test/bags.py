@@ -38,15 +38,18 @@ FORMS = {
 
 @dataclass
 class Message:
-    """Messages of a bag: topic, time in ns, type, message."""
+    """Messages of a bag: topic, time in ns, type, message, definitions of types."""
 
     topic: str
     time: int
     kind: str
     content: Any
+    store: Any = STORE
 
     def cdr(self, *, little_endian: bool = True) -> bytes:
-        return bytes(STORE.serialize_cdr(self.content, self.kind, little_endian=little_endian))
+        return bytes(
+            self.store.serialize_cdr(self.content, self.kind, little_endian=little_endian)
+        )
 
 
 def header(stamp_ns: int, frame: str = '') -> Any:
@@ -138,7 +141,7 @@ def write(path: Path, messages: Iterable[Message], form: str = 'mcap') -> Path:
         for message in messages:
             if message.topic not in connections:
                 connections[message.topic] = writer.add_connection(
-                    message.topic, message.kind, typestore=STORE
+                    message.topic, message.kind, typestore=message.store
                 )
             writer.write(connections[message.topic], message.time, message.cdr())
     return path

@@ -12,6 +12,7 @@ import re
 import numpy as np
 import pinocchio
 import pytest
+import refusals
 from bags import MS, state
 from bags import command as message
 from commands import Ended
@@ -87,25 +88,6 @@ def test_a_true_profile_ends_in_0(bag, commission):
     assert found['joints']['joint2']['slope'] == pytest.approx(1.0, abs=0.1)
 
 
-WRONG = {
-    'swapped joints': (
-        {'joints': joints(joint2={'driver_name': 'joint3'}, joint3={'driver_name': 'joint2'})},
-        'joints joint2, joint3: swapped: each is taken for the other',
-    ),
-    'velocities': (
-        {'defaults': {'velocity_unit': 'deg/s'}},
-        "joint 'joint1': its velocities are 0.0174",
-    ),
-    'gravity in the report': (
-        {
-            'state': {'effort': 'without_compensation'},
-            'compensated_by_driver': ['gravity'],
-        },
-        'gravity: is contained in the reported efforts',
-    ),
-}
-
-
 def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
     rows = enumerate(zip(*swing(), strict=True))
     topic = '/cell/joint_states'
@@ -115,14 +97,17 @@ def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
     assert "unknown topic '/other/joint_states'" in refused.err
 
 
-@pytest.mark.parametrize('name', WRONG)
-def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, commission, name):
-    keys, text = WRONG[name]
-    ended = commission(bag, code=1, **keys)
-    assert text in ended.said
+@refusals.written("""
+    {joints: [{joint: joint1}, {joint: joint2, driver_name: joint3}, {joint: joint3, driver_name: joint2}, {joint: joint4}]} | joints joint2, joint3: swapped: each is taken for the other
+    {defaults: {velocity_unit: deg/s}} | joint 'joint1': its velocities are 0.0174
+    {state: {effort: without_compensation}, compensated_by_driver: [gravity]} | gravity: is contained in the reported efforts
+""")  # noqa: E501
+def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, commission, given, said):
+    ended = commission(bag, code=1, **given)
+    assert re.search(said, ended.said)
     assert 'no errors found' not in ended.said
     errors = [f for f in ended.figures['findings'] if f['severity'] == 'error']
-    assert any(text in f'{f["culprit"]}: {f["problem"]}; {f["remedy"]}' for f in errors)
+    assert any(re.search(said, f'{f["culprit"]}: {f["problem"]}') for f in errors)
 
 
 def test_a_gripper_counts_only_in_a_profile_that_names_it(bag, commission):

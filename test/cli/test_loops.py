@@ -17,24 +17,29 @@ from robot_dynamics_ros.model import load_robot
 
 DRIVEN = ['lower_arm_joint', 'crank_joint']
 #: Words that let each command load a robot: R its description, B a bag, F a new folder or file.
-WORDS = {
-    'demo': 'R',
-    'scene': 'R',
-    **dict.fromkeys(('simulate', 'control', 'send', 'record', 'monitor', 'emulate'), '--robot R'),
-    'commission': 'R --driver-profile generic_ros2_control --bag B',
-    'derive': 'R',
-    'compare_formulations': 'R',
-    'analyze': 'B --robot R --out F',
-    'compare': 'B B --robot R --out F',
-    'replay': 'B --description R --out F',
-    'identify': 'B --robot R --output F',
-    'weigh_tool': 'B --robot R --output F --wrench /wrench --sensor tool',
-    'calibrate': 'B --robot R --output F',
-    'excite': 'R --output F',
-    'design_gains': 'R --program F',
-    'new_robot': 'R --out F',
-    'check_model': 'R',
-}
+WORDS = yaml.safe_load("""
+demo: R
+scene: R
+simulate: --robot R
+control: --robot R
+send: --robot R
+record: --robot R
+monitor: --robot R
+emulate: --robot R
+commission: R --driver-profile generic_ros2_control --bag B
+derive: R
+compare_formulations: R
+analyze: B --robot R
+compare: B B --robot R
+replay: B --description R
+identify: B --robot R
+weigh_tool: B --robot R --wrench /wrench --sensor tool
+calibrate: B --robot R
+excite: R
+design_gains: R --program F
+new_robot: R
+check_model: R
+""")
 #: A page that shows what others publish, and shipped arms only.
 WITHOUT_ROBOT = {'view', 'identify_demo'}
 

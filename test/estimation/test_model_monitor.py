@@ -223,6 +223,15 @@ def test_a_gap_a_repetition_and_a_jump_back_begin_anew_or_change_nothing():
     assert pairing.gaps == 2
 
 
+def test_the_low_pass_has_two_stages_of_first_order():
+    """The middle of the step response of the second one after a period."""
+    pairing, step = Pairing('filtered', 0.1, 8.0), 1e-3
+    for t in (0.0, step):
+        found = pairing.take(t, *np.full((3, 1), t / step))
+    share = -np.expm1(-2.0 * np.pi * 8.0 * step)
+    assert found.q[0] == pytest.approx([0.5 * share**2])
+
+
 def test_a_state_that_is_not_finite_is_left_out():
     pairing = Pairing('filtered', 0.01, 10.0)
     good, bad = np.ones(1), np.array([np.nan])

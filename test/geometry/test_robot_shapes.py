@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
+import refusals
 from samples import world_files
 from solids import cuboid
 from urdf_text import link, robot
@@ -152,22 +153,20 @@ def test_an_stl_may_be_written_as_text(tmp_path):
     assert part.vertices[part.faces[0]].tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
 
 
-@pytest.mark.parametrize(
-    ('file', 'content', 'problem'),
-    [
-        ('a.stl', b'', 'has no triangles'),
-        ('a.stl', b'solid\nvertex 1 2\n', 'malformed'),
-        ('a.stl', b'vertex 0 0 0\nvertex 1 0 0\nvertex nan 1 0\n', 'invalid vertices'),
-        ('a.obj', b'v 0 0 0\nf 1 2 3\n', 'invalid vertices'),
-        ('a.obj', b'f one\n', 'malformed'),
-        ('a.dae', b'<COLLADA>', 'malformed'),
-        ('a.dae', b'<COLLADA/>', 'has no triangles'),
-        ('a.step', b'', 'unknown format'),
-    ],
-)
-def test_a_faulty_mesh_is_named(tmp_path, file, content, problem):
-    (tmp_path / file).write_bytes(content)
-    with pytest.raises(DescriptionError, match=f"mesh '{file}'.*{problem}"):
+@refusals.written(r"""
+    {a.stl: ''} | mesh 'a.stl' ... has no triangles
+    {a.stl: "solid\nvertex 1 2\n"} | mesh 'a.stl' ... malformed
+    {a.stl: "vertex 0 0 0\nvertex 1 0 0\nvertex nan 1 0\n"} | mesh 'a.stl' ... invalid vertices
+    {a.obj: "v 0 0 0\nf 1 2 3\n"} | mesh 'a.obj' ... invalid vertices
+    {a.obj: "f one\n"} | mesh 'a.obj' ... malformed
+    {a.dae: <COLLADA>} | mesh 'a.dae' ... malformed
+    {a.dae: <COLLADA/>} | mesh 'a.dae' ... has no triangles
+    {a.step: ''} | mesh 'a.step' ... unknown format
+""")
+def test_a_faulty_mesh_is_named(tmp_path, given, said):
+    ((file, content),) = given.items()
+    (tmp_path / file).write_text(content)
+    with pytest.raises(DescriptionError, match=said):
         read_mesh(tmp_path / file)
 
 

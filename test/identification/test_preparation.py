@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import refusals
 from recorded_arm import Drives, midpoint_run, periodic_motion, recording, semi_implicit_run
 from samples import sample
 
-from robot_dynamics_ros.errors import ParameterError, RecordingError, UnknownNameError
+from robot_dynamics_ros import errors
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.effort_model import NO_EFFORT, STICKING
 from robot_dynamics_ros.estimation.filtering import (
     low_pass,
@@ -250,21 +252,19 @@ def test_the_measured_effort_serves_where_no_command_is(free, run):
     np.testing.assert_array_equal(chosen.motion.effort, run.effort[:-1] + 1.0)
 
 
-@pytest.mark.parametrize(
-    ('given', 'error', 'message'),
-    [
-        ({'timing': 'explicit'}, UnknownNameError, 'known: continuous, sampled, semi_implicit'),
-        ({'effort': 'felt'}, UnknownNameError, 'known: auto, commanded, measured'),
-        ({'delay': -1}, ParameterError, 'delay'),
-        ({'delay': 10_000}, RecordingError, 'no 8 usable states in a row'),
-        ({'standstill': (0.1,)}, ParameterError, 'standstill'),
-        ({'cutoff': 0.5}, RecordingError, 'no 8 usable states in a row'),
-        ({'cutoff': 0.0}, ParameterError, 'between 0 and 500 Hz'),
-        ({'cutoff': np.nan}, ParameterError, 'between 0 and 500 Hz'),
-    ],
-)
-def test_wrong_requests_are_refused_by_name(given, error, message, free, run):
-    with pytest.raises(error, match=message):
+@refusals.written("""
+    [UnknownNameError, {timing: explicit}] | known: continuous, sampled, semi_implicit
+    [UnknownNameError, {effort: felt}] | known: auto, commanded, measured
+    [ParameterError, {delay: -1}] | delay
+    [RecordingError, {delay: 10000}] | no 8 usable states in a row
+    [ParameterError, {standstill: [0.1]}] | standstill
+    [RecordingError, {cutoff: 0.5}] | no 8 usable states in a row
+    [ParameterError, {cutoff: 0.0}] | between 0 and 500 Hz
+    [ParameterError, {cutoff: .nan}] | between 0 and 500 Hz
+""")
+def test_wrong_requests_are_refused_by_name(given, said, free, run):
+    error, given = given
+    with pytest.raises(getattr(errors, error), match=said):
         prepare(run, free, Preparation(**given))
     with pytest.raises(RecordingError, match='has 3 states'):
         prepare(run.between(0.0, 3 * STEP), free, Preparation())

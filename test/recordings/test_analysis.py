@@ -185,37 +185,43 @@ def test_tables_hold_as_many_rows_as_asked_for_and_parts_are_those_of_the_whole(
 # Causes -----------------------------------------------------------------------------------------
 
 
-ANGLE = np.radians(3.0)
-TILTED = 9.81 * np.array([np.sin(ANGLE), 0.0, -np.cos(ANGLE)])
 ELBOW = np.array([0.0, 1.0, 0.0])
-#: The arm, a constant added to its efforts, and what is said then and of no other arm.
-CAUSES = {
-    'a constant': ({}, 0.7 * ELBOW,
-                   "joint 'elbow': its efforts are +0.7 N m off: 100 % of the residual of elbow; "
-                   'an offset'),
-    'currents': ({'factor': np.array([0.1, 0.2, 0.15])}, 0.0,
-                 "joint 'shoulder': wrong unit of effort: it must be multiplied by about 10;"),
-    'a unit': ({'factor': np.array([1.0, 1.0, 0.1])}, 0.0,
-               "joint 'lift': wrong unit of effort: it must be multiplied by about 10;"),
-    'a sign': ({'factor': 1.0 - 2.0 * ELBOW}, 0.0,
-               "joint 'elbow': wrong sign of effort; change effort_sign"),
-    'rotors': ({'armature': 0.3 * ELBOW}, 0.0, 'is inertia that the model lacks: about 0.3 kg m²'),
-    'friction and a constant': ({'viscous': 2.0 * ELBOW}, 0.7 * ELBOW,
-                                'of the residual of elbow is friction that the model lacks'),
-    'a tilted base': ({'gravity': TILTED}, 0.0, '3.00° from that of the model'),
-    'compensated gravity': ({'gravity': (0.0, 0.0, 0.0)}, 0.0,
-                            'the efforts contain no gravity: the driver compensates it'),
-    'a load': ({'xml': arm_xml().replace('value="1.2"', 'value="1.7"')}, 0.0,
-               'the arm moves as if it carried 0.5 kg more'),
-    'a passive joint': ({'factor': 1.0 - ELBOW}, 0.0,
-                        'warning: no effort acts at elbow though the motion needs some'),
-}  # fmt: skip
+#: The arm, a constant added to its efforts, and what is said then and of no other arm. The base is
+#: tilted by 3 degrees.
+CAUSES = yaml.safe_load("""
+a constant:
+  [{}, [0.0, 0.7, 0.0],
+   "joint 'elbow': its efforts are +0.7 N m off: 100 % of the residual of elbow; an offset"]
+currents:
+  [{factor: [0.1, 0.2, 0.15]}, 0.0,
+   "joint 'shoulder': wrong unit of effort: it must be multiplied by about 10;"]
+a unit:
+  [{factor: [1.0, 1.0, 0.1]}, 0.0,
+   "joint 'lift': wrong unit of effort: it must be multiplied by about 10;"]
+a sign:
+  [{factor: [1.0, -1.0, 1.0]}, 0.0, "joint 'elbow': wrong sign of effort; change effort_sign"]
+rotors: [{armature: [0.0, 0.3, 0.0]}, 0.0, 'is inertia that the model lacks: about 0.3 kg m²']
+friction and a constant:
+  [{viscous: [0.0, 2.0, 0.0]}, [0.0, 0.7, 0.0],
+   of the residual of elbow is friction that the model lacks]
+a tilted base:
+  [{gravity: [0.5134157307432791, 0.0, -9.79655573594237]}, 0.0, 3.00° from that of the model]
+compensated gravity:
+  [{gravity: [0.0, 0.0, 0.0]}, 0.0,
+   'the efforts contain no gravity: the driver compensates it']
+a load: [{quill: '1.7'}, 0.0, the arm moves as if it carried 0.5 kg more]
+a passive joint:
+  [{factor: [1.0, 0.0, 1.0]}, 0.0,
+   'warning: no effort acts at elbow though the motion needs some']
+""")
 
 
 @pytest.mark.parametrize('kind', CAUSES)
 def test_the_cause_that_explains_best_is_named_and_no_other(kind):
     given, constant, sentence = CAUSES[kind]
-    arm = RecordedArm(1200, **given)
+    drives = {key: np.array(value) for key, value in given.items() if key != 'quill'}
+    xml = arm_xml().replace('value="1.2"', f'value="{given.get("quill", "1.2")}"')
+    arm = RecordedArm(1200, **drives, xml=xml)
     arm.tau, arm.xml = arm.tau + constant, arm_xml()
     result = evaluated(arm.recording())
     assert sentence in said(result)

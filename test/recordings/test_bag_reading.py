@@ -22,6 +22,7 @@ from bags import (
     Message,
     Motion,
     command,
+    header,
     number,
     state,
     storage_file,
@@ -31,7 +32,6 @@ from bags import (
 from hypothesis import given
 from hypothesis import strategies as st
 from rosbags.highlevel import AnyReader
-from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from urdf_text import joint, link, robot
 
@@ -315,29 +315,21 @@ def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path, r
     assert read(late, 'sqlite3').stamp_ns.tolist() == [5]
 
 
-def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(tmp_path):
+def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(read):
     """A joint state with an additional field, as of a vendor."""
-    store = get_typestore(Stores.EMPTY)
-    kind = 'sensor_msgs/msg/JointState'
+    store, kind = get_typestore(Stores.EMPTY), 'sensor_msgs/msg/JointState'
     own = get_types_from_msg(
         'std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\n'
         'float64[] effort\nfloat64[] temperature\n',
         kind,
     )
-    for name in ('std_msgs/msg/Header', 'builtin_interfaces/msg/Time'):
-        if name not in store.fielddefs:
-            own[name] = STORE.fielddefs[name]
-    store.register(own)
-    names, types = ['a', 'b'], store.types
-    with Writer(tmp_path / 'bag', version=9, storage_plugin=StoragePlugin.MCAP) as writer:
-        connection = writer.add_connection(STATES, kind, typestore=store)
-        for k in range(50):
-            time = types['builtin_interfaces/msg/Time'](sec=0, nanosec=k * MS)
-            head = types['std_msgs/msg/Header'](stamp=time, frame_id='')
-            numbers = [np.array([k + j, -k], dtype=float) for j in range(4)]
-            message = types[kind](head, names, *numbers)
-            writer.write(connection, k * MS, store.serialize_cdr(message, kind))
-    run = read_recording(tmp_path / 'bag')
+    store.register({**STORE.fielddefs, **own})
+    messages = []
+    for k in range(50):
+        numbers = [np.array([k + j, -k], dtype=float) for j in range(4)]
+        content = store.types[kind](header(k * MS), ['a', 'b'], *numbers)
+        messages.append(Message(STATES, k * MS, kind, content, store))
+    run = read(messages)
     assert (run.position == [[k, -k] for k in range(50)]).all()
     assert (run.measured_effort == [[k + 2, -k] for k in range(50)]).all()
 

@@ -39,71 +39,68 @@ def write(path, heads, columns, separator=',', point='.', encoding='utf-8', abov
     return path
 
 
-def numbered(pattern, *stems):
-    return [pattern.format(stem, i) for stem in stems for i in range(2)]
-
-
 def heads(pattern='{joint}_{quantity}', quantities=('pos', 'vel', 'eff'), joints=JOINTS):
     return [pattern.format(joint=j, quantity=q) for q in quantities for j in joints]
 
 
 ALL = [*Q.T, *V.T, *TAU.T]
-ANGLES, RATES, SMALL = [*np.degrees(Q).T], [*np.degrees(V).T], [*1e3 * TAU.T]
 DATES = [(START + timedelta(seconds=x)).isoformat(timespec='microseconds') for x in TIME]
-#: Names of the columns, the columns, and how they are written; joints other than ``JOINTS``, and
-#: a YAML file beside the table.
-FORMS = {
-    'rtde': (['timestamp', *numbered('{}_{}', 'actual_q', 'actual_qd', 'target_moment')],
-             [TIME, *ALL], {'separator': ' ', 'joints': ('actual_q_0', 'actual_q_1')}),
-    'franka': (['duration', *numbered('{}[{}]', 'q', 'dq', 'tau_J')], [1e3 * TIME, *ALL],
-               {'separator': ', ', 'joints': ('q[0]', 'q[1]')}),
-    'units in names': (['time', *numbered('{}{}_deg', 'q', 'dq'), *numbered('{}{}_mNm', 'tau')],
-                       [TIME, *ANGLES, *RATES, *SMALL], {'joints': ('q0', 'q1')}),
-    'velocities in the unit of positions': (
-        ['time', *numbered('{}{} [deg]', 'q'), *numbered('{}{}', 'dq', 'tau')],
-        [TIME, *ANGLES, *RATES, *TAU.T], {'joints': ('q0', 'q1')}),
-    'units in the file': (
-        ['time', *numbered('{}{}', 'q', 'dq', 'tau')], [TIME, *ANGLES, *RATES, *SMALL],
-        {'joints': ('q0', 'q1'),
-         'mapping': {'position_unit': ['deg'] * 2, 'effort_unit': 'mN m'}}),
-    'decimal commas, cp1252': (
-        ['time_ms', *(f'{q} {j} [{u}]' for q, u in (('Pos', '°'), ('Vel', '°/s'), ('Torque', 'Nm'))
-                      for j in JOINTS)],
-        [1e3 * TIME, *np.degrees(Q).T, *np.degrees(V).T, *TAU.T],
-        {'separator': ';', 'point': ',', 'encoding': 'cp1252', 'above': 'sep=;\n'}),
-    'dates, byte order mark': (['timestamp', *heads()], [DATES, *ALL], {'encoding': 'utf-8-sig'}),
-    'dates of UTC': (['timestamp', *heads()], [[f'{x}Z' for x in DATES], *ALL], {}),
-    'dates as index': (['', *heads()], [DATES, *ALL], {}),
-    'Unicode text of Excel': (['Time [s]', *heads()], [TIME, *ALL],
-                              {'separator': '\t', 'point': ',', 'encoding': 'utf-16'}),
-    'comments': (['t', *heads()], [TIME, *ALL], {'above': '# arm: mine, day: 3\n\n'}),
-    'a line of units': (['t', *heads()], [TIME, *np.degrees(Q).T, *V.T, *TAU.T],
-                        {'above': 'Scope 3\n'}),
-    'ns since 1970': (['stamp', *heads()], [[str(NS + 2_000_000 * k) for k in range(N)], *ALL],
-                      {}),
-    'sec and nanosec': (['header.stamp.sec', 'header.stamp.nanosec', *heads()],
-                        [['1769860800'] * N, 1e9 * TIME, *ALL], {}),
-    'columns in another order': (
-        ['lift_eff', 'pan_vel', 't', 'pan_pos', 'lift_pos', 'lift_vel', 'pan_eff'],
-        [TAU[:, 1], V[:, 0], TIME, *Q.T, V[:, 1], TAU[:, 0]], {}),
+#: Columns by their quantity or unit, one or one of each joint.
+DATA = {
+    'time': [TIME], 'ms': [1e3 * TIME], 'q': [*Q.T], 'v': [*V.T], 'tau': [*TAU.T],
+    'deg': [*np.degrees(Q).T], 'deg/s': [*np.degrees(V).T], 'mNm': [*1e3 * TAU.T],
+    'dates': [DATES], 'utc': [[f'{x}Z' for x in DATES]], 'sec': [['1769860800'] * N],
+    'ns': [[str(NS + 2_000_000 * k) for k in range(N)]], 'nanosec': [1e9 * TIME],
+    **{f'{key}{j}': [x[:, j]] for key, x in (('v', V), ('tau', TAU)) for j in (0, 1)},
 }  # fmt: skip
+#: Names of the columns, what is in them, and how they are written; joints other than ``JOINTS``,
+#: and a YAML file beside the table. PLAIN are the names of ``heads``.
+FORMS = yaml.safe_load(r"""
+rtde: {heads: 'timestamp,actual_q_0,actual_q_1,actual_qd_0,actual_qd_1,target_moment_0,target_moment_1',
+       data: time q v tau, how: {separator: ' '}, joints: [actual_q_0, actual_q_1]}
+franka: {heads: 'duration,q[0],q[1],dq[0],dq[1],tau_J[0],tau_J[1]', data: ms q v tau,
+         how: {separator: ', '}, joints: ['q[0]', 'q[1]']}
+units in names: {heads: 'time,q0_deg,q1_deg,dq0_deg,dq1_deg,tau0_mNm,tau1_mNm',
+                 data: time deg deg/s mNm, joints: [q0, q1]}
+velocities in the unit of positions: {heads: 'time,q0 [deg],q1 [deg],dq0,dq1,tau0,tau1',
+                                      data: time deg deg/s tau, joints: [q0, q1]}
+units in the file: {heads: 'time,q0,q1,dq0,dq1,tau0,tau1', data: time deg deg/s mNm,
+                    joints: [q0, q1],
+                    mapping: {position_unit: [deg, deg], effort_unit: mN m}}
+decimal commas, cp1252: {heads: 'time_ms,Pos pan [°],Pos lift [°],Vel pan [°/s],Vel lift [°/s],Torque pan [Nm],Torque lift [Nm]',
+                         data: ms deg deg/s tau,
+                         how: {separator: ;, point: ',', encoding: cp1252, above: "sep=;\n"}}
+dates, byte order mark: {heads: 'timestamp,PLAIN', data: dates q v tau,
+                         how: {encoding: utf-8-sig}}
+dates of UTC: {heads: 'timestamp,PLAIN', data: utc q v tau}
+dates as index: {heads: ',PLAIN', data: dates q v tau}
+Unicode text of Excel: {heads: 'Time [s],PLAIN', data: time q v tau,
+                        how: {separator: "\t", point: ',', encoding: utf-16}}
+comments: {heads: 't,PLAIN', data: time q v tau, how: {above: "# arm: mine, day: 3\n\n"}}
+a line of units: {heads: 't,PLAIN', data: time deg v tau, how: {above: "Scope 3\n"}}
+ns since 1970: {heads: 'stamp,PLAIN', data: ns q v tau}
+sec and nanosec: {heads: 'header.stamp.sec,header.stamp.nanosec,PLAIN',
+                  data: sec nanosec q v tau}
+columns in another order: {heads: 'lift_eff,pan_vel,t,pan_pos,lift_pos,lift_vel,pan_eff',
+                           data: tau1 v0 time q v1 tau0}
+""")  # noqa: E501
 
 
 @pytest.mark.parametrize('form', FORMS)
 def test_a_table_is_read_as_it_was_exported(form, tmp_path):
-    names, columns, how = FORMS[form]
-    how = {'joints': JOINTS, 'mapping': {}, **how}
-    joints, mapping = how.pop('joints'), how.pop('mapping')
-    path = write(tmp_path / 'log.csv', names, columns, **how)
-    if mapping:
+    row = FORMS[form]
+    names = row['heads'].replace('PLAIN', ','.join(heads())).split(',')
+    columns = [x for word in row['data'].split() for x in DATA[word]]
+    path = write(tmp_path / 'log.csv', names, columns, **row.get('how', {}))
+    if 'mapping' in row:
         path = tmp_path / 'log.yaml'
-        path.write_text(json.dumps({'table': 'log.csv', **mapping}))
+        path.write_text(json.dumps({'table': 'log.csv', **row['mapping']}))
     if form == 'a line of units':
         first, second, *rows = path.read_text().splitlines()
         units = 's,deg,deg,rad/s,rad/s,Nm,Nm'
         path.write_text('\n'.join([first, second, units, *rows]))
     table = read_table(path)
-    assert table.joints == joints
+    assert table.joints == tuple(row.get('joints', JOINTS))
     for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
         np.testing.assert_allclose(table.values[key], expected, rtol=1e-14, atol=1e-15)
     np.testing.assert_array_equal(np.diff(table.time_ns), 2_000_000)

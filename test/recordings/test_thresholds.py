@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
+import yaml
 
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.recordings.metrics.metric import (
@@ -14,13 +13,13 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     parse_threshold,
 )
 
-FIGURES = {
-    'tracking': {'rms_error': [0.1, 0.3], 'tool_rms_mm': 2.0, 'frame': 'tool'},
-    'rates': {'rate_hz': 998.0, 'latency_us': {'p99': math.nan}},
-    'effort': {'gravity': {'fitted': [0.0, 0.0, -9.8]}, 'none': None},
-    'program': {'rows': ['circle: x (m)', 'quill: level'], 'rms': [1e-3, 2e-3]},
-    'contacts': {},
-}
+FIGURES = yaml.safe_load("""
+tracking: {rms_error: [0.1, 0.3], tool_rms_mm: 2.0, frame: tool}
+rates: {rate_hz: 998.0, latency_us: {p99: .nan}}
+effort: {gravity: {fitted: [0.0, 0.0, -9.8]}, none: null}
+program: {rows: ['circle: x (m)', 'quill: level'], rms: [1.0e-3, 2.0e-3]}
+contacts: {}
+""")
 JOINTS = ('a', 'b')
 
 
