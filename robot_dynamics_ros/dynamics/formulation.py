@@ -257,9 +257,9 @@ class Formulation(ABC):
         """
         return efforts
 
-    def _dtype(self, *arrays: Array) -> object:
-        tree = self.tree
-        return common_dtype(*arrays, tree.mass, tree.com, tree.inertia, tree.p_PJ, tree.gravity)
+    def _dtype(self, *arrays: Array | None) -> object:
+        tree, given = self.tree, (array for array in arrays if array is not None)
+        return common_dtype(*given, tree.mass, tree.com, tree.inertia, tree.p_PJ, tree.gravity)
 
     def vectors(self, **arguments: Any) -> list[Array]:
         """Return arguments as arrays of shape (n,), of floats or symbols.

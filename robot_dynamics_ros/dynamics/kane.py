@@ -94,7 +94,7 @@ class Kane(Formulation):
         tree, A = self.tree, self.tree.rate if A is None else A
         q, v, a = self.vectors(q=q, v=v, a=a)
         external = self.body_wrenches(wrenches)
-        out = zeros(A.shape, self._dtype(q, v, a, A, *([] if external is None else [external])))
+        out = zeros(A.shape, self._dtype(q, v, a, A, external))
         base = zeros(3, out.dtype), zeros(3, out.dtype), -tree.gravity  # erratum K6
         motions: list[tuple[Array, Array, Array]] = []
         for i, R, l, (w_i, v_i) in _moved_links(tree, q, A):

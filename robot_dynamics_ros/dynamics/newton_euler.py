@@ -30,7 +30,7 @@ class NewtonEuler(Formulation):
         """Return the joint efforts of a motion; see the base class."""
         q, v, a = self.vectors(q=q, v=v, a=a)
         tree, external = self.tree, self.body_wrenches(wrenches)
-        dtype = self._dtype(q, v, a) if external is None else self._dtype(q, v, a, external)
+        dtype = self._dtype(q, v, a, external)
         poses = [tree.placement(i, q[i]) for i in range(tree.n)]
         f, n, tau = list[Array](), list[Array](), zeros(tree.n, dtype)
 
