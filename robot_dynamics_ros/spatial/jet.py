@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from operator import add
 from typing import Any
 
@@ -162,32 +163,31 @@ def norm(x: Jet) -> Jet:
     return square_root(replace(squared, value=squared.value + _TINY))
 
 
-# Coefficients of arctan x = sum c_k T_{2k+1}(x) on [-1, 1]; the last is below 1e-17.
-_P = math.sqrt(2.0) - 1.0
-_C = [2.0 * (-1.0) ** k * _P ** (2 * k + 1) / (2 * k + 1) for k in range(21)]
 # Keeps the square root real if rounding makes a cosine slightly less than -1.
 _ROUNDING = 4e-16
 
 
-def arctangent_ratio(z: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    r"""Return :math:`a(z) = \arctan(\sqrt z)/\sqrt z` and its first two derivatives, z in [0, 1].
+@cache
+def _arctangent() -> list[float]:
+    r"""Return the coefficients of :math:`\arctan(x)/x` in powers of :math:`x^2`, x in [-1, 1].
 
     :math:`\arctan x = 2\sum_k (-1)^k \frac{p^{2k+1}}{2k+1} T_{2k+1}(x)`, :math:`p=\sqrt2-1`; the
-    polynomials :math:`W_k = T_{2k+1}(x)/x` of :math:`z = x^2` satisfy
-    :math:`W_{k+1} = 2(2z-1)W_k - W_{k-1}`, :math:`W_0 = W_{-1} = 1`.
+    last term is below 1e-17, and no power has a coefficient above 1.
     """
-    x = 4 * z - 2
-    W, dW, ddW = 1, 0, 0
-    last, dlast, ddlast = 1, 0, 0
-    a, da, dda = _C[0], 0, 0
-    for c in _C[1:]:
-        new = x * W - last
-        dnew = x * dW + 4 * W - dlast
-        ddnew = x * ddW + 8 * dW - ddlast
-        last, dlast, ddlast = W, dW, ddW
-        W, dW, ddW = new, dnew, ddnew
-        a, da, dda = a + c * W, da + c * dW, dda + c * ddW
-    return a, da, dda
+    p = math.sqrt(2.0) - 1.0
+    series = [2.0 * (-1.0) ** k * p ** (2 * k + 1) / (2 * k + 1) for k in range(21)]
+    powers = np.polynomial.chebyshev.cheb2poly([x for c in series for x in (0.0, c)])
+    return [float(c) for c in powers[1::2]]
+
+
+def arctangent_ratio(z: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    r"""Return :math:`a(z) = \arctan(\sqrt z)/\sqrt z` and two derivatives at z in [0, 1]."""
+    a, da, half_dda = 0, 0, 0
+    for c in reversed(_arctangent()):
+        half_dda = half_dda * z + da
+        da = da * z + a
+        a = a * z + c
+    return a, da, 2 * half_dda
 
 
 def angle_per_sine(cosine: Jet) -> Jet:
