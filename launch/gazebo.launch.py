@@ -120,6 +120,7 @@ def actions(args):
         forces=not args.lockstep,
     )
     nodes = [
+        *(launching.planned(args, args.folder) if args.folder else []),
         *world,
         *gazebo_files.gazebo_bridge(args, bridged),
         controller,

@@ -40,12 +40,12 @@ def actions(args):
     In a namespace the clock is that of the namespace: every simulation has its own time.
     """
     mappings = launching.xacro_mappings(args)
-    robot = {'prefix': args.prefix}
+    robot, said = {'prefix': args.prefix}, []
     if args.description:
         file = described(args.description, mappings)
         args.robot = str(file.with_name(URDF))
         args.params_file = args.params_file or str(file)
-        robot['robot'] = args.robot
+        robot['robot'], said = args.robot, launching.planned(args, file.parent)
     elif mappings:
         robot['arguments'] = args.mappings.split()
     args = launching.with_own_clock(args)
@@ -54,6 +54,7 @@ def actions(args):
     law = launching.law_parameters(args, topics)
     controller = package_node('controller', args, robot | law)
     nodes = [
+        *said,
         simulator,
         controller,
         package_node('trajectory', args, robot | _motion(args)),

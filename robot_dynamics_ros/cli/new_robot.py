@@ -46,6 +46,8 @@ from robot_dynamics_ros.planning import default_motion, postures, robot_setup, t
 from robot_dynamics_ros.planning.default_motion import DefaultMotion
 from robot_dynamics_ros.recordings.output_folder import folder_name, require_free
 from robot_dynamics_ros.ros import gazebo_files, plot_layouts
+from robot_dynamics_ros.ros.executables import parameter_sections
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 
 def obstacles_of(args: argparse.Namespace) -> Obstacles:
@@ -363,7 +365,8 @@ def described(word: str, mappings: Mapping[str, str] | None = None) -> Path:
     file = Path(word)
     if file.suffix != '.yaml':
         return planned_folder(load_arm(robot_file(word), mappings=mappings)) / PARAMETERS
-    if not (file.is_file() and file.with_name(URDF).is_file()):
+    sections = parameter_sections(read_yaml(file, 'description')) if file.is_file() else {}
+    if not (sections and file.with_name(URDF).is_file()):
         problem = f'is not a parameter file with a {URDF} next to it'
         remedy = f'give {PARAMETERS} of a folder that new_robot wrote, or a URDF file'
         raise ConfigurationError(f'description {word!r}', problem, remedy)

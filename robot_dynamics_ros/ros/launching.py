@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,12 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_directory
-from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, SceneError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    MissingDependencyError,
+    SceneError,
+    known_name,
+)
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.ros.executables import parameter_sections
 from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
@@ -49,6 +55,8 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 SWITCH = ('true', 'false')
 #: Executables whose end does not end the scene.
 _OPTIONAL = ('monitor', 'rviz2', 'robot_state_publisher', 'static_transform_publisher', 'view')
+#: Arguments that launch itself takes for every process.
+_OF_LAUNCH = ('launch-prefix', 'launch-prefix-filter', 'sigkill_timeout', 'sigterm_timeout')
 SHUTDOWN_SECONDS = 10.0  # time to send the last safe command and to close a bag
 
 
@@ -123,6 +131,7 @@ def description(
     """
 
     def begin(context: LaunchContext) -> list[Any]:
+        _refuse_unknown(arguments, context)
         return list(actions(_values(arguments, context)))
 
     declared = [
@@ -135,6 +144,25 @@ def description(
         for argument in arguments
     ]
     return LaunchDescription([*declared, OpaqueFunction(function=begin)])
+
+
+def _refuse_unknown(arguments: Iterable[Argument], context: LaunchContext) -> None:
+    """Refuse words of the command line that this launch file does not know; launch ignores them.
+
+    Not if another launch file includes this one: they may be its own.
+
+    Raises:
+        UnknownNameError: One is unknown.
+    """
+    file = Path(context.get_locals_as_dict().get('current_launch_file_path', ''))
+    named = PACKAGE in sys.argv and file.name in sys.argv
+    if not named and file.resolve() not in (Path(word).resolve() for word in sys.argv):
+        return
+    known = [argument.name for argument in arguments]
+    for word in context.argv:
+        name = word.partition(':=')[0]
+        if name not in _OF_LAUNCH:
+            known_name('argument', name, known)
 
 
 def _values(arguments: Iterable[Argument], context: LaunchContext) -> SimpleNamespace:
@@ -243,6 +271,13 @@ def xacro_mappings(args: SimpleNamespace) -> dict[str, str]:
         if ':=' not in word:
             raise ConfigurationError('mappings', f'{word!r} has no :=', remedy)
     return dict(word.split(':=', 1) for word in words)
+
+
+def planned(args: SimpleNamespace, folder: Path) -> list[LogInfo]:
+    """Return a message with the folder that was planned for a description, if it is no plan."""
+    if args.description.endswith('.yaml'):
+        return []
+    return [LogInfo(msg=f'planned motion and gains of the arm, to copy and edit: {folder}')]
 
 
 def law_parameters(args: SimpleNamespace, topics: Sequence[str] = ()) -> dict[str, Any]:

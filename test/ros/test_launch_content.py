@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import runpy
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -19,7 +20,12 @@ from samples import sample
 from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, SceneError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    RobotDynamicsError,
+    SceneError,
+    UnknownNameError,
+)
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
 from robot_dynamics_ros.ros.executables import NODES, declared_parameters
@@ -344,6 +350,50 @@ def test_an_arm_of_ones_own_is_simulated_in_gazebo_and_mujoco(scene, tmp_path):
     given = {'stage': 'full', 'motion': 'true', 'driver_profile': str(tmp_path / 'driver.yaml')}
     controller = scene('hardware', **own, **given).parameters('controller')
     assert controller['discretization'] == 'zero_order'
+
+
+def test_a_plan_of_a_description_is_said_and_other_files_are_none(scene, tmp_path):
+    from robot_dynamics_ros.cli.new_robot import described
+
+    found = scene('simulation', description=XACRO, mappings='limits_profile:=wide')
+    text = found.actions[0].msg[0].perform(found.context)
+    folder = Path(text.rpartition(': ')[2])
+    assert folder == Path(found.parameters('simulator')['robot']).parent
+    assert scene('gazebo', description=str(folder / 'robot.urdf')).nodes[0] == 'LogInfo'
+    driver = tmp_path / 'driver.yaml'
+    shutil.copy(folder / 'robot.urdf', tmp_path)
+    shutil.copy(folder / 'driver.yaml', driver)
+    with pytest.raises(ConfigurationError, match='^description .* is not a parameter file with'):
+        described(str(driver))
+
+
+@pytest.mark.parametrize(
+    ('words', 'is_refused'),
+    [(['robot_dynamics_ros', 'hardware.launch.py'], True),
+     ([str(PROJECT / 'launch' / 'hardware.launch.py')], True),
+     (['cell', 'cell.launch.py'], False)],
+)  # fmt: skip
+def test_a_misspelt_argument_starts_no_arm(monkeypatch, words, is_refused):
+    """Launch ignores it, so that emulater:=true would command the real arm.
+
+    The words of a launch file that includes ours are not ours to judge.
+    """
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from launch import LaunchContext
+
+    given = ['stage:=full', 'sigterm_timeout:=9', 'emulater:=true']
+    monkeypatch.setattr('sys.argv', ['ros2', 'launch', *words, *given])
+    path = str(PROJECT / 'launch' / 'hardware.launch.py')
+    *declared, begin = runpy.run_path(path)['generate_launch_description']().entities
+    context = LaunchContext(argv=given)
+    context.extend_locals({'current_launch_file_path': path})
+    for argument in declared:
+        argument.execute(context)
+    if is_refused:
+        with pytest.raises(UnknownNameError, match="^unknown argument 'emulater'.*emulator"):
+            begin.execute(context)
+    else:
+        assert begin.execute(context)
 
 
 def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(scene, tmp_path):

@@ -116,3 +116,10 @@ def test_another_program_acts_and_what_it_does_without_effect_is_said(living):
     assert result.successful, result.reason
     node.says('the null_space task acts only where the program is singular')
     assert np.isfinite(arm.command()).all()
+
+
+def test_a_program_that_the_law_does_not_take_is_said(living):
+    arm, node = living
+    assert arm.set(law='computed_torque').successful
+    node.says("parameter 'program' has no effect under law computed_torque")
+    assert arm.set(law='constraint_stabilization').successful

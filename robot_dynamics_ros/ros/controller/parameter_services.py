@@ -47,9 +47,16 @@ class ParameterServices:
         self._has_new_law, self._published = False, ''
 
     def log_law_remarks(self) -> None:
-        """Log the law's warnings about its parameters."""
-        for remark in self.session.loop.law.remarks():
+        """Log the law's warnings about its parameters, and that it takes no program."""
+        law = self.session.loop.law
+        for remark in law.remarks():
             self._log.warning(remark)
+        takes = 'program' in (one.name for one in law.declared)
+        if self.session.parameters['program'] and not takes:
+            self._log.warning(
+                f"parameter 'program' has no effect under law {law.name}; "
+                'set law to constraint_stabilization'
+            )
 
     def set(
         self, set_now: Callable[[Any, Any], Any], request: Any, response: Any, respond: Respond
@@ -104,7 +111,7 @@ class ParameterServices:
         else:
             self._commit = prepared.result()
             self._commit.check()
-        self._has_new_law = builds_law(self.session, changes)
+        self._has_new_law = builds_law(self.session, changes) or 'program' in changes
 
     def apply(self) -> None:
         """Commit the checked change of parameters, or log why it fails; publish the parameters."""
