@@ -214,6 +214,9 @@ def named(tree: Robot, joints: Sequence[int] | Array) -> str:
 def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[int]) -> Finding:
     """Return a cause as a finding.
 
+    Masses are told as what the motion looks like: other masses of several links look like one of
+    a single link, of all links or at the tool.
+
     Args:
         tree: The model.
         cause: The cause; not gravity.
@@ -232,24 +235,21 @@ def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[
     if cause.name == 'timing':
         how = 'late' if x[0] < 0.0 else 'early'
         return Finding('warning', f'the efforts are {1e3 * abs(x[0]):.3g} ms too {how}: {rest}')
-    if cause.name == 'load':
-        more, which = (
-            ('more', 'a load, or a tool that the model lacks')
-            if x[0] > 0.0
-            else ('less', 'a tool of the model is missing')
-        )
-        text = f'the arm moves as if it carried {abs(x[0]):.3g} kg {more} than the model'
-        return Finding('error', f'{text} at its tool, {which}: {rest}')
-    if cause.name == 'link':
-        name, mass = tree.link_names[cause.body], float(tree.mass[cause.body])
-        return Finding(
-            'error', f'{name} weighs about {mass + x[0]:.4g} kg, the model {mass:.4g}: {rest}'
-        )
-    return Finding(
-        'error',
-        f'all masses are about {1.0 + x[0]:.3g} times those of the model, or all efforts are in '
-        f'another unit: {rest}',
+    more, which = (
+        ('more', 'a load, a tool that the model lacks, or heavier links')
+        if x[0] > 0.0
+        else ('less', 'a tool of the model is missing, or its links are lighter')
     )
+    if cause.name == 'load':
+        text = f'it carried {abs(x[0]):.3g} kg {more} than the model at its tool, {which}: {rest}'
+    elif cause.name == 'link':
+        name, mass = tree.link_names[cause.body], float(tree.mass[cause.body])
+        text = f'{name} weighed {abs(x[0]):.3g} kg {more} than the {mass:.4g} kg of the model: '
+        text += f'{rest}; no other single mass explains more, several together may'
+    else:
+        text = f'all masses were about {1.0 + x[0]:.3g} times those of the model, or all efforts '
+        text += f'in another unit: {rest}'
+    return Finding('error', f'the arm moves as if {text}')
 
 
 def _joint_finding(tree: Robot, cause: Cause, x: Array, rest: str) -> Finding:

@@ -57,8 +57,8 @@ ARM = measured_arm()
 CAUSES = {
     'a load': (measured_arm(2.8), ARM, 'the arm moves as if it carried 2.'),
     'a missing tool': (ARM, measured_arm(1.2), 'the arm moves as if it carried 1.2 kg less'),
-    'all masses': (scaled(ARM, 1.3), ARM, 'all masses are about 1.3 times'),
-    'one link': (measured_arm(heavier=1.4), ARM, 'upper weighs about 10.4 kg, the model 9'),
+    'all masses': (scaled(ARM, 1.3), ARM, 'as if all masses were about 1.3 times'),
+    'one link': (measured_arm(heavier=1.4), ARM, 'as if upper weighed 1.4 kg more than the 9'),
 }
 
 
@@ -73,6 +73,20 @@ def test_one_cause_at_several_joints_is_one_cause(kind, rng):
     assert not any('torque_constant' in text or 'gravity' in text for text in texts)
     # What the description lacks besides: the friction of each joint.
     assert sum('is friction that the model lacks: about 0.' in text for text in texts) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('wrong', [(1.0, 1.1, 1.4), (1.4, 1.1, 1.0), (1.3, 1.0, 0.8)])
+def test_several_wrong_masses_are_told_as_what_they_look_like_with_its_share(wrong, rng):
+    """No single link is heavier or lighter by what explains most."""
+    factor = np.array(wrong)
+    inertia = ARM.tree.inertia / factor[:, None, None]
+    tree = ARM.tree.with_changes(mass=ARM.tree.mass / factor, inertia=inertia)
+    found = evaluate(run_of(rng, ARM), tree, AnalysisSettings(frame='tool')).findings
+    errors = [finding.problem for finding in found if finding.severity == 'error']
+    assert errors
+    likeness = re.compile(r'the arm moves as if .*: \d+ % of the residual of .*')
+    assert all(likeness.fullmatch(text) for text in errors), errors
 
 
 def test_a_joint_that_rests_at_its_limit_hides_no_cause_of_the_others(rng):
