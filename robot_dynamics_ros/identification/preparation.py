@@ -33,7 +33,7 @@ from robot_dynamics_ros.recordings.timing import (
     BRIDGED,
     TIMINGS,
     SampleTiming,
-    delayed,
+    acting,
     find_timing,
     longest_piece,
     make_instants,
@@ -138,10 +138,9 @@ class Preparation:
         if self.delay < 0:
             raise ParameterError('delay', self.delay, 'a command acts after its state')
         measured = effort_source(run, self.effort) == 'measured'
-        effort = run.measured_effort if measured else run.effort
-        run = replace(run, effort=delayed(run.time, effort, self.delay))
+        run = acting(run, measured=measured, late=self.delay)
         timing = find_timing(run, commanded=not measured, name=self.timing, cutoff=cutoff)
-        return make_instants(run, run.effort, timing, sign), run, timing
+        return make_instants(run, timing, sign), run, timing
 
 
 @dataclass(frozen=True, eq=False)

@@ -225,41 +225,38 @@ def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float,
     return residuals[0], residuals[1]
 
 
-def delayed(time: Array, effort: Array, late: int) -> Array:
-    """Return the effort ``late`` states before each, shape (N, n); NaN where a gap is between.
+def acting(run: Recording, *, measured: bool, late: int = 0) -> Recording:
+    """Return a recording whose efforts are those that act at its states; NaN across a gap.
 
     Args:
-        time: Times of the states, shape (N,), s.
-        effort: Efforts recorded at them, shape (N, n).
-        late: Number of states; negative for the effort of a later state.
+        run: The recording.
+        measured: Whether measured efforts are meant, rather than commanded ones.
+        late: Number of states after which an effort acts; negative for that of a later state.
     """
+    time, effort = run.time, run.measured_effort if measured else run.effort
     if not late:
-        return effort
+        return replace(run, effort=effort)
     every = np.arange(len(time))
     source = np.clip(every - late, 0, len(time) - 1)
     longest = (abs(late) + 0.5) * float(np.median(np.diff(time)))
     together = (source == every - late) & (np.abs(time - time[source]) <= longest)
-    return np.where(together[:, np.newaxis], effort[source], np.nan)
+    return replace(run, effort=np.where(together[:, np.newaxis], effort[source], np.nan))
 
 
 def make_instants(
-    run: Recording,
-    effort: Array,
-    timing: SampleTiming,
-    sign: Callable[[Array], Array] = smooth_sign,
+    run: Recording, timing: SampleTiming, sign: Callable[[Array], Array] = smooth_sign
 ) -> Instants:
     """Match states, accelerations and efforts of a recording, except across gaps.
 
     Args:
-        run: The recording.
-        effort: Its efforts, shape (N, n), N m or N: for ``semi_implicit`` and ``continuous`` those
-            that act from a state to the next, for ``sampled`` those at the state.
+        run: The recording; its efforts are for ``semi_implicit`` and ``continuous`` those that
+            act from a state to the next, for ``sampled`` those at the state, see :func:`acting`.
         timing: How accelerations, states and efforts correspond.
         sign: Direction of Coulomb friction by velocity.
     """
     finite = run.complete
     rows, every = np.flatnonzero(finite), slice(None) if finite.all() else finite
-    effort, q, v = effort[every], run.position[every], run.velocity[every]
+    effort, q, v = run.effort[every], run.position[every], run.velocity[every]
     stamps = run.stamp_ns[every]
     steps, single = timing.steps(stamps), timing.single(stamps)
     q, v, a, v_friction, own = differentiated(timing.name, q, v, steps[:, np.newaxis])

@@ -22,7 +22,7 @@ from robot_dynamics_ros.errors import (
     known_name,
 )
 from robot_dynamics_ros.estimation.accumulate import POINTS, thinned
-from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
+from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
@@ -73,7 +73,7 @@ from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.recordings.timing import (
     AUTO,
     SampleTiming,
-    delayed,
+    acting,
     find_timing,
     first_motion,
     make_instants,
@@ -348,9 +348,9 @@ def evaluate(
     if not moving_joints(*np.nan_to_num([motion.position, motion.velocity])).any():
         run = replace(run, velocity=0.0 * run.velocity)  # noise, whose derivatives move no link
     problems = [problem_of(run, tree, measured=measured), outliers.problem()]
-    steps, acting, source = _instants(run, model, timing, measured=measured)
-    run_of_efforts, more = replace(run, effort=acting), {'contacts': settings.contacts, **more}
-    given = EvaluatedRun(run_of_efforts, steps, model, timing, source, frame, **more)
+    acted, source = _acting(run, model, timing, measured=measured)
+    steps, more = make_instants(acted, timing), {'contacts': settings.contacts, **more}
+    given = EvaluatedRun(acted, steps, model, timing, source, frame, **more)
     tried = ((name, metric(given)) for name, metric in METRICS.items())
     results = {name: result for name, result in tried if result is not None}
     findings = [Finding('error', f'{text}; no verdict on the model') for text in problems if text]
@@ -378,31 +378,27 @@ def evaluate(
     return RunEvaluation(given, figures, findings, results, valid and moves_enough(run, tree))
 
 
-def _instants(
+def _acting(
     run: Recording, model: EffortModel, timing: SampleTiming, *, measured: bool
-) -> tuple[Instants, Array, str]:
-    """Return instants, the evaluated efforts, and what these are.
+) -> tuple[Recording, str]:
+    """Return the run with the evaluated efforts, and what these are.
 
     Measured efforts of a simulator may be delayed by one state, which its first motion shows.
     """
     if not measured:
         none = not np.isfinite(run.measured_effort).any()
-        steps = make_instants(run, run.effort, timing)
-        source = 'commanded (none were measured)' if none else 'commanded'
-        return steps, run.effort, source
+        return run, 'commanded (none were measured)' if none else 'commanded'
     late = timing.name == 'semi_implicit' and _is_late(first_motion(run), model, timing)
-    acting = delayed(run.time, run.measured_effort, -int(late))
-    steps = make_instants(run, acting, timing)
     source = 'measured, delayed by one step' if late else 'measured'
-    return steps, acting, source
+    return acting(run, measured=True, late=-int(late)), source
 
 
 def _is_late(run: Recording, model: EffortModel, timing: SampleTiming) -> bool:
     """Return whether measured efforts clearly agree better with the model one state earlier."""
     means = []
     for late in (0, -1):
-        effort = delayed(run.time, run.measured_effort, late)
-        modelled = model.evaluate(make_instants(run, effort, timing))
+        instants = make_instants(acting(run, measured=True, late=late), timing)
+        modelled = model.evaluate(instants)
         determined = modelled.determined
         squares = np.square(np.where(determined, modelled.residual, 0.0)).sum()
         means.append(float(squares / max(1, determined.sum())))
