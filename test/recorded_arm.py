@@ -16,7 +16,7 @@ import numpy as np
 import pinocchio as pin
 from bags import COMMANDS, DESCRIPTION, MS, REFERENCE, Message, command, state, text, write
 from oracles import PinocchioOracle
-from samples import DOWN_Z, Sample
+from samples import DOWN_Z, Sample, sample
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.recordings.recording import Recording
@@ -154,6 +154,24 @@ class Drives:
     coulomb_friction: Any
     armature: Any
     offset: Any = 0.0
+
+
+#: Of a planar arm of two links, whose description has none.
+DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02])
+
+
+def two_link_run(
+    motion: int | np.ndarray,
+    seconds: float = 4.0,
+    drives: Drives = DRIVES,
+    step: float = 2e-3,
+    swing: float = 0.3,
+) -> Recording:
+    """Return the run of that arm along given positions, or a periodic motion of a seed."""
+    q = motion
+    if isinstance(motion, int):
+        q = periodic_motion(motion, 2, seconds, step, swing=swing)
+    return semi_implicit_run(sample('planar_2r'), drives, q, step)
 
 
 def _efforts(oracle: PinocchioOracle, drives: Drives, q, v, a, v_friction) -> np.ndarray:

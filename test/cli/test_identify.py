@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import refusals
 import yaml
-from recorded_arm import Drives, periodic_motion, semi_implicit_run
+from recorded_arm import DRIVES, two_link_run
 from samples import sample, shipped
 
 from robot_dynamics_ros.cli import demo
@@ -24,22 +24,13 @@ from robot_dynamics_ros.simulation.imperfections import with_mismatch
 
 pytestmark = pytest.mark.slow
 
-STEP = 2e-3
-DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
-
 
 GIVEN = '--gravity 0 -9.81 0 --effort-limit 1000 --jobs 1'
 
 
-def run_of(seed, drives=DRIVES, seconds=4.0):
-    """Return a run of an arm with friction that its description does not have."""
-    q = periodic_motion(seed, 2, seconds, STEP, swing=0.3)
-    return semi_implicit_run(sample('planar_2r'), drives, q, STEP)
-
-
 @pytest.fixture(scope='module')
 def bags(shared):
-    return [shared.word(run_of(seed)) for seed in (1, 2)]
+    return [shared.word(two_link_run(seed)) for seed in (1, 2)]
 
 
 def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, command):
@@ -82,7 +73,7 @@ def test_a_bag_alone_is_read_once(bags, command, monkeypatch):
 def test_analyze_computes_with_the_file_that_identify_wrote(command):
     """The drives have an offset, which no URDF holds; both commands name the same residual."""
     drives = replace(DRIVES, offset=[0.7, -0.4])
-    one, two = (command.word(run_of(seed, drives)) for seed in (1, 2))
+    one, two = (command.word(two_link_run(seed, drives=drives)) for seed in (1, 2))
     terms = '--terms damping coulomb_friction armature offset'
     learned = command(f'identify {GIVEN} {terms}', one, '--validate', two)
     shares = [
@@ -110,7 +101,7 @@ def test_wrong_arguments_are_one_clear_message(bags, given, said, command):
 
 def test_a_residual_above_the_threshold_is_exit_code_1(command, rng):
     """Drives may add nothing to the rigid bodies."""
-    run = run_of(3)
+    run = two_link_run(3)
     run.effort[:] += rng.normal(size=run.effort.shape)
     ended = command(f'identify {GIVEN} --most 0.1 --terms', run, code=1)
     assert 'of its RMS effort, more than 0.1 %' in ended.said
@@ -118,7 +109,7 @@ def test_a_residual_above_the_threshold_is_exit_code_1(command, rng):
 
 
 def test_a_written_recording_is_read_bit_for_bit(tmp_path, rng):
-    run = run_of(5, seconds=0.2)
+    run = two_link_run(5, 0.2)
     run = replace(run, measured_effort=run.effort + rng.normal(size=run.effort.shape))
     write_recording(tmp_path / 'bag', run)
     again = read_recording(tmp_path / 'bag')

@@ -19,9 +19,8 @@ from recorded_arm import (
     ExactMotion,
     measured_arm,
     measured_run,
-    periodic_motion,
-    semi_implicit_run,
     sinusoids,
+    two_link_run,
 )
 from samples import Sample, joint, link, robot, sample
 
@@ -243,9 +242,7 @@ def test_negative_friction_is_no_cause(rng):
 def test_an_exact_run_has_no_cause(heavier):
     """Parts of a million are left by solvers, and mean nothing; below 1 % nothing matters."""
     arm = sample('planar_2r')
-    drives = Drives([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
-    q = periodic_motion(1, 2, 8.0, 1e-3, swing=0.3)
-    run = semi_implicit_run(arm, drives, q, 1e-3)
+    run = two_link_run(1, 8.0, Drives(0.0, 0.0, 0.0), 1e-3)
     run.velocity[:] *= 1.0 + 4e-6
     run.effort[:] += 1e-5 * np.sign(run.velocity)
     tree = load_robot(arm.xml, arm.gravity, effort_limit=1e3)

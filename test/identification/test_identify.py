@@ -8,7 +8,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from recorded_arm import Drives, periodic_motion, pinocchio_parameters, semi_implicit_run
+from recorded_arm import (
+    Drives,
+    periodic_motion,
+    pinocchio_parameters,
+    semi_implicit_run,
+    two_link_run,
+)
 from samples import random_tree, sample
 
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RecordingError
@@ -184,8 +190,7 @@ def test_rows_are_weighted_by_their_joints_noise_and_deviations_hold(rng):
 
 def test_the_condition_is_the_motions_whatever_the_noise(rng):
     """One joint's efforts are exact, the other's are not; the motion is the same."""
-    arm, drives = sample('planar_2r'), drives_of(2)
-    run = semi_implicit_run(arm, drives, periodic_motion(1, 2, 4.0, STEP, swing=0.3), STEP)
+    arm, run = sample('planar_2r'), two_link_run(1, drives=drives_of(2))
     noise = np.outer(rng.normal(size=len(run.time)), [0.0, 0.2])
     exact, noisy = (
         identify([replace(run, effort=run.effort + extra)], wrong(arm.tree), request=EXACT)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import refusals
-from recorded_arm import Drives, midpoint_run, periodic_motion, recording, semi_implicit_run
+from recorded_arm import DRIVES, midpoint_run, periodic_motion, recording, two_link_run
 from samples import sample
 
 from robot_dynamics_ros import errors
@@ -25,7 +25,6 @@ from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 from robot_dynamics_ros.identification.validation import evaluated
 
 STEP = 1e-3
-DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
 
 
 @pytest.fixture(scope='module')
@@ -44,8 +43,8 @@ def free(arm):
 
 
 @pytest.fixture(scope='module')
-def run(arm):
-    return semi_implicit_run(arm, DRIVES, periodic_motion(1, 2, 4.0, STEP), STEP)
+def run():
+    return two_link_run(1, step=STEP, swing=1.0)
 
 
 def test_commands_that_leave_out_a_joint_are_used_only_without_measured_efforts(run):
@@ -154,7 +153,7 @@ def test_each_timing_pairs_its_own_states_and_commands(free, run):
 @pytest.mark.parametrize(('timing', 'delay'), [('semi_implicit', 0), ('continuous', 2)])
 def test_the_data_choose_their_timing_and_delay(arm, free, timing, delay):
     if timing == 'semi_implicit':
-        made = semi_implicit_run(arm, DRIVES, periodic_motion(1, 2, 6.0, STEP), STEP)
+        made = two_link_run(1, 6.0, step=STEP, swing=1.0)
     else:
         made = midpoint_run(arm, DRIVES, periodic_motion(1, 2, 6.0, STEP / 2), STEP)
     # The command in answer to a state acts some steps later; the last ones are lost.

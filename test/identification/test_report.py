@@ -8,15 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded_arm import (
-    Drives,
-    measured_arm,
-    measured_run,
-    periodic_motion,
-    semi_implicit_run,
-    sinusoids,
-)
-from samples import sample
+from recorded_arm import Drives, measured_arm, measured_run, sinusoids, two_link_run
 
 ARM = measured_arm()
 
@@ -55,9 +47,7 @@ def test_a_joint_that_rests_is_not_said_to_have_its_friction_compensated(command
 
 def two_links(command, friction, push, code=0):
     """Return what is said of an exact run, plus efforts of a function of its shape."""
-    arm, step = sample('planar_2r'), 2e-3
-    drives = Drives(*friction, [0.0] * 2)
-    run = semi_implicit_run(arm, drives, periodic_motion(1, 2, 8.0, step, swing=0.3), step)
+    run = two_link_run(1, 8.0, Drives(*friction, 0.0))
     run.effort[:] += push(run.effort.shape)
     return command('identify --gravity 0 -9.81 0 --effort-limit 1000 --jobs 1', run, code=code)
 
@@ -78,8 +68,7 @@ def test_a_chattering_joint_hides_no_other(command):
 @pytest.mark.parametrize('noise', [0.0, 0.1])
 def test_a_perfect_recording_leaves_nothing_to_correct(noise, command, rng):
     """Fitted to noise, a model is slightly worse on other samples: that is no failure."""
-    none = [0.0, 0.0]
-    said = two_links(command, (none, none), lambda shape: noise * rng.normal(size=shape)).out
+    said = two_links(command, (0.0, 0.0), lambda shape: noise * rng.normal(size=shape)).out
     assert 'nothing to correct' in said
     assert 'error' not in said
     if noise:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded_arm import Drives, periodic_motion, pinocchio_parameters, semi_implicit_run
+from recorded_arm import DRIVES, pinocchio_parameters, two_link_run
 from samples import sample
 
 from robot_dynamics_ros.identification.choice import Request
@@ -15,8 +15,6 @@ from robot_dynamics_ros.identification.identify import conclude, gather, make_pl
 from robot_dynamics_ros.identification.physical import pseudo_inertia_of
 
 TRIALS = 200
-STEP = 2e-3
-DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
 # Standard deviations of position (rad), velocity (rad/s) and effort (N m); the motion has a
 # velocity of about 2 rad/s and efforts of 11 and 4 N m RMS.
 POSITION, VELOCITY, EFFORT = 1e-4, 1e-2, 0.3
@@ -27,7 +25,7 @@ def test_errors_are_as_large_as_stated_and_every_robot_could_be_built():
     """Within three stated deviations in 99 % of the trials; deviations are no excuse."""
     arm = sample('planar_2r')
     nominal = arm.tree.with_changes(mass=0.8 * arm.tree.mass, effort_limit=np.full(2, 1e9))
-    run = semi_implicit_run(arm, DRIVES, periodic_motion(2, 2, 10.0, STEP, swing=0.5), STEP)
+    run = two_link_run(2, 10.0, swing=0.5)
     plan, errors = None, []
     for seed in range(TRIALS):
         rng = np.random.default_rng(seed)

@@ -87,7 +87,7 @@ def test_a_robot_of_ones_own_needs_one_file(command):
 def test_the_metric_gives_a_figure_and_a_column(monkeypatch):
     arm = sample('rp')
     q = periodic_motion(1, 2, 1.0, 1e-3, swing=0.1)
-    run = semi_implicit_run(arm, Drives([0, 0], [0, 0], [0, 0], [0, 0]), q, 1e-3)
+    run = semi_implicit_run(arm, Drives(0, 0, 0), q, 1e-3)
     smoothness, tree = shown('smoothness'), load_robot(arm.xml, effort_limit=1e3)
     monkeypatch.setitem(analysis.METRICS, 'smoothness', smoothness)
     found = analysis.evaluate(run, tree, analysis.AnalysisSettings())

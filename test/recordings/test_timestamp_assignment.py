@@ -21,60 +21,72 @@ class Recorded:
         for topic in ('states', 'commands', 'other'):
             self.stamper.add_topic(topic)
 
-    def state(self, k, sent):
-        self.stamper.add_state('states', WALL + sent, k * MS, b's%d' % k)
+    def play(self, script):
+        """Take states and commands by number and the time at which they were sent, s3@300."""
+        for word in script.split():
+            name, sent = word.split('@')
+            if name[0] == 's':
+                self.stamper.add_state(
+                    'states', WALL + int(sent), int(name[1:]) * MS, name.encode()
+                )
+            else:
+                self.stamper.add('commands', WALL + int(sent), 0, name.encode())
 
-    def command(self, k, sent):
-        self.stamper.add('commands', WALL + sent, 0, b'c%d' % k)
+    def other(self, sent, stamp, data=b'o'):
+        self.stamper.add('other', WALL + sent, stamp, data)
 
     def closed(self):
         self.stamper.close()
-        return self.messages
+        return self.written()
+
+    def written(self):
+        """Return what was recorded: data, which begin as their topic, and time in ms and ns."""
+        assert all(topic.encode()[:1] == data[:1] for topic, _, data in self.messages)
+        return ' '.join(f'{data.decode()}={words(time)}' for _, time, data in self.messages)
+
+
+def words(time):
+    return f'{time // MS}' + f'+{time % MS}' * bool(time % MS)
+
+
+def script(steps):
+    return ' '.join(f's{k}@{100 * k} c{k}@{100 * k + 40}' for k in range(steps))
 
 
 def expected_run(steps):
-    run = []
-    for k in range(steps):
-        run += [('states', k * MS, b's%d' % k), ('commands', k * MS, b'c%d' % k)]
-    return run
+    return ' '.join(f's{k}={k} c{k}={k}' for k in range(steps))
 
 
 def test_the_order_of_arrival_changes_nothing():
     rng = np.random.default_rng(3)
     steps = 60
+    sent = np.array(script(steps).split()).reshape(steps, 2).T
     for _ in range(20):
         recorded = Recorded()
         # Each single topic arrives in order, as the middleware guarantees.
-        of_states, of_commands = iter(range(steps)), iter(range(steps))
         late = np.add.outer([0, 0], 100.0 * np.arange(steps)) + rng.uniform(0, 2000, (2, steps))
-        for place in np.argsort(late, axis=None).tolist():
-            if place >= steps:
-                k = next(of_commands)
-                recorded.command(k, 100 * k + 40)
-            else:
-                k = next(of_states)
-                recorded.state(k, 100 * k)
+        topics = np.argsort(late, axis=None) // steps
+        of_topics = [iter(sent[topic]) for topic in (0, 1)]
+        recorded.play(' '.join(next(of_topics[topic]) for topic in topics.tolist()))
         assert recorded.closed() == expected_run(steps)
 
 
 def test_messages_leave_in_order_while_the_recording_goes_on():
     recorded = Recorded(horizon_ns=2 * MS)
-    for k in range(10):
-        recorded.state(k, 100 * k)
-        recorded.command(k, 100 * k + 40)
-    assert recorded.messages == expected_run(10)[:14]  # those before 9 - 2 ms
+    recorded.play(script(10))
+    assert recorded.written() == expected_run(7)  # those before 9 - 2 ms
     assert recorded.closed() == expected_run(10)
 
 
 def test_what_comes_before_the_first_state_takes_its_stamp_and_without_any_its_own():
     recorded = Recorded()
-    recorded.stamper.add('other', WALL + 5, 0, b'x')
-    recorded.stamper.add('other', WALL + 6, 3 * MS, b'y')
-    assert recorded.closed() == [('other', 3 * MS, b'y'), ('other', WALL + 5, b'x')]
+    recorded.other(5, 0)
+    recorded.other(6, 3 * MS, b'o2')
+    assert recorded.closed() == f'o2=3 o={words(WALL + 5)}'
     recorded = Recorded()
-    recorded.stamper.add('other', WALL - 10**9, 0, b'description')
-    recorded.state(7, 0)
-    assert recorded.closed() == [('states', 7 * MS, b's7'), ('other', 7 * MS, b'description')]
+    recorded.other(-(10**9), 0)
+    recorded.play('s7@0')
+    assert recorded.closed() == 's7=7 o=7'
 
 
 @pytest.mark.parametrize(
@@ -90,51 +102,30 @@ def test_what_comes_before_the_first_state_takes_its_stamp_and_without_any_its_o
 )
 def test_an_own_stamp_counts_if_it_lies_within_the_run(stamp, time):
     recorded = Recorded()
-    for k in range(2, 5):
-        recorded.state(k, 100 * k)
-    recorded.stamper.add('other', WALL + 450, stamp, b'x')
-    recorded.state(5, 500)
-    assert ('other', time, b'x') in recorded.closed()
+    recorded.play('s2@200 s3@300 s4@400')
+    recorded.other(450, stamp)
+    recorded.play('s5@500')
+    assert f'o={words(time)}' in recorded.closed().split()
 
 
 def test_a_restart_of_time_is_counted_and_ends_the_run_before():
     recorded = Recorded()
-    for k in range(3):
-        recorded.state(k, 100 * k)
-        recorded.command(k, 100 * k + 40)
-    recorded.command(0, 1040)  # answers the new first state, and arrives before it
-    recorded.state(0, 1000)
-    recorded.state(1, 1100)
-    recorded.command(1, 1140)
-    assert recorded.closed() == expected_run(3) + expected_run(2)
+    # The command that answers the new first state arrives before it.
+    recorded.play(f'{script(3)} c0@1040 s0@1000 s1@1100 c1@1140')
+    assert recorded.closed() == f'{expected_run(3)} {expected_run(2)}'
     assert recorded.stamper.jumps == 1
     assert recorded.stamper.states == 5
 
 
 def test_repetitions_at_one_time_are_left_out_and_equal_messages_at_other_times_are_not():
     recorded = Recorded()
-    for _ in range(3):
-        recorded.state(0, 0)
-    recorded.command(0, 40)
-    recorded.command(0, 50)
-    recorded.stamper.add('commands', WALL + 60, 0, b'another')
-    recorded.state(1, 100)
-    recorded.command(0, 140)
-    assert recorded.closed() == [
-        ('states', 0, b's0'),
-        ('commands', 0, b'c0'),
-        ('commands', 0, b'another'),
-        ('states', MS, b's1'),
-        ('commands', MS, b'c0'),
-    ]
+    recorded.play('s0@0 s0@0 s0@0 c0@40 c0@50 c9@60 s1@100 c0@140')
+    assert recorded.closed() == 's0=0 c0=0 c9=0 s1=1 c0=1'
     assert recorded.stamper.repeated == {'states': 2, 'commands': 1, 'other': 0}
 
 
 def test_the_time_from_state_to_command_is_noted_once_for_each():
     recorded = Recorded()
-    for k in range(3):
-        recorded.state(k, 1000 * k)
-        recorded.command(k, 1000 * k + 40 + k)
-        recorded.command(k, 1000 * k + 500)
+    recorded.play('s0@0 c0@40 c0@500 s1@1000 c1@1041 c1@1500 s2@2000 c2@2042 c2@2500')
     recorded.closed()
     assert list(recorded.stamper.latencies_ns['commands']) == [40, 41, 42]
