@@ -6,7 +6,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from robot_dynamics_ros.cli import processes
 from robot_dynamics_ros.cli.demo import DemoRun, outside_band
@@ -23,19 +22,19 @@ def run(law, errors, tool_mm, travel, tool_travel_mm=100.0, slides=None):
     return DemoRun(law, result, slides or (False,) * len(joints), 0.0)
 
 
-#: Where the second joint does not move, its errors are rounding. A slide moves far in m where a
-#: turn in rad does not.
-JUDGED = yaml.safe_load("""
-- [[0.1, 1.0e-10], [1.0e-3, 1.0e-10], [5.0, 0.05], [0.5, 1.0e-9], null, []]
-- [[0.1, 1.0e-3], [1.0e-3, 0.0], [5.0, 0.0], [0.5, 0.5], null, []]
-- [[0.1, 0.0], [1.0e-3, 0.0], [5.0, 0.0], [0.5, 0.0], null, []]
-- [[0.1], [0.01], [5.0, 0.05], [0.03], [true], ['arm a: 10.0 times, 20 required']]
-- [[0.1], [0.01], [5.0, 0.05], [0.03], [false], []]
-- [[0.1], [1.0e-3], [5.0, 1.0], [0.5], null, ['arm tool: 5.0 times, 50 required']]
-""")
-
-
-@pytest.mark.parametrize(('pd', 'torque', 'tools', 'travel', 'slides', 'expected'), JUDGED)
+@pytest.mark.parametrize(
+    ('pd', 'torque', 'tools', 'travel', 'slides', 'expected'),
+    [
+        # The second joint does not move: its errors are rounding.
+        ((0.1, 1e-10), (1e-3, 1e-10), (5.0, 0.05), (0.5, 1e-9), None, []),
+        ((0.1, 1e-3), (1e-3, 0.0), (5.0, 0.0), (0.5, 0.5), None, []),
+        ((0.1, 0.0), (1e-3, 0.0), (5.0, 0.0), (0.5, 0.0), None, []),
+        # A slide moves far in m where a turn in rad does not.
+        ((0.1,), (0.01,), (5.0, 0.05), (0.03,), (True,), ['arm a: 10.0 times, 20 required']),
+        ((0.1,), (0.01,), (5.0, 0.05), (0.03,), (False,), []),
+        ((0.1,), (1e-3,), (5.0, 1.0), (0.5,), None, ['arm tool: 5.0 times, 50 required']),
+    ],
+)
 def test_only_what_moves_is_judged(pd, torque, tools, travel, slides, expected):
     runs = [
         run(law, errors, tool, travel, slides=slides)

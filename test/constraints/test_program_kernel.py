@@ -64,14 +64,14 @@ def compare(program, robot, q, v, t):
 
 @pytest.mark.parametrize(
     ('case', 'inverse', 'threshold'),
-    yaml.safe_load("""
-- [one row, inertia, 3.0]
-- [three rows, euclidean, 0.8]
-- [three rows, inertia, 0.8]
-- [three rows, {metric: [1.0, 2.0, 9.0, 0.5]}, 0.8]
-- [square, inertia, 0.8]
-- [six rows, euclidean, 2.0]
-"""),
+    [
+        ('one row', 'inertia', 3.0),
+        ('three rows', 'euclidean', 0.8),
+        ('three rows', 'inertia', 0.8),
+        ('three rows', {'metric': [1.0, 2.0, 9.0, 0.5]}, 0.8),
+        ('square', 'inertia', 0.8),
+        ('six rows', 'euclidean', 2.0),
+    ],
 )
 def test_the_kernel_equals_the_pure_function(case, inverse, threshold, rng):
     robot = sample('rrpr')

@@ -263,19 +263,18 @@ SLIDES = joint('slide', 'link2', 'rack', 'prismatic', limits=(-1.0, 1.0)).replac
 
 
 @pytest.mark.parametrize(
-    ('kind', 'multiplier', 'follower', 'angles'),
-    yaml.safe_load("""
-- [continuous, '', '', true]
-- [revolute, '', '', false]
-- [prismatic, '', '', false]
-- [continuous, 0.01, prismatic, false]  # a screw: its turns count
-- [continuous, 2, continuous, true]
-- [continuous, 0.5, continuous, false]
-"""),
+    ('kind', 'more', 'angles'),
+    [
+        ('continuous', '', True),
+        ('revolute', '', False),
+        ('prismatic', '', False),
+        ('continuous', SLIDES.format(0.01), False),  # a screw: its turns count
+        ('continuous', SLIDES.format(2).replace('prismatic', 'continuous'), True),
+        ('continuous', SLIDES.format(0.5).replace('prismatic', 'continuous'), False),
+    ],
 )
-def test_a_joint_is_an_angle_if_a_whole_turn_changes_nothing(kind, multiplier, follower, angles):
+def test_a_joint_is_an_angle_if_a_whole_turn_changes_nothing(kind, more, angles):
     """Oracle: the pose of the last link after a turn."""
-    more = SLIDES.format(multiplier).replace('prismatic', follower) if follower else ''
     tree = load_robot(two_link(kind, more))
     assert tree.joint_is_continuous.tolist() == [False, angles]
     if angles:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from samples import sample
 from still_arm import MS, StillArm
 
@@ -81,12 +80,12 @@ def test_missing_commands_are_said_once_in_the_log_and_always_in_the_diagnostics
 
 @pytest.mark.parametrize(
     ('off', 'step', 'said'),
-    yaml.safe_load("""
-- [0.3, 1, "joint 'joint1' jumped by 0.3 rad within 2 ms, which its velocities do not expl"]
-- [0.3, 20, "joint 'joint1' jumped by 0.3 rad within 21 ms, which"]
-- [0.0, -3600000, "the timestamps on joint_states jumped back by 3.6e+03 s: check use"]
-- [0.0, 3600000, "the timestamps on joint_states jumped ahead by 3.6e+03 s: check use_s"]
-"""),
+    [
+        (0.3, 1, "joint 'joint1' jumped by 0.3 rad within 2 ms, which its velocities do not expl"),
+        (0.3, 20, "joint 'joint1' jumped by 0.3 rad within 21 ms, which"),
+        (0.0, -3_600_000, 'the timestamps on joint_states jumped back by 3.6e+03 s: check use'),
+        (0.0, 3_600_000, 'the timestamps on joint_states jumped ahead by 3.6e+03 s: check use_s'),
+    ],
 )
 def test_a_jump_is_said_once_and_a_single_outlier_is_dropped(off, step, said):
     run = Answered()

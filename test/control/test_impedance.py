@@ -4,7 +4,6 @@
 import numpy as np
 import pinocchio as pin
 import pytest
-import yaml
 from oracles import PinocchioOracle, central_difference
 from pushed_arm import START, PushedArm, arm, random_pushes
 from samples import sample
@@ -47,12 +46,12 @@ def impedance(oracle, tree, law, q, v, ahead, reference, external, commanded):
 @pytest.mark.parametrize('period', [0.0, 1e-3])
 @pytest.mark.parametrize(
     ('robot', 'frame', 'stiff'),
-    yaml.safe_load("""
-- [four_dof, '', [1, 0, 1, 1]]
-- [four_dof, tool, [1, 0, 1, 0, 0, 1]]
-- [scara, tool, [1, 1, 1, 1, 1, 1]]  # stretched: singular
-- [random_chain_7, link6, [1, 1, 1, 1, 1, 1]]
-"""),
+    [
+        ('four_dof', '', (1, 0, 1, 1)),
+        ('four_dof', 'tool', (1, 0, 1, 0, 0, 1)),
+        ('scara', 'tool', (1, 1, 1, 1, 1, 1)),  # stretched: singular
+        ('random_chain_7', 'link6', (1, 1, 1, 1, 1, 1)),
+    ],
 )
 def test_the_efforts_are_those_of_the_formula(robot, frame, stiff, period, rng):
     subject = sample(robot)

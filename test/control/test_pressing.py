@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import refusals
-import yaml
 from oracles import PinocchioOracle
 from pushed_arm import arm
 
@@ -158,11 +157,11 @@ def test_the_correction_of_the_force_has_the_slowest_decay_divided_by_eight(mass
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ('name', 'stiffness', 'along', 'sensed'),
-    yaml.safe_load("""
-- [scara_press, 1.0e+3, [0, 1], true]
-- [four_dof_board, 1.0e+5, [1, 2], true]
-- [scara_press, 1.0e+5, [0, 1], false]
-"""),
+    [
+        ('scara_press', 1e3, [0, 1], True),
+        ('four_dof_board', 1e5, [1, 2], True),
+        ('scara_press', 1e5, [0, 1], False),
+    ],
 )
 def test_the_force_is_held_while_drawing_on_a_board_of_unknown_stiffness(
     name, stiffness, along, sensed

@@ -13,7 +13,6 @@ import numpy as np
 import pinocchio
 import pytest
 import refusals
-import yaml
 from samples import sample
 from still_arm import MS, StillArm
 
@@ -189,12 +188,12 @@ def test_silence_is_counted_on_the_clock_of_the_arrivals_and_control_begins_anew
 
 @pytest.mark.parametrize(
     ('states', 'problem', 'reason'),
-    yaml.safe_load("""
-- [bad good, '', '']
-- [bad good, 'no longer seen: joint3', ' (no longer seen: joint3)']
-- [good bad, 'no longer seen: joint3', ' (no longer seen: joint3)']
-- [good bad late, 'no longer seen: joint3', ' (last one refused: not finite)']
-"""),
+    [
+        ('bad good', '', ''),
+        ('bad good', 'no longer seen: joint3', ' (no longer seen: joint3)'),
+        ('good bad', 'no longer seen: joint3', ' (no longer seen: joint3)'),
+        ('good bad late', 'no longer seen: joint3', ' (last one refused: not finite)'),
+    ],
 )
 def test_the_reason_of_a_silence_is_what_has_happened_since_the_last_state(
     states, problem, reason

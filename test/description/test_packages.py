@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import refusals
-import yaml
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.description.packages import give_packages, package_file, package_folder
@@ -53,14 +52,14 @@ def arm(file: Path, name: str = 'parts') -> Path:
     return file
 
 
-LAYOUTS = yaml.safe_load("""
-the package itself: [ws/src/parts, ws/src/parts/urdf/arm.urdf.xacro]
-below its own folder: [parts, parts/robots/arms/small/arm.urdf.xacro]
-a neighbour: [ws/src/parts, ws/src/bringup/urdf/arm.urdf.xacro]
-in a deep repository: [ws/src/a/b/parts, ws/src/mine/bringup/urdf/arm.urdf.xacro]
-a clone beside a clone: [robots/vendor/parts, robots/mine/bringup/urdf/arm.urdf.xacro]
-under another folder name: [ws/src/parts-main, ws/src/bringup/urdf/arm.urdf.xacro]
-""")
+LAYOUTS = {
+    'the package itself': ('ws/src/parts', 'ws/src/parts/urdf/arm.urdf.xacro'),
+    'below its own folder': ('parts', 'parts/robots/arms/small/arm.urdf.xacro'),
+    'a neighbour': ('ws/src/parts', 'ws/src/bringup/urdf/arm.urdf.xacro'),
+    'in a deep repository': ('ws/src/a/b/parts', 'ws/src/mine/bringup/urdf/arm.urdf.xacro'),
+    'a clone beside a clone': ('robots/vendor/parts', 'robots/mine/bringup/urdf/arm.urdf.xacro'),
+    'under another folder name': ('ws/src/parts-main', 'ws/src/bringup/urdf/arm.urdf.xacro'),
+}
 
 
 @pytest.mark.parametrize('layout', LAYOUTS)

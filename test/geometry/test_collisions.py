@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pinocchio as pin
 import pytest
-import yaml
 from samples import world_files
 
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
@@ -151,16 +150,16 @@ SLIDES = f"""<robot name="slides"><link name="base"/>
 def test_solids_are_checked_not_surfaces():
     """Wholly inside a box, around a box, below the ground, inside another link."""
     tree = load_robot(SLIDES)
-    # Posture, box, and what collides; the surface of the ground is 6.5 m away.
-    for q, numbers, pair in yaml.safe_load("""
-        - [[1.0, 1.5, 1.5], [], []]
-        - [[-7.0, 1.5, 1.5], [], [big, the ground]]
-        - [[1.0, 0.0, 0.1], [], [big, small]]
-        - [[1.0, 1.5, 1.7], [1.5, 1.7, 1.0, 0.5, 0.5, 0.5], [small, box 1]]
-        - [[1.0, 1.5, 1.8], [0.2, 0.0, 1.2, 0.1, 0.1, 0.1], [big, box 1]]
-    """):
+    cases = {
+        (1.0, 1.5, 1.5): ([], None),
+        (-7.0, 1.5, 1.5): ([], ('big', GROUND)),  # its surface is 6.5 m away
+        (1.0, 0.0, 0.1): ([], ('big', 'small')),
+        (1.0, 1.5, 1.7): ([1.5, 1.7, 1.0, 0.5, 0.5, 0.5], ('small', 'box 1')),
+        (1.0, 1.5, 1.8): ([0.2, 0.0, 1.2, 0.1, 0.1, 0.1], ('big', 'box 1')),
+    }
+    for q, (numbers, pair) in cases.items():
         near = CollisionChecker(tree, Obstacles.of(numbers)).find_close_pair(np.array(q))
-        assert ({near.first, near.second} if near else set()) == set(pair)
+        assert (near and {near.first, near.second}) == (pair and set(pair))
         assert near is None or near.distance <= 0.0
 
 

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 import pytest
 import solids
-import yaml
 from samples import mimic_arm, sample, world_files
 from urdf_text import FRICTION, joint, link, two_link_arm
 
@@ -227,19 +226,16 @@ def test_what_is_no_description_is_wrong_input_and_named(name, content, problem,
 @pytest.mark.parametrize('dynamics', ['', FRICTION])
 @pytest.mark.parametrize(
     ('words', 'complaint'),
-    yaml.safe_load("""
-- [--tip nosuch, "unknown link 'nosuch'"]
-- ['--joints elbow --locked elbow:=0', is controlled and locked]
-- [--gravity nan 0 0, gravity is not finite]
-"""),
+    [
+        (['--tip', 'nosuch'], "unknown link 'nosuch'"),
+        (['--joints', 'elbow', '--locked', 'elbow:=0'], 'is controlled and locked'),
+        (['--gravity', 'nan', 0, 0], 'gravity is not finite'),
+    ],
 )
 def test_a_sound_robot_of_which_a_refused_part_is_asked_for_ends_with_1(
     words, complaint, dynamics, capsys, file_of, tmp_path
 ):
-    assert (
-        run(file_of(arm(dynamics=dynamics)), *words.split(), '--json', tmp_path / 'check.json')
-        == 1
-    )
+    assert run(file_of(arm(dynamics=dynamics)), *words, '--json', tmp_path / 'check.json') == 1
     out = capsys.readouterr().out
     assert complaint in out.splitlines()[-1]
     assert 'no problems found' not in out

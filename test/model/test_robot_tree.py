@@ -8,7 +8,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import yaml
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.constraints.angles import JointProgram
@@ -38,25 +37,19 @@ def arm(*joints, **options):
 
 @pytest.mark.parametrize(
     ('kind', 'limits', 'sampled'),
-    yaml.safe_load("""
-- [prismatic, [4.0, 6.0], limits]
-- [prismatic, [-20.0, 10.0], limits]
-- [prismatic, [0.0, 0.0], 0.0]
-- [revolute, [3.5, 6.0], limits]
-- [revolute, [0.82, 5.46], limits]
-- [revolute, [-6.28, 6.28], 0.0]
-- [revolute, [-1.0, 9.0], 4.0]
-- [continuous, [0.0, 0.0], 0.0]
-"""),
+    [
+        ('prismatic', (4.0, 6.0), (4.0, 6.0)),
+        ('prismatic', (-20.0, 10.0), (-20.0, 10.0)),
+        ('prismatic', (0.0, 0.0), (-TRAVEL, TRAVEL)),
+        ('revolute', (3.5, 6.0), (3.5, 6.0)),
+        ('revolute', (0.82, 5.46), (0.82, 5.46)),
+        ('revolute', (-6.28, 6.28), (-TURN, TURN)),
+        ('revolute', (-1.0, 9.0), (4.0 - TURN, 4.0 + TURN)),
+        ('continuous', (0.0, 0.0), (-TURN, TURN)),
+    ],
 )
 def test_samples_cover_the_limits_or_one_turn_about_their_middle(kind, limits, sampled):
-    """Half the range about a middle is a turn or a travel."""
     tree = arm((kind, limits))
-    if sampled == 'limits':
-        sampled = limits
-    else:
-        half = TRAVEL if kind == 'prismatic' else TURN
-        sampled = sampled - half, sampled + half
     assert [bound.item() for bound in tree.sampled_range] == pytest.approx(sampled, rel=1e-15)
     assert tree.middle.item() == pytest.approx(0.5 * (sampled[0] + sampled[1]), abs=1e-15)
 

@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pytest
 import refusals
-import yaml
 from oracles import EliminationOracle, relative_error
 from samples import sample, world_files
 from urdf_text import joint, link, robot
@@ -31,10 +30,10 @@ def remark(tree, *parts) -> bool:
 
 @pytest.mark.parametrize(
     ('name', 'locked'),
-    yaml.safe_load("""
-- [rrpr, {j3: 0.2, j1: -0.4}]
-- [branched, {left_slide: 0.3, neck: 1.0, waist: -0.5}]
-"""),
+    [
+        ('rrpr', {'j3': 0.2, 'j1': -0.4}),
+        ('branched', {'left_slide': 0.3, 'neck': 1.0, 'waist': -0.5}),
+    ],
 )
 def test_locked_joints_are_lumped_as_pinocchio_holds_them(name, locked, rng):
     tree = load_robot(sample(name).xml, sample(name).gravity, effort_limit=1.0, locked=locked)

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import refusals
 import solids
-import yaml
 from urdf_text import two_link_arm
 
 from robot_dynamics_ros.__main__ import main
@@ -71,21 +70,19 @@ def test_an_impossible_tensor_is_refused_at_load_with_the_probable_slip(slip, sc
     assert str(refusal.value) in [str(finding) for finding in check_model(text).errors]
 
 
-#: Moments ixx, ixy, ixz, iyy, iyz, izz.
-ROUNDED = yaml.safe_load("""
-of floating point: [-2.0e-35, 0, 0, 1.0e-3, 0, 1.0e-3]
-of nine decimals: [-1.0e-9, 0, 0, 0.03, 0, 0.03]
-of a flat, turned plate: [0.01, 0.01, 0, 0.009999, 0, 0.02]
-of three decimals: [0.002, 0.002, 0, 0.001, 0, 0.03]
-a moment rounded to zero: [0.0, 1.0e-3, 0, 0.02, 0, 0.02]
-a thin rod: [0.0, 0, 0, 0.03, 0, 0.03]
-a triangle in the sixth digit: [1, 0, 0, 2, 0, 3.000003]
-""")
-
-
-@pytest.mark.parametrize('case', ROUNDED)
-def test_rounding_is_remarked(case):
-    tensor = elements(*ROUNDED[case])
+@pytest.mark.parametrize(
+    'tensor',
+    [
+        pytest.param(np.diag([-2e-35, 1e-3, 1e-3]), id='of floating point'),
+        pytest.param(np.diag([-1e-9, 0.03, 0.03]), id='of nine decimals'),
+        pytest.param(elements(0.01, 0.01, 0, 0.009999, 0, 0.02), id='of a flat, turned plate'),
+        pytest.param(elements(0.002, 0.002, 0, 0.001, 0, 0.03), id='of three decimals'),
+        pytest.param(elements(0.0, 1e-3, 0, 0.02, 0, 0.02), id='a moment rounded to zero'),
+        pytest.param(np.diag([0.0, 0.03, 0.03]), id='a thin rod'),
+        pytest.param(np.diag([1, 2, 3.000003]), id='a triangle in the sixth digit'),
+    ],
+)
+def test_rounding_is_remarked(tensor):
     tree = load_robot(arm(tensor))
     assert any("link 'upper': inertia" in text for text in tree.remarks)
     with pytest.raises(ModelError):

@@ -21,17 +21,14 @@ import robot_dynamics_ros
 PROJECT = Path(__file__).resolve().parents[2]
 # What can be imported once an extra is installed, and without it cannot.
 PROVIDED = {
-    extra: set(names)
-    for extra, names in yaml.safe_load("""
-kernels: [llvmlite]
-equations: [sympy]
-pinocchio: [pinocchio]
-ros: [rclpy, trajectory_msgs, rosgraph_msgs]
-sim: [mujoco]
-recordings: [rosbags, plotly]
-view: [viser]
-cluster: [distributed, pyarrow]
-""").items()
+    'kernels': {'llvmlite'},
+    'equations': {'sympy'},
+    'pinocchio': {'pinocchio'},
+    'ros': {'rclpy', 'trajectory_msgs', 'rosgraph_msgs'},
+    'sim': {'mujoco'},
+    'recordings': {'rosbags', 'plotly'},
+    'view': {'viser'},
+    'cluster': {'distributed', 'pyarrow'},
 }
 EVERYTHING = set().union(*PROVIDED.values())
 # Run in a folder outside of the checkout: the shipped robot is found nevertheless.

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from peer import RELIABLE
 from processes import free_domain
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -157,12 +156,12 @@ def test_without_acknowledgement_all_is_recorded_until_the_duration_is_over(
 
 @pytest.mark.parametrize(
     ('how', 'in_bursts'),
-    yaml.safe_load("""
-- [{max_duration_s: 0.05}, false]
-- [{}, false]
-- [{best_effort: true}, true]
-- [{best_effort: true, extra_topics: '[image]'}, false]
-"""),
+    [
+        ({'max_duration_s': 0.05}, False),
+        ({}, False),
+        ({'best_effort': True}, True),
+        ({'best_effort': True, 'extra_topics': '[image]'}, False),
+    ],
 )
 def test_a_loss_fails_the_recorder_however_it_ends(monkeypatch, tmp_path, how, in_bursts):
     """The middleware cannot be forced to lose messages: its report is simulated here."""
