@@ -5,7 +5,7 @@ All inverses have the joint metric of the program, except for corrections of the
 path :math:`f(q, t) = 0` is computed from its start by continuation: a step along
 :math:`\dot q = -\Gamma^+f_t + P\,\dot q_{null}`, then Gauss-Newton corrections
 :math:`q \leftarrow q - \Gamma^+f`. :math:`\dot q_{null}` is the velocity at which the free joints
-settle under the null-space task.
+settle under the null-space task; where it exceeds a limit, the motion from rest is simulated.
 
 The efforts required along the path are compared with the limits of the drives:
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInver
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabilizing
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.signals import instants
+from robot_dynamics_ros.constraints.stabilization import commanded_acceleration, task_acceleration
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ProgramError
@@ -38,6 +40,7 @@ from robot_dynamics_ros.spatial.validation import array
 
 #: f counts as solved below this, m or rad.
 SOLVED = 1e-8
+_SETTLED, _ACCURACY, _MOST_STEPS = 3.0, 0.02, 20000  # of a simulation, the first two by its rates
 _ITERATIONS, _HALVINGS, _RESTARTS = 40, 6, 30
 # The continuation is exact wherever the control law is, and damped below.
 _DAMPED = Singularity(1e-4, 1e-3)
@@ -112,13 +115,14 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
     """Compute the path; see :func:`check_feasibility`."""
     horizon = max(program.horizon, 1e-3)
     times = instants(program.stack.signals, horizon, samples)
-    points = [_checked_point(program, starting_configuration(program, home), 0.0)]
+    start = starting_configuration(program, home)
+    points = [_checked_point(program, start, 0.0, start)]
     for before, t in itertools.pairwise(times.tolist()):
-        points.append(_checked_point(program, points[-1].guess(program, t - before), t))
+        points.append(_checked_point(program, points[-1].guess(program, t - before), t, start))
     sigma = np.array([point.sigma_min for point in points])
     for k in range(1, len(times) - 1):
         if sigma[k] < 20.0 * program.min_singular_value and sigma[k] == sigma[k - 1 : k + 2].min():
-            _search_minimum(program, points[k - 1], times[k - 1], times[k + 1])
+            _search_minimum(program, points[k - 1], times[k - 1], times[k + 1], start)
     q, v = np.array([point.q for point in points]), np.array([point.v for point in points])
     effort = path_efforts(program, times, q, v)
     remarks = [*_unchecked_part(times, horizon), *effort_remarks(program.tree, times, effort)]
@@ -134,28 +138,30 @@ def _unchecked_part(times: Array, horizon: float) -> list[str]:
     ]
 
 
-def _checked_point(program: Program, guess: Array, t: float) -> _PathPoint:
-    """Return and check the path at an instant, near an initial guess."""
+def _checked_point(program: Program, guess: Array, t: float, start: Array) -> _PathPoint:
+    """Return and check the path from a start at an instant, near an initial guess."""
     q, found = _solve(program, guess, t)
     _require_reached(program, found.f, q, t)
     solution = TaskInverse(found.Gamma, program.joint_metric(q), program.weights, _DAMPED)
     settling = solution.project(program.settling_velocity(q, np.zeros(program.n)))
-    v = solution.solve(-found.f_dot) + settling
+    along = solution.solve(-found.f_dot)
     _require_rank(program, solution, q, t)
-    _require_limits(program.tree, q, v, settling, t)
+    settling *= _require_limits(program, q, along + settling, settling, t, start)
     _require_projected_stability(program, found.Gamma, t)
-    return _PathPoint(q, v, settling, solution.sigma_min)
+    return _PathPoint(q, along + settling, settling, solution.sigma_min)
 
 
-def _search_minimum(program: Program, first: _PathPoint, start: float, end: float) -> None:
+def _search_minimum(
+    program: Program, first: _PathPoint, begin: float, end: float, start: Array
+) -> None:
     """Search for the smallest singular value between two instants; reject it there."""
     from scipy.optimize import minimize_scalar  # here: few programs come near a singularity
 
     def sigma(t: float) -> float:
-        return _checked_point(program, first.guess(program, t - start), t).sigma_min
+        return _checked_point(program, first.guess(program, t - begin), t, start).sigma_min
 
-    accuracy = 1e-4 * (end - start)
-    minimize_scalar(sigma, bounds=(start, end), method='bounded', options={'xatol': accuracy})
+    accuracy = 1e-4 * (end - begin)
+    minimize_scalar(sigma, bounds=(begin, end), method='bounded', options={'xatol': accuracy})
 
 
 def starting_configuration(program: Program, home: Array | None = None) -> Array:
@@ -249,8 +255,18 @@ def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -
         )
 
 
-def _require_limits(tree: Robot, q: Array, v: Array, settling: Array, t: float) -> None:
-    """Reject positions and velocities beyond the limits of a joint, by what moves it there."""
+def _require_limits(
+    program: Program, q: Array, v: Array, settling: Array, t: float, start: Array
+) -> float:
+    """Reject positions and velocities beyond the limits of a joint, by what moves it there.
+
+    A null-space task moves an arm that starts at rest slower than its pull and damping balance: it
+    is rejected if the simulated motion is too fast, too.
+
+    Returns:
+        The share of the balance that the motion reaches, 1 where no limit is exceeded.
+    """
+    tree, share = program.tree, 1.0
     for i, joint in enumerate(tree.joint_names):
         lower, upper = tree.reference_lower[i], tree.reference_upper[i]
         if not lower - 1e-9 <= q[i] <= upper + 1e-9:
@@ -261,16 +277,53 @@ def _require_limits(tree: Robot, q: Array, v: Array, settling: Array, t: float) 
                 f'choose another posture or start{tree.if_degrees(i, q[i])}',
             )
         limit = tree.velocity_limit[i]
-        if abs(v[i]) > limit:
-            by, remedy = '', 'run the path slower'
-            if abs(v[i] - settling[i]) <= limit:
-                by = f' from {q[i]:.4g}, by the null-space task'
-                remedy = 'give null_space a posture near that position, or less stiffness'
+        speed, by, remedy = abs(v[i]), '', 'run the path slower'
+        if speed > limit and abs(v[i] - settling[i]) <= limit:
+            speed = _fastest_from_rest(program, start, t)[i]
+            by = f' from {q[i]:.4g}, by the null-space task'
+            remedy = 'give null_space a posture near that position, or less stiffness'
+        if not speed <= limit:
             raise ProgramError(
                 f'joint {joint!r}',
-                f'moves at {abs(v[i]):.4g} per second at t = {t:.3f} s{by}',
+                f'moves at {speed:.4g} per second at t = {t:.3f} s{by}',
                 f'its velocity limit is {limit:.4g}; {remedy}',
             )
+        if abs(v[i]) > limit:
+            share = min(share, float(speed / abs(v[i])))
+    return share
+
+
+def _fastest_from_rest(program: Program, start: Array, t: float) -> Array:
+    """Return the largest speeds of the law's motion from rest until free joints settle after t.
+
+    Infinite if that takes too many steps.
+    """
+    task = program.null_space
+    assert task is not None  # else nothing settles
+    rate = np.sqrt(task.stiffness + 2.0 * task.limit_gain / task.limit_margin)
+    settled = _SETTLED / rate[rate > 0.0].min()
+    return _simulated_speeds(program, start.tobytes(), settled * math.ceil(t / settled + 1.0))
+
+
+@lru_cache(maxsize=1)  # of the points of a path most end in the same
+def _simulated_speeds(program: Program, start: bytes, end: float) -> Array:
+    """Return the largest speed of each joint under the law, from rest until a time, s."""
+    task, stack = program.null_space, program.stack
+    assert task is not None
+    squares = [task.stiffness + 2.0 * task.limit_gain / task.limit_margin, abs(program.G0)]
+    rate = max(*(math.sqrt(x.max()) for x in squares), task.damping.max(), abs(program.G1).max())
+    steps = math.ceil(end * rate / _ACCURACY)
+    q, v, fastest = np.frombuffer(start), np.zeros(program.n), np.zeros(program.n)
+    if steps > _MOST_STEPS:
+        return np.full(program.n, np.inf)
+    for t in np.linspace(0.0, end, steps, endpoint=False).tolist():
+        f, f_dot, Gamma, beta = stack.evaluate(q, v, t)
+        u = task_acceleration(beta, f, f_dot, program.G0, program.G1)
+        inverse = TaskInverse(Gamma, program.joint_metric(q), program.weights, program.singularity)
+        v = v + commanded_acceleration(inverse, u, program.free_acceleration(q, v)) * end / steps
+        q = q + v * end / steps
+        fastest = np.maximum(fastest, np.abs(v))
+    return fastest
 
 
 def _require_projected_stability(program: Program, Gamma: Array, t: float) -> None:

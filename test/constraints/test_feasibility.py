@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check along a program's path: its instants, and the efforts required there."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -108,10 +109,31 @@ def test_free_joints_settle_without_overshooting_however_long_a_step():
     assert path.q[-1] == pytest.approx([0.0, -1.2, 0.2, 0.9], abs=1e-6)
 
 
-def test_a_posture_too_far_away_is_told_as_such_of_a_program_that_stands_still():
-    task = {'damping': 1.0, 'stiffness': 40.0, 'posture': [0.0, -1.0, 0.5, 0.7]}
-    with pytest.raises(ProgramError, match='moves at 40 .* from -0.5, by the null') as refused:
-        load_program({**STANDS, 'null_space': task}, shipped('four_dof').tree)
+def peak_from_rest(frequency: float, damping: float) -> float:
+    """Return the largest speed of a free joint 1 rad from its posture, by the closed form, rad/s.
+
+    x'' = -c x' - w^2 x: of two real modes, or of a damped oscillation.
+    """
+    roots = np.roots([1.0, damping, frequency**2]).astype(complex)
+    times = np.linspace(0.0, 20.0 / frequency, 200001)
+    modes = np.exp(np.outer(times, roots))
+    a, b = roots
+    return float(np.abs((a * b / (b - a) * (modes[:, 0] - modes[:, 1])).real).max())
+
+
+@pytest.mark.parametrize(('damping', 'stiffness'), [(1.0, 40.0), (1.0, 3.0), (8.0, 8.0)])
+def test_a_far_posture_is_refused_by_the_speed_of_a_start_at_rest(damping, stiffness):
+    """The balance of pull and damping is at 40, 3 and 1 rad/s from the posture."""
+    peak, tree = peak_from_rest(np.sqrt(stiffness), damping), shipped('four_dof').tree
+    task = {'damping': damping, 'stiffness': stiffness, 'posture': [0.0, -1.0, 0.5, 0.7]}
+    limits = np.array([9.0, 9.0, 1.04 * peak, 9.0])
+    written = {**STANDS, 'null_space': task}
+    program = load_program(written, tree.with_changes(velocity_limit=limits))
+    assert np.abs(check_feasibility(program).v).max() <= limits[2]
+    with pytest.raises(ProgramError, match='moves at .* from -0.5.*, by the null') as refused:
+        load_program(written, tree.with_changes(velocity_limit=0.96 * limits))
+    said = re.match(r"joint 'joint3': moves at (\S+) per second", str(refused.value))
+    assert float(said[1]) == pytest.approx(peak, rel=0.03)
     assert 'posture near' in str(refused.value)
     assert 'slower' not in str(refused.value)
 
