@@ -7,12 +7,25 @@ from pathlib import Path
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing
 from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.recording import Recording
 
 DATA = Path(__file__).resolve().parent / 'data'
 NOMINAL = DATA / 'gazebo_scara_nominal'
 UNKNOWN = DATA / 'gazebo_scara_unknown_plant'
 STAUBLI = DATA / 'staubli_tx40'
+
+
+def monitored(monitor: ModelMonitor, run: Recording) -> ModelMonitor:
+    """Return a monitor that compared every state with the command before it, without gaps."""
+    pairing, acted = Pairing('semi_implicit', 0.01, 1.0), np.full(len(run.joints), np.nan)
+    for time, q, v, effort in zip(run.time, run.position, run.velocity, run.effort, strict=True):
+        if (instant := pairing.take(time, q, v, acted)) is not None:
+            monitor.compare(instant)
+        acted = effort
+    assert pairing.gaps == 0
+    return monitor
 
 
 def excerpt() -> tuple[np.ndarray, ...]:

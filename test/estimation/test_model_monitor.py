@@ -7,9 +7,7 @@ import numpy as np
 import pinocchio
 import pytest
 import refusals
-from recorded_bags import NOMINAL
-from rosbags.highlevel import AnyReader
-from rosbags.typesys import Stores, get_typestore
+from recorded_bags import NOMINAL, monitored
 from samples import sample
 
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
@@ -21,45 +19,22 @@ from robot_dynamics_ros.estimation.model_monitor import (
     evaluate,
 )
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.reading import read_recording
 
 
-@pytest.fixture(scope='module')
-def recording():
-    """Return the URDF text and, in the order of time, stamps (ns), states and commands."""
-    states, commands, xml = {}, {}, ''
-    with AnyReader([NOMINAL], default_typestore=get_typestore(Stores.ROS2_JAZZY)) as reader:
-        for connection, time, raw in reader.messages():
-            msg = reader.deserialize(raw, connection.msgtype)
-            if connection.topic == '/joint_states':
-                stamp = msg.header.stamp.sec * 10**9 + msg.header.stamp.nanosec
-                states[stamp] = (msg.position, msg.velocity)
-            elif connection.topic == '/effort_controller/commands':
-                commands[time] = msg.data
-            elif connection.topic == '/robot_description':
-                xml = msg.data
-    return xml, sorted(states), states, commands
-
-
-def replay(recording, gravity, formulation='newton_euler'):
-    """Return the summary, the verdict and the number of instants of a whole replay."""
-    xml, stamps, states, commands = recording
-    tree = load_robot(xml, (0.0, 0.0, -gravity))
-    monitor, pairing = ModelMonitor(tree, formulation), Pairing('semi_implicit', 0.01, 1.0)
-    acted = np.full(4, np.nan)
-    for stamp in stamps:
-        instant = pairing.take(stamp * 1e-9, *states[stamp], acted)
-        if instant is not None:
-            monitor.compare(instant)
-        acted = commands.get(stamp, np.full(4, np.nan))
-    assert pairing.gaps == 0
+def replay(gravity, formulation='newton_euler'):
+    """Return the summary and the verdict of a whole replay of Gazebo."""
+    run = read_recording(NOMINAL)
+    tree = load_robot(run.description, (0.0, 0.0, -gravity))
+    monitor = monitored(ModelMonitor(tree, formulation), run.of_joints(tree.joint_names))
     summary = monitor.summary()
     return summary, evaluate(summary, Thresholds.of(tree), tree)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('formulation', ['newton_euler', 'screw'])
-def test_with_gazebos_gravity_the_model_explains_the_whole_recording(recording, formulation):
-    summary, verdict = replay(recording, 9.8, formulation)
+def test_with_gazebos_gravity_the_model_explains_the_whole_recording(formulation):
+    summary, verdict = replay(9.8, formulation)
     assert summary.count == 2000
     assert (summary.evaluated >= 1990).all()  # less the steps in which the quill is at its stop
     # A difference of velocities of 1 rad/s over 1 ms leaves 1e-13 rad/s^2.
@@ -69,8 +44,8 @@ def test_with_gazebos_gravity_the_model_explains_the_whole_recording(recording, 
 
 
 @pytest.mark.slow
-def test_with_the_standard_gravity_a_warning_names_gravity(recording):
-    summary, (level, text) = replay(recording, 9.81)
+def test_with_the_standard_gravity_a_warning_names_gravity():
+    summary, (level, text) = replay(9.81)
     assert summary.largest[2] == pytest.approx(1.87 * 0.01, abs=1e-9)  # kg, m/s^2
     assert level == 'warning'
     assert text.startswith(

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recorded_bags import STAUBLI, UNKNOWN
+from recorded_bags import STAUBLI, UNKNOWN, monitored
 
-from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing
+from robot_dynamics_ros.estimation.model_monitor import ModelMonitor
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot
@@ -34,15 +34,7 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
     assert identified.sliding == analyzed['evaluated']
     assert identified.at_rest == analyzed['left_out']['at rest with Coulomb friction']
 
-    monitor, pairing = (
-        ModelMonitor(tree, compare_with=''),
-        Pairing('semi_implicit', 0.01, 1.0),
-    )
-    acted = np.full(4, np.nan)
-    for time, q, v, effort in zip(run.time, run.position, run.velocity, run.effort, strict=True):
-        if (instant := pairing.take(time, q, v, acted)) is not None:
-            monitor.compare(instant)
-        acted = effort
+    monitor = monitored(ModelMonitor(tree, compare_with=''), run)
     # Stamps as floats: a step of 1 ms is known to 1e-13 of a second of 10.
     np.testing.assert_allclose(monitor.summary().rms, analyzed['residual_rms'], rtol=1e-6)
 
