@@ -23,7 +23,7 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 #: Origins of an effort, in the order of reports.
 ORIGINS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
 #: Why an effort is excluded: the bits of ``Instants.excluded``, and their names in reports.
-NO_EFFORT, AT_LIMIT, SATURATED, STICKING, FAR = (np.uint8(1 << k) for k in range(5))
+NO_EFFORT, AT_LIMIT, SATURATED, STICKING, FAR = (1 << k for k in range(5))
 REASONS = {
     'no effort': NO_EFFORT,
     'at a joint limit': AT_LIMIT,
@@ -101,7 +101,12 @@ def exclusions(
     at_limit = (q <= tree.position_lower + near) | (q >= tree.position_upper - near)
     saturated = np.abs(effort) > share * tree.effort_limit
     unknown = ~np.isfinite(effort)
-    return np.asarray(unknown * NO_EFFORT | at_limit * AT_LIMIT | saturated * SATURATED)
+    return marked(unknown, NO_EFFORT) | marked(at_limit, AT_LIMIT) | marked(saturated, SATURATED)
+
+
+def marked(mask: Array, why: int) -> Array:
+    """Return a bit of ``REASONS`` where a mask is true, 0 elsewhere, of one byte each."""
+    return np.asarray(mask.astype(np.uint8) * np.uint8(why))
 
 
 def excluded_counts(excluded: Array) -> dict[str, Array]:
@@ -151,7 +156,7 @@ class ModelEfforts:
         NaN where the effort is excluded for another reason.
         """
         residual = np.where(self.excluded & STICKING, self.beyond_friction, self.residual)
-        return np.where(self.excluded & ~STICKING, np.nan, residual)
+        return np.where(self.excluded & ~np.uint8(STICKING), np.nan, residual)
 
 
 class EffortModel:
@@ -187,7 +192,7 @@ class EffortModel:
         residual = tau - effort
         required = residual + level * instants.sign
         sticking = (np.abs(instants.v_friction) < SLOW) & (level > 0.0)
-        excluded = instants.excluded | exclusions(tree, q, tau) | sticking * STICKING
+        excluded = instants.excluded | exclusions(tree, q, tau) | marked(sticking, STICKING)
         parts = rigid - bias, bias - gravity, gravity, armature, friction
         return ModelEfforts(
             dict(zip(ORIGINS, parts, strict=True)),

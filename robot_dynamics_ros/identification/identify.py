@@ -16,7 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.effort_model import FAR, excluded_counts
+from robot_dynamics_ros.estimation.effort_model import FAR, excluded_counts, marked
 from robot_dynamics_ros.estimation.regressor import with_inertial_parameters
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
 from robot_dynamics_ros.identification.evidence import evident_columns
@@ -252,7 +252,7 @@ def gather(
         )
         far = motion.usable & (rest > _FAR * 1.4826 * usual)
         counts['far from what the model explains'] = far.sum(axis=0)
-        motion = replace(motion, excluded=motion.excluded | far * FAR)
+        motion = replace(motion, excluded=motion.excluded | marked(far, FAR))
         samples = replace(samples, motion=motion)
     for why, count in (counts | {USED: motion.usable.sum(axis=0)}).items():
         efforts[why].update(dict(zip(tree.joint_names, count.tolist(), strict=True)))

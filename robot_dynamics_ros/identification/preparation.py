@@ -24,6 +24,7 @@ from robot_dynamics_ros.estimation.effort_model import (
     STICKING,
     Instants,
     exclusions,
+    marked,
 )
 from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
 from robot_dynamics_ros.model import Robot
@@ -206,13 +207,13 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     margin = _LIMIT_MARGIN * tree.position_range
     states = exclusions(tree, run.position, run.effort, margin, _AT_EFFORT)
     states[:-1] |= states[1:] & AT_LIMIT  # at both ends of a step
-    excluded = ~np.isfinite(motion.effort) * NO_EFFORT
+    excluded = marked(~np.isfinite(motion.effort), NO_EFFORT)
     for bit in (AT_LIMIT, SATURATED):
-        excluded |= _near(motion.time, run.time, states & bit > 0, reach) * bit
+        excluded |= marked(_near(motion.time, run.time, states & bit > 0, reach), bit)
     # Measured efforts are filtered with the same window as the direction, which may contain a
     # reversal. Commanded efforts are exact elsewhere, so such windows are excluded.
     slow = slow[kept] if measured else _near(motion.time, every, slow, reach)
-    excluded |= (slow & (excluded == 0)) * STICKING
+    excluded |= marked(slow & (excluded == 0), STICKING)
     memory = 1 + 2 * smooth.half // smooth.step
     return Samples(replace(motion, excluded=excluded), rest, memory)
 
