@@ -32,38 +32,36 @@ def test_two_models_do_not_disturb_each_other(model, formulation, rng):
     assert np.array_equal(model.inverse_dynamics(q, v, a), alone)
 
 
-#: Method, lengths of its arguments, the argument that is named.
-WRONG = """
-inverse_dynamics    3 4 4 q
-inverse_dynamics    4 5 4 v
-inverse_dynamics    4 4 1 a
-mass_matrix         2     q
-gravity_forces      5     q
-coriolis_matrix     4 3   v
-bias_forces         4 1   v
-forward_dynamics    4 4 3 tau
-derivatives         4 4 3 a
-linearize           4 4 3 tau
-joint_wrenches      4 3 4 v
-section_motion      3 4 4 q
-momentum            4 5   v
-hamiltonian         4 3   p
-hamilton_equations  4 4 3 tau
-christoffel_symbols 3     q
-separated_form      3     q
-"""
-ROWS = [line.split() for line in WRONG.strip().splitlines()]
+# Method, lengths of its arguments, the argument that is named.
+WRONG = [
+    ('inverse_dynamics', (3, 4, 4), 'q'),
+    ('inverse_dynamics', (4, 5, 4), 'v'),
+    ('inverse_dynamics', (4, 4, 1), 'a'),
+    ('mass_matrix', (2,), 'q'),
+    ('gravity_forces', (5,), 'q'),
+    ('coriolis_matrix', (4, 3), 'v'),
+    ('bias_forces', (4, 1), 'v'),
+    ('forward_dynamics', (4, 4, 3), 'tau'),
+    ('derivatives', (4, 4, 3), 'a'),
+    ('linearize', (4, 4, 3), 'tau'),
+    ('joint_wrenches', (4, 3, 4), 'v'),
+    ('section_motion', (3, 4, 4), 'q'),
+    ('momentum', (4, 5), 'v'),
+    ('hamiltonian', (4, 3), 'p'),
+    ('hamilton_equations', (4, 4, 3), 'tau'),
+    ('christoffel_symbols', (3,), 'q'),
+    ('separated_form', (3,), 'q'),
+]
 
 
 @pytest.mark.parametrize(
-    ('name', 'row'),
-    [(f, row) for f, kind in FORMULATIONS.items() for row in ROWS if hasattr(kind, row[0])],
+    ('name', 'method', 'lengths', 'culprit'),
+    [(f, *row) for f, kind in FORMULATIONS.items() for row in WRONG if hasattr(kind, row[0])],
 )
-def test_a_wrong_length_is_refused_by_name(name, row):
-    method, *lengths, culprit = row
+def test_a_wrong_length_is_refused_by_name(name, method, lengths, culprit):
     call = getattr(make_formulation(name, sample('rrpr').tree), method)
     with pytest.raises(ShapeError, match=f'{culprit} has shape .*4'):
-        call(*(np.zeros(int(length)) for length in lengths))
+        call(*(np.zeros(length) for length in lengths))
 
 
 def test_a_wrench_on_an_unknown_frame_is_refused_with_the_known_ones(model):

@@ -166,18 +166,6 @@ def test_what_makes_it_wrong_or_unsafe_is_refused_with_culprit_and_number(text, 
         assert load_robot(text, joints=['j1']).mass.tolist() == [2.1]
 
 
-FAULTS = """
-link 'arm': mass -2 kg
-link 'arm': inertia breaks the triangle inequality
-link 'hand' <inertia ixx>: 'oops' is not a finite number
-joint 'j1': limits [1, -1] are empty
-joint 'j1': effort limit is 0
-joint 'j1': axis is zero
-joint 'j2': unsupported type 'screw'
-joint 'j3': child link 'moon' does not exist
-"""
-
-
 def test_check_model_finds_all_faults_at_once():
     text = robot(
         'ruin',
@@ -189,7 +177,16 @@ def test_check_model_finds_all_faults_at_once():
         joint('j3', 'arm', 'moon'),
     )
     found = [str(finding) for finding in check_model(text).errors]
-    for said in FAULTS.strip().splitlines():
+    for said in (
+        "link 'arm': mass -2 kg",
+        "link 'arm': inertia breaks the triangle inequality",
+        "link 'hand' <inertia ixx>: 'oops' is not a finite number",
+        "joint 'j1': limits [1, -1] are empty",
+        "joint 'j1': effort limit is 0",
+        "joint 'j1': axis is zero",
+        "joint 'j2': unsupported type 'screw'",
+        "joint 'j3': child link 'moon' does not exist",
+    ):
         assert any(text.startswith(said) for text in found), said
 
 
