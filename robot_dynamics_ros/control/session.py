@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
 from robot_dynamics_ros.control.session_modes import SessionModes
@@ -50,7 +52,7 @@ class ControllerSession(SessionModes):
         active = self.mode is not SessionMode.INACTIVE
         if not self.locked.update(positions, names, active=active):
             return False
-        self.log.add('locked', positions=self.locked.measured.tolist())
+        self.log.add('locked', positions=[*self.locked.measured.values()])
         if self.locked.response == 'stop' and self.controls:
             return self._fail(ModelError('robot', self.locked.deviation, 'lock it there'))
         self.remark('warning', self.locked.deviation)
@@ -227,7 +229,7 @@ class ControllerSession(SessionModes):
         if self.heard:
             loop.observe(former.state.stamp_ns, former.q, former.v)
             loop.observe_effort(former.measured_effort)
-        self.locked.update(locked.measured, locked.names, active=False)
+        self.locked.update(np.array([*locked.measured.values()]), locked.names, active=False)
 
     def carry(self, carried: bool, payload: Payload | None) -> None:
         """Change the payload, with a warning if the arm cannot bear it where it is."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,8 +211,8 @@ class LockedJointWatch:
 
     Attributes:
         names: Of the locked joints.
-        modelled: Their positions in the model, shape (k,), rad or m.
-        measured: Their last measured positions, shape (k,), rad or m; NaN where unknown.
+        modelled: Their positions in the model by name, rad or m.
+        measured: Their last measured positions by name, rad or m; NaN where unknown.
         deviation: Sentence that names the joint with the largest deviation and its position; empty
             if all on which the dynamics depend are within tolerance.
         response: Response to a joint that moves, one of ``LOCKED_JOINT_RESPONSES``.
@@ -223,12 +223,10 @@ class LockedJointWatch:
     """
 
     def __init__(self, tree: Robot, parameters: Mapping[str, Any]) -> None:
+        self.names, self.modelled = tuple(tree.locked), dict(tree.locked)
+        self.measured = dict.fromkeys(tree.locked, math.nan)
         self._taken = [name for name in measured_joints(parameters) if name in tree.locked]
-        self.names = tuple(tree.locked)
-        self.modelled = np.array(list(tree.locked.values()), dtype=float)
-        self.measured = np.full(len(self.names), np.nan)
-        self._watched = np.array([name in tree.influential for name in self.names], dtype=bool)
-        self._given = np.array([name not in self._taken for name in self.names], dtype=bool)
+        self._watched = {*tree.locked} & {*tree.influential}
         self.deviation = ''
         self.configure(parameters)
 
@@ -249,31 +247,34 @@ class LockedJointWatch:
         """
         names = self.names if names is None else names
         if len(names) == len(positions):
-            known = dict(zip(names, positions.tolist(), strict=True))
-            self.measured[:] = [known.get(name, x) for name, x in self._rows(self.measured)]
-        counted = self._watched if active else self._watched & self._given
-        began, self.deviation = not self.deviation, self._farthest(counted)
+            known = zip(names, positions.tolist(), strict=True)
+            self.measured |= {name: x for name, x in known if name in self.measured}
+        counted = self._watched if active else self._watched.difference(self._taken)
+        began, self.deviation = not self.deviation, self.describe(counted)
         return began and bool(self.deviation)
 
     def describe(self, names: Collection[str]) -> str:
         """Return a sentence on the joint of some that is farthest off; empty if none is."""
-        return self._farthest(np.array([name in names for name in self.names], dtype=bool))
-
-    def _farthest(self, counted: Array) -> str:
         # NaN (unknown) is no deviation, an infinite position is one.
-        distance = np.where(counted, np.abs(self.measured - self.modelled), 0.0)
-        if not (distance > self._tolerance).any():
+        away = {name: abs(x - self.modelled[name]) for name, x in self.measured.items()}
+        off = [name for name in self.names if name in names and away[name] > self._tolerance]
+        if not off:
             return ''
-        k = int(np.nanargmax(distance))
+        name = max(off, key=away.__getitem__)
         return (
-            f'locked joint {self.names[k]!r} stands at {self.measured[k]:.4g}, '
-            f'the model has it at {self.modelled[k]:.4g}'
+            f'locked joint {name!r} stands at {self.measured[name]:.4g}, '
+            f'the model has it at {self.modelled[name]:.4g}'
         )
 
     @property
     def taken(self) -> dict[str, float]:
         """Positions in the model of the joints that are locked as ``measured``, rad or m."""
-        return {name: x for name, x in self._rows(self.modelled) if name in self._taken}
+        return {name: self.modelled[name] for name in self._taken}
+
+    @property
+    def positions(self) -> dict[str, float]:
+        """Measured positions of these joints by name, rad or m; NaN where unknown."""
+        return {name: self.measured[name] for name in self._taken}
 
     @property
     def outdated(self) -> bool:
@@ -284,18 +285,10 @@ class LockedJointWatch:
         """
         if missing := self.missing():
             raise ConfigurationError('not activated', missing, 'publish it in the joint states')
-        measured = self.positions
-        return any(abs(measured[name] - x) > _MODEL_TOLERANCE for name, x in self.taken.items())
-
-    @property
-    def positions(self) -> dict[str, float]:
-        """Measured positions of these joints by name, rad or m; NaN where unknown."""
-        return {name: x for name, x in self._rows(self.measured) if name in self._taken}
+        away = (self.measured[name] - x for name, x in self.taken.items())
+        return any(abs(x) > _MODEL_TOLERANCE for x in away)
 
     def missing(self) -> str:
         """Return an error text if one of them has no position; empty otherwise."""
         unknown = [name for name, x in self.positions.items() if not math.isfinite(x)]
         return f'no position of locked joint {unknown[0]!r} was received' if unknown else ''
-
-    def _rows(self, values: Array) -> Iterable[tuple[str, float]]:
-        return zip(self.names, values.tolist(), strict=True)

@@ -196,7 +196,7 @@ def test_joints_that_change_no_dynamics_may_move_but_no_target_is_given_beyond_t
     }
     session = ControllerSession(tree, given)
     session.update(session.driver.state(MS, MS, np.array([0.3, 0.4]), np.zeros(2)))
-    stands = dict(zip(session.locked.names, session.locked.modelled, strict=True))
+    stands = dict(session.locked.modelled)
     session.on_locked(np.array([*(stands | {'lift': 0.9, 'right1': 0.4, 'wheel': 7.0}).values()]))
     assert session.locked.deviation == ''
     assert session.locked.outdated  # the lift, which was asked for
