@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from struct import unpack_from
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from builtin_interfaces.msg import Duration, Time
@@ -84,6 +84,23 @@ def ns_to_duration(nanoseconds: int) -> Duration:
     return Duration(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)
 
 
+class _JointOrder(NamedTuple):
+    """Names in a message, and the indices of equal joints in the model and in the message."""
+
+    names: list[str]
+    ours: Array
+    theirs: Array
+    has_all: bool
+
+    @classmethod
+    def of(cls, names: Sequence[str], joints: Sequence[str]) -> _JointOrder:
+        """Return the order of names for joints of a model; the last of duplicate names counts."""
+        index = {name: i for i, name in enumerate(names)}
+        pairs = [(i, index[name]) for i, name in enumerate(joints) if name in index]
+        ours, theirs = np.array(pairs, dtype=np.intp).reshape(-1, 2).T.copy()
+        return cls(list(names), ours, theirs, len(pairs) == len(joints))
+
+
 class JointStateReader:
     """Merges serialized joint states by joint name into ``q`` and ``v``.
 
@@ -117,23 +134,19 @@ class JointStateReader:
         self.deserialized = self.unreadable = self.stamp_ns = self.other_layouts = 0
         self._updated, self._seen = np.zeros((2, len(joints)), dtype=bool)
         self._complete, self._flaw = False, 'no message arrived'
-        self._names: list[str] = []
-        self.latest = self._names, np.zeros(0)
-        self._ours = self._theirs = np.zeros(0, dtype=np.intp)  # equal joints: model and message
         self._layout: MessageBytes | None = None
-        self._layout_names, self._layout_order = self._names, self._theirs
-        self._has_all = False
-        self._effort, self._effort_order = np.zeros(0), self._theirs
+        self._order = self._layout_order = _JointOrder.of([], joints)
+        self.latest, self._effort = (self._order.names, np.zeros(0)), np.zeros(0)
 
     def read(self, content: bytes) -> bool:
         """Read one message; return whether all joints were updated since the last True."""
         layout = self._layout
         if layout is None or not layout.take(content):
             return self._read_deserialized(content)
-        self.stamp_ns, self._has_all = layout.stamp_ns, True
-        self.latest = self._layout_names, layout.doubles[0]
-        self._effort, self._effort_order = layout.doubles[2], self._layout_order
-        self._take_all(layout.doubles[0], layout.doubles[1], self._layout_order)
+        self.stamp_ns, self._order = layout.stamp_ns, self._layout_order
+        position, velocity, self._effort = layout.doubles
+        self.latest = self._order.names, position
+        self._take_all(position, velocity)
         return True
 
     def _read_deserialized(self, content: bytes) -> bool:
@@ -143,28 +156,30 @@ class JointStateReader:
             return self._flawed('is no JointState')
         self.deserialized += 1
         complete = self.read_message(message)
-        self.other_layouts += self._has_all and not self._flaw and self._layout is not None
-        if complete and self._has_all:
+        has_all = self._order.has_all
+        self.other_layouts += has_all and not self._flaw and self._layout is not None
+        if complete and has_all:
             self._layout = _verified(message_bytes(content, state_layout), message)
-            self._layout_names, self._layout_order = self._names, self._theirs
+            self._layout_order = self._order
         return complete
 
     def read_message(self, msg: JointState) -> bool:
         """Read one message that is not serialized; see :meth:`read`."""
         self.stamp_ns = stamp_ns(msg)
-        self._update_indices(msg.name)
-        self.latest = self._names, np.asarray(msg.position)
-        count = len(self._names)
+        if msg.name != self._order.names:
+            self._order = _JointOrder.of(msg.name, self.joints)
+        names, ours, theirs, has_all = self._order
+        self.latest, count = (names, np.asarray(msg.position)), len(names)
         self._effort = np.asarray(msg.effort if len(msg.effort) == count else ())
-        self._effort_order, self._complete, self._flaw = self._theirs, False, ''
-        if not len(self._ours):
+        self._complete, self._flaw = False, ''
+        if not len(ours):
             return False
         if len(msg.position) != count:
             return self._flawed(f'has {counted(len(msg.position), "position")} for {count} names')
         if self._velocity and len(msg.velocity) not in (0, count):
             return self._flawed(f'has {len(msg.velocity)} velocities for {count} names')
-        self._seen[self._ours] = True
-        named = [self.joints[i] for i in self._ours]
+        self._seen[ours] = True
+        named = [self.joints[i] for i in ours]
         missing = [name for name in self.missing_velocity if name not in named]
         if self._velocity and not len(msg.velocity):
             self.missing_velocity = (*missing, *named)
@@ -172,12 +187,11 @@ class JointStateReader:
         self.missing_velocity = tuple(missing)
         position = np.asarray(msg.position)
         velocity = np.asarray(msg.velocity) if self._velocity else position
-        if self._has_all:
-            self._take_all(position, velocity, self._theirs)
+        if has_all:
+            self._take_all(position, velocity)
             return True
-        self.q[self._ours] = position[self._theirs]
-        self.v[self._ours] = velocity[self._theirs]
-        self._updated[self._ours] = True
+        self.q[ours], self.v[ours] = position[theirs], velocity[theirs]
+        self._updated[ours] = True
         self._complete = bool(self._updated.all())
         if self._complete:
             self._updated[:] = False
@@ -189,9 +203,10 @@ class JointStateReader:
         self._complete = False
         return False
 
-    def _take_all(self, position: Array, velocity: Array, order: Array) -> None:
-        """Take the state from arrays in which the joints are at the indices ``order``."""
+    def _take_all(self, position: Array, velocity: Array) -> None:
+        """Take the state from the arrays of a message with all joints."""
         self.missing_velocity, self._complete, self._flaw = (), True, ''
+        order = self._order.theirs
         position.take(order, out=self.q, mode='clip')
         if self._velocity:
             velocity.take(order, out=self.v, mode='clip')
@@ -204,8 +219,7 @@ class JointStateReader:
         """
         efforts = np.full(len(self.joints), np.nan)
         if self._effort.size:
-            ours = slice(None) if self._has_all else self._ours
-            efforts[ours] = self._effort[self._effort_order]
+            efforts[self._order.ours] = self._effort[self._order.theirs]
         return efforts
 
     def missing_joints(self) -> list[str]:
@@ -219,8 +233,8 @@ class JointStateReader:
             return self._flaw
         states = zip(self.joints, self._updated, strict=True)
         old = [name for name, new in states if not new and name not in (*never, *without)]
-        others = [name for name in self._names if name not in self.joints]
-        names_none = not (self._flaw or self._names)
+        others = [name for name in self._order.names if name not in self.joints]
+        names_none = not (self._flaw or self._order.names)
         clauses = {
             'never seen': never,
             'no velocity for': without,
@@ -229,15 +243,6 @@ class JointStateReader:
         }
         texts = [f'{what}: {", ".join(names)}' for what, names in clauses.items() if names]
         return '; '.join([*filter(None, [self._flaw]), *texts])
-
-    def _update_indices(self, names: Sequence[str]) -> None:
-        """Update the index map if the list of names has changed; the last of duplicates counts."""
-        if names != self._names:
-            self._names = list(names)
-            index = {name: i for i, name in enumerate(self._names)}
-            pairs = [(i, index[name]) for i, name in enumerate(self.joints) if name in index]
-            self._ours, self._theirs = np.array(pairs, dtype=np.intp).reshape(-1, 2).T.copy()
-        self._has_all = len(self._ours) == len(self.joints)
 
 
 def _verified(raw: MessageBytes | None, message: JointState) -> MessageBytes | None:
