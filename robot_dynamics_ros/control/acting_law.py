@@ -10,12 +10,11 @@ from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDeriv
 from robot_dynamics_ros.control.force_sensor import ForceSensor
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.stop_laws import (
+    STOP_ACTIONS,
     Brake,
-    Damping,
     Gravity,
-    HoldPosition,
     StopLaw,
-    Zero,
+    StopSettings,
     unknown_effort,
 )
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
@@ -171,16 +170,15 @@ class ActingLaw:
 
     def _make_stop_laws(self, settings: LoopSettings) -> None:
         """Make the stop action and the brake; they replace those that act."""
-        tree, kernels, sampling = self.tree, self.kernels, settings.sampling
-        in_transit = lambda: self._acting_effort()  # noqa: E731
-        braking = self.limiter.limits, settings.stop_effort_share, sampling, in_transit
-        made: StopLaw = {
-            'damping': lambda: Damping(tree, kernels, sampling),
-            'gravity': lambda: Gravity(tree, kernels),
-            'hold': lambda: HoldPosition(tree, kernels, *braking),
-            'zero': lambda: Zero(tree, kernels, self.driver.compensation),
-        }[settings.stop_action]()
-        brake = Brake(tree, kernels, *braking)
+        stopping = StopSettings(
+            self.limiter.limits,
+            settings.stop_effort_share,
+            settings.sampling,
+            lambda: self._acting_effort(),
+            self.driver.compensation,
+        )
+        made = STOP_ACTIONS[settings.stop_action](self.tree, self.kernels, stopping)
+        brake = Brake(self.tree, self.kernels, stopping)
         if hasattr(self, 'stop_law'):
             self.replace(self.stop_law, made)
             self.replace(self._brake, brake)

@@ -20,7 +20,7 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.laws.stop_laws import HoldPosition
+from robot_dynamics_ros.control.laws.stop_laws import HoldPosition, StopSettings
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.ros.conversions import state_message
@@ -33,7 +33,7 @@ from robot_dynamics_ros.simulation.mujoco_plant import require_within_limits
 from robot_dynamics_ros.simulation.plant import CommandBuffer, Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
-_OWN_FREQUENCY = 30.0  # natural frequency of the driver's own controller, rad/s
+_STIFF = StopSettings(frequency=30.0)  # of the driver's own controller, rad/s
 _ROUNDING = 1e-9  # relative tolerance of the rate limit
 _MAX_OVERLAY_ERROR = 0.1  # largest deviation of the overlaid positions from the arm, rad or m
 
@@ -64,7 +64,7 @@ class EmulatedArm(SimulatedArm):
         self._linked, self._driven = emulated_plant(tree, self.settings, compensates, known)
         self._q, self._v, self._own_anchor, self._own_effort = np.zeros((4, tree.n))
         self._last_command = np.full(tree.n, np.nan)
-        self._own, self._unused = HoldPosition(tree, frequency=_OWN_FREQUENCY), Reference(tree.n)
+        self._own, self._unused = HoldPosition(tree, None, _STIFF), Reference(tree.n)
         self.plant = self._linked
         return self.plant
 

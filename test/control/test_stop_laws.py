@@ -11,6 +11,7 @@ from robot_dynamics_ros.control.laws.stop_laws import (
     Brake,
     Damping,
     HoldPosition,
+    StopSettings,
     Zero,
 )
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -48,7 +49,7 @@ def test_zero_is_zero_whatever_the_state_and_leaves_the_arm_to_the_driver(robot)
     nothing, share = np.full(4, np.nan), np.arange(4.0)
     for law, effort in (
         (Zero(robot.tree), np.zeros(4)),
-        (Zero(robot.tree, share=lambda q, v: share), share),
+        (Zero(robot.tree, None, StopSettings(driver_share=lambda q, v: share)), share),
     ):
         np.testing.assert_array_equal(effort_of(law, nothing, nothing), effort)
 
@@ -58,7 +59,7 @@ def test_hold_and_damping_brake_and_hold_pulls_back_and_begins_with_a_brake(robo
     tree, oracle = robot.tree, PinocchioOracle.of(robot)
     q, v, _ = random_state(tree, rng)
     m, g = np.diag(oracle.mass_matrix(tree.middle)) + tree.armature, oracle.gravity_forces(q)
-    hold = HoldPosition(tree, frequency=8.0)
+    hold = HoldPosition(tree, None, StopSettings(frequency=8.0))
     hold.hold_at(q + 0.01)
     expected = g - 2 * 8.0 * m * v + 64.0 * m * 0.01
     np.testing.assert_allclose(effort_of(hold, q, v), expected, atol=1e-12)
@@ -74,7 +75,10 @@ def test_hold_and_damping_brake_and_hold_pulls_back_and_begins_with_a_brake(robo
 
 def test_braking_with_late_positions_is_that_of_the_present_ones_if_the_delay_is_known(robot, rng):
     q, v, _ = random_state(robot.tree, rng)
-    fresh, late = Brake(robot.tree), Brake(robot.tree, sampling=Sampling(1e-3, delay=3.0))
+    fresh, late = (
+        Brake(robot.tree),
+        Brake(robot.tree, None, StopSettings(sampling=Sampling(1e-3, delay=3.0))),
+    )
     expected, effort = effort_of(fresh, q, v), effort_of(late, q - 0.003 * v, v)
     np.testing.assert_allclose(effort, expected, rtol=1e-12, atol=1e-12)  # rounding of q
 
@@ -85,7 +89,9 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, rng):
     q, v, _ = random_state(tree, rng)
     v, acting = 1e-3 * v, 0.05 * rng.normal(size=4)
     sampling, limits = Sampling(1e-3, delay=3.0), 1e3 * tree.effort_limit
-    effort = effort_of(Brake(tree, None, limits, 0.7, sampling, lambda: acting), q, v)
+    effort = effort_of(
+        Brake(tree, None, StopSettings(limits, 0.7, sampling, lambda: acting)), q, v
+    )
     oracle, there = PinocchioOracle.of(robot), q + delay * v
     g, M = oracle.gravity_forces(there), oracle.mass_matrix(there) + np.diag(tree.armature)
     friction = tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3)

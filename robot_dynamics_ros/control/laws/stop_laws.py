@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -35,12 +36,44 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet
 FREQUENCY = 10.0
 
 
+def unknown_effort() -> Array | None:
+    """Return None: the effort in transit is unknown."""
+    return None
+
+
+class StopSettings(NamedTuple):
+    """Settings of stop laws; each law uses some of them.
+
+    Attributes:
+        limits: Effort limits L, shape (n,), N m or N, not copied; those of the robot if None.
+        share: s, fraction of the effort not needed for gravity that brakes, in (0, 1].
+        sampling: Sampling of the loop, with its delay.
+        acting_effort: Returns the motor plus external effort during the delay, shape (n,), N m or
+            N; None: unknown, and the present momentum is used.
+        driver_share: Returns the effort that the driver adds at a state, shape (n,), N m or N, to
+            which :class:`Zero` leaves the arm; None: nothing.
+        frequency: w0 of held positions, rad/s; reduced to what is stable in the middle of the
+            limits.
+    """
+
+    limits: Array | None = None
+    share: float = 0.7
+    sampling: Sampling = CONTINUOUS
+    acting_effort: Callable[[], Array | None] = unknown_effort
+    driver_share: Callable[[Array, Array], Array] | None = None
+    frequency: float = FREQUENCY
+
+
 class StopLaw(GravityLaw):
     """Base class of the stop actions; ignores the reference and external efforts.
+
+    Attributes:
+        settings: As given.
 
     Args:
         tree: The robot.
         kernels: With ``gravity_forces`` and ``inverse_dynamics``; compiled from the tree if None.
+        settings: Settings; None: the defaults.
     """
 
     outputs = ('inverse_dynamics', 'gravity_forces')
@@ -48,31 +81,22 @@ class StopLaw(GravityLaw):
     urgent = True
     acts_on_old_states = True
 
+    def __init__(
+        self, tree: Robot, kernels: KernelSet | None = None, settings: StopSettings | None = None
+    ) -> None:
+        self.settings = settings or StopSettings()
+        super().__init__(tree, kernels)
+
 
 class Zero(StopLaw):
-    """No command: for arms with brakes, or whose driver holds them.
-
-    Args:
-        tree: The robot.
-        kernels: See :class:`StopLaw`.
-        share: Returns the effort that the driver adds at a state, shape (n,), N m or N, to which
-            the arm is left; None: nothing.
-    """
+    """No command: for arms with brakes, or whose driver holds them."""
 
     name = 'zero'
 
-    def __init__(
-        self,
-        tree: Robot,
-        kernels: KernelSet | None = None,
-        share: Callable[[Array, Array], Array] | None = None,
-    ) -> None:
-        super().__init__(tree, kernels)
-        self._share = share
-
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        out[:] = 0.0 if self._share is None else self._share(q, v)
+        share = self.settings.driver_share
+        out[:] = 0.0 if share is None else share(q, v)
 
 
 class Gravity(StopLaw):
@@ -90,23 +114,13 @@ class Damping(Gravity):
 
     Attributes:
         damping: D, shape (n,).
-
-    Args:
-        tree: The robot.
-        kernels: See :class:`StopLaw`.
-        sampling: Sampling of the loop.
     """
 
     name = 'damping'
 
-    def __init__(
-        self,
-        tree: Robot,
-        kernels: KernelSet | None = None,
-        sampling: Sampling = CONTINUOUS,
-    ) -> None:
-        super().__init__(tree, kernels)
-        _, self.damping = stop_gains(tree, sampling)
+    def build(self) -> None:
+        """Compute the damping; see :class:`ModelLaw`."""
+        _, self.damping = stop_gains(self.tree, self.settings.sampling)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
@@ -136,11 +150,6 @@ FASTEST_RATE, RATE_PER_PERIOD, RATE_PER_DELAY = 100.0, 0.1, 0.5
 _REST = 0.01
 
 
-def unknown_effort() -> Array | None:
-    """Return None: the effort in transit is unknown."""
-    return None
-
-
 class Brake(StopLaw):
     """Removes the momentum of the arm, and detects when it is at rest.
 
@@ -149,39 +158,21 @@ class Brake(StopLaw):
             predicted by this time. Without the prediction, joints that hardly move are pushed
             where the mass matrix is nearly singular.
 
-    Args:
-        tree: The robot with effort limits and rotor inertia.
-        kernels: See :class:`StopLaw`.
-        limits: Effort limits L, shape (n,), N m or N, not copied; those of the robot if None.
-        share: s, fraction of the effort not needed for gravity, in (0, 1].
-        sampling: Sampling of the loop, with its delay.
-        acting_effort: Returns the motor plus external effort during the delay, shape (n,), N m or
-            N; None: unknown, and the present momentum is used.
-
     Cost: one inverse dynamics and about 15 us; allocates, since it acts only briefly.
     """
 
     name = 'brake'
     acts_on_old_states = False
 
-    def __init__(
-        self,
-        tree: Robot,
-        kernels: KernelSet | None = None,
-        limits: Array | None = None,
-        share: float = 0.7,
-        sampling: Sampling = CONTINUOUS,
-        acting_effort: Callable[[], Array | None] = unknown_effort,
-    ) -> None:
-        super().__init__(tree, kernels)
+    def build(self) -> None:
+        """Compute rate and delay; see :class:`ModelLaw`."""
+        tree, limits, sampling = self.tree, self.settings.limits, self.settings.sampling
         self._limits = tree.effort_limit if limits is None else limits
-        self._share, self._terms = share, JointTerms.of(tree)
-        period = sampling.period
+        self._terms, period = JointTerms.of(tree), sampling.period
         until = period * max(sampling.delay + 0.5, RATE_PER_DELAY / RATE_PER_PERIOD)
         self._rate = min(FASTEST_RATE, RATE_PER_DELAY / until) if until else FASTEST_RATE
         self._still, self._impulse, self._gravity, self._ahead = np.zeros((4, tree.n))
-        self.delay, self._acting_effort = sampling.delay * period, acting_effort
-        self._end = self._rest_speed = 0.0
+        self.delay, self._end, self._rest_speed = sampling.delay * period, 0.0, 0.0
 
     def reset(self, t: float, q: Array, v: Array) -> None:
         """Start to brake at a state; see :class:`ControlLaw`."""
@@ -209,7 +200,8 @@ class Brake(StopLaw):
         self._kernels.inverse_dynamics(ahead, self._still, v, impulse)  # M v + g
         impulse -= gravity
         impulse += self._terms.armature * v
-        acting, limit = self._acting_effort() if self.delay else None, self._limits
+        acting = self.settings.acting_effort() if self.delay else None
+        share, limit = self.settings.share, self._limits
         if acting is not None:
             impulse += self.delay * (acting - gravity - self._terms.compensation(v, gravity))
         # Where gravity needs almost the whole limit, a tenth of the limit is used.
@@ -217,7 +209,7 @@ class Brake(StopLaw):
         moving = np.abs(impulse) > 1e-12 * limit
         if not moving.any():
             return self._rate
-        return min(self._rate, float((self._share * room[moving] / np.abs(impulse[moving])).min()))
+        return min(self._rate, float((share * room[moving] / np.abs(impulse[moving])).min()))
 
 
 class HoldPosition(Brake):
@@ -225,28 +217,17 @@ class HoldPosition(Brake):
 
     Attributes:
         stiffness, damping: K and D, shape (n,).
-
-    Args:
-        tree: See :class:`Brake`, also for those not listed.
-        frequency: w0, rad/s; reduced to what is stable in the middle of the limits.
     """
 
     name = 'hold'
     acts_on_old_states = True
 
-    def __init__(
-        self,
-        tree: Robot,
-        kernels: KernelSet | None = None,
-        limits: Array | None = None,
-        share: float = 0.7,
-        sampling: Sampling = CONTINUOUS,
-        acting_effort: Callable[[], Array | None] = unknown_effort,
-        frequency: float = FREQUENCY,
-    ) -> None:
-        super().__init__(tree, kernels, limits, share, sampling, acting_effort)
-        self.stiffness, self.damping = stop_gains(tree, sampling, frequency)
-        self._anchor: Array | None = None
+    def build(self) -> None:
+        """Compute stiffness and damping; see :class:`ModelLaw`."""
+        super().build()
+        settings = self.settings
+        gains = stop_gains(self.tree, settings.sampling, settings.frequency)
+        (self.stiffness, self.damping), self._anchor = gains, cast('Array | None', None)
 
     def hold_at(self, q: Array) -> None:
         """Hold a position, shape (n,), rad or m, from now on."""
