@@ -67,8 +67,9 @@ class Source:
         Raises:
             RecordingError: The bag cannot be read, or has too many outliers.
         """
-        if self in _LAST:
-            return _LAST[self]
+        kept = _LAST.get(self)  # another thread may clear it
+        if kept is not None:
+            return kept
         _LAST.clear()  # before another one is in memory
         with self.choice.read(self.path, self.tree) as reader:
             run = self.choice.run(reader, self.tree)
@@ -76,8 +77,8 @@ class Source:
             notes = ['has another robot description, which is not used'] if other else []
             notes += [*self.remarks, *reader.notes]
         run, outliers = require_clean(run)
-        _LAST[self] = run, [*notes, *outliers]
-        return _LAST[self]
+        kept = _LAST[self] = run, [*notes, *outliers]
+        return kept
 
 
 #: What the last source gave; it vanishes with that source, on a worker after its job.
