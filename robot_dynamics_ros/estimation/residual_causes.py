@@ -74,6 +74,7 @@ _EVIDENCE = 10.0  # nats: least evidence of a cause
 _TIE = 1e-3  # nats: least gain of another cause in place of one
 _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
 _EXACT = 1e-6  # residual relative to the effort of a plant that is the model
+_MADE_UP = 2.0  # residuals: largest effect of a fault of a joint that friction makes up for
 _MATTERS = 0.01  # of a joint's effort: least residual of which causes are reported
 _RESOLVED = 1e-3  # of an effort limit
 _HEAVIEST = 20.0  # m/s^2, twice that of the earth: more is another unit of efforts
@@ -399,7 +400,16 @@ class EffortResidual:
                 chosen = best if self._cost(chosen) - self._cost(best) >= _EVIDENCE else chosen
 
     def _is_possible(self, fit: Explanation, cause: Cause) -> bool:
+        """Return whether the coefficients of a cause in a fit are possible.
+
+        Another joint's effort, or unit, leaves most of how far it is from the right one. That
+        friction makes up for this is the chance of a short motion in one direction.
+        """
         tree, x = self.model.tree, fit.values[fit.causes.index(cause)]
+        if cause.name in ('order', 'factor'):
+            effect, left = (self._gram[cause.joint, k, k] for k in (cause.columns[0], -1))
+            if np.square(x[0]) * effect > np.square(_MADE_UP) * left:
+                return False
         if cause.name in GRAVITY:
             gravity = tree.gravity + self._along[:, : len(x)] @ x
             return bool(np.linalg.norm(gravity.astype(float)) < _HEAVIEST)
