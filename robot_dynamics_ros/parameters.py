@@ -194,7 +194,6 @@ REMOVED = {
     'initial_velocity': RemovedParameter([0.0], 'remove it: the arm starts at rest'),
     'board_mass': RemovedParameter(1.0, 'remove it: the board has 1 kg'),
     'board_offset': RemovedParameter(0.0, 'remove it: the board is where the program expects it'),
-    'spacing': RemovedParameter(1.2, 'remove it: arms are shown 1.2 m apart'),
     'ripple_periods': RemovedParameter(20.0, 'remove it: it is 20'),
 }
 

@@ -238,6 +238,8 @@ VIEW = (
     F('states', 'joint_states', 'Topic of the joint states within a namespace, rad or m.'),
     F('robot', '', 'Robot to show if no robot_description is published: name of a shipped robot, '
       'a URDF or xacro file, package://PACKAGE/PATH, or URDF text.'),
+    F('spacing', 1.2, 'Distance between the bases of adjacent arms; 0: each base at the location '
+      'in its description.', 0.0, 100.0, unit='m'),
     F('control', False, 'Allow the page to change parameters, send motions, and activate and '
       'deactivate controllers.'),
 )  # fmt: skip

@@ -253,7 +253,7 @@ class View(PackageNode):
         self.poll_period_s = _IDLE_S
         host, control = settings['host'], settings['control']
         web = PageServer(settings['port'], 'robot dynamics', host, guarded=control)
-        self.page = Page(web)
+        self.page = Page(web, settings['spacing'])
         self._ticks, self._refresh_every = 0, max(1, round(settings['rate_hz'] / _REFRESH_HZ))
         self._controls: dict[str, Controls] = {}
         if control:

@@ -32,7 +32,6 @@ _VIEWS = {
     'tool': _CAMERA_DIRECTION,
 }
 _CLOSE = 0.3  # of the distance to whole arms
-_SPACING = 1.2  # distance between the bases of adjacent arms, m
 
 
 class ArmView:
@@ -50,7 +49,7 @@ class ArmView:
         self.name, self.xml = name, ''
         self.position: dict[str, float] = {}
         self._page = page
-        self._offset = np.array([0.0, place * _SPACING, 0.0])
+        self._offset = np.array([0.0, place * page.spacing, 0.0])
         gui = page.server.gui
         folder = gui.add_folder(name, order=float(place))
         with folder:
@@ -166,13 +165,15 @@ class Page:
         arms: Arms by name.
         plots: Panel with a tab for each arm.
         frames: Whether the axes of the links are shown.
+        spacing: Distance between the bases of adjacent arms, m.
 
     Args:
         web: The web server.
+        spacing: Distance between the bases of adjacent arms, m.
     """
 
-    def __init__(self, web: PageServer) -> None:
-        self.web, self.server = web, web.viser
+    def __init__(self, web: PageServer, spacing: float = 1.2) -> None:
+        self.web, self.server, self.spacing = web, web.viser, spacing
         self.arms: dict[str, ArmView] = {}
         scene, gui = self.server.scene, self.server.gui
         scene.add_grid(
