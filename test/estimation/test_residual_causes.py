@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import refusals
-import yaml
 from recorded_arm import (
     Drives,
     ExactMotion,
@@ -138,17 +137,17 @@ def wrist_arm(load: float = 0.0, place: tuple[float, float, float] = (0.0, 0.0, 
 
 #: Every load with every noise (of the largest effort of each joint) and at every pace, in which
 #: gravity or inertia prevails; the smallest load also with noise at both.
-LOADS = yaml.safe_load("""
-- [0.1, [0, 0, 0.08], 0.0, 1.0]
-- [0.1, [0, 0, 0.08], 0.01, 1.0]
-- [0.1, [0, 0, 0.08], 0.01, 4.0]
-- [0.4, [0, 0, 0.08], 0.0, 4.0]
-- [0.4, [0, 0, 0.08], 0.01, 1.0]
-- [0.4, [0.05, -0.02, 0.08], 0.0, 1.0]
-- [0.4, [0.05, -0.02, 0.08], 0.01, 4.0]
-- [1.2, [0, 0, 0], 0.0, 4.0]
-- [1.2, [0, 0, 0], 0.01, 1.0]
-""")
+LOADS = [
+    (0.1, (0, 0, 0.08), 0.0, 1.0),
+    (0.1, (0, 0, 0.08), 0.01, 1.0),
+    (0.1, (0, 0, 0.08), 0.01, 4.0),
+    (0.4, (0, 0, 0.08), 0.0, 4.0),
+    (0.4, (0, 0, 0.08), 0.01, 1.0),
+    (0.4, (0.05, -0.02, 0.08), 0.0, 1.0),
+    (0.4, (0.05, -0.02, 0.08), 0.01, 4.0),
+    (1.2, (0, 0, 0), 0.0, 4.0),
+    (1.2, (0, 0, 0), 0.01, 1.0),
+]
 
 
 @pytest.mark.slow
