@@ -32,7 +32,7 @@ def sign_of_life(name: str) -> Iterator[None]:
 
     def repeat() -> None:
         while not over.wait(_PERIOD_S):
-            if sys.stderr is stream:
+            if stream and sys.stderr is stream:  # None if closed, and print took stdout
                 seconds = f'{time.monotonic() - begin:.0f} s'
                 print(
                     f'{name}: {", ".join(filter(None, (_step, seconds)))}', file=stream, flush=True

@@ -70,6 +70,7 @@ _SCHEMA = {
     'mimic': _Known('joint multiplier offset'),
     'safety_controller': _Known('soft_lower_limit soft_upper_limit k_position k_velocity'),
 }  # fmt: skip
+_WORDS = {'name', 'type', 'link', 'joint', 'filename'}  # attributes that hold no numbers
 _VECTORS = {'xyz', 'rpy', 'quat_xyzw', 'size', 'scale'}
 _DIGITS = r'[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?'
 _NUMBER = re.compile(rf'\s*{_DIGITS}', re.ASCII)
@@ -137,7 +138,7 @@ def _in_element(element: Element, kind: str, name: str) -> Iterator[Found]:
         yield kind, name, f'<limit {", ".join(later)}> is not used', used
     if unused := [key for key in unused if key not in later]:
         yield kind, name, f'<{tag} {", ".join(unused)}> is not used', _has(tag)
-    numbers = known.attributes.split()
+    numbers = [key for key in known.attributes.split() if key not in _WORDS]
     if foreign := [key for key in numbers if _is_foreign(key, element.get(key, ''))]:
         problem = f'<{tag} {", ".join(foreign)}> is used, but urdfdom reads no such numbers'
         yield kind, name, problem, _NUMBERS_REMEDY

@@ -206,6 +206,7 @@ class JointStateReader:
     def _take_all(self, position: Array, velocity: Array) -> None:
         """Take the state from the arrays of a message with all joints."""
         self.missing_velocity, self._complete, self._flaw = (), True, ''
+        self._updated[:] = False
         order = self._order.theirs
         position.take(order, out=self.q, mode='clip')
         if self._velocity:

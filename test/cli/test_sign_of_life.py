@@ -42,6 +42,14 @@ def test_a_command_says_for_how_long_it_has_computed_and_at_which_step(lasts, ca
     assert list(dict.fromkeys(said)) == ([] if lasts else expected)
 
 
+def test_with_stderr_closed_nothing_is_printed_between_the_results(capsys, monkeypatch):
+    monkeypatch.setattr(sign_of_life, '_PERIOD_S', 0.02)
+    monkeypatch.setattr(sys, 'stderr', None)
+    with sign_of_life.sign_of_life('excite'):
+        time.sleep(0.1)
+    assert capsys.readouterr().out == ''
+
+
 def test_all_commands_but_nodes_and_the_viewer_do():
     lasting = {name for name in program.COMMANDS if program._command(name).lasts}
     assert lasting == {*program.NODE_COMMANDS, 'view'}

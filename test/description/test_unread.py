@@ -108,6 +108,13 @@ def test_numbers_that_urdfdom_does_not_read_are_remarked(old, new, said):
     assert (masses == [0.0, 2.0, 1.0]) == (not said)
 
 
+def test_names_that_python_reads_as_numbers_are_no_numbers():
+    text = ARM.replace('"j2"', '"1_2"').replace('"upper"', '"nan"')
+    tree = load_robot(text)
+    assert '1_2' in tree.joint_names
+    assert not [x for x in tree.remarks if 'urdfdom' in x]
+
+
 def test_check_model_prints_remarks(command):
     said = command('check_model', ARM.replace('friction="0.5"', 'coulomb="0.5"')).said
     assert "joints 'j1', 'j2': <dynamics coulomb> is not" in said

@@ -115,6 +115,8 @@ def test_bytes_are_taken_and_refused_as_messages_are(names, velocity):
 [usual, not a number]                         | none
 [empty, too few positions, usual, usual]      | none
 [nothing of ours, a part, the rest]           | none
+[a part, usual, the rest]                     | no longer seen: joint1, joint2
+[usual, a part, usual, the rest]              | no longer seen: joint1, joint2
 """)  # noqa: E501
 def test_it_says_why_the_last_message_completes_no_state(given, said):
     reader = JointStateReader(JOINTS)
