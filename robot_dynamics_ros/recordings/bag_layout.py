@@ -163,11 +163,12 @@ class _TopicFinder:
         )
         if namespace:
             space = '/' + namespace.strip('/')
-            topics = [topic for topic in topics if topic.startswith(f'{space.rstrip("/")}/')]
+            inside = [topic for topic in topics if topic.startswith(f'{space.rstrip("/")}/')]
             defaults = [resolved(space, name) for name in (usual, 'joint_states')]
-            topics = [name for name in defaults if name in topics][:1] or topics
+            topics = [name for name in defaults if name in topics][:1] or inside
         else:
-            own = self.ending(usual.strip('/'), STATE) if usual else []
+            own = [name for name in topics if name == usual]  # only if it is absolute
+            own = own or (self.ending(usual.strip('/'), STATE) if usual else [])
             topics = own or self.ending('joint_states', STATE) or topics
         if not topics:
             listed = ', '.join(f'{t} ({k})' for t, k in sorted(self._available.items())) or 'none'

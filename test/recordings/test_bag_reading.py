@@ -387,6 +387,21 @@ def test_of_several_robots_one_is_chosen_by_its_namespace(tmp_path):
             read_recording(bag, namespace=none)
 
 
+@pytest.mark.parametrize('namespace', ['left', ''])
+def test_absolute_topics_of_a_driver_are_in_no_namespace(namespace, tmp_path):
+    motion, other = Motion(60), Motion(60)
+    other.q = other.q + 1.0
+    messages = [*motion.states(topic='/can/states'), *motion.commands('/can/currents')]
+    messages += other.states(topic='/right/can/states')
+    messages += motion.states(topic=f'/left{REFERENCE}')
+    driver = '/can/states', '/can/currents'
+    run = read_recording(write(tmp_path / 'bag', messages), namespace=namespace, driver=driver)
+    assert run.position.tobytes() == motion.q.tobytes()
+    assert run.effort.tobytes() == motion.tau.tobytes()
+    if namespace:
+        assert run.reference_position.tobytes() == motion.q.tobytes()
+
+
 def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
     motion, other, messages = Motion(60), Motion(60), []
     other.q, other.tau = other.q + 1.0, other.tau + 1.0
