@@ -279,7 +279,7 @@ def _require_limits(
         limit = tree.velocity_limit[i]
         speed, by, remedy = abs(v[i]), '', 'run the path slower'
         if speed > limit and abs(v[i] - settling[i]) <= limit:
-            speed = _fastest_from_rest(program, start, t)[i]
+            speed = _fastest_from_rest(program, start, t, np.abs(v))[i]
             by = f' from {q[i]:.4g}, by the null-space task'
             remedy = 'give null_space a posture near that position, or less stiffness'
         if not speed <= limit:
@@ -293,16 +293,18 @@ def _require_limits(
     return share
 
 
-def _fastest_from_rest(program: Program, start: Array, t: float) -> Array:
+def _fastest_from_rest(program: Program, start: Array, t: float, balance: Array) -> Array:
     """Return the largest speeds of the law's motion from rest until free joints settle after t.
 
-    Infinite if that takes too many steps.
+    Those of the balance where that takes too many steps, or is not finite.
     """
     task = program.null_space
     assert task is not None  # else nothing settles
     rate = np.sqrt(task.stiffness + 2.0 * task.limit_gain / task.limit_margin)
     settled = _SETTLED / rate[rate > 0.0].min()
-    return _simulated_speeds(program, start.tobytes(), settled * math.ceil(t / settled + 1.0))
+    end = settled * math.ceil(t / settled + 1.0)
+    speeds = _simulated_speeds(program, start.tobytes(), end)
+    return np.where(np.isfinite(speeds), speeds, balance)
 
 
 @lru_cache(maxsize=1)  # of the points of a path most end in the same

@@ -138,6 +138,20 @@ def test_a_far_posture_is_refused_by_the_speed_of_a_start_at_rest(damping, stiff
     assert 'slower' not in str(refused.value)
 
 
+def test_a_posture_whose_approach_is_too_long_to_simulate_is_told_by_the_balance():
+    """Joint 3 balances at 40 rad/s, and joint 1 settles 600 times slower."""
+    task = {
+        'damping': 10.0,
+        'stiffness': [1e-3, 1.0, 400.0, 1.0],
+        'posture': [0.0, -1.0, 0.5, 0.7],
+    }
+    slow = shipped('four_dof').tree.with_changes(velocity_limit=np.full(4, 9.0))
+    with pytest.raises(
+        ProgramError, match=r"'joint3': moves at 40 per second at t = 0.* by the null"
+    ):
+        load_program({**STANDS, 'null_space': task}, slow)
+
+
 # ---- required efforts ---------------------------------------------------------------------------
 
 
