@@ -56,7 +56,10 @@ SWITCH = ('true', 'false')
 #: Executables whose end does not end the scene.
 _OPTIONAL = ('monitor', 'rviz2', 'robot_state_publisher', 'static_transform_publisher', 'view')
 #: Arguments that launch itself takes for every process.
-_OF_LAUNCH = ('launch-prefix', 'launch-prefix-filter', 'sigkill_timeout', 'sigterm_timeout')
+_OF_LAUNCH = (
+    *('launch-prefix', 'launch-prefix-filter'),
+    *('sigkill_timeout', 'sigterm_timeout', 'emulate_tty'),
+)
 SHUTDOWN_SECONDS = 10.0  # time to send the last safe command and to close a bag
 
 

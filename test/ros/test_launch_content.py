@@ -381,7 +381,7 @@ def test_a_misspelt_argument_starts_no_arm(monkeypatch, words, is_refused):
     pytest.importorskip('launch_ros', reason='launch is not installed')
     from launch import LaunchContext
 
-    given = ['stage:=full', 'sigterm_timeout:=9', 'emulater:=true']
+    given = ['stage:=full', 'sigterm_timeout:=9', 'emulate_tty:=true', 'emulater:=true']
     monkeypatch.setattr('sys.argv', ['ros2', 'launch', *words, *given])
     path = str(PROJECT / 'launch' / 'hardware.launch.py')
     *declared, begin = runpy.run_path(path)['generate_launch_description']().entities
