@@ -77,7 +77,8 @@ def _lacks_moments(inertial: Inertial | None, link: ElementTree.Element) -> bool
     """Return whether a link has no <inertial>, or a mass whose moments are missing or all 0."""
     if inertial is None:
         return True
-    absent = link.find('inertial/inertia') is None
+    used = link.findall('inertial')[0].find('inertia')
+    absent = used is None or not used.attrib
     return inertial.mass > 0.0 and (absent or not any(inertial[2:]))
 
 

@@ -47,10 +47,12 @@ def test_a_total_mass_is_distributed_by_volume():
 
 
 @pytest.mark.parametrize(
-    'moments', ['', '<inertia ixx="0" ixy="0" ixz="0" iyy="0.0" iyz="0" izz="0"/>']
+    'moments', ['', '<inertia/>', '<inertia ixx="0" ixy="0" ixz="0" iyy="0.0" iyz="0" izz="0"/>']
 )
 def test_a_link_with_a_mass_only_keeps_it_and_gets_the_moments_of_its_shape(moments):
+    whole = '<inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/>'
     point = f'<inertial><origin xyz="0.1 0 0" rpy="0 0 1"/><mass value="3"/>{moments}</inertial>'
+    point += f'<inertial><mass value="2"/>{whole}</inertial>'  # not used: the first one is
     text = ARM.replace('<link name="upper">', f'<link name="upper">{point}')
     xml, added, filled = estimate_inertias(text, density=1000.0)
     assert (added, filled) == (['fore'], ['upper'])
@@ -59,7 +61,6 @@ def test_a_link_with_a_mass_only_keeps_it_and_gets_the_moments_of_its_shape(mome
     np.testing.assert_allclose(tree.com[0], [0.1, 0.0, 0.0], atol=1e-12)
     expected = solids.cuboid(3.0, 0.4, 0.05, 0.05).inertia
     np.testing.assert_allclose(tree.inertia[0], expected, rtol=1e-5, atol=1e-9)
-    whole = '<inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/>'
     known = text.replace(point, f'<inertial><mass value="3"/>{whole}</inertial>')
     assert estimate_inertias(known, mass=2.0)[1:] == (['fore'], [])
 
