@@ -41,7 +41,7 @@ from robot_dynamics_ros.model.findings import Finding, warning
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-FEW_POSES = 4
+FEW_POSES = 4  # fewer tell faults from one another too rarely
 _REST_S = 0.3  # least time of a pose, s
 _MOVED = 20.0  # ratio of range to noise above which a joint counts as moved
 _REST = 0.02  # share of its peak speed below which a joint counts as at rest
@@ -334,12 +334,11 @@ class _HeldArm:
         )
 
     def unchecked(self, samples: HeldPoses) -> Iterator[Finding]:
-        """Yield warnings about what could not be checked; an error if that is everything."""
+        """Yield an error about too few poses, and warnings about what was not checked."""
         remedy = f'hold the arm in at least {FEW_POSES} different ones'
-        if len(samples.q) == 1:  # compares no change of any effort
-            yield Finding('error', 'there is only 1: no joint was checked', 'poses', remedy)
-        elif len(samples.q) < FEW_POSES:
-            yield warning('poses', f'there are only {len(samples.q)}', remedy)
+        if (count := len(samples.q)) < FEW_POSES:  # a single one compares no change of any effort
+            told = ' is only 1: no joint was checked' if count == 1 else f' are only {count}'
+            yield Finding('error', f'there{told}', 'poses', remedy)
         unloaded = np.flatnonzero(~self._loaded(self._gravity(samples)))
         if len(unloaded):
             yield warning(

@@ -28,7 +28,7 @@ REASONS = {
     'no effort': NO_EFFORT,
     'at a joint limit': AT_LIMIT,
     'at rest with Coulomb friction': STICKING,
-    'beyond the effort limit': SATURATED,
+    'at or beyond the effort limit': SATURATED,
 }
 SLOW = 5e-3  # rad/s or m/s; below this speed a joint with Coulomb friction may stick
 _SIGN_WIDTH = 1e-3  # rad/s or m/s

@@ -91,7 +91,7 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
             'the recording', 'moves no joint', 'record a motion (command excite designs one)'
         )
     _refuse(velocity_findings(tree, run.time, q, v))
-    _check_efforts(effort, moves, tree)
+    _check_efforts(effort, moves, tree, recording.notes)
     if measured:
         _refuse(_load_findings(run, effort, step, tree))
 
@@ -151,14 +151,20 @@ def _refuse(findings: Iterable[Finding]) -> None:
         )
 
 
-def _check_efforts(effort: Array, moves: Array, tree: Robot) -> None:
+def _check_efforts(effort: Array, moves: Array, tree: Robot, notes: Iterable[str]) -> None:
+    """Refuse efforts that are missing; the remedy has the notes, which name what is not read."""
     known = np.isfinite(effort)
     if not known.any():
         raise MissingError(
             'the recording',
             'holds no efforts (all NaN)',
-            'record commands, or states with efforts; currents need a driver profile with torque '
-            'constants',
+            '; '.join(
+                [
+                    'record commands, or states with efforts; currents need a driver profile with '
+                    'torque constants',
+                    *notes,
+                ]
+            ),
         )
     if not np.where(known, effort, 0.0).any():
         raise MissingError(

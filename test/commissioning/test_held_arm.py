@@ -152,12 +152,13 @@ def test_a_constant_offset_is_a_warning_with_its_size():
     assert size == pytest.approx(3.0, abs=0.25)  # of the friction
 
 
-def test_few_poses_are_called_few_and_repeated_ones_count_once():
-    q, tau = held(3)
+@pytest.mark.parametrize('count', [2, 3])
+def test_few_poses_are_an_error_and_repeated_ones_count_once(count):
+    q, tau = held(count)
     again = samples(np.vstack([q, q, q]), np.vstack([tau, tau, tau]))
     found = check_held(TREE, again, gravity_expected=True)
-    assert found.poses == 3
-    assert any('there are only 3' in finding.problem for finding in found.findings)
+    assert found.poses == count
+    assert any(f'there are only {count};' in str(error) for error in found.errors)
 
 
 def test_a_single_pose_checks_no_joint_and_is_an_error_however_well_it_fits():

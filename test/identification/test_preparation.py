@@ -13,7 +13,7 @@ from samples import sample
 
 from robot_dynamics_ros import errors
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.effort_model import NO_EFFORT, STICKING
+from robot_dynamics_ros.estimation.effort_model import NO_EFFORT, STICKING, excluded_counts
 from robot_dynamics_ros.estimation.filtering import (
     low_pass,
     noise_cutoff,
@@ -196,6 +196,7 @@ def test_samples_at_rest_at_limits_and_saturated_do_not_count(arm, free, run):
     assert not samples.usable[near, 1].any()
     assert not (samples.excluded[near, 1] & STICKING).any()
     assert not samples.usable[3000, 0]
+    assert excluded_counts(samples.excluded)['at or beyond the effort limit'][0] > 0  # at it
     # The reader holds commands where they are rarer than states; another missing one is unknown.
     assert samples.excluded[3100, 1] == NO_EFFORT
     left_out = ~samples.usable

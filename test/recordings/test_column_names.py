@@ -46,6 +46,8 @@ NAMES = """
     q_d[1]                          | reference_position | 1                  |
     tau_J_d[0]                      | command            | J_0                |
     cmd_tau_1                       | command            | 1                  |
+    TQ1[Nm]                         | effort             | 1                  | N m
+    torq_elbow                      | effort             | elbow              |
     q1 [grad]                       | position           | 1                  | grad
     j1 effort [%]                   | effort             | j1                 | percent
     time                            |

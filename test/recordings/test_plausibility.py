@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from recorded_arm import measured_arm, measured_run, sinusoids, viscous_and_dry
 
-from robot_dynamics_ros.recordings.plausibility import problem_of
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.recordings.plausibility import check_recording, problem_of
 
 
 def frozen(run):
@@ -173,3 +174,9 @@ def test_efforts_that_are_all_missing_have_no_peak(command):
     said = command('analyze --no-report --threshold limits.effort_share=0.5', run, code=1).said
     assert 'no usable efforts were recorded' in said
     assert 'limits.effort_share <= 0.5: nothing was recorded' in said
+
+
+def test_missing_efforts_are_told_with_what_is_not_read():
+    run = replace(times(np.nan)(run_of(1)), notes=('columns that are not read: drive1, drive2',))
+    with pytest.raises(RecordingError, match=r'no efforts .* not read: drive1, drive2'):
+        check_recording(run, measured_arm().tree, measured=True)

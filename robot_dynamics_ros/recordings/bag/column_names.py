@@ -39,7 +39,8 @@ _QUANTITIES = {
     for quantity, words in {
         'position': 'q pos position positions angle angles theta',
         'velocity': 'qd dq qdot vel velocity velocities speed speeds dtheta thetadot',
-        'effort': 'tau eff effort efforts torque torques trq moment moments current currents',
+        'effort': 'tau eff effort efforts torque torques torq trq tq moment moments '
+        'current currents',
     }.items()
     for word in words.split()
 }
