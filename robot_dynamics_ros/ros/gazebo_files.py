@@ -193,11 +193,14 @@ def _fix_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None
         anchor = ElementTree.SubElement(root, 'joint', name='world_anchor', type='fixed')
         ElementTree.SubElement(anchor, 'parent', link='world')
         ElementTree.SubElement(anchor, 'child', link=first)
-    for child in root.iterfind("joint[@type='fixed']/parent[@link='world']/../child"):
-        link = links[child.get('link', '')]
-        for inertial in link.findall('inertial'):
-            link.remove(inertial)
-        link.append(parse_xml(_FIXED_INERTIAL))
+    joints, fixed = root.findall("joint[@type='fixed']"), ['world']
+    ends = [[x.findall(end)[0].get('link', '') for end in ('parent', 'child')] for x in joints]
+    for place in fixed:  # which grows
+        fixed += [child for parent, child in ends if parent == place]
+    for name in fixed[1:]:
+        for inertial in links[name].findall('inertial'):
+            links[name].remove(inertial)
+        links[name].append(parse_xml(_FIXED_INERTIAL))
 
 
 # Launch files; what they need is imported where it is used ---------------------------------------
