@@ -519,15 +519,16 @@ class EffortResidual:
         Reversed gravity is also what reversed efforts of several slow joints look like.
         """
         fit, tree, reversed_ones = self.gravity, self.model.tree, set[int]()
-        found = list[Finding]()
-        for one, joints in sorted(self._reported(), key=lambda pair: pair[0].cause.joint):
+        found, reported = list[Finding](), [*self._reported()]
+        unit = sum(float(one.values[0]) for one, _ in reported if one.cause.name == 'unit')
+        for one, joints in sorted(reported, key=lambda pair: pair[0].cause.joint):
             name, value = one.cause.name, one.values[0]
             if name in ('order', 'unit'):
                 factor = self.simplest[1] if name == 'unit' else 1.0
                 values = one.values if factor == 1.0 else np.array([factor - 1.0])
                 found.append(finding(tree, one.cause, values, one.share, joints))
             turned = name in GRAVITY and fit is not None and fit.is_reversed
-            if turned or (name == 'factor' and value < -1.0):
+            if turned or (name == 'factor' and 1.0 + unit + value < 0.0):
                 reversed_ones.update(joints)
         if reversed_ones:
             culprit, detail = named(tree, sorted(reversed_ones)), ', or of gravity (--gravity)'

@@ -20,6 +20,7 @@ from recorded_arm import (
     measured_run,
     sinusoids,
     two_link_run,
+    viscous_and_dry,
 )
 from samples import Sample, joint, link, robot, sample
 
@@ -27,6 +28,7 @@ from robot_dynamics_ros.estimation import effort_model, residual_causes
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.metrics.metric import flat_figures
+from robot_dynamics_ros.recordings.plausibility import problem_of
 
 NOISE = (0.0, 1e-3, 0.3)
 
@@ -167,6 +169,18 @@ def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
     # Noise of 1 % in 600 independent samples leaves 2 % of a load that is a tenth of the effort.
     assert float(mass[1]) == pytest.approx(load, rel=0.05)
     assert fault.remedy == 'identify --payload tool measures it'
+
+
+@pytest.mark.parametrize('load', [0.5, 1.0, 2.0])
+def test_another_unit_beside_a_load_reverses_no_joint(load):
+    """The load changes the factors of some joints by less than the unit does."""
+    rng = np.random.default_rng(1)
+    motion = sinusoids(rng, 5, np.arange(0.0, 24.0, 0.01), 0.6)
+    run = measured_run(wrist_arm(load, (0, 0, 0.1)), motion, friction=viscous_and_dry)
+    run.measured_effort[:] *= 1e3
+    problem = problem_of(run, wrist_arm().tree, measured=True)
+    assert 'write effort_unit: mN m in the driver profile' in problem
+    assert 'sign' not in problem
 
 
 @pytest.mark.slow
