@@ -94,7 +94,7 @@ def test_a_controller_started_by_its_command_watches_the_locked_joints(tmp_path)
     for more, stands in ([], 0.0), (['--locked', 'joint2:=-0.7'], -0.7):
         session = _commanded([*words, *more])
         assert session.locked.names == ('joint2',)
-        assert session.locked.modelled.tolist() == [stands or session.tree.locked['joint2']]
+        assert session.locked.modelled == {'joint2': stands or session.tree.locked['joint2']}
         assert not session.locked.taken
     assert list(_commanded([*words, '--locked', 'joint2:=measured']).locked.taken) == ['joint2']
 
