@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,12 +149,13 @@ class Formulation(ABC):
         """
 
     def mass_matrix(self, q: Array) -> Array:
-        """Return M(q), shape (n, n): column j is ``ID(q, 0, e_j) - ID(q, 0, 0)``."""
+        """Return M(q), shape (n, n): column j is ``ID(q, 0, e_j)`` without gravity.
+
+        Gravity would have to be subtracted, and its rounding exceeds the inertia of small robots.
+        """
         (q,) = self.vectors(q=q)
-        n, dtype = self.n, self._dtype(q)
-        zero, unit = zeros(n, dtype), identity(n, dtype)
-        g = self.inverse_dynamics(q, zero, zero)
-        return np.array([self.inverse_dynamics(q, zero, e) - g for e in unit]).T
+        zero, unit = zeros(self.n, self._dtype(q)), identity(self.n, self._dtype(q))
+        return np.array([self._weightless.inverse_dynamics(q, zero, e) for e in unit]).T
 
     def gravity_forces(self, q: Array) -> Array:
         """Return g(q), shape (n,): inverse dynamics at rest."""
@@ -256,6 +258,10 @@ class Formulation(ABC):
         They are the efforts themselves, unless drives move several coordinates.
         """
         return efforts
+
+    @cached_property
+    def _weightless(self) -> Formulation:
+        return type(self)(self.tree.with_gravity((0.0, 0.0, 0.0)))
 
     def _dtype(self, *arrays: Array | None) -> object:
         tree, given = self.tree, (array for array in arrays if array is not None)

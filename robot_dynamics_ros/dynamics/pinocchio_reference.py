@@ -67,7 +67,7 @@ class PinocchioReference(Formulation):
             joint = model.addJoint(parent, kind(axis), placement, tree.joint_names[i])
             body = pin.Inertia.Zero()  # the constructor refuses moments negative by rounding
             body.mass, body.lever = tree.mass[i], np.array(tree.com[i])
-            body.inertia = np.array(tree.inertia[i])
+            body.inertia = (tree.inertia[i] + tree.inertia[i].T) / 2  # exact: to 1e-12 kg m^2
             model.appendBodyToJoint(joint, body, pin.SE3.Identity())
         return model
 

@@ -259,6 +259,26 @@ def test_every_identity_holds(formulation, robot):
     assert wrong == {}
 
 
+def of_size(size: float) -> Sample:
+    """Return a revolute chain of 3 joints whose lengths are multiplied by a size."""
+    elements, tensor = [link('base')], symmetric(0.5, 0.6, 0.4, 0.06, -0.08, 0.04) * size**2
+    for i, (parent, name) in enumerate((('base', 'a'), ('a', 'b'), ('b', 'c'))):
+        xyz, com = np.array([0.2, -0.1 + 0.1 * i, 0.3]), np.array([0.1, 0.3, -0.2])
+        elements.append(link(name, 2.0 + i, size * com, tensor, (0.3 + i, -0.7, 1.1)))
+        rpy, axis = (0.5 * i, 0.4, i - 0.2), (1, 2, i - 2)
+        elements.append(joint(f'{name}1', parent, name, xyz=size * xyz, rpy=rpy, axis=axis))
+    return Sample('of_size', robot('of_size', *elements))
+
+
+@pytest.mark.parametrize('size', [2.0**-20, 2.0**20])
+@pytest.mark.parametrize('formulation', FORMULATIONS)
+def test_the_mass_matrix_of_any_size_has_all_digits_under_gravity(formulation, size):
+    q = np.array([0.4, -0.9, 1.3])
+    expected = PinocchioOracle.of(of_size(1.0)).mass_matrix(q)
+    found = make_formulation(formulation, of_size(size).tree).mass_matrix(q)
+    assert relative_error(found / size**2, expected) < ROUNDING
+
+
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_energies_momentum_centre_of_mass_and_regressor_equal_pinocchio(robot):
     at = at_robot(robot)
