@@ -19,12 +19,21 @@ class Drawing:
     def __init__(self, width: float, height: float, title: str) -> None:
         self._size, self._title, self._parts = (width, height), title, []  # type: ignore[var-annotated]
 
-    def text(self, x: float, y: float, words: str, anchor: str = 'middle', size: int = 14) -> None:
-        """Add one line of text, in bold if it begins with '*'."""
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        anchor: str = 'middle',
+        size: int = 14,
+        ground: str = 'white',
+    ) -> None:
+        """Add one line of text, in bold if it begins with '*', readable across lines."""
         weight = ' font-weight="bold"' if words.startswith('*') else ''
         self._parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{weight} '
-            f'fill="{INK}">{escape(words.removeprefix("*"))}</text>'
+            f'fill="{INK}" stroke="{ground}" stroke-width="4" paint-order="stroke">'
+            f'{escape(words.removeprefix("*"))}</text>'
         )
 
     def box(
@@ -38,7 +47,9 @@ class Drawing:
         lines = words.split('\n')
         first = y + height / 2 + 5 - _LINE * (len(lines) - 1) / 2
         for k, line in enumerate(lines):
-            self.text(x + width / 2, first + _LINE * k, line, size=14 if k == 0 else 12)
+            self.text(
+                x + width / 2, first + _LINE * k, line, size=14 if k == 0 else 12, ground=fill
+            )
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float, colour: str = INK) -> None:
         """Draw an arrow from one point to another."""

@@ -68,7 +68,7 @@ def _constant(file: Path, name: str) -> Any:
 def uses() -> str:
     """Return the three ways in which a recursion is evaluated."""
     drawing = Drawing(820, 300, 'One recursion, three evaluations')
-    drawing.box(20, 115, 150, 70, '*URDF\nRobotTree: frozen\narrays, parents first')
+    drawing.box(20, 115, 150, 70, '*URDF\nRobot: frozen\narrays, parents first')
     drawing.arrow(172, 150, 220, 150)
     drawing.box(222, 105, 180, 90, '*Formulation\none paper, one file,\nover numbers or symbols')
     uses_of_it = (
@@ -79,7 +79,7 @@ def uses() -> str:
     for k, (scalars, words) in enumerate(uses_of_it):
         y = 30 + 90 * k
         drawing.arrow(404, 150, 560, y + 30)
-        drawing.text(488, y + (8 if k == 0 else 26 if k == 1 else 62), scalars, size=12)
+        drawing.text(482, y / 2 + 94, scalars, size=12)
         drawing.box(562, y, 238, 62, words)
     return drawing.svg()
 

@@ -27,10 +27,12 @@ _TRANSITIONS = (
     ('holding', 'silence', 'stopped', 0.62, 0),
     ('stopped', 'state', 'holding', 0.5, 0),
     ('reacting', 'fault', 'faulted', 0.5, 0),
-    ('holding', 'halt', 'deactivating', 0.5, -8),
+    ('holding', 'halt', 'deactivating', 0.36, -8),
     ('deactivating', 'rest', 'inactive', 0.5, 0),
     ('stopped', 'deactivate', 'inactive', 0.5, 16),
 )
+#: What a reader calls an event, where the table's name does not say it.
+_WORDS = {'silence': 'no states', 'halt': 'deactivate in motion', 'release': 'resume'}
 
 
 def topics() -> str:
@@ -88,7 +90,7 @@ def observer() -> str:
         200, 66, 190, 92, '*w = ID(q, v, Δv/h)\n+ J Δv/h + f(v) − τ\nmodel, rotors, friction'
     )
     drawing.box(
-        450, 66, 150, 92, '*low-pass filter\nr += (1 − e^−Kh)(w − r)\nobserver_bandwidth K'
+        440, 66, 185, 92, '*low-pass filter\nr += (1 − e^−Kh)(w − r)\nobserver_bandwidth K'
     )
     drawing.box(670, 20, 150, 62, '*dead band\nslow and fast part')
     drawing.box(670, 140, 150, 62, '*wrench\nat a frame')
@@ -96,12 +98,12 @@ def observer() -> str:
     drawing.arrow(132, 71, 198, 96)
     drawing.arrow(132, 161, 198, 130)
     drawing.arrow(390, 112, 438, 112)
-    drawing.arrow(610, 96, 668, 56)
-    drawing.arrow(610, 128, 668, 166)
+    drawing.arrow(625, 96, 668, 62)
+    drawing.arrow(625, 128, 668, 162)
     drawing.arrow(820, 51, 868, 51)
-    drawing.text(640, 115, 'r', size=13)
+    drawing.text(645, 116, 'r', size=13)
     drawing.text(830, 176, '~/external_wrench', 'start', 12)
-    drawing.text(525, 180, '~/external_effort', size=12)
+    drawing.text(532, 180, '~/external_effort', size=12)
     return drawing.svg()
 
 
@@ -119,12 +121,13 @@ def session() -> str:
         (x1, y1), (x2, y2) = _between(begin, end)
         drawing.arrow(x1, y1, x2, y2)
         x, y = x1 + place * (x2 - x1), y1 + place * (y2 - y1) + lift
-        drawing.text(x + (6 if lift == 0 else 0), y, event, 'start' if lift == 0 else 'middle', 12)
+        words, anchor = _WORDS.get(event, event), 'middle' if lift else 'start'
+        drawing.text(x + (0 if lift else 6), y, words, anchor, 12)
     for name, (x, y, law) in _MODES.items():
         fill = '#e3f1e5' if name in ('holding', 'following') else PAPER
         drawing.box(x, y, 180, 62, f'*{name}\n{law}', fill)
     drawing.text(
-        430, 384, 'deactivate, halt and fault act alike in all modes of an active arm', size=12
+        430, 384, 'deactivation and fault act alike in all modes of an active arm', size=12
     )
     return drawing.svg()
 
