@@ -32,14 +32,20 @@ from robot_dynamics_ros.ros.conversions import (
     default_topics,
     subscribe_commands,
 )
-from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode, publisher_names
+from robot_dynamics_ros.ros.node import (
+    PASSIVE,
+    SEPARATE,
+    STEADY,
+    PackageNode,
+    Rivals,
+    publisher_names,
+)
 from robot_dynamics_ros.ros.spinning import run
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
 _COMMAND_DEPTH = 1
 _CLOCKS_AGREE_S = 1.0
-_CONTRADICTIONS = 5  # one publisher may begin again
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _PROGRESS_PERIOD_S, _TIMEOUT_S = 1.0, 10.0  # of collecting states
@@ -68,7 +74,6 @@ class DriverConnection:
     states: Any
     publishers: list[Any]
     _subscriber_count, _topic_of_positions = 0, ''  # smallest count of any command topic
-    _contradictions = 0, 0  # of the states, at the last two reports
 
     def __init__(self, driver: DriverInterface, command_form: str) -> None:
         self.driver, profile = driver, driver.profile
@@ -194,22 +199,6 @@ class DriverConnection:
                 'use_sim_time here and at the driver, and that the clocks of both machines agree'
             )
 
-    def rivals(self, node: Node, contradictions: int, *, reports: bool = False) -> str:
-        """Return which nodes publish the states if several do and they contradict each other.
-
-        Args:
-            node: The node that owns the subscription.
-            contradictions: Number of states that contradicted the one before, until now.
-            reports: Whether later calls count from the last such call on.
-        """
-        count, since = contradictions + self.reader.other_layouts, self._contradictions[0]
-        if reports:
-            self._contradictions = self._contradictions[1], count
-        topic = node.resolve_topic_name(self.state_topic)
-        if count - since < _CONTRADICTIONS or len(names := publisher_names(node, topic)) < 2:
-            return ''
-        return f'{len(names)} nodes publish {topic}, and contradict each other: {", ".join(names)}'
-
     def subscribe_commands(
         self, node: Node, take: Callable[..., None], qos: Any, **options: Any
     ) -> list[Any]:
@@ -276,6 +265,7 @@ class StateCollector(PackageNode):
         self._order = driver.order
         self._command = np.full(len(driver.names), np.nan)
         self._started_at, self._first_ns, self._last_ns = time.monotonic(), 0, -1
+        self._rivals = Rivals(self, self._topic)
         self.create_subscription(JointState, self._topic, self._on_state, PASSIVE, raw=True)
         if commands:
             connection.subscribe_commands(self, self._on_command, PASSIVE)
@@ -290,6 +280,7 @@ class StateCollector(PackageNode):
         if not reader.read(content):
             return
         stamp = reader.stamp_ns or self.get_clock().now().nanoseconds
+        self._rivals.note(stamp)
         if stamp <= self._last_ns:
             return
         self._first_ns, self._last_ns = self._first_ns or stamp, stamp
@@ -299,7 +290,9 @@ class StateCollector(PackageNode):
 
     def _check_progress(self) -> None:
         elapsed = time.monotonic() - self._started_at
-        if not self._rows and elapsed > min(self._seconds, _TIMEOUT_S):
+        if rivals := self._rivals.sentence():
+            self._end(error=ConfigurationError(self._topic, rivals, SEPARATE))
+        elif not self._rows and elapsed > min(self._seconds, _TIMEOUT_S):
             peer = f'{self._topic} ({self._reader.problem()})'
             self._end(error=PeerTimeoutError(peer, 'state of all joints', elapsed))
         elif elapsed > self._seconds:

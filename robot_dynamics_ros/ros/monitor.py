@@ -40,6 +40,7 @@ from robot_dynamics_ros.ros.node import (
     PASSIVE,
     STEADY,
     PackageNode,
+    Rivals,
     diagnostic_array,
     on_set_parameters,
 )
@@ -119,6 +120,7 @@ class MonitorNode(PackageNode):
     def _create_topics(self) -> None:
         settings, connection = self._settings, self._connection
         self._subscribe(connection.state_topic, self._on_state, raw=True)
+        self._rivals = Rivals(self, connection.state_topic)
         if settings['effort_source'] == 'reference':
             self._subscribe(f'{settings["controller"]}/reference', self._on_reference)
         elif settings['effort_source'] == 'command':
@@ -227,8 +229,8 @@ class MonitorNode(PackageNode):
         summary = self._monitor.summary()
         verdict = evaluate(summary, self._thresholds, self._tree)
         reports = {'model': (*verdict, self._diagnostic_values(summary))}
-        count = self._state.validator.contradictions
-        if rivals := self._connection.rivals(self, count, reports=True):
+        count = self._state.validator.contradictions + self._connection.reader.other_layouts
+        if rivals := self._rivals.sentence(count, reports=True):
             reports['states'] = 'warning', f'{rivals}: those that jump are left out', {}
         compared = self._monitor.compared
         if compared and summary.count:

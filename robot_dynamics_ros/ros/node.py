@@ -33,6 +33,7 @@ from robot_dynamics_ros.errors import (
     RobotDynamicsError,
     nearest,
 )
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.parameters import REMOVED, Parameter, checked, unused
 from robot_dynamics_ros.ros.rclpy_compat import parameter_overrides
 
@@ -49,6 +50,9 @@ _Type = GivenParameter.Type
 
 #: Prefixes of the parameters that rclpy declares itself or a node declares once it has its robot.
 _LATER = ('use_sim_time', 'start_type_description_service', 'qos_overrides.', 'constraints.')
+#: What to do about two publishers of the states.
+SEPARATE = 'end one, or give each arm its own ROS_DOMAIN_ID, namespace or topic of the states'
+_CONTRADICTIONS = 5  # one publisher may begin again
 _LEVELS = ('ok', 'warning', 'error')  # in the order of DiagnosticStatus
 
 #: A generator that yields while it waits and returns its result.
@@ -85,6 +89,44 @@ def publisher_names(node: Node, topic: str) -> list[str]:
     """Return the full names of the nodes that publish a topic, once per publisher, sorted."""
     infos = node.get_publishers_info_by_topic(topic)
     return sorted(f'{info.node_namespace.rstrip("/")}/{info.node_name}' for info in infos)
+
+
+class Rivals:
+    """Several nodes that publish the states of the same joints and contradict each other.
+
+    Args:
+        node: The node that subscribes to them.
+        topic: Their topic.
+    """
+
+    def __init__(self, node: Node, topic: str) -> None:
+        self._node, self._topic = node, node.resolve_topic_name(topic)
+        self._newest_ns, self._returns = 0, 0  # of the clock
+        self._counts = 0, 0  # of contradictions, at the last two reports
+
+    def note(self, stamp_ns: int) -> None:
+        """Note the timestamp of a state, ns; one that is far behind the last contradicts it."""
+        self._returns += stamp_ns < self._newest_ns - NANO
+        self._newest_ns = stamp_ns
+
+    def sentence(self, contradictions: int = 0, *, reports: bool = False) -> str:
+        """Return which nodes publish the states if several do and they contradict each other.
+
+        Args:
+            contradictions: Number of states that contradicted the one before, until now, besides
+                those that were noted.
+            reports: Whether later calls count from the last such call on.
+        """
+        count, since = contradictions + self._returns, self._counts[0]
+        if reports:
+            self._counts = self._counts[1], count
+        if count - since < _CONTRADICTIONS:
+            return ''
+        names = publisher_names(self._node, self._topic)
+        if len(names) < 2:
+            return ''
+        texts = f'{len(names)} nodes publish {self._topic}', ', '.join(names)
+        return ', and contradict each other: '.join(texts)
 
 
 def serve(node: Node, kind: Any, name: str, act: Callable[[Any], tuple[bool, str]]) -> None:

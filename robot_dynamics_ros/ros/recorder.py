@@ -26,7 +26,7 @@ from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.ros.conversions import leading_stamp_ns, message_class
-from robot_dynamics_ros.ros.node import STEADY, PackageNode, serve
+from robot_dynamics_ros.ros.node import SEPARATE, STEADY, PackageNode, Rivals, serve
 from robot_dynamics_ros.ros.node_parameters import RECORDER
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
@@ -169,6 +169,7 @@ class Recorder(PackageNode):
         self._bag = BagWriter(settings['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
         self._stamper = TimestampAssigner(self._bag.write)
         self._streams = list[Stream]()
+        self._rivals = Rivals(self, STATES)
         self._group = PolledGroup(in_bursts=settings['best_effort'] and not extra)
         for stream in streams:
             stream.reliable = not (settings['best_effort'] and stream.periodic)
@@ -248,6 +249,7 @@ class Recorder(PackageNode):
             self._stamper.add(stream.name, sent, stamp, data)
             return
         self._newest_ns = stamp
+        self._rivals.note(stamp)
         if self._first_ns is None or stamp < self._first_ns:
             self._first_ns = stamp
         if not self._max_ns or stamp - self._first_ns <= self._max_ns:
@@ -264,6 +266,8 @@ class Recorder(PackageNode):
             return
         if self._settings['progress']:
             print(f'progress {self._newest_ns / NANO:.6f}', flush=True)
+        if rivals := self._rivals.sentence():
+            self.get_logger().warning(f'{rivals}: {SEPARATE}', once=True)
         known = dict(self.get_topic_names_and_types()) if self._untyped else {}
         for name in tuple(self._untyped):
             kinds = known.get(self.resolve_topic_name(name))

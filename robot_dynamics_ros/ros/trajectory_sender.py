@@ -27,7 +27,8 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
+from robot_dynamics_ros.control.safety.state_validator import MeasuredState
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import counted
@@ -39,7 +40,14 @@ from robot_dynamics_ros.planning.trajectory_plan import (
     make_plan,
 )
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_duration, ns_to_stamp
-from robot_dynamics_ros.ros.node import LATCHED, NEWEST, SequenceNode, Steps
+from robot_dynamics_ros.ros.node import (
+    LATCHED,
+    NEWEST,
+    SEPARATE,
+    Rivals,
+    SequenceNode,
+    Steps,
+)
 
 #: Statuses of the controller after which a motion that had not begun is over.
 _DISCARDED = ('held: states returned', 'held: the time of the states')
@@ -67,6 +75,7 @@ class TrajectorySender(SequenceNode):
         super().__init__('trajectory', TRAJECTORY)
         self._tree: Any = None
         self._reader: JointStateReader | None = None
+        self._rivals = Rivals(self, self._settings['state_topic'])
         self._measured: Any = None
         self._stamp_ns, self._arrived_at = 0, 0.0
         self._statuses: list[str] = []
@@ -93,12 +102,21 @@ class TrajectorySender(SequenceNode):
         self._tree = robot_from_parameters(self._settings, description)
         check_motion(self._tree, self._settings)
         self._reader = JointStateReader(self._tree.joint_names)
+        self._state = MeasuredState(self._tree, None)
 
     def _on_state(self, content: bytes) -> None:
         if self._reader is not None and self._reader.read(content):
             self._measured = self._reader.q.copy()
             self._stamp_ns = self._reader.stamp_ns or self.get_clock().now().nanoseconds
             self._arrived_at = time.monotonic()
+            self._state.take(self._stamp_ns, self._reader.q, self._reader.v)
+
+    def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
+        if error is not None and self._reader is not None:  # two arms explain every failure
+            count = self._state.validator.contradictions + self._reader.other_layouts
+            if rivals := self._rivals.sentence(count):
+                error = ConfigurationError('motion', rivals, f'{SEPARATE}; {error}')
+        super()._end(code, error)
 
     def _on_status(self, msg: String) -> None:
         self._statuses.append(msg.data)
@@ -276,8 +294,7 @@ class TrajectorySender(SequenceNode):
         settings = self._settings
         start_ns = 0 if again else round(settings['start_time_s'] * NANO)
         if not start_ns:
-            delay = round(settings['start_delay_s'] * NANO)
-            start_ns = self.get_clock().now().nanoseconds + delay
+            start_ns = self._stamp_ns + round(settings['start_delay_s'] * NANO)
         message = trajectory_message(self._tree.joint_names, plan)
         message.header.stamp = ns_to_stamp(start_ns)
         return message

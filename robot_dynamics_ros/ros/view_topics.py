@@ -20,7 +20,7 @@ from std_msgs.msg import Float64MultiArray, String
 
 from robot_dynamics_ros.messages import NANO, wrench_of
 from robot_dynamics_ros.ros.conversions import leading_stamp_ns
-from robot_dynamics_ros.ros.node import LATCHED
+from robot_dynamics_ros.ros.node import LATCHED, SEPARATE, Rivals
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, take_message
 from robot_dynamics_ros.viewing.arm import (
     ArmInstant,
@@ -32,6 +32,7 @@ from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 _STATE_TIMEOUT_S = 1.0  # maximum age of states
 _WRENCH_TIMEOUT_S = 0.5  # maximum age of wrenches
+_RIVALS_PERIOD_S = 1.0  # at which contradicting publishers of the states are looked for
 _TOPIC_TIMEOUT_S = 3.0  # maximum age of diagnostics and of topics published in each tick
 #: Messages of a stream that are kept to be paired: at 2 kHz, more than two polls of the monitor.
 _DEPTH = 256
@@ -58,6 +59,7 @@ class RecentMessages:
     Attributes:
         received_at: Time of the last arrival, s; the time of the subscription before.
         messages: Serialized messages by timestamp, ns, in the order of arrival.
+        returns: Number of times that the clock went back by more than a second.
     """
 
     def __init__(self, node: Any, kind: Any, topic: str, group: PolledGroup) -> None:
@@ -66,7 +68,7 @@ class RecentMessages:
             kind, topic, lambda _: None, _RECENT, callback_group=group, raw=True
         )
         self.received_at, self.messages = time.monotonic(), dict[int, bytes]()
-        self._last = 0
+        self._last = self.returns = 0
 
     def poll(self) -> bool:
         """Take what has arrived; return whether there was a message."""
@@ -76,6 +78,7 @@ class RecentMessages:
             stamp = leading_stamp_ns(data) if self._stamped else 0
             if stamp < self._last:  # the clock began anew
                 self.messages.clear()
+                self.returns += stamp < self._last - NANO
             self._last = stamp
             self.messages.pop(stamp, None)
             self.messages[stamp] = data
@@ -125,6 +128,7 @@ class ArmTopics:
             for name in _TEXTS
         }
         self._streams: dict[str, RecentMessages] = {}
+        self._rivals, self._rivalry, self._asked_at = Rivals(node, self._states), '', -math.inf
         self._answer = ''  # to the last trajectory
         self._flash = ContactFlash()
         self._health: dict[str, str] = {}
@@ -216,10 +220,16 @@ class ArmTopics:
         )
 
     def _alarm(self, position: Mapping[str, float]) -> str:
-        age = time.monotonic() - self._streams['states'].received_at
+        now, states = time.monotonic(), self._streams['states']
+        if now > self._asked_at + _RIVALS_PERIOD_S:
+            self._asked_at = now
+            self._rivalry = self._rivals.sentence(states.returns, reports=True)
+        if self._rivalry:
+            return f'{self._rivalry}: {SEPARATE}'
+        age = now - states.received_at
         if age > _STATE_TIMEOUT_S:
             return f'no joint states on {self._states} for {age:.0f} s'
-        if list(self._streams['states'].messages) == [0] and self._streams[_REFERENCE].messages:
+        if list(states.messages) == [0] and self._streams[_REFERENCE].messages:
             return f'{self._states} has no timestamps: nothing can be compared with it'
         unknown = [name for name, x in position.items() if not math.isfinite(x)]
         return f'non-finite positions: {", ".join(unknown)}' if unknown else ''

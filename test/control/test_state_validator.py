@@ -37,6 +37,7 @@ def only(index: int, value: float, others=Q):
 
 ACCEPTED, RESTARTED, JUMPED = StateVerdict.ACCEPTED, StateVerdict.RESTARTED, StateVerdict.JUMPED
 IMPLAUSIBLE, NOT_NEWER = StateVerdict.IMPLAUSIBLE, StateVerdict.NOT_NEWER
+CONTRADICTED = StateVerdict.CONTRADICTED
 FAST, FASTER = only(1, 75.0, V), only(1, 75.1, V)  # ten times the limit of joint 2 is believed
 MEAN = Q + 1e-3 * 0.5 * (FAST + V)  # as far as the mean velocity leads in the time between
 #: Sequences of states after that at 1 s: ms since then, position, velocity, verdict.
@@ -71,6 +72,17 @@ STREAMS = {
     # 0.03 rad apart, which ten times the velocity limit allows in a millisecond
     'two publishers': [
         (k, along(k, 0.03 * (k % 2)), V, JUMPED if k % 2 else ACCEPTED) for k in range(1, 50)
+    ],
+    # One of them is rarer, or neither; the first state after a jump of the time is believed.
+    'two clocks': [
+        (1e6, Q, V, RESTARTED), *((k, along(k), V, CONTRADICTED) for k in range(1, 49)),
+        (52, along(52), V, RESTARTED), (53, along(53), V, ACCEPTED),
+        (1e6 + 60, Q, V, CONTRADICTED), (54, along(54), V, CONTRADICTED),
+        (1e6 + 61, Q, V, CONTRADICTED),
+    ],
+    'two gaps, a clock set twice': [
+        (200, Q, V, RESTARTED), (300, Q, V, RESTARTED), (-5000, Q, V, RESTARTED),
+        (-9000, Q, V, RESTARTED), (-8999, Q, V, ACCEPTED),
     ],
     'step of a coarse encoder': [
         (1, along(1, 0.0099), V, ACCEPTED), (2, along(2, 0.0209), V, JUMPED),
@@ -117,6 +129,14 @@ def test_of_two_publishers_none_is_believed_where_the_other_is_not_slower(
         assert not validator.accept(0.001 * k, Q, np.zeros(4)).usable
     assert validator.accept(0.252, Q, np.zeros(4)) is RESTARTED
     assert validator.accept(0.253, Q, np.zeros(4)) is ACCEPTED
+
+
+def test_two_clocks_are_told_by_the_time_between_them(monitor):
+    for stamp in (1001.0, 1.001):
+        assert monitor.culprit == ''
+        monitor.accept(stamp, Q, V)
+    assert monitor.culprit == ': their clocks are 1e+03 s apart'
+    assert monitor.contradictions == 1
 
 
 @pytest.mark.parametrize('every', [1, 2, 10])

@@ -39,6 +39,7 @@ ACTIVATE, DEACTIVATE = Transition.TRANSITION_ACTIVATE, Transition.TRANSITION_DEA
 ANEW = Transition.TRANSITION_CLEANUP, Transition.TRANSITION_CONFIGURE
 ORACLE = PinocchioOracle.of(sample('four_dof'))
 gravity = ORACLE.gravity_forces
+REMEDY = 'end one, or give each arm its own ROS_DOMAIN_ID, namespace or topic of the states'
 
 
 class Arm(RestingArm):
@@ -495,16 +496,17 @@ def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node(monkey
 
 def test_an_automatic_activation_waits_until_one_node_publishes_the_states():
     """Else it would be refused once, as by a request, instead of awaited."""
-    run, rivals = object.__new__(RunningController), ['2 nodes publish /joint_states', '']
-    run._watch = run._node = run.session = run.connection = Mock()
+    run = object.__new__(RunningController)
+    run._watch = run._node = run.session = run.connection = run._rivals = Mock()
     run.session.is_silent.return_value, run._node.get_parameter().value = False, []
     run.session.locked.missing.return_value = ''
     run.connection.missing_subscriber.return_value = ''
     run.connection.competitors.return_value = ''
-    run.connection.rivals.side_effect = rivals
-    assert [run.missing(), run.missing()] == rivals
-    seen = run.session.loop.state.validator.contradictions
-    run.connection.rivals.assert_called_with(run._node, seen, reports=False)
+    run.session.loop.state.validator.contradictions = 3
+    run.connection.reader.other_layouts = 4
+    run._rivals.sentence.side_effect = ['2 nodes publish /joint_states', '']
+    assert [run.missing(), run.missing()] == [f'2 nodes publish /joint_states: {REMEDY}', '']
+    run._rivals.sentence.assert_called_with(7)
 
 
 def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes, peer):
@@ -540,21 +542,22 @@ def test_two_publishers_of_the_states_are_named_and_refused_unless_they_give_oth
     sentence = '2 nodes publish /joint_states, and contradict each other: /test_peer, /test_peer'
     fingers = [f'finger{k}' for k in range(4)]
 
-    def warned(names=JOINTS) -> bool:
+    def warned(names=JOINTS, place=(0.0,) * 4, ahead=1) -> bool:
         """Publish states of both; return whether the last status is the sentence."""
         arm.publish()
         peer.spin_for(0.01)
-        second.publish(joint_state(arm.stamp + 1, [0.0] * 4, names=names))
+        second.publish(joint_state(arm.stamp + ahead, place, names=names))
         peer.spin_for(0.01)
-        return [x.message for x in arm.statuses()[-1:]] == [sentence]
+        return [x.message for x in arm.statuses()[-1:]] == [f'{sentence}: {REMEDY}']
 
     for _ in range(30):
         warned()
     assert not arm.change(ACTIVATE)
-    node.says(f'not activated: {sentence}; end one')
+    node.says(f'not activated: {sentence}; {REMEDY}')
     peer.spin_until(lambda: not warned(fingers) and arm.change(ACTIVATE), 20.0, 'activation')
     peer.spin_until(lambda: not warned(fingers), 20.0, 'no warning')
-    peer.spin_until(warned, 20.0, 'the warning')
+    # Another arm at the same place, in simulated time: every state is a jump of the time.
+    peer.spin_until(lambda: warned(place=PLACE, ahead=10**18), 20.0, 'the warning')
     assert node.returncode is None
 
 

@@ -203,15 +203,17 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
     ],
 )
 def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, status, code, said):
-    controller, arm = FakeController(peer), Resting(peer)
+    """It begins on the clock of the states, whatever that of the node is."""
+    controller, arm, begin = FakeController(peer), Resting(peer), now(peer) - 5.0
 
     def move() -> None:
-        arm.publish(now(peer))
+        arm.publish(now(peer) - begin)
 
     given = {'start_time_s': 0.0, 'start_delay_s': 0.0, 'wait': True}
     sender = processes.start('trajectory', MOVE | given)
     peer.spin_until(lambda: move() or controller.trajectories, 60, 'the trajectory')
     sender.says('sent point')
+    assert 5.0 < stamp_ns(controller.trajectories[0]) / NANO <= now(peer) - begin
     assert sender.returncode is None
     controller._status.publish(String(data=status))
     ended(peer, sender, code, said, move)

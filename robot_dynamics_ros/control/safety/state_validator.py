@@ -26,6 +26,8 @@ EFFORT_FACTOR = 10.0
 SLACK = 1e-2
 #: Shortest plausible time to reverse a joint from its greatest plausible speed, s.
 REVERSAL_TIME = 0.2
+#: Longest time between two states of a clock that has not been left for good, s.
+_CLOCK_PERIOD = 1.0
 
 
 class StateVerdict(str, Enum):
@@ -53,7 +55,7 @@ class StateVerdict(str, Enum):
     JUMPED = 'jumped'
     #: The timestamp has not advanced: already answered, or out of order.
     NOT_NEWER = 'not newer'
-    #: States alternate between two places, as of two publishers of the same joints.
+    #: States alternate between two places or clocks, as of two publishers of the same joints.
     CONTRADICTED = 'contradicted by those between them, as of a second publisher'
     #: The same for longer than the timeout, although the velocities say that a joint moves.
     FROZEN = 'frozen: the same position although a joint moves'
@@ -143,8 +145,8 @@ class StateValidator:
     one in a row is a restart (the simulation was reset). A gap longer than ``timeout`` is a
     restart too.
 
-    If states alternate between two places, as of two publishers, all are rejected until none has
-    contradicted the others for ``timeout``.
+    If states alternate between two places or two clocks, as of two publishers, all are rejected
+    until none has contradicted the others for ``timeout``.
 
     A speed beyond ten times the limit is a fact if the positions of ``AGREEING`` states in a row
     agree with it; these states are accepted as too fast, until the arm is slower again.
@@ -179,7 +181,8 @@ class StateValidator:
         self._doubtful: _Doubtful | None = None
         self._left, self._left_time = np.zeros(2 * tree.n), math.nan  # the place before a jump
         self._contradicted_time, self.changed = math.nan, True
-        self._zeros_between, self._is_zero = 0, False
+        self._other_clock, self._clocks_apart = math.nan, 0.0  # the last time before a jump of it
+        self._zeros_between, self._is_zero, self._returns_of_clock = 0, False, 0
 
     def configure(self, timeout: float) -> None:
         """Change the attribute ``timeout``, s."""
@@ -187,12 +190,14 @@ class StateValidator:
 
     @property
     def contradictions(self) -> int:
-        """Number of jumps, and of changes between states of zeros and others."""
-        return self.counts[StateVerdict.JUMPED] + self._zeros_between
+        """Number of jumps, and of changes between states of zeros and others, or two clocks."""
+        return self.counts[StateVerdict.JUMPED] + self._zeros_between + self._returns_of_clock
 
     @property
     def culprit(self) -> str:
-        """The joint for whose speed the last state was rejected; empty if none. Allocates."""
+        """What of the last state was rejected, a speed or a clock; empty if neither. Allocates."""
+        if self._clocks_apart and not math.isnan(self._contradicted_time):
+            return f': their clocks are {self._clocks_apart:.3g} s apart'
         if self._doubtful is None:
             return ''
         share = np.abs(self._doubtful.v) / self._limit
@@ -236,13 +241,27 @@ class StateValidator:
         recent = abs(stamp - self._contradicted_time) <= self.timeout  # the time may be reset
         if verdict is StateVerdict.JUMPED:
             if recent or self._returns(stamp, q, v):
-                self._contradicted_time = stamp
+                self._contradicted_time, self._clocks_apart = stamp, 0.0
         elif verdict.usable:
             if recent:
                 return StateVerdict.CONTRADICTED
             self._contradicted_time = math.nan
             return StateVerdict.RESTARTED
         return verdict
+
+    def _note_clock(self, stamp: float, step: float) -> None:
+        """Note a jump of the time; one that returns to the clock before the last contradicts it.
+
+        Args:
+            stamp: The new time, s.
+            step: Since the last plausible state, s; NaN for the first state.
+        """
+        since, other = stamp - self._other_clock, self._other_clock - self._plausible_time
+        self._clocks_apart = 0.0
+        if 0.0 <= since <= _CLOCK_PERIOD and other * step > 0.0:  # not two gaps in a row
+            self._contradicted_time, self._clocks_apart = stamp, abs(other)
+            self._returns_of_clock += 1
+        self._other_clock = self._plausible_time
 
     def _returns(self, stamp: float, q: Array, v: Array) -> bool:
         """Return whether a state continues those before the last accepted jump."""
@@ -310,6 +329,8 @@ class StateValidator:
         # True before the first state, where ``step`` is NaN
         restarted = not (repeat or 0.0 < step <= self.timeout)
         jumps = not consistent and not restarted and from_plausible > 0.0
+        if restarted:
+            self._note_clock(stamp, step)
         self._plausible[:] = self._state
         self._plausible_time, self._late_time = stamp, math.nan
         jumped, self._jumped = self._jumped, jumps

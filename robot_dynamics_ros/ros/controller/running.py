@@ -21,7 +21,7 @@ from robot_dynamics_ros.ros.controller.services import SessionServices
 from robot_dynamics_ros.ros.controller.trajectory_action import ControllerTrajectories
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
-from robot_dynamics_ros.ros.node import STEADY, declare_new
+from robot_dynamics_ros.ros.node import SEPARATE, STEADY, Rivals, declare_new
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.spinning import tick_until
 
@@ -66,6 +66,7 @@ class RunningController:
         self.parameters = ParameterServices(node, session, services.submit, self._watch)
         self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
+        self._rivals = Rivals(node, self.connection.state_topic)
         self._monitor = ControllerMonitor(node, session)
         self._watchdog = node.create_timer(_WATCH_PERIOD_S, self._watch, clock=STEADY)
         self._trajectories = ControllerTrajectories(node, session, services)
@@ -142,11 +143,13 @@ class RunningController:
     def missing(self) -> str:
         """Return what is missing for the activation; empty if nothing is."""
         self._watch()  # update the message
+        if rivals := self._rivals.sentence(self._contradictions):
+            return f'{rivals}: {SEPARATE}'
         if self.session.is_silent(time.perf_counter_ns()):
             return self.session.silence()
         names = self._node.get_parameter('await_listeners').value
         missing = self.connection.missing_subscriber(self._node, [*filter(None, names)])
-        return missing or self.session.locked.missing() or self._competitors() or self._rivals()
+        return missing or self.session.locked.missing() or self._competitors()
 
     def activate(self) -> None:
         """Start control.
@@ -156,8 +159,8 @@ class RunningController:
         """
         if others := self._competitors():
             raise ConfigurationError('not activated', others, 'end it, or set share_command_topic')
-        if others := self._rivals():
-            raise ConfigurationError('not activated', others, 'end one')
+        if others := self._rivals.sentence(self._contradictions):
+            raise ConfigurationError('not activated', others, SEPARATE)
         self._watch()  # update the message of a refusal
         self._lock_where_measured()
         self.session.activate(time.perf_counter_ns())
@@ -182,9 +185,11 @@ class RunningController:
         shared = self._node.get_parameter('share_command_topic').value
         return '' if shared else self.connection.competitors(self._node)
 
-    def _rivals(self, *, reports: bool = False) -> str:
-        count = self.session.loop.state.validator.contradictions
-        return self.connection.rivals(self._node, count, reports=reports)
+    @property
+    def _contradictions(self) -> int:
+        """Number of states that contradicted the one before."""
+        validator = self.session.loop.state.validator
+        return validator.contradictions + self.connection.reader.other_layouts
 
     def finish(self) -> None:
         """Brake if the arm moves, answering states, and deliver a last safe command; below 4 s."""
@@ -208,7 +213,8 @@ class RunningController:
 
     def report(self) -> HealthReport:
         """Return the health since the last call."""
-        report = self._health.report(self.session, self._rivals(reports=True))
+        rivals = self._rivals.sentence(self._contradictions, reports=True)
+        report = self._health.report(self.session, rivals and f'{rivals}: {SEPARATE}')
         report.values['states_read_as_messages'] = self.connection.reader.deserialized
         report.values['states_unreadable'] = self.connection.reader.unreadable
         self._log.debug(f'{report.message}; {report.values}')

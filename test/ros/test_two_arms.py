@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two arms with the same joint names in one domain: every node that reads the states names them.
+
+For the controller and the monitor see their own tests.
+"""
+
+from __future__ import annotations
+
+import time
+
+from peer import RELIABLE
+from resting_arm import joint_state
+from sensor_msgs.msg import JointState
+
+from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.ros.view_topics import ArmTopics
+
+SENTENCE = (
+    '2 nodes publish /joint_states, and contradict each other: /test_peer, /test_peer{} end one, '
+    'or give each arm its own ROS_DOMAIN_ID, namespace or topic of the states'
+)
+COLLECTING = """
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.ros.driver_connection import collect_states
+driver = DriverInterface(None, load_robot(shipped_robot('scara')))
+raise SystemExit(collect_states(driver, 300.0, commands=False, args=[]))
+"""
+
+
+def test_two_arms_with_clocks_of_their_own_are_named(processes, peer, tmp_path):
+    """One in simulated time, the other in wall time; that no controller answers is a symptom."""
+    create = peer.node.create_publisher
+    first, second = (create(JointState, 'joint_states', RELIABLE) for _ in range(2))
+    viewed = ArmTopics(peer.node, '/', 'joint_states')
+    viewed.watch(True)
+    simulated, alarms = 0, set[str]()
+    given = {'robot': 'scara', 'kind': 'point', 'goal': [0.1, 0.9, 0.15, 0.0], 'timeout_s': 3.0}
+    sender = processes.start('trajectory', given)
+    recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
+    collector = processes.start('collector', code=COLLECTING)
+
+    def publish() -> None:
+        nonlocal simulated
+        simulated += 10_000_000
+        first.publish(joint_state(simulated, [0.2, 0.9, 0.1, 0.0]))
+        peer.spin_for(0.005)
+        second.publish(joint_state(round(NANO * time.time()), [0.2, 0.9, 0.1, 0.0]))
+        peer.spin_for(0.005)
+        if viewed.poll():
+            alarms.add(viewed.instant().alarm)
+
+    end = time.monotonic() + 120.0
+    while None in (sender.returncode, collector.returncode) and time.monotonic() < end:
+        publish()
+    assert (sender.returncode, collector.returncode) == (1, 1)
+    assert f'error: motion: {SENTENCE.format(";")}; controller/get_state: no serv' in sender.output
+    assert f'error: joint_states: {SENTENCE.format(";")}' in collector.output
+    assert SENTENCE.format(':') in alarms
+    assert SENTENCE.format(':') in recorder.output
