@@ -5,35 +5,19 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import refusals
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.interpolate import BPoly
 
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import TrajectoryError
-
-COUNT, JOINTS = 60, 3
-
-
-def random_points(rng, derivatives=2):
-    """Times, positions and, if requested, velocities and accelerations; at rest in the end.
-
-    The first point is not at time 0.
-    """
-    times = np.cumsum(rng.uniform(0.003, 0.4, COUNT))
-    rows = [rng.normal(size=(COUNT, JOINTS)) for _ in range(derivatives + 1)]
-    for derivative in rows[1:]:
-        derivative[-1] = 0.0
-    return Points(times, *rows)
-
-
-def somewhere(n=JOINTS):
-    start = Reference(n)
-    start.rows[:] = [[0.3], [-0.2], [0.7]]
-    return start
 
 
 def state(trajectory, t):
@@ -42,50 +26,52 @@ def state(trajectory, t):
     return reference.rows
 
 
-@pytest.mark.parametrize('derivatives', [0, 1, 2])
+NUMBERS = st.floats(-3.0, 3.0)
+STEPS = st.floats(0.05, 1.0)
+
+
+@settings(phases=[Phase.generate])  # shrinking polynomials takes minutes
+@given(
+    derivatives=st.integers(0, 2),
+    steps=st.lists(STEPS, min_size=1, max_size=5).map(np.array),
+    first=st.sampled_from([0.0, 0.3]),
+    data=st.data(),
+)
 def test_points_move_as_the_polynomials_with_the_values_and_derivatives_of_both_ends(
-    derivatives, rng
+    derivatives, steps, first, data
 ):
-    points, start = random_points(rng, derivatives), somewhere()
-    trajectory, times = JointWaypoints(points, start), [0.0, *points.time]
-    rows = [np.vstack(pair) for pair in zip(start.rows, points[1 : derivatives + 2], strict=False)]
-    for k in range(COUNT):
-        t = float(rng.uniform(times[k], times[k + 1]))
-        given = np.stack([row[k : k + 2] for row in rows], axis=1)
-        curve = BPoly.from_derivatives(times[k : k + 2], given)
-        expected = np.array([curve(t), curve(t, 1), curve(t, 2)])
-        # Rounding: points as close as 3 ms are apart by 3, whose second derivative is 1e6.
-        size = 1.0 + np.abs(expected).max(axis=1, keepdims=True)
-        assert (np.abs(state(trajectory, t) - expected) < 1e-12 * size).all()
-
-
-@pytest.mark.parametrize('first', [0.0, 0.7])
-def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(first, rng):
-    points = Points._make(row[-3:].copy() for row in random_points(rng))
-    points.time[0] = first
-    here, there = Reference(JOINTS), somewhere()
-    begun, made = (JointWaypoints(points, start) for start in (here, there))
-    begun.set_start(there)
-    here.position[:], there.position[:] = 9.0, 9.0  # both keep copies
-    for t in np.linspace(-0.1, points.time[-1] + 0.1, 45):
-        np.testing.assert_array_equal(state(begun, t), state(made, t))
-
-
-def test_a_single_point_at_time_zero_is_held():
-    trajectory = JointWaypoints(Points(np.zeros(1), np.array([[0.5, 0.1]])))
-    assert trajectory.duration == 0.0
-    np.testing.assert_array_equal(state(trajectory, 0.3)[0], [0.5, 0.1])
-
-
-def test_the_instants_are_those_that_are_counted_one_by_one(rng):
-    points = random_points(rng, 1)
-    times, step, expected = [0.0, *points.time.tolist()], 0.011, [0.0]
-    for begin, end in zip(times[:-1], times[1:], strict=True):
+    """From the last start that was given, whose numbers are copied; at rest before and after."""
+    times, shares = first + np.cumsum(steps) - steps[0], data.draw(st.lists(st.floats(-0.2, 1.2)))
+    rows, starts = (
+        data.draw(arrays(float, shape, elements=NUMBERS))
+        for shape in ((derivatives + 1, len(times), 2), (2, 3, 2))
+    )
+    rows[1:, -1], reference = 0.0, Reference(2)
+    reference.rows[:] = starts[0]
+    trajectory = JointWaypoints(Points(times, *rows, *[None] * (2 - derivatives)), reference)
+    reference.rows[:] = starts[1]
+    trajectory.set_start(reference)
+    reference.rows[:] = 9.0
+    if first:
+        times, rows = np.append(0.0, times), np.hstack([starts[1, : len(rows), None], rows])
+    asked = np.array([*times, *(share * times[-1] for share in shares)])
+    table = np.stack(trajectory.table(asked), axis=1)
+    for t, row in zip(asked, table, strict=True):
+        size, expected = np.ones((3, 1)), np.zeros((3, 2))
+        expected[0] = rows[0, 0 if t < 0.0 else -1]
+        if 0.0 <= t < times[-1]:
+            k = np.searchsorted(times, t, side='right') - 1
+            ends = times[k : k + 2]
+            curve = BPoly.from_derivatives(ends, rows.swapaxes(0, 1)[k : k + 2])
+            expected[:] = curve(t), curve(t, 1), curve(t, 2)
+            size += np.abs(expected).max(axis=1, keepdims=True)
+        for found in (row, state(trajectory, t)):
+            assert (np.abs(found - expected) < 1e-12 * size).all()
+    step, counted = data.draw(st.floats(0.01, 1.0)), [0.0]
+    for begin, end in pairwise(times):
         pieces = min(32, max(2, math.ceil((end - begin) / step)))
-        expected += [begin + (end - begin) * k / pieces for k in range(1, pieces + 1)]
-    found = JointWaypoints(points, somewhere()).instants(step)
-    np.testing.assert_array_equal(found, expected)
-    assert len(found) > 5 * COUNT
+        counted += [begin + (end - begin) * k / pieces for k in range(1, pieces + 1)]
+    np.testing.assert_array_equal(trajectory.instants(step), counted)
 
 
 @refusals.written("""
@@ -98,11 +84,11 @@ def test_the_instants_are_those_that_are_counted_one_by_one(rng):
 [3, [0, 0], -.inf]    | acceleration of point 0 ... is -inf for joint shoulder
 [2, [-1, 1], 1.0e-5]  | point 59: is the last and moves joint elbow at 1e-05; it must be zero
 """)
-def test_points_that_break_a_rule_are_refused_by_name(given, said, rng):
-    points, (row, index, value) = random_points(rng), given
+def test_points_that_break_a_rule_are_refused_by_name(given, said):
+    points, (row, index, value) = Points(np.arange(1.0, 61.0), *np.zeros((3, 60, 3))), given
     points[row][tuple(np.atleast_1d(index))] = value
     with pytest.raises(TrajectoryError, match=said):
-        JointWaypoints(points, somewhere(), ('shoulder', 'elbow', 'wrist'))
+        JointWaypoints(points, Reference(3), ('shoulder', 'elbow', 'wrist'))
 
 
 def through(time, *rows, start=None):
