@@ -79,6 +79,10 @@ def run(args: argparse.Namespace) -> int:
             console.print(text, style='bold yellow')
     console.print(f'motion: {_summary(motion)}', markup=False)
     console.print(f'written: {folder}', markup=False)
+    for remark in tree.remarks:
+        if remark.endswith('?'):  # of a unit: the arm would move by it
+            text = f'before the arm moves, answer: {remark}'
+            console.print(text, style='bold yellow', markup=False)
     return 0
 
 

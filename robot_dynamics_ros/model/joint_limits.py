@@ -12,6 +12,7 @@ from robot_dynamics_ros.model.body_tree import BodyTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 TURN = 2.0 * math.pi  # rad
+_MANY_TURNS = 3.0
 _ENDLESS_TRAVEL = 1.0  # m
 _ROUNDED = 1e-3  # rad or m, of a position that is written in a file
 
@@ -104,11 +105,15 @@ class LimitedTree(BodyTree):
     def middle(self) -> Array:
         """Middle of the reference limits, shape (n,), rad or m; nearest to 0 if endless.
 
-        It is the one default posture: of searches, of programs and of laws without another one.
+        Of revolute joints with many turns, whose limits may be in degrees, it is the middle of the
+        turn that is nearest to 0. It is the one default posture: of searches, of programs and of
+        laws without another one.
         """
         lower, upper = self.reference_lower, self.reference_upper
         ends = np.where(self._limited, [lower, upper], np.clip(0.0, lower, upper))
-        return ends.mean(axis=0)
+        most = np.where(self.joint_is_prismatic, math.inf, _MANY_TURNS * TURN)
+        many = self._limited & (upper - lower > most)
+        return np.where(many, np.clip(0.0, lower + np.pi, upper - np.pi), ends.mean(axis=0))
 
     @property
     def sampled_range(self) -> tuple[Array, Array]:

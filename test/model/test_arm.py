@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 from samples import world_files
 from urdf_text import joint, link, robot
@@ -152,9 +154,13 @@ def test_an_error_that_one_chain_would_cure_says_so():
 @pytest.mark.slow
 def test_commands_print_what_was_taken_and_the_options_that_change_it(tmp_path, capsys):
     file = tmp_path / 'arm.urdf'
-    file.write_text(KINDS['a jaw by its name'][0])
+    tree = ElementTree.fromstring(KINDS['a jaw by its name'][0])
+    tree.find("joint[@name='j1']/limit").set('upper', '180')
+    file.write_bytes(ElementTree.tostring(tree))
     assert main(['new_robot', str(file), '--out', str(tmp_path / 'arm')]) == 0
     printed = capsys.readouterr().out
+    asked = "\nbefore the arm moves, answer: joint 'j1': turns as far as 180 rad; "
+    assert f'{asked}limits are in rad; is it in degrees?\n' in printed
     assert "remark: 'jaw': taken for a gripper and locked" in printed
     assert 'joints: j1, j2, j3 (--joints takes others)' in printed
     assert 'tool frame: grasp (--frame takes another)' in printed

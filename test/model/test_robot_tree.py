@@ -45,6 +45,10 @@ def arm(*joints, **options):
         ('revolute', (0.82, 5.46), (0.82, 5.46)),
         ('revolute', (-6.28, 6.28), (-TURN, TURN)),
         ('revolute', (-1.0, 9.0), (4.0 - TURN, 4.0 + TURN)),
+        # Limits in degrees: real postures, none of many turns.
+        ('revolute', (0.0, 180.0), (0.0, 2.0 * TURN)),
+        ('revolute', (-170.0, -10.0), (-10.0 - 2.0 * TURN, -10.0)),
+        ('revolute', (-90.0, 270.0), (-TURN, TURN)),
         ('continuous', (0.0, 0.0), (-TURN, TURN)),
     ],
 )
