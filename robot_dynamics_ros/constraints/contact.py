@@ -72,7 +72,7 @@ class Contact(NamedTuple):
         depth: Distance below the expected surface at which the approach is aborted, m.
         ramp: Ramp-up time of the force, s.
         on_contact_loss: One of ``ON_CONTACT_LOSS``: retract to the clearance and stay there, or
-        approach again.
+            approach again.
     """
 
     force: float

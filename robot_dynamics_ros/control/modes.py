@@ -35,7 +35,9 @@ class SessionEvent(Enum):
     STATE = 'state'
     #: State timeout; raised repeatedly while no state arrives.
     SILENCE = 'silence'
+    #: Request to activate.
     ACTIVATE = 'activate'
+    #: Request to deactivate at once.
     DEACTIVATE = 'deactivate'
     #: Request to deactivate while the arm moves.
     HALT = 'halt'
@@ -55,6 +57,7 @@ class SessionEvent(Enum):
     RELEASE = 'release'
     #: An unexpected error occurred.
     FAULT = 'fault'
+    #: The program ends.
     END = 'end'
 
 

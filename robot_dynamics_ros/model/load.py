@@ -103,8 +103,7 @@ def load_robot(
             For 'measured', a controller replaces the default by the measured position at its
             activation.
         mimic: 'couple': mimic joints are coupled to their joints, which take over their inertia
-        and
-            friction. 'lock': mimic joints are locked.
+            and friction. 'lock': mimic joints are locked.
         strict: Reject every error that ``check_model`` finds.
         identified: File ``parameters.yaml`` of the command ``identify``, whose inertias, friction
             and armature replace those of the description, with the joints locked that were then;
