@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms in MuJoCo that are pushed by known forces, and their energy."""
+"""Arms in MuJoCo that a session controls, also pushed by known forces, and their energy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 from samples import world_files
 
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import Robot, load_robot
@@ -33,7 +34,33 @@ def arm(name: str, *, friction: bool = False) -> Robot:
     return tree if friction else tree.with_changes(coulomb_friction=none, damping=none)
 
 
-class PushedArm(SessionOnPlant):
+class PlantArm(SessionOnPlant):
+    """An arm in MuJoCo and an inactive session, one state per period.
+
+    Args:
+        tree: The arm.
+        start: Initial position at rest, shape (n,), rad or m.
+        parameters: Controller parameters.
+        driver: As in the session.
+        options: Further arguments of the plant.
+    """
+
+    plant: MujocoPlant
+
+    def __init__(
+        self,
+        tree: Robot,
+        start: Any,
+        parameters: Mapping[str, Any],
+        driver: DriverInterface | None = None,
+        **options: Any,
+    ) -> None:
+        plant = MujocoPlant(tree, **options)
+        plant.reset(np.array(start))
+        super().__init__(ControllerSession(tree, parameters, driver), plant)
+
+
+class PushedArm(PlantArm):
     """An arm in MuJoCo controlled by a session, one state per millisecond.
 
     Attributes:
@@ -45,12 +72,8 @@ class PushedArm(SessionOnPlant):
         parameters: Controller parameters.
     """
 
-    plant: MujocoPlant
-
     def __init__(self, tree: Robot, start: Array, parameters: Mapping[str, Any]) -> None:
-        plant = MujocoPlant(tree)
-        plant.reset(start)
-        super().__init__(ControllerSession(tree, parameters), plant)
+        super().__init__(tree, start, parameters)
         self.push = np.zeros(tree.n)
         self.activate()
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
+from pushed_arm import PlantArm
 from samples import sample
 from scipy.signal import lfilter, medfilt
 
@@ -22,11 +23,8 @@ from robot_dynamics_ros.control.requests import (
     prepare_payload,
     prepare_trajectory,
 )
-from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 MS = 1_000_000
@@ -34,7 +32,7 @@ K = 40.0  # 1/s
 PLACES = {'scara': np.array([0.3, 0.8, 0.1, 0.2]), 'four_dof': np.array([0.2, -1.0, -0.4, 0.6])}
 
 
-class PushedArm(SessionOnPlant):
+class ObservedArm(PlantArm):
     """A session and a MuJoCo plant, 1 kHz; pushes are known to the plant only.
 
     Attributes:
@@ -43,10 +41,8 @@ class PushedArm(SessionOnPlant):
 
     def __init__(self, name, tree=None, **given):
         self.tree = tree = sample(name).tree if tree is None else tree
-        plant = MujocoPlant(tree, joint_limits=False)
-        plant.reset(PLACES[name])
         parameters = {'activation_ramp_s': 0.0, 'observer_bandwidth': [K]}
-        super().__init__(ControllerSession(tree, parameters | given), plant)
+        super().__init__(tree, PLACES[name], parameters | given, joint_limits=False)
         self.session.contact.subscribe(True)
         self.estimates = []
         self.activate()
@@ -107,7 +103,7 @@ def frictionless(name):
 
 
 def test_a_step_of_effort_gives_the_closed_form_in_motion_at_every_sample():
-    arm = PushedArm('scara')
+    arm = ObservedArm('scara')
     arm.move()
     arm.run(200)
     pushed = np.array([3.0, -2.0, 4.0, 0.5])
@@ -122,7 +118,7 @@ def test_a_step_of_effort_gives_the_closed_form_in_motion_at_every_sample():
 
 @pytest.mark.parametrize('name', ['scara', 'four_dof'])
 def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
-    arm = PushedArm(name, tree=frictionless(name), wrench_frame='tool')
+    arm = ObservedArm(name, tree=frictionless(name), wrench_frame='tool')
     oracle = PinocchioOracle(sample(name).xml, arm.tree.gravity, arm.tree.joint_names)
     assert np.abs(arm.run(100)).max() < 1e-6  # no push; rounding of (v - v_before) / h
     wrench = np.array([6.0, -4.0, 3.0, 0.0, 0.0, 0.0])
@@ -143,16 +139,16 @@ def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
 
 
 def test_what_no_wrench_at_the_frame_explains_is_the_rest():
-    arm = PushedArm('scara', tree=frictionless('scara'), wrench_frame='link1')
+    arm = ObservedArm('scara', tree=frictionless('scara'), wrench_frame='link1')
     arm.run(400, extra=np.array([2.0, 0.0, 0.0, 0.3]))  # joint 4 lies beyond link 1
     arm.session.contact.update_wrench()
     np.testing.assert_allclose(arm.session.contact.wrench.residual, [0, 0, 0, 0.3], atol=1e-3)
     with pytest.raises(UnknownNameError, match='nowhere'):
-        PushedArm('scara', wrench_frame='nowhere')
+        ObservedArm('scara', wrench_frame='nowhere')
 
 
 def test_a_gap_begins_anew_and_a_payload_is_known():
-    arm = PushedArm('four_dof', tree=frictionless('four_dof'), payload_mass=1.0)
+    arm = ObservedArm('four_dof', tree=frictionless('four_dof'), payload_mass=1.0)
     arm.plant.set_payload(Payload(1.0))
     arm.run(300)
     assert np.abs(arm.run(300, extra=np.array([2.0, 0, 0, 0])))[0] > 1.9
@@ -165,7 +161,7 @@ def test_a_gap_begins_anew_and_a_payload_is_known():
 
 @pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order'])
 def test_measured_efforts_tell_what_the_motors_failed_to_give(discretization):
-    arm = PushedArm('scara', observer_effort='measured', discretization=discretization)
+    arm = ObservedArm('scara', observer_effort='measured', discretization=discretization)
     arm.move()
     arm.run(300, extra=np.array([3.0, 0, 0, 0]))  # the plant measures what acts, extra included
     assert np.abs(arm.run(300)).max() < 0.05
@@ -176,7 +172,7 @@ def test_one_implausible_measured_effort_is_no_external_effort(outlier):
     """A reading of more than ten times the limit is unknown; the command replaces it."""
     estimates = []
     for reading in (None, outlier):
-        arm = PushedArm('scara', observer_effort='measured')
+        arm = ObservedArm('scara', observer_effort='measured')
         arm.run(200, extra=np.array([3.0, 0, 0, 0]))
         arm.plant.step(arm.session.loop.effort + np.array([3.0, 0, 0, 0]))
         arm.now_ns += MS
@@ -255,7 +251,7 @@ def test_one_state_that_is_off_is_no_push_where_drives_are_identified(term, iden
 
 
 def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
-    arm = PushedArm('scara')
+    arm = ObservedArm('scara')
     for force in (5.0, 1e300):
         with suppress(ConfigurationError):
             prepare_measured_wrench(arm.session, 'tool', [force] + [0.0] * 5)()
@@ -268,7 +264,7 @@ def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
 def test_a_wrench_that_arrives_goes_and_returns_changes_the_command_slowly():
     """At most 1/20 of each limit per ms, as after a change of the law."""
     tree = sample('scara').tree.with_changes(coulomb_friction=np.zeros(4))
-    arm, steps = PushedArm('scara', tree, law='impedance', impedance_mass_factor=0.2), []
+    arm, steps = ObservedArm('scara', tree, law='impedance', impedance_mass_factor=0.2), []
     for k in range(600):  # outdated 100 ms after the last one
         if 100 < k % 300 < 130:
             prepare_measured_wrench(arm.session, 'tool', [10.0, -10.0, 10.0, 0.5, -0.5, 0.5])()

@@ -10,15 +10,14 @@ from __future__ import annotations
 import linkages
 import numpy as np
 import pytest
+from pushed_arm import PlantArm
 
 from robot_dynamics_ros.control.laws.registry import known_laws, make_law
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_trajectory
-from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import MechanismError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD = 1e-3  # s
@@ -44,11 +43,9 @@ def gripper():
     return load_robot(urdf, loops=loops)
 
 
-def controlled(robot, q, **given) -> SessionOnPlant:
+def controlled(robot, q, **given) -> PlantArm:
     """Return an active session on a plant that rests at q."""
-    plant = MujocoPlant(robot, PERIOD)
-    plant.reset(q)
-    arm = SessionOnPlant(ControllerSession(robot, {**GIVEN, **given}), plant)
+    arm = PlantArm(robot, q, {**GIVEN, **given}, period=PERIOD)
     arm.activate()
     return arm
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
+from pushed_arm import PlantArm
 from samples import sample
 
 from robot_dynamics_ros.contact.detector import ContactThresholds
@@ -25,8 +26,6 @@ from robot_dynamics_ros.control.requests import (
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 MS = 1_000_000
 TREE = sample('four_dof').tree
@@ -37,7 +36,7 @@ STOP_JUMP = 0.2  # of each limit per ms, as declared
 PROGRAM = {'law': 'constraint_stabilization', 'program': 'four_dof_moving_plane'}
 
 
-class Scene(SessionOnPlant):
+class Scene(PlantArm):
     """A session on the plant; every command is checked.
 
     Attributes:
@@ -47,10 +46,8 @@ class Scene(SessionOnPlant):
     """
 
     def __init__(self, **given):
-        plant = MujocoPlant(TREE)
-        plant.reset(START)
         usual = {'contact_reaction': 'stop', 'activation_ramp_s': 0.0, 'law': 'computed_torque'}
-        super().__init__(ControllerSession(TREE, {**usual, **given}), plant)
+        super().__init__(TREE, START, usual | given)
         self.ways, self.jumps, self.faults, self._last = [], [], deque(), np.zeros(4)
         self.activate()
         self.settle(0.005)

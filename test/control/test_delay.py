@@ -13,7 +13,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from pushed_arm import START
+from pushed_arm import START, PlantArm
 from samples import sample, shipped
 
 from robot_dynamics_ros.contact.detector import ContactThresholds
@@ -22,8 +22,6 @@ from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 #: Parameters of the laws; and a value beyond what any delay bears, for n joints.
 LAWS: dict[str, dict[str, Any]] = {
@@ -40,7 +38,7 @@ TOO_MUCH = {
 }
 
 
-class DelayedArm(SessionOnPlant):
+class DelayedArm(PlantArm):
     """An arm whose commands act some periods late.
 
     Attributes:
@@ -57,11 +55,9 @@ class DelayedArm(SessionOnPlant):
     def __init__(
         self, tree: Robot, start: Any, delay: int, declared: int | None = None, **given: Any
     ) -> None:
-        plant = MujocoPlant(tree, joint_limits=False)
-        plant.reset(start)
         driver = driver_of(tree, delay=delay if declared is None else declared)
         given = {'activation_ramp_s': 0.0, **given}
-        super().__init__(ControllerSession(tree, given, driver), plant)
+        super().__init__(tree, start, given, driver, joint_limits=False)
         self.push, gravity = np.zeros((2, tree.n))
         self.activate()
         self.session.loop.kernels.gravity_forces(start, gravity)

@@ -8,24 +8,19 @@ import re
 import numpy as np
 import pytest
 import refusals
+from pushed_arm import PlantArm
 from samples import shipped
 from scipy.interpolate import BPoly
 
 from robot_dynamics_ros.control.laws.program_effort import LeadIn
-from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 LAW = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
 ON_CIRCLE = [-0.30, 1.28, 0.10, 0.90]
 
 
-def active(start, **parameters) -> SessionOnPlant:
+def active(start, **parameters) -> PlantArm:
     """Return an active session on a plant."""
-    tree = shipped('scara').tree
-    plant = MujocoPlant(tree)
-    plant.reset(np.array(start))
-    arm = SessionOnPlant(ControllerSession(tree, LAW | parameters), plant)
+    arm = PlantArm(shipped('scara').tree, start, LAW | parameters)
     arm.activate()
     return arm
 

@@ -8,6 +8,7 @@ import pytest
 import refusals
 from hypothesis import given
 from hypothesis import strategies as st
+from pushed_arm import PlantArm
 from safe_command import SafeCommand
 from samples import Sample, joint, link, robot, sample
 
@@ -17,11 +18,8 @@ from robot_dynamics_ros.control.safety.limits import (
     JointLimitGuard,
     acceleration_bound,
 )
-from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.transfer import TransferWeight
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 LIMIT = np.array([90.0, 5.0])
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True)
@@ -257,10 +255,9 @@ def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
     parts = arm(0, 0.0, 180.0), arm(1, 0.3, 150.0), arm(2, 0.3, 70.0), weight
     grasp = joint('grasp', 'l3', 'load', 'fixed', xyz=(0.0, 0.0, 0.3))
     tree = Sample('loaded', robot('loaded', link('l0'), *parts, grasp)).tree
-    plant = MujocoPlant(tree, joint_limits=False)
-    plant.reset(np.array(q), np.array([0.0, 2.0, 2.0]))
     given = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0}
-    session = SessionOnPlant(ControllerSession(tree, given), plant)
+    session = PlantArm(tree, q, given, joint_limits=False)
+    session.plant.reset(np.array(q), np.array([0.0, 2.0, 2.0]))
     session.activate()
     efforts = np.array([session.effort.copy() for _ in session.run(600)]) / tree.effort_limit
     assert session.session.loop.guard.active.any()

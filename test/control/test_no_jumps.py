@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pushed_arm import PlantArm
 from samples import sample
 
 from robot_dynamics_ros.control.requests import (
@@ -20,11 +21,8 @@ from robot_dynamics_ros.control.requests import (
     prepare_payload,
     prepare_trajectory,
 )
-from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.planning.motions import Quintic
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +40,7 @@ def robot(name: str) -> Any:
     return tree.with_changes(coulomb_friction=np.zeros(tree.n))
 
 
-class Arm(SessionOnPlant):
+class Arm(PlantArm):
     """A session on the plant and a source of random events."""
 
     def __init__(self, name: str, seed: int) -> None:
@@ -50,9 +48,7 @@ class Arm(SessionOnPlant):
         self.middle, half = tree.middle, 0.5 * tree.position_range
         self.near = lambda share: self.middle + share * half * self.rng.uniform(-1, 1, tree.n)
         given = {'natural_frequency': [15.0], 'state_timeout_s': 0.05, 'damping': [1.0]}
-        plant = MujocoPlant(tree)
-        plant.reset(self.near(0.2))
-        super().__init__(ControllerSession(tree, given), plant)
+        super().__init__(tree, self.near(0.2), given)
         self.now_ns, self.stopping, self.done = 50_000 * MS, 0, set[str]()
         self.activate()
         self.now_ns += MS

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import refusals
 from oracles import PinocchioOracle
-from pushed_arm import arm
+from pushed_arm import PlantArm, arm
 
 from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, force_gain
 from robot_dynamics_ros.constraints.program import Program
@@ -22,7 +22,6 @@ from robot_dynamics_ros.control.requests import (
     prepare_measured_wrench,
     tared,
 )
-from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling
@@ -31,9 +30,7 @@ from robot_dynamics_ros.errors import (
     ParameterError,
     RobotDynamicsError,
 )
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_description import Board
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 MS = 1_000_000
 PRESS = 'scara_press'
@@ -63,7 +60,7 @@ def above(program: Program, near: np.ndarray) -> np.ndarray:
     return q
 
 
-class Pressing(SessionOnPlant):
+class Pressing(PlantArm):
     """Runs a program with one state per millisecond and five integration steps each.
 
     Attributes:
@@ -82,10 +79,9 @@ class Pressing(SessionOnPlant):
 
     def __init__(self, name, board, *, friction=False, sensed=True, late=0, **more: Any):
         tree, near = arm(SCENES[name][0], friction=friction), SCENES[name][1]
-        plant = MujocoPlant(tree, substeps=5, board=board)
-        plant.reset(above(load_program(name, tree), near))
+        start = above(load_program(name, tree), near)
         law = {'law': 'constraint_stabilization', 'program': name, 'observer_bandwidth': [200.0]}
-        super().__init__(ControllerSession(tree, {**law, 'delay': late, **more}), plant)
+        super().__init__(tree, start, {**law, 'delay': late, **more}, substeps=5, board=board)
         self.sensed, self._normal = False, np.array(board.normal)
         self.force, self.f, self.efforts = list[float](), list[np.ndarray](), list[np.ndarray]()
         self._queue = deque[np.ndarray](maxlen=late + 1)

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
+from pushed_arm import PlantArm
 from samples import sample
 
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_parameters, prepare_trajectory
-from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 pytestmark = pytest.mark.slow
 
@@ -32,14 +30,12 @@ ROBOTS = ('scara', 'four_dof')
 RUNS = 4
 
 
-class Arm(SessionOnPlant):
+class Arm(PlantArm):
     """An active session on a plant."""
 
     def __init__(self, robot: str, q, **given: Any) -> None:
         self.tree = sample(robot).tree
-        plant = MujocoPlant(self.tree, joint_limits=False)
-        plant.reset(q)
-        super().__init__(ControllerSession(self.tree, {'state_timeout_s': 0.1, **given}), plant)
+        super().__init__(self.tree, q, {'state_timeout_s': 0.1, **given}, joint_limits=False)
         self.activate()
         self.oracle = PinocchioOracle.of(sample(robot))
 

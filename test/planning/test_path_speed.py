@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
+from pushed_arm import PlantArm
 from samples import sample
 from urdf_text import joint, link, robot
 
@@ -23,8 +24,6 @@ from robot_dynamics_ros.control.trajectories.trajectory import Hold
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.planning.motions import Quintic
-from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 
 class Motion:
@@ -36,10 +35,9 @@ class Motion:
 
     def __init__(self, tree: Any, end: Any, last: float, orders: Any = (), **given: Any) -> None:
         self.begin = tree.middle - 0.5 * np.array(end)
-        plant, rows, self.took = MujocoPlant(tree), [], 0
-        plant.reset(self.begin)
+        rows, self.took = [], 0
         given = {'activation_ramp_s': 0.0, 'natural_frequency': [12.0], **given}
-        arm = SessionOnPlant(ControllerSession(tree, given), plant)
+        arm = PlantArm(tree, self.begin, given)
         self.session, loop = arm.session, arm.session.loop
         arm.activate()
         arm.settle(5e-3)
