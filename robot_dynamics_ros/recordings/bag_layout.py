@@ -92,7 +92,10 @@ def choose_topics(
     """
     finder = _TopicFinder(bag)
     states = finder.named(states, STATE) or finder.states(namespace, driver[0])
-    space = f'/{namespace.strip("/")}'.rstrip('/') if namespace else finder.space(states)
+    if namespace:
+        space = f'/{namespace.strip("/")}'.rstrip('/')
+    else:
+        space = finder.space(states, absolute=states == driver[0])
     own = finder.existing(resolved(space, driver[1]), ARRAY)
     commands = finder.find(commands or own, space, ARRAY, 'effort_controller/commands')
     reference = finder.find(reference, space, STATE, 'controller/reference')
@@ -146,13 +149,24 @@ class _TopicFinder:
         topics = sorted(topic for topic, of in self._available.items() if of == kind)
         return [t for t in topics if t.startswith(start) and t.endswith(f'/{name}')]
 
-    def space(self, states: str) -> str:
-        """Return the namespace of a robot: of its controller, which may be above its states."""
+    def space(self, states: str, *, absolute: bool = False) -> str:
+        """Return the namespace of a robot: of its controller, which may be above its states.
+
+        Args:
+            states: Topic of its states.
+            absolute: Whether they are in no namespace: that of the only controller is taken.
+        """
         above = space = states.rpartition('/')[0]
         while above and not self.ending('reference', STATE, f'{above}/controller/'):
             above = above.rpartition('/')[0]
-        known = above or self.existing('/controller/reference', STATE)
-        return above if known else space
+        if above or self.existing('/controller/reference', STATE):
+            return above
+        name = 'controller/reference'
+        others = [x.removesuffix(f'/{name}') for x in self.ending(name, STATE)] if absolute else []
+        if len(others) > 1:
+            problem = f'has several controllers, and {states} is in no namespace'
+            raise self._error(problem, f'choose one with --namespace: {", ".join(others)}')
+        return others[0] if others else space
 
     def states(self, namespace: str, usual: str = '') -> str:
         """Return the topic of the measured states; that of the driver, if it is there."""

@@ -398,8 +398,13 @@ def test_absolute_topics_of_a_driver_are_in_no_namespace(namespace, tmp_path):
     run = read_recording(write(tmp_path / 'bag', messages), namespace=namespace, driver=driver)
     assert run.position.tobytes() == motion.q.tobytes()
     assert run.effort.tobytes() == motion.tau.tobytes()
+    assert run.reference_position.tobytes() == motion.q.tobytes()
+    bag = write(tmp_path / 'two', [*messages, *motion.states(topic=f'/right{REFERENCE}')])
     if namespace:
-        assert run.reference_position.tobytes() == motion.q.tobytes()
+        read_recording(bag, namespace=namespace, driver=driver)
+    else:
+        with pytest.raises(RecordingError, match='choose one with --namespace: /left, /right'):
+            read_recording(bag, driver=driver)
 
 
 def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
