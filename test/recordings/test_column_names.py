@@ -50,6 +50,8 @@ NAMES = """
     torq_elbow                      | effort             | elbow              |
     q1 [grad]                       | position           | 1                  | grad
     j1 effort [%]                   | effort             | j1                 | percent
+    /a/b_state/desired_joint_state/velocity[2] | reference_velocity | a/b_state_2 |
+    /a/b_state/motor_state/position[2] | position        | a/b_state/motor_state_2 |
     time                            |
     t                               |
     robot_mode                      |

@@ -169,6 +169,29 @@ def test_a_refusal_gives_a_file_for_this_table(kind, tmp_path):
             read_table(tmp_path / 'log.yaml')
 
 
+def test_states_of_several_fields_of_a_message_are_told_apart(tmp_path):
+    """Measured, desired and motor state of one message, as PlotJuggler exports it."""
+    fields = [f'/rs/{x}_state' for x in ('measured_joint', 'desired_joint', 'motor')]
+    names = [f'{field}/{x}[{j}]' for field in fields
+             for x in ('position', 'effort') for j in range(5)]  # fmt: skip
+    columns = np.random.default_rng(5).normal(size=(len(names), N))
+    path = write(tmp_path / 'log.csv', ['__time', *names], [TIME, *columns])
+    stems = {f'{role}position': f'{field}/position' for role, field in
+             zip(('', 'reference_'), fields, strict=False)}  # fmt: skip
+    (tmp_path / 'log.yaml').write_text(json.dumps({'table': 'log.csv', **stems}))
+    motor = {**stems, 'reference_position': f'{fields[2]}/position'}
+    (tmp_path / 'motor.yaml').write_text(json.dumps({'table': 'log.csv', **motor}))
+    for name, second in (('log.csv', 10), ('log.yaml', 10), ('motor.yaml', 20)):
+        table = read_table(tmp_path / name)
+        assert table.joints == tuple(f'rs_{j}' for j in range(5))
+        np.testing.assert_array_equal(table.values['position'].T, columns[:5])
+        np.testing.assert_array_equal(table.values['effort'].T, columns[5:10])
+        reference = table.values['reference_position'].T
+        np.testing.assert_array_equal(reference, columns[second : second + 5])
+    assert f'position {names[0]} to {names[4]}' in read_table(path).notes[0]
+    assert f': {names[20]} to {names[24]}, {names[25]} to' in read_table(path).notes[1]
+
+
 def test_a_unit_is_declared_once(tmp_path):
     """By the name of a column, or instead by the YAML file, or by a driver profile."""
     names = ['t', *heads(quantities=('pos', 'vel', 'eff_mNm'))]
@@ -202,6 +225,7 @@ def test_a_unit_is_declared_once(tmp_path):
     ["t,q1,q2\n0,1,2\n0.1,1,2", {position_unit: [deg, m, m]}] | position_unit: has 3 units, 2 col
     ["t,q1,q2\n0,1,2\n0.1,1,2", {positions_unit: deg}] | positions_unit
     ["t,q1,q2\n0,1,2\n0.1,1,2", {joints: [pan]}] | joints names 1
+    ["t,q1,q2,a_pos_3\n0,1,2,3\n0.1,1,2,3", {position: q, reference_position: a_pos}] | has no column of reference_position for q1, q2, only a_pos_3
     ["t,q1 [grad],q2 [grad]\n0,1,2\n0.1,1,2", {}] | column 'q1 [grad]': its unit 'grad' is none of pos
     ["t,q1_Nm,q2_Nm\n0,1,2\n0.1,1,2", {}] | its unit 'N m' is none of position
 """)  # noqa: E501

@@ -160,9 +160,19 @@ def _words(bare: str) -> tuple[set[str], str]:
     while last > first and lower[last - 1] in _WORDS:
         last -= 1
         words.add(lower[last])
-    parts = [bare[tokens[first][0] : tokens[last - 1][1]]] if last > first else []
+    path = bare[tokens[first][0] : tokens[last - 1][1]].split('/') if last > first else []
+    roles = {part: _role(part) for part in path}
+    words.update(*roles.values())
+    parts = ['/'.join(part for part in path if not roles[part])] * bool(path)
     parts += [lower[number - 1]] if number else []
-    return words, '_'.join(parts)
+    return words, '_'.join(filter(None, parts))
+
+
+def _role(part: str) -> set[str]:
+    """Return the words of a field such as ``desired_joint_state``; none if it is a name."""
+    words = {word.lower() for word in re.findall(r'[^\W_]+', part)}
+    role = words & _TOPIC and words & (_MEASURED | _WANTED)
+    return words if role and words <= _WORDS | _TOPIC | _JOINT else set()
 
 
 def _counted(found: re.Match[str]) -> list[tuple[int, int]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from itertools import chain
+from itertools import chain, groupby
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +40,7 @@ _UNIT_OF_TIME = {'duration': 'ms'}  # of libfranka
 _SINCE_1970 = 1e9  # s: later numbers are times since 1970, in a unit that their size tells
 _STEP = 0.5  # a longer period is no number of seconds
 _UNKNOWN = 'FILL IN'
+_MANY = 3  # more columns that only count are named by the first and the last
 #: Columns of a key by the label of the joint; several are ambiguous.
 _Group = dict[str, list[str]]
 
@@ -102,18 +104,18 @@ def read_table(path: Path) -> Table:
               for key, heads in columns.items()}  # fmt: skip
     units = {key: unit for key, (unit, *_) in declared.items() if unit}
     time_ns, clock, times = sheet.times()
-    shown = [f'{key} {", ".join(heads)}' for key, heads in columns.items()]
+    shown = [f'{key} {_brief(heads)}' for key, heads in columns.items()]
     notes = [f'columns: {"; ".join([clock, *shown])}']
     read = {*times, *chain(*columns.values())}
     if unread := [head for head in sheet.heads if head not in read]:
-        notes.append(f'columns that are not read: {", ".join(unread)}')
+        notes.append(f'columns that are not read: {_brief(unread)}')
     for key in ('effort', 'command'):
         if any(map(sheet.is_current, columns.get(key, ()))):
             units.setdefault(key, 'A')
     currents = [head for head in columns.get('effort', ()) if sheet.is_current(head)]
     if currents:
         notes.append(
-            f'{", ".join(currents)}: efforts of the motors; their unit, torque_constant and '
+            f'{_brief(currents)}: efforts of the motors; their unit, torque_constant and '
             'gear_ratio are given by a driver profile (--driver-profile)'
         )
     return Table(time_ns, tuple(named), values, notes, units)
@@ -166,6 +168,8 @@ class _Sheet:
             by_order = self._listed(key) or self._listed('position')
             if group is None and by_order and len(groups[0]) == len(position):
                 group = dict(zip(position, groups[0].values(), strict=True))
+            if group is None and key in self._mapping:
+                group = _alike(groups[0], position)
             group = _likely(groups, position) if group is None else group
             found |= {} if group is None else {key: group}
         self._require(found)
@@ -382,9 +386,24 @@ class _Sheet:
         return ticks
 
 
+def _brief(heads: Sequence[str]) -> str:
+    """Return names of columns as text; of more than three that only count, first and last."""
+    runs = [list(x) for _, x in groupby(heads, lambda head: re.sub(r'\d+', '#', head))]
+    return ', '.join(f'{x[0]} to {x[-1]}' if len(x) > _MANY else ', '.join(x) for x in runs)
+
+
 def _sizes(key: str, units: Sequence[str]) -> Array:
     """Return the SI values of units, shape (len(units),); 1 for those that are not declared."""
     return np.array([SIZES[_QUANTITY[key]].get(unit, 1.0) for unit in units])
+
+
+def _alike(group: _Group, position: _Group) -> _Group:
+    """Return a group with the labels of position, if only what all labels begin with differs."""
+    own, wanted = ({x.removeprefix(commonprefix([*labels])): x for x in labels}
+                   for labels in (group, position))  # fmt: skip
+    if not wanted.keys() <= own.keys():
+        return group
+    return {label: group[own[rest]] for rest, label in wanted.items()}
 
 
 def _likely(groups: Sequence[_Group], position: _Group) -> _Group | None:
