@@ -101,8 +101,9 @@ def momentum(tree: Robot, q: Array, v: Array) -> Array:
     Returns:
         New array, shape (6,), base axes, linear part first.
     """
+    bodies = body_motions(tree, q, v)
     total = zeros(6, common_dtype(q, v, tree.R_PJ, tree.p_PJ, tree.mass, tree.com, tree.inertia))
-    for body in body_motions(tree, q, v):
+    for body in bodies:
         linear = body.mass * body.v_C
         total[:3] = total[:3] + linear
         total[3:] = total[3:] + body.inertia @ body.w + cross(body.p_C, linear)

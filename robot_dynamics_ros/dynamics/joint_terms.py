@@ -169,7 +169,7 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
     q, v, a = model.vectors(q=q, v=v, a=a)
     terms, load = JointTerms.of(model.robot), model.inverse_dynamics(q, v, a)
     by_v = np.diag(jacobian(lambda x: terms.friction(x, load), v))
-    gain = 1.0 + np.diag(jacobian(lambda x: terms.friction(v + 0j, x), load))
+    gain = 1.0 + np.diag(jacobian(lambda x: terms.friction(v.astype(x.dtype), x), load))
     dq, dv, M = model.derivatives(q, v, a)
     one, gains = np.eye(len(q)), gain[:, np.newaxis]
     inertia = gains * M + np.diag(terms.armature)

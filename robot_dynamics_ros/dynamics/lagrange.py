@@ -81,6 +81,7 @@ class Lagrange(Formulation):
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         """Return ``C v + G - J^T F``, shape (n,)."""
+        q, v = self.vectors(q=q, v=v)
         bias = self.coriolis_matrix(q, v) @ v + self.gravity_forces(q)
         rows = self.body_wrenches(wrenches)
         return bias if rows is None else bias - self._joint_forces(q, rows)

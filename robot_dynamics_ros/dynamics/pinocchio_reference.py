@@ -15,6 +15,7 @@ from robot_dynamics_ros.dynamics.formulation import (
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 
 class PinocchioReference(Formulation):
@@ -100,8 +101,8 @@ class PinocchioReference(Formulation):
 
     def _arguments(self, **arrays: Array) -> tuple[Any, ...]:
         """Return model, data and the checked arrays in model order."""
-        checked = self.vectors(**arrays)
-        return (self.model, self.data, *(array[self.order] for array in checked))
+        checked = (array(name, value, (self.n,)) for name, value in arrays.items())
+        return (self.model, self.data, *(values[self.order] for values in checked))
 
     def _forces(self, wrenches: Wrenches | None) -> tuple[Any, ...]:
         """Return the wrenches as the library's vector, universe first, in a tuple; () if None."""

@@ -136,6 +136,7 @@ class Reduced(Formulation):
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
         """Return the Coriolis matrix C(u, ud), shape (N, N)."""
+        q, v = self.vectors(q=q, v=v)
         state = self._state(q, v)
         C = self.open.coriolis_matrix(state.q, state.v) @ state.A
         if not self.mechanism.has_constant_rates:

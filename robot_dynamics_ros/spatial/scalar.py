@@ -175,10 +175,10 @@ def jacobian(function: Callable[[Array], Array], x: Array) -> Array:
     Returns:
         New array, shape ``(*S, n)``; the last axis is that of x.
 
-    Cost: n evaluations of the function.
+    Cost: n + 1 evaluations of the function.
     """
     directions = range(len(x))
-    if x.dtype.kind == 'f':
+    if x.dtype.kind == 'f' and function(x).dtype.kind == 'f':  # of nothing else but floats, too
         columns = [np.imag(function(_stepped(x, j))) / _STEP for j in directions]
     else:
         columns = [_tangent(function(_seeded(x, j))) for j in directions]

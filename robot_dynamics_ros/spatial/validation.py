@@ -29,10 +29,11 @@ def as_finite_array(name: str, value: Any) -> Array:
 
 
 def _floats(name: str, value: Any) -> Array:
-    try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ParameterError(name, value, 'must be numbers in rows of one length') from None
+    with suppress(TypeError, ValueError, OverflowError):
+        given = np.asarray(value)
+        if given.dtype.kind not in 'cmM':  # of which NumPy takes the real part, or nanoseconds
+            return given.astype(float, copy=False)
+    raise ParameterError(name, value, 'must be real numbers in rows of one length')
 
 
 def array(name: str, value: Any, shape: tuple[int | str, ...], *, finite: bool = True) -> Array:

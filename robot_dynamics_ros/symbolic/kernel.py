@@ -359,7 +359,7 @@ class LoopCheck:
         """Return a kernel that rejects such coordinates, its first argument."""
 
         def call(u: Array, *others: Array) -> None:
-            self.require(np.asarray(u, dtype=float))
+            self.require(u)
             kernel(u, *others)
 
         return call

@@ -97,7 +97,8 @@ class Arguments(NamedTuple):
         """
         if len(arrays) != len(self.inputs):
             raise TypeError(f'a batch of {self.name} takes {", ".join(self.inputs)}')
-        (first, size), shape = next(iter(self.inputs.items())), np.shape(arrays[0])
+        first, size = next(iter(self.inputs.items()))
+        shape = _array(first, arrays[0]).shape
         if len(shape) != 2 or shape[1] != size:
             raise ShapeError(first, shape, f'(N, {size})')
         return [
@@ -110,8 +111,15 @@ class Arguments(NamedTuple):
         return tuple(np.empty((count, *shape)) for shape in self.results.values())
 
 
+def _array(name: str, array: Any) -> Array:
+    try:
+        return np.asarray(array)
+    except ValueError:
+        raise ParameterError(name, array, 'must be numbers in rows of one length') from None
+
+
 def _real(name: str, array: Any, shape: Shape) -> Array:
-    numbers = np.asarray(array)
+    numbers = _array(name, array)
     if numbers.shape != shape:
         raise ShapeError(name, numbers.shape, shape)
     if not np.can_cast(numbers.dtype, float, 'same_kind'):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from oracles import relative_error
 from samples import random_state, sample
 
-from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation, momentum
 from robot_dynamics_ros.dynamics.registry import agreement
-from robot_dynamics_ros.errors import ShapeError, UnknownNameError
+from robot_dynamics_ros.errors import ParameterError, ShapeError, UnknownNameError
+from robot_dynamics_ros.model import load_mechanism
+from robot_dynamics_ros.model.kinematics import frame_jacobian
 
 
 @pytest.fixture(params=FORMULATIONS)
@@ -62,6 +66,43 @@ def test_a_wrong_length_is_refused_by_name(name, method, lengths, culprit):
     call = getattr(make_formulation(name, sample('rrpr').tree), method)
     with pytest.raises(ShapeError, match=f'{culprit} has shape .*4'):
         call(*(np.zeros(length) for length in lengths))
+
+
+@pytest.mark.parametrize('kind', [object, complex])
+@pytest.mark.parametrize('name', sorted(FORMULATIONS.keys() - {'pinocchio'}))
+def test_derivatives_by_floats_are_not_lost_where_other_arguments_are_no_floats(name, kind, rng):
+    for robot in (sample('rrpr').tree, load_mechanism(*shipped_mechanism('four_bar'))):
+        model, (q, v, a) = make_formulation(name, robot), random_state(robot, rng)
+        expected, C = np.array(model.derivatives(q, v, a)), model.coriolis_matrix(q, v)
+        for k in range(3):
+            mixed = [x.astype(kind) if i == k else x for i, x in enumerate((q, v, a))]
+            found = np.array(model.derivatives(*mixed)).astype(complex)
+            np.testing.assert_allclose(
+                found, expected, rtol=0, atol=1e-12 * np.abs(expected).max()
+            )
+        found = model.coriolis_matrix(q.astype(kind), v.tolist()).astype(complex)
+        assert relative_error(found, C) < 1e-12
+
+
+@pytest.mark.parametrize('bad', [np.array([0] * 4, 'M8[s]'), [[1, 2], 3, 4, 5]])
+def test_what_are_no_numbers_are_refused_by_name(model, bad):
+    q, tree = np.zeros(4), model.tree
+    for call in (
+        lambda: model.bias_forces(q, bad),
+        lambda: model.mass_matrix(bad),
+        lambda: momentum(tree, bad, q),
+        lambda: frame_jacobian(tree, bad),
+    ):
+        with pytest.raises(ParameterError, match='must be real numbers in rows of one length'):
+            call()
+
+
+def test_numbers_that_the_library_does_not_take_are_refused(rng):
+    model, (q, v, a) = make_formulation('pinocchio', sample('rrpr').tree), np.ones((3, 4))
+    expected = model.inverse_dynamics(q, v, a)
+    assert np.array_equal(model.inverse_dynamics(q.astype(object), v, a), expected)
+    with pytest.raises(ParameterError, match='must be real numbers'):
+        model.inverse_dynamics(q, v + 1j, a)
 
 
 def test_a_wrench_on_an_unknown_frame_is_refused_with_the_known_ones(model):

@@ -229,7 +229,7 @@ WRONG = [
     *(((GOOD, np.zeros(shape), GOOD, GOOD), ShapeError, r'v has shape .* expected \(4,\)')
       for shape in [(), (3,), (5,), (1, 4), (4, 1)]),
     *(((GOOD, GOOD, bad, GOOD), (ShapeError, ParameterError), 'a ')
-      for bad in (None, 3.0, 'q', [1j, 0, 0, 0], object())),
+      for bad in (None, 3.0, 'q', [1j, 0, 0, 0], [0, [1], 2, 3], object())),
     *(((GOOD, GOOD, GOOD, bad), (ShapeError, ParameterError), 'tau')
       for bad in (np.zeros(3), [0.0] * 4, np.zeros(4, dtype=int))),
     ((GOOD, GOOD, GOOD, FROZEN), ParameterError, 'can be written'),
@@ -249,6 +249,8 @@ def test_batch_names_the_input_of_the_wrong_shape(compiled):
     kernels = compiled('rrpr')
     with pytest.raises(ShapeError, match='v has shape'):
         kernels.batch('bias_forces', np.zeros((3, 4)), np.zeros((4, 4)))
+    with pytest.raises(ParameterError, match='q .*rows of one length'):
+        kernels.batch('bias_forces', [[0.0] * 4, [0.0] * 3], np.zeros((2, 4)))
     with pytest.raises(TypeError, match='takes q, v'):
         kernels.batch('bias_forces', np.zeros((3, 4)))
 
@@ -338,6 +340,8 @@ def test_kernels_refuse_loops_that_are_torn_on_the_way_from_the_assembly():
         kernels.mass_matrix(np.array([1.63, -1.51]), M)
     with pytest.raises(NonFiniteError):
         kernels.mass_matrix(np.array([np.nan, -1.51]), M)
+    with pytest.raises(ParameterError, match='u .*must hold real numbers'):
+        kernels.mass_matrix(['4.65', '1.51'], M)
 
 
 @pytest.mark.slow
