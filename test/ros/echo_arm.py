@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 from peer import RELIABLE
-from resting_arm import RestingArm, joint_state
+from resting_arm import PLACE, RestingArm, joint_state
 from sensor_msgs.msg import JointState
 
 from robot_dynamics_ros.messages import NANO, stamp_ns
@@ -26,9 +26,9 @@ class EchoArm(RestingArm):
 
     pause = 0.0  # the answers set the pace
 
-    def __init__(self, peer, place) -> None:
-        super().__init__(peer, place)
-        self.position, self.velocity = np.array(place, dtype=float), np.zeros(len(place))
+    def __init__(self, peer) -> None:
+        super().__init__(peer)
+        self.position, self.velocity = PLACE.copy(), np.zeros(4)
         self.stuck: set[int] = set()
         self.stamp = self._answered = 50 * NANO
         self._sent, self._patience = 0.0, HASTE_S

@@ -6,7 +6,9 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from oracles import PinocchioOracle
 from peer import LATCHED, RELIABLE
+from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -16,6 +18,10 @@ from robot_dynamics_ros.ros.conversions import ns_to_duration, ns_to_stamp
 
 COMMANDS = 'effort_controller/commands'
 JOINTS = tuple(f'joint{i}' for i in range(1, 5))
+#: The four-joint arm, where it rests, and its controller; on a busy machine states arrive late.
+PLACE = np.array([0.0, -1.0, -0.5, 0.7])
+ORACLE = PinocchioOracle.of(sample('four_dof'))
+ARM = {'robot': 'four_dof', 'state_timeout_s': 30.0, 'activation_ramp_s': 0.0}
 PERIOD_NS = 1_000_000
 _PATIENCE_S = 0.05
 
@@ -63,7 +69,7 @@ class RestingArm:
 
     pause = 0.005
 
-    def __init__(self, peer, place) -> None:
+    def __init__(self, peer, place=PLACE) -> None:
         self.peer, self._place, self.stamp = peer, list(place), NANO
         self.commands = peer.collect(Float64MultiArray, COMMANDS)
         self.references = peer.collect(JointState, 'controller/reference')

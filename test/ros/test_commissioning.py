@@ -13,9 +13,8 @@ import signal
 import numpy as np
 import pytest
 import yaml
+from resting_arm import JOINTS
 from sensor_msgs.msg import JointState
-
-JOINTS = [f'joint{i}' for i in range(1, 5)]
 
 
 def profile(name: str, *against: str) -> dict:

@@ -17,11 +17,20 @@ import yaml
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, Vector3, WrenchStamped
 from lifecycle_msgs.msg import Transition
-from oracles import PinocchioOracle
 from peer import LATCHED, RELIABLE, Peer
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
-from resting_arm import COMMANDS, JOINTS, PERIOD_NS, RestingArm, joint_state, trajectory
+from resting_arm import (
+    ARM,
+    COMMANDS,
+    JOINTS,
+    ORACLE,
+    PERIOD_NS,
+    PLACE,
+    RestingArm,
+    joint_state,
+    trajectory,
+)
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
@@ -32,12 +41,8 @@ from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller import parameter_services
 from robot_dynamics_ros.ros.controller.running import RunningController
 
-PLACE = np.array([0.0, -1.0, -0.5, 0.7])
-#: On a busy machine states arrive late.
-ARM = {'robot': 'four_dof', 'state_timeout_s': 30.0, 'activation_ramp_s': 0.0}
 ACTIVATE, DEACTIVATE = Transition.TRANSITION_ACTIVATE, Transition.TRANSITION_DEACTIVATE
 ANEW = Transition.TRANSITION_CLEANUP, Transition.TRANSITION_CONFIGURE
-ORACLE = PinocchioOracle.of(sample('four_dof'))
 gravity = ORACLE.gravity_forces
 REMEDY = 'end one, or give each arm its own ROS_DOMAIN_ID, namespace or topic of the states'
 
@@ -46,7 +51,7 @@ class Arm(RestingArm):
     """The driver, which also requests transitions and reads diagnostics."""
 
     def __init__(self, peer) -> None:
-        super().__init__(peer, PLACE)
+        super().__init__(peer)
         self._diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
 
     def change(self, *transitions: int) -> bool:

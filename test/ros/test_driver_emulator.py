@@ -47,6 +47,13 @@ def written(tmp_path, name: str, **changes) -> str:
     return str(path)
 
 
+@pytest.fixture
+def ends(peer):
+    """Return the states of a driver, and the publisher of its commands."""
+    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
+    return peer.collect(JointState, 'joint_states'), commands
+
+
 def start_alone(processes, tmp_path, name='generic_ros2_control', **parameters):
     settings = {
         'robot': 'scara',
@@ -132,11 +139,10 @@ def test_a_profile_drives_its_arm_to_the_goal(
 
 
 def test_states_and_commands_are_in_the_names_units_signs_and_order_of_the_driver(
-    processes, peer, tmp_path
+    processes, peer, ends, tmp_path
 ):
     """Joint 3 lifted by a current: 1.87 kg up against 9.81 m/s^2 needs 100 N/A * c."""
-    states = peer.collect(JointState, 'joint_states')
-    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
+    states, commands = ends
     exact = {'position_resolution': [0.0], 'coulomb_friction_factor': [0.0]}
     start_alone(processes, tmp_path, 'template', mode='lockstep', **exact)
     peer.spin_until(lambda: states and commands.get_subscription_count(), 60.0, 'a state')
@@ -186,9 +192,9 @@ def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, t
     peer.spin_until(lambda: 'reflex: the positions sent' in processes.outputs(), 60.0, 'reflex')
 
 
-def test_any_number_of_states_in_a_row_may_be_lost_in_lockstep(processes, peer):
+def test_any_number_of_states_in_a_row_may_be_lost_in_lockstep(processes, peer, ends):
     """With this seed the first 500 and more are: one command leads to the exact end."""
-    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
+    _, commands = ends
     lossy = {'state_loss': 0.99, 'noise_seed': 83, 'end_time_s': 0.5, 'on_end': 'exit'}
     driver = processes.start('driver_emulator', {'robot': 'scara', 'mode': 'lockstep'} | lossy)
     peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
@@ -238,10 +244,9 @@ def test_a_payload_at_run_time_makes_no_step_that_the_driver_would_not_bear(
 
 
 def test_its_own_controller_holds_the_arm_goes_where_it_is_told_and_holds_without_commands(
-    processes, peer, tmp_path
+    processes, peer, ends, tmp_path
 ):
-    states = peer.collect(JointState, 'joint_states')
-    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
+    states, commands = ends
     driver = start_alone(processes, tmp_path, own_speed=2.0, command_timeout_s=0.2)
     peer.spin_until(lambda: len(states) > 200, 60.0, 'states')
     np.testing.assert_allclose(states[-1].position, PLACE, atol=2e-3)
@@ -261,10 +266,9 @@ def test_its_own_controller_holds_the_arm_goes_where_it_is_told_and_holds_withou
 
 
 def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
-    processes, peer, tmp_path
+    processes, peer, ends, tmp_path
 ):
-    states = peer.collect(JointState, 'joint_states')
-    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
+    states, commands = ends
     driver = start_alone(processes, tmp_path, 'franka_like', own_controller='none')
     peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
 

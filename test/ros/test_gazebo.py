@@ -17,6 +17,7 @@ import pytest
 from lifecycle_msgs.srv import GetState
 from processes import PROJECT, wait_until
 from rclpy.qos import QoSProfile
+from resting_arm import JOINTS
 from sensor_msgs.msg import JointState
 
 pytest.importorskip('launch_ros', reason='launch is not installed')
@@ -38,7 +39,6 @@ pytestmark = [
     ),
 ]
 
-JOINTS = [f'joint{i}' for i in range(1, 5)]
 A_MINUTE = QoSProfile(depth=60_000)  # at 1 kHz: a test waits for output without spinning
 
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 import yaml
-from oracles import PinocchioOracle
-from resting_arm import JOINTS, RestingArm
-from samples import sample
+from resting_arm import JOINTS, ORACLE, PLACE, RestingArm
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-PLACE = np.array([0.0, -1.0, -0.5, 0.7])
 AWAY = PLACE + 0.002  # rad, not far enough for a jump of the position
 GUIDED = {'law': 'hand_guiding', 'robot': 'four_dof', 'state_timeout_s': 30.0}
 SWITCH = 'controller/enable_guiding'
-gravity = PinocchioOracle.of(sample('four_dof')).gravity_forces
+gravity = ORACLE.gravity_forces
 LAPSED = 'hand_guiding is not enabled: braking, holding'
 
 
@@ -29,7 +26,7 @@ def test_a_press_of_the_switch_frees_the_arm_silence_stops_it_and_way_points_are
     """Which press enables, and what ends it, is decided by the session."""
     path = tmp_path / 'taught.yaml'
     controller = processes.start('controller', GUIDED | {'waypoint_file': str(path)})
-    arm, switch = RestingArm(peer, PLACE), peer.node.create_publisher(Bool, SWITCH, 1)
+    arm, switch = RestingArm(peer), peer.node.create_publisher(Bool, SWITCH, 1)
 
     def pull(place) -> float:
         """Return by how much an arm that rests there is pulled, N m."""

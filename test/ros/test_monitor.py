@@ -84,11 +84,8 @@ class Feed:
         def found():
             for message in self.diagnostics[after:]:
                 for status in message.status:
-                    pairs = {pair.key: pair.value for pair in status.values}
-                    if (
-                        status.name.endswith(subject)
-                        and int(pairs.get('instants', least)) >= least
-                    ):
+                    count = int(values_of(status).get('instants', least))
+                    if status.name.endswith(subject) and count >= least:
                         return status
             return None
 

@@ -13,12 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from oracles import PinocchioOracle
 from rcl_interfaces.srv import DescribeParameters
-from resting_arm import RestingArm
-from samples import sample
+from resting_arm import ARM, ORACLE, PLACE, RestingArm
 
-PLACE = np.array([0.0, -1.0, -0.5, 0.7])
 REST = [0.1, -0.9, -0.5, 0.6]
 
 
@@ -39,21 +36,14 @@ def installed(tmp_path) -> dict[str, str]:
     return {'PYTHONPATH': os.pathsep.join(filter(None, known))}
 
 
-gravity = PinocchioOracle.of(sample('four_dof')).gravity_forces
+gravity = ORACLE.gravity_forces
 
 
 def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, peer, installed):
-    arm = RestingArm(peer, PLACE)
+    arm = RestingArm(peer)
     diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
-    given = {
-        'robot': 'four_dof',
-        'state_timeout_s': 30.0,
-        'activation_ramp_s': 0.0,
-        'diagnostics_period_s': 0.2,
-        'law': 'virtual_spring',
-        'rest_pose': REST,
-    }
-    node = processes.start('controller', given, env=installed)
+    given = {'diagnostics_period_s': 0.2, 'law': 'virtual_spring', 'rest_pose': REST}
+    node = processes.start('controller', ARM | given, env=installed)
     expected = gravity(PLACE) + 1.0 * (np.array(REST) - PLACE)
     # Two libraries in double precision.
     np.testing.assert_allclose(arm.command(), expected, atol=1e-12)

@@ -23,13 +23,11 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from peer import LATCHED
 from rclpy.action import ActionClient
-from resting_arm import JOINTS, trajectory
+from resting_arm import ARM, JOINTS, PLACE, trajectory
 
 from robot_dynamics_ros.messages import NANO
 
-PLACE = np.array([0.0, -1.0, -0.5, 0.7])
 GOAL = PLACE + 0.1
-ARM = {'robot': 'four_dof', 'state_timeout_s': 30.0, 'activation_ramp_s': 0.0}
 KNOWN = {'constraints.joint1.trajectory': 0.03, 'constraints.stopped_velocity_tolerance': 0.02,
          'constraints.goal_time': 1.5}  # fmt: skip
 Result = FollowJointTrajectory.Result
@@ -39,7 +37,7 @@ class Client:
     """An action client whose arm moves while it waits."""
 
     def __init__(self, peer) -> None:
-        self.peer, self.arm, self.feedback = peer, EchoArm(peer, PLACE), []
+        self.peer, self.arm, self.feedback = peer, EchoArm(peer), []
         self._client = ActionClient(
             peer.node, FollowJointTrajectory, 'controller/follow_joint_trajectory'
         )
