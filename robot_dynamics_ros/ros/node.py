@@ -122,11 +122,10 @@ class Rivals:
             self._counts = self._counts[1], count
         if count - since < _CONTRADICTIONS:
             return ''
-        names = publisher_names(self._node, self._topic)
+        names, topic = publisher_names(self._node, self._topic), self._topic
         if len(names) < 2:
             return ''
-        texts = f'{len(names)} nodes publish {self._topic}', ', '.join(names)
-        return ', and contradict each other: '.join(texts)
+        return f'{len(names)} nodes publish {topic}, and contradict each other: {", ".join(names)}'
 
 
 def serve(node: Node, kind: Any, name: str, act: Callable[[Any], tuple[bool, str]]) -> None:
