@@ -6,11 +6,13 @@ A state is an outlier if the position changes on both sides of it contradict the
 .. math:: d_k = |(q_{k+1} - q_k)/h_k - (v_k + v_{k+1})/2| ,
 
 by more than the usual difference, that of the intervals around it, and the steps of the encoder
-explain. A joint at rest has no usual difference, only steps.
+explain, and if a change beside it contradicts :math:`v_{k+1}` as well, with which a semi-implicit
+integrator advances whatever the acceleration: there a joint that starts to slide is no outlier. A
+joint at rest has no usual difference, only steps.
 
-An effort is an outlier if it alone deviates from both neighbours, by more than others do, or if
-two in a row do, by twice as much. A push, a hit or a reversal of friction lasts longer, or is
-smaller, so it is none.
+A measured effort is an outlier if it alone deviates from both neighbours, by more than others do,
+or if two in a row do, by twice as much. A push, a hit or a reversal of friction lasts longer, or is
+smaller, so it is none; nor is what was commanded just before, as at a contact or a start.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ _COARSEST = 1e-2  # rad or m, rad/s or m/s: a larger change is no step of a sens
 _LEAST_CHANGES = 8  # from which the smallest is a step
 _ROUNDING = 1e-9  # of the largest value: smaller changes are rounding
 _AROUND = 5  # samples on either side
+_LATE = 3  # samples within which a drive answers a command
 _SURE = 10.0  # robust standard deviations of a spike
 _SPIKE_SHARE = 1.0 / 6.0  # of the range of the efforts: currents have smaller ones of their own
 
@@ -79,6 +82,9 @@ class Outliers(NamedTuple):
 def without_outliers(run: Recording) -> tuple[Recording, Outliers]:
     """Return a recording with NaN for outliers, and what they were; commands are kept."""
     states, efforts = find_outliers(run), find_spikes(run.measured_effort)
+    least = 0.5 * _SPIKE_SHARE * np.ptp(np.nan_to_num(run.effort), axis=0)
+    for late in range(1, 1 + _LATE):  # an effort that was commanded is none
+        efforts[late:] &= ~(np.abs(run.measured_effort[late:] - run.effort[:-late]) < least)
     times = (run.time[mask].tolist() for mask in (states, efforts.any(axis=1)))
     found = Outliers(len(run.time), *times)
     if efforts.any():
@@ -105,16 +111,22 @@ def find_outliers(run: Recording) -> Array:
     if count < _LEAST_SAMPLES:
         return found
     steps = (np.diff(run.stamp_ns) / NANO)[:, np.newaxis]
-    difference = np.nan_to_num(np.abs(np.diff(q, axis=0) / steps - 0.5 * (v[1:] + v[:-1])))
+    slope = np.diff(q, axis=0) / steps
     speed = np.quantile(np.nan_to_num(np.abs(v)), 0.99, axis=0)
     rounding = _ROUNDING * np.abs(np.nan_to_num(q)).max(axis=0)
     resolution = np.maximum(_resolution(q, _COARSEST), rounding) / float(np.median(steps))
-    resolution += _resolution(v, _COARSEST)
-    limit = _RATIO * np.median(difference, axis=0) + _SPEED_SHARE * speed + _STEPS * resolution
-    large = difference > np.maximum(limit, _RATIO * _around(difference, 1))
+    least = _SPEED_SHARE * speed + _STEPS * (resolution + _resolution(v, _COARSEST))
+
+    def is_large(mean: Array) -> Array:
+        difference = np.nan_to_num(np.abs(slope - mean))
+        limit = _RATIO * np.median(difference, axis=0) + least
+        return np.asarray(difference > np.maximum(limit, _RATIO * _around(difference, 1)))
+
+    large, end = is_large(0.5 * (v[1:] + v[:-1])), is_large(v[1:]).any(axis=1)
     large = np.pad(large, ((1, 1), (0, 0)))  # of two wrong states in a row, both changes
     first, second, third, fourth = (large[i : count - 2 + i] for i in range(4))
     found[1:-1] = (second & third | first & third | second & fourth).any(axis=1)
+    found[1:-1] &= end[1:] | end[:-1]
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import compared
-from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, smooth_sign
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, exclusions, smooth_sign
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import (
     ALL_EFFORTS,
@@ -319,6 +319,8 @@ def _jumps(position: Array, row: int) -> bool:
 
 def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Iterator[Finding]:
     """Yield the faults of efforts that contradict what the motion of the arm requires."""
+    from scipy.ndimage import maximum_filter1d
+
     states = len(run.time) - 1
     half = max(1, round(0.5 * _SPAN_S * states / (run.time[-1] - run.time[0])))
     half = min(half, states // 2)
@@ -327,8 +329,10 @@ def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Ite
     a = ((v[2 * half :] - v[: -2 * half]) / (t[2 * half :] - t[: -2 * half]))[::step]
     v = v[rows]
     motion = Instants.of_motion(run.position[rows], v, a, smooth_sign(v))
-    motion = replace(motion, time=run.time[rows], effort=effort[rows])
     tree = tree.with_changes(effort_limit=np.full(tree.n, np.inf))
+    stops = exclusions(tree, run.position, np.zeros(run.position.shape))  # hit within the span
+    stops = maximum_filter1d(stops, 2 * half + 1, axis=0)[rows]
+    motion = replace(motion, time=run.time[rows], effort=effort[rows], excluded=stops)
     residual = _residual(tree, motion)
     carries = residual.simplest[1] == 1.0 and residual.is_better_than(residual)
     faults = [] if carries else residual.faults()  # a load is no fault of a driver

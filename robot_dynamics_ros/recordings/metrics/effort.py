@@ -22,7 +22,7 @@ from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, C
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
-from robot_dynamics_ros.estimation.effort_model import ORIGINS
+from robot_dynamics_ros.estimation.effort_model import ORIGINS, exclusions
 from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
@@ -203,8 +203,9 @@ def _step_work(run: Recording, evaluated: EvaluatedRun) -> tuple[Array, Array, A
     acting = run.effort[:-1]  # from each state to the next
     if timing.name == 'sampled':
         acting = 0.5 * (run.effort[1:] + run.effort[:-1])
-    valid = h <= BRIDGED * timing.period
-    valid &= np.isfinite(acting).all(axis=1) & np.isfinite(mean).all(axis=1)
+    valid = (h <= BRIDGED * timing.period) & np.isfinite(mean).all(axis=1)
+    for states in (run.position[:-1], run.position[1:]):  # a joint limit takes energy
+        valid &= ~exclusions(evaluated.model.tree, states, acting).any(axis=1)
     q, a = 0.5 * (run.position[1:] + run.position[:-1]), np.diff(run.velocity, axis=0)
     vf = run.velocity[1:] if timing.name == 'semi_implicit' else mean
     a /= np.where(valid, h, np.inf)[:, np.newaxis]
