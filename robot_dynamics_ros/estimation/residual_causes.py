@@ -265,28 +265,19 @@ class EffortResidual:
             scale: Squared residuals by which the joints are weighted, shape (n,); None for those
                 that the causes leave, by iteration.
         """
-        if scale is None:
-            first = self._fit(causes, self._squares)
-            return self._fit(causes, first.left)
-        weight = np.where(self._counts > 0.0, self._counts / scale, 0.0)
-        n, starts = len(weight), np.cumsum([0, *(len(cause.columns) for cause in causes)])
-        H, h = np.zeros((starts[-1], starts[-1])), np.zeros(starts[-1])
-        used = []
-        for j in range(n):
-            active = [i for i, cause in enumerate(causes) if cause.joint in (-1, j)]
-            place = np.concatenate([[], *(np.arange(*starts[i : i + 2]) for i in active)])
-            columns = [column for i in active for column in causes[i].columns]
-            used.append((place.astype(int), columns))
-            gram = self._gram[j][np.ix_([*columns, -1], [*columns, -1])]
-            H[np.ix_(*2 * [used[j][0]])] += weight[j] * gram[:-1, :-1]
-            h[used[j][0]] += weight[j] * gram[:-1, -1]
-        x = _least_squares(H, h)
-        left = np.zeros(n)
-        for j, (place, columns) in enumerate(used):
-            z = np.append(-x[place], 1.0)
-            left[j] = z @ self._gram[j][np.ix_([*columns, -1], [*columns, -1])] @ z
-        values = tuple(x[start:end] for start, end in zip(starts, starts[1:], strict=False))
-        left = np.maximum(left, 0.0)
+        columns = [column for cause in causes for column in cause.columns]
+        joints = np.array([cause.joint for cause in causes for _ in cause.columns] + [-1])
+        acts = (joints < 0) | (joints == np.arange(len(self._counts))[:, np.newaxis])
+        gram = self._gram[:, [*columns, -1]][:, :, [*columns, -1]]
+        gram = np.where(acts[:, :, np.newaxis] & acts[:, np.newaxis, :], gram, 0.0)
+        left, x = self._squares if scale is None else scale, np.zeros(0)
+        for _ in range(2 if scale is None else 1):
+            H = np.tensordot(self._counts / np.maximum(left, self._floor), gram, 1)
+            x = _least_squares(H[:-1, :-1], H[:-1, -1])
+            z = np.append(-x, 1.0)
+            left = np.maximum(z @ gram @ z, 0.0)
+        ends = np.cumsum([len(cause.columns) for cause in causes], dtype=int)
+        values = tuple(np.split(x, ends)[: len(causes)])
         return Explanation(tuple(causes), values, np.maximum(left, self._floor), left)
 
     @cached_property

@@ -11,8 +11,8 @@ integrator advances whatever the acceleration: there a joint that starts to slid
 joint at rest has no usual difference, only steps.
 
 A measured effort is an outlier if it alone deviates from both neighbours, by more than others do,
-or if two in a row do, by twice as much. A push, a hit or a reversal of friction lasts longer, or is
-smaller, so it is none; nor is what was commanded just before, as at a contact or a start.
+or if two in a row do, by twice as much. A push, a hit or a reversal of friction lasts longer, or
+is smaller, so it is none; nor is what was commanded just before, as at a contact or a start.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def find_outliers(run: Recording) -> Array:
         limit = _RATIO * np.median(difference, axis=0) + least
         return np.asarray(difference > np.maximum(limit, _RATIO * _around(difference, 1)))
 
-    large, end = is_large(0.5 * (v[1:] + v[:-1])), is_large(v[1:]).any(axis=1)
+    large, end = is_large(0.5 * (v[1:] + v[:-1])), np.any(is_large(v[1:]), axis=1)
     large = np.pad(large, ((1, 1), (0, 0)))  # of two wrong states in a row, both changes
     first, second, third, fourth = (large[i : count - 2 + i] for i in range(4))
     found[1:-1] = (second & third | first & third | second & fourth).any(axis=1)

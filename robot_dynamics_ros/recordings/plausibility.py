@@ -11,7 +11,12 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import compared
-from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, exclusions, smooth_sign
+from robot_dynamics_ros.estimation.effort_model import (
+    EffortModel,
+    Instants,
+    exclusions,
+    smooth_sign,
+)
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import (
     ALL_EFFORTS,

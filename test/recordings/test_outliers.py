@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from recorded_arm import ExactMotion, frictionless, measured_arm, measured_run, sinusoids
+from samples import sample
 from scipy.ndimage import gaussian_filter1d
 
 from robot_dynamics_ros.errors import RecordingError
@@ -18,8 +19,9 @@ from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
-from robot_dynamics_ros.recordings.outliers import find_outliers, find_spikes
+from robot_dynamics_ros.recordings.outliers import find_outliers, find_spikes, without_outliers
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD, STEP, NOISE = 0.01, 2e-5, 0.05  # s, rad, N m
 PUSHES = (3.0, 7.0, 11.0)  # s, of 1 s
@@ -97,6 +99,59 @@ def test_an_exact_run_that_mostly_rests_has_no_outliers():
     jitter = np.random.default_rng(0).integers(-2, 3, q.shape) * np.spacing(q)
     run = Recording(('pan', 'lift', 'elbow'), time, q + jitter, v, none, none, none)
     assert not find_outliers(run).any()
+
+
+def test_a_simulated_joint_that_starts_to_slide_contradicts_nothing():
+    """A semi-implicit integrator moves by the velocity at the end, whatever the acceleration."""
+    creep = np.sin(np.arange(2000) / 50.0)
+    a = np.column_stack([1e-3 * creep, creep])
+    a[500:502, 0], a[560:562, 0] = 40.0, -40.0
+    v = np.cumsum(1e-3 * a, axis=0)
+    q, none = np.cumsum(1e-3 * v, axis=0), np.full(v.shape, np.nan)
+    run = Recording(('one', 'two'), 1e-3 * np.arange(2000), q, v, none, none, none)
+    assert not find_outliers(run).any()
+    for row, wrong in ((530, 5.0), (1500, -2.0)):
+        velocity = v.copy()
+        velocity[row, 0] += wrong
+        assert np.flatnonzero(find_outliers(replace(run, velocity=velocity))).tolist() == [row]
+
+
+def test_an_effort_that_was_commanded_is_no_spike():
+    """As at a contact, or when the controller starts; one that was not commanded is."""
+    run = moving(20.0)
+    asked = run.measured_effort.copy()
+    asked[1000, 1] += 60.0
+    acted = np.vstack([asked[:1], asked[:-1]])
+    run = replace(run, effort=asked, measured_effort=acted)
+    assert without_outliers(run)[1].efforts == []
+    acted[1500, 2] = -50.0
+    assert without_outliers(run)[1].efforts == [run.time[1500]]
+
+
+@pytest.mark.parametrize('period', [5e-4, 1e-2])
+def test_an_arm_at_its_stop_has_no_fault(period):
+    """The stop takes energy; its impulse is within the span of an acceleration."""
+    tree = sample('scara').tree
+    plant, n, rows = MujocoPlant(tree, period), tree.n, []
+    plant.reset(np.array([0.2, 0.8, 0.1, 0.0]))
+    for k in range(round(4.0 / period)):
+        t = k * period
+        effort = np.array([5.0, 2.0, 0.0, 0.1]) * np.sin([2.0 * t, 3.0 * t, 0.0, 5.0 * t])
+        effort[2] = (30.0 if t % 1.0 < 0.5 else -60.0) - 9.0
+        q, v = np.zeros((2, n))
+        plant.read(q, v)
+        rows.append((q, v, effort))
+        plant.step(effort)
+    q, v, effort = map(np.array, zip(*rows, strict=True))
+    assert (q[:, 2] >= tree.position_upper[2]).any()
+    time, none = period * np.arange(len(q)), np.full(q.shape, np.nan)
+    run = Recording(tree.joint_names, time, q, v, effort, none, none)
+    measured = replace(run, measured_effort=np.vstack([effort[:1], effort[:-1]]))
+    for given in (run, measured):
+        found = [str(x) for x in evaluate(given, tree, AnalysisSettings()).findings]
+        assert not any(
+            word in text for text in found for word in ('work', 'its effort', 'contradict')
+        ), found
 
 
 @pytest.mark.parametrize('resolution', [0.0, STEP])
