@@ -443,8 +443,8 @@ def _trajectory_again(
 ) -> Commit:
     reference = Reference(session.tree.n)
     reference.rows[:] = rows
-    changes = session.loop.generator.changes
-    snapshot = ReferenceSnapshot(reference, measured, now_ns, changes)
+    holds = session.loop.generator.holds
+    snapshot = ReferenceSnapshot(reference, measured, now_ns, holds)
     return _prepare_points(session, Points(*points), start_ns, snapshot)
 
 

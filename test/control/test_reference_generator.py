@@ -63,6 +63,25 @@ def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
     np.testing.assert_array_equal(run(in_background, 2500), run(immediate, 2500))
 
 
+def test_of_two_that_were_prepared_together_the_later_one_is_followed_at_last():
+    """As with two goals sent at once. What was prepared before a hold is refused."""
+    in_background, immediate = moving_generator(), moving_generator()
+    snapshot, away = in_background.snapshot(), BACK._replace(position=BACK.position + 0.1)
+    first, second, third = (in_background.prepare(snapshot, x) for x in (away, BACK, BACK))
+    for generator, follow in (
+        (in_background, lambda k: in_background.commit((first, second)[k])),
+        (immediate, lambda k: immediate.follow(*(away, BACK)[k])),
+    ):
+        for k in range(2):
+            run(generator, 50)
+            follow(k)
+    assert in_background.changes == immediate.changes
+    np.testing.assert_array_equal(run(in_background, 3000), run(immediate, 3000))
+    in_background.begin_glide()
+    with pytest.raises(TrajectoryError, match='before the arm was brought to a hold'):
+        in_background.commit(third)
+
+
 HERE = np.tile(moving_generator().snapshot().reference.position, (2, 1))
 
 

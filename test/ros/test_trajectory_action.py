@@ -121,6 +121,22 @@ def test_a_goal_is_followed_to_its_end_with_feedback(client):
     assert len(shown.desired.accelerations) == 4
 
 
+@pytest.mark.parametrize('count', [1, 150])
+def test_of_two_goals_sent_at_once_the_later_one_is_followed(client, count):
+    """The second is prepared before the first one begins, which many points take time for."""
+    goals = [goal(), goal(PLACE + 0.05)]
+    for one in goals:
+        times = np.linspace(0.5, 1.0, count) if count > 1 else [1.0]
+        target = one.trajectory.points[0].positions
+        one.trajectory = trajectory([(seconds, target) for seconds in times])
+    answers = [client.send_silently(one) for one in goals]
+    client.arm.until(lambda: all(x.done() for x in answers), 'answers to both')
+    first, second = (client.result(x.result()) for x in answers)
+    assert second.status == GoalStatus.STATUS_SUCCEEDED, second.result.error_string
+    assert first.status == GoalStatus.STATUS_ABORTED
+    assert first.result.error_string == 'Current goal preempted by new incoming action.'
+
+
 def test_cancelling_brings_the_reference_to_rest_and_holds(client):
     handle = client.send(goal(seconds=4.0))
     client.arm.until(client.is_moving, 'a moving reference')

@@ -246,13 +246,13 @@ class ReferenceSnapshot(NamedTuple):
         reference: The joint reference.
         measured: Measured position, shape (n,), rad or m; None if unknown.
         now_ns: Timestamp of the last state, ns.
-        changes: ``ReferenceGenerator.changes``.
+        holds: ``ReferenceGenerator.holds``.
     """
 
     reference: Reference
     measured: Array | None
     now_ns: int
-    changes: int
+    holds: int
 
 
 class Prepared(NamedTuple):

@@ -53,6 +53,7 @@ class ReferenceGenerator:
         speed: Speed scaling of trajectories.
         changes: Counter that increases whenever something else is followed; the goal of the
             previous trajectory has then ended.
+        holds: Those of them that were no trajectory: what was prepared before is refused.
 
     Args:
         tree: The robot with limits and names.
@@ -61,7 +62,8 @@ class ReferenceGenerator:
     def __init__(self, tree: Robot) -> None:
         self._tree = tree
         self.reference = Reference(tree.n)
-        self.changes, self._joins = 0, False
+        self.changes = self.holds = 0
+        self._joins = False
         self._trajectory: Trajectory = Hold(self.reference.position)
         self._start_ns = self._now_ns = 0
         #: Accepted trajectories that start later, and their starts, ns, in ascending order.
@@ -173,7 +175,7 @@ class ReferenceGenerator:
         """Return a copy of the present state, for the preparation of a trajectory."""
         now, q = Reference(self._tree.n), self.measured
         now.rows[:] = self.reference.rows
-        return ReferenceSnapshot(now, None if q is None else q.copy(), self._now_ns, self.changes)
+        return ReferenceSnapshot(now, None if q is None else q.copy(), self._now_ns, self.holds)
 
     def prepare(self, snapshot: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
         """Do the slow part of ``follow``; may run in the background.
@@ -224,12 +226,12 @@ class ReferenceGenerator:
 
         Raises:
             TrajectoryError: The trajectory is over by now, the motion from the present reference
-                to its first point exceeds the limits, ``changes`` differs from the snapshot, or
+                to its first point exceeds the limits, ``holds`` differs from the snapshot, or
                 too many trajectories wait for their start.
         """
         trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
         if self._now_ns != prepared.snapshot.now_ns:
-            if self.changes != prepared.snapshot.changes:
+            if self.holds != prepared.snapshot.holds:
                 raise TrajectoryError(
                     'trajectory', 'came before the arm was brought to a hold', 'send it again'
                 )
@@ -250,7 +252,7 @@ class ReferenceGenerator:
             self._waiting = (*before, (start, prepared))
             self.changes += 1
         else:
-            self._replace(trajectory, start)
+            self._follow(trajectory, start)
             self._begin(prepared, self._elapsed())
         return start
 
@@ -403,6 +405,10 @@ class ReferenceGenerator:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
 
     def _replace(self, trajectory: Trajectory, start_ns: int) -> None:
+        self.holds += 1
+        self._follow(trajectory, start_ns)
+
+    def _follow(self, trajectory: Trajectory, start_ns: int) -> None:
         self._trajectory, self._start_ns, self._waiting = trajectory, start_ns, ()
         self.speed.start((self._now_ns - start_ns) / _SECOND_NS)
         self.changes += 1
