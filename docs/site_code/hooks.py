@@ -30,7 +30,11 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return the text of a page with the tables that are generated for it."""
+    """Return the text of a page with the tables that are generated for it.
+
+    Links to the files of ``results`` lead to their tables on the page of the results.
+    """
+    markdown = re.sub(r'\]\(results/(\w+)\.md\)', r'](results.md#\1)', markdown)
     make = TABLES.get(page.file.src_uri)
     return f'{markdown}\n\n{make()}' if make else markdown
 

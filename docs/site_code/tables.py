@@ -129,7 +129,10 @@ def root_page(name: str) -> str:
 
 def results() -> str:
     """Return the measured tables, and what the evaluator of the fault campaign excludes."""
-    tables = [x.read_text(encoding='utf-8') for x in sorted((ROOT / 'docs/results').glob('*.md'))]
+    tables = [
+        x.read_text(encoding='utf-8').replace('\n', f' {{: #{x.stem} }}\n', 1)
+        for x in sorted((ROOT / 'docs/results').glob('*.md'))
+    ]
     file = ROOT / 'test' / 'campaigns' / 'fault_evaluator.py'
     text = ast.get_docstring(ast.parse(file.read_text(encoding='utf-8'))) or ''
     return '\n\n'.join([*tables, '## Fault campaign', text.replace('``', '`')])
