@@ -110,6 +110,7 @@ class SessionModes(ControllerParts):
         before = loop.acting
         verdict = loop.observe(stamp_ns, q, v)
         repeated = verdict is StateVerdict.NOT_NEWER and self._simulated_time
+        repeated = repeated and not loop.state.validator.changed  # else its clock has stopped
         if repeated and self.mode is SessionMode.DEACTIVATING:
             return False  # paused: it counts as silence
         if repeated and self.mode is SessionMode.STOPPED:

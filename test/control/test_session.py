@@ -238,6 +238,16 @@ def test_a_paused_simulator_repeats_its_state_and_ends_a_silence_with_it(simulat
         assert run.session.remarks[-1].status == 'held: states returned after a timeout'
 
 
+def test_a_clock_that_stops_while_the_arm_moves_is_no_paused_simulator():
+    run, silent = Driven(simulated_time=True).active(), []
+    for k in range(1, 120):
+        run.now += MS
+        assert not run.state(PLACE + 1e-3 * k, STILL + 1.0, step=0)
+        silent.append(run.session.watch(run.now))
+    assert silent.index(True) == 99
+    assert run.said() == [SILENT.format(' (last one refused: not newer)')]
+
+
 def replaced(run: Driven) -> None:
     prepare_trajectory(run.session, points(0.01, PLACE))()
     run.states(12)
