@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every law: feed-forward only at zero error, parts that add up, refusals that change nothing."""
+"""Every law: parts that add up, refusals that change nothing, feedback that takes energy out."""
 
 import pickle
 
@@ -14,26 +14,6 @@ from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
 ROBOTS = ['scara', 'rrpr']
-#: What each law may put out where the state equals the reference; all of it from an oracle.
-FEED_FORWARD = {
-    'computed_torque': {'inertia', 'coriolis', 'gravity', 'friction'},
-    'constraint_stabilization': {'inertia', 'coriolis', 'gravity', 'friction'},
-    'gravity_compensation': {'gravity'},
-    'hand_guiding': {'gravity', 'friction'},
-    'impedance': {'inertia', 'coriolis', 'gravity', 'friction'},
-    'pd_gravity': {'gravity'},
-}
-
-
-#: With these a law has nothing but its feed-forward at zero error.
-NEUTRAL = {
-    'hand_guiding': {
-        'guiding_damping': 0.0,
-        'guiding_friction_share': 1.0,
-        'guiding_speed_share': 1.0,
-        'guiding_wall_frequency': 0.0,
-    }
-}
 
 
 @pytest.fixture(params=LAWS)
@@ -59,23 +39,24 @@ def effort(law, q, v, reference):
     return out
 
 
-@pytest.mark.slow
-def test_zero_error_gives_the_feed_forward_only(name, robot, rng):
-    tree = robot.tree
-    reference = random_reference(tree, rng)
-    q, v, a = reference.position, reference.velocity, reference.acceleration
-    oracle = PinocchioOracle.of(robot)
-    parts = {
-        'inertia': oracle.mass_matrix(q) @ a + tree.armature * a,
-        'coriolis': oracle.coriolis_matrix(q, v) @ v,
-        'gravity': oracle.gravity_forces(q),
-        'friction': tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3),
-    }
-    expected = sum(parts[part] for part in FEED_FORWARD[name])
-    law = make_law(name, tree, **NEUTRAL.get(name, {}))
-    found = effort(law, q.copy(), v.copy(), reference)
-    # Two libraries in double precision: 1e-15 of the largest torque, a hundred operations.
-    np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
+def test_gravity_laws_add_damping_or_feedback_by_the_inertia_at_home_and_the_wrench(robot, rng):
+    """The other laws have files of their own."""
+    tree = robot.tree.with_changes(position_lower=np.zeros(4), position_upper=np.ones(4))
+    oracle, reference = PinocchioOracle.of(robot), random_reference(tree, rng)
+    q, v, _ = random_state(tree, rng)
+    home, damping, wrench = rng.uniform(size=(3, tree.n))
+    law = make_law('gravity_compensation', tree, damping=damping.tolist())
+    law.external.commanded[:] = wrench
+    expected = {law: wrench - damping * v}
+    for place, given in ((home, {'home': home.tolist()}), (tree.middle, {})):
+        law = make_law('pd_gravity', tree, natural_frequency=6.0, damping_ratio=0.7, **given)
+        inertia = np.diag(oracle.mass_matrix(place)) + tree.armature
+        away, rate = reference.position - q, reference.velocity - v
+        expected[law] = inertia * (36.0 * away + 8.4 * rate)
+    for law, more in expected.items():
+        # Two libraries in double precision, a hundred operations.
+        wanted = oracle.gravity_forces(q) + more
+        np.testing.assert_allclose(effort(law, q, v, reference), wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize('given', [{}, {'period': 0.002, 'discretization': 'zero_order'}])
