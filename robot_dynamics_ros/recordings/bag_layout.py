@@ -133,10 +133,11 @@ class _TopicFinder:
         if topic and topic not in self._available:
             raise UnknownNameError('topic', topic, self._available)
         if topic and self._available[topic] != kind:
+            known = [name for name, of in sorted(self._available.items()) if of == kind]
             raise RecordingError(
                 f'topic {topic!r}',
                 f'is of type {self._available[topic]!r}',
-                f'choose one of {kind}',
+                f'choose one of {kind}: {", ".join(known) or "none is in the bag"}',
             )
         return topic
 
@@ -184,10 +185,14 @@ class _TopicFinder:
             own = [name for name in topics if name == usual]  # only if it is absolute
             own = own or (self.ending(usual.strip('/'), STATE) if usual else [])
             topics = own or self.ending('joint_states', STATE) or topics
+        topics = [topic for topic in topics if topic not in self._bag.sources] or topics
         if not topics:
             listed = ', '.join(f'{t} ({k})' for t, k in sorted(self._available.items())) or 'none'
             where = f' in namespace {namespace!r}' if namespace else ''
-            remedy = f'its topics: {listed}; export states of other types as a table'
+            remedy = (
+                f'its topics: {listed}; export states of other types as a table '
+                '(see docs/recordings.md, "Tables of other loggers")'
+            )
             raise self._error(f'has no joint states{where}', remedy)
         if len(topics) > 1:
             spaces = sorted({self.space(topic) or '/' for topic in topics})

@@ -154,15 +154,22 @@ class StateColumns(Columns):
         return States(layout.names, index, layout.stamps(rows), *columns)
 
     def _read(self, place: int, message: Any) -> States | None:
-        names, n = tuple(message.name), len(message.name)
-        if len(message.position) != n or len(message.velocity) not in (0, n):
+        values = state_values(message)
+        if values is None:
             return None
-        rows = [
-            np.array(values, dtype=float) if len(values) == n else np.full(n, np.nan)
-            for values in (message.position, message.velocity, message.effort)
-        ]
         stamps = np.array([stamp_ns(message)], dtype=np.int64)
-        return States(names, np.array([place]), stamps, *(row[np.newaxis] for row in rows))
+        return States(tuple(message.name), np.array([place]), stamps, *values[:, np.newaxis])
+
+
+def state_values(message: Any) -> Array | None:
+    """Return a JointState as :class:`StateColumns` does, shape (3, joints); None: unusable."""
+    n = len(message.name)
+    if len(message.position) != n or len(message.velocity) not in (0, n):
+        return None
+    return np.array([
+        values if len(values) == n else np.full(n, np.nan)
+        for values in (message.position, message.velocity, message.effort)
+    ], dtype=float)  # fmt: skip
 
 
 class NumberColumns(Columns):

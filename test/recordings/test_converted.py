@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables, bags of ROS 1 and states of joint trajectory controllers are read as bags are."""
+"""Tables, bags of ROS 1 and states in other messages are read as bags are."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from bags import DESCRIPTION, STATES, T, header, state, text
+from bags import DESCRIPTION, STATES, Message, T, header, state, text, write
 from recorded_arm import measured_arm, measured_run, sinusoids
 from rosbags.rosbag1 import Writer as WriterOfRos1
 from rosbags.rosbag2 import Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.bag import converted
 from robot_dynamics_ros.recordings.reading import read_recording
 
@@ -143,3 +144,41 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
     if len(fields) == 4:
         np.testing.assert_allclose(read.effort[:, order], run.measured_effort)
     assert not any('not read' in note for note in read.notes)
+
+
+FRANKA = 'franka_msgs/msg/FrankaRobotState'
+ROBOT = '/broadcaster/robot_state'
+
+
+@pytest.mark.parametrize('stamped', ['fields', 'message'])
+def test_joint_states_in_fields_of_a_message_are_topics(stamped, run, tmp_path, command):
+    """As in franka_msgs/FrankaRobotState, whose definition is in the bag alone."""
+    fields = ('measured', 'motor_state', 'external')
+    lines = ['std_msgs/Header header', *(f'sensor_msgs/JointState {x}' for x in fields), 'bool ok']
+    store = get_typestore(Stores.ROS2_JAZZY)
+    store.register(get_types_from_msg('\n'.join(lines), FRANKA))
+    rows = []
+    for k, stamp in enumerate(np.rint(run.time * 1e9).astype(int).tolist()):
+        own, q = stamp if stamped == 'fields' else 0, run.position[k]
+        states = [
+            state(own, run.joints, q, run.velocity[k], run.measured_effort[k]),
+            state(own, run.joints, q + 0.1, run.velocity[k][: 1 if k == 7 else 3]),
+            state(own, run.joints, (), (), run.measured_effort[k]),
+        ]
+        content = store.types[FRANKA](header(stamp), *(x.content for x in states), True)
+        rows.append(Message(ROBOT, stamp + 10**6, FRANKA, content, store))
+    bag = write(tmp_path / 'bag', rows)
+    with pytest.raises(RecordingError, match=f'--states: {ROBOT}/measured, {ROBOT}/motor_state$'):
+        read_recording(bag)
+    with pytest.raises(RecordingError, match=f'choose one of .*: {ROBOT}/measured, {ROBOT}/mot'):
+        read_recording(bag, states=ROBOT)
+    names = {'states': f'{ROBOT}/measured', 'reference': f'{ROBOT}/motor_state'}
+    read = read_recording(bag, **names)
+    np.testing.assert_allclose(read.time, run.time, atol=1e-9)
+    np.testing.assert_array_equal(read.position, run.position)
+    np.testing.assert_array_equal(read.measured_effort, run.measured_effort)
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(read.reference_position[:, 0])), [7])
+    command('analyze', bag, '--robot', run.description, '--states', names['states'])
+    both = write(tmp_path / 'both', [*rows, *(state(x.time, run.joints, 3 * [1.0], topic='/states')
+                                              for x in rows)])  # fmt: skip
+    assert (read_recording(both).position == 1.0).all(), 'a topic of states is preferred'

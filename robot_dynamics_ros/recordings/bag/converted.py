@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of other kinds as topics of a ROS 2 bag: tables, bags of ROS 1, controller states.
+"""Recordings of other kinds as topics of a ROS 2 bag: tables, bags of ROS 1, other messages.
 
 A table, and the state of a joint trajectory controller, have the topics of our own recorder:
-reference and feedback as joint states, the commanded efforts as one number per joint.
+reference and feedback as joint states, the commanded efforts as one number per joint. Joint states
+in fields of another message, as in franka_msgs/FrankaRobotState, are topics below its own.
 """
 
 from __future__ import annotations
@@ -17,11 +18,20 @@ from robot_dynamics_ros.control.topics import force_topic, force_topics
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.recordings.bag.storage import Contents, Definition, RawMessage
 from robot_dynamics_ros.recordings.bag.tables import read_table
-from robot_dynamics_ros.recordings.columns import SINGLE, STATE, Numbers, States, TopicColumns
+from robot_dynamics_ros.recordings.columns import (
+    SINGLE,
+    STATE,
+    Numbers,
+    States,
+    TopicColumns,
+    state_values,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONTROLLER_STATE = 'control_msgs/msg/JointTrajectoryControllerState'
 _BLOCK = 4096  # messages, or rows of a table
+#: Joint names, time in ns, and values: joint states (3, n), NaN if unknown, or an effort (1,).
+Part = tuple[tuple[str, ...], int, Array]
 
 
 class TableStorage:
@@ -120,36 +130,45 @@ class Ros1Storage:
         yield block
 
 
-def controller_parts(state: Any) -> dict[str, Array]:
-    """Return what a controller's state holds, by the topics below its own that it becomes.
+def message_parts(message: Any) -> dict[str, Part]:
+    """Return what a message holds, by the topics below its own that it becomes.
 
-    Joint states have shape (3, n), NaN where they are unknown, commanded efforts (1,). A state
-    without a stamp, or of another number of values, has none.
+    These are reference, feedback and commands of a controller's state, and the joint states that
+    are fields of any other message; a field without a time of its own has that of the message.
+    A controller's state without a stamp, or of another number of values, has none.
     """
-    parts: dict[str, Array] = {}
-    if not (hasattr(state, 'header') and hasattr(state, 'joint_names')):
+    parts: dict[str, Part] = {}
+    for field in getattr(message, '__dataclass_fields__', ()):
+        state = getattr(message, field)
+        if getattr(state, '__msgtype__', '') != STATE or not state.name:
+            continue
+        if (values := state_values(state)) is not None:
+            stamp = stamp_ns(state) or (stamp_ns(message) if hasattr(message, 'header') else 0)
+            parts[field] = (tuple(map(str, state.name)), stamp, values)
+    if not (hasattr(message, 'header') and hasattr(message, 'joint_names')):
         return parts
-    n = len(state.joint_names)
+    names, stamp = tuple(map(str, message.joint_names)), stamp_ns(message)
+    n = len(names)
     for part, fields in _PARTS.items():
-        point = next((getattr(state, x) for x in fields if hasattr(state, x)), None)
+        point = next((getattr(message, x) for x in fields if hasattr(message, x)), None)
         if point is not None and len(point.positions) == n and len(point.velocities) in (0, n):
-            parts[part] = np.full((3, n), np.nan)
-            parts[part][0] = point.positions
-            parts[part][1, : len(point.velocities)] = point.velocities
-    output = getattr(state, 'output', None)
+            values = np.full((3, n), np.nan)
+            values[0] = point.positions
+            values[1, : len(point.velocities)] = point.velocities
+            parts[part] = (names, stamp, values)
+    output = getattr(message, 'output', None)
     if output is not None and len(output.effort) == n:
-        for name, effort in zip(state.joint_names, output.effort, strict=True):
-            parts[force_topic(str(name))] = np.array([float(effort)])
+        for name, effort in zip(names, output.effort, strict=True):
+            parts[force_topic(name)] = (names, stamp, np.array([float(effort)]))
     return parts
 
 
-def controller_columns(states: Mapping[int, Any]) -> dict[str, list[Any]]:
-    """Return the columns of a controller's states, given by place, by topic below its own."""
+def message_columns(messages: Mapping[int, Any]) -> dict[str, list[Any]]:
+    """Return the columns of :func:`message_parts`, of messages by place, by topic below theirs."""
     rows: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
-    for place, state in states.items():
-        names = tuple(map(str, state.joint_names))
-        for part, values in controller_parts(state).items():
-            rows.setdefault((part, names), []).append((place, stamp_ns(state), values))
+    for place, message in messages.items():
+        for part, (names, stamp, values) in message_parts(message).items():
+            rows.setdefault((part, names), []).append((place, stamp, values))
     columns: dict[str, list[Any]] = {}
     for (part, names), found in rows.items():
         places, stamps, values = map(np.array, zip(*found, strict=True))

@@ -21,8 +21,8 @@ from robot_dynamics_ros.recordings.bag.converted import (
     CONTROLLER_STATE,
     Ros1Storage,
     TableStorage,
-    controller_columns,
-    controller_parts,
+    message_columns,
+    message_parts,
 )
 from robot_dynamics_ros.recordings.bag.files import (
     ZSTD_MAGIC,
@@ -183,7 +183,8 @@ class BagReader:
         topics: Message type by topic.
         counts: Number of messages by topic, from the metadata of the bag or counted.
         remarks: Custom data of the bag's metadata.
-        sources: Topic of a joint trajectory controller's state by topic that it adds.
+        sources: Topic of a message that holds joint states, as of a joint trajectory controller,
+            by topic that it adds.
 
     Args:
         path: A bag's folder, one of its storage files, a bag of ROS 1, or a table.
@@ -229,8 +230,9 @@ class BagReader:
         self._read_counts: dict[str, int] = {}
         self._damaged_messages = 0
         self.sources: dict[str, str] = {}
-        for source in [x for x, kind in self.topics.items() if kind == CONTROLLER_STATE]:
-            for part, values in controller_parts(self.first(source, strict=False)).items():
+        for source in [x for x, kind in self.topics.items() if self._has_parts(kind)]:
+            parts = message_parts(self.first(source, strict=False))
+            for part, (_, _, values) in parts.items():
                 topic = f'{source}/{part}'
                 self.topics[topic] = STATE if values.ndim > 1 else SINGLE
                 self.sources[topic], self.counts[topic] = source, self.counts.get(source, 0)
@@ -290,7 +292,7 @@ class BagReader:
                 if topic in decoders:
                     found = {topic: decoders[topic].groups(data[topic])}
                 else:
-                    parts = controller_columns(self._readable(data[topic]))
+                    parts = message_columns(self._readable(data[topic], self.topics[topic]))
                     found = {f'{topic}/{part}': groups for part, groups in parts.items()}
                 where = np.array(pairs, dtype=np.int64).T
                 columns += [(x, *where, found[x]) for x in found if x in topics]
@@ -303,12 +305,18 @@ class BagReader:
             return StateColumns(deserialize)
         return NumberColumns(deserialize, single=kind == SINGLE)
 
-    def _readable(self, messages: Sequence[Any]) -> dict[int, Any]:
-        """Return the readable states of a controller by their places."""
+    def _has_parts(self, kind: str) -> bool:
+        """Return whether messages of a type may hold joint states."""
+        definition = self._definitions.get(kind)
+        nested = definition is not None and 'JointState' in definition.text
+        return kind == CONTROLLER_STATE or (nested and kind != STATE)
+
+    def _readable(self, messages: Sequence[Any], kind: str) -> dict[int, Any]:
+        """Return the readable messages of a type by their places."""
         states: dict[int, Any] = {}
         for k, data in enumerate(messages):
             try:
-                states[k] = self.deserialize(data, CONTROLLER_STATE)
+                states[k] = self.deserialize(data, kind)
             except RecordingError:
                 self._damaged_messages += 1
         return states
