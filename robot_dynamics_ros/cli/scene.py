@@ -27,7 +27,7 @@ from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.description.shipped import MECHANISMS
+from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS
 from robot_dynamics_ros.errors import ConfigurationError, known_name
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.program import contact_forces
@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         UnknownNameError: A scene is unknown; lists those that exist.
         RobotDynamicsError: The arm is rejected, or no motion stays within its limits.
     """
-    if args.scene and args.scene[0] not in SCENES and _is_file(args.scene[0]):
+    if args.scene and args.scene[0] not in SCENES and _is_robot(args.scene[0]):
         args.robot, *args.mapping = args.scene
         arm, console = planned_arm(args), Console()
         show_arm(console, arm.tree, arm.frame, arm.remarks)
@@ -165,8 +165,10 @@ def run(args: argparse.Namespace) -> int:
     return run_scenes(chosen, args.out, Console())
 
 
-def _is_file(word: str) -> bool:
-    """Return whether a word means a file, which need not exist."""
+def _is_robot(word: str) -> bool:
+    """Return whether a word means a shipped arm, or a file, which need not exist."""
+    if word in ROBOTS:
+        return True
     return word.startswith('package://') or os.path.isfile(word) or word != Path(word).stem
 
 
@@ -319,10 +321,10 @@ def outside_band(scene: Scene, figures: Mapping[str, Any]) -> list[str]:
 
 _TITLES = '; '.join(f'{name}: {scene.title}' for name, scene in SCENES.items())
 _SCENES_HELP = (
-    f'scenes to run (default: all). {_TITLES}. Or the file of your own arm, followed by '
+    f'scenes to run (default: all). {_TITLES}. Or a shipped arm or a file, followed by '
     'NAME:=VALUE arguments of a xacro file: its tool on a generated swinging plane, or --program'
 )
-OWN = {'--program': option('', 'with an own arm: file of the constraint program to run')}
+OWN = {'--program': option('', 'with an arm: file of the constraint program to run')}
 
 COMMANDS = {
     'scene': Command(

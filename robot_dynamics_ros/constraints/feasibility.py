@@ -116,13 +116,18 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
     horizon = max(program.horizon, 1e-3)
     times = instants(program.stack.signals, horizon, samples)
     start = starting_configuration(program, home)
-    points = [_checked_point(program, start, 0.0, start)]
+    # A slower run remedies a fast joint, but no path that leaves the reach: this is told first.
+    fast: list[ProgramError] = []
+    points = [_checked_point(program, start, 0.0, start, fast)]
     for before, t in itertools.pairwise(times.tolist()):
-        points.append(_checked_point(program, points[-1].guess(program, t - before), t, start))
+        guess = points[-1].guess(program, t - before)
+        points.append(_checked_point(program, guess, t, start, fast))
     sigma = np.array([point.sigma_min for point in points])
     for k in range(1, len(times) - 1):
         if sigma[k] < 20.0 * program.min_singular_value and sigma[k] == sigma[k - 1 : k + 2].min():
-            _search_minimum(program, points[k - 1], times[k - 1], times[k + 1], start)
+            _search_minimum(program, points[k - 1], times[k - 1], times[k + 1], start, fast)
+    if fast:
+        raise fast[0]
     q, v = np.array([point.q for point in points]), np.array([point.v for point in points])
     effort = path_efforts(program, times, q, v)
     remarks = [*_unchecked_part(times, horizon), *effort_remarks(program.tree, times, effort)]
@@ -138,27 +143,38 @@ def _unchecked_part(times: Array, horizon: float) -> list[str]:
     ]
 
 
-def _checked_point(program: Program, guess: Array, t: float, start: Array) -> _PathPoint:
-    """Return and check the path from a start at an instant, near an initial guess."""
+def _checked_point(
+    program: Program, guess: Array, t: float, start: Array, fast: list[ProgramError]
+) -> _PathPoint:
+    """Return and check the path from a start at an instant, near an initial guess.
+
+    A velocity beyond a limit is added to ``fast``, all else is rejected.
+    """
     q, found = _solve(program, guess, t)
     _require_reached(program, found.f, q, t)
     solution = TaskInverse(found.Gamma, program.joint_metric(q), program.weights, _DAMPED)
     settling = solution.project(program.settling_velocity(q, np.zeros(program.n)))
     along = solution.solve(-found.f_dot)
     _require_rank(program, solution, q, t)
-    settling *= _require_limits(program, q, along + settling, settling, t, start)
+    settling *= _require_limits(program, q, along + settling, settling, t, start, fast)
     _require_projected_stability(program, found.Gamma, t)
     return _PathPoint(q, along + settling, settling, solution.sigma_min)
 
 
 def _search_minimum(
-    program: Program, first: _PathPoint, begin: float, end: float, start: Array
+    program: Program,
+    first: _PathPoint,
+    begin: float,
+    end: float,
+    start: Array,
+    fast: list[ProgramError],
 ) -> None:
     """Search for the smallest singular value between two instants; reject it there."""
     from scipy.optimize import minimize_scalar  # here: few programs come near a singularity
 
     def sigma(t: float) -> float:
-        return _checked_point(program, first.guess(program, t - begin), t, start).sigma_min
+        guess = first.guess(program, t - begin)
+        return _checked_point(program, guess, t, start, fast).sigma_min
 
     accuracy = 1e-4 * (end - begin)
     minimize_scalar(sigma, bounds=(begin, end), method='bounded', options={'xatol': accuracy})
@@ -256,12 +272,18 @@ def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -
 
 
 def _require_limits(
-    program: Program, q: Array, v: Array, settling: Array, t: float, start: Array
+    program: Program,
+    q: Array,
+    v: Array,
+    settling: Array,
+    t: float,
+    start: Array,
+    fast: list[ProgramError],
 ) -> float:
-    """Reject positions and velocities beyond the limits of a joint, by what moves it there.
+    """Reject positions beyond the limits of a joint; add velocities to ``fast``, by what moves it.
 
     A null-space task moves an arm that starts at rest slower than its pull and damping balance: it
-    is rejected if the simulated motion is too fast, too.
+    is too fast only if the simulated motion is, too.
 
     Returns:
         The share of the balance that the motion reaches, 1 where no limit is exceeded.
@@ -283,10 +305,12 @@ def _require_limits(
             by = f' from {q[i]:.4g}, by the null-space task'
             remedy = 'give null_space a posture near that position, or less stiffness'
         if not speed <= limit:
-            raise ProgramError(
-                f'joint {joint!r}',
-                f'moves at {speed:.4g} per second at t = {t:.3f} s{by}',
-                f'its velocity limit is {limit:.4g}; {remedy}',
+            fast.append(
+                ProgramError(
+                    f'joint {joint!r}',
+                    f'moves at {speed:.4g} per second at t = {t:.3f} s{by}',
+                    f'its velocity limit is {limit:.4g}; {remedy}',
+                )
             )
         if abs(v[i]) > limit:
             share = min(share, float(speed / abs(v[i])))

@@ -91,6 +91,10 @@ def angles(place: str, value: Any) -> Signal:
     return given
 
 
+def _phases(place: str, value: Any) -> list[float]:
+    return read.angles(place, read.numbers(place, value))
+
+
 def _rpy(place: str, value: Any) -> list[float]:
     return read.angles(place, read.vector3(place, value))
 
@@ -149,7 +153,7 @@ CURVES: dict[str, Callable[[str, Any], Curve]] = {
     'lissajous': read.built(
         Lissajous,
         {'center': read.numbers, 'amplitude': read.numbers, 'frequency': read.numbers},
-        {'phase': read.numbers, 'duration': read.count},
+        {'phase': _phases, 'duration': read.count},
     ),
     'spline': read.built(
         Spline, {'points': read.rows}, {'closed': read.switch, 'laps': read.count}

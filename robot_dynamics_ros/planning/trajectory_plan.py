@@ -292,7 +292,8 @@ def _with_margin(tree: Robot, plan: SampledTrajectory) -> SampledTrajectory:
         return plan
     remark = (
         f'joint {name!r} needs {share:.0%} of its effort limit: the controller slows the motion '
-        'down there, or the arm leaves its path; lower speed_scale, or give smoother points'
+        'down there, or the arm leaves its path; lower speed_scale, or give smoother points with '
+        'velocities'
     )
     return replace(plan, remarks=(*plan.remarks, remark))
 
@@ -437,7 +438,7 @@ MOTION = (
     *only('kind', 'sine')(
         P('amplitude', [0.1], 'Amplitude.', unit='rad or m', per_joint=True),
         P('frequency', [0.5], 'Frequency, Hz.', per_joint=True),
-        P('phase', [0.0], 'Phase, rad.', per_joint=True),
+        P('phase', [0.0], 'Phase, rad.', -6.284, 6.284, per_joint=True),
     ),
     *only('kind', 'circle')(
         P('center', [0.0, 0.0, 0.0], 'Centre in the base frame.', unit='m', size=3),

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.description.urdf import Joint, RobotDescription, parse_urdf
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import FramePose
+from robot_dynamics_ros.model.arm import load_arm, tool_frame
 from robot_dynamics_ros.spatial.rotation import rotation_about, rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -166,7 +169,7 @@ class LinkTree:
     """
 
     def __init__(self, xml: str) -> None:
-        self.links = tuple(_placed(parse_urdf(xml, lambda fault: None)))
+        self._xml, self.links = xml, tuple(_placed(parse_urdf(xml, lambda fault: None)))
         moving = [link.joint for link in self.links if link.moves]
         self.joints = {joint.name: joint for joint in moving if joint.mimic is None}
 
@@ -182,11 +185,12 @@ class LinkTree:
         return poses
 
     def tool(self) -> int:
-        """Return the index of the tool: the first link named ``...tool``, else the deepest."""
+        """Return the index of the tool frame; of what is no valid model, of the deepest link."""
+        with suppress(RobotDynamicsError):
+            tool = tool_frame(load_arm(self._xml, effort_limit=1.0))
+            return [link.name for link in self.links].index(tool)
         depth: list[int] = []
-        for place, link in enumerate(self.links):
-            if link.name.endswith('tool'):
-                return place
+        for link in self.links:
             depth.append(depth[link.parent] + 1 if link.parent >= 0 else 0)
         return int(np.argmax(depth))
 

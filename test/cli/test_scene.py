@@ -67,6 +67,7 @@ def test_a_program_that_presses_has_no_scene_without_its_board(settings):
     ('words', 'said'),
     [
         (['scene', 'no.urdf'], "robot description 'no.urdf': no such file"),
+        (['scene', 'scara', '--program', 'no.yaml'], "program 'no.yaml': is not a file"),
         (['scene', 'cirle'], "unknown scene 'cirle'"),
         (['view', 'no.urdf'], 'view no.urdf: no such file; correct the path'),
         (['view', ARM], f'shows running arms only; start one, and show it with --robot {ARM}\n'),

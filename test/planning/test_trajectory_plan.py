@@ -261,7 +261,7 @@ def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
     assert shares.max() > 1.0
     # Eight instants of a quintic are within 5 % of its peak; friction adds as much.
     assert plan.effort_share == pytest.approx(shares.max(), rel=0.1)
-    assert 'give smoother points' in plan.remarks[0]
+    assert 'give smoother points with velocities' in plan.remarks[0]
 
 
 # ---- singular start ----------------------------------------------------------------------------

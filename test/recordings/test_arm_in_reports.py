@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+import urdf_text
 from browser import chromium
 from oracles import PinocchioOracle
 from reports import data_of
@@ -217,6 +218,27 @@ def test_an_arm_that_is_not_known_for_a_while_is_not_shown_then(browser, robot, 
     shown_at(page, 0.8)
     assert page.evaluate(shown) == [True, False]
     assert page.locator('.arm .legend').inner_text().split() == ['a</script>', 'b']
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_tall_arm_is_in_the_picture_from_foot_to_tip(browser, tmp_path):
+    box = '<visual><origin xyz="0 0 1"/><geometry><box size="0.2 0.2 2"/></geometry></visual>'
+    turn = urdf_text.joint('turn', 'base', 'mast')
+    mast = urdf_text.link('mast', 1.0, (0, 0, 1), np.eye(3)).replace('</link>', f'{box}</link>')
+    tall = load_robot(urdf_text.robot('tall', urdf_text.link('base'), mast, turn))
+    time, q = np.linspace(0.0, 1.0, 50), np.zeros((50, 1))
+    arm = ArmAnimation(tall, 'mast', time, [ArmMotion('a', q, '#2f86c8')])
+    Report('t', 'l', arm=arm).write(tmp_path / 'report.html')
+    page = browser.new_page()
+    page.goto((tmp_path / 'report.html').as_uri())
+    page.evaluate('ready')
+    view = '(({camera, canvas: c}) => camera.view(c.clientWidth / c.clientHeight))'
+    lens = page.evaluate(f"[...{view}(document.querySelector('.arm').scene)]")
+    for z in (0.0, 2.0):
+        for x, y in ((-0.1, -0.1), (0.1, -0.1), (-0.1, 0.1), (0.1, 0.1)):
+            seen = np.reshape(lens, (4, 4)).T @ [x, y, z, 1.0]  # WebGL's are column by column
+            assert np.abs(seen[:2] / seen[3]).max() < 1.0, 'beyond the edge'
     page.close()
 
 

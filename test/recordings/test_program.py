@@ -36,6 +36,15 @@ def loop():
 
 
 @pytest.mark.slow
+def test_the_designed_decay_begins_when_the_law_acts_alone(command):
+    """Until then its effort is blended in, over 0.2 s: it lags behind by a fifth of the start."""
+    loop = RecordedLoop({**GIVEN, **PROGRAM, 'lead_in': 0.0}).run(900)
+    figures = command('analyze --no-report', loop.messages).figures['program']
+    assert max(map(abs, figures['initial'])) > 0.1
+    assert max(figures['relative']) < 5e-3
+
+
+@pytest.mark.slow
 def test_the_program_begins_after_the_motion_to_its_start(loop, command):
     bag = command.word(loop.messages)
     ended = command('analyze --no-report', bag)

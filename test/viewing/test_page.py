@@ -178,6 +178,22 @@ def test_what_cannot_be_shown_is_said_and_what_a_description_says_is_text(page, 
     assert len(gone) == 1, 'the end of a page is noticed'
 
 
+def test_the_trail_is_that_of_the_tool_which_the_commands_take_not_of_a_finger(page):
+    bars = [link(name, 1.0, (0.1, 0, 0), np.eye(3)) for name in ('one', 'two', 'finger')]
+    joints = [joint('first', 'base', 'one'), joint('second', 'one', 'two', xyz=(0.3, 0, 0))]
+    hand = [
+        joint('mount', 'two', 'gripper', 'fixed', (0.3, 0, 0)),
+        joint('grip', 'gripper', 'finger', 'prismatic', (0.05, 0, 0)),
+        joint('nail', 'finger', 'pad', 'fixed', (0.02, 0, 0)),
+        joint('centre', 'gripper', 'tcp', 'fixed', (0.1, 0, 0)),
+    ]
+    ends = [link(name) for name in ('gripper', 'pad', 'tcp')]
+    arm = page.arm('gripping')
+    arm.set_description(robot('gripping', link('base'), *bars, *ends, *joints, *hand))
+    arm.show(ArmInstant(time=1.0, position={'first': 0.0, 'second': np.pi / 2}))
+    np.testing.assert_allclose(handle(page, '/gripping/tool').position, [0.3, 0.4, 0], atol=1e-9)
+
+
 SIZES = ((1600, 1000), (1100, 800), (760, 420), (390, 640))  # pixels, the last ones of phones
 
 

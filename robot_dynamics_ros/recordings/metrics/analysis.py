@@ -173,6 +173,7 @@ def analyze_bag(
             identified=bool(identified),
             program=program,
             program_start=start,
+            ramp=float(reader.parameters.get('activation_ramp_s') or 0.0),
             remarks=reader.bag.remarks,
             commands=reader.topics.commands,
         )

@@ -75,8 +75,11 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
     }
     if evaluations:
         first = [k for k in evaluations if run.time[k] <= run.time[evaluations[0]] + _DECAY_S]
-        times, begin = run.time[first], (values[first[0]], rate[first[0]])
-        design[first] = exact_error(program.G0, program.G1, *begin, times - times[0])
+        ramped = start + evaluated.ramp  # until then the law's effort does not act alone
+        begin = next((i for i, k in enumerate(first) if run.time[k] >= ramped), 0)
+        alone, k = first[begin:], first[begin]
+        times = run.time[alone] - run.time[k]
+        design[alone] = exact_error(program.G0, program.G1, values[k], rate[k], times)
         figures |= decay(rows, values[first], design[first])
     findings = []
     if sigma[least] < program.singularity.threshold:
@@ -94,7 +97,7 @@ def decay(rows: Sequence[str], f: Array, design: Array) -> dict[str, list[float]
     Args:
         rows: Names of the m rows of f.
         f: Constraint values from the start on, shape (N, m), m or rad.
-        design: The exact solution at these instants, shape (N, m).
+        design: The exact solution at these instants, shape (N, m); NaN where none is compared.
 
     Returns:
         By row: ``initial``, the value at the start, and ``deviation``, the largest from the
@@ -103,7 +106,7 @@ def decay(rows: Sequence[str], f: Array, design: Array) -> dict[str, list[float]
 
     Source: Zaremba 1990, (3.5).
     """
-    deviation = np.abs(f - design).max(axis=0)
+    deviation = np.nanmax(np.abs(f - design), axis=0)
     starts, units = np.abs(f[0]), np.array([unit_of(row) for row in rows])
     starts = np.array([starts[units == unit].max() for unit in units])
     return {

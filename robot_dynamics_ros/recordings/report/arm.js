@@ -253,7 +253,8 @@ function smoothNormals(points, corners) {
 
 class Camera {
   constructor(centre, radius) {
-    this.home = {yaw: -0.9, pitch: 0.42, distance: 2.4 * radius, centre};
+    // At 2.7 radii the lens of view() takes in the whole sphere: sin(atan(1 / 2.5)) > 1 / 2.7.
+    this.home = {yaw: -0.9, pitch: 0.42, distance: 2.7 * radius, centre};
     this.reset();
   }
 
