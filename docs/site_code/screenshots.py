@@ -95,7 +95,7 @@ def command(tab: Any) -> None:
     tab.get_by_text('motion', exact=True).first.click()
     tab.get_by_text('simulator', exact=True).first.click()
     force = tab.locator('input[data-act$="/force"]').first
-    force.fill('0 20 0')
+    force.fill('0 8 0')
     force.press('Enter')
     tab.locator('label:text-is("push")').locator('xpath=following::input').first.click()
 
