@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from drawing import COLOURS, EDGE, Drawing
@@ -12,6 +12,7 @@ from drawing import COLOURS, EDGE, Drawing
 from robot_dynamics_ros import load_mechanism, load_robot
 from robot_dynamics_ros.description.shipped import shipped_mechanism, shipped_robot
 from robot_dynamics_ros.model.kinematics import body_poses, link_poses
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 Pixels = list[tuple[float, float]]
@@ -33,13 +34,13 @@ def four_dof_frames() -> str:
 
 
 def _frames(name: str, title: str) -> str:
-    """Return an arm with the modified Denavit-Hartenberg frame of every joint."""
+    """Return an arm with the modified Denavit-Hartenberg frame of every joint, and its table."""
     tree = load_robot(shipped_robot(name))
     poses = body_poses(tree, np.array(_POSTURES[name]))
     chain = np.array([[0.0, 0.0, 0.0], *(pose.p_WF for pose in poses)])
     ends = np.concatenate([pose.p_WF + _AXIS * pose.R_WF.T for pose in poses])
     place = _view(_flat(np.concatenate([chain, ends])), (640.0, 420.0))
-    drawing = Drawing(640, 420, title)
+    drawing = Drawing(640, 520, title)
     drawing.text(320, 26, f'*{title}: z (blue) is the axis of the joint, x red', size=15)
     drawing.curve(place(_flat(chain)), EDGE, dashed=False, width=8)
     names: dict[tuple[float, float], list[str]] = {}
@@ -50,7 +51,20 @@ def _frames(name: str, title: str) -> str:
         names.setdefault((round(x), round(y)), []).append(joint)
     for (x, y), joints in names.items():
         drawing.text(x + 12, y + 22, ', '.join(joints), 'start', 13)
+    rows = [('', 'α, °', 'a, m', 'd, m', 'θ, rad'), *_denavit_hartenberg(tree.tree)]
+    for k, row in enumerate(rows):
+        for column, entry in enumerate(row):
+            drawing.text(160 + 80 * column, 430 + 19 * k, entry, size=13)
     return drawing.svg()
+
+
+def _denavit_hartenberg(tree: RobotTree) -> Iterator[tuple[str, ...]]:
+    """Yield each joint with twist and length of the link before it, offset and angle."""
+    for i, joint in enumerate(tree.joint_names):
+        R, p = tree.placement(i, 0.0)
+        twist = round(math.degrees(math.atan2(round(-R[1, 2], 9) + 0.0, R[2, 2])))
+        own = ('q', '0') if tree.prismatic[i] else (f'{R[:, 2] @ p + 0.0:g}', 'q')
+        yield (joint, str(twist), f'{p[0]:g}', *own)
 
 
 def four_bar_cut() -> str:
