@@ -31,6 +31,7 @@ def closed(module, geometry, name, link='tool', **point):
     )
 
 
+A2_A3 = FOUR_DOF.a2, FOUR_DOF.a3
 ARMS = {
     'scara': closed(scara, SCARA, 'scara'),
     'four_dof, wrist': closed(four_dof, FOUR_DOF, 'four_dof', 'link4', point='wrist'),
@@ -95,25 +96,52 @@ def test_pose_jacobian_and_drift_run_over_symbols(arm):
         np.testing.assert_allclose(found, numeric.ravel().astype(float), atol=1e-14)
 
 
+def branch_of(module, q):
+    """Return the name of a solution by the places of elbow and wrist in the plane of the links."""
+    lengths, angles = (A2_A3, -q[1:3]) if module is four_dof else ((SCARA.L1, SCARA.L2), q[:2])
+    elbow, forearm = lengths * np.exp(1j * np.cumsum(angles))
+    wrist = elbow + forearm
+    left = (wrist.conjugate() * elbow).imag  # of the line to the wrist, seen along it
+    if abs(left * wrist.real) < 1e-6:
+        return ''
+    if module is scara:
+        return 'left' if left > 0.0 else 'right'
+    side, above = ('front', left) if wrist.real > 0.0 else ('back', -left)
+    return f'{side}_{"up" if above > 0.0 else "down"}'
+
+
 @pytest.mark.parametrize(
-    ('module', 'geometry', 'elbow'),
-    [(scara, SCARA, 1), (four_dof, FOUR_DOF, 2), (four_dof, FOUR_DOF_WIDE, 2)],
+    ('module', 'geometry', 'point'),
+    [
+        (scara, replace(SCARA, height=0.2), {}),
+        (four_dof, FOUR_DOF, {}),
+        (four_dof, replace(FOUR_DOF_WIDE, height=0.2), {}),
+        # A tool beside the plane of the arm.
+        (four_dof, replace(FOUR_DOF_WIDE, tool=(0.05, 0.12, 0.03), height=0.2), {'point': 'tool'}),
+    ],
 )
-def test_every_branch_reproduces_the_pose_and_one_is_the_configuration(
-    module, geometry, elbow, rng
+def test_every_branch_has_its_name_and_is_at_the_place_and_one_is_the_configuration(
+    module, geometry, point, rng
 ):
-    upper = np.minimum(geometry.upper, 3.1)  # angles beyond half a turn have equal ones within
-    for _ in range(100):
+    """From a pose, if it is that of the wrist, and from a point with yaw or pitch."""
+    elbow, upper = 1 if module is scara else 2, np.minimum(geometry.upper, 3.1)
+    for _ in range(100):  # angles beyond half a turn have equal ones within
         q = rng.uniform(np.maximum(geometry.lower, -3.1), upper)
-        R, p = module.forward(q)
-        solutions = module.inverse_pose(R, p, geometry)
-        assert len({s.branch for s in solutions}) == len(solutions) == 2
-        for s in solutions:
-            found = module.forward(s.q)
-            np.testing.assert_allclose(found.p_WF, p, atol=1e-12)
-            np.testing.assert_allclose(found.R_WF, R, atol=1e-12)
-        # Near stretched the angle is the square root of rounding.
-        atol = 1e-9 if abs(math.sin(q[elbow])) > 1e-3 else 1e-6
-        own = [s for s in solutions if np.abs(s.q - q).max() < atol]
-        assert len(own) == 1
-        assert own[0].within_limits
+        place = module.forward(q, geometry, **point)
+        turn = q[0] + q[1] - q[3] if module is scara else q[1:].sum()
+        ways = [(module.inverse(place.p_WF, turn, geometry, **point), module is scara)]
+        if not point:
+            ways.append((module.inverse_pose(*place, geometry), True))
+        for solutions, whole in ways:  # the whole pose or place and pitch
+            assert 2 <= len(solutions) <= (2 if whole else 4)
+            for s in solutions:
+                found = module.forward(s.q, geometry, **point)
+                np.testing.assert_allclose(found.p_WF, place.p_WF, atol=1e-12)
+                if whole:
+                    np.testing.assert_allclose(found.R_WF, place.R_WF, atol=1e-12)
+                assert branch_of(module, s.q) in ('', s.branch)
+            # Near stretched the angle is the square root of rounding.
+            atol = 1e-9 if abs(math.sin(q[elbow])) > 1e-3 else 1e-6
+            own = [s for s in solutions if np.abs(s.q - q).max() < atol]
+            assert len(own) == 1
+            assert own[0].within_limits

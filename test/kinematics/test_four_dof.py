@@ -15,10 +15,6 @@ EXAMPLE = np.array([0.3, -1.1, -0.4, 0.6])
 A2, A3 = 0.30, 0.25
 
 
-def random_q(rng, geometry=FOUR_DOF):
-    return rng.uniform(geometry.lower, geometry.upper)
-
-
 # ---- forward ------------------------------------------------------------------------------------
 
 
@@ -39,35 +35,6 @@ def test_worked_numbers():
 
 
 # ---- inverse ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize('tool', [(0.0, 0.0, 0.0), (0.05, 0.12, 0.03)])
-def test_a_point_at_a_pitch_is_reached_by_every_branch(tool, rng):
-    """The wrist, and a tool beside the plane of the arm."""
-    geometry = replace(FOUR_DOF_WIDE, tool=tool, height=0.2)
-    for _ in range(100):
-        q = random_q(rng, geometry)
-        p = four_dof.forward(q, geometry, point='tool').p_WF
-        solutions = four_dof.inverse(p, q[1:].sum(), geometry, point='tool')
-        assert 2 <= len(solutions) <= 4
-        for s in solutions:
-            found = four_dof.forward(s.q, geometry, point='tool').p_WF
-            np.testing.assert_allclose(found, p, atol=1e-12)
-        assert min(np.abs(s.q - q).max() for s in solutions) < 1e-6
-
-
-def test_up_and_down_say_where_the_elbow_is_and_front_and_back_where_the_wrist_is(rng):
-    for _ in range(100):
-        q = random_q(rng, FOUR_DOF_WIDE)
-        for s in four_dof.inverse(four_dof.forward(q).p_WF, 0.0):
-            elbow = np.array([A2 * math.cos(s.q[1]), -A2 * math.sin(s.q[1])])
-            r = elbow[0] + A3 * math.cos(s.q[1] + s.q[2])
-            z = elbow[1] - A3 * math.sin(s.q[1] + s.q[2])
-            assert s.branch.startswith('front' if r >= 0 else 'back')
-            # Height of the elbow above the line from the shoulder to the wrist, at the elbow.
-            above = elbow[1] - elbow[0] * z / r
-            if abs(r) > 1e-3 and abs(above) > 1e-6:
-                assert s.branch.endswith('up' if above > 0 else 'down')
 
 
 def test_stretched_gives_one_solution_per_shoulder_branch_marked_singular():

@@ -8,19 +8,10 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.kinematics import scara
-from robot_dynamics_ros.kinematics.scara import SCARA, ScaraGeometry
+from robot_dynamics_ros.kinematics.scara import ScaraGeometry
 from robot_dynamics_ros.kinematics.solution import nearest, violations
 
 TREE = sample('scara').tree
-
-
-def test_right_is_the_posture_of_a_right_arm():
-    R, p = scara.forward([0.0, 0.0, 0.1, 0.0], SCARA)
-    right, left = scara.inverse_pose(R.tolist(), [0.4, 0.0, p[2]])
-    assert (right.branch, left.branch) == ('right', 'left')
-    # The elbow of the right arm is on the side of negative y when reaching along x.
-    assert right.q[0] < 0.0 < right.q[1]
-    np.testing.assert_allclose(left.q[:2], -right.q[:2])
 
 
 def test_limits_are_checked_joint_by_joint():
