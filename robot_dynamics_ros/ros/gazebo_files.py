@@ -6,23 +6,33 @@ Also the actions of launch files that use them: server, bridge, insertion of the
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import yaml
 
 from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import share_directory
-from robot_dynamics_ros.description.urdf import parse_xml, read_description
+from robot_dynamics_ros.description.urdf import (
+    Inertial,
+    parse_urdf,
+    parse_xml,
+    read_description,
+)
+from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, ModelError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.ros.gazebo_world import (
     gazebo_name,
+    is_valid_name,
     lockstep_world,
     read_world,
     step_ns,
@@ -66,6 +76,14 @@ _ROS2_CONTROL = """\
 _FIXED_INERTIAL = """\
 <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
 """
+_MARGIN, _ROUNDED = 1e-9, 1e-3  # of the largest moment: what sdformat rounds, what a file rounds
+_NO_INERTIA = 1e-15  # kg m^2: moments of a point mass are negative by rounding
+_ENDLESS = 1e16  # m: SDF's number for no limit
+#: What in <gazebo> acts on the motion, but is not part of the model (docs/robots.md).
+_NOT_IN_MODEL = (
+    'static', 'kinematic', 'gravity', 'turnGravityOff', 'dampingFactor', 'velocity_decay',
+    'springStiffness', 'springReference', 'axis', 'physics', 'inertial', 'link', 'joint',
+)  # fmt: skip
 _ARGUMENTS = ('gazebo', 'controllers_file', 'namespace', 'initial_position')
 
 
@@ -132,11 +150,13 @@ def _yaml_name(name: str) -> str:
 def gazebo_description(tree: Robot, mappings: Mapping[str, str]) -> str:
     """Return URDF text with the Gazebo elements that ``urdf/gazebo.xacro`` adds to shipped arms.
 
-    The robot is fixed to the world. Its own plugins and ``<ros2_control>`` elements are removed:
-    they would command the same joints, or are for the older Gazebo. The armature is removed,
-    because SDF cannot express it, and the Coulomb friction on request, so that a model built from
-    this text matches the simulation. Gazebo leaves out a link without a mass, with all that moves
-    on it: what is fixed to the world gets one, which moves nothing.
+    Gazebo's reader (sdformat) takes a range or a velocity limit of 0 as such, refuses a joint
+    without limits, and leaves out a link without a mass with all that moves on it; ``<gazebo>``
+    may switch gravity off. Inertias, limits and friction are therefore written as the model has
+    them, without the armature, which SDF cannot express, and on request without Coulomb friction:
+    a model built from this text matches the simulation. The robot is fixed to the world. Its own
+    plugins and ``<ros2_control>`` elements are removed: they would command the same joints, or
+    are for the older Gazebo.
 
     Args:
         tree: The robot; its controlled joints are actuated.
@@ -145,27 +165,113 @@ def gazebo_description(tree: Robot, mappings: Mapping[str, str]) -> str:
     Raises:
         DescriptionError: An argument is invalid.
         ConfigurationError: The robot has closed loops.
-        ModelError: A link that moves has no mass.
+        ModelError: Gazebo would refuse, leave out or not couple a link or a joint.
     """
     refuse_loops(tree.mechanism)
-    for link, mass in zip(tree.link_names, tree.mass, strict=True):
-        if mass <= 0.0:
-            problem = 'has no mass: Gazebo would leave it out, with all that moves on it'
-            raise ModelError(f'link {link!r}', problem, 'give it an <inertial>, if only of 1 g')
-    root = parse_xml(tree.xml)
+    _refuse_unsupported(tree)
+    dry = mappings.get('coulomb_friction') != 'false'
+    terms = zip(tree.damping.tolist(), (tree.coulomb_friction * dry).tolist(), strict=True)
+    dynamics = dict(zip(tree.joint_names, starmap(JointDynamics, terms), strict=True))
+    inertials = _inertials(tree)
+    root = parse_xml(patch_urdf(tree.xml, inertials, dynamics))
+    root.attrib.pop('version', None)  # Gazebo's reader knows 1.0
     selected = {key: mappings[key] for key in _ARGUMENTS if key in mappings}
     names = {'robot': model_name(tree), 'joints': '|'.join(tree.joint_names)}
     file = share_directory() / 'urdf' / 'gazebo_parts.urdf.xacro'
     parts = parse_xml(read_description(file, selected | names).xml)
     for element in [*root.findall('ros2_control'), *root.findall('gazebo[plugin]')]:
         root.remove(element)
+    _write_limits(root, tree)
+    _lump_frames(root, inertials)
     _fix_to_world(root, parts)
     root.extend(part for part in parts if part.tag != 'link')
-    for dynamics in root.iter('dynamics'):
-        dynamics.attrib.pop('armature', None)
-        if mappings.get('coulomb_friction') == 'false':
-            dynamics.set('friction', '0')
     return ElementTree.tostring(root, encoding='unicode')
+
+
+def _refuse_unsupported(tree: Robot) -> None:
+    """Raise ModelError for what Gazebo refuses, leaves out or does not couple."""
+    for name in tree.mimic_joints:
+        problem = "follows another (<mimic>), but Gazebo's engine DART would let it move freely"
+        remedy = 'lock it: new_robot --mimic lock; or simulate in MuJoCo: simulation.launch.py'
+        raise ModelError(f'joint {name!r}', problem, remedy)
+    for name in tree.joint_names:
+        if not is_valid_name(name):
+            problem = "has a name that Gazebo refuses: it contains '::', or is like __name__"
+            raise ModelError(f'joint {name!r}', problem, 'rename it')
+    for link, mass in zip(tree.link_names, tree.mass, strict=True):
+        if mass <= 0.0:
+            problem = 'has no mass: Gazebo would leave it out, with all that moves on it'
+            raise ModelError(f'link {link!r}', problem, 'give it an <inertial>, if only of 1 g')
+
+
+def _inertials(tree: Robot) -> dict[str, Inertial]:
+    """Return the inertias of all links that have any, with moments that Gazebo accepts.
+
+    It refuses a body whose largest principal moment exceeds the sum of the others, or with a
+    negative one, by no more than rounding: all three are increased as much as is missing.
+
+    Raises:
+        ModelError: Too much is missing for a rounded number.
+    """
+    links = parse_urdf(tree.xml, lambda _: None).links
+    given = {link.name: link.inertial for link in links if link.inertial}
+    found = {name: x for name, x in given.items() if any((x.mass, *x[2:]))}
+    for link, inertia in zip(tree.link_names, tree.inertia, strict=True):
+        least, middle, largest = np.linalg.eigvalsh(inertia).tolist()
+        missing = max(-least, largest - least - middle) + _MARGIN * largest
+        if link not in found or missing > _ROUNDED * largest + _NO_INERTIA:
+            if missing > 0.0:
+                moments = f'{least:.6g}, {middle:.6g} and {largest:.6g} kg m^2'
+                problem = f'has principal moments of inertia {moments}, which Gazebo refuses'
+                remedy = 'none may be negative, or exceed the sum of the two others'
+                raise ModelError(f'link {link!r} with all that is fixed to it', problem, remedy)
+        elif missing > 0.0:
+            old = found[link]
+            more = {key: getattr(old, key) + missing for key in ('ixx', 'iyy', 'izz')}
+            found[link] = old._replace(**more)
+    return found
+
+
+def _write_limits(root: ElementTree.Element, tree: Robot) -> None:
+    """Write the limits of the controlled joints as the model has them; velocity 0: none."""
+    joints = {joint.get('name'): joint for joint in root.findall('joint')}
+    limits = (tree.position_lower, tree.position_upper, tree.effort_limit, tree.velocity_limit)
+    rows = zip(tree.joint_names, *(limit.tolist() for limit in limits), strict=True)
+    for name, lower, upper, effort, velocity in rows:
+        joint = joints[name]
+        for old in joint.findall('limit'):
+            joint.remove(old)
+        speed = velocity if math.isfinite(velocity) else 0.0
+        limit = {'effort': repr(effort), 'velocity': repr(speed)}
+        if math.isfinite(lower):
+            limit |= {'lower': repr(lower), 'upper': repr(upper)}
+        elif joint.get('type') == 'prismatic':
+            limit |= {'lower': repr(-_ENDLESS), 'upper': repr(_ENDLESS)}
+        else:
+            joint.set('type', 'continuous')
+        ElementTree.SubElement(joint, 'limit', limit)
+        for soft in joint.findall('safety_controller'):
+            soft.attrib.setdefault('k_velocity', '0')  # Gazebo's reader requires it
+
+
+def _lump_frames(root: ElementTree.Element, inertials: Mapping[str, Inertial]) -> None:
+    """Let Gazebo lump links without inertia, and remove what is not in the model."""
+    for link in root.findall('link'):
+        if link.get('name') not in inertials:
+            for empty in link.findall('inertial'):  # sdformat divides by the sum of masses
+                link.remove(empty)
+    lumped = {
+        joint.get('name')
+        for joint in root.findall('joint')
+        if {end.get('link') for end in joint if end.tag in ('parent', 'child')} - {*inertials}
+    }
+    for gazebo in root.findall('gazebo'):
+        for element in [*gazebo]:
+            if element.tag == 'disableFixedJointLumping':  # a revolute joint between limits of 0
+                element.tag = 'preserveFixedJoint'
+            is_lumped = element.tag == 'preserveFixedJoint' and gazebo.get('reference') in lumped
+            if is_lumped or element.tag in _NOT_IN_MODEL:
+                gazebo.remove(element)
 
 
 def refuse_loops(loops: str) -> None:
@@ -189,6 +295,9 @@ def _fix_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None
     links = {link.get('name', ''): link for link in root.findall('link')}
     first = next(name for name in links if name not in children)
     if first != 'world':
+        if 'world' in links:
+            problem = "has Gazebo's name of what does not move, but is not the root"
+            raise ModelError("link 'world'", problem, 'rename it')
         root.extend(parts.findall('link'))
         anchor = ElementTree.SubElement(root, 'joint', name='world_anchor', type='fixed')
         ElementTree.SubElement(anchor, 'parent', link='world')

@@ -45,6 +45,7 @@ from robot_dynamics_ros.ros.gazebo_world import (
     ForceGuard,
     SteppedWorld,
     force_topics,
+    is_valid_name,
     kill_gz,
     start_gz,
 )
@@ -145,6 +146,41 @@ def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
         f'sdf_filename: "{file}", name: "{model}", pose: {{position: {{x: {x!r}, y: {y!r}, '
         f'z: {z!r}}}, orientation: {{w: {w!r}, x: {i!r}, y: {j!r}, z: {k!r}}}}}'
     )
+
+
+def in_sdf_terms(description: str) -> str:
+    """Return a description that Gazebo reads as we do; nothing else shall read it.
+
+    In SDF no link has the name of a joint, or of the frame that a lumped fixed joint becomes: they
+    get new names, except moving joints. Without a limit a velocity is -1, which Pinocchio refuses.
+
+    Args:
+        description: URDF text; its moving joints keep their names.
+    """
+    root = ElementTree.fromstring(description)
+    joints = root.findall('joint')
+    fixed = [joint for joint in joints if joint.get('type') == 'fixed']
+    taken = {joint.get('name') for joint in joints if joint not in fixed}
+    renamed: dict[str, dict[str, str]] = {'link': {}, 'joint': {}}
+    for element in (*root.findall('link'), *fixed):
+        old = name = element.get('name', '')
+        if not is_valid_name(name):
+            name = name.replace('::', '_').strip('_')
+        while name in taken:
+            name += '-'
+        taken.add(name)
+        element.set('name', name)
+        renamed[element.tag][old] = name
+    for end in (x for joint in joints for tag in ('parent', 'child') for x in joint.iter(tag)):
+        end.set('link', renamed['link'][end.get('link', '')])
+    for limit in root.iterfind('joint/limit[@velocity]'):
+        if float(limit.get('velocity', '')) == 0.0:
+            limit.set('velocity', '-1')
+    for gazebo in root.findall('gazebo[@reference]'):
+        kind = 'link' if gazebo.find('preserveFixedJoint') is None else 'joint'
+        old = gazebo.get('reference', '')
+        gazebo.set('reference', renamed[kind].get(old, old))
+    return ElementTree.tostring(root, encoding='unicode')
 
 
 _PARENT = re.compile(r'^ *- Parent: .* \[(\d+)\]$', re.MULTILINE)
@@ -300,7 +336,7 @@ class GazeboRobot(SequenceNode):
         with tempfile.TemporaryDirectory() as folder:  # Gazebo reads the file after its answer
             file = Path(folder) / f'{model}.urdf'
             text = self._start.description if self._start else settings['robot_description']
-            file.write_text(text, encoding='utf-8')
+            file.write_text(in_sdf_terms(text), encoding='utf-8')
             request = insertion(file, model, settings['pose'])
             yield from self._request(service, 'EntityFactory', request, unless_model=model)
             yield from self._wait_until_listed(model, 'model', '--list', hint=_REFUSED_HINT)

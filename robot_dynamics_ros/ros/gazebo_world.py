@@ -304,6 +304,11 @@ def gazebo_name(name: str) -> str:
     return re.sub('@|~|//|:=', '', name.replace(' ', '_'))
 
 
+def is_valid_name(name: str) -> bool:
+    """Return whether Gazebo accepts a name of a link or joint, see ``sdf::isReservedName``."""
+    return '::' not in name and not re.fullmatch('__.*__', name)
+
+
 def force_topics(description: str, model: str) -> list[str]:
     """Return the Gazebo topics of the joint forces that a description declares.
 

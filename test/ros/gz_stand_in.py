@@ -35,7 +35,7 @@ elif words[0] == 'service':
                                      for x in open(folder / 'notes')) <= {unanswered}:
         sys.exit('Service call timed out')
     file = re.search('sdf_filename: "(.*?)"', words[-1])
-    if file and pathlib.Path(file[1]).read_text().startswith('<?xml'):
+    if file and pathlib.Path(file[1]).read_text().startswith('<robot'):  # in SDF's terms
         (folder / 'inserted').touch()
     print('data: {answer}')
 elif words[:2] == ['model', '--list'] and (folder / 'inserted').exists():

@@ -6,6 +6,8 @@ Read as text: neither ROS nor Gazebo is needed.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +15,7 @@ import numpy as np
 import pinocchio
 import pytest
 import yaml
+from urdf_text import follow, joint, link, symmetric
 
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.description.urdf import read_description
@@ -24,7 +27,11 @@ from robot_dynamics_ros.ros.gazebo_files import (
     gazebo_description,
     world_name,
 )
+from robot_dynamics_ros.ros.gazebo_robot import in_sdf_terms
 from robot_dynamics_ros.ros.gazebo_world import lockstep_world, step_ns
+
+with contextlib.suppress(ImportError):  # Gazebo's own reader, if it is there
+    import sdformat  # noqa: F401
 
 PROJECT = Path(__file__).resolve().parents[2]
 ARMS = ('scara', 'four_dof')
@@ -169,9 +176,9 @@ def test_through_ros2_control_every_joint_takes_effort_only_and_starts_where_it_
     control = found.find('ros2_control')
     assert control is not None
     assert control.findtext('hardware/plugin') == 'gz_ros2_control/GazeboSimSystem'
-    for joint in control.iter('joint'):
-        assert [i.get('name') for i in joint.iter('command_interface')] == ['effort']
-        states = [i.get('name') for i in joint.iter('state_interface')]
+    for one in control.iter('joint'):
+        assert [i.get('name') for i in one.iter('command_interface')] == ['effort']
+        states = [i.get('name') for i in one.iter('state_interface')]
         assert states == ['position', 'velocity', 'effort']
     assert [joint.get('name') for joint in control.iter('joint')] == JOINTS
     started = [x.text for x in control.iter('param') if x.get('name') == 'initial_value']
@@ -237,6 +244,152 @@ def test_a_link_that_gazebo_would_leave_out_with_all_links_behind_it_is_refused(
     rod = MASSLESS.format(root='stand').replace('mass value="2"', 'mass value="0"')
     with pytest.raises(ModelError, match="^link 'rod': has no mass: Gazebo would leave it out"):
         gazebo_description(load_robot(rod), {'gazebo': 'native'})
+
+
+def arm(*more: str, last: str = '', turn: str = '', attributes: str = '') -> str:
+    """An arm that turns and lifts, each link of 1 kg and 1 kg m^2, with further elements."""
+    last = last or link('upper', 1.0, (0, 0, 0.1), np.eye(3))
+    turn = turn or joint('turn', 'base', 'lower')
+    lower = link('lower', 1.0, (0, 0, 0.1), np.eye(3))
+    lift = joint('lift', 'lower', 'upper', axis=(0, 1, 0), dynamics='<dynamics armature="0.1"/>')
+    elements = ''.join((link('base'), lower, last, turn, lift, *more))
+    return f'<robot name="arm" {attributes}>{elements}</robot>'
+
+
+def in_gazebo(text: str, **options: object) -> ElementTree.Element:
+    """Return the description for Gazebo; urdfdom, from which sdformat's reader is, accepts it."""
+    urdf = gazebo_description(load_robot(text, **options), {'gazebo': 'native'})
+    model = pinocchio.buildModelFromXML(urdf)
+    if sdf := sys.modules.get('sdformat'):
+        root = sdf.Root()
+        root.load_sdf_string(in_sdf_terms(urdf))
+        names = {root.model().joint_by_index(i).name() for i in range(root.model().joint_count())}
+        assert {*model.names[1:]} <= names, 'Gazebo left a joint out'
+    return ElementTree.fromstring(urdf)
+
+
+EMPTY = '<inertial><mass value="0"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/>'
+FRAMES = (link('flange'), f'<link name="frame">{EMPTY}</inertial></link>',
+          joint('f1', 'upper', 'flange', 'fixed'), joint('f2', 'flange', 'frame', 'fixed'),
+          link('tool', 2.0, (0, 0, 0), np.eye(3)), joint('f3', 'frame', 'tool', 'fixed'),
+          joint('f4', 'tool', 'tip', 'fixed'), link('tip', 1.0, (0, 0, 0), np.eye(3)),
+          link('jaw', 1.0, (0, 0, 0), np.eye(3)), joint('grip', 'frame', 'jaw'))  # fmt: skip
+
+
+@pytest.mark.parametrize('tag', ['preserveFixedJoint', 'disableFixedJointLumping'])
+@pytest.mark.parametrize('massless', [False, True])
+def test_a_link_without_inertia_is_lumped_also_where_a_fixed_joint_is_preserved(tag, massless):
+    """sdformat leaves such a link out, with all that moves on it; a mass of 0 makes it NaN."""
+    keep = [f'<gazebo reference="f{i}"><{tag}>true</{tag}></gazebo>' for i in (1, 2, 3, 4)]
+    found = in_gazebo(arm(*FRAMES, *keep, last=link('upper') if massless else ''))
+    kept = found.findall('gazebo/preserveFixedJoint/..')
+    assert [gazebo.get('reference') for gazebo in kept] == ['f4'], 'between two masses'
+    assert not found.findall('gazebo/disableFixedJointLumping'), 'a soft joint, not a rigid one'
+    heavy = [x.get('name') for x in found.findall('link/inertial/..')]
+    assert heavy == ['base', 'lower', *['upper'][massless:], 'tool', 'tip', 'jaw']
+
+
+@pytest.mark.parametrize(
+    ('limit', 'limits'),
+    [
+        ('lower="-1" upper="2" effort="5" velocity="0"', (-1.0, 2.0, 5.0, np.inf)),
+        ('lower="-1" upper="2" effort="5"', (-1.0, 2.0, 5.0, np.inf)),
+        ('lower="0" upper="0" effort="0" velocity="3"', (-np.inf, np.inf, 7.0, 3.0)),
+        ('velocity="3"', (-np.inf, np.inf, 7.0, 3.0)),
+        ('lower="2" upper="-1" effort="5" velocity="3"', (-1.0, 2.0, 5.0, 3.0)),
+    ],
+)
+def test_the_limits_in_gazebo_are_those_of_the_model(limit, limits):
+    """A range or a velocity of 0 holds the joint there, an effort of 0 takes its drive."""
+    turn = joint('turn', 'base', 'lower').replace(
+        '<limit lower="-3.0" upper="3.0" velocity="10.0" effort="100.0"/>', f'<limit {limit}/>'
+    )
+    assert limit in turn
+    found = in_gazebo(arm(turn=turn), effort_limit=7.0)
+    again = load_robot(ElementTree.tostring(found, encoding='unicode'))
+    read = again.position_lower, again.position_upper, again.effort_limit, again.velocity_limit
+    assert tuple(float(values[0]) for values in read) == limits
+    sdf = ElementTree.fromstring(in_sdf_terms(ElementTree.tostring(found, encoding='unicode')))
+    (written,) = sdf.findall("joint[@name='turn']/limit")
+    speed = float(written.get('velocity') or 'nan')
+    assert speed == limits[3] if np.isfinite(limits[3]) else speed < 0.0, 'negative: none in SDF'
+
+
+@pytest.mark.parametrize(
+    'element',
+    [
+        '<gazebo><static>true</static></gazebo>',
+        '<gazebo reference="upper"><turnGravityOff>true</turnGravityOff></gazebo>',
+        '<gazebo reference="upper"><gravity>0</gravity></gazebo>',
+        '<gazebo reference="upper"><kinematic>true</kinematic></gazebo>',
+        '<gazebo reference="upper"><dampingFactor>0.5</dampingFactor></gazebo>',
+        '<gazebo reference="lift"><springStiffness>9</springStiffness></gazebo>',
+    ],
+)
+def test_what_gazebo_alone_would_know_of_the_motion_is_removed_and_the_colour_is_kept(element):
+    colour = '<gazebo reference="upper"><material>Gazebo/Red</material></gazebo>'
+    found = in_gazebo(arm(element, colour))
+    left = [child.tag for gazebo in found.findall('gazebo') for child in gazebo]
+    assert [tag for tag in left if tag != 'plugin'] == ['material']
+
+
+def test_files_that_urdfdom_refuses_are_rewritten():
+    """A version other than 1.0, soft limits without their gain, <dynamics> with armature alone."""
+    turn = joint('turn', 'base', 'lower', dynamics='<safety_controller soft_lower_limit="-1"/>')
+    text = arm(turn=turn, attributes='version="1.2"')
+    with pytest.raises(ValueError, match='URDF'):
+        pinocchio.buildModelFromXML(text)
+    in_gazebo(text)
+
+
+@pytest.mark.parametrize('izz', [1.0002, -1e-20])
+def test_moments_that_miss_the_triangle_inequality_by_rounding_are_completed(izz):
+    """Of a plate and of a point; the most that sdformat tolerates is 1e-15."""
+    flat = np.diag([0.5, 0.5, izz]) if izz > 0.0 else np.diag([izz, izz, 0.0])
+    found = in_gazebo(arm(last=link('upper', 1.0, (0, 0, 0.1), flat)))
+    (inertia,) = found.findall("link[@name='upper']/inertial/inertia")
+    moments = [float(inertia.get(key) or 'nan') for key in ('ixx', 'iyy', 'izz')]
+    assert sum(moments) - 2.0 * max(moments) >= 0.0
+    assert min(moments) >= 0.0
+    np.testing.assert_allclose(moments, np.diag(flat), rtol=5e-4, atol=1e-18)
+
+
+def test_names_that_gazebo_refuses_are_replaced_where_it_alone_reads_them():
+    """A link named like a joint, frames of lumped joints, and reserved names."""
+    colour = '<gazebo reference="{}"><material>Gazebo/Red</material></gazebo>'
+    keep = '<gazebo reference="upper"><preserveFixedJoint>true</preserveFixedJoint></gazebo>'
+    tool = link('__tool__', 1.0, (0, 0, 0), np.eye(3))
+    parts = tool, joint('upper', 'upper', '__tool__', 'fixed'), link('a::b')
+    text = arm(*parts, joint('lift-', 'upper', 'a::b', 'fixed'), colour.format('upper'), keep,
+               colour.format('lift')).replace('link="upper"', 'link="lift"').replace(
+               '<link name="upper"', '<link name="lift"')  # fmt: skip
+    found = ElementTree.fromstring(in_sdf_terms(text))
+    names = [x.get('name') for x in (*found.findall('link'), *found.findall('joint'))]
+    assert len(names) == len({*names})
+    assert names == ['base', 'lower', 'lift-', 'tool', 'a_b', 'turn', 'lift', 'upper', 'lift--']
+    ends = [x.get('link') for x in found.iter() if x.tag in ('parent', 'child')]
+    assert ends == ['base', 'lower', 'lower', 'lift-', 'lift-', 'tool', 'lift-', 'a_b']
+    assert [x.get('reference') for x in found.findall('gazebo')] == ['upper', 'upper', 'lift-']
+    in_gazebo(text)
+
+
+ROD = symmetric(0.1, 0.1, 0.3)
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        (arm(link('jaw', 1.0, (0, 0, 0), np.eye(3)),
+             follow(joint('grip', 'upper', 'jaw'), 'lift')), "^joint 'grip': follows another"),
+        (arm(turn=joint('a::b', 'base', 'lower')), "^joint 'a::b': has a name that Gazebo"),
+        (arm(turn=joint('__a__', 'base', 'lower')), "^joint '__a__': has a name that Gazebo"),
+        (arm(last=link('upper', 1.0, (0, 0, 0), ROD)), "^link 'upper'.* 0.1, 0.1 and 0.3 kg m"),
+        (arm().replace('"lower"', '"world"'), "^link 'world': has Gazebo's name"),
+    ],
+)  # fmt: skip
+def test_what_gazebo_would_refuse_or_not_couple_is_named(text, problem):
+    with pytest.raises(ModelError, match=problem):
+        in_gazebo(text)
 
 
 def test_loops_that_gazebo_would_leave_open_are_refused():
