@@ -505,7 +505,7 @@ SENDING = (
     P('unpause_simulator', False, 'Unpause the simulator at the end of the sequence.'),
     P('wait', False, 'Stay until the motion has ended; exit code 1 unless it was reached.'),
     P('end_simulator', False, "Set the simulator's end_time_s to settle_s after the motion: then "
-      'it pauses, or exits if its on_end is exit.'),
+      'it pauses, or exits if its on_end is exit. With wait, the node stays until then.'),
     P('settle_s', 0.5, 'Simulated time after the end of the motion.', 0.0, 1e6, unit='s'),
     P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 1e6, unit='s'),
     F('exit_when_done', True, 'Exit once everything has been sent.'),

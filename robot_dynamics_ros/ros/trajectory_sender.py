@@ -57,6 +57,8 @@ _OVER = ('reached', 'aborted', 'held', 'ended', 'accepted')
 _ELSEWHERE = 'of the reference'  # in answers of a controller that has the arm elsewhere
 _MAX_REPEATS = 3
 _BEGUN_S = 0.5  # wall time of states after the start, in which a status may still arrive
+_SILENT_S = 5.0  # wall time without states, after which their simulator has ended or stands still
+_ROUNDING_NS = 1000
 _AT_START = 0.01  # rad or m: an arm that is nearer to the start has not moved
 _OTHER_UNITS = 'if the driver has its own names, signs or units, set state_topic to'
 
@@ -144,6 +146,17 @@ class TrajectorySender(SequenceNode):
                 start_ns = yield from self._send(plan, again=True)
         if settings['wait'] and plan is not None:
             yield from self._wait_for_end()
+            if settings['end_simulator']:
+                end_ns = start_ns + round((plan.duration + settings['settle_s']) * NANO)
+                while not self._simulator_ended(end_ns):
+                    yield
+
+    def _simulator_ended(self, end_ns: int) -> bool:
+        """Return whether the states have come to the end of a simulation, ns, or stopped."""
+        if time.monotonic() > self._arrived_at + _SILENT_S:
+            return True
+        states = self._settings['state_topic']
+        return self._stamp_ns >= end_ns - _ROUNDING_NS or not self.count_publishers(states)
 
     def _wait_for_end(self) -> Steps:
         """Wait until the controller has reported the end of the motion that it accepted.

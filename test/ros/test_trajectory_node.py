@@ -8,6 +8,8 @@ import time
 import numpy as np
 import pytest
 from peer import LATCHED, ControllerStandIn
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters
 from resting_arm import JOINTS, joint_state
 from rosgraph_msgs.msg import Clock
 from samples import sample
@@ -217,6 +219,34 @@ def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, s
     assert sender.returncode is None
     controller._status.publish(String(data=status))
     ended(peer, sender, code, said, move)
+
+
+@pytest.mark.parametrize('ends', ['its time', 'its states'])
+def test_with_wait_a_node_that_ends_the_simulator_stays_until_then(processes, peer, ends):
+    """In lockstep it needs the controller to its end, and that is ended after the node."""
+    controller, arm, begin = FakeController(peer), Resting(peer), now(peer) - 5.0
+    times = []
+
+    def set_end(request, response):
+        times.append(request.parameters[0].value.double_value)
+        response.results = [SetParametersResult(successful=True)]
+        return response
+
+    peer.node.create_service(SetParameters, 'simulator/set_parameters', set_end)
+
+    def move(late: float = 0.0) -> None:
+        arm.publish(now(peer) - begin + late)
+
+    given = {'start_time_s': 0.0, 'wait': True, 'end_simulator': True, 'settle_s': 500.0}
+    sender = processes.start('trajectory', MOVE | given)
+    peer.spin_until(lambda: move() or 'sent point' in sender.output, 60, 'the trajectory')
+    start = stamp_ns(controller.trajectories[0]) / NANO
+    assert times == [pytest.approx(start + 501.0)]
+    controller._status.publish(String(data='reached'))
+    peer.spin_until(lambda: move() or 'is completed' in sender.output, 60, 'the end')
+    peer.spin_until(lambda: move() or now(peer) - begin > start + 2.0, 60, 'the states')
+    assert sender.returncode is None
+    ended(peer, sender, 0, '', (lambda: move(600.0)) if ends == 'its time' else lambda: None)
 
 
 def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_set_before(
