@@ -27,6 +27,7 @@ from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.dynamics import Formulation
 from robot_dynamics_ros.errors import DivergenceError, ParameterError
 from robot_dynamics_ros.spatial.scalar import Array, jacobian
+from robot_dynamics_ros.spatial.validation import array
 
 Effort = Callable[[float, Array, Array], Array]
 
@@ -100,7 +101,7 @@ def simulate_constrained(
         return np.concatenate([x[n:], respond(t, x)[0]])
 
     steps = int(np.ceil(duration / step - 1e-9))
-    x = np.concatenate([q, v]).astype(float)
+    x = np.concatenate([array('q', q, (n,)), array('v', v, (n,))])
     rows = []
     for k in range(steps + 1):
         t = k * step
@@ -140,7 +141,8 @@ def second_derivatives(
 
     Source: constraint-stabilization, section 7.
     """
-    q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+    n = constraint.tree.n
+    q, v = array('q', q, (n,)), array('v', v, (n,))
 
     def rates(x: Array) -> Array:
         _, _, Gamma, beta = constraint.evaluate(x, v, t)
@@ -179,6 +181,7 @@ def constrained_linearization(
 
     Source: constraint-stabilization, section 7; zaremba-screw-recursion, section 12.
     """
+    q, v, Q = (array(name, x, (formulation.n,)) for name, x in (('q', q), ('v', v), ('Q', Q)))
     _, _, Gamma, beta = constraint.evaluate(q, v, t)
     extra = np.zeros(len(q)) if armature is None else armature
     A, b = formulation.mass_matrix(q) + np.diag(extra), formulation.bias_forces(q, v)

@@ -16,12 +16,12 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import ORIGIN, UP
 from robot_dynamics_ros.constraints.signals import Constant, Signal
-from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import Jet, cos_sin, stack, time_jet
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross_matrix, sin
-from robot_dynamics_ros.spatial.validation import unit
+from robot_dynamics_ros.spatial.validation import scalars, unit
 
 
 class Evaluation(NamedTuple):
@@ -96,13 +96,11 @@ class Constraint(ABC):
 
         Raises:
             ShapeError: q or v does not have shape (n,).
+            ParameterError, NonFiniteError: They are not finite numbers.
         """
         n = self.tree.n
-        for label, value in (('q', q), ('v', v)):
-            if np.shape(value) != (n,):
-                raise ShapeError(label, np.shape(value), (n,))
         jets = [time_jet(*signal.at(t), n) for signal in self.signals]
-        f = self.residual(Motion(self.tree, np.asarray(q), np.asarray(v)), jets)
+        f = self.residual(Motion(self.tree, scalars('q', q, (n,)), scalars('v', v, (n,))), jets)
         return Evaluation(f.value, f.rate, f.J, f.bias)
 
 

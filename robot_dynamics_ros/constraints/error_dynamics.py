@@ -13,6 +13,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 
 def gains_from_frequency(natural_frequency: Array, damping_ratio: Array) -> tuple[Array, Array]:
@@ -72,6 +73,7 @@ def projected_gains(
     """
     W = gain_matrix('weights', 1.0 if weights is None else weights, len(M))
     left = np.linalg.solve(M.T @ W @ M, M.T @ W)
+    G0, G1 = gain_matrix('G0', G0, len(M)), gain_matrix('G1', G1, len(M))
     return left @ G0 @ M, left @ G1 @ M
 
 
@@ -103,14 +105,15 @@ def exact_error(G0: Array, G1: Array, f0: Array, f_dot0: Array, times: Array) ->
     """
     from scipy.linalg import expm  # here: loading scipy takes longer than starting a controller
 
-    S, state = state_matrix(G0, G1), np.concatenate([f0, f_dot0])
+    S, m = state_matrix(G0, G1), len(G0)
+    state = np.concatenate([array('f0', f0, (m,)), array('f_dot0', f_dot0, (m,))])
     rows, last, step, advance = [], 0.0, 0.0, np.eye(len(S))
-    for t in times:
+    for t in array('times', times, ('instants',)):
         if abs(t - last - step) > 1e-12 * abs(step):  # equal steps share one exponential
             step = t - last
             advance = expm(S * step)
         state, last = advance @ state, t
-        rows.append(state[: len(f0)])
+        rows.append(state[:m])
     return np.array(rows)
 
 

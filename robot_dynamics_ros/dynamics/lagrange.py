@@ -204,7 +204,7 @@ class Lagrange(Formulation):
         dq = solve_positive_definite(self.mass_matrix(q), p)
         quadratic = dq @ (dq @ self.mass_matrix_derivatives(q)) / 2
         dp = quadratic - self.gravity_forces(q) + tau
-        return dq, dp if damping is None else dp - damping * dq
+        return dq, dp if damping is None else dp - self.vectors(damping=damping)[0] * dq
 
     def _joint_forces(self, q: Array, rows: Array) -> Array:
         """Return the joint efforts ``J^T F`` of wrenches on the bodies, shape (n,)."""

@@ -40,6 +40,7 @@ from robot_dynamics_ros.errors import MechanismError, ShapeError, SingularityErr
 from robot_dynamics_ros.model import Mechanism, RobotTree, TreeState
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve, solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, jacobian, zeros
+from robot_dynamics_ros.spatial.validation import array
 
 _DRIVE_SINGULAR_BELOW = 1e-6
 
@@ -261,8 +262,8 @@ class Reduced(Formulation):
     def _wrenches(
         self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None
     ) -> tuple[dict[str, LoopWrench], Array]:
-        u, ud, udd = self.vectors(q=u, v=ud, a=udd)
-        state = self.tree_state(u, ud, udd)
+        given = zip('qva', (u, ud, udd), strict=True)
+        state = self.tree_state(*(array(name, value, (self.n,)) for name, value in given))
         driven = self.mechanism.drive.T @ self._efforts(state, self._forces_at(state, wrenches))
         return loop_wrenches(self.mechanism.equations, state, driven, wrenches)
 

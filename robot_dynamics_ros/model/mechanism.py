@@ -34,12 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import (
-    MechanismError,
-    NonFiniteError,
-    ShapeError,
-    SingularityError,
-)
+from robot_dynamics_ros.errors import MechanismError, SingularityError
 from robot_dynamics_ros.model.body_tree import BodyTree
 from robot_dynamics_ros.model.dependence import Affine, Dependence, Explicit, TreeState
 from robot_dynamics_ros.model.loops import CLOSED, Loop, LoopEquations, assemble, continue_branch
@@ -59,6 +54,7 @@ from robot_dynamics_ros.spatial.scalar import (
     sqrt,
     zeros,
 )
+from robot_dynamics_ros.spatial.validation import array, scalars
 
 #: Steps of the continuation on symbols, rad or parts of the size; iterations at its end, by which
 #: an error of a tenth is squared to rounding; largest correction that keeps the branch.
@@ -264,19 +260,15 @@ class Mechanism(Robot):
             New array, shape (n,), rad or m.
 
         Raises:
-            ShapeError: u does not have the shape (N,).
-            NonFiniteError: u is not finite.
+            ShapeError: u does not have the shape (N,), or near the shape (n,).
+            NonFiniteError, ParameterError: They are not finite numbers.
             MechanismError: The loops cannot be closed at u.
             SingularityError: The loops close only in a singular configuration.
 
         Cost: about 20 evaluations of the loop equations; none with a closed form.
         """
-        u = np.asarray(u)
-        if u.shape != (self.n,):
-            raise ShapeError('u', u.shape, (self.n,))
-        if u.dtype.kind in 'fc' and not np.all(np.isfinite(u)):
-            raise NonFiniteError('u', u)
-        return self.dependence.positions(u, near)
+        near = None if near is None else array('near', near, (self.bodies,))
+        return self.dependence.positions(scalars('u', u, (self.n,)), near)
 
     def reaches(self, u: Array) -> bool:
         """Return whether loops solved by iteration close all the way from the assembly to u."""
@@ -366,13 +358,12 @@ class Mechanism(Robot):
 
         Raises:
             ShapeError: ud or udd does not have the shape (N,).
+            NonFiniteError, ParameterError: They are not finite numbers.
             SingularityError: The loops are (nearly) singular at q.
 
         Source: kane-recursion, section 4.1.
         """
-        for name, value in (('ud', ud), ('udd', udd)):
-            if np.shape(value) != (self.n,):
-                raise ShapeError(name, np.shape(value), (self.n,))
+        ud, udd = scalars('ud', ud, (self.n,)), scalars('udd', udd, (self.n,))
         self._reject_singular(q)
         A, gamma = self.dependence.rates(q, ud)
         return TreeState(q, A @ ud, A @ udd + gamma, A, gamma)

@@ -11,9 +11,14 @@ import pytest
 import refusals
 from samples import sample, shipped
 
+from robot_dynamics_ros.constraints.constrained_motion import (
+    constrained_linearization,
+    simulate_constrained,
+)
 from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous, Spline, Waypoints
 from robot_dynamics_ros.constraints.damped_inverse import Singularity
+from robot_dynamics_ros.constraints.error_dynamics import exact_error, projected_gains
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.reactions import (
     constraint_force,
@@ -23,6 +28,7 @@ from robot_dynamics_ros.constraints.reactions import (
 from robot_dynamics_ros.constraints.registry import make_constraint, moving_frame, signal
 from robot_dynamics_ros.constraints.signals import Constant, Timing
 from robot_dynamics_ros.constraints.stabilization import gain_matrix, stabilizing_effort
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import (
     DescriptionError,
     NonFiniteError,
@@ -34,7 +40,7 @@ from robot_dynamics_ros.errors import (
 )
 
 TREE, OTHER = sample('rrpr').tree, shipped('scara').tree
-O, NAN, INF = [0.0, 0.0, 0.0], float('nan'), float('inf')
+O, NAN, INF, ZEROS = [0.0, 0.0, 0.0], float('nan'), float('inf'), np.zeros(4)
 THREE = [[0.0], [1.0], [2.0]]
 # Two joints, A = 2 E, one constraint along the first joint.
 A, b, Q, GAMMA, BETA = [[2.0, 0.0], [0.0, 2.0]], [1.0, 0.5], [0.0, 0.0], [[1.0, 0.0]], [3.0]
@@ -76,6 +82,14 @@ REFUSED = {
         'A .*must be positive definite': lambda: constraint_force(DOUBT, b, Q, GAMMA, BETA),
         'A .*must be real numbers': lambda: reactions(1j * UNIT, ONE, ONE, UNIT, ONE),
         'times .*must be real numbers': lambda: Waypoints(np.array([0, 1], 'm8[s]'), THREE[:2]),
+        'v .*must be real numbers in rows': lambda: POINT.evaluate(ZEROS, [1, [2], 3, 4], 0.0),
+        'times .*must be real numbers in': lambda: exact_error(UNIT, UNIT, ONE, ONE, ['now']),
+        'Q = .*must be real numbers': lambda: constrained_linearization(
+            make_formulation('kane', TREE), POINT, ZEROS, ZEROS, ['a'] * 4, 0.0
+        ),
+        'damping .*must be real numbers': lambda: make_formulation(
+            'lagrange', TREE
+        ).hamilton_equations(ZEROS, ZEROS, ZEROS, ['b'] * 4),
         'Q .*must be real numbers in rows of one length': lambda: constraint_force(
             A, b, [[1.0], b], GAMMA, BETA
         ),
@@ -88,6 +102,11 @@ REFUSED = {
             np.zeros(5), np.zeros(4), 0.0
         ),
         'G0': lambda: Program('p', STACK, np.eye(2), UNIT, ONE),
+        r'f0 has shape \(2,\); expected \(1,\)': lambda: exact_error(UNIT, UNIT, b, ONE, ONE),
+        r'G0 has shape \(1, 1\); expected': lambda: projected_gains(UNIT, UNIT, np.eye(2)),
+        r'q has shape \(5,\); expected \(4,\)$': lambda: simulate_constrained(
+            make_formulation('kane', TREE), POINT, None, np.zeros(5), np.zeros(3), 0.1
+        ),
         'weights': lambda: Program('p', STACK, UNIT, UNIT, b),
         r'G0 has shape \(3,\); expected': lambda: gain_matrix('G0', O, 2),
         'metric': lambda: effort(metric=O),

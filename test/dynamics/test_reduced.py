@@ -17,7 +17,7 @@ from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.errors import MechanismError, ModelError
+from robot_dynamics_ros.errors import MechanismError, ModelError, ParameterError
 from robot_dynamics_ros.estimation.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.model import Robot, load_mechanism, load_robot
@@ -233,6 +233,22 @@ def test_a_robot_with_loops_is_one_of_its_independent_joints():
 def text_of(urdf) -> str:
     """Return the expanded text of a shipped description."""
     return load_robot(urdf, effort_limit=1.0).xml
+
+
+@pytest.mark.parametrize('bad', [['1', 'x'], [0, [1]], np.array([0, 1], 'm8[s]')])
+def test_motions_of_loops_that_are_no_numbers_are_refused_by_name(bad):
+    robot = load_mechanism(*shipped_mechanism('four_bar'))
+    model, u = make_formulation('kane', robot), np.zeros(2)
+    for call, name in (
+        (lambda: robot.positions(bad), 'u'),
+        (lambda: robot.positions(u, near=[*bad, *bad]), 'near'),
+        (lambda: model.tree_state(u, bad, u), 'ud'),
+        (lambda: model.loop_forces(u, u, bad), 'a'),
+    ):
+        with pytest.raises(ParameterError, match=f'parameter {name} = .*must be real numbers'):
+            call()
+    forces = model.loop_forces(u.astype(object), u, u)['pin'].wrench
+    assert np.array_equal(forces, model.loop_forces(u, u, u)['pin'].wrench)
 
 
 def test_drive_friction_between_joints_is_refused():
