@@ -47,6 +47,6 @@ class EchoArm(RestingArm):
 
     def _on_reference(self, msg: JointState) -> None:
         self._answered, self._patience = stamp_ns(msg), PATIENCE_S
-        free = [i for i in range(len(self.position)) if i not in self.stuck]
+        free = [i for i in range(len(msg.position)) if i not in self.stuck]
         self.position[free] = np.array(msg.position)[free]
         self.velocity[free] = np.array(msg.velocity)[free]

@@ -427,7 +427,7 @@ import rclpy
 from rclpy.parameter import Parameter
 from robot_dynamics_ros.ros.controller import running
 from robot_dynamics_ros.ros.controller.node import Controller
-from robot_dynamics_ros.ros.rclpy_compat import entities
+from robot_dynamics_ros.ros.rclpy_compat import entities, lifecycle_state
 
 rclpy.init(args=sys.argv)
 node = Controller()
@@ -445,6 +445,7 @@ def acting():
     names = ['joint1.trajectory', 'joint2.trajectory', 'goal_time']
     return [values[f'constraints.{name}'] for name in names]
 
+assert node._missing == 'waiting for the transition activate'
 assert acting() == [0.2, 0.0, 0.0], acting()
 assert put(joint2__trajectory=0.1) and put(goal_time=3.0)
 assert not put(joint2__trajectory=-0.1)
@@ -461,9 +462,14 @@ node.set_parameters([Parameter('use_sim_time', value=True)])
 node.trigger_cleanup()
 (clock,) = entities(node, but=before)
 assert clock.topic_name == '/clock' and set(before) < set(entities(node))
+node.trigger_configure()
+node._run.activate = lambda: {}['nobody foresaw it']  # rclpy would not say it
+node.trigger_activate()
+assert node._run is None and lifecycle_state(node) == 'unconfigured'
 running.ControllerTrajectories = None  # the last part that is built
 node.trigger_configure()
 assert node._run is None
+assert node._missing.startswith("TypeError: 'NoneType'")
 assert set(entities(node)) == {*before, clock}
 print('as expected')
 """
@@ -479,6 +485,7 @@ def test_tolerances_act_as_set_and_a_cleanup_or_a_failed_configuration_leaves_no
     node = processes.start('controller', ARM | given | {'autostart': False}, code=INSIDE)
     assert node.wait(60) == 0, node.output
     assert 'as expected' in node.output
+    assert "not activated: KeyError: 'nobody foresaw it'" in node.output
     for warning in (
         "'constraints.joint9.goal' is unknown and has no effect",
         "'path_tolerance' was removed and has no effect: set constraints.<joint>.trajectory",

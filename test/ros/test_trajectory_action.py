@@ -248,6 +248,21 @@ def test_a_joint_that_does_not_follow_is_named_and_tolerances_have_their_known_n
     assert client.run(goal()).error_code == Result.SUCCESSFUL
 
 
+def test_a_goal_that_comes_after_an_error_says_so_with_what_moved(processes, peer):
+    """States go on: that there are none is not the reason."""
+    given = ARM | {'locked': ['joint4:=0.7'], 'locked_joint_moved': 'stop'}
+    node = processes.start('controller', given)
+    client = Client(peer)
+    client.arm.position[3] += 0.5
+    client.arm.until(lambda: 'stopped by an error' in node.output, 'the stop')
+    found = client.result(client.send(goal(GOAL[:3], JOINTS[:3])))
+    assert found.status == GoalStatus.STATUS_ABORTED
+    assert found.result.error_code == Result.INVALID_GOAL
+    assert "goal: stopped by an error: robot: locked joint 'joint4' stands at 1.2" in (
+        found.result.error_string
+    )
+
+
 def test_a_goal_that_comes_while_the_driver_is_silent_ends_at_once_and_says_so(processes, peer):
     controller = processes.start('controller', ARM | {'state_timeout_s': 0.3})
     client = Client(peer)

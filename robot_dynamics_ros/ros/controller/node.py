@@ -81,10 +81,9 @@ class Controller(LifecycleNode):
             if self._run is None:
                 self._configure()
                 freeze_objects()  # now, because no state is read in the meantime
-        except Exception as error:  # rclpy would not report unexpected errors
-            kind = '' if isinstance(error, RobotDynamicsError) else f'{type(error).__name__}: '
-            self.get_logger().error(f'not configured: {kind}{error}')
-            return TransitionCallbackReturn.FAILURE
+        except Exception as error:
+            return self._refused('configured', error)
+        self._missing = _WAITING_FOR_ACTIVATE
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -93,10 +92,8 @@ class Controller(LifecycleNode):
         self._missing = _WAITING_FOR_ACTIVATE
         try:
             self._run.activate()
-        except RobotDynamicsError as error:
-            self._missing = str(error).removeprefix('not activated: ')
-            self.get_logger().error(str(error))
-            return TransitionCallbackReturn.FAILURE
+        except Exception as error:
+            return self._refused('activated', error)
         if self._value('autostart'):  # autostart activates only once
             self._autostart.cancel()
         return super().on_activate(state)
@@ -128,6 +125,16 @@ class Controller(LifecycleNode):
         """Brake and send the last safe command if still active; end the goal."""
         if self._run is not None:
             self._run.close()
+
+    def _refused(self, what: str, error: Exception) -> TransitionCallbackReturn:
+        """Tell why a transition fails, also by an unexpected error, which rclpy would not log."""
+        expected = isinstance(error, RobotDynamicsError)
+        text = str(error).removeprefix(f'not {what}: ')
+        self._missing = text if expected else f'{type(error).__name__}: {text}'
+        self.get_logger().error(f'not {what}: {self._missing}')
+        if expected or self._run is None:
+            return TransitionCallbackReturn.FAILURE
+        return TransitionCallbackReturn.ERROR  # it may be partly active
 
     def _value(self, name: str) -> Any:
         return self.get_parameter(name).value

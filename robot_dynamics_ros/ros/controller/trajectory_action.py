@@ -21,7 +21,7 @@ from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
-from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
 from robot_dynamics_ros.control.requests import Apply, prepare_goal, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
@@ -138,7 +138,7 @@ class TrajectoryAction:
         self._node, self._session, self._services = node, session, services
         self._active_handle: Any = None
         self._outcome, self._state_due = Future(), 0.0
-        self._accepted: dict[int, tuple[Apply, Future] | None] = {}  # by the goal's identity
+        self._accepted: dict[int, tuple[Apply, Future] | str] = {}  # or why not, by the goal's id
         self._state = State(joint_names=list(session.tree.joint_names))
         self._state_publisher = node.create_publisher(State, '~/controller_state', 1)
         self._feedback = FollowJointTrajectory.Feedback(joint_names=list(session.tree.joint_names))
@@ -162,7 +162,10 @@ class TrajectoryAction:
 
     async def _on_goal(self, request: Any) -> Any:
         if self._session.mode in (SessionMode.STOPPED, SessionMode.FAULTED):
-            self._accepted[id(request)] = None
+            try:
+                self._session.require(SessionEvent.FOLLOW, 'goal')
+            except RobotDynamicsError as error:
+                self._accepted[id(request)] = str(error)
             return self._goal.ACCEPT
         prepared, outcome = Future(), Future()
         prepare = partial(prepare_goal, self._session, request, outcome.set_result)
@@ -185,8 +188,8 @@ class TrajectoryAction:
     async def _execute(self, handle: Any) -> Any:
         """Execute one goal; its result is sent when this method returns."""
         accepted = self._accepted.pop(id(handle.request))
-        if accepted is None:
-            return self._result(handle, Outcome(ResultCode.INVALID_GOAL, self._session.silence()))
+        if isinstance(accepted, str):
+            return self._result(handle, Outcome(ResultCode.INVALID_GOAL, accepted))
         commit, outcome = accepted
         try:
             commit()
