@@ -124,6 +124,12 @@ def test_a_stream_of_single_points_with_velocities_is_followed_if_a_parameter_al
     assert not arm.v.any()
 
 
+def test_positions_alone_may_be_followed_where_a_motion_at_the_end_is_allowed():
+    arm = Arm(**MOVING_END)
+    arm.publish([point(1.0, positions=0.4)])
+    assert arm.run(1500).q == pytest.approx([0.4, 0.4])
+
+
 def test_a_goal_that_ends_in_motion_is_reached_and_then_comes_to_rest_at_its_position():
     arm = Arm(**tolerances(goal=0.01), **MOVING_END)
     arm.send([point(1.0, positions=0.4, velocities=0.6)])

@@ -258,7 +258,7 @@ def test_a_goal_that_comes_after_an_error_says_so_with_what_moved(processes, pee
     found = client.result(client.send(goal(GOAL[:3], JOINTS[:3])))
     assert found.status == GoalStatus.STATUS_ABORTED
     assert found.result.error_code == Result.INVALID_GOAL
-    assert "goal: stopped by an error: robot: locked joint 'joint4' stands at 1.2" in (
+    assert "stopped by an error: robot: locked joint 'joint4' stands at 1.2" in (
         found.result.error_string
     )
 

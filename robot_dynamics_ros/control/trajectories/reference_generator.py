@@ -212,8 +212,9 @@ class ReferenceGenerator:
 
     def _stop_time(self, points: Points) -> float:
         """Return the time in which to come to rest after the last point, s."""
-        velocity = np.zeros(0) if points.velocity is None else np.abs(points.velocity[-1:])
-        seconds = 2.0 * _BRAKING_S * velocity / self._fastest
+        if points.velocity is None:
+            return _MIN_BLEND_S
+        seconds = 2.0 * _BRAKING_S * np.abs(points.velocity[-1:]) / self._fastest
         return max(float(seconds.max(initial=0.0)), _MIN_BLEND_S)
 
     def commit(self, prepared: Prepared) -> int:

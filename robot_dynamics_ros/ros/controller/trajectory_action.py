@@ -21,7 +21,7 @@ from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
-from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
+from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import Apply, prepare_goal, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
@@ -161,12 +161,6 @@ class TrajectoryAction:
         self._server.destroy()
 
     async def _on_goal(self, request: Any) -> Any:
-        if self._session.mode in (SessionMode.STOPPED, SessionMode.FAULTED):
-            try:
-                self._session.require(SessionEvent.FOLLOW, 'goal')
-            except RobotDynamicsError as error:
-                self._accepted[id(request)] = str(error)
-            return self._goal.ACCEPT
         prepared, outcome = Future(), Future()
         prepare = partial(prepare_goal, self._session, request, outcome.set_result)
         slow = len(request.trajectory.points) > _MANY
@@ -174,6 +168,9 @@ class TrajectoryAction:
         try:
             self._accepted[id(request)] = (await prepared).result(), outcome
         except RobotDynamicsError as error:
+            if self._session.mode in (SessionMode.STOPPED, SessionMode.FAULTED):
+                self._accepted[id(request)] = str(error)
+                return self._goal.ACCEPT
             text = f'rejected: {error}'
             self._session.remark('warning', f'goal {text}', text)
             return self._goal.REJECT
