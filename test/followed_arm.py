@@ -11,9 +11,8 @@ from samples import sample
 from still_arm import StillArm
 
 from robot_dynamics_ros.control.goals import Outcome
-from robot_dynamics_ros.control.requests import prepare_goal, prepare_trajectory
+from robot_dynamics_ros.control.requests import prepare_goal, prepare_message
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.model import load_robot
 
 NAMES = ('joint1', 'joint2')
@@ -78,7 +77,7 @@ class Arm(StillArm):
     def publish(self, points: Any, stamp_ms: int = 0, **names: Any) -> str:
         """Send a trajectory by the topic."""
         message = trajectory(points, stamp_ms, **names)
-        return prepare_trajectory(self.session, *read_trajectory(message, NAMES))()
+        return prepare_message(self.session, message)()
 
 
 def rest(t: float, *q: float) -> tuple[float, dict]:

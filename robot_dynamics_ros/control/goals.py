@@ -197,7 +197,7 @@ GOALS = (
       0.001, 10.0, unit='s'),
     P('speed_scaling.initial_scaling_factor', 1.0, 'Speed factor of trajectories until '
       'another one is received on ~/speed_scaling_input.', 0.0, 1.0),
-    P('allow_partial_joints_goal', False, 'Whether a goal may name only some of the '
+    P('allow_partial_joints_goal', False, 'Whether a goal or trajectory may name only some of the '
       'joints; the others keep their reference position.'),
 )  # fmt: skip
 

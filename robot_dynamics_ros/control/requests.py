@@ -31,7 +31,7 @@ from robot_dynamics_ros.control.setup import (
 )
 from robot_dynamics_ros.control.targets import TargetWrench
 from robot_dynamics_ros.control.trajectories.following import ReferenceSnapshot
-from robot_dynamics_ros.control.trajectories.points import add_waypoint
+from robot_dynamics_ros.control.trajectories.points import add_waypoint, read_trajectory
 from robot_dynamics_ros.control.trajectories.spline import Points, as_points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import (
@@ -136,6 +136,17 @@ def prepare_trajectory(
     if points is None:
         return session.hold
     return _prepare_points(session, as_points(points, session.tree.n), start_ns)
+
+
+def prepare_message(session: ControllerSession, message: Any) -> Apply:
+    """Follow a trajectory_msgs/JointTrajectory, of some joints if goals may be; see above.
+
+    Raises:
+        TrajectoryError: See ``trajectory_arrays``.
+    """
+    allowed = session.parameters['allow_partial_joints_goal']
+    others = session.loop.generator.snapshot().reference.position if allowed else None
+    return prepare_trajectory(session, *read_trajectory(message, session.tree.joint_names, others))
 
 
 @_request('trajectory', SessionEvent.FOLLOW)

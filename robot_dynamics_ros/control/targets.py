@@ -217,7 +217,7 @@ class TargetWrench:
 
     def _set_target(self, wrench: Array) -> None:
         for part, limit in zip((slice(3), slice(3, 6)), self._limits, strict=True):
-            size = float(np.linalg.norm(wrench[part]))
+            size = math.hypot(*wrench[part])  # squares may overflow
             self._target[part] = wrench[part] * (limit / size if size > limit else 1.0)
 
     def aim(self, wrench: Array, in_frame: bool) -> None:

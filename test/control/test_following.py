@@ -124,6 +124,14 @@ def test_a_stream_of_single_points_with_velocities_is_followed_if_a_parameter_al
     assert not arm.v.any()
 
 
+def test_a_message_of_some_joints_is_followed_if_a_parameter_allows_it():
+    arm = Arm(allow_partial_joints_goal=True)
+    arm.publish([rest(1.0, 0.2, 0.3)])
+    arm.run(1500)
+    arm.publish([rest(1.0, 0.4)], names=('joint2',))
+    assert arm.run(1500).q == pytest.approx([0.2, 0.4])
+
+
 def test_positions_alone_may_be_followed_where_a_motion_at_the_end_is_allowed():
     arm = Arm(**MOVING_END)
     arm.publish([point(1.0, positions=0.4)])

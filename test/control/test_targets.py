@@ -194,6 +194,14 @@ def test_no_change_of_a_parameter_drops_the_acting_wrench(change):
     np.testing.assert_allclose(after[-1] - arm.gravity, effort_of(force), atol=0.01)
 
 
+def test_a_wrench_of_absurd_size_is_scaled_down_as_any_other():
+    arm = Floating()
+    for _ in range(12):
+        arm.push(1e300)
+        arm.states(50)
+    np.testing.assert_allclose(arm.states(1)[0] - arm.gravity, effort_of(100.0), atol=0.01)
+
+
 def test_a_wrench_at_another_frame_acts_once_the_present_one_has_faded():
     arm = Floating()
     is_slow = partial(compiles, arm.session, 'target_wrench', None)

@@ -22,9 +22,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.requests import Apply, prepare_goal, prepare_trajectory
+from robot_dynamics_ros.control.requests import Apply, prepare_goal, prepare_message
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.controller.services import SessionServices
@@ -75,7 +74,7 @@ class ControllerTrajectories:
 
     def _on_trajectory(self, content: bytes) -> None:
         if len(content) > _LONG_MESSAGE:
-            self._submit(lambda: self._prepare(_read(content)), slow=True)
+            self._submit(lambda: prepare_message(self._session, _read(content)), slow=True)
             return
         try:
             message = _read(content)
@@ -83,16 +82,12 @@ class ControllerTrajectories:
             self._reject(error)
             return
         if message.points:
-            self._submit(partial(self._prepare, message))
+            self._submit(partial(prepare_message, self._session, message))
         else:  # at once, whatever is being prepared
             self._finish(lambda: self._session.hold)
 
     def _submit(self, prepare: Callable[[], Apply], *, slow: bool = False) -> None:
         self._services.submit(prepare, lambda prepared: self._finish(prepared.result), slow=slow)
-
-    def _prepare(self, message: JointTrajectory) -> Apply:
-        session = self._session
-        return prepare_trajectory(session, *read_trajectory(message, session.tree.joint_names))
 
     def _finish(self, prepared: Callable[[], Apply]) -> None:
         try:
