@@ -196,7 +196,7 @@ def test_no_change_of_a_parameter_drops_the_acting_wrench(change):
 
 def test_a_wrench_of_absurd_size_is_scaled_down_as_any_other():
     arm = Floating()
-    for _ in range(12):
+    for _ in range(20):
         arm.push(1e300)
         arm.states(50)
     np.testing.assert_allclose(arm.states(1)[0] - arm.gravity, effort_of(100.0), atol=0.01)
