@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bags import SECOND, STORE, Message
-from recorded_loop import GIVEN, RecordedLoop
+import yaml
+from bags import SECOND, STORE, Message, text
+from recorded_loop import GIVEN, PARAMETERS, RecordedLoop
 
 from robot_dynamics_ros.recordings.metrics.program import decay
 
@@ -42,6 +43,10 @@ def test_the_designed_decay_begins_when_the_law_acts_alone(command):
     figures = command('analyze --no-report', loop.messages).figures['program']
     assert max(map(abs, figures['initial'])) > 0.1
     assert max(figures['relative']) < 5e-3
+    damaged = yaml.safe_dump({**loop.given, 'activation_ramp_s': '0,2 s'})
+    loop.messages[1] = text(loop.messages[1].time, damaged, PARAMETERS)
+    figures = command('analyze --no-report', loop.messages).figures['program']
+    assert max(figures['relative']) > 0.1  # as of a controller without a ramp
 
 
 @pytest.mark.slow

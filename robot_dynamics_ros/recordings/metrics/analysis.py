@@ -162,7 +162,7 @@ def analyze_bag(
             start, count = recorded_start(reader, whole, tree)
             if count > 1:
                 notes.append(f'the program began {count} times: evaluated from the first start')
-        run = settings.robot.within(whole)
+        run, ramp = settings.robot.within(whole), reader.parameters.get('activation_ramp_s')
         own = program if not settings.program else None
         if own is not None:  # the controller did not follow the joint reference
             run = run.without_columns('reference_position', 'reference_velocity')
@@ -173,7 +173,7 @@ def analyze_bag(
             identified=bool(identified),
             program=program,
             program_start=start,
-            ramp=float(reader.parameters.get('activation_ramp_s') or 0.0),
+            ramp=ramp if isinstance(ramp, int | float) else 0.0,  # a recorded text may be damaged
             remarks=reader.bag.remarks,
             commands=reader.topics.commands,
         )
