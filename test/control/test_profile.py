@@ -145,7 +145,7 @@ def test_a_file_that_is_no_profile_is_refused_and_the_shipped_ones_are_listed(tm
         load_driver_profile({})
     with pytest.raises(ConfigurationError, match='is not a file; .* a shipped one: .*franka'):
         load_driver_profile('nobody')
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConfigurationError, match="'noise'; known: gravity, friction"):
         replace(load_driver_profile('ur'), compensated_by_driver=('noise',))
 
 

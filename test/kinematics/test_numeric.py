@@ -10,6 +10,8 @@ from robot_dynamics_ros.kinematics.numeric import inverse_kinematics, nearest_co
 
 ARM = shipped('four_dof', limits_profile='wide')
 ORACLE = PinocchioOracle.of(ARM)
+#: From here no way leads to the usual pose, so that it starts again, from random positions.
+FAR = np.array([-1.5, -3.1, -2.3, -1.5])
 
 
 @pytest.mark.slow
@@ -51,6 +53,7 @@ def test_out_of_reach_is_a_status_with_the_distance_left():
     # Reach 0.3 + 0.25 + 0.12 from the shoulder at height 0.2.
     assert found.position_error == pytest.approx(2.0 - 0.67, abs=1e-3)
     assert found.attempts == 4
+    assert found.iterations < 4 * 100, 'an attempt ends where no step helps any more'
     short = inverse_kinematics(ARM.tree, [2.0, 0.0, 0.2], restarts=3, iterations=5)
     assert short.iterations == 4 * 5  # of all attempts
 
@@ -73,13 +76,35 @@ def test_a_target_beyond_a_limit_ends_at_the_limit():
 
 def test_the_answer_is_the_same_every_time():
     R, p = ORACLE.frame_pose('tool', np.array([0.2, -1.2, 0.8, 0.1]))
-    far = np.array([-2.0, -0.2, -0.9, 1.4])  # so that it starts again, from random positions
-    first, again = (inverse_kinematics(ARM.tree, p, R, start=far, restarts=9) for _ in range(2))
+    first, again, other = (
+        inverse_kinematics(ARM.tree, p, R, start=FAR, restarts=9, seed=seed) for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(first.q, again.q)
+    assert first.attempts == again.attempts != other.attempts > 1
     assert first.converged
-    other = inverse_kinematics(ARM.tree, p, R, start=far, restarts=9, seed=1)
     assert other.converged
     np.testing.assert_allclose(ORACLE.frame_pose('tool', other.q)[1], p, atol=1e-8)
+
+
+def test_more_attempts_leave_no_larger_error():
+    R, p = ORACLE.frame_pose('tool', np.array([0.2, -1.2, 0.8, 0.1]))
+    runs = [
+        inverse_kinematics(ARM.tree, p, R, start=FAR, restarts=k, iterations=3) for k in range(6)
+    ]
+    errors = np.hypot(*np.transpose([(x.position_error, x.rotation_error) for x in runs]))
+    assert (np.diff(errors) <= 0.0).all()
+    assert errors[-1] < errors[0]
+
+
+def test_a_start_beyond_the_limits_is_led_into_them():
+    """By a whole turn, after which the pose is the same."""
+    start = np.array([0.2 + 2.0 * np.pi, -1.2, 0.8, 0.1])
+    R, p = ORACLE.frame_pose('tool', start)
+    for found in (
+        inverse_kinematics(ARM.tree, p, R, start=start).q,
+        nearest_configuration(ARM.tree, p, R, 'tool', start),
+    ):
+        assert (found <= ARM.tree.position_upper).all()
 
 
 def test_the_nearest_configuration_gives_position_priority_over_rotation():

@@ -85,7 +85,7 @@ def test_an_impossible_tensor_is_refused_at_load_with_the_probable_slip(slip, sc
 def test_rounding_is_remarked(tensor):
     tree = load_robot(arm(tensor))
     assert any("link 'upper': inertia" in text for text in tree.remarks)
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match="link 'upper': inertia"):
         load_robot(arm(tensor), strict=True)
     assert check_model(arm(tensor)).errors
 

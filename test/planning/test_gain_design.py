@@ -67,9 +67,9 @@ def test_settling_time_and_overshoot_are_those_of_the_response(overshoot):
     assert -f.min() == pytest.approx(overshoot, abs=2e-4)
     if overshoot == 0.0:
         assert f[times < 0.695].min() > 0.02
-    for bad in ({'settling_time': 0.0}, {'settling_time': 1.0, 'overshoot': 1.0}):
-        with pytest.raises(ParameterError):
-            frequency_for(**bad)
+    for name, bad in (('settling_time', (0.0, 0.1)), ('overshoot', (1.0, 1.0))):
+        with pytest.raises(ParameterError, match=name):
+            frequency_for(*bad)
 
 
 # ---- LQR ----------------------------------------------------------------------------------------

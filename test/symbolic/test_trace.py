@@ -140,11 +140,11 @@ def test_numpy_holds_scalars_without_looking_into_them(xy):
 
 
 def test_a_traced_scalar_does_not_pass_for_a_number(xy):
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="not 'Traced'"):
         float(xy[0])
     with pytest.raises(TypeError, match='no power'):
         xy[0] ** 1.5
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="not 'Traced'"):
         np.zeros(2)[0:1] = xy[:1]
 
 
