@@ -76,7 +76,7 @@ _ROS2_CONTROL = """\
 _FIXED_INERTIAL = """\
 <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
 """
-_MARGIN, _ROUNDED = 1e-9, 1e-3  # of the largest moment: what sdformat rounds, what a file rounds
+_MARGIN, _ROUNDED = 1e-6, 1e-3  # of the largest moment: errors of sdformat's solver, of files
 _NO_INERTIA = 1e-15  # kg m^2: moments of a point mass are negative by rounding
 _ENDLESS = 1e16  # m: SDF's number for no limit
 #: What in <gazebo> acts on the motion, but is not part of the model (docs/robots.md).
@@ -175,6 +175,7 @@ def gazebo_description(tree: Robot, mappings: Mapping[str, str]) -> str:
     inertials = _inertials(tree)
     root = parse_xml(patch_urdf(tree.xml, inertials, dynamics))
     root.attrib.pop('version', None)  # Gazebo's reader knows 1.0
+    root.set('name', root.get('name') or model_name(tree))  # which it requires
     selected = {key: mappings[key] for key in _ARGUMENTS if key in mappings}
     names = {'robot': model_name(tree), 'joints': '|'.join(tree.joint_names)}
     file = share_directory() / 'urdf' / 'gazebo_parts.urdf.xacro'
@@ -219,13 +220,12 @@ def _inertials(tree: Robot) -> dict[str, Inertial]:
     for link, inertia in zip(tree.link_names, tree.inertia, strict=True):
         least, middle, largest = np.linalg.eigvalsh(inertia).tolist()
         missing = max(-least, largest - least - middle) + _MARGIN * largest
-        if link not in found or missing > _ROUNDED * largest + _NO_INERTIA:
-            if missing > 0.0:
-                moments = f'{least:.6g}, {middle:.6g} and {largest:.6g} kg m^2'
-                problem = f'has principal moments of inertia {moments}, which Gazebo refuses'
-                remedy = 'none may be negative, or exceed the sum of the two others'
-                raise ModelError(f'link {link!r} with all that is fixed to it', problem, remedy)
-        elif missing > 0.0:
+        if missing > _ROUNDED * largest + _NO_INERTIA:
+            moments = f'{least:.6g}, {middle:.6g} and {largest:.6g} kg m^2'
+            problem = f'has principal moments of inertia {moments}, which Gazebo refuses'
+            remedy = 'none may be negative, or exceed the sum of the two others'
+            raise ModelError(f'link {link!r} with all that is fixed to it', problem, remedy)
+        if missing > 0.0 and link in found:
             old = found[link]
             more = {key: getattr(old, key) + missing for key in ('ixx', 'iyy', 'izz')}
             found[link] = old._replace(**more)

@@ -33,7 +33,7 @@ from xml.etree import ElementTree
 from rclpy.node import Node
 from std_msgs.msg import Float64, String
 
-from robot_dynamics_ros.description.urdf import parse_urdf
+from robot_dynamics_ros.description.urdf import parse_urdf, parse_xml
 from robot_dynamics_ros.errors import (
     MissingDependencyError,
     ParameterError,
@@ -157,7 +157,7 @@ def in_sdf_terms(description: str) -> str:
     Args:
         description: URDF text; its moving joints keep their names.
     """
-    root = ElementTree.fromstring(description)
+    root = parse_xml(description)
     joints = root.findall('joint')
     fixed = [joint for joint in joints if joint.get('type') == 'fixed']
     taken = {joint.get('name') for joint in joints if joint not in fixed}
@@ -205,7 +205,7 @@ class ModelStart:
     """
 
     def __init__(self, description: str, positions: Mapping[str, float]) -> None:
-        root = ElementTree.fromstring(description)
+        root = parse_xml(description)
         self._positions, self._plugins = positions, ''
         for gazebo in root.findall('gazebo'):
             for plugin in gazebo.findall('plugin'):
@@ -275,7 +275,7 @@ class GazeboRobot(SequenceNode):
             raise ParameterError('robot_description', '', 'give the URDF text of the robot')
         if shutil.which('gz') is None:
             raise MissingDependencyError('the command gz', 'the node gazebo_robot', INSTALL)
-        name = ElementTree.fromstring(settings['robot_description']).get('name', '')
+        name = parse_xml(settings['robot_description']).get('name', '')
         self._model = settings['model'] or name
         words = assignments('initial_position', settings['initial_position'])
         self._start = (

@@ -18,7 +18,7 @@ import yaml
 from urdf_text import follow, joint, link, symmetric
 
 from robot_dynamics_ros.control.setup import PARAMETERS
-from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError, ModelError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.gazebo_files import (
@@ -260,12 +260,13 @@ def in_gazebo(text: str, **options: object) -> ElementTree.Element:
     """Return the description for Gazebo; urdfdom, from which sdformat's reader is, accepts it."""
     urdf = gazebo_description(load_robot(text, **options), {'gazebo': 'native'})
     model = pinocchio.buildModelFromXML(urdf)
+    terms = in_sdf_terms(urdf)
     if sdf := sys.modules.get('sdformat'):
         root = sdf.Root()
-        root.load_sdf_string(in_sdf_terms(urdf))
+        root.load_sdf_string(terms)
         names = {root.model().joint_by_index(i).name() for i in range(root.model().joint_count())}
         assert {*model.names[1:]} <= names, 'Gazebo left a joint out'
-    return ElementTree.fromstring(urdf)
+    return parse_xml(urdf)  # which takes an undeclared prefix
 
 
 EMPTY = '<inertial><mass value="0"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/>'
@@ -334,22 +335,27 @@ def test_what_gazebo_alone_would_know_of_the_motion_is_removed_and_the_colour_is
 
 
 def test_files_that_urdfdom_refuses_are_rewritten():
-    """A version other than 1.0, soft limits without their gain, <dynamics> with armature alone."""
+    """A version other than 1.0, soft limits without their gain, <dynamics> with armature alone.
+
+    Also a robot without a name, and a prefix of XML that nothing declares.
+    """
     turn = joint('turn', 'base', 'lower', dynamics='<safety_controller soft_lower_limit="-1"/>')
     text = arm(turn=turn, attributes='version="1.2"')
     with pytest.raises(ValueError, match='URDF'):
         pinocchio.buildModelFromXML(text)
     in_gazebo(text)
+    found = in_gazebo(arm('<gazebo><x:y/></gazebo>').replace('name="arm"', '', 1))
+    assert found.get('name') == 'robot'
 
 
-@pytest.mark.parametrize('izz', [1.0002, -1e-20])
+@pytest.mark.parametrize('izz', [1.0002, 1.0, -1e-20])
 def test_moments_that_miss_the_triangle_inequality_by_rounding_are_completed(izz):
-    """Of a plate and of a point; the most that sdformat tolerates is 1e-15."""
+    """Of a plate and of a point; sdformat tolerates 1e-15, but its own moments are less exact."""
     flat = np.diag([0.5, 0.5, izz]) if izz > 0.0 else np.diag([izz, izz, 0.0])
     found = in_gazebo(arm(last=link('upper', 1.0, (0, 0, 0.1), flat)))
     (inertia,) = found.findall("link[@name='upper']/inertial/inertia")
     moments = [float(inertia.get(key) or 'nan') for key in ('ixx', 'iyy', 'izz')]
-    assert sum(moments) - 2.0 * max(moments) >= 0.0
+    assert sum(moments) - 2.0 * max(moments) >= (1e-7 if izz > 0.0 else 0.0)
     assert min(moments) >= 0.0
     np.testing.assert_allclose(moments, np.diag(flat), rtol=5e-4, atol=1e-18)
 
