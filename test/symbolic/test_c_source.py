@@ -15,7 +15,10 @@ from generated_c import SANITIZED, WARNINGS, call, largest_term, library, run
 from hypothesis import example, given
 from hypothesis import strategies as st
 from samples import sample, world_files
+from scipy.spatial.transform import Rotation
 from special_floats import PAIRS, chosen, same_bits
+from urdf_text import joint, link, symmetric
+from urdf_text import robot as robot_text
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import shipped_mechanism
@@ -156,6 +159,20 @@ def test_a_wrong_number_and_none_fail_the_self_test(before, after, said, tmp_pat
     assert done.returncode == 1
     assert 'FAILED' in done.stdout
     assert said in done.stdout
+
+
+@needs_gcc
+def test_results_that_are_zero_but_for_rounding_pass_the_self_test(tmp_path):
+    """The velocity terms of a single joint, and its gravity forces about the vertical."""
+    tensor = symmetric(0.02, 0.05, 0.06, 0.003, -0.002, 0.004)
+    body, turned = link('l', 2.0, (0.1, -0.2, 0.05), tensor), (0.3, -0.4, 0.9)
+    upright = Rotation.from_euler('xyz', turned).as_matrix()[2]
+    for axis in ((3, 1, 7), upright):
+        one = robot_text('one', link('b'), body, joint('j', 'b', 'l', rpy=turned, axis=axis))
+        outputs = ('inverse_dynamics', 'gravity_forces', 'derivatives')
+        write(c_source(load_robot(one), outputs, name='arm'), tmp_path)
+        run('gcc', '-std=c99', 'arm.c', 'arm_test.c', '-o', 't', '-lm', cwd=tmp_path)
+        assert 'FAILED' not in run('./t', cwd=tmp_path)
 
 
 def test_the_self_test_has_a_hundred_states_of_the_reference():
