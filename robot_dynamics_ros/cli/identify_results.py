@@ -197,7 +197,8 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     gains = DriveGains.of_profile(identified.tree, 0.0 if args.given_gains else STILL_TRUSTED)
     if described:
         identified = _as_described(identified)
-        gains = replace(gains, source=f'{gains.source}, arm as described to {STILL_TRUSTED:.0%}')
+        known = f'{gains.source}, arm as described to {STILL_TRUSTED:.0%}'
+        gains = replace(gains, source=f'{known}: surer with --unloaded BAG')
     elif not args.given_gains:
         gains = gains_by_weight(identified, replace(source, path=str(args.unloaded[0])).read()[0])
     load = estimate_load(identified, loaded, args.payload, gains, described=described)

@@ -8,6 +8,8 @@ in the ten parameters :math:`\varphi` of the load,
 
 where :math:`s_j` is the correction factor of the drive gain, the factor in parentheses is the
 load-dependent friction of the gear, and :math:`F f` is the change of friction, with temperature.
+Of an arm that is not identified, :math:`F f` contains the inertia of the rotors, too, which would
+else be that of the load.
 With known gains, :math:`\varphi` is estimated; with a known mass of the load, the gains.
 
 Source: Gautier and Briot 2014 (drive gains from a known load).
@@ -39,6 +41,7 @@ _CARRIES = 0.02  # of the largest gravity variation: minimum of a joint to scale
 _ALIKE = 0.25  # maximum relative residual between nominal and identified gravity effort
 _DETERMINED = 0.25  # maximum relative deviation of a gain that a load determines
 _ROUNDS = 30
+_NO_ROTORS: Array = np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +120,16 @@ class _Difference:
         recording: The loaded run.
         frame: The link that carries the load.
         steps: Independent deviations of the arm's parameters, shape (k, p).
+        rotors: Deviations of the armature, shape (n,), infinite if unknown; empty if it is known.
     """
 
     def __init__(
-        self, arm: Identification, recording: Recording, frame: str, steps: Array | None = None
+        self,
+        arm: Identification,
+        recording: Recording,
+        frame: str,
+        steps: Array | None = None,
+        rotors: Array = _NO_ROTORS,
     ) -> None:
         unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
         self.tree, self.frame = tree, tree.frame(frame)
@@ -135,11 +144,11 @@ class _Difference:
         load = described(arm.tree, 'load_friction')
         pressed = 1.0 + load * np.sign(rigid) * motion.sign
         self.pull = columns[:, :, at] * pressed[:, :, np.newaxis]
-        eye = np.eye(tree.n)
-        self.friction = np.concatenate(
-            [x[:, :, np.newaxis] * eye for x in (motion.v, motion.sign, np.ones_like(motion.v))],
-            axis=2,
+        changed = [motion.v, motion.sign, np.ones_like(motion.v)] + [motion.a] * (len(rotors) > 0)
+        self.drives = np.concatenate(
+            [x[:, :, np.newaxis] * np.eye(tree.n) for x in changed], axis=2
         )
+        self._spread = np.append(np.full(3 * tree.n, np.inf), rotors)
         self.steps = columns @ (np.zeros((0, len(unknowns))) if steps is None else steps).T
 
     def load(self, gains: DriveGains, near: Array) -> Ridge:
@@ -178,9 +187,9 @@ class _Difference:
         spread: Sequence[float] | Array,
         considered: tuple[Array, Array],
     ) -> Ridge:
-        """Return the regression of what pulls, with the change of friction."""
-        columns = np.concatenate([pull, self.friction], axis=2)
-        spread = np.append(spread, np.full(self.friction.shape[2], np.inf))
+        """Return the regression of what pulls, with the change of friction and armature."""
+        columns = np.concatenate([pull, self.drives], axis=2)
+        spread = np.append(spread, self._spread)
         return Ridge.of_samples(columns, self.added, self.motion.usable, spread, considered)
 
 
@@ -207,15 +216,19 @@ def estimate_load(
         UnknownNameError: The frame is unknown.
         RecordingError: No sample can be used, or there is no load.
     """
-    unknowns, base = arm.plan.unknowns, arm.estimate.base
-    if described:  # one independent step per body
+    unknowns, base, rotors = arm.plan.unknowns, arm.estimate.base, _NO_ROTORS
+    if (
+        described
+    ):  # one independent step per body; without an armature, that of the drives is unknown
+        armature = unknowns.tree.armature
+        rotors = np.where(armature > 0.0, STILL_TRUSTED * armature, np.inf)
         body = np.arange(len(unknowns)) // PER_BODY
         own = body == np.arange(unknowns.tree.bodies)[:, np.newaxis]
         steps = STILL_TRUSTED * np.where(own, unknowns.nominal, 0.0)
     else:
         steps = np.zeros((len(base), len(unknowns)))
         steps[:, base.leading] = _steps(arm.estimate.covariance)
-    problem = _Difference(arm, loaded, frame, steps)
+    problem = _Difference(arm, loaded, frame, steps, rotors)
     values = 0.5 * _HEAVIEST * float(problem.tree.mass.sum()) * np.eye(PER_BODY)[0]
     for _ in range(3):  # the prior deviations depend on the mass
         ridge = problem.load(gains, values)

@@ -64,7 +64,7 @@ def test_a_tilted_base_is_said_where_loads_are_weighed(bags, command):
 @pytest.mark.slow
 def test_a_gravity_that_the_efforts_contradict_is_the_first_reason(bags, command):
     found = command('identify', bags['free, tilted'], *GIVEN, '--gravity', *DOWN_Z, code=None)
-    lines = (found.err or found.out).splitlines()
+    lines = [x for x in (found.err or found.out).splitlines() if not x.endswith(' s')]  # alive
     assert any('the given gravity contradicts the efforts: gravity points 4' in x for x in lines)
     if found.code:
         assert 'the given gravity' in lines[0]

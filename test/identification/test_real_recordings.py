@@ -21,7 +21,7 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_weight,
 )
 from robot_dynamics_ros.identification.preparation import Preparation, prepare
-from robot_dynamics_ros.identification.unknowns import TERMS
+from robot_dynamics_ros.identification.unknowns import TERMS, Unknowns
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.plausibility import check_recording
 
@@ -180,6 +180,26 @@ def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
     gains, corrected = gains_by_load(found, heavy, 'fore', 3.0)
     assert {'lift', 'elbow'} <= set(corrected)
     np.testing.assert_allclose(gains.factor[1:], 1.0, atol=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('armature', [0.0, 0.8])
+def test_the_rotors_of_an_arm_that_is_only_described_are_none_of_the_load(found, tree, armature):
+    """Unknown without an armature in the description; else known to a tenth."""
+    heavy = measured(6, load=3.0)
+    a = np.gradient(heavy.velocity, heavy.time, axis=0)
+    heavy = replace(heavy, measured_effort=heavy.measured_effort + 0.8 * a)
+    arm = replace(tree, armature=np.full(3, armature))
+    unknowns = Unknowns(arm, found.plan.unknowns.terms)
+    physical = replace(found.physical, values=unknowns.nominal)
+    plan = replace(found.plan, unknowns=unknowns)
+    described = replace(found, plan=plan, physical=physical, tree=arm)
+    gains = DriveGains.of_profile(tree, 0.1)
+    load = estimate_load(described, heavy, 'fore', gains, described=True)
+    assert abs(load.payload.mass - 3.0) < 2.0 * load.mass_deviation
+    assert abs(load.payload.com[0] - 0.55) < 2.0 * load.com_deviation[0]
+    assert (np.abs(np.diag(load.payload.inertia) - 0.01)
+            < 2.0 * np.diag(load.inertia_deviation)).all()  # fmt: skip
 
 
 @pytest.mark.slow
