@@ -18,7 +18,11 @@ import yaml
 
 from robot_dynamics_ros.cli.arguments import JOINTS, PACKAGES, Options, option
 from robot_dynamics_ros.cli.tables import print_report
-from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, shipped_profiles
+from robot_dynamics_ros.control.drivers.profile import (
+    NEED_CONSTANT,
+    load_driver_profile,
+    shipped_profiles,
+)
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.identification import (
     Identification,
@@ -37,6 +41,7 @@ from robot_dynamics_ros.identification.loads import (
     LoadEstimate,
     estimate_load,
     gains_by_load,
+    gains_by_runs,
     gains_by_weight,
 )
 from robot_dynamics_ros.identification.report import identification_report, pictures
@@ -252,15 +257,31 @@ def _payload_text(load: LoadEstimate) -> str:
 def _gains(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     if args.load is None or not args.load > 0.0 or not args.driver_profile:
         raise ConfigurationError(
-            '--gains', 'lacks --load or --driver-profile', 'give the mass in kg, and the profile'
+            '--gains',
+            'lacks --load or --driver-profile',
+            'give the mass in kg, and the profile that defines the torque constants',
         )
+    profile = load_driver_profile(args.driver_profile)
+    if all(row.torque_constant is None for row in profile.joints or [profile.defaults]):
+        raise _no_constant(f'driver profile {args.driver_profile!r}')
     identified, (source, *_), _ = learn([args.gains[0]])
     loaded = replace(source, path=str(args.gains[1])).read()[0]
     frame = args.payload or identified.tree.link_names[-1]
+    unloaded = source.read()[0]
     gains, joints = gains_by_load(identified, loaded, frame, args.load)
-    _require_alike(gains, gains_by_weight(identified, source.read()[0]), joints, args.load)
+    _require_alike(gains, gains_by_weight(identified, unloaded), joints, args.load)
+    gains, joints = gains_by_runs(identified, unloaded, loaded, frame, args.load)
     text, said = _profile_text(args.driver_profile, source, identified, gains, joints)
     return text, [*tilt_remarks(identified.plan, args), *said]
+
+
+def _no_constant(culprit: str) -> ConfigurationError:
+    return ConfigurationError(
+        culprit,
+        'has no torque_constant to correct',
+        f'give the unit of the effort, one of {", ".join(NEED_CONSTANT)}, and an initial '
+        'torque_constant; for efforts in N m effort_unit: A, torque_constant: 1, gear_ratio: 1',
+    )
 
 
 def _require_alike(
@@ -302,12 +323,7 @@ def _profile_text(
             said.append(f'{name}: the load does not determine its gain, which stays as given')
             continue
         if unit not in NEED_CONSTANT or row.torque_constant is None:
-            raise ConfigurationError(
-                f'driver profile {name_or_path!r}, joint {name!r}',
-                'has no torque_constant to correct',
-                f'give the unit of its effort, one of {", ".join(NEED_CONSTANT)}, and an initial '
-                'torque_constant',
-            )
+            raise _no_constant(f'driver profile {name_or_path!r}, joint {name!r}')
         constant = row.torque_constant * float(gains.factor[i])
         deviation = row.torque_constant * float(gains.deviation[i])
         entry = rows.setdefault(name, {'joint': name})

@@ -102,7 +102,11 @@ def _topic(reader: RecordingReader, given: str) -> str:
     others = [x for x in wrenches if x.rpartition('/')[2] not in _OTHERS]
     found = ours or others
     if len(found) != 1:
-        problem, remedy = 'has no measured wrench', 'record the topic of the sensor'
+        problem = 'has no measured wrench'
+        remedy = (
+            'record the topic of the sensor; without a sensor the efforts of the joints weigh the '
+            'tool: identify --payload LINK'
+        )
         if found:
             problem, remedy = f'has several wrenches: {", ".join(found)}', 'choose with --wrench'
         raise RecordingError(f'bag {str(reader.bag.path)!r}', problem, remedy)

@@ -25,7 +25,7 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.regressor import PER_BODY, regressor
 from robot_dynamics_ros.identification.evidence import Ridge
-from robot_dynamics_ros.identification.identify import Identification
+from robot_dynamics_ros.identification.identify import Identification, conclude, gather
 from robot_dynamics_ros.identification.preparation import prepare
 from robot_dynamics_ros.identification.unknowns import described
 from robot_dynamics_ros.model import Payload, Robot
@@ -41,6 +41,8 @@ _CARRIES = 0.02  # of the largest gravity variation: minimum of a joint to scale
 _ALIKE = 0.25  # maximum relative residual between nominal and identified gravity effort
 _DETERMINED = 0.25  # maximum relative deviation of a gain that a load determines
 _ROUNDS = 30
+_SHARE = 2.0 / 3.0  # of a correction that is made: the arm that follows it overshoots by half
+_SETTLED = 2e-3  # relative correction of a gain that ends the rounds
 _NO_ROTORS: Array = np.zeros(0)
 
 
@@ -339,3 +341,39 @@ def gains_by_load(
     return DriveGains(
         factor, spread, f'gains by a load of {mass:g} kg at {", ".join(names)}'
     ), names
+
+
+def gains_by_runs(
+    arm: Identification, unloaded: Recording, loaded: Recording, frame: str, mass: float
+) -> tuple[DriveGains, list[str]]:
+    """Return the gains by a known load, and the joints whose gains it determines.
+
+    No arm explains efforts with unequal gains, and what it leaves would be that of the load in
+    another motion: the arm is identified with the corrected efforts, until both agree.
+
+    Args:
+        arm: Identification of the arm from ``unloaded``, with the gains as given.
+        unloaded: A run without the load.
+        loaded: A run with the load.
+        frame: The link that carries the load.
+        mass: Mass of the load, kg.
+
+    Raises:
+        UnknownNameError, RecordingError: See :func:`gains_by_load`.
+    """
+    factor, plan = np.ones(arm.plan.unknowns.tree.n), replace(arm.plan, reference=None)
+    for _ in range(_ROUNDS):
+        gains, names = gains_by_load(arm, _scaled(loaded, factor), frame, mass)
+        known = np.isfinite(gains.deviation)
+        correction = np.where(known, gains.factor, np.median(gains.factor[known])) ** _SHARE
+        factor = factor * correction
+        if np.abs(correction - 1.0).max() < _SETTLED:
+            break
+        arm = conclude(gather(_scaled(unloaded, factor), plan), plan)
+    deviation = factor * gains.deviation
+    return replace(gains, factor=np.where(known, factor, 1.0), deviation=deviation), names
+
+
+def _scaled(run: Recording, factor: Array) -> Recording:
+    """Return a recording with its efforts times a factor of each joint."""
+    return replace(run, effort=run.effort * factor, measured_effort=run.measured_effort * factor)

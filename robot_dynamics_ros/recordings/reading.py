@@ -26,6 +26,7 @@ from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout
 from robot_dynamics_ros.recordings.recording import (
+    UNCONVERTED,
     WHOLE,
     Recording,
     current_unit,
@@ -396,7 +397,7 @@ class RobotChoice:
         reader.left_out = tuple(column for column, unit in units.items() if unit)
         if reader.left_out:
             reader.remarks.append(
-                f'efforts are in {units[reader.left_out[0]]}, and {cause}: '
+                f'{UNCONVERTED}{units[reader.left_out[0]]}, and {cause}: '
                 'residual, energy, saturation, loads and contacts are not evaluated'
             )
         return reader

@@ -38,6 +38,7 @@ _PER_JOINT = (
 )
 #: Efforts to use; 'auto' for each command's choice.
 EFFORTS = ('auto', 'measured', 'commanded')
+UNCONVERTED = 'efforts are in '  # begins the note on efforts in a unit that nothing converts
 _COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
 _OLD = 1e3  # s
 _ROUNDING_S = 1e-9

@@ -331,6 +331,10 @@ def test_currents_without_constants_refuse_only_what_needs_torques(command):
     figures = command('analyze', *given).figures
     assert any('efforts are in A' in note for note in figures['notes'])
     assert 'residual_rms' not in figures['effort']
+    assert figures['effort']['source'] == 'none'
+    (why,) = [x['text'] for x in figures['findings'] if 'evaluated' in x['text']]
+    told = 'no effort is evaluated: efforts are in A, and the driver profile gives no torque_'
+    assert why.startswith(told)
     assert figures['rates']['states'] == 300
     for name in ('identify', 'calibrate'):
         refused = command(name, *given, code=2)

@@ -71,6 +71,21 @@ def test_a_gravity_that_the_efforts_contradict_is_the_first_reason(bags, command
 
 
 @pytest.mark.slow
+def test_who_has_no_sensor_or_no_torque_constants_is_told_what_weighs(bags, command):
+    found = command('weigh_tool', bags['loaded'], code=2)
+    assert 'identify --payload LINK' in found.err
+    runs = [command.word(current(load, gains=np.array([1.0, 1.0, 0.9]))) for load in (0.0, LOAD)]
+    words = '--gains', *runs, '--load', LOAD, '--jobs', 1, '--driver-profile'
+    profile = {'name': 'mine', 'state': {'effort': 'total'}}
+    found = command('identify', *words, profile, code=2)
+    told = found.err.partition('for efforts in N m ')[2].strip().split(', ')
+    units = {key: float(x) if x.isdigit() else x for key, x in (x.split(': ') for x in told)}
+    found = command('identify', *words, profile | {'defaults': units})
+    factor, deviation = found.out.partition('elbow: torque constant ')[2].split()[:3:2]
+    assert abs(float(factor) - 0.9) < 3.0 * float(deviation) < 0.3
+
+
+@pytest.mark.slow
 def test_a_load_or_an_order_that_the_arm_contradicts_is_refused(bags, command):
     runs = bags['free'], bags['loaded']
     found = command('identify', '--gains', *runs[::-1], '--load', LOAD, *GIVEN, code=2)

@@ -18,6 +18,7 @@ from robot_dynamics_ros.identification.loads import (
     DriveGains,
     estimate_load,
     gains_by_load,
+    gains_by_runs,
     gains_by_weight,
 )
 from robot_dynamics_ros.identification.preparation import Preparation, prepare
@@ -209,3 +210,17 @@ def test_gains_are_scaled_by_the_weight_of_the_arm(tree):
     gains = gains_by_weight(learned(wrong, tree), wrong)
     np.testing.assert_allclose(gains.factor[1:] * [1.3, 0.9], 1.0, atol=0.1)
     assert "arm's own weight at lift, elbow" in gains.source
+
+
+@pytest.mark.slow
+def test_a_load_tells_the_gains_apart_though_they_differ_between_joints(tree):
+    """Runs of different motions: what the arm leaves by unequal gains is none of the load."""
+    wrong = np.array([0.9, 0.85, 1.25])
+    free, heavy = (
+        replace(run, measured_effort=run.measured_effort * wrong)
+        for run in (measured(7), measured(6, load=3.0))
+    )
+    gains, joints = gains_by_runs(learned(free, tree), free, heavy, 'fore', 3.0)
+    assert joints == list(tree.joint_names)
+    assert (np.abs(gains.factor * wrong - 1.0) < 3.0 * gains.deviation * wrong).all()
+    assert (gains.deviation < 0.05).all()

@@ -386,6 +386,8 @@ def _acting(
 
     Measured efforts of a simulator may be delayed by one state, which its first motion shows.
     """
+    if not measured and not np.isfinite(run.effort).any():
+        return run, 'none'
     if not measured:
         none = not np.isfinite(run.measured_effort).any()
         return run, 'commanded (none were measured)' if none else 'commanded'

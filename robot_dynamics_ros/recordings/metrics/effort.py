@@ -11,7 +11,7 @@ Contacts are detected with the observer and detector of the controller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
-from robot_dynamics_ros.recordings.recording import Recording, format_time
+from robot_dynamics_ros.recordings.recording import UNCONVERTED, Recording, format_time
 from robot_dynamics_ros.recordings.timing import BRIDGED
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -66,7 +66,7 @@ def effort(evaluated: EvaluatedRun) -> MetricResult:
             'gravity': {} if fit is None else fit.figures(),
             'causes': sums.coefficients(),
         }
-    findings = _effort_findings(sums, identified=evaluated.identified)
+    findings = _effort_findings(sums, evaluated.run.notes, identified=evaluated.identified)
     return MetricResult(figures, findings, more=partial(_columns, evaluated))
 
 
@@ -85,12 +85,16 @@ def _columns(evaluated: EvaluatedRun, rows: slice) -> dict[str, Array]:
     return columns
 
 
-def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[Finding]:
+def _effort_findings(
+    sums: EffortResidual, notes: Sequence[str], *, identified: bool
+) -> list[Finding]:
     """Report whether the model explains the efforts, and else the likely cause."""
     names = sums.model.tree.joint_names
     share = np.where(sums.residual.rms < sums.resolved, 0.0, sums.share)
     if not sums.residual.count.any():
-        return [Finding('warning', 'no usable efforts were recorded')]
+        unread = (note.partition(':')[0] for note in notes if note.startswith(UNCONVERTED))
+        why = next((f'no effort is evaluated: {note}' for note in unread), '')
+        return [Finding('warning', why or 'no usable efforts were recorded')]
     idle = (sums.effort.rms == 0.0) & (sums.residual.rms > 0.0)
     if idle.any():
         passive = ', '.join(name for name, so in zip(names, idle, strict=True) if so)
