@@ -38,6 +38,7 @@ from robot_dynamics_ros.ros.conversions import PreparedMessage, state_message
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.node import (
     PASSIVE,
+    SEPARATE,
     STEADY,
     PackageNode,
     Rivals,
@@ -231,7 +232,8 @@ class MonitorNode(PackageNode):
         reports = {'model': (*verdict, self._diagnostic_values(summary))}
         count = self._state.validator.contradictions + self._connection.reader.other_layouts
         if rivals := self._rivals.sentence(count, reports=True):
-            reports['states'] = 'warning', f'{rivals}: those that jump are left out', {}
+            text = f'{rivals}: {SEPARATE}; those that jump are left out'
+            reports['states'] = 'warning', text, {}
         compared = self._monitor.compared
         if compared and summary.count:
             names = (self._settings['formulation'], compared)
