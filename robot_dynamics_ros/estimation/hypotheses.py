@@ -83,6 +83,7 @@ COMMON = {
 }
 
 GRAVITY = ('weight', 'gravity')  #: causes of another gravity: of its size; of any direction
+MASSES = ('load', 'link', 'mass')  #: causes of wrong masses, which may look alike
 LOADS = (_LOAD, _LOAD + _EXTENT)  #: columns of a load: a mass near the tool; of any extent
 
 
@@ -205,13 +206,35 @@ def exchange_fault(tree: Robot, i: int, j: int, problem: str) -> Finding:
     return Finding('error', problem, named(tree, [i, j]), _EFFORT_FAULTS['order'][1])
 
 
+def unit_faults(tree: Robot, factors: Array) -> list[Finding]:
+    """Return that efforts have another unit: one of all or, as currents, of each joint.
+
+    Args:
+        tree: The robot.
+        factors: Recorded effort / effort in the unit of the model, by joint, shape (n,).
+    """
+    if np.ptp(factors) > SAME * factors.min():
+        own = zip(range(tree.n), (1.0 / factors).tolist(), strict=True)
+        return [effort_fault(named(tree, [j]), 'unit', factor) for j, factor in own]
+    fault = effort_fault(ALL_EFFORTS, 'unit', 1.0 / float(factors[0]))
+    load = 'does it carry more than its own mass, ' if factors[0] > 1.0 else ''
+    return [fault._replace(remedy=f'{fault.remedy}; or {load}is it another robot?')]
+
+
 def named(tree: Robot, joints: Sequence[int] | Array) -> str:
     """Return the names of joints as the culprit of a finding."""
     names = [tree.joint_names[i] for i in joints]
     return f'joint {names[0]!r}' if len(names) == 1 else f'joints {", ".join(names)}'
 
 
-def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[int]) -> Finding:
+def finding(
+    tree: Robot,
+    cause: Cause,
+    x: Array,
+    share: Array,
+    joints: Sequence[int],
+    rivals: Sequence[str] = (),
+) -> Finding:
     """Return a cause as a finding.
 
     Masses are told as what the motion looks like: other masses of several links look like one of
@@ -219,19 +242,16 @@ def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[
 
     Args:
         tree: The model.
-        cause: The cause; not gravity.
+        cause: The cause; neither gravity nor a unit.
         x: Its coefficients.
         share: Share of the squared residual of each joint that it explains, shape (n,).
         joints: The joints where it explains most.
+        rivals: Other masses that explain nearly as much.
     """
     names = ', '.join(np.array(tree.joint_names)[list(joints)])
     rest = f'{100.0 * share[list(joints)].min():.0f} % of the residual of {names}'
     if cause.joint >= 0:
         return _joint_finding(tree, cause, x, rest)
-    if cause.name == 'unit':
-        fault = effort_fault(ALL_EFFORTS, 'unit', 1.0 / (1.0 + float(x[0])))
-        load = 'does it carry more than its own mass, ' if x[0] > 0.0 else ''
-        return fault._replace(remedy=f'{fault.remedy}; or {load}is it another robot?')
     if cause.name == 'timing':
         how = 'late' if x[0] < 0.0 else 'early'
         return Finding('warning', f'the efforts are {1e3 * abs(x[0]):.3g} ms too {how}: {rest}')
@@ -245,10 +265,13 @@ def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[
     elif cause.name == 'link':
         name, mass = tree.link_names[cause.body], float(tree.mass[cause.body])
         text = f'{name} weighed {abs(x[0]):.3g} kg {more} than the {mass:.4g} kg of the model: '
-        text += f'{rest}; no other single mass explains more, several together may'
+        text += rest
+        text += '' if rivals else '; no other single mass explains more, several together may'
     else:
         text = f'all masses were about {1.0 + x[0]:.3g} times those of the model, or all efforts '
         text += f'in another unit: {rest}'
+    if rivals:
+        text += f'; nearly as much explains {" or ".join(rivals)}, or several masses are wrong'
     return Finding('error', f'the arm moves as if {text}')
 
 

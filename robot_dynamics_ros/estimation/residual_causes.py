@@ -41,6 +41,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     COMMON,
     GRAVITY,
     LOADS,
+    MASSES,
     PER_DRIVE,
     PER_JOINT,
     USUAL,
@@ -52,6 +53,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     is_possible,
     named,
     order_causes,
+    unit_faults,
 )
 from robot_dynamics_ros.estimation.regressor import (
     PER_BODY,
@@ -73,7 +75,9 @@ _UNFELT = 1e-20  # of the largest squared column: a smaller one has no effect
 _EVIDENCE = 10.0  # nats: least evidence of a cause
 _TIE = 1e-3  # nats: least gain of another cause in place of one
 _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
+_NEARLY = 0.9  # of the share of a mass: least of one that may be wrong in its place
 _EXACT = 1e-6  # residual relative to the effort of a plant that is the model
+_OWN_UNIT = 0.3  # least relative difference of factors by joint: noise makes smaller ones
 _MADE_UP = 2.0  # residuals: largest effect of a fault of a joint that friction makes up for
 _MATTERS = 0.01  # of a joint's effort: least residual of which causes are reported
 _RESOLVED = 1e-3  # of an effort limit
@@ -115,6 +119,22 @@ class FoundCause(NamedTuple):
     before: Array
     after: Array
     evidence: float
+
+
+class SimpleFault(NamedTuple):
+    """One fault of all efforts at most.
+
+    Attributes:
+        cost: Its criterion with the evidence that it needs, nats.
+        factor: Factor of the efforts.
+        explains: Whether it explains them.
+        causes: Another unit, a load at the tool, both or none.
+    """
+
+    cost: float
+    factor: float
+    explains: bool
+    causes: tuple[Cause, ...]
 
 
 class EffortResidual:
@@ -277,8 +297,16 @@ class EffortResidual:
             z = np.append(-x, 1.0)
             left = np.maximum(z @ gram @ z, 0.0)
         ends = np.cumsum([len(cause.columns) for cause in causes], dtype=int)
-        values = tuple(np.split(x, ends)[: len(causes)])
-        return Explanation(tuple(causes), values, np.maximum(left, self._floor), left)
+        values = np.split(x, ends)[: len(causes)]
+        unit = sum(
+            float(x[0]) for one, x in zip(causes, values, strict=True) if one.name == 'unit'
+        )
+        own = (*PER_DRIVE, 'unit') if unit > -1.0 else [one.name for one in causes]
+        values = [
+            x if one.name in own else x / (1.0 + unit)
+            for one, x in zip(causes, values, strict=True)
+        ]
+        return Explanation(tuple(causes), tuple(values), np.maximum(left, self._floor), left)
 
     @cached_property
     def _floor(self) -> Array:
@@ -302,14 +330,19 @@ class EffortResidual:
             return []
         every = self._candidates()
         usual = [cause for cause in every if cause.name in USUAL]
-        chosen = self._search(usual, every)
-        found, fit = self._supported(chosen, every), self._fit(usual)
+        fit, starts = self._fit(usual), [usual]
         possible = [cause for cause in usual if self._is_possible(fit, cause)]
+        # One cause of all joints, or friction that drives the arm, may hide what is wrong singly.
         if wrong := self._wrong_joints(possible, every):
-            # One cause of all joints, or friction that drives the arm, may hide these.
-            again = self._supported(self._search([*possible, *wrong], every), every)
-            found = min(found, again, key=lambda causes: self._cost([x.cause for x in causes]))
-        return found
+            starts.append([*possible, *wrong])
+        if any(cause.name == 'unit' for cause in every):
+            starts.append([*usual, *self.simplest.causes])
+        tried = [self._supported(self._search(start, every), every) for start in starts]
+        return min(tried, key=lambda found: self._weighed([one.cause for one in found]))
+
+    def _weighed(self, causes: Sequence[Cause]) -> float:
+        """Return the criterion of causes with the evidence that each needs, nats."""
+        return self._cost(causes) + _EVIDENCE * sum(one.name not in PER_DRIVE for one in causes)
 
     def _wrong_joints(self, usual: list[Cause], every: Sequence[Cause]) -> list[Cause]:
         """Return what explains joints singly best, if that is another order or a wrong sign."""
@@ -358,7 +391,8 @@ class EffortResidual:
     def _criterion(self, fit: Explanation) -> float:
         samples = self._counts / CORRELATED
         price = 0.5 * np.log(max(samples.sum(), 2.0)) * self._unknowns(*fit.causes)
-        return 0.5 * float(samples @ np.log(fit.left)) + float(price)
+        share = fit.left / (self._effort + self._floor)  # comparable where others are left out
+        return 0.5 * float(samples @ np.log(share)) + float(price)
 
     def _supported(self, chosen: list[Cause], every: Sequence[Cause]) -> list[FoundCause]:
         """Return the causes without those that are not possible, or for which evidence is weak.
@@ -371,7 +405,7 @@ class EffortResidual:
             fit, found = self._fit(chosen), []
             for cause, x in zip(chosen, fit.values, strict=True):
                 others = [other for other in chosen if other is not cause]
-                evidence = self._cost(others) - self._cost(chosen)
+                evidence = self._criterion(self._fit(others)) - self._criterion(fit)
                 evidence = evidence if self._is_possible(fit, cause) else -np.inf
                 without = self._fit(others, fit.left)
                 share = 1.0 - fit.left / without.left
@@ -400,6 +434,11 @@ class EffortResidual:
         if cause.name in ('order', 'factor'):
             effect, left = (self._gram[cause.joint, k, k] for k in (cause.columns[0], -1))
             if np.square(x[0]) * effect > np.square(_MADE_UP) * left:
+                return False
+        if cause.name == 'order':  # what remains of its own effort is smaller than the other's
+            factor, other = COLUMNS.index('factor'), cause.columns[0] - len(COLUMNS) - tree.bodies
+            own, its = self._gram[[cause.joint, other], factor, factor]
+            if np.square(1.0 - x[0]) * own > np.square(_EXPLAINED) * its:
                 return False
         if cause.name in GRAVITY:
             gravity = tree.gravity + self._along[:, : len(x)] @ x
@@ -447,6 +486,24 @@ class EffortResidual:
             if len(where) or (known and one.cause.name in GRAVITY)
         ]
 
+    def _rivals(self, one: FoundCause, joints: list[int]) -> list[str]:
+        """Return which other masses explain nearly as much as a found one, at the same joints."""
+        if one.cause.name not in MASSES:
+            return []
+        kept = [other.cause for other in self.found if other.cause is not one.cause]
+        rivals = dict[str, None]()  # in order
+        for cause in self._candidates():
+            if cause.name not in MASSES or cause.name == one.cause.name != 'link':
+                continue
+            if cause == one.cause or cause.overlaps(kept):
+                continue
+            fit = self._fit([*kept, cause])
+            share = 1.0 - fit.exact[joints] / one.before[joints]
+            if self._is_possible(fit, cause) and share.min() > _NEARLY * one.share[joints].min():
+                names = {'load': 'a load at the tool', 'mass': 'all masses'}
+                rivals[names.get(cause.name) or self.model.tree.link_names[cause.body]] = None
+        return [*rivals]
+
     def causes(self) -> list[Finding]:
         """Return each cause found as a finding."""
         texts, tree, fit = [], self.model.tree, self.gravity
@@ -457,7 +514,7 @@ class EffortResidual:
                         Finding('error', sentence) for sentence in [fit.sentence()] if sentence
                     ]
                 continue
-            text = finding(tree, one.cause, one.values, one.share, joints)
+            text = finding(tree, *one[:3], joints, self._rivals(one, joints))
             if one.cause.name == 'load' and one.values[0] > 0.0:
                 remedy = f'identify --payload {self._frame} measures it'
                 text = text._replace(remedy=remedy, cause='load')
@@ -465,8 +522,8 @@ class EffortResidual:
         return texts
 
     @cached_property
-    def simplest(self) -> tuple[float, float, bool]:
-        """One fault at most: its criterion, nats; factor of the efforts; whether it explains them.
+    def simplest(self) -> SimpleFault:
+        """One fault at most.
 
         Beside friction and rotors this is another unit, and a load at the tool, which may be
         there, too. Gravity and masses in another unit are causes of another gravity and of links,
@@ -477,11 +534,26 @@ class EffortResidual:
         for beside in ([], [unit], [load], [load, unit]):
             fit = self._fit([*usual, *beside])
             factor = 1.0 + float(fit.values[-1][0]) if unit in beside else 1.0
-            mass = float(fit.values[len(usual)][0]) / factor if load in beside else 0.0
-            carried = 0.0 < mass < self.model.tree.mass.sum() or load not in beside
-            if carried and (unit not in beside or self._is_possible(fit, unit)):
-                tried.append((self._criterion(fit), factor, self._explains(fit)))
+            carried = load not in beside or fit.values[len(usual)][0] > 0.0
+            if carried and all(self._is_possible(fit, one) for one in beside):
+                cost = self._criterion(fit) + _EVIDENCE * len(beside)
+                tried.append(SimpleFault(cost, factor, self._explains(fit), tuple(beside)))
         return min(tried)
+
+    def _factors(self) -> Array:
+        """Return the factors of the efforts, of each joint if they differ by evidence, (n,)."""
+        every, simplest = self._candidates(), self.simplest
+        chosen = [one.cause for one, _ in self._reported()]
+        if simplest.factor != 1.0:
+            usual = [one for one in every if one.name in USUAL]
+            own = [one for one in every if one.name == 'factor']
+            chosen = self._search([*usual, *simplest.causes], own)
+        fit, factors = self._fit(chosen), np.ones(len(self._counts))
+        for cause, x in zip(chosen, fit.values, strict=True):
+            if cause.name in ('unit', 'factor'):
+                factors[cause.joint if cause.joint >= 0 else slice(None)] *= 1.0 + x[0]
+        alike = np.ptp(factors) < _OWN_UNIT * factors.min() and simplest.factor != 1.0
+        return simplest.factor * np.ones(len(factors)) if alike else factors
 
     @property
     def is_usual(self) -> bool:
@@ -499,28 +571,25 @@ class EffortResidual:
             other: The residual of another model, or of other samples.
             plain: Whether to compare with one fault at most of the other.
         """
-        cost, _, explains = self.simplest
         found = [one.cause for one in other.found]
-        least = other.simplest[0] if plain else other._cost(found)
-        return explains and cost < least - _EVIDENCE
+        least = other.simplest.cost if plain else other._weighed(found)
+        return self.simplest.explains and self.simplest.cost < least - _EVIDENCE
 
     def faults(self) -> list[Finding]:
-        """Return the causes that are faults of the driver: order, signs, the unit of all.
+        """Return the causes that are faults of the driver: order, signs, units.
 
         Reversed gravity is also what reversed efforts of several slow joints look like.
         """
         fit, tree, reversed_ones = self.gravity, self.model.tree, set[int]()
         found, reported = list[Finding](), [*self._reported()]
-        unit = sum(float(one.values[0]) for one, _ in reported if one.cause.name == 'unit')
         for one, joints in sorted(reported, key=lambda pair: pair[0].cause.joint):
-            name, value = one.cause.name, one.values[0]
-            if name in ('order', 'unit'):
-                factor = self.simplest[1] if name == 'unit' else 1.0
-                values = one.values if factor == 1.0 else np.array([factor - 1.0])
-                found.append(finding(tree, one.cause, values, one.share, joints))
-            turned = name in GRAVITY and fit is not None and fit.is_reversed
-            if turned or (name == 'factor' and 1.0 + unit + value < 0.0):
+            if one.cause.name == 'order':
+                found.append(finding(tree, one.cause, one.values, one.share, joints))
+            turned = one.cause.name in GRAVITY and fit is not None and fit.is_reversed
+            if turned or (one.cause.name == 'factor' and one.values[0] < -1.0):
                 reversed_ones.update(joints)
+        if any(one.cause.name == 'unit' for one, _ in reported):
+            found += unit_faults(tree, np.abs(self._factors()))
         if reversed_ones:
             culprit, detail = named(tree, sorted(reversed_ones)), ', or of gravity (--gravity)'
             found.insert(0, effort_fault(culprit, 'sign', detail=detail))

@@ -27,6 +27,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     effort_fault,
     exchange_fault,
     named,
+    unit_faults,
 )
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
@@ -334,12 +335,13 @@ def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Ite
     a = ((v[2 * half :] - v[: -2 * half]) / (t[2 * half :] - t[: -2 * half]))[::step]
     v = v[rows]
     motion = Instants.of_motion(run.position[rows], v, a, smooth_sign(v))
-    tree = tree.with_changes(effort_limit=np.full(tree.n, np.inf))
     stops = exclusions(tree, run.position, np.zeros(run.position.shape))  # hit within the span
     stops = maximum_filter1d(stops, 2 * half + 1, axis=0)[rows]
+    none = np.full(tree.n, np.inf)  # other joints have other limits
+    tree = tree.with_changes(effort_limit=none, position_lower=-none, position_upper=none)
     motion = replace(motion, time=run.time[rows], effort=effort[rows], excluded=stops)
     residual = _residual(tree, motion)
-    carries = residual.simplest[1] == 1.0 and residual.is_better_than(residual)
+    carries = residual.simplest.factor == 1.0 and residual.is_better_than(residual)
     faults = [] if carries else residual.faults()  # a load is no fault of a driver
     few = slice(None, None, max(1, len(motion.row) // _TRIED))
     yield from _input_findings(tree, motion.take(few), faults) or faults
@@ -376,12 +378,13 @@ def _input_findings(tree: Robot, motion: Instants, faults: Sequence[Finding]) ->
                 columns = {name: getattr(motion, name)[:, order] for name in names}
                 other = _residual(tree, replace(motion, **columns))
                 tried.append((other, exchange_fault(tree, i, j, problem)))
-    best, fault = min(tried, key=lambda pair: pair[0].simplest[0])
+    best, fault = min(tried, key=lambda pair: pair[0].simplest.cost)
     if fault is not None and best.is_better_than(own):
         return [fault]
     turned = _residual(tree.with_gravity(-tree.gravity), motion)
-    unit = turned.simplest[1] != 1.0
-    if not turned.is_better_than(own, plain=not faults or faults[0].culprit == ALL_EFFORTS):
+    factors = turned.simplest.factor * np.ones(tree.n)
+    plain = not faults or 'wrong unit' in faults[0].problem
+    if not turned.is_better_than(own, plain=plain):
         return []
     found = [effort_fault(ALL_EFFORTS, 'sign', detail=', or of gravity (--gravity)')]
-    return found + [effort_fault(ALL_EFFORTS, 'unit', 1.0 / turned.simplest[1])] * unit
+    return found + (unit_faults(tree, factors) if (factors != 1.0).any() else [])

@@ -89,6 +89,17 @@ def test_several_wrong_masses_are_told_as_what_they_look_like_with_its_share(wro
     assert all(likeness.fullmatch(text) for text in errors), errors
 
 
+@pytest.mark.slow
+def test_a_mass_is_told_with_the_others_that_explain_nearly_as_much(rng):
+    """A load on the axis of the hand, at the centre of the wrist, is also a heavier wrist."""
+    motion = sinusoids(rng, 5, np.arange(0.0, 24.0, 0.01), 0.5)
+    run = measured_run(wrist_arm(0.4, (0.0, 0.0, -0.05)), motion, lambda v, rigid: 0.0 * v)
+    (text,) = [text for text in findings_of(run, wrist_arm()) if 'moves as if' in text]
+    assert text.startswith('the arm moves as if wrist weighed 0.4 kg more')
+    rivals = re.search(r'; nearly as much explains (.*), or several masses are wrong', text)[1]
+    assert 'a load at the tool' in rivals
+
+
 def test_a_joint_that_rests_at_its_limit_hides_no_cause_of_the_others(rng):
     motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01))
     for rows in (motion.q, motion.v, motion.a):

@@ -113,6 +113,16 @@ def test_what_is_wrong_is_told_beside_noise_a_load_and_reversed_gravity(kind):
     assert float(found[1] if found else 0.0) == pytest.approx(factor, rel=0.1)
 
 
+def test_currents_are_told_with_the_constant_of_each_joint():
+    """Not with one that fits none of them."""
+    constants = np.array([12.0, 12.0, 7.0])
+    run = times(1.0 / constants)(run_of(1988))
+    problem = problem_of(run, measured_arm().tree, measured=True)
+    found = re.findall(r"joint '(\w+)'[^:]*: wrong unit of effort: [^;]* about ([\d.]+)", problem)
+    assert [name for name, _ in found] == ['pan', 'lift', 'elbow']
+    np.testing.assert_allclose([float(x) for _, x in found], constants, rtol=0.1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('seed', range(3))
 def test_faults_of_every_joint_are_named_beside_much_friction(seed):
