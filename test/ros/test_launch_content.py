@@ -7,6 +7,7 @@ What needs no launch is read as text.
 from __future__ import annotations
 
 import ast
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -350,6 +351,20 @@ def test_an_arm_of_ones_own_is_simulated_in_gazebo_and_mujoco(scene, tmp_path):
     given = {'stage': 'full', 'motion': 'true', 'driver_profile': str(tmp_path / 'driver.yaml')}
     controller = scene('hardware', **own, **given).parameters('controller')
     assert controller['discretization'] == 'zero_order'
+
+
+def test_joints_that_friction_may_hold_in_gazebo_alone_are_named(scene, tmp_path):
+    assert main(['new_robot', 'four_dof', '--out', str(tmp_path)]) == 0
+    file = tmp_path / 'robot.urdf'
+    text = file.read_text('utf-8')
+    own = {'description': str(tmp_path / 'parameters.yaml')}
+    assert 'LogInfo' not in scene('gazebo', **own).nodes
+    file.write_text(text.replace('damping="0.04"', 'damping="20"'), 'utf-8')
+    found = scene('gazebo', **own)
+    message = found.actions[0].msg[0].perform(found.context)
+    assert re.match(r'WARNING: Gazebo applies .* times: joint4 \d+\.\d; .*friction:=fa', message)
+    free = scene('gazebo', **own, coulomb_friction='false')
+    assert 'LogInfo' not in free.nodes
 
 
 def test_a_plan_of_a_description_is_said_and_other_files_are_none(scene, tmp_path):

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from oracles import PinocchioOracle
 from samples import sample
+from urdf_text import joint, link, robot
 
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
+    dart_friction,
     with_mismatch,
 )
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -130,3 +133,19 @@ def test_factors_by_joint_reach_their_joint_and_leave_the_described_robot_alone(
     np.testing.assert_array_equal(wrong.mass, 1.3 * tree.mass)
     np.testing.assert_array_equal(wrong.inertia, 1.3 * tree.inertia)
     assert tree.damping[2] == sample('scara').tree.damping[2] > 0
+
+
+def test_friction_in_gazebo_grows_with_damping_over_the_inertia_of_the_rest():
+    """M = [[I1 + I2, I2], [I2, I2]] of two joints on one axis: (M^-1)_ii = 1/I1, 1/I1 + 1/I2."""
+    terms = [f'<dynamics damping="{b}" friction="{f}"/>' for b, f in ((3.0, 0.1), (7.0, 0.2))]
+    links = [link('base'), link('a', 1.0, (0, 0, 0), 0.01 * np.eye(3)),
+             link('b', 1.0, (0, 0, 0), 0.002 * np.eye(3))]  # fmt: skip
+    joints = [
+        joint('one', 'base', 'a', dynamics=terms[0]),
+        joint('two', 'a', 'b', dynamics=terms[1]),
+    ]
+    times = dart_friction(load_robot(robot('arm', *links, *joints)), [0.3, -0.4], 1e-3)
+    np.testing.assert_allclose(times, [1.0 + 0.003 / 0.01, 1.0 + 0.007 * 600.0], rtol=1e-12)
+    joints[1] = joint('two', 'a', 'b', dynamics='<dynamics damping="7" friction="0"/>')
+    times = dart_friction(load_robot(robot('arm', *links, *joints)), [0.3, -0.4], 1e-3)
+    assert times[1] == 1.0
