@@ -219,9 +219,8 @@ def estimate_load(
         RecordingError: No sample can be used, or there is no load.
     """
     unknowns, base, rotors = arm.plan.unknowns, arm.estimate.base, _NO_ROTORS
-    if (
-        described
-    ):  # one independent step per body; without an armature, that of the drives is unknown
+    if described:  # one independent step per body
+        # Without an armature, that of the drives is unknown.
         armature = unknowns.tree.armature
         rotors = np.where(armature > 0.0, STILL_TRUSTED * armature, np.inf)
         body = np.arange(len(unknowns)) // PER_BODY
@@ -359,7 +358,8 @@ def gains_by_runs(
         mass: Mass of the load, kg.
 
     Raises:
-        UnknownNameError, RecordingError: See :func:`gains_by_load`.
+        UnknownNameError: See :func:`gains_by_load`.
+        RecordingError: See there; or the two do not agree.
     """
     factor, plan = np.ones(arm.plan.unknowns.tree.n), replace(arm.plan, reference=None)
     for _ in range(_ROUNDS):
@@ -370,6 +370,12 @@ def gains_by_runs(
         if np.abs(correction - 1.0).max() < _SETTLED:
             break
         arm = conclude(gather(_scaled(unloaded, factor), plan), plan)
+    else:
+        raise RecordingError(
+            'the gains',
+            f'and the arm do not agree after {_ROUNDS} corrections',
+            'record motions in which each joint carries more of the load',
+        )
     deviation = factor * gains.deviation
     return replace(gains, factor=np.where(known, factor, 1.0), deviation=deviation), names
 

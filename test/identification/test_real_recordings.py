@@ -224,3 +224,15 @@ def test_a_load_tells_the_gains_apart_though_they_differ_between_joints(tree):
     assert joints == list(tree.joint_names)
     assert (np.abs(gains.factor * wrong - 1.0) < 3.0 * gains.deviation * wrong).all()
     assert (gains.deviation < 0.05).all()
+
+
+@pytest.mark.slow
+def test_gains_that_the_arm_and_a_load_do_not_agree_on_are_none(tree, monkeypatch):
+    monkeypatch.setattr('robot_dynamics_ros.identification.loads._ROUNDS', 2)
+    wrong = np.array([0.9, 0.85, 1.25])
+    free, heavy = (
+        replace(run, measured_effort=run.measured_effort * wrong)
+        for run in (measured(7), measured(6, load=3.0))
+    )
+    with pytest.raises(RecordingError, match='do not agree after 2 corrections'):
+        gains_by_runs(learned(free, tree), free, heavy, 'fore', 3.0)
