@@ -150,7 +150,8 @@ def load_robot(
         return tree
     from robot_dynamics_ros.model.build_mechanism import build_mechanism
 
-    undriven = np.isin(tree.joint_names, list(passive))
+    limited = {joint.name for joint in description.joints if _is_limited(joint)}
+    undriven = np.isin(tree.joint_names, list(passive - limited))
     limits = np.where(undriven, 0.0, tree.effort_limit)
     tree = tree.with_changes(effort_limit=limits, mechanism=file.text)
     return build_mechanism(tree, file, closed_form)
@@ -188,16 +189,20 @@ def load_mechanism(
 def passive_joints(
     description: RobotDescription, file: MechanismFile, effort_limit: EffortLimit
 ) -> frozenset[str]:
-    """Return the joints without an effort limit that no drive of the mechanism needs."""
+    """Return the joints that no drive moves, or none alone without a limit of its own."""
     named = effort_limit if isinstance(effort_limit, Mapping) else ()
+    needed = {False: file.limited_joints, True: file.driven_joints}
     return frozenset(
         joint.name
         for joint in description.joints
         if joint.kind in MOVING
-        and not (joint.limit is not None and joint.limit.effort)
         and joint.name not in named
-        and joint.name not in file.limited_joints
+        and joint.name not in needed[_is_limited(joint)]
     )
+
+
+def _is_limited(joint: Joint) -> bool:
+    return joint.limit is not None and bool(joint.limit.effort)
 
 
 def _tree(

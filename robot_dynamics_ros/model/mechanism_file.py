@@ -84,6 +84,11 @@ class MechanismFile:
     text: str = ''
 
     @property
+    def driven_joints(self) -> frozenset[str]:
+        """Joints that drives move, alone or several together."""
+        return frozenset(name for actuator in self.actuators for name in actuator.rate)
+
+    @property
     def limited_joints(self) -> frozenset[str]:
         """Joints that supply the effort limit of a drive; the others need no limit."""
         return frozenset(

@@ -154,6 +154,16 @@ def test_loops_solved_by_iteration_are_held_wherever_they_close(tmp_path, capsys
     assert "warning joint 'lower_arm_joint': gravity alone needs" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize('limit', ['0', '100'])
+def test_a_joint_that_no_drive_moves_needs_no_friction_whatever_its_limit(limit):
+    """As a program for construction writes the limits of all joints."""
+    urdf, loops = shipped_mechanism('four_bar')
+    xml = read_description(urdf).xml.replace('effort="0"', f'effort="{limit}"')
+    assert xml.count(f'effort="{limit}"') == 2
+    found = (x.culprit for x in check_model(xml, loops=loops).findings if 'friction' in x.problem)
+    assert [*found] == ["joint 'lower_arm_joint'", "joint 'crank_joint'"]
+
+
 # ---- the command --------------------------------------------------------------------------------
 
 
