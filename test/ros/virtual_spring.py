@@ -13,6 +13,7 @@ class VirtualSpring(ControlLaw):
 
     name = 'virtual_spring'
     remainder = 'gravity'
+    follows_reference = False
     declared = (
         Parameter('stiffness', [1.0], 'Stiffness k.', 0.0, unit='N m/rad', per_joint=True),
         Parameter('rest_pose', [0.0], 'Pose q_0 at rest.', unit='rad', per_joint=True),
