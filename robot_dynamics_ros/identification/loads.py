@@ -43,7 +43,6 @@ _DETERMINED = 0.25  # maximum relative deviation of a gain that a load determine
 _ROUNDS = 30
 _SHARE = 2.0 / 3.0  # of a correction that is made: the arm that follows it overshoots by half
 _SETTLED = 2e-3  # relative correction of a gain that ends the rounds
-_NO_ROTORS: Array = np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +130,7 @@ class _Difference:
         recording: Recording,
         frame: str,
         steps: Array | None = None,
-        rotors: Array = _NO_ROTORS,
+        rotors: Sequence[float] | Array = (),
     ) -> None:
         unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
         self.tree, self.frame = tree, tree.frame(frame)
@@ -218,7 +217,8 @@ def estimate_load(
         UnknownNameError: The frame is unknown.
         RecordingError: No sample can be used, or there is no load.
     """
-    unknowns, base, rotors = arm.plan.unknowns, arm.estimate.base, _NO_ROTORS
+    unknowns, base = arm.plan.unknowns, arm.estimate.base
+    rotors: Sequence[float] | Array = ()
     if described:  # one independent step per body
         # Without an armature, that of the drives is unknown.
         armature = unknowns.tree.armature
