@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from bags import SECOND, STORE, Message, text
-from recorded_loop import GIVEN, PARAMETERS, RecordedLoop
+from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop
 
 from robot_dynamics_ros.recordings.metrics.program import decay
 
@@ -84,3 +84,58 @@ def test_the_diagnostics_of_the_controller_tell_the_start(loop, command):
     figures = command('analyze --no-report', late).figures['program']
     assert figures['start'] == pytest.approx(float(begin))
     assert max(figures['rms']) < 1e-3
+
+
+@pytest.fixture(scope='module')
+def deactivated():
+    """The run with further states, in which the controller is deactivated."""
+    given = {**GIVEN, **PROGRAM, 'lead_in': 0.0}
+    return RecordedLoop(given, behind={300: RecordedLoop.deactivate}).run(1600)
+
+
+def _without(messages, topic):
+    return [message for message in messages if message.topic != topic]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('log', [True, False], ids=['log', 'commands'])
+def test_the_program_ends_with_the_controller(deactivated, command, log):
+    """Afterwards nothing leads the arm: it was a tenth of a metre off, in the last quarter."""
+    messages = deactivated.messages if log else _without(deactivated.messages, CHANGES)
+    found = command('analyze --no-report', messages)
+    ended = float(found.said.partition('is evaluated until ')[2].partition(' s')[0])
+    if log:
+        assert ended == pytest.approx(0.301, abs=1e-6)
+        assert 'the controller was deactivated' in found.said
+    else:  # the last command that brakes the arm
+        assert 0.301 < ended < 1.5
+        assert 'there are no more commands' in found.said
+    whole = found.figures['program']
+    cut = command(f'analyze --no-report --to {ended - 5e-4}', messages)
+    part = cut.figures['program']
+    assert 'is evaluated until' not in cut.said
+    assert whole['evaluations'] == part['evaluations']
+    for figure in ('rms', 'peak', 'floor', 'deviation'):
+        np.testing.assert_allclose(whole[figure], part[figure], rtol=1e-6, err_msg=figure)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('event', 'why'),
+    [
+        (lambda loop: loop.change(law='computed_torque'), 'its law or program was changed'),
+        (lambda loop: loop.change(program='scara_press'), 'its law or program was changed'),
+        (lambda loop: loop.recover(), 'the stop action acted'),
+        (lambda loop: loop.change(limit_effort=False), ''),
+        (lambda loop: loop.hold(), ''),
+    ],
+    ids=['law', 'program', 'silence', 'parameter of the law', 'hold'],
+)
+def test_the_program_ends_where_its_law_does(command, event, why):
+    """A parameter that the law takes as it acts, or a held reference, does not end it."""
+    given = {**GIVEN, **PROGRAM, 'lead_in': 0.0}
+    loop = RecordedLoop(given, behind={300: event}).run(600)
+    found = command('analyze --no-report', loop.messages)
+    told = 'is evaluated until 0.301 s only: then ' + why
+    assert (told in found.said) if why else ('is evaluated until' not in found.said)
+    assert found.figures['program']['evaluations'] == (31 if why else 60)

@@ -42,7 +42,11 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     Threshold,
     check_thresholds,
 )
-from robot_dynamics_ros.recordings.metrics.program import constraint_errors, recorded_start
+from robot_dynamics_ros.recordings.metrics.program import (
+    constraint_errors,
+    recorded_end,
+    recorded_starts,
+)
 from robot_dynamics_ros.recordings.metrics.tracking import (
     limits,
     limits_efforts,
@@ -60,7 +64,7 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.plausibility import moves_enough, problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
-from robot_dynamics_ros.recordings.recording import EFFORTS, NANO, Recording
+from robot_dynamics_ros.recordings.recording import EFFORTS, NANO, Recording, format_time
 from robot_dynamics_ros.recordings.report.analysis import (
     BagResult,
     analysis_figures,
@@ -157,12 +161,18 @@ def analyze_bag(
         notes = list(settings.remarks)
         program = _program(settings, reader, tree, notes)
         whole = settings.robot.converted(reader.read(settings.robot.span), tree)
-        start = settings.program_start
-        if program is not None and start is None:
-            start, count = recorded_start(reader, whole, tree)
-            if count > 1:
-                notes.append(f'the program began {count} times: evaluated from the first start')
+        start, end, why = settings.program_start, math.inf, ''
+        if program is not None:
+            starts = recorded_starts(reader, whole, tree) if start is None else [start]
+            if len(starts) > 1:
+                notes.append(
+                    f'the program began {len(starts)} times: evaluated from the first start'
+                )
+            if starts:
+                start, (end, why) = starts[0], recorded_end(reader, whole, starts)
         run, ramp = settings.robot.within(whole), reader.parameters.get('activation_ramp_s')
+        if run.time[-1] >= end:
+            notes.append(f'the program is evaluated until {format_time(end)} only: then {why}')
         own = program if not settings.program else None
         if own is not None:  # the controller did not follow the joint reference
             run = run.without_columns('reference_position', 'reference_velocity')
@@ -173,6 +183,7 @@ def analyze_bag(
             identified=bool(identified),
             program=program,
             program_start=start,
+            program_end=end,
             ramp=ramp if isinstance(ramp, int | float) else 0.0,  # a recorded text may be damaged
             remarks=reader.bag.remarks,
             commands=reader.topics.commands,

@@ -36,6 +36,7 @@ class EvaluatedRun:
         contacts: File with contact thresholds; empty to detect none.
         program: Constraint program to evaluate, or None.
         program_start: Start of its clock, s; None if it is unknown.
+        program_end: First instant at which its law acts no more, s; inf if there is none.
         ramp: Time from the activation, s, over which its efforts were blended in.
         remarks: Custom data of the bag, in which our recorder stores the latencies.
         commands: Topic of the commands.
@@ -51,6 +52,7 @@ class EvaluatedRun:
     contacts: str = ''
     program: Program | None = None
     program_start: float | None = None
+    program_end: float = math.inf
     ramp: float = 0.0
     remarks: Mapping[str, str] = field(default_factory=dict)
     commands: str = ''

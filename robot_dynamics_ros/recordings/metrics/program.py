@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.error_dynamics import exact_error
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
+from robot_dynamics_ros.control.change_log import Change
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS, law_parameters
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
@@ -32,6 +34,8 @@ CONSTRAINT = '/controller/constraint'
 _ROUNDING = 1e-9  # m or rad; a start below it has no decay to compare with
 _DECAY_S = 60.0  # s from the start that are compared with the design
 _SHORTEST_STEP_S = 0.01  # least time between evaluations of a program, s
+_ROUNDING_S = 2e-6  # of a start in the diagnostics
+_OF_LAW = {'law', 'program'}  # parameters that replace the law; others it takes as it acts
 
 
 def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
@@ -55,7 +59,8 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
         return MetricResult({}, [Finding('warning', text)], columns)
     kernel, period = ProgramKernel(program), evaluated.timing.period
     every = max(1, int(_SHORTEST_STEP_S / period)) if period else 1
-    usable = (run.time >= start) & np.isfinite(run.velocity).all(axis=1)
+    usable = (run.time >= start) & (run.time < evaluated.program_end)
+    usable &= np.isfinite(run.velocity).all(axis=1)
     evaluations = [k for k in range(0, len(run.time), every) if usable[k]]
     for k in evaluations:
         kernel.run(float(run.time[k]) - start, run.position[k], run.velocity[k])
@@ -120,14 +125,24 @@ def decay(rows: Sequence[str], f: Array, design: Array) -> dict[str, list[float]
 DIAGNOSTICS, _START = '/diagnostics', 'program_start_s'
 
 
-def recorded_start(
-    reader: RecordingReader, run: Recording, tree: Robot
-) -> tuple[float | None, int]:
-    """Return when a controller began its program, s, and how often it did in the recording.
+#: Why a law that begins a program ceases to act, or begins anew, by the kind of a change.
+_ENDS = {
+    'activation': 'the controller was activated anew',
+    'deactivate': 'the controller was deactivated',
+    'parameters': 'its law or program was changed',
+    'silence': 'the stop action acted, as no states arrived',
+    'brake': 'the arm was braked',
+    'resume': 'the reaction to a contact ended',
+}
+_ANSWERED = 0.5  # share of the states with a command from which a controller commands steadily
+
+
+def recorded_starts(reader: RecordingReader, run: Recording, tree: Robot) -> list[float]:
+    """Return when a controller began its program in the recording, s, each time.
 
     The diagnostics of the controller say it. Without them, the program begins at the first
     command, or after the motion to its start, whose duration the law computes from that state.
-    The time is None if there is no command either.
+    Empty if there is no command either.
 
     Args:
         reader: The bag.
@@ -142,12 +157,58 @@ def recorded_start(
                 with suppress(KeyError, ValueError):
                     starts.append(float(values[_START]))
     starts = [start for start in dict.fromkeys(starts) if start > 0.0]
-    if starts:
-        return starts[0], len(starts)
     commanded = np.isfinite(run.effort).all(axis=1)
-    if not commanded.any():
-        return None, 0
-    return _begin(tree, reader.parameters, run, int(commanded.argmax())), 1
+    if starts or not commanded.any():
+        return starts
+    return [_begin(tree, reader.parameters, run, int(commanded.argmax()))]
+
+
+def recorded_end(
+    reader: RecordingReader, run: Recording, starts: Sequence[float]
+) -> tuple[float, str]:
+    """Return until when a program ran that began at the first of some times, s.
+
+    The log of the controller tells it, or the next start; else it ends with the last command, if
+    most states before were answered. A reaction to a contact is told by its end only.
+
+    Args:
+        reader: The bag.
+        run: The recording from its begin.
+        starts: Start of the program, and its further starts, s.
+
+    Returns:
+        The first instant that does not belong to the program, and why; inf if it is not known to
+        have ended.
+    """
+    ends = [(time, 'the program began anew') for time in starts[1:] if time > starts[0]]
+    changes = list(_boundaries(reader))
+    begun = sum(time <= starts[0] + _ROUNDING_S for time, _ in changes)
+    if begun and changes[begun - 1][1] == 'deactivate':  # in the motion to the start
+        begun -= 1
+    elif not begun and changes and changes[0][1] == 'activation':
+        begun = 1  # of a program whose clock is said to have begun before
+    ends += [(time, _ENDS[kind]) for time, kind in changes[begun : begun + 1]]
+    answered = np.flatnonzero(run.answer_ns >= 0)
+    if len(answered) and len(answered) > _ANSWERED * (np.ptp(answered) + 1):
+        after = run.time[answered[-1] + 1 :]
+        if len(after) and after[-1] - after[0] > _SHORTEST_STEP_S:
+            ends.append((float(after[0]), 'there are no more commands'))
+    return min(ends, default=(math.inf, ''))
+
+
+def _boundaries(reader: RecordingReader) -> Iterator[tuple[float, str]]:
+    """Yield time, s, and kind of the changes with which a law begins or ceases to act."""
+    topic = reader.topics.changes
+    for _, _, message in reader.bag.messages(topic, strict=False) if topic else ():
+        with suppress(RobotDynamicsError, AttributeError, KeyError, TypeError):  # damaged
+            change = Change.read(message.data)
+            kind, stamp_ns = change.kind, change.stamp_ns
+            if kind == 'activation':  # the law begins at the state before the first tick
+                stamp_ns = change.content['state']['stamp_ns']
+            if kind in _ENDS and (
+                kind != 'parameters' or not _OF_LAW.isdisjoint(change.content['values'])
+            ):
+                yield stamp_ns / NANO, kind
 
 
 def _begin(tree: Robot, parameters: Mapping[str, Any], run: Recording, k: int) -> float:
