@@ -27,6 +27,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
+from robot_dynamics_ros.recordings.carried import carried
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.output_folder import choose_folder, require_free
@@ -58,8 +59,8 @@ def run_calibration(args: argparse.Namespace) -> int:
     delay = _delay(choice.driver_profile) if args.delay is None else args.delay
     start = ContactThresholds(coarse, bandwidth, delay)
     samples = CalibrationSamples()
-    stream = ContactStream(tree, start, measured=measured)
-    for run in _runs(bags, choice, tree):
+    for run, loaded in _runs(bags, choice, tree):
+        stream = ContactStream(loaded, start, measured=measured)
         for _, step, _ in stream.take(run):
             if step > 0.0:
                 samples.take(step, stream.detector)
@@ -106,12 +107,16 @@ def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float, bool]:
     return tree, run.has_measured, 1.0 / float(np.median(np.diff(run.time))), identified
 
 
-def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[Recording]:
-    """Yield the recordings in bags without outliers."""
+def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[tuple[Recording, Robot]]:
+    """Yield the recordings in bags without outliers, and the robot with its payload in each."""
     for bag in bags:
         with choice.read(bag) as reader:
             run = choice.run(reader, tree)
-        yield require_clean(run, f'bag {str(bag)!r}')[0]
+            held = carried(reader, run, tree)
+        for note in held.notes:
+            print(f'{bag}: {note}')
+        run = require_clean(run, f'bag {str(bag)!r}')[0]
+        yield run.rows(run.time < held.until), held.tree
 
 
 def _print(

@@ -7,6 +7,7 @@ is returned as a value, so one bag does not stop the others. ``prove`` validates
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,9 +33,10 @@ from robot_dynamics_ros.identification.validation import (
     percent_of,
 )
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.recordings.carried import carried
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording, format_time
 
 _MOST_BLOCKS = 400  # of all bags together, but at least one for each half of a bag
 
@@ -73,9 +75,20 @@ class Source:
         _LAST.clear()  # before another one is in memory
         with self.choice.read(self.path, self.tree) as reader:
             run = self.choice.run(reader, self.tree)
+            held = carried(reader, run, self.tree)
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
             notes += [*self.remarks, *reader.notes]
+            if held.payload:
+                notes.append(
+                    f'the recorded controller had a payload of {held.payload}, which the '
+                    'identified links include: set payload_mass to 0 with them'
+                )
+            if held.until < math.inf:
+                notes.append(
+                    f'the payload of the controller changed at {format_time(held.until)}: '
+                    'identify from a part with one payload, by --from and --to'
+                )
         run, outliers = require_clean(run)
         kept = _LAST[self] = run, [*notes, *outliers]
         return kept

@@ -28,6 +28,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import SEVERITIES, Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.carried import carried
 from robot_dynamics_ros.recordings.metrics.effort import (
     UNIDENTIFIED,
     contacts,
@@ -173,12 +174,14 @@ def analyze_bag(
         run, ramp = settings.robot.within(whole), reader.parameters.get('activation_ramp_s')
         if run.time[-1] >= end:
             notes.append(f'the program is evaluated until {format_time(end)} only: then {why}')
+        held = carried(reader, run, tree)
+        notes += held.notes
         own = program if not settings.program else None
         if own is not None:  # the controller did not follow the joint reference
             run = run.without_columns('reference_position', 'reference_velocity')
         evaluation = evaluate(
             run,
-            tree,
+            held.tree,
             settings,
             identified=bool(identified),
             program=program,
@@ -187,6 +190,7 @@ def analyze_bag(
             ramp=ramp if isinstance(ramp, int | float) else 0.0,  # a recorded text may be damaged
             remarks=reader.bag.remarks,
             commands=reader.topics.commands,
+            until=held.until,
         )
         figures = evaluation.figures
         problems = (Finding('error', problem) for problem in reader.problems)
@@ -363,6 +367,7 @@ def evaluate(
     acted, source = _acting(run, model, timing, measured=measured)
     steps, more = make_instants(acted, timing), {'contacts': settings.contacts, **more}
     given = EvaluatedRun(acted, steps, model, timing, source, frame, **more)
+    given = replace(given, steps=steps.where(steps.time < given.until))
     tried = ((name, metric(given)) for name, metric in METRICS.items())
     results = {name: result for name, result in tried if result is not None}
     findings = [Finding('error', f'{text}; no verdict on the model') for text in problems if text]

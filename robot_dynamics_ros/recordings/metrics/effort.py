@@ -208,6 +208,7 @@ def _step_work(run: Recording, evaluated: EvaluatedRun) -> tuple[Array, Array, A
     if timing.name == 'sampled':
         acting = 0.5 * (run.effort[1:] + run.effort[:-1])
     valid = (h <= BRIDGED * timing.period) & np.isfinite(mean).all(axis=1)
+    valid &= run.time[1:] < evaluated.until
     for states in (run.position[:-1], run.position[1:]):  # a joint limit takes energy
         valid &= ~exclusions(evaluated.model.tree, states, acting).any(axis=1)
     q, a = 0.5 * (run.position[1:] + run.position[:-1]), np.diff(run.velocity, axis=0)
@@ -242,14 +243,15 @@ def contacts(evaluated: EvaluatedRun) -> MetricResult | None:
     stream = ContactStream(tree, thresholds, measured=run.has_measured)
     external, steps = np.full(run.position.shape, np.nan), np.zeros(len(run.time))
     events: list[tuple[float, ContactEvent]] = []
-    for k, (time, step, event) in enumerate(stream.take(run)):
+    searched = run.rows(run.time < evaluated.until)
+    for k, (time, step, event) in enumerate(stream.take(searched)):
         if step > 0.0:
             steps[k], external[k] = step, stream.observer.effort
         if event is not None:
             events.append((time, event))
     observed, seconds = int((steps > 0.0).sum()), float(steps.sum())
-    missing = len(run.time) - observed
-    complete = missing <= TOO_MANY * len(run.time)
+    missing = len(searched.time) - observed
+    complete = missing <= TOO_MANY * len(searched.time)
     figures = {
         'count': len(events) if complete else None,
         'states_observed': observed,
@@ -258,7 +260,7 @@ def contacts(evaluated: EvaluatedRun) -> MetricResult | None:
         **RmsPeak.of(run.time, external).figures('external_rms', 'external_peak'),
     }
     if not complete:
-        text = f'{missing} of {len(run.time)} states cannot be searched for contacts'
+        text = f'{missing} of {len(searched.time)} states cannot be searched for contacts'
         findings = [Finding('warning', f'{text}: no verdict on contacts')]
     elif not events:
         findings = [Finding('ok', f'no contact in {seconds:.4g} s')]

@@ -40,6 +40,7 @@ class EvaluatedRun:
         ramp: Time from the activation, s, over which its efforts were blended in.
         remarks: Custom data of the bag, in which our recorder stores the latencies.
         commands: Topic of the commands.
+        until: Time from which on the arm carries another payload than the model, s.
     """
 
     run: Recording
@@ -56,6 +57,7 @@ class EvaluatedRun:
     ramp: float = 0.0
     remarks: Mapping[str, str] = field(default_factory=dict)
     commands: str = ''
+    until: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings are judged with the payload that the controller had; efforts are Pinocchio's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import yaml
+from bags import MS, text, write
+from recorded_arm import NAMES, RecordedArm, arm_xml
+from recorded_loop import CHANGES, PARAMETERS
+from urdf_text import link
+
+from robot_dynamics_ros.control.change_log import Change
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
+from robot_dynamics_ros.recordings.reading import RobotChoice
+
+LOAD = {'payload_mass': 0.8, 'payload_com': [0.03, -0.02, -0.05], 'payload_frame': 'tool'}
+#: The same load as a link of the description.
+HEAVY = arm_xml().replace(link('tool'), link('tool', 0.8, (0.03, -0.02, -0.05), np.zeros((3, 3))))
+COUNT, SWITCH, PERIOD = 1600, 1100, 10 * MS
+
+
+def change(kind, at, number=1, **content):
+    return text(0, Change(number, kind, at * PERIOD, at, content).text(), CHANGES)
+
+
+def activation(parameters, at=0, **kept):
+    return change('activation', at, parameters=parameters, kept=kept)
+
+
+def messages(loads, *log, parameters=LOAD):
+    """Return a run whose arm carries the load at the states of a mask; the description does not.
+
+    Args:
+        loads: Mask of the states, or whether it does at all of them.
+        log: Changes of the controller.
+        parameters: Of the controller.
+    """
+    arm, heavy = (RecordedArm(COUNT, period=PERIOD, xml=xml) for xml in (arm_xml(), HEAVY))
+    arm.tau = np.where(np.reshape(loads, (-1, 1)), heavy.tau, arm.tau)
+    own = [] if parameters is None else [text(0, yaml.safe_dump(parameters), PARAMETERS)]
+    return [*own, *log, *arm.messages()]
+
+
+def analyzed(folder, *given, robot=None, **settings):
+    bag = write(folder / 'bag', messages(*given, **settings))
+    return analyze_bag(bag, AnalysisSettings(robot=robot or RobotChoice()))
+
+
+def said(result):
+    return '\n'.join((*map(str, result.findings), *result.notes))
+
+
+EARLY = np.arange(COUNT) < SWITCH
+BARE = {**LOAD, 'payload_mass': 0.0}
+CARRIES = 'the model carries 0.8 kg on tool, as the recorded controller had it'
+
+
+@pytest.mark.parametrize(
+    ('loads', 'log', 'parameters'),
+    [
+        (True, (), LOAD),
+        (True, (activation(LOAD),), BARE),
+        (True, (activation(LOAD, 300),), None),
+        (False, (activation(LOAD, payload={'carried': False}),), LOAD),
+        (True, (activation(LOAD), change('payload', 5000, 2, carried=False)), LOAD),
+        (True, (activation(LOAD), change('parameters', 400, 2, values=LOAD)), LOAD),
+    ],
+    ids=['parameters', 'activation', 'log alone', 'put down', 'put down behind', 'the same'],
+)  # fmt: skip
+def test_the_model_carries_what_the_controller_had(tmp_path, loads, log, parameters):
+    result = analyzed(tmp_path, loads, *log, parameters=parameters)
+    # As of the arm without a load, see test_analysis.
+    assert max(result.figures['effort']['residual_share']) < 1e-8
+    assert result.figures['effort']['evaluated'] == [COUNT - 1] * 3
+    assert 'the model explains the efforts' in said(result)
+    assert (CARRIES in result.notes) == loads
+    assert 'changed' not in said(result)
+
+
+def test_a_load_that_the_controller_did_not_know_is_found_beside_its_payload(tmp_path):
+    result = analyzed(tmp_path, False)
+    assert str(result.findings[0]).startswith('the arm moves as if it carried 0.8 kg less')
+
+
+@pytest.mark.parametrize(
+    'log',
+    [
+        (change('payload', SWITCH, 2, carried=False),),
+        (change('parameters', SWITCH, 2, values={'payload_mass': 0.0}),),
+        (change('hold', 100, 2), change('payload', SWITCH, 3, carried=False),
+         change('payload', 1300, 4, carried=True)),
+    ],
+    ids=['service', 'parameter', 'and back'],
+)  # fmt: skip
+def test_the_model_is_judged_up_to_a_change(tmp_path, log):
+    result = analyzed(tmp_path, EARLY, activation(LOAD), *log)
+    effort, energy = result.figures['effort'], result.figures['energy']
+    assert max(effort['residual_share']) < 1e-8
+    assert effort['evaluated'] == [SWITCH] * 3
+    assert energy['steps'] == SWITCH - 1
+    assert result.figures['rates']['states'] == COUNT
+    told = 'the payload of the controller changed at 11 s, from 0.8 kg on tool to none: '
+    assert told + 'the model is judged up to there, and what follows with --from 11' in said(
+        result
+    )
+
+
+def test_what_follows_a_change_is_judged_with_the_payload_since(tmp_path):
+    log = activation(LOAD), change('payload', SWITCH, 2, carried=False)
+    result = analyzed(tmp_path, EARLY, *log, robot=RobotChoice(span=(11.0, math.inf)))
+    assert max(result.figures['effort']['residual_share']) < 1e-8
+    assert result.figures['effort']['evaluated'] == [COUNT - 1 - SWITCH] * 3
+    assert 'payload' not in said(result)
+
+
+@pytest.mark.parametrize(
+    ('changed', 'why'),
+    [
+        ({'payload_frame': 'gripper'}, "payload_frame 'gripper'"),
+        ({'payload_mass': 'heavy'}, 'payload_mass'),
+        ({'payload_com': [0.0, 1.0]}, 'payload_com'),
+        ({'payload_frame': 'base'}, 'is on the base'),
+    ],
+)
+def test_a_payload_that_does_not_fit_is_told(tmp_path, changed, why):
+    result = analyzed(tmp_path, False, parameters={**LOAD, **changed})
+    (note,) = [x for x in result.notes if 'payload' in x]
+    assert note.startswith('the payload of the controller is not considered: ')
+    assert why in note
+    assert max(result.figures['effort']['residual_share']) < 1e-8
+
+
+@pytest.mark.slow
+def test_dead_bands_do_not_contain_a_known_payload(command):
+    log = activation(LOAD), change('payload', SWITCH, 2, carried=False)
+    known, until, unknown = (
+        command('calibrate', run)
+        for run in (messages(True), messages(EARLY, *log), messages(True, parameters=BARE))
+    )
+    for found in (known, until):
+        assert CARRIES in found.said
+        for name in NAMES:
+            band, wide = (
+                yaml.safe_load(x.text('thresholds.yaml'))['joints'][name] for x in (found, unknown)
+            )
+            for kind in ('hit', 'push'):  # 8 N at the tool are ten times what else is unknown
+                assert band[kind]['base'] < 0.2 * wide[kind]['base']
+    assert 'up to there' in until.said
+
+
+@pytest.mark.slow
+def test_identification_tells_that_links_include_the_payload(command):
+    log = activation(LOAD), change('payload', SWITCH, 2, carried=False)
+    said = command('identify', messages(EARLY, *log), code=None).said
+    assert 'had a payload of 0.8 kg on tool, which the identified links include' in said
+    assert 'the payload of the controller changed at 11 s: identify from a part' in said
