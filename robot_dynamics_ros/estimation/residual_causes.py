@@ -145,6 +145,8 @@ class EffortResidual:
         count: Number of instants.
         residual, effort: Statistics of the efforts that the motion determines, N m or N.
         excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
+        idle: Joints whose recorded efforts are all zero though the motion needs some, as of a
+            gripper whose driver tells none, shape (n,); no cause is searched at them.
         origins: Statistics of the model efforts by origin, N m or N.
         excluded: Numbers of efforts that the motion does not determine by reason, shape (n,).
         resolution: Residual relative to the effort below which no cause is found.
@@ -182,6 +184,7 @@ class EffortResidual:
         whole = reduce(ResidualSums.merged, sums)
         self.count, self.residual, self.effort = whole.count, whole.residual, whole.effort
         self.excess = whole.excess
+        self.idle = (self.effort.rms == 0.0) & (self.residual.rms > 0.0)
         self.origins = {x: reduce(RmsPeak.merged, (one[x] for one in origins)) for x in ORIGINS}
         self.excluded = {x: np.sum([one[x] for one in excluded], axis=0) for x in excluded[0]}
         length = len(time) * float(np.median(np.diff(time))) if len(time) > 1 else 0.0
@@ -205,7 +208,7 @@ class EffortResidual:
     def _add(self, instants: Instants, rates: Array) -> None:
         """Add the sums of some instants, with the rates of their model efforts."""
         modelled = self.model.evaluate(instants)
-        determined = modelled.determined
+        determined = modelled.determined & ~self.idle
         if not determined.any():
             return
         columns = self._columns(instants, modelled.effort, modelled.rigid, rates)

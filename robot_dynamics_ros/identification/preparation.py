@@ -123,6 +123,9 @@ class Preparation:
     ) -> tuple[Instants, Recording, SampleTiming]:
         """Match motions and efforts of a recording: to identify, and to validate.
 
+        Efforts of a joint that are zero throughout, as of a gripper whose driver tells none, are
+        unknown.
+
         Args:
             run: The recording, with the joints of the robot.
             cutoff: Of the filter, see ``find_timing``.
@@ -140,6 +143,8 @@ class Preparation:
             raise ParameterError('delay', self.delay, 'a command acts after its state')
         measured = effort_source(run, self.effort) == 'measured'
         run = acting(run, measured=measured, late=self.delay)
+        acts = np.nan_to_num(run.effort).any(axis=0)
+        run = replace(run, effort=np.where(acts, run.effort, np.nan))
         timing = find_timing(run, commanded=not measured, name=self.timing, cutoff=cutoff)
         return make_instants(run, timing, sign), run, timing
 

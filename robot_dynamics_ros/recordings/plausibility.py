@@ -172,21 +172,19 @@ def _check_efforts(effort: Array, moves: Array, tree: Robot, notes: Iterable[str
                 ]
             ),
         )
-    if not np.where(known, effort, 0.0).any():
+    acts = np.where(known, effort, 0.0).any(axis=0)
+    if not acts.any():
         raise MissingError(
             'the recording', 'has zero efforts only', 'record the actual efforts of the drives'
         )
+    driven = ','.join(np.array(tree.joint_names)[acts])
+    remedy = f'record it, or give the joints that have one, as without a gripper: --joints {driven}'
     for i, name in enumerate(tree.joint_names):
         place = f'joint {name!r} of the recording'
         if not known[:, i].any():
-            raise MissingError(
-                place,
-                'has no effort (all NaN)',
-                'record it, or give the joints that have one (--joints NAME,NAME)',
-            )
-        if moves[i] and not np.nan_to_num(effort[:, i]).any():
-            problem = 'moves, but its effort is always 0'
-            raise MissingError(place, problem, 'record the effort of its drive')
+            raise MissingError(place, 'has no effort (all NaN)', remedy)
+        if moves[i] and not acts[i]:
+            raise MissingError(place, 'moves, but its effort is always 0', remedy)
 
 
 def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Finding]:

@@ -204,6 +204,18 @@ def test_samples_at_rest_at_limits_and_saturated_do_not_count(arm, free, run):
     assert not left_out.any()
 
 
+def test_a_joint_whose_efforts_are_all_zero_has_unknown_efforts(free, run):
+    wrist = replace(run, effort=run.effort * [1.0, 0.0])
+    samples = prepare(wrist, free, Preparation())
+    assert (samples.motion.excluded[:, 1] == NO_EFFORT).all()
+    expected = prepare(run, free, Preparation()).motion
+    np.testing.assert_array_equal(samples.motion.usable[:, 0], expected.usable[:, 0])
+    np.testing.assert_array_equal(samples.motion.effort[:, 0], expected.effort[:, 0])
+    validated = evaluated(wrist, free, Preparation()).effort  # neither a residual to validate
+    assert np.isnan(validated[:, 1]).all()
+    assert np.isfinite(validated[:, 0]).all()
+
+
 def test_a_gap_parts_the_recording(free, run):
     kept = np.r_[0:1500, 1700:3990]
     holey = recording(

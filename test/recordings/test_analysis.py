@@ -235,6 +235,18 @@ def test_the_cause_that_explains_best_is_named_and_no_other(kind):
         np.testing.assert_allclose(gravity['fitted'], given['gravity'], atol=1e-6)
 
 
+def test_joints_without_effort_hide_no_load_and_no_delay_of_the_others():
+    xml, factor = arm_xml().replace('value="1.2"', 'value="1.7"'), np.array([1.0, 1.0, 0.0])
+    arm = RecordedArm(1200, factor=factor, xml=xml)
+    result = evaluated(replace(arm.recording(), description=arm_xml()))
+    assert 'error: the arm moves as if it carried 0.5 kg more' in said(result)
+    assert 'the residual of shoulder, elbow;' in said(result)
+    assert 'warning: no effort acts at lift though the motion needs some' in said(result)
+    assert 'without a gripper: --joints shoulder,elbow\n' in said(result)
+    late = RecordedArm(1200, factor=factor, measured_late=True)
+    assert 'ok: the model explains the efforts' in said(evaluated(late.recording()))
+
+
 def test_five_states_name_no_cause_and_what_no_cause_explains_is_unknown():
     assert 'wrong sign' not in said(
         evaluated(RecordedArm(5, factor=np.array([1.0, -1.0, 1.0])).recording())

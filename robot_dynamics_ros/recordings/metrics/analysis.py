@@ -418,7 +418,7 @@ def _is_late(run: Recording, model: EffortModel, timing: SampleTiming) -> bool:
     for late in (0, -1):
         instants = make_instants(acting(run, measured=True, late=late), timing)
         modelled = model.evaluate(instants)
-        determined = modelled.determined
+        determined = modelled.determined & instants.effort.any(axis=0)
         squares = np.square(np.where(determined, modelled.residual, 0.0)).sum()
         means.append(float(squares / max(1, determined.sum())))
     return means[1] < _CLEAR_RATIO**2 * means[0]

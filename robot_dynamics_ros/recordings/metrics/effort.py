@@ -95,23 +95,15 @@ def _effort_findings(
         unread = (note.partition(':')[0] for note in notes if note.startswith(UNCONVERTED))
         why = next((f'no effort is evaluated: {note}' for note in unread), '')
         return [Finding('warning', why or 'no usable efforts were recorded')]
-    idle = (sums.effort.rms == 0.0) & (sums.residual.rms > 0.0)
-    if idle.any():
-        passive = ', '.join(name for name, so in zip(names, idle, strict=True) if so)
-        text = (
-            f'no effort acts at {passive} though the motion needs some: '
-            'passive joints of a closed loop, which a tree model does not include, or drives '
-            'that were not recorded'
-        )
-        return [Finding('warning', text)]
+    remarks = _idle_findings(sums)
     if not np.isfinite(share).any():
-        return [Finding('warning', 'the recorded efforts are all zero')]
+        return remarks or [Finding('warning', 'the recorded efforts are all zero')]
     worst = int(np.nanargmax(share))
     rest = f'{share[worst]:.1g} of their size' if share[worst] else 'within their resolution'
     explained = f'the model explains the efforts to {rest}'
     if share[worst] < sums.resolution:
-        return [Finding('ok', explained)]
-    remarks = sums.causes()
+        return [*remarks, Finding('ok', explained)]
+    remarks += sums.causes()
     if share[worst] > _LARGE_RESIDUAL:
         remedy = (
             'that is what the identified model leaves'
@@ -122,6 +114,21 @@ def _effort_findings(
         text = f'the model misses {missed}; {remedy}'
         remarks.append(Finding('warning', text, cause='' if identified else UNIDENTIFIED))
     return remarks or [Finding('ok', explained)]
+
+
+def _idle_findings(sums: EffortResidual) -> list[Finding]:
+    """Report the joints at which no effort acts, with the others for ``--joints``."""
+    if not sums.idle.any():
+        return []
+    names = np.array(sums.model.tree.joint_names)
+    text = (
+        f'no effort acts at {", ".join(names[sums.idle])} though the motion needs some: a gripper '
+        'whose driver tells none, passive joints of a closed loop, which a tree model does not '
+        'include, or drives that were not recorded'
+    )
+    driven = ','.join(names[sums.effort.rms > 0.0])
+    remedy = f'without a gripper: --joints {driven}' if driven else ''
+    return [Finding('warning', text, remedy=remedy)]
 
 
 def cross_check(evaluated: EvaluatedRun) -> MetricResult:
