@@ -178,7 +178,7 @@ def _check_efforts(effort: Array, moves: Array, tree: Robot, notes: Iterable[str
             'the recording', 'has zero efforts only', 'record the actual efforts of the drives'
         )
     driven = ','.join(np.array(tree.joint_names)[acts])
-    remedy = f'record it, or give the joints that have one, as without a gripper: --joints {driven}'
+    remedy = f'record it, or give the joints that have one, without a gripper: --joints {driven}'
     for i, name in enumerate(tree.joint_names):
         place = f'joint {name!r} of the recording'
         if not known[:, i].any():
