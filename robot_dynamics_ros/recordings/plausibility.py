@@ -172,7 +172,7 @@ def _check_efforts(effort: Array, moves: Array, tree: Robot, notes: Iterable[str
                 ]
             ),
         )
-    acts = np.where(known, effort, 0.0).any(axis=0)
+    acts = np.any(np.where(known, effort, 0.0), axis=0)
     if not acts.any():
         raise MissingError(
             'the recording', 'has zero efforts only', 'record the actual efforts of the drives'
