@@ -40,7 +40,7 @@ def run(processes, peer, bag: Path, controller: dict, during) -> None:
     simulator = processes.start(
         'simulator',
         {'robot': 'scara', 'mode': 'lockstep', 'start_paused': True, 'initial_position': FIRST,
-         'on_end': 'exit'},
+         'on_end': 'exit', 'payload_mass': controller.get('payload_mass', 0.0)},
     )  # fmt: skip
     peer.spin_until(
         lambda: peer.call(Trigger, 'recorder/ready', Trigger.Request()).success, 40, 'readiness'
