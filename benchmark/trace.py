@@ -31,7 +31,7 @@ _PACKAGE = str(robot_dynamics_ros.__path__[0])
 #: Classes of a recording, its samples, and what they are read from.
 _DATA = (
     *('BagReader', 'McapStorage', 'SqliteStorage', 'RecordingReader', 'Source', 'ReplaySource'),
-    *('States', 'Numbers', 'Rows', 'Values', 'Recording', 'EvaluatedRun', 'RunEvaluation'),
+    *('Group', 'Rows', 'Values', 'Recording', 'EvaluatedRun', 'RunEvaluation'),
     *('Instants', 'JointMotion', 'ModelEfforts', 'Samples', 'ResidualSeries'),
 )
 

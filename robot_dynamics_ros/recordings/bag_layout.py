@@ -6,10 +6,10 @@ The topics are found by type and name; all else is inferred from the first messa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.columns import ARRAY, SINGLE, STATE
+from robot_dynamics_ros.recordings.columns import ARRAY, SINGLE, STATE, TopicGroups
 from robot_dynamics_ros.recordings.stream_alignment import Rows, repeated_rows
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -266,26 +266,29 @@ class BagLayout(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _first_columns(bag: BagReader, topics: Topics) -> Iterator[tuple[str, Array, Any]]:
-    """Yield topic, receive times (M,), ns, and columns of the first messages.
+def first_blocks(
+    bag: BagReader, topics: Topics, blocks: Iterable[list[TopicGroups]]
+) -> list[list[TopicGroups]]:
+    """Take the first blocks of the columns of topics from an iterator, enough for a layout.
 
     They include enough states, and a command if there is any, however late.
     """
     missing = {topic for topic in topics.of_states() if bag.counts.get(topic)} - {topics.reference}
-    states = 0
-    for parts in bag.columns(*topics.of_states()):
-        for topic, _, arrival, groups in parts:
+    states, first = 0, list[list[TopicGroups]]()
+    for block in blocks:
+        first.append(block)
+        for topic, _, groups in block:
             missing.discard(topic)
-            for group in groups:
-                yield topic, arrival[group.places], group
-                states += len(group.places) * (topic == topics.states)
+            states += sum(len(x.place) for x in groups) * (topic == topics.states)
         if states >= _SAMPLE_STATES and not missing:
             break
+    return first
 
 
 def make_layout(
     bag: BagReader,
     topics: Topics,
+    first: Iterable[list[TopicGroups]],
     joints: Sequence[str] = (),
     command_joints: Sequence[str] = (),
     described: Sequence[str] = (),
@@ -295,6 +298,7 @@ def make_layout(
     Args:
         bag: The bag.
         topics: Topics of the robot.
+        first: Its first columns, see :func:`first_blocks`.
         joints: Joints to read, one per column; if empty, those of the description that are
             recorded, else all recorded ones.
         command_joints: Joint order of the efforts in a command, if known.
@@ -307,20 +311,21 @@ def make_layout(
     clocks: dict[tuple[str, ...], list[Array]] = {}
     new: dict[tuple[str, ...], list[Array]] = {}  # times of states that repeat none
     finite, references, answers, sizes = list[Array](), [no_times], [no_times], set[int]()
-    for topic, arrived, group in _first_columns(bag, topics):
+    every = ((topic, group) for topic, _, groups in chain(*first) for group in groups)
+    for topic, group in every:
+        arrived = group.arrival_ns
         if topic == topics.states:
             clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
             times = group.stamp_ns if group.stamp_ns.any() else arrived
-            columns = group.position, group.velocity, group.effort
-            repeats = repeated_rows(Rows(times, times, arrived, *columns))
+            repeats = repeated_rows(Rows(times, times, arrived, *group.values))
             new.setdefault(group.names, []).append(times[~repeats])
-            finite.append(np.isfinite(group.velocity).all(axis=1))
+            finite.append(np.isfinite(group.values[1]).all(axis=1))
         elif topic == topics.reference:
             references.append(group.stamp_ns)
         else:
             answers.append(arrived)
             if topic == topics.commands:
-                sizes.add(group.data.shape[1])
+                sizes.add(group.values.shape[2])
     if not clocks:
         known = ', '.join(sorted(bag.topics)) or 'none'
         raise RecordingError(

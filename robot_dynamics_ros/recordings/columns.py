@@ -8,8 +8,8 @@ known layout is deserialized by the library.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,164 +27,131 @@ from robot_dynamics_ros.spatial.scalar import Array
 STATE = 'sensor_msgs/msg/JointState'
 ARRAY = 'std_msgs/msg/Float64MultiArray'
 SINGLE = 'std_msgs/msg/Float64'
-#: Topic, places in the bag and receive times, ns, (M,), and columns of the readable messages.
-TopicColumns = tuple[str, Array, Array, list[Any]]
 #: Deserializes one message with the bag library; raises RecordingError.
 Deserialize = Callable[[Any], Any]
 _MAX_LAYOUTS = 32
 
 
-class States(NamedTuple):
-    """Joint-state messages with the same joints, as columns.
+class Group(NamedTuple):
+    """Messages of one topic with the same joints, or the same number of values, as columns.
 
     Attributes:
-        names: Joint names.
-        places: Indices of these messages in the input, shape (M,), increasing.
-        stamp_ns: Header timestamps, shape (M,), ns.
-        position, velocity, effort: Shape (M, joints); NaN where the message has no values.
+        names: Joint names of joint states; empty for numbers.
+        place: Places of these messages in the bag, shape (M,), increasing.
+        arrival_ns: Receive times, shape (M,), ns.
+        stamp_ns: Header timestamps, shape (M,), ns; of numbers their receive times.
+        values: Position, velocity and effort, shape (3, M, joints), NaN where a message has no
+            values; of numbers shape (1, M, count).
     """
 
     names: tuple[str, ...]
-    places: Array
+    place: Array
+    arrival_ns: Array
     stamp_ns: Array
-    position: Array
-    velocity: Array
-    effort: Array
+    values: Array
 
 
-class Numbers(NamedTuple):
-    """Number messages of equal length; ``places`` as in :class:`States`, ``data`` (M, length)."""
-
-    places: Array
-    data: Array
+#: A topic, the number of its messages in a block, and the readable ones.
+TopicGroups = tuple[str, int, list[Group]]
 
 
-class Columns(ABC):
+class Decoder:
     """Decodes the messages of one topic into columns, without the damaged ones.
 
+    Drops a joint state whose number of positions differs from the number of names, or whose number
+    of velocities is neither 0 nor that number. A different number of efforts is treated as none.
+
     Args:
+        kind: ``STATE``, ``ARRAY`` or ``SINGLE``.
         deserialize: Deserializes one message with the bag library.
     """
 
-    def __init__(self, deserialize: Deserialize) -> None:
-        self._deserialize = deserialize
+    def __init__(self, kind: str, deserialize: Deserialize) -> None:
+        self._deserialize, self._of_states = deserialize, kind == STATE
+        numbers = partial(number_layout, single=kind == SINGLE)
+        self._read_layout = state_layout if self._of_states else numbers
         self._layouts: dict[int, list[MessageLayout]] = {}
 
-    def groups(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the messages as columns, one group per layout."""
+    def groups(self, messages: Sequence[Any], place: Array, arrival_ns: Array) -> list[Group]:
+        """Return serialized messages as columns, one group per layout; arguments as of these."""
         sizes = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
-        groups: list[Any] = []
+        groups: list[Group] = []
         for size in np.unique(sizes).tolist():
             index = np.flatnonzero(sizes == size)
             joined = b''.join(messages[i] for i in index.tolist())
-            self._decode(index, np.frombuffer(joined, np.uint8).reshape(len(index), size), groups)
+            rows, known = np.frombuffer(joined, np.uint8).reshape(len(index), size), 0
+            layouts = self._layouts.setdefault(size, [])
+            while len(index):
+                times = place[index], arrival_ns[index]
+                if known == len(layouts) and not self._learns(layouts, rows[:1]):
+                    one = self._decode_one(rows[0].tobytes(), *(x[:1] for x in times))
+                    groups += [] if one is None else [one]
+                    index, rows = index[1:], rows[1:]
+                    continue
+                fits = layouts[known].fits(rows)
+                if fits.any():
+                    groups.append(
+                        self._columns(layouts[known], rows[fits], *(x[fits] for x in times))
+                    )
+                index, rows, known = index[~fits], rows[~fits], known + 1
         return groups
 
-    def _decode(self, index: Array, rows: Array, groups: list[Any]) -> None:
-        """Decode messages of one size; determine new layouts as needed."""
-        layouts = self._layouts.setdefault(rows.shape[1], [])
-        for layout in layouts:
-            fits = layout.fits(rows)
-            if fits.any():
-                groups.append(self._columns(layout, index[fits], rows[fits]))
-                index, rows = index[~fits], rows[~fits]
-        while len(index):
-            first = rows[0].tobytes()
-            new = self._new_layout(first) if len(layouts) < _MAX_LAYOUTS else None
-            if new is None:
-                columns = self._decode_one(index[0], first)
-                groups += [] if columns is None else [columns]
-                index, rows = index[1:], rows[1:]
-                continue
-            layouts.append(new)
-            fits = new.fits(rows)
-            groups.append(self._columns(new, index[fits], rows[fits]))
-            index, rows = index[~fits], rows[~fits]
-
-    def _new_layout(self, data: bytes) -> MessageLayout | None:
-        """Return the layout of a message; None if it disagrees with the library's decoding."""
+    def _learns(self, layouts: list[MessageLayout], row: Array) -> bool:
+        """Add the layout of a message, unless it disagrees with the library's decoding."""
+        if len(layouts) == _MAX_LAYOUTS:
+            return False
+        zero = np.zeros(1, dtype=np.int64)
         try:
-            layout = self._layout(data)
+            layout = self._read_layout(row.tobytes())
         except DAMAGED:
-            return None
-        expected = self._decode_one(0, data)
+            return False
+        expected = self._decode_one(row.tobytes(), zero, zero)
         if expected is None:
-            return None
-        row = np.frombuffer(data, np.uint8)[np.newaxis]
-        columns = self._columns(layout, np.zeros(1, dtype=int), row)
-        pairs = zip(map(np.asarray, columns), map(np.asarray, expected), strict=True)
-        return layout if all(a.tobytes() == b.tobytes() for a, b in pairs) else None
+            return False
+        pairs = zip(self._columns(layout, row, zero, zero), expected, strict=True)
+        agrees = all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+        layouts += [layout] if agrees else []
+        return agrees
 
-    def _decode_one(self, place: int, data: bytes) -> Any:
+    def _decode_one(self, data: bytes, place: Array, arrival_ns: Array) -> Group | None:
         """Return the columns of a message that the library decodes; None if it is unusable."""
         try:
-            return self._read(place, self._deserialize(data))
+            message = self._deserialize(data)
         except RecordingError:
             return None
+        if self._of_states:
+            return state_group(message, place, arrival_ns)
+        values = np.array(message.data, dtype=float).reshape(1, 1, -1)
+        return Group((), place, arrival_ns, arrival_ns, values)
 
-    @abstractmethod
-    def _layout(self, data: bytes) -> MessageLayout:
-        """Return the byte layout of a message."""
-
-    @abstractmethod
-    def _read(self, place: int, message: Any) -> Any:
-        """Return the columns of one deserialized message; None if it is unusable."""
-
-    @abstractmethod
-    def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> Any:
+    def _columns(
+        self, layout: MessageLayout, rows: Array, place: Array, arrival_ns: Array
+    ) -> Group:
         """Return the columns of messages of one layout."""
+        n = len(layout.names) if self._of_states else layout.spans[0][1]
+        values = np.full((len(layout.spans), len(rows), n), np.nan)
+        for i, (_, count) in enumerate(layout.spans):
+            if count == n:
+                values[i] = layout.doubles(rows, i)
+        stamps = layout.stamps(rows) if self._of_states else arrival_ns
+        return Group(layout.names, place, arrival_ns, stamps, values)
 
 
-class StateColumns(Columns):
-    """Columns of sensor_msgs/JointState.
+def state_group(message: Any, place: Array, arrival_ns: Array, stamp: int = 0) -> Group | None:
+    """Return a JointState as :class:`Decoder` does, None if it is unusable.
 
-    Drops a message whose number of positions differs from the number of names, or whose number of
-    velocities is neither 0 nor that number. A different number of efforts is treated as none.
+    Args:
+        message: The message.
+        place: Its place in the bag, shape (1,).
+        arrival_ns: Its receive time, shape (1,), ns.
+        stamp: Its timestamp if it has none of its own, ns.
     """
-
-    def _layout(self, data: bytes) -> MessageLayout:
-        return state_layout(data)
-
-    def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> States:
-        n = len(layout.names)
-        columns = [
-            layout.doubles(rows, i) if layout.spans[i][1] else np.full((len(rows), n), np.nan)
-            for i in range(3)
-        ]
-        return States(layout.names, index, layout.stamps(rows), *columns)
-
-    def _read(self, place: int, message: Any) -> States | None:
-        values = state_values(message)
-        if values is None:
-            return None
-        stamps = np.array([stamp_ns(message)], dtype=np.int64)
-        return States(tuple(message.name), np.array([place]), stamps, *values[:, np.newaxis])
-
-
-def state_values(message: Any) -> Array | None:
-    """Return a JointState as :class:`StateColumns` does, shape (3, joints); None: unusable."""
     n = len(message.name)
     if len(message.position) != n or len(message.velocity) not in (0, n):
         return None
-    return np.array([
-        values if len(values) == n else np.full(n, np.nan)
-        for values in (message.position, message.velocity, message.effort)
+    values = np.array([
+        x if len(x) == n else np.full(n, np.nan)
+        for x in (message.position, message.velocity, message.effort)
     ], dtype=float)  # fmt: skip
-
-
-class NumberColumns(Columns):
-    """Columns of std_msgs/Float64MultiArray, with ``single`` of std_msgs/Float64."""
-
-    def __init__(self, deserialize: Deserialize, *, single: bool) -> None:
-        super().__init__(deserialize)
-        self._single = single
-
-    def _layout(self, data: bytes) -> MessageLayout:
-        return number_layout(data, single=self._single)
-
-    def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> Numbers:
-        return Numbers(index, layout.doubles(rows, 0))
-
-    def _read(self, place: int, message: Any) -> Numbers:
-        values = np.atleast_1d(np.array(message.data, dtype=float))
-        return Numbers(np.array([place]), values[np.newaxis])
+    stamps = np.array([stamp_ns(message) or stamp], dtype=np.int64)
+    return Group(tuple(message.name), place, arrival_ns, stamps, values[:, np.newaxis])

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,8 @@ from robot_dynamics_ros.model import load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout
+from robot_dynamics_ros.recordings.bag_layout import choose_topics, first_blocks, make_layout
+from robot_dynamics_ros.recordings.columns import Group, TopicGroups
 from robot_dynamics_ros.recordings.recording import (
     UNCONVERTED,
     WHOLE,
@@ -57,6 +60,7 @@ _SURELY_PAST = 20  # states in a block, beyond the end of what is read
 _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
 #: Columns of a recording by the keys of a table's efforts.
 _OF_TABLE = {'command': 'effort', 'effort': 'measured_effort'}
+_ODD = 'odd'  # commands with another number of values
 _PERIOD_S = 20.0  # sample interval if the states give none, s
 
 
@@ -77,7 +81,7 @@ def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
         return reader.read()
 
 
-class RecordingReader:
+class RecordingReader(ExitStack):
     """Context manager that reads the run of one robot from a bag.
 
     Joint states are merged by name, whatever joints they contain and in whatever order. The time
@@ -124,7 +128,8 @@ class RecordingReader:
         every_state: bool = False,
         **topics: Any,
     ) -> None:
-        self.bag = BagReader(path)
+        super().__init__()  # of the bag
+        self.bag = self.enter_context(BagReader(path))
         try:
             self.topics = choose_topics(self.bag, **topics)
             self.description = self._text(self.topics.description)
@@ -133,12 +138,15 @@ class RecordingReader:
             commanded = command_joints or _commanded_joints(self.parameters)
             tree = _described(self.description)
             described = tree.joint_names if tree else ()
-            self.layout = make_layout(self.bag, self.topics, joints, commanded, described)
+            blocks = self.bag.columns(*self.topics.of_states())
+            first = first_blocks(self.bag, self.topics, blocks)
+            self._blocks: Iterator[list[TopicGroups]] = chain(first, blocks)
+            self.layout = make_layout(self.bag, self.topics, first, joints, commanded, described)
             turns = tree.joint_is_continuous if tree else ()
             endless = {name for name, turns in zip(described, turns, strict=True) if turns}
             self._turning = [k for k, name in enumerate(self.layout.joints) if name in endless]
         except BaseException:
-            self.bag.__exit__()
+            self.close()
             raise
         self._every, self.remarks, self.left_out = every_state, list[str](), tuple[str, ...]()
         self._spellings = (tuple(reference_joints) or self.layout.joints, self.layout.joints)
@@ -150,12 +158,6 @@ class RecordingReader:
         """Return the first text of a topic; empty if there is no readable one."""
         message = self.bag.first(topic, strict=False)
         return '' if message is None else str(message.data)
-
-    def __enter__(self) -> RecordingReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bag.__exit__()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -169,7 +171,8 @@ class RecordingReader:
         Raises:
             RecordingError: No state can be used.
         """
-        rows, references, commands = self._columns(span)
+        fills = self._fills()
+        rows, others = self._columns(span, fills)
         rows, shifts, self.counts = usable_rows(rows, every=self._every)
         if not len(rows.stamp_ns):
             raise RecordingError(
@@ -178,16 +181,16 @@ class RecordingReader:
                 '; '.join(self.notes) or 'every state is incomplete',
             )
         layout, n = self.layout, len(self.layout.joints)
-        shifted = replace(references, stamp_ns=references.stamp_ns + shifts.at(references.place))
-        reference = pair(rows, shifted, layout.reference_hold_ns).values
-        del references, shifted
+        given = others.pop(self.topics.reference)
+        given = replace(given, stamp_ns=given.stamp_ns + shifts.at(given.place))
+        reference = pair(rows, given, layout.reference_hold_ns).values
         effort = np.full(rows.position.shape, np.nan)
         answer, answered = np.full(len(rows.stamp_ns), -1), np.ones(len(rows.stamp_ns), dtype=bool)
         wrong, first_unpaired = list[int](), list[int]()
-        for (topic, columns), given in zip(self._fills().items(), commands, strict=True):
+        for topic, given in others.items():
             given = replace(given, stamp_ns=given.arrival_ns + shifts.at(given.place))
             paired = pair(rows, given, layout.command_hold_ns, by_arrival=not layout.by_stamp)
-            effort[:, columns] = paired.values
+            effort[:, fills[topic]] = paired.values
             answer, answered = (
                 np.maximum(answer, paired.arrival_ns),
                 answered & (paired.arrival_ns >= 0),
@@ -237,77 +240,65 @@ class RecordingReader:
         found = {topics.command_topic(joint): [joints.index(joint)] for joint in names}
         return {topic: columns for topic, columns in found.items() if topic}
 
-    def _columns(self, span: tuple[float, float]) -> tuple[Rows, Values, list[Values]]:
-        """Decode all states, references, and commands by topic, up to the end of a span."""
+    def _columns(
+        self, span: tuple[float, float], fills: Mapping[str, list[int]]
+    ) -> tuple[Rows, dict[str, Values]]:
+        """Return all states, and references and commands by topic, up to the end of a span."""
         topics, layout, n = self.topics, self.layout, len(self.layout.joints)
-        merger, rows = JointMerger(layout.joints, stamped=layout.stamped), Rows.empty(n)
-        states, references = GrowingTable(rows), GrowingTable(Values.empty(2 * n))
-        commands = {
-            x: GrowingTable(Values.empty(len(which))) for x, which in self._fills().items()
-        }
-        unreadable, odd, count, end = dict.fromkeys(topics.of_states(), 0), 0, 0, math.nan
-        for block in self.bag.columns(*topics.of_states()):
-            for topic, place, arrival, groups in block:
-                usable = sum(len(group.places) for group in groups)
-                unreadable[topic] += len(arrival) - usable
-                count += len(arrival)
+        merger, rows, end = (
+            JointMerger(layout.joints, stamped=layout.stamped),
+            Rows.empty(n),
+            math.nan,
+        )
+        widths = {topics.reference: 2 * n, **{topic: len(x) for topic, x in fills.items()}}
+        tables = {topic: GrowingTable(Values.empty(width)) for topic, width in widths.items()}
+        states, lost = GrowingTable(rows), dict.fromkeys((_ODD, *topics.of_states()), 0)
+        blocks, self._blocks = self._blocks, self.bag.columns(*topics.of_states())
+        for block in blocks:
+            for topic, count, groups in block:
+                lost[topic] += count - sum(len(group.place) for group in groups)
                 if topic == topics.states:
-                    rows = merger.rows(groups, place, arrival)
+                    rows = merger.rows(groups)
                     states.append(rows)
                     continue
                 for group in groups:
-                    times = place[group.places], arrival[group.places]
-                    if topic == topics.reference:
-                        if not self._add_references(references, group, *times):
-                            unreadable[topic] += len(group.position)
-                    elif not self._add_commands(commands, topic, group.data, *times):
-                        odd += len(group.data)
+                    values = self._values(topic, group)
+                    if values is None:
+                        lost[topic if topic == topics.reference else _ODD] += len(group.place)
+                    elif topic in tables:
+                        tables[topic].append(values)
             if math.isnan(end) and len(rows.stamp_ns):
                 last = float(rows.stamp_ns.max()) / NANO
                 end = times_of(span, last)[1] * NANO + _MAX_DELAY_NS
             if len(rows.stamp_ns) > _SURELY_PAST and rows.stamp_ns.min() > end:
                 break  # not for a single state that came too early
-        self.odd_commands = odd
-        lost = [f'{odd} commands do not have {layout.width} values: left out'] if odd else []
-        self._losses = lost if layout.order else []
+        self.odd_commands = odd = lost.pop(_ODD)
+        odd_note = f'{odd} commands do not have {layout.width} values: left out'
+        self._losses = [odd_note] if odd and layout.order else []
         self._losses += [
             f'{count} messages on {topic} cannot be used: left out'
-            for topic, count in unreadable.items()
+            for topic, count in lost.items()
             if count
         ]
-        return states.joined(), references.joined(), [x.joined() for x in commands.values()]
+        return states.joined(), {topic: table.joined() for topic, table in tables.items()}
 
-    def _add_references(
-        self, references: GrowingTable[Values], group: Any, place: Array, arrived: Array
-    ) -> bool:
-        """Append references, NaN for joints that they do not name; return whether any is named."""
-        joints = max(self._spellings, key=lambda row: len({*row} & {*group.names}))
-        known = [k for k, name in enumerate(joints) if name in group.names]
-        if not known:
-            return False
-        columns = [group.names.index(joints[k]) for k in known]
-        values = np.full((len(group.position), 2, len(joints)), np.nan)
-        values[:, 0, known] = group.position[:, columns]
-        values[:, 1, known] = group.velocity[:, columns]
-        rows = values.reshape(len(values), -1)
-        references.append(Values(place, group.stamp_ns, arrived, rows))
-        return True
-
-    def _add_commands(
-        self,
-        commands: Mapping[str, GrowingTable[Values]],
-        topic: str,
-        data: Array,
-        place: Array,
-        arrived: Array,
-    ) -> bool:
-        """Append commands; return whether they have the expected number of values."""
-        several = topic == self.topics.commands
-        order, width = (list(self.layout.order), self.layout.width) if several else ([0], 1)
-        usable = bool(order) and data.shape[1] == width
-        if usable and topic in commands:
-            commands[topic].append(Values(place, arrived, arrived, data[:, order]))
-        return usable
+    def _values(self, topic: str, group: Group) -> Values | None:
+        """Return references, NaN for joints that they do not name, or commands; None: unusable."""
+        if topic == self.topics.reference:
+            joints = max(self._spellings, key=lambda row: len({*row} & {*group.names}))
+            known = [k for k, name in enumerate(joints) if name in group.names]
+            pairs = np.full((len(group.place), 2, len(joints)), np.nan)
+            for k in known:
+                pairs[:, :, k] = group.values[:2, :, group.names.index(joints[k])].T
+            values = pairs.reshape(len(pairs), -1)
+        else:
+            several = topic == self.topics.commands
+            known, width = (list(self.layout.order), self.layout.width) if several else ([0], 1)
+            values = group.values[0]
+            if values.shape[1] != width:
+                return None
+            values = values[:, known]
+        return Values(group.place, group.stamp_ns, group.arrival_ns, values) if known else None
 
     def _velocity(self, rows: Rows) -> Array:
         """Return the velocities, differentiated from the positions if not recorded."""

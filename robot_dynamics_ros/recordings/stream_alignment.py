@@ -13,7 +13,7 @@ import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.recordings.columns import States
+from robot_dynamics_ros.recordings.columns import Group
 from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -171,47 +171,33 @@ class JointMerger:
         self._latest = np.full((3, len(self.joints)), np.nan)
         self._updated = np.zeros(len(self.joints), dtype=bool)
 
-    def rows(self, groups: Sequence[States], place: Array, arrival: Array) -> Rows:
-        """Return the rows that the messages of a block complete.
-
-        Args:
-            groups: The messages.
-            place: Their places in the bag.
-            arrival: Their receive times, ns.
-        """
+    def rows(self, groups: Sequence[Group]) -> Rows:
+        """Return the rows that the messages of a block complete."""
         if len(groups) != 1 or not set(self.joints) <= set(groups[0].names):
-            return self._merged(groups, place, arrival)
+            return self._merged(groups)
         (group,) = groups
         columns = [group.names.index(name) for name in self.joints]
-        arrived = arrival[group.places]
-        return Rows(
-            place[group.places],
-            group.stamp_ns if self._stamped else arrived,
-            arrived,
-            group.position[:, columns],
-            group.velocity[:, columns],
-            group.effort[:, columns],
-        )
+        stamps = group.stamp_ns if self._stamped else group.arrival_ns
+        return Rows(group.place, stamps, group.arrival_ns, *group.values[:, :, columns])
 
-    def _merged(self, groups: Sequence[States], place: Array, arrival: Array) -> Rows:
+    def _merged(self, groups: Sequence[Group]) -> Rows:
         """Merge messages with different joints, one by one."""
         order = sorted(
-            (int(k), g, row) for g, group in enumerate(groups) for row, k in
-            enumerate(group.places)
-        )  # fmt: skip
+            (place, g, row)
+            for g, group in enumerate(groups)
+            for row, place in enumerate(group.place.tolist())
+        )
         maps = [self._column_map(group.names) for group in groups]
         times: list[tuple[int, int, int]] = []
         values: list[Array] = []
-        for k, g, row in order:
+        for place, g, row in order:
             group, (ours, theirs) = groups[g], maps[g]
-            for i, field_ in enumerate((group.position, group.velocity, group.effort)):
-                self._latest[i, ours] = field_[row, theirs]
+            self._latest[:, ours] = group.values[:, row, theirs]
             self._updated[ours] = True
             if self._updated.all():
                 self._updated[:] = False
-                arrived = int(arrival[k])
-                stamp = int(group.stamp_ns[row]) if self._stamped else arrived
-                times.append((int(place[k]), stamp, arrived))
+                arrived = group.arrival_ns[row]
+                times.append((place, group.stamp_ns[row] if self._stamped else arrived, arrived))
                 values.append(self._latest.copy())
         if not times:
             return Rows.empty(len(self.joints))

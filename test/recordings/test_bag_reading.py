@@ -40,7 +40,7 @@ from robot_dynamics_ros.estimation import accumulate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
-from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
+from robot_dynamics_ros.recordings.columns import ARRAY, Decoder
 from robot_dynamics_ros.recordings.reading import RecordingReader, read_recording
 
 COLUMNS = (
@@ -54,6 +54,12 @@ COLUMNS = (
     'reference_position',
     'reference_velocity',
 )
+
+
+def counted(messages):
+    """Return the places of messages that are all of a bag, and receive times, ns."""
+    places = np.arange(len(messages))
+    return places, places + SECOND
 
 
 def raw(bag: Path) -> list[tuple[str, int, bytes]]:
@@ -265,21 +271,22 @@ def joint_states(draw: st.DrawFn) -> Message:
 def test_columns_of_any_joint_states_equal_what_rosbags_reads(messages, little_endian):
     kind = messages[0].kind
     data = [message.cdr(little_endian=little_endian) for message in messages]
-    groups = StateColumns(deserialize(kind)).groups(data)
-    places = sorted(place for group in groups for place in group.places.tolist())
+    groups = Decoder(kind, deserialize(kind)).groups(data, *counted(data))
+    places = sorted(place for group in groups for place in group.place.tolist())
     assert places == list(range(len(data)))
     for group in groups:
-        for row, place in enumerate(group.places.tolist()):
+        for row, place in enumerate(group.place.tolist()):
             message = STORE.deserialize_cdr(data[place], kind)
             assert group.names == tuple(message.name)
             stamp = message.header.stamp
             assert group.stamp_ns[row] == stamp.sec * SECOND + stamp.nanosec
-            for name in ('position', 'velocity', 'effort'):
+            assert group.arrival_ns[row] == place + SECOND
+            for values, name in zip(group.values, ('position', 'velocity', 'effort'), strict=True):
                 expected = getattr(message, name)
                 expected = expected if len(expected) else np.full(len(message.name), np.nan)
-                assert getattr(group, name)[row].tobytes() == expected.tobytes()
-    (group,) = StateColumns(deserialize(kind)).groups(data[:1] * 9)
-    assert len(group.places) == 9, 'layouts are learnt, not every message by itself'
+                assert values[row].tobytes() == expected.tobytes()
+    (group,) = Decoder(kind, deserialize(kind)).groups(data[:1] * 9, *counted([0] * 9))
+    assert len(group.place) == 9, 'layouts are learnt, not every message by itself'
 
 
 @given(st.lists(st.tuples(st.lists(st.floats(), min_size=1), st.booleans()), min_size=1))
@@ -291,9 +298,9 @@ def test_columns_of_any_commands_are_their_numbers(commands):
         if labelled:
             kind = STORE.types['std_msgs/msg/MultiArrayDimension']
             message.content.layout.dim.append(kind(label='joints', **size))
-    columns = NumberColumns(deserialize(messages[0].kind), single=False)
-    groups = columns.groups([message.cdr() for message in messages])
-    found = {int(p): group.data[i] for group in groups for i, p in enumerate(group.places)}
+    columns = Decoder(ARRAY, deserialize(messages[0].kind))
+    groups = columns.groups([message.cdr() for message in messages], *counted(messages))
+    found = {int(p): group.values[0, i] for group in groups for i, p in enumerate(group.place)}
     for k, (values, _) in enumerate(commands):
         assert found[k].tobytes() == np.array(values).tobytes()
 
@@ -304,10 +311,10 @@ def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path, r
     uneven, half = state(6, 'ab', [1.0], [3.0, 4.0]), state(7, 'ab', [1.0, 2.0], [3.0])
     bag = write(tmp_path / 'bag', [good, uneven, half, state(8, 'ab', [1.5, 2.5], [3.0, 4.0])])
     with BagReader(bag) as reader:
-        columns = StateColumns(lambda data: reader.deserialize(data, good.kind))
-        damaged = [short, uneven.cdr(), half.cdr(), b'', b'\x00']
-        groups = columns.groups([good.cdr(), *damaged, good.cdr()])
-    assert sum(len(group.places) for group in groups) == 2
+        columns = Decoder(good.kind, lambda data: reader.deserialize(data, good.kind))
+        data = [good.cdr(), short, uneven.cdr(), half.cdr(), b'', b'\x00', good.cdr()]
+        groups = columns.groups(data, *counted(data))
+    assert [group.place.tolist() for group in groups] == [[0, 6]]
     run = read_recording(bag)
     assert run.stamp_ns.tolist() == [5, 8]
     assert f'2 messages on {STATES} cannot be used: left out' in run.notes

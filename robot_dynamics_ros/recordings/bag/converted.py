@@ -8,7 +8,7 @@ in fields of another message, as in franka_msgs/FrankaRobotState, are topics bel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,14 @@ from robot_dynamics_ros.recordings.bag.tables import read_table
 from robot_dynamics_ros.recordings.columns import (
     SINGLE,
     STATE,
-    Numbers,
-    States,
-    TopicColumns,
-    state_values,
+    Group,
+    TopicGroups,
+    state_group,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONTROLLER_STATE = 'control_msgs/msg/JointTrajectoryControllerState'
 _BLOCK = 4096  # messages, or rows of a table
-#: Joint names, time in ns, and values: joint states (3, n), NaN if unknown, or an effort (1,).
-Part = tuple[tuple[str, ...], int, Array]
 
 
 class TableStorage:
@@ -53,17 +50,17 @@ class TableStorage:
         self._table = table = read_table(path)
         unknown = np.full(table.values['position'].shape, np.nan)
 
-        def columns(*keys: str) -> list[Array]:
-            return [table.values.get(key, unknown) for key in keys]
+        def columns(*keys: str) -> Array:
+            return np.array([table.values.get(key, unknown) for key in keys])
 
-        self._columns = {'/joint_states': columns('position', 'velocity', 'effort')}
+        self._values = {'/joint_states': columns('position', 'velocity', 'effort')}
         if 'command' in table.values:
             numbers = zip(force_topics(table.joints), table.values['command'].T, strict=True)
-            self._columns |= {f'/{name}': [x[:, np.newaxis]] for name, x in numbers}
+            self._values |= {f'/{name}': x.reshape(1, -1, 1) for name, x in numbers}
         if 'reference_position' in table.values:
             reference = columns('reference_position', 'reference_velocity', 'no effort')
-            self._columns['/controller/reference'] = reference
-        topics = {x: STATE if len(y) > 1 else SINGLE for x, y in self._columns.items()}
+            self._values['/controller/reference'] = reference
+        topics = {x: STATE if len(y) > 1 else SINGLE for x, y in self._values.items()}
         counts = dict.fromkeys(topics, len(table.time_ns))
         self.contents = Contents(topics, {}, counts, table.notes, table.units)
 
@@ -71,19 +68,16 @@ class TableStorage:
         """Yield no messages."""
         yield from ()
 
-    def columns(self, topics: Sequence[str]) -> Iterator[list[TopicColumns]]:
+    def columns(self, topics: Sequence[str]) -> Iterator[list[TopicGroups]]:
         """Yield the columns of wanted topics, block by block of the rows."""
-        for start in range(0, len(self._table.time_ns), _BLOCK):
+        places, names = np.arange(len(self._table.time_ns)), self._table.joints
+        for start in range(0, len(places), _BLOCK):
             rows = slice(start, start + _BLOCK)
-            time = self._table.time_ns[rows]
-            places, found = np.arange(len(time)), list[TopicColumns]()
+            time, found = self._table.time_ns[rows], list[TopicGroups]()
             for topic in topics:
-                values = [x[rows] for x in self._columns[topic]]
-                single = len(values) == 1
-                group = Numbers(places, *values) if single else States(
-                    self._table.joints, places, time, *values
-                )  # fmt: skip
-                found.append((topic, start + places, time, [group]))
+                values = self._values[topic][:, rows]
+                group = Group(names if len(values) > 1 else (), places[rows], time, time, values)
+                found.append((topic, len(time), [group]))
             yield found
 
 
@@ -130,54 +124,54 @@ class Ros1Storage:
         yield block
 
 
-def message_parts(message: Any) -> dict[str, Part]:
+def message_parts(message: Any, place: int = 0, arrival_ns: int = 0) -> dict[str, Group]:
     """Return what a message holds, by the topics below its own that it becomes.
 
     These are reference, feedback and commands of a controller's state, and the joint states that
     are fields of any other message; a field without a time of its own has that of the message.
     A controller's state without a stamp, or of another number of values, has none.
     """
-    parts: dict[str, Part] = {}
+    parts: dict[str, Group] = {}
+    times = np.array([place]), np.array([arrival_ns])
+    stamp = stamp_ns(message) if hasattr(message, 'header') else 0
     for field in getattr(message, '__dataclass_fields__', ()):
         state = getattr(message, field)
         if getattr(state, '__msgtype__', '') != STATE or not state.name:
             continue
-        if (values := state_values(state)) is not None:
-            stamp = stamp_ns(state) or (stamp_ns(message) if hasattr(message, 'header') else 0)
-            parts[field] = (tuple(map(str, state.name)), stamp, values)
+        if (group := state_group(state, *times, stamp)) is not None:
+            parts[field] = group
     if not (hasattr(message, 'header') and hasattr(message, 'joint_names')):
         return parts
-    names, stamp = tuple(map(str, message.joint_names)), stamp_ns(message)
+    names = tuple(map(str, message.joint_names))
     n = len(names)
     for part, fields in _PARTS.items():
         point = next((getattr(message, x) for x in fields if hasattr(message, x)), None)
         if point is not None and len(point.positions) == n and len(point.velocities) in (0, n):
-            values = np.full((3, n), np.nan)
+            values = np.full((3, 1, n), np.nan)
             values[0] = point.positions
-            values[1, : len(point.velocities)] = point.velocities
-            parts[part] = (names, stamp, values)
+            values[1, :, : len(point.velocities)] = point.velocities
+            parts[part] = Group(names, *times, np.array([stamp]), values)
     output = getattr(message, 'output', None)
     if output is not None and len(output.effort) == n:
         for name, effort in zip(names, output.effort, strict=True):
-            parts[force_topic(name)] = (names, stamp, np.array([float(effort)]))
+            parts[force_topic(name)] = Group((), *times, times[1], np.full((1, 1, 1), effort))
     return parts
 
 
-def message_columns(messages: Mapping[int, Any]) -> dict[str, list[Any]]:
-    """Return the columns of :func:`message_parts`, of messages by place, by topic below theirs."""
-    rows: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
-    for place, message in messages.items():
-        for part, (names, stamp, values) in message_parts(message).items():
-            rows.setdefault((part, names), []).append((place, stamp, values))
-    columns: dict[str, list[Any]] = {}
-    for (part, names), found in rows.items():
-        places, stamps, values = map(np.array, zip(*found, strict=True))
-        single = values.ndim == 2
-        group = Numbers(places, values) if single else States(
-            names, places, stamps, *values.swapaxes(0, 1)
-        )  # fmt: skip
-        columns.setdefault(part, []).append(group)
-    return columns
+def message_columns(messages: Iterable[tuple[Any, int, int]]) -> dict[str, list[Group]]:
+    """Return the columns of :func:`message_parts`, with its arguments, by topic below theirs."""
+    rows: dict[str, dict[tuple[str, ...], list[Group]]] = {}
+    for message in messages:
+        for part, group in message_parts(*message).items():
+            rows.setdefault(part, {}).setdefault(group.names, []).append(group)
+    return {part: [_joined(groups) for groups in found.values()] for part, found in rows.items()}
+
+
+def _joined(groups: Sequence[Group]) -> Group:
+    """Return groups with the same joints as one."""
+    names, *times, values = zip(*groups, strict=True)
+    columns = [*map(np.concatenate, times), np.concatenate(values, axis=1)]
+    return Group(names[0], *columns)
 
 
 #: Fields of a controller's state since Jazzy, and before, by the topic that they become.

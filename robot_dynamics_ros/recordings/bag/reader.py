@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -37,10 +37,8 @@ from robot_dynamics_ros.recordings.bag.tables import is_table
 from robot_dynamics_ros.recordings.columns import (
     SINGLE,
     STATE,
-    Columns,
-    NumberColumns,
-    StateColumns,
-    TopicColumns,
+    Decoder,
+    TopicGroups,
 )
 from robot_dynamics_ros.spatial.validation import require_type
 
@@ -173,7 +171,7 @@ def _latched_qos() -> Any:
     )
 
 
-class BagReader:
+class BagReader(ExitStack):
     """Context manager that reads the messages of a bag, even if it is damaged.
 
     Messages are returned in the order recorded, those of each storage file up to its first damage,
@@ -197,13 +195,13 @@ class BagReader:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         require_type('path', path, (str, os.PathLike), 'the path of a bag')
         _rosbags()
+        super().__init__()  # of the temporary folders
         self.path = Path(path)
         self._files = find_files(path)
-        self._copies = ExitStack()
         try:
             self._open()
         except BaseException:
-            self._copies.close()
+            self.close()
             raise
 
     def _open(self) -> None:
@@ -232,16 +230,10 @@ class BagReader:
         self.sources: dict[str, str] = {}
         for source in [x for x, kind in self.topics.items() if self._has_parts(kind)]:
             parts = message_parts(self.first(source, strict=False))
-            for part, (_, _, values) in parts.items():
+            for part, group in parts.items():
                 topic = f'{source}/{part}'
-                self.topics[topic] = STATE if values.ndim > 1 else SINGLE
+                self.topics[topic] = STATE if len(group.values) > 1 else SINGLE
                 self.sources[topic], self.counts[topic] = source, self.counts.get(source, 0)
-
-    def __enter__(self) -> BagReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._copies.close()
 
     @property
     def losses(self) -> list[str]:
@@ -272,38 +264,30 @@ class BagReader:
                 yield self._decompressed(block)
         self._read_counts |= count
 
-    def columns(self, *topics: str) -> Iterator[list[TopicColumns]]:
+    def columns(self, *topics: str) -> Iterator[list[TopicGroups]]:
         """Yield joint states and numbers of the given topics as columns, block by block."""
         if isinstance(self._storages[0], TableStorage):
             yield from self._storages[0].columns(topics)
             return
         sources = self.sources
-        decoders = {x: self._decoder(x) for x in topics if x not in sources}
+        kinds = {x: self.topics[x] for x in topics if x not in sources}
+        decoders = {x: Decoder(k, partial(self.deserialize, kind=k)) for x, k in kinds.items()}
         count = 0
         for block in self.blocks(*decoders, *{sources[x] for x in topics if x in sources}):
-            times: dict[str, list[tuple[int, int]]] = {}
-            data: dict[str, list[Any]] = {}
-            for place, (topic, time_ns, message) in enumerate(block, count):
-                times.setdefault(topic, []).append((place, time_ns))
-                data.setdefault(topic, []).append(message)
+            messages: dict[str, list[tuple[Any, int, int]]] = {}
+            for place, (topic, time_ns, data) in enumerate(block, count):
+                messages.setdefault(topic, []).append((data, place, time_ns))
             count += len(block)
-            columns: list[TopicColumns] = []
-            for topic, pairs in times.items():
+            columns: list[TopicGroups] = []
+            for topic, found in messages.items():
                 if topic in decoders:
-                    found = {topic: decoders[topic].groups(data[topic])}
+                    contents, *times = zip(*found, strict=True)
+                    parts = {topic: decoders[topic].groups(contents, *map(np.array, times))}
                 else:
-                    parts = message_columns(self._readable(data[topic], self.topics[topic]))
-                    found = {f'{topic}/{part}': groups for part, groups in parts.items()}
-                where = np.array(pairs, dtype=np.int64).T
-                columns += [(x, *where, found[x]) for x in found if x in topics]
+                    readable = message_columns(self._readable(found, self.topics[topic]))
+                    parts = {f'{topic}/{part}': groups for part, groups in readable.items()}
+                columns += [(x, len(found), parts[x]) for x in parts if x in topics]
             yield columns
-
-    def _decoder(self, topic: str) -> Columns:
-        kind = self.topics[topic]
-        deserialize = partial(self.deserialize, kind=kind)
-        if kind == STATE:
-            return StateColumns(deserialize)
-        return NumberColumns(deserialize, single=kind == SINGLE)
 
     def _has_parts(self, kind: str) -> bool:
         """Return whether messages of a type may hold joint states."""
@@ -311,22 +295,22 @@ class BagReader:
         nested = definition is not None and 'JointState' in definition.text
         return kind == CONTROLLER_STATE or (nested and kind != STATE)
 
-    def _readable(self, messages: Sequence[Any], kind: str) -> dict[int, Any]:
-        """Return the readable messages of a type by their places."""
-        states: dict[int, Any] = {}
-        for k, data in enumerate(messages):
+    def _readable(
+        self, messages: Iterable[tuple[Any, int, int]], kind: str
+    ) -> Iterator[tuple[Any, int, int]]:
+        """Yield the readable messages of a type, with their places and times."""
+        for data, *times in messages:
             try:
-                states[k] = self.deserialize(data, kind)
+                yield self.deserialize(data, kind), *times
             except RecordingError:
                 self._damaged_messages += 1
-        return states
 
     def _storage(self, file: Path) -> Any:
         """Open a storage file; those of other recorders as messages of ROS 2."""
         if is_ros1(file):
             rosbags = _rosbags()
             try:
-                bag = self._copies.enter_context(rosbags.rosbag1.Reader(file))
+                bag = self.enter_context(rosbags.rosbag1.Reader(file))
                 return Ros1Storage(bag, self._common, rosbags.typesys.get_types_from_msg)
             except Exception as error:  # the bytes may be anything
                 remedy = 'repair it: rosbag reindex, of ROS 1'
@@ -335,7 +319,7 @@ class BagReader:
                 ) from error
         if is_table(file):
             return TableStorage(file)
-        return _open_storage(file, self._copies)
+        return _open_storage(file, self)
 
     def messages(self, *topics: str, strict: bool = True) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time in ns and message of the given topics, in the order of the bag.
