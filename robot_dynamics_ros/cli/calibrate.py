@@ -28,6 +28,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.carried import carried
+from robot_dynamics_ros.recordings.history import history
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.output_folder import choose_folder, require_free
@@ -112,7 +113,7 @@ def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[tuple[
     for bag in bags:
         with choice.read(bag) as reader:
             run = choice.run(reader, tree)
-            held = carried(reader, run, tree)
+            held = carried(history(reader), run, tree)
         for note in held.notes:
             print(f'{bag}: {note}')
         run = require_clean(run, f'bag {str(bag)!r}')[0]

@@ -34,6 +34,7 @@ from robot_dynamics_ros.identification.validation import (
 )
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.carried import carried
+from robot_dynamics_ros.recordings.history import history
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, format_time
@@ -75,7 +76,7 @@ class Source:
         _LAST.clear()  # before another one is in memory
         with self.choice.read(self.path, self.tree) as reader:
             run = self.choice.run(reader, self.tree)
-            held = carried(reader, run, self.tree)
+            held = carried(history(reader), run, self.tree)
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
             notes += [*self.remarks, *reader.notes]

@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from robot_dynamics_ros.control.change_log import Change
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model.payload import PAYLOAD, payload_from_parameters, with_payload
 from robot_dynamics_ros.model.robot_tree import Robot
-from robot_dynamics_ros.parameters import checked, defaults
-from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.parameters import checked
+from robot_dynamics_ros.recordings.history import Acted, History
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
-
-_ALWAYS = -(1 << 63)  # before every timestamp, ns
 
 
 class Carried(NamedTuple):
@@ -35,18 +32,20 @@ class Carried(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def carried(reader: RecordingReader, run: Recording, tree: Robot) -> Carried:
+def carried(past: History, run: Recording, tree: Robot) -> Carried:
     """Return the robot with the payload that the recorded controller had.
 
     Args:
-        reader: The bag.
+        past: What the controller did.
         run: Its run, from the first state that is evaluated.
         tree: The robot without payload.
     """
     try:
-        history = list(_history(reader))
-        begun = [values for stamp, values in history if stamp <= run.stamp_ns[0]]
-        values, later = begun[-1], history[len(begun) :]
+        if past.error is not None:
+            raise past.error
+        payloads = [(one.since_ns, _payload(one)) for one in past.acted]
+        begun = [values for stamp, values in payloads if stamp <= run.stamp_ns[0]]
+        values, later = begun[-1], payloads[len(begun) :]
         loaded = _loaded(tree, values)
     except RobotDynamicsError as error:
         return Carried(tree, notes=(f'the payload of the controller is not considered: {error}',))
@@ -66,38 +65,10 @@ def carried(reader: RecordingReader, run: Recording, tree: Robot) -> Carried:
     return Carried(loaded, until, payload, tuple(notes))
 
 
-def _history(reader: RecordingReader) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield since which timestamp of the states, ns, which payload parameters acted.
-
-    They are empty while nothing was carried. Those of the first activation act from the begin on.
-
-    Raises:
-        RobotDynamicsError: A change or parameter cannot be read.
-    """
-    values, carrying, begun = {**defaults(PAYLOAD), **reader.parameters}, True, False
-
-    def payload() -> dict[str, Any]:
-        own = checked(PAYLOAD, {one.name: values[one.name] for one in PAYLOAD})
-        return own if carrying and own['payload_mass'] else {}
-
-    yield _ALWAYS, payload()
-    topic = reader.topics.changes
-    for _, _, message in reader.bag.messages(topic, strict=False) if topic else ():
-        if message is None:
-            continue
-        change = Change.read(message.data)
-        if change.kind == 'activation':
-            values |= change.content['parameters']
-            carrying = change.content['kept'].get('payload', {}).get('carried', True)
-        elif change.kind == 'parameters':
-            values |= change.content['values']
-        elif change.kind == 'payload':
-            carrying = change.content['carried']
-        else:
-            continue
-        first = change.kind == 'activation' and not begun
-        yield (_ALWAYS if first else change.stamp_ns), payload()
-        begun = True
+def _payload(one: Acted) -> dict[str, Any]:
+    """Return the checked payload parameters; empty while nothing was carried."""
+    own = checked(PAYLOAD, {parameter.name: one.values[parameter.name] for parameter in PAYLOAD})
+    return own if one.carries and own['payload_mass'] else {}
 
 
 def _loaded(tree: Robot, values: Mapping[str, Any]) -> Robot:

@@ -455,6 +455,25 @@ def test_the_program_of_the_recorded_controller_is_evaluated_by_itself(command, 
     assert 'tracking is not evaluated' in ' '.join(result.notes)
 
 
+def test_a_note_says_whose_description_is_the_model(tmp_path, command):
+    file, found = tmp_path / 'other.urdf', tmp_path / 'parameters.yaml'
+    file.write_text(arm_xml())
+    terms = {'damping': 0.7, 'coulomb_friction': 0.2, 'armature': 0.3, 'stribeck_velocity': 0.1}
+    joints = {name: terms for name in NAMES}
+    found.write_text(yaml.safe_dump({'gravity': list(GRAVITY), 'joints': joints}))
+    arm = RecordedArm(60).messages()
+    recorded = [text(0, f'identified: {found}', '/controller/parameters'), *arm]
+    for messages, options, said in (
+        (arm, '', 'of the recorded description'),
+        (arm, f'--robot {file}', f'of --robot {file}'),
+        (arm, f'--identified {found}', f'of the recorded description; identified: {found}'),
+        (recorded, '', f'of the recorded description; identified: {found}, as the recorded'),
+    ):
+        ended = command(f'analyze {options}', messages)
+        for told in (' '.join(ended.out.split()), ended.text('report.html')):
+            assert f': test_arm, {said}' in told
+
+
 def test_a_window_is_evaluated_alone_and_an_empty_one_is_refused(tmp_path):
     bag = RecordedArm(500).bag(tmp_path / 'bag')
     choice = RobotChoice(span=(0.2, 0.4))

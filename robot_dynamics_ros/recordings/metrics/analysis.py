@@ -29,6 +29,7 @@ from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import SEVERITIES, Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.carried import carried
+from robot_dynamics_ros.recordings.history import followed, history
 from robot_dynamics_ros.recordings.metrics.effort import (
     UNIDENTIFIED,
     contacts,
@@ -159,8 +160,9 @@ def analyze_bag(
     with settings.robot.read(bag) as reader:
         tree = settings.robot.load(reader)
         identified = settings.robot.identified or str(reader.parameters.get('identified') or '')
-        notes = list(settings.remarks)
+        notes = [*settings.remarks, _model_note(settings.robot, tree, identified)]
         program = _program(settings, reader, tree, notes)
+        past = history(reader)
         whole = settings.robot.converted(reader.read(settings.robot.span), tree)
         start, end, why = settings.program_start, math.inf, ''
         if program is not None:
@@ -170,15 +172,18 @@ def analyze_bag(
                     f'the program began {len(starts)} times: evaluated from the first start'
                 )
             if starts:
-                start, (end, why) = starts[0], recorded_end(reader, whole, starts)
+                start, (end, why) = starts[0], recorded_end(past.acted, whole, starts)
         run, ramp = settings.robot.within(whole), reader.parameters.get('activation_ramp_s')
         if run.time[-1] >= end:
             notes.append(f'the program is evaluated until {format_time(end)} only: then {why}')
-        held = carried(reader, run, tree)
+        held = carried(past, run, tree)
         notes += held.notes
-        own = program if not settings.program else None
-        if own is not None:  # the controller did not follow the joint reference
-            run = run.without_columns('reference_position', 'reference_velocity')
+        follows, others = followed(past.acted, run, tree)
+        if others:
+            rows = follows[:, np.newaxis]
+            position, velocity = run.reference_position, run.reference_velocity
+            position, velocity = (np.where(rows, x, np.nan) for x in (position, velocity))
+            run = replace(run, reference_position=position, reference_velocity=velocity)
         evaluation = evaluate(
             run,
             held.tree,
@@ -203,10 +208,11 @@ def analyze_bag(
         if settings.tables and folder is not None:
             figures['rows_csv_every'] = every
         notes += reader.notes
-        if own is not None:
+        if others:
+            when = 'while it acted' if follows.any() else ''
             notes.append(
-                f'the controller ran program {own.name!r}, which does not follow the joint '
-                'reference: tracking is not evaluated'
+                f'{" and ".join(others)} of the controller followed no joint reference: tracking '
+                f'is not evaluated {when}'.rstrip()
             )
         if not limits_efforts(tree):
             notes.append('the description gives no effort limits: saturation is not evaluated')
@@ -228,6 +234,14 @@ def analyze_bag(
             arm = run_animation(recording, tree, evaluation.evaluated.frame, *drawn)
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
+
+
+def _model_note(choice: RobotChoice, tree: Robot, identified: str) -> str:
+    """Return whose description is the model."""
+    given = 'the given description' if '\n' in choice.robot else f'--robot {choice.robot}'
+    note = f'model: {tree.name}, of {given if choice.robot else "the recorded description"}'
+    whose = '' if choice.identified else ', as the recorded controller had it'
+    return f'{note}; identified: {identified}{whose}' if identified else note
 
 
 def _write_rows(
@@ -341,6 +355,8 @@ def evaluate(
     run: Recording,
     tree: Robot,
     settings: AnalysisSettings,
+    *,
+    until: float = math.inf,
     **more: Any,
 ) -> RunEvaluation:
     """Evaluate all metrics on a run.
@@ -349,6 +365,7 @@ def evaluate(
         run: The run.
         tree: The robot.
         settings: Settings of the analysis.
+        until: Time from which on the arm carries another payload than the model, s.
         more: Further attributes of the evaluated run, see :class:`EvaluatedRun`.
 
     Raises:
@@ -365,9 +382,9 @@ def evaluate(
         run = replace(run, velocity=0.0 * run.velocity)  # noise, whose derivatives move no link
     problems = [problem_of(run, tree, measured=measured), outliers.problem()]
     acted, source = _acting(run, model, timing, measured=measured)
-    steps, more = make_instants(acted, timing), {'contacts': settings.contacts, **more}
-    given = EvaluatedRun(acted, steps, model, timing, source, frame, **more)
-    given = replace(given, steps=steps.where(steps.time < given.until))
+    steps = make_instants(acted, timing)
+    steps, more = steps.where(steps.time < until), {'contacts': settings.contacts, **more}
+    given = EvaluatedRun(acted, steps, model, timing, source, frame, until=until, **more)
     tried = ((name, metric(given)) for name, metric in METRICS.items())
     results = {name: result for name, result in tried if result is not None}
     findings = [Finding('error', f'{text}; no verdict on the model') for text in problems if text]

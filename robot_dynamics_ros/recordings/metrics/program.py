@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,6 @@ import numpy as np
 from robot_dynamics_ros.constraints.error_dynamics import exact_error
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
-from robot_dynamics_ros.control.change_log import Change
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS, law_parameters
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
@@ -25,6 +24,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.history import Acted
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
@@ -164,7 +164,7 @@ def recorded_starts(reader: RecordingReader, run: Recording, tree: Robot) -> lis
 
 
 def recorded_end(
-    reader: RecordingReader, run: Recording, starts: Sequence[float]
+    acted: Sequence[Acted], run: Recording, starts: Sequence[float]
 ) -> tuple[float, str]:
     """Return until when a program ran that began at the first of some times, s.
 
@@ -172,7 +172,7 @@ def recorded_end(
     most states before were answered. A reaction to a contact is told by its end only.
 
     Args:
-        reader: The bag.
+        acted: What the controller did.
         run: The recording from its begin.
         starts: Start of the program, and its further starts, s.
 
@@ -181,13 +181,11 @@ def recorded_end(
         have ended.
     """
     ends = [(time, 'the program began anew') for time in starts[1:] if time > starts[0]]
-    changes = list(_boundaries(reader))
-    begun = sum(time <= starts[0] + _ROUNDING_S for time, _ in changes)
-    if begun and changes[begun - 1][1] == 'deactivate':  # in the motion to the start
+    changes = [one for one in acted if _ends_law(one)]
+    begun = sum(one.since_ns / NANO <= starts[0] + _ROUNDING_S for one in changes)
+    if begun and changes[begun - 1].kind == 'deactivate':  # in the motion to the start
         begun -= 1
-    elif not begun and changes and changes[0][1] == 'activation':
-        begun = 1  # of a program whose clock is said to have begun before
-    ends += [(time, _ENDS[kind]) for time, kind in changes[begun : begun + 1]]
+    ends += [(one.since_ns / NANO, _ENDS[one.kind]) for one in changes[begun : begun + 1]]
     answered = np.flatnonzero(run.answer_ns >= 0)
     if len(answered) and len(answered) > _ANSWERED * (np.ptp(answered) + 1):
         after = run.time[answered[-1] + 1 :]
@@ -196,19 +194,9 @@ def recorded_end(
     return min(ends, default=(math.inf, ''))
 
 
-def _boundaries(reader: RecordingReader) -> Iterator[tuple[float, str]]:
-    """Yield time, s, and kind of the changes with which a law begins or ceases to act."""
-    topic = reader.topics.changes
-    for _, _, message in reader.bag.messages(topic, strict=False) if topic else ():
-        with suppress(RobotDynamicsError, AttributeError, KeyError, TypeError):  # damaged
-            change = Change.read(message.data)
-            kind, stamp_ns = change.kind, change.stamp_ns
-            if kind == 'activation':  # the law begins at the state before the first tick
-                stamp_ns = change.content['state']['stamp_ns']
-            if kind in _ENDS and (
-                kind != 'parameters' or not _OF_LAW.isdisjoint(change.content['values'])
-            ):
-                yield stamp_ns / NANO, kind
+def _ends_law(one: Acted) -> bool:
+    """Return whether a law begins or ceases to act."""
+    return one.kind in _ENDS and (one.kind != 'parameters' or not _OF_LAW.isdisjoint(one.changed))
 
 
 def _begin(tree: Robot, parameters: Mapping[str, Any], run: Recording, k: int) -> float:

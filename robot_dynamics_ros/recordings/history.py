@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a recorded controller did and when, by its parameters and the log of its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.constraints.signals import Followed
+from robot_dynamics_ros.control.change_log import Change
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.laws.registry import known_laws
+from robot_dynamics_ros.control.setup import DEFAULTS
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
+
+_ALWAYS = -(1 << 63)  # before every timestamp, ns
+_ROUNDING = 1e-9  # rad or m
+
+
+class Acted(NamedTuple):
+    """A controller from a state on.
+
+    Attributes:
+        since_ns: Timestamp of that state, ns; before every one at the begin of the recording.
+        kind: Kind of the change that it began with; empty at the begin of the recording.
+        changed: Names of the parameters that were changed.
+        values: All parameters by name.
+        carries: Whether it carried its payload.
+    """
+
+    since_ns: int
+    kind: str
+    changed: frozenset[str]
+    values: Mapping[str, Any]
+    carries: bool
+
+
+class History(NamedTuple):
+    """What a controller did, in order, and the error of the last change that is not readable."""
+
+    acted: Sequence[Acted]
+    error: RobotDynamicsError | None = None
+
+
+def history(reader: RecordingReader) -> History:
+    """Return what the controller of a bag did.
+
+    Its first parameters act from the begin on, or those of an activation that is its first change.
+    """
+    now = Acted(_ALWAYS, '', frozenset(), {**DEFAULTS, **reader.parameters}, True)
+    unread: RobotDynamicsError | None = None
+    acted, topic = [now], reader.topics.changes
+    for _, _, message in reader.bag.messages(topic, strict=False) if topic else ():
+        if message is None:
+            continue
+        try:
+            now = _after(now, Change.read(message.data))
+            if now.kind == 'activation' and len(acted) == 1:
+                now = now._replace(since_ns=_ALWAYS)
+            acted.append(now)
+        except RobotDynamicsError as error:
+            unread = error
+    return History(acted, unread)
+
+
+def _after(before: Acted, change: Change) -> Acted:
+    """Return what a controller is after a change.
+
+    Raises:
+        ConfigurationError: Its content is not that of its kind.
+    """
+    _, _, _, values, carries = before
+    content, since_ns, changed = change.content, change.stamp_ns, frozenset[str]()
+    try:
+        if change.kind == 'activation':  # its law begins at the state before the first tick
+            since_ns = content.get('state', {}).get('stamp_ns', since_ns)
+            values = {**values, **content['parameters']}
+            carries = content['kept'].get('payload', {}).get('carried', True)
+        elif change.kind == 'parameters':
+            changed, values = frozenset(content['values']), {**values, **content['values']}
+        elif change.kind == 'payload':
+            carries = content['carried']
+        return Acted(int(since_ns), change.kind, changed, values, bool(carries))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        problem = f'cannot be read: {error!r} in a change of kind {change.kind!r}'
+        subject = 'changes of the controller'
+        raise ConfigurationError(subject, problem, 'record them again') from error
+
+
+def followed(acted: Sequence[Acted], run: Recording, tree: Robot) -> tuple[Array, list[str]]:
+    """Return at which states the law follows the joint reference.
+
+    Args:
+        acted: What the controller did.
+        run: Its run, N states.
+        tree: The robot.
+
+    Returns:
+        Mask, shape (N,); what did not follow the reference at the other states, in words.
+    """
+    follows, ends = np.ones(len(run.time), dtype=bool), [one.since_ns for one in acted[1:]]
+    others, away = dict[str, None](), False
+    for one, end_ns in zip(acted, [*ends, np.inf], strict=True):
+        rows = np.flatnonzero((run.stamp_ns >= one.since_ns) & (run.stamp_ns < end_ns))
+        if not len(rows):
+            continue
+        if other := _other_than_reference(one.values, tree):
+            follows[rows], others[other], away = False, None, True
+        elif away:  # the arm brakes, and its reference comes to it
+            error = np.abs(run.reference_position[rows] - run.position[rows])
+            there = np.flatnonzero(error.max(axis=1) < _ROUNDING)
+            away = not len(there)
+            follows[rows[: None if away else there[0]]] = False
+    return follows, [*others]
+
+
+def _other_than_reference(values: Mapping[str, Any], tree: Robot) -> str:
+    """Return the law or program that does not follow the joint reference; empty if one does."""
+    law = known_laws().get(values['law'])
+    if law is not None and not law.follows_reference:
+        return f'law {law.name}'
+    if law is not ConstraintStabilization:
+        return ''
+    text = f'program {values["program"]!r}'
+    try:
+        program = load_program(values['program'], tree, check=False)
+    except RobotDynamicsError:  # of another robot, which is told elsewhere
+        return text
+    return '' if any(isinstance(x, Followed) for x in program.stack.signals) else text

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tracking is evaluated where the recorded law follows its reference, and only there."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from bags import write
+from recorded_loop import FIRST, GIVEN, RecordedLoop
+
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
+from robot_dynamics_ros.recordings.reading import RobotChoice
+
+STEPS, SWITCH = 600, 300
+CIRCLE = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'lead_in': 0.0}
+AWAY = 'followed no joint reference: tracking is not evaluated'
+
+
+def moving(loop: RecordedLoop) -> None:
+    loop.follow([0.8], [np.add(FIRST, [0.5, 0.5, 0.05, 0.5])])
+
+
+def analyzed(folder, loop, **choice):
+    bag = write(folder / 'bag', loop.messages)
+    return analyze_bag(bag, AnalysisSettings(robot=RobotChoice(**choice)))
+
+
+@pytest.mark.parametrize('law', ['gravity_compensation', 'hand_guiding'])
+def test_an_arm_that_is_moved_by_hand_tracks_nothing(tmp_path, law):
+    loop = RecordedLoop({**GIVEN, 'law': law}, before={20: lambda x: x.push((20.0, 0.0, 0.0))})
+    result = analyzed(tmp_path, loop.run(STEPS))
+    assert result.figures['tracking'] == {}
+    assert f'law {law} of the controller {AWAY}' in result.notes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('first', [True, False], ids=['first', 'then'])
+@pytest.mark.parametrize(
+    ('other', 'name'),
+    [
+        ({'law': 'gravity_compensation'}, 'law gravity_compensation'),
+        (CIRCLE, "program 'scara_circle'"),
+    ],
+    ids=['by hand', 'program'],
+)
+def test_states_of_another_law_count_in_no_tracking_error(tmp_path, other, name, first):
+    """It was half a metre, as the reference stayed where the arm had been."""
+    follows, given = {'law': 'computed_torque'}, {**GIVEN, **other}
+    before, after = ({}, follows) if first else (follows, other)
+    loop = RecordedLoop(
+        {**given, **before},
+        before={20: moving, 320: lambda x: x.push((20.0, 0.0, 0.0))},
+        behind={SWITCH: lambda x: x.change(**after)},
+    ).run(STEPS)
+    result = analyzed(tmp_path, loop)
+    assert f'{name} of the controller {AWAY} while it acted' in result.notes
+    tracking = result.figures['tracking']
+    # While the arm that was moved otherwise is braked, its reference comes to it.
+    assert 0 < tracking['states'] <= SWITCH + 1
+    edge = (SWITCH + 1) * 1e-3
+    part = (edge, math.inf) if first else (-math.inf, edge - 5e-4)
+    assert part[0] <= tracking['tool_peak_at'] <= part[1]
+    assert tracking['tool_peak_mm'] < 60.0  # of 160 mm that the tool moves
