@@ -186,8 +186,7 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
 
 def _difference(source: ReplaySource) -> float:
     """Replay a recording; return the largest difference of the commands, N m or N."""
-    _, efforts = replay(source, math.inf)
-    return float(np.nanmax(np.abs(efforts - source.run.effort)))
+    return float(np.nanmax(np.abs(replay(source).efforts - source.run.effort)))
 
 
 def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,15 +59,15 @@ _MODEL: Options = {
     '--gravity X Y Z': RECORDING['--gravity X Y Z'],
     **JOINTS,
 }
-#: What the numbers of lost answers, and of unanswered and of refused states mean.
-_COUNTED = (
-    'answers of the controller have no recorded command: not compared',
-    'states were not answered, or neither command nor reference was recorded: not shown to the '
-    'loop',
-    'states that were answered are refused by the loop',
-    'commands have no state of their own, or another number of values: not compared',
-    'commands before the first activation in the bag: not compared',
-)
+#: What the numbers of states mean, by what became of them, and of unpaired commands.
+_COUNTED = {
+    'lost': 'answers of the controller have no recorded command: not compared',
+    'unanswered': 'states were not answered, or neither command nor reference was recorded: not '
+    'shown to the loop',
+    'refused': 'states that were answered are refused by the loop',
+    'unpaired': 'commands have no state of their own, or another number of values: not compared',
+    'early': 'commands before the first activation in the bag: not compared',
+}
 
 
 def _tolerance(text: str) -> float:
@@ -104,15 +105,15 @@ def run_replay(args: argparse.Namespace) -> int:
     require_used(PARAMETERS, source.parameters, set_values(args.changes), '--set {}={}')
     own = source.logged and not (changes or args.described_by)
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
-    result, efforts = replay(source, tolerance)
-    if not result.compared:
+    result = replay(source)
+    if 'compared' not in result.outcome:
         raise RecordingError(
             f'bag {str(bag)!r}',
             'holds no command that answers a state',
             'record the effort command topic; of a table, the columns command (not effort)',
         )
-    run, difference = source.run, efforts - source.run.effort
-    columns = {'recorded': run.effort, 'replayed': efforts, 'difference': difference}
+    run, difference = source.run, result.efforts - source.run.effort
+    columns = {'recorded': run.effort, 'replayed': result.efforts, 'difference': difference}
     document = _document(source, result, difference, tolerance, changes)
     with atomic_folder(output) as work:
         with csv_table(work / 'rows.csv') as write:
@@ -147,14 +148,18 @@ def _document(
     tolerance: float,
     changes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    away, size = (RmsPeak.of(source.run.time, x) for x in (difference, source.run.effort))
+    run = source.run
+    away, size = (RmsPeak.of(run.time, x) for x in (difference, run.effort))
     notes = [*source.notes, *result.problems, *source.bag_notes]
     unpaired, first_unpaired = source.unpaired
-    missing = result.lost + unpaired + result.refused
-    first_missing = float(np.fmin(result.first_lost, first_unpaired))
-    share = result.compared / (result.compared + missing)
-    counts = (result.lost, result.unanswered, result.refused, unpaired, result.early)
-    notes += [f'{x} {text}' for x, text in zip(counts, _COUNTED, strict=True) if x]
+    counts = Counter({'unpaired': unpaired}) + Counter(result.outcome.tolist())
+    missing = counts['lost'] + unpaired + counts['refused']
+    compared, lost = (result.outcome == which for which in ('compared', 'lost'))
+    differs = compared & ~(np.abs(difference).max(axis=1) <= tolerance)  # or is not finite
+    beyond = run.time[differs].tolist()
+    first_missing = np.fmin.reduce([*run.time[lost][:1], first_unpaired])
+    share = counts['compared'] / (counts['compared'] + missing)
+    notes += [f'{counts[key]} {text}' for key, text in _COUNTED.items() if counts[key]]
     if result.reference_error > _REFERENCE_TOLERANCE:
         notes.append(
             f'the reference differs from the recorded one by up to {result.reference_error:.3g}'
@@ -165,21 +170,21 @@ def _document(
         'formulation': source.parameters['formulation'],
         'parameters': 'recorded' if source.recorded else 'usual',
         'changes': dict(changes),
-        'commands': result.compared,
-        'commands_lost': result.lost,
+        'commands': counts['compared'],
+        'commands_lost': counts['lost'],
         'commands_without_state': unpaired,
         'commands_compared_share': share,
-        'first_missing_at': None if math.isnan(first_missing) else first_missing,
-        'states_unanswered': result.unanswered,
+        'first_missing_at': None if math.isnan(first_missing) else float(first_missing),
+        'states_unanswered': counts['unanswered'],
         **away.figures('rms', 'peak', 'peak_at'),
         **size.figures('effort_rms'),
         'reference_error': result.reference_error,
-        'first_difference_at': result.first,
-        'last_difference_at': result.last,
-        'commands_beyond': result.out_of_tolerance,
+        'first_difference_at': beyond[0] if beyond else None,
+        'last_difference_at': beyond[-1] if beyond else None,
+        'commands_beyond': len(beyond),
         'tolerance': tolerance,
         'within_tolerance': float(away.peak.max()) <= tolerance
-        and not (result.out_of_tolerance or result.refused)
+        and not (beyond or counts['refused'])
         and share >= LEAST_SHARE,
         'notes': notes,
     }

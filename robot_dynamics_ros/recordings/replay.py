@@ -11,8 +11,7 @@ controller publishes with every command. The number of the tick in each change v
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,80 +31,23 @@ from robot_dynamics_ros.spatial.scalar import Array
 _OF_REFERENCE = ('trajectory', 'hold', 'target', 'speed')
 
 
-class _State(NamedTuple):
-    """A recorded state with its command and reference.
+class ReplayResult(NamedTuple):
+    """Result of a replay.
 
     Attributes:
-        stamp: Timestamp of this state, ns.
-        position, velocity, measured_effort: Measured state, shape (n,).
-        command: Recorded command, shape (n,); NaN if missing.
-        reference, reference_velocity, reference_acceleration: Recorded reference, shape (n,); NaN
-            if missing.
-        answered: Whether the controller sent a command for this state.
-        recorded: Whether that command is in the bag, possibly with values that are not finite.
-    """
-
-    stamp: int
-    position: Array
-    velocity: Array
-    measured_effort: Array
-    command: Array
-    reference: Array
-    reference_velocity: Array
-    reference_acceleration: Array
-    answered: bool
-    recorded: bool
-
-
-def _states(source: ReplaySource) -> Iterator[_State]:
-    """Yield the states of a recording."""
-    run = source.run
-    steps = np.diff(run.stamp_ns)[:, np.newaxis] / NANO
-    acceleration = np.diff(run.reference_velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
-    last = acceleration[-1:] if len(acceleration) else 0.0 * run.velocity[:1]
-    recorded = np.asarray(run.answer_ns >= 0)
-    if not source.recorded:  # another controller may command less often: a command is held
-        recorded |= np.isfinite(run.effort).all(axis=1)
-    answered = recorded.copy()
-    if source.reference_shows_answer:
-        answered |= np.asarray(np.isfinite(run.reference_position).all(axis=1))
-    columns = (
-        *(run.stamp_ns, run.position, run.velocity, run.measured_effort, run.effort),
-        *(run.reference_position, run.reference_velocity, np.vstack([acceleration, last])),
-        answered,
-        recorded,
-    )
-    return map(_State, *(x.tolist() if x.ndim == 1 else x for x in columns))
-
-
-@dataclass
-class ReplayResult:
-    """Result of a replay so far.
-
-    Attributes:
-        compared: Number of compared commands.
-        early: Number of commands before the first activation in the bag.
-        lost: Number of commands of the controller that are missing in the bag.
-        first_lost: Time of the state of the first of them, s; NaN if there is none.
-        unanswered: Number of states after activation without a command.
-        refused: Number of states with a recorded command that the loop rejected.
+        efforts: Replayed efforts, shape (N, n), N m or N; NaN where there are none.
+        outcome: What became of each state, shape (N,): 'compared' with its recorded command;
+            'lost': that command is missing in the bag; 'unanswered' after activation; 'refused'
+            by the loop although it was answered; 'early': answered before the first activation in
+            the bag; else empty.
         reference_error: Largest deviation from the recorded reference, rad or m.
-        first, last: Times of the first and last command beyond the tolerance, s, or None.
-        out_of_tolerance: Number of commands beyond the tolerance.
         problems: Changes that failed, and ticks that are missing, one sentence each.
     """
 
-    compared: int = 0
-    early: int = 0
-    lost: int = 0
-    first_lost: float = float('nan')
-    unanswered: int = 0
-    refused: int = 0
-    reference_error: float = 0.0
-    first: float | None = None
-    last: float | None = None
-    out_of_tolerance: int = 0
-    problems: list[str] = field(default_factory=list)
+    efforts: Array
+    outcome: Array
+    reference_error: float
+    problems: list[str]
 
 
 class _Replay:
@@ -113,11 +55,10 @@ class _Replay:
 
     Args:
         source: The recording.
-        tolerance: Tolerance of the commands, N m or N.
     """
 
-    def __init__(self, source: ReplaySource, tolerance: float) -> None:
-        self._source, self._tolerance = source, tolerance
+    def __init__(self, source: ReplaySource) -> None:
+        self._source, run = source, source.run
         self._generator = RecordedReference(source.tree) if source.from_reference else None
         self._known = {one.name for one in declared_for(source.tree)}  # of this version
         self._session = self._made(source.parameters)
@@ -125,51 +66,59 @@ class _Replay:
         self._tick: int | None = None  # number of the next tick; None before the first activation
         self._last_reference: Array | None = None
         self._known_fault: Exception | None = None  # of a locked joint that moved
-        self._result = ReplayResult()
+        self._reference_error, self._problems = 0.0, list[str]()
+        steps = np.diff(run.stamp_ns)[:, np.newaxis] / NANO
+        acceleration = np.diff(run.reference_velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
+        last = acceleration[-1:] if len(acceleration) else 0.0 * run.velocity[:1]
+        motion = run.reference_position, run.reference_velocity, np.vstack([acceleration, last])
+        self._reference = np.stack(motion, axis=1)
 
     def _made(self, parameters: Mapping[str, Any]) -> ControllerSession:
         source, known = self._source, self._known
         own = {name: x for name, x in parameters.items() if name in known}
         return ControllerSession(source.tree, own, source.driver, generator=self._generator)
 
-    def run(self) -> tuple[ReplayResult, Array]:
-        """Return the result, and the replayed efforts, shape (N, n), NaN where there are none."""
-        source, result = self._source, self._result
-        efforts = np.full(source.run.position.shape, np.nan)
-        for row, state in enumerate(_states(source)):
-            self._apply_until(state.stamp)
-            if state.answered and self._tick is None and not source.logged:
-                self._observe(state)
-                self._session.activate(state.stamp)
+    def run(self) -> ReplayResult:
+        """Pass all states to the session."""
+        source, run = self._source, self._source.run
+        recorded = np.asarray(run.answer_ns >= 0)
+        if not source.recorded:  # another controller may command less often: a command is held
+            recorded |= np.isfinite(run.effort).all(axis=1)
+        answered = recorded.copy()
+        if source.reference_shows_answer:
+            answered |= np.asarray(np.isfinite(run.reference_position).all(axis=1))
+        efforts, outcome = np.full(run.position.shape, np.nan), np.full(len(run.time), '', '<U10')
+        for k, stamp in enumerate(run.stamp_ns.tolist()):
+            self._apply_until(stamp)
+            if answered[k] and self._tick is None and not source.logged:
+                self._observe(k)
+                self._session.activate(stamp)
                 self._tick = 1
-            if not self._is_running:
-                self._observe(state)
-                result.early += state.answered and self._tick is None
-                result.refused += state.recorded and self._tick is not None
-            elif not state.answered:
-                result.unanswered += 1
-            elif self._computes_effort(state):
-                efforts[row] = self._session.loop.effort
-                self._compare(state, efforts[row])
-        return result, efforts
+            if self._session.mode is SessionMode.INACTIVE:
+                self._observe(k)
+                if self._tick is None:
+                    outcome[k] = 'early' if answered[k] else ''
+                else:
+                    outcome[k] = 'refused' if recorded[k] else ''
+            elif not answered[k]:
+                outcome[k] = 'unanswered'
+            elif self._computes_effort(k):
+                efforts[k] = self._session.loop.effort
+                outcome[k] = 'compared' if recorded[k] else 'lost'
+            else:
+                outcome[k] = 'refused'
+        return ReplayResult(efforts, outcome, self._reference_error, self._problems)
 
-    @property
-    def _is_running(self) -> bool:
-        return self._session.mode is not SessionMode.INACTIVE
-
-    def _computes_effort(self, state: _State) -> bool:
-        """Pass an answered state to the session; return whether the session accepts it."""
+    def _computes_effort(self, k: int) -> bool:
+        """Pass answered state k to the session; return whether the session accepts it."""
         assert self._tick is not None  # it is active
         self._tick += 1
         if self._generator is not None:
-            self._generator.set_reference(
-                state.reference, state.reference_velocity, state.reference_acceleration
-            )
-        if not self._observe(state):
-            self._result.refused += 1
+            self._generator.set_reference(self._reference[k])
+        if not self._observe(k):
             return False
         self._session.settle()
-        self._check_reference(state.reference)
+        self._check_reference(self._reference[k, 0])
         return True
 
     def _check_reference(self, reference: Array) -> None:
@@ -178,28 +127,17 @@ class _Replay:
         self._last_reference = reference
         if new and np.isfinite(reference).all():
             error = np.abs(self._session.loop.reference.position - reference).max()
-            self._result.reference_error = max(self._result.reference_error, float(error))
+            self._reference_error = max(self._reference_error, float(error))
 
-    def _observe(self, state: _State) -> bool:
-        """Pass a state to the session; return whether it computed a command."""
-        session, q, v = self._session, state.position, state.velocity
-        measured = state.measured_effort if session.wants_effort else None
-        answered = session.update(session.driver.state(state.stamp, state.stamp, q, v, measured))
+    def _observe(self, k: int) -> bool:
+        """Pass state k to the session; return whether it computed a command."""
+        session, run, stamp = self._session, self._source.run, int(self._source.run.stamp_ns[k])
+        measured = run.measured_effort[k] if session.wants_effort else None
+        state = session.driver.state(stamp, stamp, run.position[k], run.velocity[k], measured)
+        answered = session.update(state)
         if session.fault is not None and session.fault is not self._known_fault:
             raise session.fault
         return answered
-
-    def _compare(self, state: _State, effort: Array) -> None:
-        result, time = self._result, state.stamp / NANO
-        if not state.recorded:
-            result.first_lost = float(np.fmin(result.first_lost, time))
-            result.lost += 1
-            return
-        result.compared += 1
-        if not np.abs(effort - state.command).max() <= self._tolerance:  # not finite: wrong
-            result.out_of_tolerance += 1
-            result.first = time if result.first is None else result.first
-            result.last = time
 
     # Changes ------------------------------------------------------------------------------------
 
@@ -215,14 +153,14 @@ class _Replay:
                     self._check_tick(change.tick, at)
                     self._repeat(change)
             except RobotDynamicsError as error:
-                self._result.problems.append(f'{change.kind} at {at}: {error}')
+                self._problems.append(f'{change.kind} at {at}: {error}')
 
     def _check_tick(self, tick: int, at: str) -> None:
         """Compare the number of ticks with that of the controller, and go on with its number."""
         if self._tick not in (None, tick):
             ticks = counted(abs(tick - (self._tick or 0)), 'answered state')
             what = 'are not' if tick > (self._tick or 0) else 'too many are'
-            self._result.problems.append(f'{ticks} before {at} {what} in the bag')
+            self._problems.append(f'{ticks} before {at} {what} in the bag')
         self._tick = tick
 
     def _activate(self, change: Change) -> None:
@@ -266,17 +204,10 @@ class _Replay:
                 session.rebuild(tree)
 
 
-def replay(source: ReplaySource, tolerance: float) -> tuple[ReplayResult, Array]:
+def replay(source: ReplaySource) -> ReplayResult:
     """Replay a recording.
-
-    Args:
-        source: The recording.
-        tolerance: Tolerance of the commands, N m or N.
-
-    Returns:
-        The result, and the replayed efforts, shape (N, n), N m or N; NaN where there are none.
 
     Raises:
         RobotDynamicsError: A parameter is invalid, or the recording cannot be read.
     """
-    return _Replay(source, tolerance).run()
+    return _Replay(source).run()

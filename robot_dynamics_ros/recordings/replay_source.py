@@ -254,10 +254,10 @@ class RecordedReference(ReferenceGenerator):
         super().__init__(tree)
         self._recorded = np.zeros((3, tree.n))
 
-    def set_reference(self, position: Array, velocity: Array, acceleration: Array) -> None:
-        """Set the reference of the next tick, each of shape (n,), if it is known."""
-        if np.isfinite(position).all() and np.isfinite(velocity).all():
-            self._recorded[:] = position, velocity, np.nan_to_num(acceleration)
+    def set_reference(self, motion: Array) -> None:
+        """Set position, velocity, acceleration of the next tick, shape (3, n), if known."""
+        if np.isfinite(motion[:2]).all():
+            self._recorded[:] = np.nan_to_num(motion)
 
     def glide(self, q: Array, dt: float) -> bool:
         """Return whether the current reference is at rest."""
