@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     pair = compare_recordings(
         args.bags, names, recording_choice(args), frame=args.frame, method=args.align
     )
-    figures, joints = pair.comparison.figures, pair.tree.joint_names
+    figures, joints = pair.figures, pair.tree.joint_names
     if args.threshold == ['list']:
         print_figures(figures, joints)
         return 0

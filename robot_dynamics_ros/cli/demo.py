@@ -285,7 +285,7 @@ def run_identify_demo(args: argparse.Namespace) -> int:
     pair = compare_recordings(bags, names, RobotChoice(span=(SETTLE, math.inf)))
     (out / 'comparison').mkdir()
     print_report(pair.write(out / 'comparison'), out / 'comparison')
-    gains = 1.0 / np.array(pair.comparison.figures['error_ratio'])
+    gains = 1.0 / np.array(pair.figures['error_ratio'])
     console.print(f'written: {out}/; start with {out}/comparison/report.html')
     unexplained = _unexplained(recording, corrected, real)
     if gains.min() < _LEAST_GAIN:
