@@ -385,7 +385,7 @@ def _columns(
             f'joints {", ".join(missing)}',
             'are not in the joint states',
             f'recorded are {", ".join(recorded)}; name the recorded joints in the order of '
-            'the model',
+            'the model: --recorded-joints, or driver_name of each joint in a driver profile',
         )
     if requested or not described or not set(described) <= set(recorded):
         return requested or tuple(recorded)
@@ -404,7 +404,8 @@ def _command_order(
     if len(commanded) not in sizes or not set(columns) <= set(commanded):
         notes.append(
             f'commands have {", ".join(map(str, sorted(sizes)))} values, expected one for each of '
-            f'{", ".join(commanded)}: not used; name their joints'
+            f'{", ".join(commanded)}: not used; name their joints in this order: '
+            '--recorded-joints, or joints of a driver profile'
         )
         return ()
     return tuple(commanded.index(name) for name in columns)

@@ -209,7 +209,7 @@ def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
         raise ConfigurationError(
             '--recorded-joints',
             'conflicts with --driver-profile, which names them',
-            'give one of them',
+            'give one of them; driver_name of each joint in the profile is its recorded name',
         )
     if profile:
         return tuple(row.name for row in load_driver_profile(profile).joints)

@@ -319,7 +319,7 @@ def test_a_driver_with_names_and_topics_of_its_own_has_commands_and_references(c
 def test_names_by_joints_and_by_a_profile_are_one_too_many(command):
     bag, profile = driver_bag()
     words = ('--driver-profile', profile, '--recorded-joints', 'a,b,c')
-    assert 'give one of them' in command('analyze', bag, *words, code=2).err
+    assert 'give one of them; driver_name' in command('analyze', bag, *words, code=2).err
 
 
 @pytest.mark.slow

@@ -468,6 +468,20 @@ def test_the_order_of_efforts_is_that_of_the_parameters_or_as_told(tmp_path):
     assert 'commands have 3 values, expected one for each of a, b: not used' in run.notes[0]
 
 
+def test_commands_without_the_gripper_of_the_states_are_used_as_the_note_says(tmp_path):
+    motion = Motion(60)
+    states = motion.states()
+    for message in states:
+        message.content.name.append('finger')
+        for name in ('position', 'velocity'):
+            setattr(message.content, name, np.append(getattr(message.content, name), 0.0))
+    bag = write(tmp_path / 'bag', [*states, *motion.commands()])
+    run = read_recording(bag)
+    assert np.isnan(run.effort).all()
+    assert 'not used; name their joints in this order: --recorded-joints' in run.notes[0]
+    assert (read_recording(bag, joints=motion.names).effort == motion.tau).all()
+
+
 def test_the_order_of_efforts_is_that_of_the_description_in_the_bag(read):
     """Gazebo sends joint states in the order of the model; other drivers by the alphabet."""
     links = [link(name, 1.0, inertia=np.eye(3)) for name in ('one', 'two', 'three')]

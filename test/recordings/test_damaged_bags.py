@@ -417,7 +417,7 @@ def test_renamed_joints_are_told_with_the_names_that_were_recorded(tmp_path):
         RecordingError, match='joint0, joint1.* recorded are axis_0, axis_1'
     ) as error:
         read_recording(bag, joints=wanted)
-    assert 'name the recorded joints in the order of the model' in str(error.value)
+    assert 'in the order of the model: --recorded-joints, or driver_name' in str(error.value)
 
 
 # Clocks of commands ----------------------------------------------------------------------------
