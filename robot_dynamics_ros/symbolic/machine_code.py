@@ -147,10 +147,11 @@ class MachineCode:
         name, address = expected.name.encode(), self.address(expected)
         definition = struct.pack(_DEFINITION, _address(name), address, _FAST_CALL, 0)
 
-        fit = expected.fitting()
+        # A pickled array has an equal type of numbers that is another object: it is converted.
+        fit, float64 = expected.fitting(), np.dtype(np.float64)
 
         def slow_path(*arrays: Any) -> None:
-            if fit(arrays) and all(array.flags.carray for array in arrays):
+            if fit(arrays) and all(a.flags.carray and a.dtype is float64 for a in arrays):
                 raise RuntimeError(f'{expected.name}: its machine code rejects plain arrays')
             expected.convert(kernel, *arrays)
 

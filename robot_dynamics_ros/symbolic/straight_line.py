@@ -76,7 +76,7 @@ class Arguments(NamedTuple):
                 f'{self.name}({", ".join(self.shapes)}) takes {len(self.shapes)} arrays'
             )
         inputs = [
-            np.array(_real(name, array, (size,)), dtype=float, order='C')
+            _real(name, array, (size,)).astype(float)  # numpy.array keeps a type that is equal
             for (name, size), array in zip(self.inputs.items(), arrays, strict=False)
         ]
         targets = arrays[len(inputs) :]

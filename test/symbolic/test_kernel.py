@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -209,7 +210,10 @@ def test_inputs_stay_as_they_are_but_may_share_memory_with_results(compiled, rng
 
 
 def test_unambiguous_arguments_are_converted(compiled):
-    """Lists, slices, whole numbers, other floats; results may be slices, inputs read-only."""
+    """Lists, slices, whole numbers, other floats; results may be slices, inputs read-only.
+
+    The type of numbers of an array that was pickled is an equal object, not the same.
+    """
     kernels, given = compiled('rrpr'), np.arange(12.0).reshape(3, 4)
     kernel, expected = kernels.inverse_dynamics, call(kernels, 'inverse_dynamics', 4, *given)[0]
     wide, single, frozen = np.zeros((4, 3)), np.zeros(4, dtype=np.float32), np.zeros(4)
@@ -221,6 +225,9 @@ def test_unambiguous_arguments_are_converted(compiled):
     assert single == pytest.approx(expected, rel=1e-6)  # single precision
     frozen.setflags(write=False)
     kernel(frozen, frozen, frozen, wide[:, 0])
+    sent, received = pickle.loads(pickle.dumps((given, np.zeros(4))))
+    kernel(*sent, received)
+    assert np.array_equal(received, expected)
 
 
 GOOD, FROZEN = np.zeros(4), np.zeros(4)
