@@ -210,12 +210,16 @@ def _why(residual: float, commanded: bool) -> str:
 
 
 def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float, float]:
-    """Return the residuals of the semi-implicit and of the trapezoidal rule; NaN at rest."""
+    """Return the residuals of the semi-implicit and of the trapezoidal rule; NaN at rest.
+
+    A joint whose whole motion is of the size of the rounding of its positions tells neither.
+    """
     v = recording.velocity
     valid = valid & np.isfinite(v[1:]).all(axis=1) & np.isfinite(v[:-1]).all(axis=1)
     moved = np.diff(recording.position, axis=0)[valid]
     size = np.sqrt(np.square(moved).sum(axis=0))
-    moving = size > 0.0
+    last_digits = np.finfo(float).eps * np.abs(recording.position).max(axis=0)
+    moving = _EXACT * size > np.sqrt(len(moved)) * last_digits
     if valid.sum() < _MIN_STATES or not moving.any():
         return float('nan'), float('nan')
     residuals = []

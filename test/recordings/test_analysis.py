@@ -350,6 +350,16 @@ def test_the_timing_is_told_by_the_first_part_that_moves(integrated, rng, monkey
     assert np.isnan(still['semi_implicit_remainder']) or still != alone
 
 
+def test_a_joint_that_moves_by_the_last_digits_of_its_position_does_not_tell_the_timing():
+    """A controller leaves 1e-12 rad at a joint that its motion does not need."""
+    run = RecordedArm(2000).recording()
+    q, v = run.position.copy(), run.velocity.copy()
+    v[:, 2] = 1e-12 * np.sin(0.02 * np.arange(2000))
+    q[:, 2] = 0.7 + np.cumsum(1e-3 * v[:, 2])
+    found = timing.find_timing(replace(run, position=q, velocity=v), commanded=True)
+    assert found.name == 'semi_implicit'
+
+
 def in_sequence(*parts):
     """Return the parts as one recording with a state every millisecond."""
     columns = (
