@@ -218,8 +218,8 @@ def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float,
     valid = valid & np.isfinite(v[1:]).all(axis=1) & np.isfinite(v[:-1]).all(axis=1)
     moved = np.diff(recording.position, axis=0)[valid]
     size = np.sqrt(np.square(moved).sum(axis=0))
-    last_digits = np.finfo(float).eps * np.abs(recording.position).max(axis=0)
-    moving = _EXACT * size > np.sqrt(len(moved)) * last_digits
+    farthest = np.abs(recording.position[1:][valid]).max(axis=0, initial=0.0)
+    moving = _EXACT * size > np.sqrt(len(moved)) * np.finfo(float).eps * farthest
     if valid.sum() < _MIN_STATES or not moving.any():
         return float('nan'), float('nan')
     residuals = []
