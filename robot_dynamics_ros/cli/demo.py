@@ -85,13 +85,11 @@ class Arm(NamedTuple):
         name: Its name.
         source: A shipped robot, or a parameter file.
         frame: The tool frame.
-        remarks: Remarks on its planned motion.
     """
 
     name: str
     source: str | Path
     frame: str = 'tool'
-    remarks: tuple[str, ...] = ()
 
 
 class DemoRun(NamedTuple):
@@ -160,7 +158,7 @@ def _arms(args: argparse.Namespace, console: Console) -> list[Arm]:
         return [Arm(args.robot, args.robot)]
     arm = planned_arm(args)
     show_arm(console, arm.tree, arm.frame, arm.remarks)
-    return [Arm(arm.tree.name, arm.parameters, arm.frame, arm.remarks)]
+    return [Arm(arm.tree.name, arm.parameters, arm.frame)]
 
 
 def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.topics import force_topic
+from robot_dynamics_ros.control.topics import force_topic, force_topics
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
@@ -57,10 +57,24 @@ class Topics:
         named = (self.states, self.commands, self.reference, *self.joint_commands)
         return tuple(topic for topic in named if topic)
 
-    def command_topic(self, joint: str) -> str:
-        """Return the topic of the effort of a joint, whose name may contain slashes, or ''."""
-        ending = f'/{force_topic(joint)}'
-        return min((x for x in self.joint_commands if x.endswith(ending)), key=len, default='')
+    def filled(self, joints: Sequence[str]) -> dict[str, list[int]]:
+        """Return the columns that each topic of commands fills.
+
+        Args:
+            joints: Names of the columns, which may contain slashes.
+
+        Raises:
+            ConfigurationError: Two joints have one topic.
+        """
+        if self.commands:
+            return {self.commands: list(range(len(joints)))}
+        if self.joint_commands:
+            force_topics(joints)
+        found: dict[str, list[int]] = {}
+        for joint in sorted(joints, key=len):  # the topic of 'arm/j1' is not that of 'j1'
+            topics = [x for x in self.joint_commands if x.endswith(f'/{force_topic(joint)}')]
+            found |= {min(topics, key=len): [joints.index(joint)]} if topics else {}
+        return found
 
 
 def choose_topics(
@@ -266,43 +280,29 @@ class BagLayout(NamedTuple):
     notes: tuple[str, ...]
 
 
-def first_blocks(
-    bag: BagReader, topics: Topics, blocks: Iterable[list[TopicGroups]]
-) -> list[list[TopicGroups]]:
-    """Take the first blocks of the columns of topics from an iterator, enough for a layout.
-
-    They include enough states, and a command if there is any, however late.
-    """
-    missing = {topic for topic in topics.of_states() if bag.counts.get(topic)} - {topics.reference}
-    states, first = 0, list[list[TopicGroups]]()
-    for block in blocks:
-        first.append(block)
-        for topic, _, groups in block:
-            missing.discard(topic)
-            states += sum(len(x.place) for x in groups) * (topic == topics.states)
-        if states >= _SAMPLE_STATES and not missing:
-            break
-    return first
-
-
 def make_layout(
     bag: BagReader,
     topics: Topics,
-    first: Iterable[list[TopicGroups]],
+    blocks: Iterable[list[TopicGroups]],
     joints: Sequence[str] = (),
     command_joints: Sequence[str] = (),
     described: Sequence[str] = (),
-) -> BagLayout:
+) -> tuple[BagLayout, list[list[TopicGroups]]]:
     """Infer the layout of a bag from its first messages.
+
+    They include enough states, and a command if there is any, however late.
 
     Args:
         bag: The bag.
         topics: Topics of the robot.
-        first: Its first columns, see :func:`first_blocks`.
+        blocks: Their columns; no more are taken than are needed.
         joints: Joints to read, one per column; if empty, those of the description that are
             recorded, else all recorded ones.
         command_joints: Joint order of the efforts in a command, if known.
         described: Moving joints of the description in the bag, in its order.
+
+    Returns:
+        The layout, and the blocks that were taken.
 
     Raises:
         RecordingError: The bag has no states, or lacks a requested joint.
@@ -311,21 +311,28 @@ def make_layout(
     clocks: dict[tuple[str, ...], list[Array]] = {}
     new: dict[tuple[str, ...], list[Array]] = {}  # times of states that repeat none
     finite, references, answers, sizes = list[Array](), [no_times], [no_times], set[int]()
-    every = ((topic, group) for topic, _, groups in chain(*first) for group in groups)
-    for topic, group in every:
-        arrived = group.arrival_ns
-        if topic == topics.states:
-            clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
-            times = group.stamp_ns if group.stamp_ns.any() else arrived
-            repeats = repeated_rows(Rows(times, times, arrived, *group.values))
-            new.setdefault(group.names, []).append(times[~repeats])
-            finite.append(np.isfinite(group.values[1]).all(axis=1))
-        elif topic == topics.reference:
-            references.append(group.stamp_ns)
-        else:
-            answers.append(arrived)
-            if topic == topics.commands:
-                sizes.add(group.values.shape[2])
+    missing = {topic for topic in topics.of_states() if bag.counts.get(topic)} - {topics.reference}
+    states, first = 0, list[list[TopicGroups]]()
+    for block in blocks:
+        first.append(block)
+        missing -= {topic for topic, _, _ in block}
+        for topic, group in ((topic, group) for topic, _, groups in block for group in groups):
+            arrived = group.arrival_ns
+            if topic == topics.states:
+                states += len(arrived)
+                clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
+                times = group.stamp_ns if group.stamp_ns.any() else arrived
+                repeats = repeated_rows(Rows(times, times, arrived, *group.values))
+                new.setdefault(group.names, []).append(times[~repeats])
+                finite.append(np.isfinite(group.values[1]).all(axis=1))
+            elif topic == topics.reference:
+                references.append(group.stamp_ns)
+            else:
+                answers.append(arrived)
+                if topic == topics.commands:
+                    sizes.add(group.values.shape[2])
+        if states >= _SAMPLE_STATES and not missing:
+            break
     if not clocks:
         known = ', '.join(sorted(bag.topics)) or 'none'
         raise RecordingError(
@@ -361,7 +368,7 @@ def make_layout(
     orders = [command_joints, described, [name for name in described if name in recorded], names]
     likely = [list(names) for names in (orders[:1] if command_joints else orders[1:]) if names]
     commanded = next((names for names in likely if len(names) in sizes), likely[0])
-    return BagLayout(
+    layout = BagLayout(
         names,
         _command_order(sizes, names, commanded, notes),
         len(commanded),
@@ -373,6 +380,7 @@ def make_layout(
         period,
         tuple(notes),
     )
+    return layout, first
 
 
 def _columns(

@@ -16,7 +16,6 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, load_driver_profile
-from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import GrowingTable
@@ -26,7 +25,7 @@ from robot_dynamics_ros.model import load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import choose_topics, first_blocks, make_layout
+from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout
 from robot_dynamics_ros.recordings.columns import Group, TopicGroups
 from robot_dynamics_ros.recordings.recording import (
     UNCONVERTED,
@@ -132,16 +131,20 @@ class RecordingReader(ExitStack):
         self.bag = self.enter_context(BagReader(path))
         try:
             self.topics = choose_topics(self.bag, **topics)
-            self.description = self._text(self.topics.description)
-            self._parameters = self._text(self.topics.parameters)
+            texts = [
+                self.bag.first(topic, strict=False)
+                for topic in (self.topics.description, self.topics.parameters)
+            ]
+            self.description, self._parameters = (str(x.data) if x else '' for x in texts)
             self.parameters = recorded_parameters(self._parameters)
             commanded = command_joints or _commanded_joints(self.parameters)
             tree = _described(self.description)
             described = tree.joint_names if tree else ()
             blocks = self.bag.columns(*self.topics.of_states())
-            first = first_blocks(self.bag, self.topics, blocks)
+            self.layout, first = make_layout(
+                self.bag, self.topics, blocks, joints, commanded, described
+            )
             self._blocks: Iterator[list[TopicGroups]] = chain(first, blocks)
-            self.layout = make_layout(self.bag, self.topics, first, joints, commanded, described)
             turns = tree.joint_is_continuous if tree else ()
             endless = {name for name, turns in zip(described, turns, strict=True) if turns}
             self._turning = [k for k, name in enumerate(self.layout.joints) if name in endless]
@@ -153,11 +156,6 @@ class RecordingReader(ExitStack):
         self.counts, self.odd_commands = Counts(), 0
         self.problems, self._losses = tuple[str, ...](), list[str]()
         self.unpaired = 0, math.nan
-
-    def _text(self, topic: str) -> str:
-        """Return the first text of a topic; empty if there is no readable one."""
-        message = self.bag.first(topic, strict=False)
-        return '' if message is None else str(message.data)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -171,7 +169,8 @@ class RecordingReader(ExitStack):
         Raises:
             RecordingError: No state can be used.
         """
-        fills = self._fills()
+        layout, n = self.layout, len(self.layout.joints)
+        fills = self.topics.filled(layout.joints)
         rows, others = self._columns(span, fills)
         rows, shifts, self.counts = usable_rows(rows, every=self._every)
         if not len(rows.stamp_ns):
@@ -180,7 +179,6 @@ class RecordingReader(ExitStack):
                 'has no state that can be used',
                 '; '.join(self.notes) or 'every state is incomplete',
             )
-        layout, n = self.layout, len(self.layout.joints)
         given = others.pop(self.topics.reference)
         given = replace(given, stamp_ns=given.stamp_ns + shifts.at(given.place))
         reference = pair(rows, given, layout.reference_hold_ns).values
@@ -224,21 +222,6 @@ class RecordingReader(ExitStack):
             parameters=self._parameters,
         )
         return run.without_columns(*self.left_out)
-
-    def _fills(self) -> dict[str, list[int]]:
-        """Return the columns that each topic of commands fills.
-
-        Raises:
-            ConfigurationError: Two joints have one topic.
-        """
-        topics, joints = self.topics, self.layout.joints
-        if topics.commands:
-            return {topics.commands: list(range(len(joints)))}
-        if topics.joint_commands:
-            force_topics(joints)
-        names = sorted(joints, key=len)  # the topic of 'arm/j1' is not that of 'j1'
-        found = {topics.command_topic(joint): [joints.index(joint)] for joint in names}
-        return {topic: columns for topic, columns in found.items() if topic}
 
     def _columns(
         self, span: tuple[float, float], fills: Mapping[str, list[int]]

@@ -124,13 +124,16 @@ class ReplaySource:
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
         self.notes += [remark for remark in self.tree.remarks if remark.startswith(LOCKED)]
         self._recorded = self.driver or recorded_driver('', recorded_joints, self.tree)
-        self.run = self._read(self._reader_arguments())
+        self.run = self._read()
         if merged['robot'] and described and not _matches(self.tree, described):
             self.notes.append(
                 f'the controller used the shipped robot {merged["robot"]!r}, which differs from '
                 'the description in the bag; --description selects another'
             )
-        self.from_reference = reference == 'recorded' or not self.logged and _moves(self.run)
+        motion = self.run.reference_position
+        motion = motion[np.isfinite(motion).all(axis=1)]
+        moves = not self.logged and bool((motion != motion[:1]).any())
+        self.from_reference = reference == 'recorded' or moves
         if self.from_reference:
             self.notes.append('the recorded reference is followed')
 
@@ -178,32 +181,24 @@ class ReplaySource:
         merged, described = self._robot
         return robot_and_driver({**merged, **changes}, described)[0]
 
-    def _reader_arguments(self) -> dict[str, Any]:
-        """Return the arguments of the reader: topics and joint names, by the driver if any."""
-        recorded = self._recorded
-        arguments: dict[str, Any] = {
-            **self._topics,
-            'joints': self.tree.joint_names if recorded is None else recorded.names,
-            'every_state': True,
-        }
-        if recorded is not None:
-            arguments['reference_joints'] = self.tree.joint_names
-        if self.driver is None:
-            return arguments
-        profile = self.driver.profile
-        if profile.command.form not in ('group', 'overlay'):
-            raise ConfigurationError(
-                f'driver profile {profile.name!r}',
-                f'commands in the form {profile.command.form!r}',
-                "a replay reads the forms 'group' and 'overlay'",
-            )
-        topics = profile.state.topic, profile.command.topic
-        return arguments | {'driver': topics, 'command_joints': self.driver.command_names}
-
-    def _read(self, arguments: Mapping[str, Any]) -> Recording:
+    def _read(self) -> Recording:
         """Return the recording in model order and units, up to a restart of the clock."""
-        with RecordingReader(self._bag, **arguments) as reader:
-            run = in_model_units(reader.read(), self._recorded)
+        recorded, driver = self._recorded, self.driver
+        arguments: dict[str, Any] = {**self._topics, 'joints': self.tree.joint_names}
+        if recorded is not None:
+            arguments |= {'joints': recorded.names, 'reference_joints': self.tree.joint_names}
+        if driver is not None:
+            profile = driver.profile
+            if profile.command.form not in ('group', 'overlay'):
+                raise ConfigurationError(
+                    f'driver profile {profile.name!r}',
+                    f'commands in the form {profile.command.form!r}',
+                    "a replay reads the forms 'group' and 'overlay'",
+                )
+            arguments['driver'] = profile.state.topic, profile.command.topic
+            arguments['command_joints'] = driver.command_names
+        with RecordingReader(self._bag, every_state=True, **arguments) as reader:
+            run = in_model_units(reader.read(), recorded)
             self.bag_notes = reader.notes
             self.unpaired = (reader.unpaired[0] + reader.odd_commands, reader.unpaired[1])
             restarts = reader.counts.restart_ns
@@ -219,12 +214,6 @@ def _begins_after(change: Change, stamp_ns: int) -> bool:
         return False
     timeout = change.content['parameters']['state_timeout_s']
     return change.stamp_ns + timeout * NANO > stamp_ns
-
-
-def _moves(run: Recording) -> bool:
-    """Return whether there is a reference that moves."""
-    known = run.reference_position[np.isfinite(run.reference_position).all(axis=1)]
-    return bool((known != known[:1]).any())
 
 
 def _matches(tree: Robot, description: str) -> bool:

@@ -228,7 +228,9 @@ class BagReader(ExitStack):
         self._read_counts: dict[str, int] = {}
         self._damaged_messages = 0
         self.sources: dict[str, str] = {}
-        for source in [x for x, kind in self.topics.items() if self._has_parts(kind)]:
+        nested = {k for k, d in self._definitions.items() if 'JointState' in d.text}
+        kinds = (nested | {CONTROLLER_STATE}) - {STATE}  # of messages that may hold joint states
+        for source in [x for x, kind in self.topics.items() if kind in kinds]:
             parts = message_parts(self.first(source, strict=False))
             for part, group in parts.items():
                 topic = f'{source}/{part}'
@@ -259,9 +261,16 @@ class BagReader(ExitStack):
         count = dict.fromkeys(sorted({*topics} & self.topics.keys()), 0)
         for storage in self._storages:
             for block in storage.blocks(frozenset(topics).__contains__):
-                for topic, _, _ in block:
+                messages: list[RawMessage] = []
+                for topic, time_ns, data in block:
                     count[topic] = count.get(topic, 0) + 1
-                yield self._decompressed(block)
+                    complete = True
+                    if data[:4] == ZSTD_MAGIC:  # each may be compressed by itself
+                        data, complete = decompress(data, 'zstd')
+                    if complete:
+                        messages.append((topic, time_ns, memoryview(data)))
+                    self._damaged_messages += not complete
+                yield messages
         self._read_counts |= count
 
     def columns(self, *topics: str) -> Iterator[list[TopicGroups]]:
@@ -289,12 +298,6 @@ class BagReader(ExitStack):
                 columns += [(x, len(found), parts[x]) for x in parts if x in topics]
             yield columns
 
-    def _has_parts(self, kind: str) -> bool:
-        """Return whether messages of a type may hold joint states."""
-        definition = self._definitions.get(kind)
-        nested = definition is not None and 'JointState' in definition.text
-        return kind == CONTROLLER_STATE or (nested and kind != STATE)
-
     def _readable(
         self, messages: Iterable[tuple[Any, int, int]], kind: str
     ) -> Iterator[tuple[Any, int, int]]:
@@ -306,7 +309,7 @@ class BagReader(ExitStack):
                 self._damaged_messages += 1
 
     def _storage(self, file: Path) -> Any:
-        """Open a storage file; those of other recorders as messages of ROS 2."""
+        """Open a storage file, or a decompressed copy; of other recorders as messages of ROS 2."""
         if is_ros1(file):
             rosbags = _rosbags()
             try:
@@ -319,7 +322,16 @@ class BagReader(ExitStack):
                 ) from error
         if is_table(file):
             return TableStorage(file)
-        return _open_storage(file, self)
+        plain, intact = file, True
+        if file.suffix == '.zstd':
+            plain = new_folder(self) / file.stem
+            intact = decompress_file(file, plain)
+        storage = SqliteStorage(plain, self) if plain.suffix == '.db3' else McapStorage(plain)
+        if not file.stat().st_size:
+            storage.contents.add_loss('the file is empty')
+        elif not intact:
+            storage.contents.add_loss('the compressed file ends early or is damaged')
+        return storage
 
     def messages(self, *topics: str, strict: bool = True) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time in ns and message of the given topics, in the order of the bag.
@@ -389,35 +401,6 @@ class BagReader(ExitStack):
             if name in common
         )
         return self._common if incomplete or kind not in store.types else store
-
-    def _decompressed(self, block: list[RawMessage]) -> list[RawMessage]:
-        """Decompress the messages of a block that are compressed individually."""
-        if not any(data[:4] == ZSTD_MAGIC for _, _, data in block):
-            return block
-        messages: list[RawMessage] = []
-        for topic, time_ns, data in block:
-            if data[:4] != ZSTD_MAGIC:
-                messages.append((topic, time_ns, data))
-                continue
-            plain, complete = decompress(data, 'zstd')
-            self._damaged_messages += not complete
-            if complete:
-                messages.append((topic, time_ns, memoryview(plain)))
-        return messages
-
-
-def _open_storage(file: Path, copies: ExitStack) -> McapStorage | SqliteStorage:
-    """Open a storage file, or a decompressed copy of it."""
-    plain, intact = file, True
-    if file.suffix == '.zstd':
-        plain = new_folder(copies) / file.stem
-        intact = decompress_file(file, plain)
-    storage = SqliteStorage(plain, copies) if plain.suffix == '.db3' else McapStorage(plain)
-    if not file.stat().st_size:
-        storage.contents.add_loss('the file is empty')
-    elif not intact:
-        storage.contents.add_loss('the compressed file ends early or is damaged')
-    return storage
 
 
 def _common_types(distro: str) -> Any:

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from robot_dynamics_ros.estimation.accumulate import envelope
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.recording import Recording, format_time
-from robot_dynamics_ros.recordings.report.analysis import plot_series, run_animation
+from robot_dynamics_ros.recordings.report.analysis import run_animation
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
@@ -55,7 +56,7 @@ def replay_report(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    series, force = plot_series(run, columns), joint_titles(tree, *FORCE)
+    series, force = envelope(run.time, columns), joint_titles(tree, *FORCE)
     plots = Plots(series['time'])
     plots.add(
         'Effort, recorded and replayed',

@@ -29,7 +29,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_shapes import ProgramShape, program_shapes
 from robot_dynamics_ros.geometry import LinkShape, robot_shapes
-from robot_dynamics_ros.geometry.triangles import Triangles
+from robot_dynamics_ros.geometry.triangles import Triangles, joined
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.recording import format_time, shown_origin
@@ -179,26 +179,16 @@ def _rounded(values: Array) -> list[float]:
 
 def _shapes(tree: Robot, shapes: Sequence[LinkShape]) -> list[dict[str, Any]]:
     """Return surfaces in body frames, merged by body and colour."""
-    groups: dict[tuple[int, Any], list[LinkShape]] = {}
+    groups: dict[tuple[int, Any], list[Triangles]] = {}
     for shape in shapes:
         if shape.link in tree.frames:
-            key = tree.frames[shape.link].body, shape.colour
-            groups.setdefault(key, []).append(shape)
+            frame = tree.frames[shape.link]
+            placed = shape.transformed(frame.R_BF, frame.p_BF)
+            groups.setdefault((frame.body, shape.colour), []).append(placed)
     return [
-        {'body': body, 'colour': colour, **_surface(tree, parts)}
+        {'body': body, 'colour': colour, **_surface_of(joined(parts))}
         for (body, colour), parts in groups.items()
     ]
-
-
-def _surface(tree: Robot, parts: Sequence[LinkShape]) -> dict[str, str]:
-    frames = [tree.frames[part.link] for part in parts]
-    vertices = [
-        part.vertices @ frame.R_BF.T + frame.p_BF
-        for part, frame in zip(parts, frames, strict=True)
-    ]
-    first = np.cumsum([0, *(len(x) for x in vertices[:-1])])
-    faces = [part.faces + k for part, k in zip(parts, first, strict=True)]
-    return _surface_of(Triangles(np.vstack(vertices), np.vstack(faces)))
 
 
 def _drawing(shape: ProgramShape, times: list[float], positions: Array) -> dict[str, Any]:
