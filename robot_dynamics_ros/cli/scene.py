@@ -192,7 +192,10 @@ def own_scene(settings: Path, program: str = '') -> Scene:
     tree = robot_of_folder(folder)
     task = load_program(str(path), tree)
     if task.contacts:
-        remedy = "simulate with the parameters board_...; see docs/compliance.md, 'Pressing'"
+        remedy = (
+            'run it by simulate, with the parameters board_program and wrench_topic, and control: '
+            "docs/compliance.md, 'Force along a constrained direction'"
+        )
         raise ConfigurationError(f'program {task.name!r}', 'presses on a surface', remedy)
     title = f'the tool of {tree.name} on a swinging plane, the posture held'
     if program:

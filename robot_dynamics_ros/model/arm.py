@@ -107,13 +107,18 @@ class Chains:
             if not joint.mimic and name not in grippers
         ]
 
-    def ends(self) -> list[str]:
-        """Return the last links of the chains of the arm, longest first, without grippers."""
+    def ends(self, longest: bool = False) -> list[str]:
+        """Return the last links of the chains of the arm, longest first, without grippers.
+
+        Args:
+            longest: Whether chains with fewer joints than the longest are left out.
+        """
         arm = self.arm()
         carriers = {carrier for name in arm for carrier in [*self.path(name)][1:]}
         last = [name for name in arm if name not in carriers]
         last.sort(key=lambda name: -self._length_to(name))
-        return [self._joints[name].child for name in last]
+        least = self._length_to(last[0]) if longest else 0
+        return [self._joints[name].child for name in last if self._length_to(name) >= least]
 
 
 def _moving_above(joint: Joint, above: Mapping[str, Joint]) -> str:
@@ -176,18 +181,19 @@ def chain_hint(ends: Sequence[str]) -> str:
     return f'; or control one chain: --tip {" or ".join(ends[:_MAX_NAMES])}{more}'
 
 
-def arm_ends(tree: Robot) -> list[str]:
-    """Return the last moving links of the chains of an arm, longest first, without grippers."""
+def arm_ends(tree: Robot, longest: bool = False) -> list[str]:
+    """Return the last moving links of the chains of an arm, see :meth:`Chains.ends`."""
     if not tree.xml:
         return [tree.link_names[-1]]
-    return Chains(parse_urdf(tree.xml, lambda fault: None)).ends()
+    return Chains(parse_urdf(tree.xml, lambda fault: None)).ends(longest)
 
 
 def tool_frame(tree: Robot, name: str = '') -> str:
     """Return the tool frame: the one named, else one at the end of the longest chain.
 
     Of the links that are fixed at its end, one named like a tool is taken, else the one that is
-    farthest from the last joint.
+    farthest from the last joint. Of several chains of the same length the first is taken with a
+    link named like a tool, else the first.
 
     Raises:
         UnknownNameError: The frame does not exist.
@@ -195,13 +201,13 @@ def tool_frame(tree: Robot, name: str = '') -> str:
     if name:
         tree.frame(name)
         return name
-    last, of_gripper = tree.frame(arm_ends(tree)[0]).body, _gripper_links(tree)
-    distance = {
-        link: float(np.linalg.norm(frame.p_BF))
-        for link, frame in tree.frames.items()
-        if frame.body == last and link not in of_gripper
-    }
-    return min(distance, key=lambda link: (_rank(link, distance[link]), len(link)))
+    last = [tree.frame(end).body for end in arm_ends(tree, longest=True)]
+    of_gripper, ranks = _gripper_links(tree), dict[str, Any]()
+    for link, frame in tree.frames.items():
+        if frame.body in last and link not in of_gripper:
+            kind, nearness = _rank(link, float(np.linalg.norm(frame.p_BF)))
+            ranks[link] = kind > 0, last.index(frame.body), kind, nearness, len(link)
+    return min(ranks, key=lambda link: ranks[link])
 
 
 def _gripper_links(tree: Robot) -> set[str]:

@@ -127,7 +127,7 @@ class ReplaySource:
         self.run = self._read()
         if merged['robot'] and described and not _matches(self.tree, described):
             self.notes.append(
-                f'the controller used the shipped robot {merged["robot"]!r}, which differs from '
+                f'the controller used the robot {merged["robot"]!r}, which differs from '
                 'the description in the bag; --description selects another'
             )
         motion = self.run.reference_position
@@ -217,14 +217,14 @@ def _begins_after(change: Change, stamp_ns: int) -> bool:
 
 
 def _matches(tree: Robot, description: str) -> bool:
-    """Return whether a description has the same parameters as a robot, to rounding."""
+    """Return whether a description has the same parameters as the tree of a robot, to rounding."""
     try:
-        other = load_robot(description, tree.gravity, effort_limit=1.0)
+        other = load_robot(description, tree.gravity, effort_limit=1.0).tree
     except RobotDynamicsError:
         return False
-    same = tree.joint_names == other.joint_names
+    same = tree.tree.joint_names == other.joint_names
     return same and all(
-        np.allclose(getattr(tree, name), getattr(other, name), rtol=1e-12, atol=1e-15)
+        np.allclose(getattr(tree.tree, name), getattr(other, name), rtol=1e-12, atol=1e-15)
         for name in _COMPARED
     )
 

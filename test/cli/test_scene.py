@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
@@ -59,8 +61,10 @@ def test_a_program_without_a_start_begins_where_its_path_was_checked(scene_of):
 
 def test_a_program_that_presses_has_no_scene_without_its_board(settings):
     file = share_directory() / 'config' / 'programs' / 'four_dof_board.yaml'
-    with pytest.raises(ConfigurationError, match='presses on a surface'):
+    with pytest.raises(ConfigurationError, match='presses on a surface') as refused:
         own_scene(settings, str(file))
+    page, section = re.search(r"(docs/\S+), '(.*)'", str(refused.value)).groups()
+    assert f'\n## {section}\n' in (share_directory() / page).read_text('utf-8')
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,11 @@ KINDS = {
               *fixed('a_l3', 'a_tcp', 0.1), *fixed('b_l4', 'b_tcp', 0.1)),
         8, 'b_tcp',
     ),
+    'a rod before the arm': (
+        robot('rods', *chain(1)[0], *chain(2, 'rod_', start='l1')[0], *fixed('rod_l2', 'pin', 0.3),
+              *chain(2, 'arm_', start='l1')[0], *fixed('arm_l2', 'tcp', 0.1)),
+        5, 'tcp',
+    ),
     'a hand alone': (
         robot('hand', link('palm'), *chain(2, 'a_finger_', start='palm')[0],
               *chain(2, 'b_finger_', start='palm')[0]),

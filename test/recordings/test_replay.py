@@ -22,7 +22,9 @@ from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop
 
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.requests import prepare_goal, prepare_payload, prepare_trajectory
-from robot_dynamics_ros.recordings.replay_source import ReplaySource
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.model import load_mechanism
+from robot_dynamics_ros.recordings.replay_source import ReplaySource, _matches
 
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
 STEPS = 520
@@ -387,7 +389,16 @@ def test_a_description_that_differs_from_the_controllers_robot_is_said(command):
         assert old in xml
         loop.messages[0] = text_message(0, xml.replace(old, new))
         notes = ReplaySource(command.word(loop.messages), {}).notes
-        assert any("the shipped robot 'scara', which differs" in x for x in notes) is said, new
+        assert any("the robot 'scara', which differs" in x for x in notes) is said, new
+
+
+def test_a_mechanism_is_compared_by_its_tree():
+    """The description in a bag has no loops: all its joints are independent."""
+    mechanism = load_mechanism(*shipped_mechanism('four_bar'))
+    mass = f'<mass value="{mechanism.mass[1]:g}"/>'
+    assert mass in mechanism.xml
+    assert _matches(mechanism, mechanism.xml)
+    assert not _matches(mechanism, mechanism.xml.replace(mass, '<mass value="9"/>', 1))
 
 
 @pytest.mark.slow
