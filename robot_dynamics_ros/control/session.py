@@ -113,11 +113,11 @@ class ControllerSession(SessionModes):
             moves = self.controls and self.loop.moving and not self.repeats
         self.log.add('deactivate', moves=moves)
         self._deadline_ns = self._now_ns + _BRAKING_NS
-        return self._handle(SessionEvent.HALT if moves else SessionEvent.DEACTIVATE)
+        return self._leave(SessionEvent.HALT if moves else SessionEvent.DEACTIVATE)
 
     def end(self) -> bool:
         """Close the session permanently; return whether a final command must be sent."""
-        return self._handle(SessionEvent.END)
+        return self._leave(SessionEvent.END)
 
     def cancel_goal(self) -> None:
         """Bring the reference to rest and end the active goal, if any, as canceled."""

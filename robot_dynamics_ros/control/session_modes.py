@@ -361,10 +361,20 @@ class SessionModes(ControllerParts):
         try:
             return self._handle(SessionEvent.FAULT)
         except Exception:
-            self.loop.command_nothing()
-            if self.driver.converts:
-                self.driver.write(self.loop.effort)
-            return True
+            return self._command_nothing()
+
+    def _command_nothing(self) -> bool:
+        self.loop.command_nothing()
+        if self.driver.converts:
+            self.driver.write(self.loop.effort)
+        return True
+
+    def _leave(self, event: SessionEvent) -> bool:
+        """Handle an event after which nothing is controlled, by zero if an error prevents it."""
+        try:
+            return self._handle(event)
+        except Exception as error:
+            return self._fail(error) or self._command_nothing()
 
     def remark(self, level: str, text: str, status: str = '') -> None:
         """Append a remark to be reported, see :class:`SessionRemark`."""

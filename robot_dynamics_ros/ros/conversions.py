@@ -20,6 +20,7 @@ from geometry_msgs.msg import Vector3, WrenchStamped
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from robot_dynamics_ros.control.drivers.profile import CommandProfile
 from robot_dynamics_ros.control.topics import force_topics
@@ -82,6 +83,19 @@ def ns_to_stamp(nanoseconds: int) -> Time:
 def ns_to_duration(nanoseconds: int) -> Duration:
     """Return a duration in ns as a message."""
     return Duration(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)
+
+
+def trajectory_point(since_ns: int, *rows: Array) -> JointTrajectoryPoint:
+    """Return a point of a trajectory.
+
+    Args:
+        since_ns: Time from its start, ns.
+        rows: Positions, velocities and, if given, accelerations, shape (n,) each.
+    """
+    fields = zip(('positions', 'velocities', 'accelerations'), rows, strict=False)
+    return JointTrajectoryPoint(
+        time_from_start=ns_to_duration(since_ns), **{name: row.tolist() for name, row in fields}
+    )
 
 
 class _JointOrder(NamedTuple):

@@ -50,6 +50,8 @@ _SERVE_REST_S = 0.045
 _HELD_S, _DELIVERY_S = 0.009, 0.001
 #: Age at which the creator of an unfinished shared-memory port cannot be alive, s.
 _CREATION_S = 2.0
+#: How long a goal that has just been accepted may take to be asked for its result, s.
+_ASKING_S = 0.3
 
 
 def reduce_startup_work() -> None:
@@ -273,16 +275,33 @@ def parameter_services(node: Any) -> list[Any]:
     return [service for service in node.services if service.srv_type in kinds]
 
 
-def send_result(server: Any, handle: Any, result: Any) -> None:
-    """Send the result of a finished goal to those who wait for it.
+def end_goals(server: Any, end: Callable[[Any], Any]) -> None:
+    """End the accepted goals of an action server that is about to be destroyed.
 
-    The coroutine of the goal would do so, if an executor still ran it.
+    Their coroutines would send the results, if an executor still ran them. A client asks for the
+    result once it knows that its goal is accepted; one that has not asked yet is waited for.
+
+    Args:
+        server: The server.
+        end: Brings a handle to a final state, and returns the result.
     """
-    response = server._action_type.Impl.GetResultService.Response()
-    response.status, response.result = handle.status, result
-    future = server._result_futures[bytes(handle.goal_id.uuid)]
-    future._set_executor(None)  # call those who wait for it now
-    future.set_result(response)
+    unasked, respond = set(), server._action_type.Impl.GetResultService
+    for uuid, handle in server._goal_handles.items():
+        if handle.is_active:
+            result = end(handle)
+            future = server._result_futures[uuid]
+            if not future._callbacks:
+                unasked.add(uuid)
+            future._set_executor(None)  # call those who wait for it now
+            future.set_result(respond.Response(status=handle.status, result=result))
+    until = time.monotonic() + _ASKING_S
+    while unasked and time.monotonic() < until:
+        header, request = server._handle.take_result_request(respond.Request)
+        if request is None:
+            time.sleep(1e-3)
+        elif (uuid := bytes(request.goal_id.uuid)) in server._result_futures:
+            server._send_result_response(header, server._result_futures[uuid])
+            unasked.discard(uuid)
 
 
 def entities(node: Any, but: Sequence[Any] = ()) -> list[Any]:

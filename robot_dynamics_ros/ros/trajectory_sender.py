@@ -25,7 +25,7 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, TrajectoryError
@@ -39,7 +39,7 @@ from robot_dynamics_ros.planning.trajectory_plan import (
     is_possible,
     make_plan,
 )
-from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_duration, ns_to_stamp
+from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp, trajectory_point
 from robot_dynamics_ros.ros.node import (
     LATCHED,
     NEWEST,
@@ -315,18 +315,7 @@ class TrajectorySender(SequenceNode):
 
 def trajectory_message(joints: Sequence[str], plan: SampledTrajectory) -> JointTrajectory:
     """Return the message of a sampled trajectory; its timestamp 0 means to start on receipt."""
+    points = zip(plan.times_ns, plan.position, plan.velocity, plan.acceleration, strict=True)
     message = JointTrajectory(joint_names=list(joints))
-    message.points = [
-        JointTrajectoryPoint(
-            positions=position,
-            velocities=velocity,
-            accelerations=acceleration,
-            time_from_start=ns_to_duration(t),
-        )
-        for t, position, velocity, acceleration in zip(
-            plan.times_ns,
-            *(rows.tolist() for rows in (plan.position, plan.velocity, plan.acceleration)),
-            strict=True,
-        )
-    ]
+    message.points = [trajectory_point(*point) for point in points]
     return message

@@ -393,6 +393,16 @@ def test_where_even_the_stop_action_fails_no_effort_is_commanded():
     np.testing.assert_array_equal(run.states(1), [STILL])
 
 
+@pytest.mark.parametrize('leave', [ControllerSession.deactivate, ControllerSession.end])
+def test_where_the_last_command_fails_none_is_left_acting(leave):
+    run = Driven().active()
+    run.session.loop.tick_without_state = lambda **_: broken()
+    assert leave(run.session)
+    np.testing.assert_array_equal(run.session.command, STILL)
+    assert run.session.mode in (SessionMode.INACTIVE, SessionMode.ENDED)
+    assert 'nobody foresaw this' in run.session.remarks[-1].text
+
+
 def test_efforts_that_are_not_finite_are_reported_once_until_the_law_changes():
     run = Driven({'law': 'computed_torque'}).active()
 

@@ -36,6 +36,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 
+from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller import parameter_services
@@ -425,6 +426,7 @@ INSIDE = """
 import sys
 import rclpy
 from rclpy.parameter import Parameter
+from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.ros.controller import running
 from robot_dynamics_ros.ros.controller.node import Controller
 from robot_dynamics_ros.ros.rclpy_compat import entities, lifecycle_state
@@ -464,8 +466,21 @@ node.trigger_cleanup()
 assert clock.topic_name == '/clock' and set(before) < set(entities(node))
 node.trigger_configure()
 node._run.activate = lambda: {}['nobody foresaw it']  # rclpy would not say it
+node._run.missing, node._autostart = lambda: '', node.create_timer(9.0, int)
+node._start_when_ready()  # this time, as by autostart
+node.destroy_timer(node._autostart)
+
+def ended(why):
+    return (node._run, lifecycle_state(node), node._missing) == (None, 'unconfigured', why)
+
+assert ended("KeyError: 'nobody foresaw it'")
+node.trigger_configure()
+run, node._run.activate = node._run, lambda: None
 node.trigger_activate()
-assert node._run is None and lifecycle_state(node) == 'unconfigured'
+run.session.mode, run._monitor.publish_changes = SessionMode.HOLDING, lambda: {}['nor this']
+run._trajectories.end = lambda: {}['nor that']
+node.trigger_deactivate()
+assert ended("KeyError: 'nor this'") and run.session.mode is SessionMode.ENDED
 running.ControllerTrajectories = None  # the last part that is built
 node.trigger_configure()
 assert node._run is None
@@ -485,7 +500,12 @@ def test_tolerances_act_as_set_and_a_cleanup_or_a_failed_configuration_leaves_no
     node = processes.start('controller', ARM | given | {'autostart': False}, code=INSIDE)
     assert node.wait(60) == 0, node.output
     assert 'as expected' in node.output
-    assert "not activated: KeyError: 'nobody foresaw it'" in node.output
+    for said in (
+        "not activated: KeyError: 'nobody foresaw it'",
+        "not deactivated: KeyError: 'nor this'",
+        "not closed in order: KeyError: 'nor that'",
+    ):
+        assert node.output.count(said) == 1, node.output
     for warning in (
         "'constraints.joint9.goal' is unknown and has no effect",
         "'path_tolerance' was removed and has no effect: set constraints.<joint>.trajectory",
@@ -504,6 +524,14 @@ def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node(monkey
     changes.check({})
     changes.apply()
     node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')
+
+
+def test_a_state_that_was_pending_as_the_controller_was_closed_is_not_answered():
+    """Its topics are destroyed: what was said on them would end the node."""
+    run = object.__new__(RunningController)
+    run.session, run.connection = Mock(mode=SessionMode.ENDED, remarks=[1]), Mock()
+    run._on_state(b'')
+    run.connection.reader.read.assert_not_called()
 
 
 def test_an_automatic_activation_waits_until_one_node_publishes_the_states():

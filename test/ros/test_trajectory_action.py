@@ -233,6 +233,37 @@ def test_the_result_of_a_goal_comes_however_the_controller_ends(processes, peer,
     ends_in_motion(client, node, ends[end])
 
 
+#: A controller that is deactivated and cleaned up after it has accepted a goal, before it begins.
+CLEANED_UP = """
+import sys
+from rclpy.action import ActionServer
+from robot_dynamics_ros.ros.controller.node import Controller
+from robot_dynamics_ros.ros.executables import run_executable
+made, controllers, execute = Controller.__init__, [], ActionServer.notify_execute
+def make(self):
+    controllers.append(self)
+    made(self)
+def late(server, handle, callback):
+    execute(server, handle, callback)
+    controllers[0].trigger_deactivate()
+    controllers[0].trigger_cleanup()
+Controller.__init__, ActionServer.notify_execute = make, late
+sys.exit(run_executable('controller'))
+"""
+
+
+def test_a_goal_that_is_accepted_as_the_controller_is_cleaned_up_gets_its_result(processes, peer):
+    node = processes.start('controller', ARM, code=CLEANED_UP)
+    client = Client(peer)
+    handle = client.send(goal())
+    assert handle.accepted
+    found = client.result(handle)
+    assert found.status == GoalStatus.STATUS_ABORTED
+    assert found.result.error_string == 'the controller was cleaned up'
+    assert not any(word in node.says('cleaned up', 5.0) for word in ('Traceback', 'Error'))
+    assert node.stop(signal.SIGTERM) == 0
+
+
 def test_a_joint_that_does_not_follow_is_named_and_tolerances_have_their_known_names(
     processes, peer
 ):

@@ -100,8 +100,11 @@ class Controller(LifecycleNode):
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Brake if the arm moves, send the stop action's effort, then stop commanding."""
-        if self._run is not None:
+        assert self._run is not None  # configured
+        try:
             self._run.finish()
+        except Exception as error:
+            return self._refused('deactivated', error)
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -117,8 +120,8 @@ class Controller(LifecycleNode):
         return super().on_shutdown(state)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Send the stop action's effort and return to the unconfigured state."""
-        self._release()
+        """Send the stop action's effort and return to the unconfigured state, with the reason."""
+        self._release(self._missing)
         return TransitionCallbackReturn.SUCCESS
 
     def on_stop(self) -> None:
@@ -156,12 +159,11 @@ class Controller(LifecycleNode):
         if self._run is None:
             self._autostart.cancel()
             return
-        missing = self._run.missing()
-        if missing:
+        if missing := self._run.missing():
             self._log_missing(missing)
             return
-        active = self.trigger_activate() is TransitionCallbackReturn.SUCCESS
-        if active or not self._run.missing():  # the refusal is permanent
+        self.trigger_activate()
+        if self._run is None or not self._run.missing():  # a refusal would be permanent
             self._autostart.cancel()
 
     def _log_missing(self, missing: str) -> None:
@@ -193,11 +195,11 @@ class Controller(LifecycleNode):
             if self._run is None:
                 destroy(self, self._opened)
 
-    def _release(self) -> None:
+    def _release(self, missing: str = _WAITING_FOR_CONFIGURE) -> None:
         if self._run is not None:
             self._run.close()
             destroy(self, self._opened)  # not /clock, which rclpy may have subscribed to since
-        self._run, self._missing = None, _WAITING_FOR_CONFIGURE
+        self._run, self._missing = None, missing
 
     def _set_parameters(self, set_now: Any, request: Any, response: Any, respond: Respond) -> None:
         """Set parameters by a callback of rclpy, once those of the session are prepared."""

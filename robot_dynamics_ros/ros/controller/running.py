@@ -77,16 +77,19 @@ class RunningController:
         self.parameters.publish()
 
     def close(self) -> None:
-        """Finish if the controller is active, and end session and goal."""
-        self.finish()
-        self.session.end()
-        self.services.close()
-        self._trajectories.end()
+        """Finish if the controller is active, and end session and goals, whatever fails."""
+        for step in (self.finish, self.session.end, self.services.close, self._trajectories.end):
+            try:
+                step()
+            except Exception as error:
+                self._log.error(f'not closed in order: {type(error).__name__}: {error}')
 
     # States and commands -------------------------------------------------------------------------
 
     def _on_state(self, content: bytes) -> None:
         reader, state, session = self.connection.reader, self.connection.state, self.session
+        if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
+            return
         begin = state.arrival_ns = time.perf_counter_ns()
         if not reader.read(content):
             self._check_locked_joints()
@@ -131,7 +134,7 @@ class RunningController:
         """Check the age of the last state; schedule the next check for its timeout."""
         self._monitor.update_counts()
         session, now = self.session, time.perf_counter_ns()
-        if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
+        if session.mode is SessionMode.ENDED:  # pending, as above
             return
         source, problem, has_ended = self.connection.source(self._node)
         if session.watch(now, source, problem, has_ended=has_ended):
@@ -193,17 +196,21 @@ class RunningController:
 
     def finish(self) -> None:
         """Brake if the arm moves, answering states, and deliver a last safe command; below 4 s."""
-        if self.session.mode in (SessionMode.INACTIVE, SessionMode.ENDED):
+        is_over = lambda: self.session.mode in (SessionMode.INACTIVE, SessionMode.ENDED)  # noqa: E731
+        if is_over():
             return
-        if self.session.deactivate():
-            self.connection.writer.publish(self.session.command)
-        self.services.log_remarks()
-        self._publish_health()
-        is_over = lambda: self.session.mode is not SessionMode.DEACTIVATING  # noqa: E731
-        tick_until(is_over, self._answer_state, self._watch, _WATCH_PERIOD_S)
-        self._monitor.publish_changes()
-        self.services.log_remarks()
-        self.connection.flush()
+        try:
+            if self.session.deactivate():
+                self.connection.writer.publish(self.session.command)
+            self.services.log_remarks()
+            self._publish_health()
+            tick_until(is_over, self._answer_state, self._watch, _WATCH_PERIOD_S)
+            self._monitor.publish_changes()
+            self.services.log_remarks()
+        finally:
+            if not is_over() and self.session.end():
+                self.connection.writer.publish(self.session.command)
+            self.connection.flush()
 
     def _answer_state(self) -> bool:
         """Answer a pending state; return whether there was one."""

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-from builtin_interfaces.msg import Duration
 from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 from rclpy.task import Future
@@ -27,8 +25,8 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.controller.services import SessionServices
-from robot_dynamics_ros.ros.conversions import ns_to_duration
-from robot_dynamics_ros.ros.rclpy_compat import send_result
+from robot_dynamics_ros.ros.conversions import trajectory_point
+from robot_dynamics_ros.ros.rclpy_compat import end_goals
 
 #: Messages of more bytes (some hundred points) are deserialized in the background.
 _LONG_MESSAGE = 16_384
@@ -132,8 +130,8 @@ class TrajectoryAction:
         self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
         self._node, self._session, self._services = node, session, services
         self._active_handle: Any = None
-        self._outcome, self._state_due = Future(), 0.0
-        self._accepted: dict[int, tuple[Apply, Future] | str] = {}  # or why not, by the goal's id
+        self._state_due = 0.0
+        self._goals: dict[int, tuple[Any, Future]] = {}  # prepared, outcome; by id of the request
         self._state = State(joint_names=list(session.tree.joint_names))
         self._state_publisher = node.create_publisher(State, '~/controller_state', 1)
         self._feedback = FollowJointTrajectory.Feedback(joint_names=list(session.tree.joint_names))
@@ -148,11 +146,17 @@ class TrajectoryAction:
         )
 
     def destroy(self) -> None:
-        """Abort the goal, send its result and destroy the server."""
-        self._session.goals.abort('the controller was cleaned up')
-        handle = self._active_handle
-        if handle is not None and handle.is_active:
-            send_result(self._server, handle, self._result(handle, self._outcome.result()))
+        """Abort the goal, send the results of all accepted goals and destroy the server."""
+        reason = 'the controller was cleaned up'
+        self._session.goals.abort(reason)
+
+        def end(handle: Any) -> Any:
+            outcome = self._goals[id(handle.request)][1]
+            if not outcome.done():  # it has not begun
+                outcome.set_result(Outcome(ResultCode.INVALID_GOAL, reason))
+            return self._result(handle, outcome.result())
+
+        end_goals(self._server, end)
         self._server.destroy()
 
     async def _on_goal(self, request: Any) -> Any:
@@ -160,15 +164,12 @@ class TrajectoryAction:
         prepare = partial(prepare_goal, self._session, request, outcome.set_result)
         slow = len(request.trajectory.points) > _MANY
         self._services.submit(prepare, prepared.set_result, slow=slow)
-        try:
-            self._accepted[id(request)] = (await prepared).result(), outcome
-        except RobotDynamicsError as error:
-            if self._session.mode in (SessionMode.STOPPED, SessionMode.FAULTED):
-                self._accepted[id(request)] = str(error)
-                return self._goal.ACCEPT
-            text = f'rejected: {error}'
-            self._session.remark('warning', f'goal {text}', text)
+        begins = await prepared
+        error, mode = begins.exception(), self._session.mode
+        if error is not None and mode not in (SessionMode.STOPPED, SessionMode.FAULTED):
+            self._session.remark('warning', f'goal rejected: {error}', f'rejected: {error}')
             return self._goal.REJECT
+        self._goals[id(request)] = begins, outcome
         return self._goal.ACCEPT
 
     def _on_cancel(self, handle: Any) -> Any:
@@ -179,19 +180,18 @@ class TrajectoryAction:
 
     async def _execute(self, handle: Any) -> Any:
         """Execute one goal; its result is sent when this method returns."""
-        accepted = self._accepted.pop(id(handle.request))
-        if isinstance(accepted, str):
-            return self._result(handle, Outcome(ResultCode.INVALID_GOAL, accepted))
-        commit, outcome = accepted
+        begins, outcome = self._goals[id(handle.request)]
         try:
-            commit()
+            begins.result()()
             self._services.log_remarks()
+            self._active_handle = handle
+            ended = await outcome
         except RefusedGoalError as error:
-            return self._result(handle, Outcome(ResultCode(error.code), error.reason))
+            ended = Outcome(ResultCode(error.code), error.reason)
         except RobotDynamicsError as error:
-            return self._result(handle, Outcome(ResultCode.INVALID_GOAL, str(error)))
-        self._active_handle, self._outcome = handle, outcome
-        return self._result(handle, await outcome)
+            ended = Outcome(ResultCode.INVALID_GOAL, str(error))
+        del self._goals[id(handle.request)]
+        return self._result(handle, ended)
 
     def _result(self, handle: Any, outcome: Outcome) -> Any:
         result = self._type.Result()
@@ -220,12 +220,12 @@ class TrajectoryAction:
         """Set the timestamp of a header; return the reference, the measured point, the error."""
         loop = self._session.loop
         reference, elapsed = loop.reference, max(loop.generator.progress[0], 0.0)
-        since = ns_to_duration(round(elapsed * NANO))
+        since = round(elapsed * NANO)
         header.stamp = self._node.get_clock().now().to_msg()
         return (
-            _point(since, reference.position, reference.velocity, reference.acceleration),
-            _point(since, loop.q, loop.v),
-            _point(since, reference.position - loop.q, reference.velocity - loop.v),
+            trajectory_point(since, *reference.rows),
+            trajectory_point(since, loop.q, loop.v),
+            trajectory_point(since, reference.position - loop.q, reference.velocity - loop.v),
         )
 
     def _publish_state(self) -> None:
@@ -235,11 +235,3 @@ class TrajectoryAction:
         state.output = JointTrajectoryPoint(time_from_start=since, effort=loop.effort.tolist())
         state.speed_scaling_factor = loop.generator.speed.factor
         self._state_publisher.publish(state)
-
-
-def _point(time: Duration, *arrays: Any) -> JointTrajectoryPoint:
-    """Return a point with positions, velocities and, if given, accelerations."""
-    fields = zip(('positions', 'velocities', 'accelerations'), arrays, strict=False)
-    return JointTrajectoryPoint(
-        time_from_start=time, **{name: np.asarray(x).tolist() for name, x in fields}
-    )
