@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -38,6 +39,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _OFF = 0.005  # initial value of every row of f of an own arm, m or rad
 _OWN_SECONDS, _MOST_SECONDS = 6.0, 60.0  # duration, as long as its signals
+_REST = 1.0  # s, after the last of them
 _NEWTON_STEPS, _LONGEST_STEP = 100, 0.2  # of the search for that start; rad or m
 _FORCE, _OVERSHOOT, _ALONG = 0.5, 0.3, 5e-4  # N RMS; share of the desired force; m RMS
 _EXTRA = [
@@ -200,7 +202,9 @@ def own_scene(settings: Path, program: str = '') -> Scene:
     title = f'the tool of {tree.name} on a swinging plane, the posture held'
     if program:
         title = task.description.rstrip(' .') or f'program {task.name} on {tree.name}'
-    seconds = min(max(_OWN_SECONDS, task.horizon), _MOST_SECONDS)
+    changes = [t for signal in task.stack.signals for t in signal.changes if t < math.inf]
+    end = max(changes, default=0.0) + _REST
+    seconds = min(max(_OWN_SECONDS, task.horizon, end), _MOST_SECONDS)
     start = tuple(_off_by(task, starting_configuration(task)).tolist())
     return Scene(settings, str(path), title, start, seconds, None if program else 0.02)
 

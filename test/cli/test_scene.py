@@ -59,6 +59,16 @@ def test_a_program_without_a_start_begins_where_its_path_was_checked(scene_of):
     assert start == pytest.approx([*posture[:3], 0.205], abs=1e-6)
 
 
+def test_a_scene_shows_the_rest_after_all_laps_of_a_program(scene_of):
+    place = PinocchioOracle.of(sample('four_dof')).frame_pose('tool', HOME)[1]
+    circle = {'center': (place - [0.05, 0.0, 0.0]).tolist(), 'radius': 0.05, 'laps': 2}
+    target = {'circle': {**circle, 'toward': [1.0, 0.0, 0.0]}, 'speed': 0.1, 'start': 1.0}
+    program = task({'kind': 'point', 'frame': 'tool', 'target': target})
+    program['null_space']['posture'] = HOME.tolist()
+    # At rest for 1 s, along both laps, with ramps of 1 s at half the speed, and at rest again.
+    assert scene_of(program).duration == pytest.approx(1.0 + (2 * 0.1 * np.pi / 0.1 + 1.0) + 1.0)
+
+
 def test_a_program_that_presses_has_no_scene_without_its_board(settings):
     file = share_directory() / 'config' / 'programs' / 'four_dof_board.yaml'
     with pytest.raises(ConfigurationError, match='presses on a surface') as refused:
