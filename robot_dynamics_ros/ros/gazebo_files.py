@@ -31,6 +31,7 @@ from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, ModelError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.ros.gazebo_world import (
+    PATIENCE_S,
     gazebo_name,
     is_valid_name,
     lockstep_world,
@@ -391,7 +392,7 @@ def insertion_node(args: SimpleNamespace, urdf: str, **parameters: Any) -> Any:
     from robot_dynamics_ros.ros.launching import package_node
 
     parameters = {'world': world_name(args.world), 'robot_description': urdf, **parameters}
-    return package_node('gazebo_robot', args, parameters)
+    return package_node('gazebo_robot', args, parameters, end_s=2.0 * PATIENCE_S)
 
 
 def world_name(file: str) -> str:

@@ -340,9 +340,8 @@ class GazeboRobot(SequenceNode):
             request = insertion(file, model, settings['pose'])
             yield from self._request(service, 'EntityFactory', request, unless_model=model)
             yield from self._wait_until_listed(model, 'model', '--list', hint=_REFUSED_HINT)
-        forces = force_topics(settings['robot_description'], model)
-        if settings['stay'] and forces:
-            self._guard = ForceGuard(forces)
+        if settings['stay'] and force_topics(settings['robot_description'], model):
+            self._guard = ForceGuard(model)
         self.get_logger().info(f'{model} is in the world {settings["world"]}')
 
     def _set_positions(self, world: str, start: ModelStart) -> Steps:

@@ -15,9 +15,9 @@ Forces
     Gazebo's system ApplyJointForce holds the last force indefinitely, even after its sender has
     ended. The node that inserts the robot therefore starts this module as a process and keeps its
     standard input open. When the input is closed, in order or because the node was killed, the
-    process sets the forces to zero. Gazebo's command line may end before its message is sent, so
-    the model also contains a TriggeredPublisher per force: Gazebo itself answers each zero on the
-    topic of the force followed by ``/zero``. Zeros are sent until all are answered.
+    process asks Gazebo to set them to zero: systems TriggeredPublisher of the model (gazebo.xacro)
+    do so and answer. Gazebo's command line may end before it has sent its message, on a busy
+    machine four times of five: several send it at once, for all joints, until the answer.
 """
 
 from __future__ import annotations
@@ -290,10 +290,10 @@ def _call(node: Any, timeout_ms: int, service: str, kind: str, fields: dict) -> 
 #: Timeout of Gazebo's command line, s; it takes about 0.3 s, longer on a busy machine.
 CALL_TIMEOUT_S = 5.0
 #: Time in which Gazebo must answer that all forces are zero, s.
-_PATIENCE_S = 12.0
-_ZERO = 'zero'
+PATIENCE_S = 30.0
 _UNPUBLISHED = 'No publishers'  # printed of a topic that nobody answers on
-_GONE = 2  # times that this is printed of all topics before the wait ends: one may be mistaken
+_GONE = 2  # times that this is printed before the wait ends: one may be mistaken
+_AT_ONCE = 4  # processes that send the same message
 #: After a kill, other nodes may command until the launch has ended them, s.
 _AFTER_KILL_S = 12.0
 _IN_ORDER = 'in order'
@@ -325,15 +325,15 @@ def force_topics(description: str, model: str) -> list[str]:
 
 
 class ForceGuard:
-    """Sets forces to zero on request, or when its owner has died.
+    """Sets the forces on a model to zero on request, or when its owner has died.
 
     Args:
-        topics: Topics of the forces.
+        model: Its name in the world.
     """
 
-    def __init__(self, topics: Sequence[str]) -> None:
+    def __init__(self, model: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, '-m', __name__, 'forces', *topics],
+            [sys.executable, '-m', __name__, 'forces', model],
             stdin=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -342,7 +342,7 @@ class ForceGuard:
     def release(self) -> bool:
         """Set the forces to zero; return whether Gazebo answered that they are, or has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
-            self._process.communicate(_IN_ORDER, timeout=2.0 * _PATIENCE_S)
+            self._process.communicate(_IN_ORDER, timeout=2.0 * PATIENCE_S)
         return self._process.poll() == 0
 
 
@@ -363,61 +363,46 @@ def kill_gz(call: subprocess.Popen[str]) -> None:
         os.killpg(call.pid, signal.SIGKILL)
 
 
-def _call_gz(
-    calls: Sequence[Sequence[str]], timeout_s: float = CALL_TIMEOUT_S
-) -> list[str | None]:
-    """Run Gazebo's command line concurrently; return the outputs, None if not in time."""
-    end, outputs = time.monotonic() + timeout_s, list[str | None]()
-    started = [start_gz(call) for call in calls]
-    for call in started:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            call.wait(max(end - time.monotonic(), 0.0))
-        in_time = call.poll() == 0
-        kill_gz(call)
-        outputs.append(call.communicate()[0] if in_time else None)
-    return outputs
-
-
-def _set_to_zero(topics: Sequence[str]) -> list[str]:
-    """Publish zero for all forces until Gazebo answers; return those that it does not answer."""
-    end, answers = time.monotonic() + _PATIENCE_S, list[tuple[str, subprocess.Popen[str]]]()
-    pending, unpublished = [*topics], 0
-    while pending and time.monotonic() < end:
-        for topic in pending:  # anew: some never receive on a busy machine
-            listen = ['topic', '-e', '-n', '1', '-t', f'{topic}/{_ZERO}']
-            answers.append((topic, start_gz(listen)))
-        _call_gz([['topic', '-t', topic, '-m', 'gz.msgs.Double', '-p', 'data: 0.0']
-                  for topic in pending])  # fmt: skip
-        answered = {topic for topic, call in answers if call.poll() == 0}
-        pending = [topic for topic in pending if topic not in answered]
-        told = _call_gz(
-            [['topic', '-i', '-t', f'{topic}/{_ZERO}'] for topic in pending], _PATIENCE_S
-        )
-        gone = all(info is not None and _UNPUBLISHED in info for info in told)
-        unpublished = unpublished + 1 if gone else 0
-        if unpublished == _GONE:  # Gazebo has ended, or the model is gone
-            break
-    for _, call in answers:
+def _set_to_zero(model: str) -> bool:
+    """Set the forces on a model to zero; return whether Gazebo answers that, or has ended."""
+    zero = f'/model/{model}/zero_forces'
+    answer = ['topic', '-e', '-n', '1', '-t', f'{zero}/done']
+    send = ['topic', '-t', zero, '-m', 'gz.msgs.Empty', '-p', ' ']
+    end, unpublished, is_zero = time.monotonic() + PATIENCE_S, 0, False
+    listeners, started = list[subprocess.Popen[str]](), list[subprocess.Popen[str]]()
+    while not is_zero and unpublished < _GONE and time.monotonic() < end:
+        listeners.append(start_gz(answer))  # anew: some never receive on a busy machine
+        # Unpublished: Gazebo has ended, or the model is gone.
+        calls = [start_gz(['topic', '-i', '-t', f'{zero}/done'])]
+        calls += [start_gz(send) for _ in range(_AT_ONCE)]
+        started += calls
+        late = time.monotonic() + CALL_TIMEOUT_S  # then others are started beside these
+        while not is_zero and time.monotonic() < late and None in [x.poll() for x in calls]:
+            time.sleep(0.02)
+            is_zero = 0 in [call.poll() for call in listeners]
+        told = '' if calls[0].poll() is None else calls[0].communicate()[0]
+        unpublished = unpublished + 1 if _UNPUBLISHED in told else 0
+    for call in (*listeners, *started):
         kill_gz(call)
         call.communicate()
-    return [] if unpublished else pending
+    return is_zero or unpublished == _GONE
 
 
-def end_forces(*topics: str) -> int:
+def end_forces(model: str) -> int:
     """Wait until the owner ends, then set the forces to zero; return the exit code."""
     in_order = sys.stdin.read() == _IN_ORDER
     if not in_order:
         with contextlib.suppress(OSError):
             print('gazebo_robot was killed: its forces are set to zero', file=sys.stderr)
     end = time.monotonic() + (0.0 if in_order else _AFTER_KILL_S)
-    while (left := _set_to_zero(topics)) or time.monotonic() < end:
+    while not (is_zero := _set_to_zero(model)) or time.monotonic() < end:
         if time.monotonic() > end:
             break
         time.sleep(1.0)
-    if left:
+    if not is_zero:
         with contextlib.suppress(OSError):
-            print(f'Gazebo does not answer that these are zero: {left}', file=sys.stderr)
-    return int(bool(left))
+            print(f'Gazebo does not answer that the forces on {model} are zero', file=sys.stderr)
+    return int(not is_zero)
 
 
 if __name__ == '__main__':

@@ -177,13 +177,19 @@ def _values(arguments: Iterable[Argument], context: LaunchContext) -> SimpleName
     return SimpleNamespace(**values, remappings=[])
 
 
-def package_node(executable: str, args: SimpleNamespace, parameters: Mapping[str, Any]) -> Node:
+def package_node(
+    executable: str,
+    args: SimpleNamespace,
+    parameters: Mapping[str, Any],
+    end_s: float = SHUTDOWN_SECONDS,
+) -> Node:
     """Return one of this package's nodes, named after its executable.
 
     Args:
         executable: Name of the executable.
         args: Launch arguments with ``namespace``, ``params_file``, ``log_level`` and ``robot``.
         parameters: Parameters that override the parameter file; strings stay strings.
+        end_s: Time to end after Ctrl-C, s.
     """
     own = {
         name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
@@ -198,7 +204,7 @@ def package_node(executable: str, args: SimpleNamespace, parameters: Mapping[str
         parameters=[*parameter_file(args), own],
         remappings=args.remappings,
         arguments=['--ros-args', '--log-level', f'{executable}:={args.log_level}'],
-        sigterm_timeout=str(SHUTDOWN_SECONDS),
+        sigterm_timeout=str(end_s),
     )
 
 

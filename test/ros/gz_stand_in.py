@@ -22,7 +22,7 @@ if words[0] == 'sim':
 elif words[:2] == ['topic', '-e']:  # the answer to a zero, unless the first are lost
     if {lost} == {ALL}:
         time.sleep(1000.0)
-    sent = f'-t {{words[5].removesuffix("/zero")}} -m'
+    sent = f'-t {{words[5].removesuffix("/done")}} -m'
     while sum(sent in x for x in open(folder / 'notes')) <= {lost}:
         time.sleep(0.05)
 elif words[:2] == ['topic', '-i']:

@@ -41,7 +41,7 @@ LINKAGE = ['lower_arm_joint', 'upper_arm_joint', 'crank_joint', 'rod_joint']
 WORLDS = sorted((PROJECT / 'worlds').glob('*.sdf'))
 JOINT_STATES = 'gz::sim::systems::JointStatePublisher'
 JOINT_FORCE = 'gz::sim::systems::ApplyJointForce'
-ANSWER = 'gz::sim::systems::TriggeredPublisher'
+TRIGGERED = 'gz::sim::systems::TriggeredPublisher'
 
 each_arm = pytest.mark.parametrize('robot', ARMS)
 each_robot = pytest.mark.parametrize('robot', ROBOTS)
@@ -93,7 +93,7 @@ def test_a_world_is_as_the_controller_needs_it_and_answers_marks_in_lockstep(pat
         'gz-sim-scene-broadcaster-system': 'gz::sim::systems::SceneBroadcaster',
     }
     assert step_ns(str(path)) == 1_000_000
-    (answering,) = [p for p in world if p.get('name') == ANSWER]
+    (answering,) = [p for p in world if p.get('name') == TRIGGERED]
     messages = [(e.tag, e.get('type')) for e in answering]
     assert messages == [('input', 'gz.msgs.Empty'), ('output', 'gz.msgs.Empty')]
     assert len({e.get('topic') for e in answering}) == 2
@@ -140,9 +140,11 @@ def test_the_native_description_publishes_all_joints_and_drives_the_driven(robot
     assert [name.text for name in states.iter('joint_name')] == all_joints
     assert [plugin.findtext('joint_name') for plugin in found[JOINT_FORCE]] == driven
     assert {p.get('filename') for p in found[JOINT_FORCE]} == {'gz-sim-apply-joint-force-system'}
-    answers = [[e.get('topic') for e in plugin] for plugin in found[ANSWER]]
-    forces = [f'/model/{robot}/joint/{name}/cmd_force' for name in driven]
-    assert answers == [[force, f'{force}/zero'] for force in forces], 'zeros are answered'
+    zero, after = ([(e.get('topic'), e.text) for e in plugin] for plugin in found[TRIGGERED])
+    asked, sent, done = (f'/model/{robot}/zero_forces{end}' for end in ('', '/sent', '/done'))
+    zeros = [(f'/model/{robot}/joint/{name}/cmd_force', 'data: 0.0') for name in driven]
+    assert zero == [(asked, None), *zeros, (sent, None)]
+    assert after == [(sent, None), (done, None)], 'the answer follows the zeros'
 
 
 @each_arm

@@ -161,16 +161,12 @@ def test_when_the_bridge_is_killed_no_force_is_left_in_gazebo(launches, tmp_path
     launches.env |= gazebo.env
     launch = launches.launch('gazebo', gui=False, start_world=False, motion=False)
     launch.says('is in the world', 40.0)
-    assert not gazebo.asked('cmd_force')
+    assert not gazebo.asked('zero_forces')
     kill(launch, 'parameter_bridge')
     assert launch.wait(40.0) == 1, launch.output
     assert 'ended with -9' in launch.output
-    forces = [f'/model/scara/joint/joint{k}/cmd_force' for k in range(1, 5)]
-    sent = [line for line in gazebo.asked('cmd_force') if ' -p ' in line]
-    zero = '-m gz.msgs.Double -p data: 0.0'
-    assert set(sent) == {f'topic -t {force} {zero}' for force in forces}
-    # Gazebo's answer is awaited on a topic of its own.
-    assert all(gazebo.asked(f'-e -n 1 -t {force}/zero') for force in forces)
+    assert gazebo.asked('-e -n 1 -t /model/scara/zero_forces/done'), 'the answer is awaited'
+    assert gazebo.asked('topic -t /model/scara/zero_forces -m gz.msgs.Empty -p')
 
 
 def test_two_robots_have_their_own_topics_joints_and_time_and_one_page(launches, peer, listening):
