@@ -106,6 +106,11 @@ def possible_masses(mass: Array, described: Array) -> Array:
     return np.asarray((mass >= low * described) & ~heavier)
 
 
+def is_large_unit(factor: float) -> bool:
+    """Return whether efforts are so large that they have another unit: no load explains them."""
+    return factor > 1.0 / _CURRENT
+
+
 def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     """Return whether the coefficients x of a cause are physical and plausible."""
     least, most = np.array(-np.inf), np.inf
@@ -118,7 +123,7 @@ def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     elif cause.name == 'mass':
         least, most = np.array(POSSIBLE_ARM[0] - 1.0), POSSIBLE_ARM[1] - 1.0
     elif cause.name == 'unit':
-        return bool(0.0 < 1.0 + x[0] < _CURRENT or 1.0 + x[0] > 1.0 / _CURRENT)
+        return bool(0.0 < 1.0 + x[0] < _CURRENT or is_large_unit(1.0 + x[0]))
     elif cause.name == 'order':
         x, least, most = x[:1], np.array(_OTHER_JOINT[0]), _OTHER_JOINT[1]
     elif cause.name == 'load':
@@ -164,6 +169,7 @@ _EFFORT_FAULTS = {
         'a load or tool missing in the model, or a slightly wrong torque_constant',
     ),
 }
+_COMMON_UNIT = ', the common factor: an own one is not clear'
 SAME = 0.15  # relative tolerance within which two factors of efforts are the same
 _SLIGHT = (0.6, 1.7)  # factors of efforts that a load may cause
 
@@ -206,16 +212,21 @@ def exchange_fault(tree: Robot, i: int, j: int, problem: str) -> Finding:
     return Finding('error', problem, named(tree, [i, j]), _EFFORT_FAULTS['order'][1])
 
 
-def unit_faults(tree: Robot, factors: Array) -> list[Finding]:
+def unit_faults(tree: Robot, factors: Array, own: Sequence[int] = ()) -> list[Finding]:
     """Return that efforts have another unit: one of all or, as currents, of each joint.
 
     Args:
         tree: The robot.
         factors: Recorded effort / effort in the unit of the model, by joint, shape (n,).
+        own: Joints whose factor is known; that of the others is that of all.
     """
     if np.ptp(factors) > SAME * factors.min():
-        own = zip(range(tree.n), (1.0 / factors).tolist(), strict=True)
-        return [effort_fault(named(tree, [j]), 'unit', factor) for j, factor in own]
+        others = [j for j in range(tree.n) if j not in own]
+        return [
+            effort_fault(named(tree, joints), 'unit', 1.0 / factors[joints[0]], detail=detail)
+            for joints, detail in (*(([j], '') for j in sorted(own)), (others, _COMMON_UNIT))
+            if joints
+        ]
     fault = effort_fault(ALL_EFFORTS, 'unit', 1.0 / float(factors[0]))
     load = 'does it carry more than its own mass, ' if factors[0] > 1.0 else ''
     return [fault._replace(remedy=f'{fault.remedy}; or {load}is it another robot?')]

@@ -50,6 +50,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     columns_of,
     effort_fault,
     finding,
+    is_large_unit,
     is_possible,
     named,
     order_causes,
@@ -543,8 +544,8 @@ class EffortResidual:
                 tried.append(SimpleFault(cost, factor, self._explains(fit), tuple(beside)))
         return min(tried)
 
-    def _factors(self) -> Array:
-        """Return the factors of the efforts, of each joint if they differ by evidence, (n,)."""
+    def _factors(self) -> tuple[Array, list[int]]:
+        """Return the factors of the efforts (n,), and the joints with one of their own."""
         every, simplest = self._candidates(), self.simplest
         chosen = [one.cause for one, _ in self._reported()]
         if simplest.factor != 1.0:
@@ -555,8 +556,9 @@ class EffortResidual:
         for cause, x in zip(chosen, fit.values, strict=True):
             if cause.name in ('unit', 'factor'):
                 factors[cause.joint if cause.joint >= 0 else slice(None)] *= 1.0 + x[0]
-        alike = np.ptp(factors) < _OWN_UNIT * factors.min() and simplest.factor != 1.0
-        return simplest.factor * np.ones(len(factors)) if alike else factors
+        if np.ptp(factors) < _OWN_UNIT * factors.min() and simplest.factor != 1.0:
+            return np.full(len(factors), abs(simplest.factor)), []
+        return np.abs(factors), [one.joint for one in chosen if one.name == 'factor']
 
     @property
     def is_usual(self) -> bool:
@@ -584,15 +586,20 @@ class EffortResidual:
         Reversed gravity is also what reversed efforts of several slow joints look like.
         """
         fit, tree, reversed_ones = self.gravity, self.model.tree, set[int]()
-        found, reported = list[Finding](), [*self._reported()]
+        found, own, reported = list[Finding](), dict[int, float](), [*self._reported()]
         for one, joints in sorted(reported, key=lambda pair: pair[0].cause.joint):
-            if one.cause.name == 'order':
+            name, factor = one.cause.name, 1.0 + float(one.values[0])
+            if name == 'order':
                 found.append(finding(tree, one.cause, one.values, one.share, joints))
-            turned = one.cause.name in GRAVITY and fit is not None and fit.is_reversed
-            if turned or (one.cause.name == 'factor' and one.values[0] < -1.0):
+            turned = name in GRAVITY and fit is not None and fit.is_reversed
+            if turned or (name == 'factor' and factor < 0.0):
                 reversed_ones.update(joints)
+            elif name == 'factor':
+                own[one.cause.joint] = factor
         if any(one.cause.name == 'unit' for one, _ in reported):
-            found += unit_faults(tree, np.abs(self._factors()))
+            found += unit_faults(tree, *self._factors())
+        elif any(is_large_unit(factor) for factor in own.values()):
+            found += [effort_fault(named(tree, [j]), 'unit', 1.0 / x) for j, x in own.items()]
         if reversed_ones:
             culprit, detail = named(tree, sorted(reversed_ones)), ', or of gravity (--gravity)'
             found.insert(0, effort_fault(culprit, 'sign', detail=detail))

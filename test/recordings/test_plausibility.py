@@ -113,14 +113,34 @@ def test_what_is_wrong_is_told_beside_noise_a_load_and_reversed_gravity(kind):
     assert float(found[1] if found else 0.0) == pytest.approx(factor, rel=0.1)
 
 
-def test_currents_are_told_with_the_constant_of_each_joint():
+def units_told(run):
+    """Return which joints are told to have another unit, and by what their effort differs."""
+    problem = problem_of(run, measured_arm().tree, measured=True)
+    found = re.findall(
+        r"joints? ([\w', ]+?)(?: of the recording)?: wrong unit of effort: [^;,]* about ([\d.e-]+)"
+        '(, the common factor: an own one is not clear)?',
+        problem,
+    )
+    return {
+        name: (float(factor), bool(common))
+        for names, factor, common in found
+        for name in names.replace("'", '').split(', ')
+    }
+
+
+def test_currents_are_told_with_the_constant_of_each_joint_and_which_are_not_clear():
     """Not with one that fits none of them."""
     constants = np.array([12.0, 12.0, 7.0])
-    run = times(1.0 / constants)(run_of(1988))
-    problem = problem_of(run, measured_arm().tree, measured=True)
-    found = re.findall(r"joint '(\w+)'[^:]*: wrong unit of effort: [^;]* about ([\d.]+)", problem)
-    assert [name for name, _ in found] == ['pan', 'lift', 'elbow']
-    np.testing.assert_allclose([float(x) for _, x in found], constants, rtol=0.1)
+    told = units_told(times(1.0 / constants)(run_of(1988)))
+    np.testing.assert_allclose([told[x][0] for x in ('pan', 'lift', 'elbow')], constants, rtol=0.1)
+    assert [told[x][1] for x in ('pan', 'lift', 'elbow')] == [True, True, False]
+
+
+@pytest.mark.parametrize('factor', [1e3, 8.0])
+def test_the_unit_of_a_single_joint_is_told(factor):
+    """It drove the joint beyond its effort limit, where the model is not judged: all was well."""
+    told = units_told(times(np.array([1.0, 1.0, factor]))(run_of(1988)))
+    assert told == {'elbow': (pytest.approx(1.0 / factor, rel=0.1), False)}
 
 
 @pytest.mark.slow
