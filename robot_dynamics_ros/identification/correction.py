@@ -179,7 +179,7 @@ def _row(identified: Identification, k: int) -> Row:
 
 def as_dict(identified: Identification) -> dict[str, Any]:
     """Return all numbers of an identification for JSON."""
-    plan, estimate = identified.plan, identified.estimate
+    plan, estimate, single = identified.plan, identified.estimate, identified.single
     return {
         'robot': identified.tree.name,
         'gravity': identified.tree.gravity.tolist(),
@@ -202,6 +202,14 @@ def as_dict(identified: Identification) -> dict[str, Any]:
                 strict=True,
             )
         ],
+        'single_change': None
+        if single is None
+        else {
+            'links': [identified.tree.link_names[i] for i in single.bodies],
+            'mass': single.mass,
+            'nominal': single.nominal,
+            'deviation': single.deviation,
+        },
         'chosen': list(identified.chosen),
         'undetermined': identified.undetermined(),
     }

@@ -38,6 +38,7 @@ from robot_dynamics_ros.identification.preparation import (
     effort_source,
     prepare,
 )
+from robot_dynamics_ros.identification.single_change import SingleChange, single_change
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     TERMS,
@@ -111,6 +112,7 @@ class Identification:
         tree: The corrected robot, including drive friction.
         urdf_friction: Viscous and Coulomb friction closest to the friction of the corrected robot,
             in the recorded motion, which is all that a URDF can hold; shape (2, n).
+        single: Bodies of which each alone, other than described, explains the data, if any.
     """
 
     plan: IdentificationPlan
@@ -120,6 +122,7 @@ class Identification:
     physical: PhysicalParameters
     tree: Robot
     urdf_friction: Array
+    single: SingleChange | None = None
 
     def undetermined(self) -> list[str]:
         """Return what the data do not determine, one sentence each."""
@@ -277,7 +280,8 @@ def conclude(
     kept, chosen = evident_columns(blocks, unknowns, plan.base)
     base = plan.base.only(kept)
     fitted = estimate([block.only(kept) for block in blocks], base)
-    physical = _trusted(fitted, plan, prior_weight)
+    single = single_change(fitted, unknowns)
+    physical = _trusted(fitted, plan, prior_weight, None if single is None else single.near)
     drives = {term: unknowns.term(physical.values, term).copy() for term in unknowns.terms}
     tree = with_inertial_parameters(unknowns.tree, physical.values[: unknowns.links])
     fastest = np.max([block.speeds for block in blocks], axis=0)
@@ -289,7 +293,7 @@ def conclude(
     known = np.where((found > 0.0) & (fastest > 0.0), fastest, recorded_speed(tree))
     tree = with_terms(tree, {**drives, RECORDED_SPEED: known})
     friction = _urdf_friction(blocks, plan, physical.values, tree)
-    return Identification(plan, base, tuple(chosen), fitted, physical, tree, friction)
+    return Identification(plan, base, tuple(chosen), fitted, physical, tree, friction, single)
 
 
 def _urdf_friction(
@@ -319,26 +323,29 @@ def _urdf_friction(
 
 
 def _trusted(
-    fitted: Estimate, plan: IdentificationPlan, prior_weight: float
+    fitted: Estimate, plan: IdentificationPlan, prior_weight: float, near: Array | None
 ) -> PhysicalParameters:
     """Return physical parameters; with measured efforts, prefer likely link masses.
 
     The weight of the nominal links is increased in steps until every link mass is likely. If
     no step achieves this, the result with the original weight is returned.
     """
-    first = _with_rotors(fitted, plan.unknowns, prior_weight)
+    first = _with_rotors(fitted, plan.unknowns, prior_weight, near)
     if plan.preparation.effort != 'measured':
         return first
     for times in _TRUST:
-        tried = _with_rotors(fitted, plan.unknowns, times * prior_weight)
+        tried = _with_rotors(fitted, plan.unknowns, times * prior_weight, near)
         if likely_masses(tried.values, plan.unknowns):
             return tried
     return first
 
 
-def _with_rotors(fitted: Estimate, unknowns: Unknowns, prior_weight: float) -> PhysicalParameters:
+def _with_rotors(
+    fitted: Estimate, unknowns: Unknowns, prior_weight: float, near: Array | None
+) -> PhysicalParameters:
     links, rotors = (
-        physical_parameters(fitted, unknowns, prior_weight, rotors=free) for free in (False, True)
+        physical_parameters(fitted, unknowns, prior_weight, rotors=free, near=near)
+        for free in (False, True)
     )
     return rotors if links.cost - rotors.cost > _ROTORS else links
 

@@ -32,7 +32,7 @@ link. The others keep their inertia.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -81,6 +81,8 @@ class PhysicalParameters:
         held: Indices of joint terms that the data do not determine; kept at nominal values.
         steps: Number of Newton steps.
         cost: Minimum of the cost: misfit plus divergence from the nominal robot.
+        misfit: Squared distance of the base parameters from those of the data, in standard
+            deviations.
     """
 
     values: Array
@@ -89,6 +91,7 @@ class PhysicalParameters:
     held: Array
     steps: int
     cost: float
+    misfit: float
 
 
 def physical_parameters(
@@ -96,6 +99,8 @@ def physical_parameters(
     unknowns: Unknowns,
     prior_weight: float = 1.0,
     rotors: bool = False,
+    near: Array | None = None,
+    only: int | None = None,
 ) -> PhysicalParameters:
     """Return the physical parameters that fit the data best.
 
@@ -108,6 +113,8 @@ def physical_parameters(
         prior_weight: lambda; 1: standard deviation of the nominal inertia equal to its size.
         rotors: Whether armature that is not separable from link inertia is estimated too, so that
             the nominal link decides the split; otherwise it keeps its nominal value.
+        near: Physical inertial parameters to stay close to, shape (10 bodies,); default: nominal.
+        only: Index of the only body that may differ from ``near``; default: every body may.
 
     Returns:
         The parameters; always physical.
@@ -116,30 +123,44 @@ def physical_parameters(
         ModelError: A nominal body without its fixed parts has no mass, or no extent.
     """
     links = unknowns.links
+    near = unknowns.nominal[:links] if near is None else near
+    changing = range(unknowns.tree.bodies) if only is None else (only,)
     known = np.zeros(len(unknowns))
-    known[:links] = np.concatenate([fixed for _, fixed in body_links(unknowns.tree)])
-    roots = _nominal_roots(unknowns, known)
-    free, held = _joint_terms(estimate, unknowns, rotors)
+    known[:links] = near
+    for i, (_, fixed) in enumerate(body_links(unknowns.tree)):
+        if i in changing:
+            known[PER_BODY * i : PER_BODY * (i + 1)] = fixed
+    roots = {i: _root(unknowns.tree.link_names[i], i, near - known[:links]) for i in changing}
+    free, held = joint_terms(estimate, unknowns, rotors)
     known[held] = unknowns.nominal[held]
     size = _sizes(estimate, unknowns, free)
     T = _to_parameters(len(unknowns), roots, free, size)
-    R = estimate.information[:-1, :-1]
-    ratio = estimate.deviations / np.linalg.norm(np.linalg.pinv(R), axis=1)
-    # The weight is reduced for the correlation of residuals in time.
-    excess = max(1.0, float(np.median(ratio))) if np.isfinite(ratio).all() else 1.0
-    W, effort = R / excess, estimate.information[:-1, -1] / excess
+    W, effort = data_rows(estimate)
     A, y = W @ estimate.base.B @ T, effort - W @ estimate.base.B @ known
     signed = np.array([unknowns.term_of(k) in _SIGNED for k in free.tolist()], dtype=bool)
-    distance = Divergence(unknowns.tree.bodies, ~signed, prior_weight, _BARRIER)
+    distance = Divergence(len(roots), ~signed, prior_weight, _BARRIER)
     start = distance.start(unknowns.nominal[free] / size)
     x, steps = _follow(A, y, distance, start)
     deviations = np.linalg.norm(T @ np.linalg.pinv(np.vstack([A, distance.root(x)])), axis=1)
     vague = np.linalg.norm(T @ np.linalg.pinv(distance.root(start)), axis=1)
     share = np.zeros(len(unknowns))
-    share[:links] = np.clip(1.0 - np.square(deviations[:links] / vague[:links]), 0.0, 1.0)
+    moves = np.flatnonzero(vague[:links])
+    share[moves] = np.clip(1.0 - np.square(deviations[moves] / vague[moves]), 0.0, 1.0)
     share[free] = 1.0
-    cost = 0.5 * float(np.sum(np.square(A @ x - y))) + distance.value(x)
-    return PhysicalParameters(known + T @ x, deviations, share, held, steps, cost)
+    misfit = float(np.sum(np.square(A @ x - y)))
+    cost = 0.5 * misfit + distance.value(x)
+    return PhysicalParameters(known + T @ x, deviations, share, held, steps, cost, misfit)
+
+
+def data_rows(estimate: Estimate) -> tuple[Array, Array]:
+    """Return W and y, whose misfit |W beta - y| counts standard deviations of base parameters.
+
+    The weight is reduced for the correlation of residuals in time.
+    """
+    R, effort = estimate.information[:-1, :-1], estimate.information[:-1, -1]
+    ratio = estimate.deviations / np.linalg.norm(np.linalg.pinv(R), axis=1)
+    excess = max(1.0, float(np.median(ratio))) if np.isfinite(ratio).all() else 1.0
+    return R / excess, effort / excess
 
 
 def likely_masses(values: Array, unknowns: Unknowns) -> bool:
@@ -149,33 +170,29 @@ def likely_masses(values: Array, unknowns: Unknowns) -> bool:
     return bool(((low * nominal <= mass) & (mass <= high * nominal)).all())
 
 
-def _nominal_roots(unknowns: Unknowns, known: Array) -> list[Array]:
-    """Return the Cholesky factor of the nominal pseudo-inertia of each body's unknown part.
+def _root(name: str, i: int, inertias: Array) -> Array:
+    """Return the Cholesky factor of the pseudo-inertia of the unknown part of body i.
 
     A body that cannot exist, as in a third of the published descriptions, counts as the nearest
     one of this mass, centre of mass and principal axes that can.
     """
-    roots = []
-    for i, name in enumerate(unknowns.tree.link_names):
-        at = slice(PER_BODY * i, PER_BODY * (i + 1))
-        P = pseudo_inertia_of(unknowns.nominal[at] - known[at])
-        with np.errstate(all='ignore'):
-            covariance = P[:3, :3] - np.outer(P[:3, 3], P[:3, 3]) / P[3, 3]
-        spread, axes = np.linalg.eigh(np.nan_to_num(covariance))
-        if not (P[3, 3] > 0.0 and spread[-1] > 0.0):
-            raise ModelError(
-                f'body of link {name!r}',
-                'nominal pseudo-inertia is not positive definite',
-                'give it a physically consistent inertia (see command check_model)',
-            )
-        if spread[0] <= 0.0:
-            lack = np.maximum(_THINNEST * spread[-1] - spread, 0.0)
-            P[:3, :3] += axes * lack @ axes.T
-        roots.append(np.linalg.cholesky(P))
-    return roots
+    P = pseudo_inertia_of(inertias[PER_BODY * i : PER_BODY * (i + 1)])
+    with np.errstate(all='ignore'):
+        covariance = P[:3, :3] - np.outer(P[:3, 3], P[:3, 3]) / P[3, 3]
+    spread, axes = np.linalg.eigh(np.nan_to_num(covariance))
+    if not (P[3, 3] > 0.0 and spread[-1] > 0.0):
+        raise ModelError(
+            f'body of link {name!r}',
+            'nominal pseudo-inertia is not positive definite',
+            'give it a physically consistent inertia (see command check_model)',
+        )
+    if spread[0] <= 0.0:
+        lack = np.maximum(_THINNEST * spread[-1] - spread, 0.0)
+        P[:3, :3] += axes * lack @ axes.T
+    return np.linalg.cholesky(P)
 
 
-def _joint_terms(estimate: Estimate, unknowns: Unknowns, rotors: bool) -> tuple[Array, Array]:
+def joint_terms(estimate: Estimate, unknowns: Unknowns, rotors: bool) -> tuple[Array, Array]:
     """Return the joint terms to estimate and those to hold."""
     terms = np.arange(unknowns.links, len(unknowns))
     known = np.isin(terms, estimate.base.leading)
@@ -200,14 +217,14 @@ def _sizes(estimate: Estimate, unknowns: Unknowns, free: Array) -> Array:
     return np.where(np.isfinite(size) & (size > 0.0), size, 1.0)
 
 
-def _to_parameters(count: int, roots: Sequence[Array], free: Array, size: Array) -> Array:
+def _to_parameters(count: int, roots: Mapping[int, Array], free: Array, size: Array) -> Array:
     """Return the matrix from the coordinates of ``Divergence`` to parameters."""
     links = PER_BODY * len(roots)
     T = np.zeros((count, links + len(free)))
-    for i, L in enumerate(roots):
+    for column, (i, L) in enumerate(roots.items()):
         rows = slice(PER_BODY * i, PER_BODY * (i + 1))
         for k, unit in enumerate(symmetric_units()):
-            T[rows, PER_BODY * i + k] = parameters_of(L @ unit @ L.T)
+            T[rows, PER_BODY * column + k] = parameters_of(L @ unit @ L.T)
     T[free, links + np.arange(len(free))] = size
     return T
 

@@ -158,23 +158,45 @@ def _verdict(result: Identification, before: Residuals, after: Residuals) -> Fin
 
 
 def _changed(result: Identification) -> list[Finding]:
-    """Return which links the data change beyond doubt, and by which combination most."""
+    """Return which links are other than described, and which combination says so most surely.
+
+    A combination tells that one of its links is, not which: certain are those that are alone in
+    one, and of every other combination at least one.
+    """
     rows, influence = base_rows(result), result.estimate.influence
     change = np.array([abs(row.value - row.nominal) for row in rows])
     sure = change / np.maximum([row.deviation for row in rows], np.finfo(float).tiny)
     sure = np.where(change * influence > _MATTERS, sure, 0.0)
-    names = [[x for x in result.tree.link_names if f'{x}.' in row.name] for row in rows]
+    names = [tuple(x for x in result.tree.link_names if f'{x}.' in row.name) for row in rows]
     sure = np.where([bool(found) for found in names], sure, 0.0)
     if not (sure > _SURE).any():
         return []
-    pairs = zip(names, (sure > _SURE).tolist(), strict=True)
-    changed = [name for found, certain in pairs if certain for name in found]
     row = rows[int(np.argmax(sure))]
-    text = (
-        f'beyond doubt other than described: {", ".join(dict.fromkeys(changed))}; the surest is '
-        f'{row.name}: {row.value:.4g} ± {row.deviation:.2g} {row.unit}, not {row.nominal:.4g}'
+    surest = (
+        f'the surest is {row.name}: {row.value:.4g} ± {row.deviation:.2g} {row.unit}, '
+        f'not {row.nominal:.4g}'
     )
-    return [Finding('ok', text)]
+    if single := result.single:
+        bodies = [result.tree.link_names[i] for i in single.bodies]
+        weigh = f'{single.mass:.4g} ± {single.deviation:.1g} kg, not {single.nominal:.4g}'
+        text = f'{bodies[0]}, which alone explains the recordings and weighs {weigh}'
+        if len(bodies) > 1:
+            text = (
+                f'one of {", ".join(bodies)}, of which each alone explains the recordings: '
+                f'together they weigh {weigh}, and the files share the change in proportion to '
+                'their described masses'
+            )
+        return [Finding('ok', f'beyond doubt other than described: {text}; {surest}')]
+    rotors = [
+        tuple(f'the rotor of {x}' for x in result.tree.joint_names if f'{x}.armature' in row.name)
+        for row in rows
+    ]
+    groups = zip(names, rotors, (sure > _SURE).tolist(), strict=True)
+    changed = [(*links, *more) for links, more, certain in groups if certain]
+    alone = dict.fromkeys(group[0] for group in changed if len(group) == 1)
+    rest = dict.fromkeys(group for group in changed if not set(group) & set(alone))
+    parts = [*alone, *(f'one or more of {", ".join(group)}' for group in rest)]
+    return [Finding('ok', f'beyond doubt other than described: {"; ".join(parts)}; {surest}')]
 
 
 def _left(tree: Robot, evidence: Evidence) -> list[Finding]:

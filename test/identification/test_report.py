@@ -8,7 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded_arm import Drives, measured_arm, measured_run, sinusoids, two_link_run
+from oracles import PinocchioOracle
+from recorded_arm import (
+    Drives,
+    frictionless,
+    measured_arm,
+    measured_run,
+    sinusoids,
+    two_link_run,
+)
+from samples import DOWN_Z, Sample
+from urdf_text import joint, link, robot
 
 ARM = measured_arm()
 
@@ -30,6 +40,40 @@ def test_joints_and_changed_links_are_named_and_the_next_command(command, rng):
     assert [text.split()[0] for text in each[:3]] == ['pan', 'lift', 'elbow']
     assert 'upper' in found.said.split('beyond doubt other than described: ')[1].split(';')[0]
     assert f'analyze {bag} --identified {found.folder / "parameters.yaml"}' in found.said
+
+
+def wrist(load: float) -> Sample:
+    """Return an arm whose palm rolls about the axis of the hand, and may carry a load on it."""
+    near = {'limits': (-6.0, 6.0), 'velocity': 6.0, 'effort': 100.0}
+    return Sample(
+        'arm',
+        robot(
+            'arm',
+            link('base'),
+            link('fore', 1.6, (0, 0, 0.14), 0.011 * np.eye(3)),
+            link('hand', 0.8, (0, 0, 0.045), 7e-4 * np.eye(3)),
+            link('palm', 0.5, (0, 0, 0.03), 6e-4 * np.eye(3)),
+            link('tool', load, (0, 0, 0.01), 2e-4 * np.eye(3)) if load else link('tool'),
+            joint('elbow', 'base', 'fore', axis=(0, 1, 0), **near),
+            joint('pitch', 'fore', 'hand', xyz=(0, 0, 0.3), axis=(0, 1, 0), **near),
+            joint('roll', 'hand', 'palm', xyz=(0, 0, 0.1), axis=(0, 0, 1), **near),
+            joint('grasp', 'palm', 'tool', 'fixed', xyz=(0, 0, 0.09)),
+        ),
+    )
+
+
+def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
+    motion = sinusoids(rng, 3, np.arange(0.0, 16.0, 0.01))
+    run = measured_run(wrist(0.4), motion, frictionless, noise=(0.0, 1e-3, 0.02), rng=rng)
+    found = command('identify --jobs 1', replace(run, description=wrist(0.0).xml))
+    assert 'other than described: one of hand, palm, of which each alone' in found.said
+    told = re.search(r'together they weigh ([\d.]+) ± ([\d.e-]+) kg, not 1.3,', found.said)
+    weight, deviation = map(float, told.groups())
+    assert abs(weight - 1.7) < min(4.0 * deviation, 0.02)
+    after = PinocchioOracle((found.folder / 'corrected.urdf').read_text(), DOWN_Z, run.joints)
+    hand, palm = (after.model.inertias[after.model.getJointId(x)] for x in ('pitch', 'roll'))
+    # In proportion, but for what is within noise.
+    np.testing.assert_allclose([hand.mass / 0.8, palm.mass / 0.5], 1.7 / 1.3, rtol=0.1)
 
 
 @pytest.mark.parametrize(('limit', 'told'), [(20.0, True), (2.0, False)])

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Bodies of which each alone, other than described, explains the data.
+
+The data determine combinations of parameters. Where the robot as described, with any joint terms,
+does not explain them, but one body other than described does, the others are taken as described.
+Several bodies may each do so: a load on the last link or a heavier link before it give nearly the
+same efforts. Then the data determine the sum of their masses only, and the change is shared in
+proportion to their described masses,
+
+.. math:: \pi = \pi_0 + \sum_i w_i\,\delta_i,\qquad w_i = m_i / \sum_k m_k
+
+where each :math:`\pi_0 + \delta_i` explains the data. So does :math:`\pi`, since efforts are
+linear in the parameters, and it is physical, since the physical set is convex.
+
+A hypothesis explains the data if the squared distance of its base parameters from those of the
+data is one of chance, or if it adds less than one percent to the residual.
+
+Source: Wensing, Kim and Slotine 2018 (the physical set is convex).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.estimation.regressor import PER_BODY
+from robot_dynamics_ros.identification.least_squares import Estimate
+from robot_dynamics_ros.identification.physical import (
+    PhysicalParameters,
+    data_rows,
+    joint_terms,
+    physical_parameters,
+)
+from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.spatial.scalar import Array
+
+_CHANCE = 0.999  # probability of a smaller distance, if the hypothesis is true
+_GAIN = 0.01  # relative increase of the residual that does not count
+_LOOSE = 1e-3  # weight of the divergence: the body stays physical, and is otherwise free
+
+
+@dataclass(frozen=True, eq=False)
+class SingleChange:
+    """Bodies of which each alone explains the data.
+
+    Attributes:
+        bodies: Their indices.
+        near: Inertial parameters with the change shared among them, shape (10 bodies,).
+        mass: Mass of these bodies together, if one of them alone is other than described, kg.
+        nominal: The same as described, kg.
+        deviation: Standard deviation of ``mass``, kg.
+    """
+
+    bodies: tuple[int, ...]
+    near: Array
+    mass: float
+    nominal: float
+    deviation: float
+
+
+def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None:
+    """Return the bodies of which each alone explains the data.
+
+    None if the described links explain the data, or no body alone does.
+
+    Args:
+        estimate: The estimated base parameters.
+        unknowns: The unknowns of the robot, with nominal values.
+    """
+    if not np.isfinite(estimate.deviations).all():
+        return None
+    for rotors in (False, True):
+        if _explains(estimate, unknowns, rotors, None):
+            return None
+    for rotors in (False, True):
+        fits = {
+            i: physical_parameters(estimate, unknowns, _LOOSE, rotors, only=i)
+            for i in range(unknowns.tree.bodies)
+            if _explains(estimate, unknowns, rotors, i)
+        }
+        fits = {i: fit for i, fit in fits.items() if fit.misfit <= _chance(estimate)}
+        if fits:
+            return _shared(fits, unknowns)
+    return None
+
+
+def _shared(fits: Mapping[int, PhysicalParameters], unknowns: Unknowns) -> SingleChange:
+    """Return the change shared among bodies, from the fit with each of them alone."""
+    nominal = unknowns.nominal[: unknowns.links]
+    masses = nominal[::PER_BODY][list(fits)]
+    share = masses / masses.sum()
+    change = np.array([fit.values[: unknowns.links] - nominal for fit in fits.values()])
+    gained = change[:, ::PER_BODY].sum(axis=1)
+    own = np.array([fit.deviations[PER_BODY * i] for i, fit in fits.items()])
+    mean = float(share @ gained)
+    deviation = float(np.sqrt(share @ (np.square(own) + np.square(gained - mean))))
+    total = float(masses.sum())
+    return SingleChange(tuple(fits), nominal + share @ change, total + mean, total, deviation)
+
+
+def _explains(estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int | None) -> bool:
+    """Return whether joint terms and one body, physical or not, explain the data."""
+    free = np.zeros(len(unknowns), dtype=bool)
+    free[joint_terms(estimate, unknowns, rotors)[0]] = True
+    if body is not None:
+        free[PER_BODY * body : PER_BODY * (body + 1)] = True
+    W, y = data_rows(estimate)
+    X = W @ estimate.base.B
+    rest = y - X[:, ~free] @ unknowns.nominal[~free]
+    size = np.linalg.norm(X[:, free], axis=0)
+    columns = X[:, free] / np.where(size > 0.0, size, 1.0)
+    rest -= columns @ np.linalg.lstsq(columns, rest, rcond=None)[0]
+    return float(rest @ rest) <= _chance(estimate)
+
+
+def _chance(estimate: Estimate) -> float:
+    """Return the largest squared distance of a hypothesis that explains the data."""
+    from scipy.stats import chi2
+
+    lessened = np.linalg.norm(data_rows(estimate)[0])
+    lessened /= np.linalg.norm(estimate.information[:-1, :-1])
+    little = 2.0 * _GAIN * float(estimate.counts.sum()) * float(lessened) ** 2
+    return max(float(chi2.ppf(_CHANCE, len(estimate.values))), little)
