@@ -32,6 +32,11 @@ _ATTRIBUTE = re.compile(r'(\w+)\s*=\s*["\']([^"\']*)["\']')
 _PYTHON = re.compile(r"<class '[^']*'>:? ?|\[Errno \d+\] ")
 _ARGUMENT = re.compile(r'^Undefined substitution argument (\S+)')
 _DECLARED = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
+_PATH = 'give a path or the URDF text itself'
+_WORDS = (
+    'give the arguments of a xacro file as words of their own; to a command that takes none, as '
+    'analyze, the URDF: xacro FILE NAME:=VALUE > arm.urdf'
+)
 _OTHER_FILES = (
     'give here the URDF, a parameter file by --params, a program by --program, and a motion in '
     'the form of a JointTrajectory by send ROBOT -p kind:=file -p file:='
@@ -141,7 +146,7 @@ def _read_text(path: str) -> str:
         if Path(path).is_dir():
             raise DescriptionError(culprit, 'is a folder', 'name the URDF or xacro file in it')
         if not Path(path).is_file():
-            raise DescriptionError(culprit, 'no such file', 'give a path or the URDF text itself')
+            raise DescriptionError(culprit, 'no such file', _WORDS if ':=' in path else _PATH)
         if Path(path).suffix in ('.yaml', '.yml'):
             raise DescriptionError(culprit, 'is no robot', f'{_OTHER_FILES}{path}')
         return Path(path).read_text(encoding='utf-8-sig')

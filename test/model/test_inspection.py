@@ -217,7 +217,9 @@ def test_mimic_joints_of_one_joint_are_one_warning(capsys, file_of):
 
 @pytest.mark.parametrize(
     ('name', 'content', 'problem'),
-    [('none.urdf', None, 'no such file'), ('', None, 'is a folder; name the URDF or xacro file'),
+    [('none.urdf', None, 'no such file; give a path'),
+     ('a.xacro tool:=2', None, 'no such file; give the arguments of a xacro file as words'),
+     ('', None, 'is a folder; name the URDF or xacro file'),
      ('empty.urdf', '', 'malformed XML (no element'),
      ('way.yaml', 'a: 1', 'is no robot; give here the URDF, a parameter file by --params, a '
       'program by --program, and a motion in the form of a JointTrajectory by send ROBOT '
