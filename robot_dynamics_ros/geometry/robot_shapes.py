@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -81,8 +81,16 @@ def robot_shapes(xml: str, max_faces: int = MAX_FACES) -> RobotShapes:
     """
     remarks: list[str] = []
     shapes: list[LinkShape] = []
-    for link, elements in _link_surfaces(xml, ('visual', 'collision'), remarks):
-        parts = [part for element in elements for part in element] or list(_inertia_surface(link))
+    root = parse_xml(xml)
+    materials = {x.get('name', ''): colour for x in root.iter('material') if (colour := _rgba(x))}
+    for link, element in _link_elements(xml):
+        parts: list[Triangles] = []
+        for kind in ('visual', 'collision'):
+            faults = list[str]()
+            for x in element.findall(kind) if not parts else ():
+                parts += _read_surfaces(x, materials, faults)
+            remarks += [f'link {link.name!r} <{kind}>: {fault}' for fault in faults]
+        parts = parts or list(_inertia_surface(link))
         shapes += [LinkShape(x.vertices, x.faces, x.colour or _GREY, link.name) for x in parts]
     return RobotShapes(_limited(shapes, max_faces), tuple(dict.fromkeys(remarks)))
 
@@ -124,22 +132,6 @@ def collision_shapes(xml: str) -> CollisionShapes:
                 unread.pop(link.name, None)
                 break
     return CollisionShapes(tuple(shapes), unread)
-
-
-def _link_surfaces(
-    xml: str, kinds: Sequence[str], remarks: list[str]
-) -> Iterator[tuple[Link, list[list[Triangles]]]]:
-    """Yield every link with the surfaces of its elements of the first kind that has any."""
-    root = parse_xml(xml)
-    materials = {x.get('name', ''): colour for x in root.iter('material') if (colour := _rgba(x))}
-    for link, elements in _link_elements(xml):
-        for kind in kinds:
-            faults = list[str]()
-            read = [_read_surfaces(x, materials, faults) for x in elements.findall(kind)]
-            remarks += [f'link {link.name!r} <{kind}>: {fault}' for fault in faults]
-            if any(read):
-                break
-        yield link, [parts for parts in read if parts]
 
 
 def _link_elements(xml: str) -> Iterator[tuple[Link, Element]]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -302,12 +303,10 @@ def _with_efforts(run: Recording) -> Recording:
 def _run_figures(run: Recording, tree: Robot, frame: str) -> dict[str, Any]:
     """Return errors and efforts of one run; NaN where it has no reference."""
     errors, effort = tracking(run, tree, frame).figures, RmsPeak.of(run.time, run.effort)
-    unknown, missing = float('nan'), [float('nan')] * tree.n
+    missing = [math.nan] * tree.n
     return {
-        'rms_error': errors.get('rms_error', missing),
-        'peak_error': errors.get('peak_error', missing),
-        'tool_rms_mm': errors.get('tool_rms_mm', unknown),
-        'tool_peak_mm': errors.get('tool_peak_mm', unknown),
+        **{key: errors.get(key, missing) for key in ('rms_error', 'peak_error')},
+        **{key: errors.get(key, math.nan) for key in ('tool_rms_mm', 'tool_peak_mm')},
         **effort.figures('rms_effort', 'peak_effort'),
     }
 

@@ -314,7 +314,10 @@ def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path, r
         columns = Decoder(good.kind, lambda data: reader.deserialize(data, good.kind))
         data = [good.cdr(), short, uneven.cdr(), half.cdr(), b'', b'\x00', good.cdr()]
         groups = columns.groups(data, *counted(data))
+        one_effort = state(5, 'ab', [1.0, 2.0], [3.0, 4.0], [5.0]).cdr()
+        (group,) = columns.groups([one_effort] * 2, *counted('ab'))
     assert [group.place.tolist() for group in groups] == [[0, 6]]
+    np.testing.assert_array_equal(group.values[:, 1], [[1, 2], [3, 4], [np.nan, np.nan]])
     run = read_recording(bag)
     assert run.stamp_ns.tolist() == [5, 8]
     assert f'2 messages on {STATES} cannot be used: left out' in run.notes
@@ -322,23 +325,33 @@ def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path, r
     assert read(late, 'sqlite3').stamp_ns.tolist() == [5]
 
 
-def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(read):
-    """A joint state with an additional field, as of a vendor."""
+def test_commands_that_begin_late_are_read(read):
+    """After more states than are read at once."""
+    states = [state(k * MS, 'ab', [k, 1.0], [1.0, 0.0]) for k in range(4200)]
+    run = read([*states, command(4199 * MS, [5.0, 6.0])], 'sqlite3')
+    assert run.effort[-1].tolist() == [5.0, 6.0]
+
+
+@pytest.mark.parametrize('fields', [
+    ('position', 'velocity', 'effort', 'temperature'),
+    ('effort', 'velocity', 'position', 'temperature'),
+])  # fmt: skip
+def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(fields, read):
+    """A joint state with an additional field, or fields in another order, as of a vendor."""
     store, kind = get_typestore(Stores.EMPTY), 'sensor_msgs/msg/JointState'
     own = get_types_from_msg(
-        'std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\n'
-        'float64[] effort\nfloat64[] temperature\n',
+        'std_msgs/Header header\nstring[] name\n' + ''.join(f'float64[] {x}\n' for x in fields),
         kind,
     )
     store.register({**STORE.fielddefs, **own})
     messages = []
     for k in range(50):
-        numbers = [np.array([k + j, -k], dtype=float) for j in range(4)]
-        content = store.types[kind](header(k * MS), ['a', 'b'], *numbers)
+        numbers = {x: np.array([k + ord(x[0]), -k], dtype=float) for x in fields}
+        content = store.types[kind](header(k * MS), ['a', 'b'], **numbers)
         messages.append(Message(STATES, k * MS, kind, content, store))
     run = read(messages)
-    assert (run.position == [[k, -k] for k in range(50)]).all()
-    assert (run.measured_effort == [[k + 2, -k] for k in range(50)]).all()
+    assert (run.position == [[k + ord('p'), -k] for k in range(50)]).all()
+    assert (run.measured_effort == [[k + ord('e'), -k] for k in range(50)]).all()
 
 
 # Topics ----------------------------------------------------------------------------------------

@@ -261,16 +261,17 @@ class BagReader(ExitStack):
         count = dict.fromkeys(sorted({*topics} & self.topics.keys()), 0)
         for storage in self._storages:
             for block in storage.blocks(frozenset(topics).__contains__):
-                messages: list[RawMessage] = []
-                for topic, time_ns, data in block:
+                damaged = list[int]()
+                for k, (topic, time_ns, data) in enumerate(block):
                     count[topic] = count.get(topic, 0) + 1
-                    complete = True
                     if data[:4] == ZSTD_MAGIC:  # each may be compressed by itself
-                        data, complete = decompress(data, 'zstd')
-                    if complete:
-                        messages.append((topic, time_ns, memoryview(data)))
-                    self._damaged_messages += not complete
-                yield messages
+                        plain, complete = decompress(data, 'zstd')
+                        block[k] = topic, time_ns, memoryview(plain)
+                        damaged += [] if complete else [k]
+                for k in reversed(damaged):
+                    del block[k]
+                self._damaged_messages += len(damaged)
+                yield block
         self._read_counts |= count
 
     def columns(self, *topics: str) -> Iterator[list[TopicGroups]]:

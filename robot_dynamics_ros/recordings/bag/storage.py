@@ -111,6 +111,7 @@ class McapStorage:
         self.contents = Contents({}, {}, {}, [])
         self._schemas: dict[int, tuple[str, Definition]] = {}
         self.channels: dict[int, str] = {}
+        self._counts: dict[int, int] | None = None  # of messages, by channel
         self.has_summary = self._read_summary()
 
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
@@ -212,7 +213,7 @@ class McapStorage:
     # Records ------------------------------------------------------------------------------------
 
     def define(self, opcode: int, body: Any) -> None:
-        """Store a schema or channel record; others are ignored."""
+        """Store a schema, a channel or the numbers of messages; other records are ignored."""
         if opcode == _SCHEMA:
             (key,) = struct.unpack_from('<H', body)
             name, encoding, text = _texts(body, 2, 3)
@@ -228,6 +229,8 @@ class McapStorage:
             self.contents.topics[topic] = kind
             if definition.text:
                 self.contents.definitions[kind] = definition
+        elif opcode == _STATISTICS:
+            self._counts = dict(struct.iter_unpack('<HQ', body[46:]))
 
     def _read_summary(self) -> bool:
         """Read the summary after the data; return whether there is one."""
@@ -242,29 +245,16 @@ class McapStorage:
                 return False
             file.seek(start)
             summary = file.read(size - _FOOTER_SIZE - start)
-        counts = None
         try:
-            for opcode, body in _records(summary):
-                self.define(opcode, body)
-                if opcode == _STATISTICS:
-                    counts = dict(struct.iter_unpack('<HQ', body[46:]))
-        except (struct.error, UnicodeDecodeError):
+            self._append([], summary, lambda _: False)
+        except (_DamageError, struct.error, UnicodeDecodeError):
             return False
+        counts = self._counts
         if counts is None or not self.channels:
             return False
         for key, topic in self.channels.items():
             self.contents.counts[topic] = self.contents.counts.get(topic, 0) + counts.get(key, 0)
         return True
-
-
-def _records(data: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yield opcode and body of the complete records in a chunk or a summary."""
-    view, at = memoryview(data), 0
-    while len(view) - at >= _HEAD.size:
-        opcode, size = _HEAD.unpack_from(view, at)
-        start, at = at + _HEAD.size, at + _HEAD.size + size
-        if at <= len(view):
-            yield opcode, view[start:at]
 
 
 # sqlite3 ----------------------------------------------------------------------------------------
