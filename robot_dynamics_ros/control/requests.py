@@ -477,6 +477,7 @@ REPEATED: dict[str, Callable[..., Any]] = {
     'measured wrench': prepare_measured_wrench,
     'speed': ControllerSession.set_speed,
     'enabling': ControllerSession.enable,
+    'reaction': lambda session: None,  # it follows from the states again
     'resume': ControllerSession.resume,
     'silence': ControllerSession.repeat_silence,
     'locked': lambda session, positions: session.on_locked(np.array(positions)),

@@ -211,6 +211,7 @@ class SessionModes(ControllerParts):
         if event is not None:
             self.remark('warning', f'touched: {event}')
             if self.contact.reacts and not self.loop.law.needs_enabling:
+                self.log.add('reaction')
                 self._handle(SessionEvent.CONTACT)
         if self.mode is SessionMode.REACTING:
             problem = self.contact.start_return()

@@ -139,3 +139,17 @@ def test_the_program_ends_where_its_law_does(command, event, why):
     told = 'is evaluated until 0.301 s only: then ' + why
     assert (told in found.said) if why else ('is evaluated until' not in found.said)
     assert found.figures['program']['evaluations'] == (31 if why else 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('reaction', ['stop', 'float'])
+def test_the_program_ends_where_the_arm_reacts_to_a_contact(command, reaction):
+    """Only the end was logged: the way of an arm that was pushed aside was an error of f."""
+    given = {**GIVEN, **PROGRAM, 'lead_in': 0.0, 'contact_reaction': reaction}
+    pushed = {300: lambda loop: loop.push((-60.0, 0.0, 0.0))}
+    loop = RecordedLoop(given, behind={**pushed, 500: lambda loop: loop.go_on()}).run(600)
+    found = command('analyze --no-report', loop.messages)
+    end, _, why = found.said.partition('is evaluated until ')[2].partition(' s only: then ')
+    assert why.startswith('the arm reacted to a contact')
+    assert 0.301 < float(end) < 0.33  # the reaction begins in the tick after the contact
+    assert found.figures['program']['evaluations'] == np.ceil(float(end) / 0.01)

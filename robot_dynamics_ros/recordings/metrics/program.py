@@ -132,6 +132,7 @@ _ENDS = {
     'parameters': 'its law or program was changed',
     'silence': 'the stop action acted, as no states arrived',
     'brake': 'the arm was braked',
+    'reaction': 'the arm reacted to a contact',
     'resume': 'the reaction to a contact ended',
 }
 _ANSWERED = 0.5  # share of the states with a command from which a controller commands steadily
@@ -169,7 +170,7 @@ def recorded_end(
     """Return until when a program ran that began at the first of some times, s.
 
     The log of the controller tells it, or the next start; else it ends with the last command, if
-    most states before were answered. A reaction to a contact is told by its end only.
+    most states before were answered. Older logs tell a reaction to a contact by its end only.
 
     Args:
         acted: What the controller did.
