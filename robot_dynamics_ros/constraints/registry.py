@@ -92,7 +92,7 @@ def angles(place: str, value: Any) -> Signal:
 
 
 def _phases(place: str, value: Any) -> list[float]:
-    return read.angles(place, read.numbers(place, value))
+    return read.angles(place, read.numbers(place, value), turns=2)
 
 
 def _rpy(place: str, value: Any) -> list[float]:

@@ -132,7 +132,7 @@ class SessionRemark(NamedTuple):
     """Message to be logged.
 
     Attributes:
-        level: 'info', 'warning' or 'error'.
+        level: 'info', 'warning' or 'error'; 'status': it is not logged.
         text: One sentence.
         status: Status text for the sender of a trajectory; empty: none.
     """

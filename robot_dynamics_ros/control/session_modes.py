@@ -28,6 +28,9 @@ from robot_dynamics_ros.model import Robot
 _MAX_REMARKS = 100  # remarks that have not been fetched
 #: Longest time of a hold after a deactivation in motion, and without states during it, ns.
 _SETTLING_NS, _BLIND_NS = 500_000_000, 500_000_000
+#: Timeouts, each within a time after the one before, ns, from which on they are not told.
+_MANY_TIMEOUTS, _CALM_NS = 3, 2_000_000_000
+_OFTEN = 'so often they are told no more: if the driver is that slow, raise state_timeout_s'
 #: Events that interrupt the preparation of requests, and their texts.
 _INTERRUPTIONS = {
     SessionEvent.HOLD: 'the arm was told to hold',
@@ -84,6 +87,7 @@ class SessionModes(ControllerParts):
         # Times of the last event and command on the clock of the arrivals; s since that command.
         self._now_ns, self._sent_ns, self._elapsed = 0, 0, 0.0
         self._deadline_ns = 0
+        self._timeout_at_ns, self._timeouts_in_row = -_CALM_NS, 0
 
     @property
     def controls(self) -> bool:
@@ -248,6 +252,9 @@ class SessionModes(ControllerParts):
         self.log.add_silence(self._elapsed)
         mode, effort = self.mode, self.loop.effort.copy()
         sends = self._handle(SessionEvent.SILENCE)
+        if not self._tells_timeouts and now_ns - self._timeout_at_ns > _CALM_NS:
+            self._timeouts_in_row = 0
+            self._report_silence()
         self.log.skip_repeated(self.mode is mode and bool((self.loop.effort == effort).all()))
         return sends
 
@@ -342,15 +349,29 @@ class SessionModes(ControllerParts):
         if self.mode is SessionMode.STOPPED:
             self._report_timeout()
         elif before is SessionMode.STOPPED and self.mode is SessionMode.HOLDING:
-            text = 'fresh states again: holding where the arm is'
-            self.remark('warning', text, 'held: states returned after a timeout')
+            text, told = 'fresh states again: holding where the arm is', self._tells_timeouts
+            level = 'warning' if told else 'status'
+            self.remark(level, text, 'held: states returned after a timeout')
+
+    @property
+    def _tells_timeouts(self) -> bool:
+        return self._timeouts_in_row < _MANY_TIMEOUTS
 
     def _report_timeout(self) -> None:
         self.timeouts += 1
         self.enabling.switch_off()
-        level = 'warning' if self._source_ended else 'error'
-        self.remark(level, f'{self.silence()}: stop action {self.loop.settings.stop_action}')
+        before, self._timeout_at_ns = self._timeout_at_ns, self._now_ns
+        soon = self._now_ns - before < _CALM_NS
+        self._timeouts_in_row = self._timeouts_in_row + 1 if soon else 1
+        if self._timeouts_in_row <= _MANY_TIMEOUTS:
+            more = '' if self._tells_timeouts else f'; {_OFTEN}'
+            self._report_silence(more)
         self.goals.abort(self.silence())
+
+    def _report_silence(self, more: str = '') -> None:
+        level = 'warning' if self._source_ended else 'error'
+        text = f'{self.silence()}: stop action {self.loop.settings.stop_action}'
+        self.remark(level, text + more)
 
     def _fail(self, error: Exception) -> bool:
         """Take the stop action after an unexpected error; if that fails too, command zero."""

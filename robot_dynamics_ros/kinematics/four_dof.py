@@ -56,6 +56,7 @@ from robot_dynamics_ros.kinematics.solution import (
 )
 from robot_dynamics_ros.model import FramePose, Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, sin
+from robot_dynamics_ros.spatial.validation import array, require_numbers
 
 Joints = Array | Sequence[Scalar]
 Axes = Literal['base', 'tool']
@@ -301,7 +302,7 @@ def inverse_pose(
     Source: four-dof-arm, section 3.1; errata F4 to F11.
     """
     R = rotation(R)
-    p = np.asarray(components('p', p, 3), dtype=float)
+    p = array('p', p, (3,), finite=False)
     if not (
         np.abs(R.T @ R - np.eye(3)).max() <= tolerance
         and np.linalg.det(R) > 0.0
@@ -357,7 +358,8 @@ def inverse(
 
     Source: four-dof-arm, section 3.2; erratum F11.
     """
-    x, y, z = (float(value) for value in components('p', p, 3))
+    require_numbers(pitch=pitch)
+    x, y, z = array('p', p, (3,), finite=False).tolist()
     if not all(map(math.isfinite, (x, y, z, pitch))):
         raise UnreachableError('target', 'it is not finite')
     tool = known_name('point', point, POINTS) == 'tool'

@@ -36,6 +36,7 @@ from robot_dynamics_ros.kinematics.solution import (
 )
 from robot_dynamics_ros.model import FramePose, Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
+from robot_dynamics_ros.spatial.validation import array, require_numbers
 
 Axes = Literal['base', 'tool']
 
@@ -199,7 +200,8 @@ def inverse(
         UnreachableError: The position is out of reach, or an argument is not finite.
         ShapeError: The position does not have three elements.
     """
-    x, y, z = (float(value) for value in components('position', position, 3))
+    require_numbers(yaw=yaw)
+    x, y, z = array('position', position, (3,), finite=False).tolist()
     if not all(map(math.isfinite, (x, y, z, yaw))):
         raise UnreachableError('tool target', 'it is not finite')
     L1, L2 = float(geometry.L1), float(geometry.L2)

@@ -10,9 +10,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, ShapeError, UnreachableError, known_name
+from robot_dynamics_ros.errors import (
+    ModelError,
+    ParameterError,
+    ShapeError,
+    UnreachableError,
+    known_name,
+)
 from robot_dynamics_ros.model import BodyFrame, Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
+from robot_dynamics_ros.spatial.validation import array
 
 #: Rounding error of a few operations on lengths whose exact result is 0.
 ROUNDING = 16.0 * sys.float_info.epsilon
@@ -54,12 +61,16 @@ def components(name: str, value: Array | Sequence[Scalar], size: int) -> list[Sc
 
     Raises:
         ShapeError: The vector has another shape.
+        ParameterError: A component is neither a number nor a symbol.
     """
-    plain = isinstance(value, (np.ndarray, list, tuple))  # symbolic vectors only support len()
-    shape = np.shape(value) if plain else (len(value),)
+    plain = isinstance(value, (np.ndarray, list, tuple, str)) or not hasattr(value, '__len__')
+    shape = np.shape(value) if plain else (len(value),)  # symbolic vectors only support len()
     if shape != (size,):
         raise ShapeError(name, shape, (size,))
-    return list(value)
+    parts = list(value)
+    if any(isinstance(x, str) or not hasattr(x, '__sub__') for x in parts):
+        raise ParameterError(name, value, f'must be {size} numbers')
+    return parts
 
 
 def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
@@ -67,10 +78,9 @@ def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
 
     Raises:
         ShapeError: It is not of shape (3, 3).
+        ParameterError: An element is no number.
     """
-    if np.shape(R) != (3, 3):
-        raise ShapeError('R', np.shape(R), (3, 3))
-    return np.asarray(R, dtype=float)
+    return array('R', R, (3, 3), finite=False)
 
 
 def turned(R: Array, rows: Array) -> Array:

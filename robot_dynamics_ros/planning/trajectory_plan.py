@@ -438,7 +438,7 @@ MOTION = (
     *only('kind', 'sine')(
         P('amplitude', [0.1], 'Amplitude.', unit='rad or m', per_joint=True),
         P('frequency', [0.5], 'Frequency, Hz.', per_joint=True),
-        P('phase', [0.0], 'Phase, rad.', -6.284, 6.284, per_joint=True),
+        P('phase', [0.0], 'Phase, rad, of at most two turns.', -12.567, 12.567, per_joint=True),
     ),
     *only('kind', 'circle')(
         P('center', [0.0, 0.0, 0.0], 'Centre in the base frame.', unit='m', size=3),

@@ -267,16 +267,17 @@ def vector3(place: str, value: Any) -> list[float]:
     return vector
 
 
-def angles(place: str, values: list[float]) -> list[float]:
-    """Return angles in rad, none of which is more than a turn.
+def angles(place: str, values: list[float], turns: int = 1) -> list[float]:
+    """Return angles in rad, none of which is more than a turn, or several.
 
     Raises:
         ConfigurationError: One is, as if it were in degrees.
     """
     for x in values:
-        if abs(x) > math.tau + 1e-3:
+        if abs(x) > turns * math.tau + 1e-3:
             remedy = f'angles are in rad: {x:g} degrees are {math.radians(x):.4g}'
-            raise ConfigurationError(place, f'is {x:g} rad, more than a turn', remedy)
+            more = 'a turn' if turns == 1 else f'{turns} turns'
+            raise ConfigurationError(place, f'is {x:g} rad, more than {more}', remedy)
     return values
 
 

@@ -14,6 +14,7 @@ from samples import sample, shipped
 
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
+from robot_dynamics_ros.constraints.registry import signal
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import NonFiniteError, ProgramError, ShapeError
 from robot_dynamics_ros.model import load_robot
@@ -48,6 +49,11 @@ def spoilt(given):
         else:
             place[last] = value
     return program
+
+
+def test_a_phase_may_be_of_the_next_turn():
+    x = signal('x', {'lissajous': {'center': 0, 'amplitude': 2, 'frequency': 1, 'phase': 7.0}})
+    assert x.at(0.0)[0] == pytest.approx([2.0 * np.sin(7.0)])
 
 
 @pytest.mark.slow
@@ -104,7 +110,7 @@ null_space.posture: [0, -45, 0, 0] | posture: is -45 for joint 'joint2'; its lim
 start: {position: [0, -30, 0, 0]}   | start, position: is -30 ... are -0.52
 constraints.1.angle: -52            | angle: is -52 rad, more than a turn; ... are -0.9076
 constraints.0.reference: {rpy: [0, 90, 0]} | rpy: is 90 rad ... are 1.571
-constraints.0.target: {lissajous: {center: [0.2, 0.66], amplitude: [0.1, 0.1], frequency: [1, 1], phase: [90, 0]}} | phase: is 90 rad, more than a turn; ... are 1.571
+constraints.0.target: {lissajous: {center: [0.2, 0.66], amplitude: [0.1, 0.1], frequency: [1, 1], phase: [90, 0]}} | phase: is 90 rad, more than 2 turns; ... are 1.571
 constraints.0.target: {line: {from: [0.2, 0.66], to: [0.6, 0.66]}, duration: 0.5} | link4 ... (m): cannot be reached at t =
 constraints.0.reference: {turn: {axis: z, angle: 1}} | axis: is 'z'; give three numbers: [0, 0, 1]
 constraints.0.reference: {z: -Y}    | give three numbers: [0, -1, 0]

@@ -387,6 +387,27 @@ def test_an_error_that_nobody_foresaw_ends_in_the_stop_action_and_a_named_report
     assert (session.mode, session.fault) == (SessionMode.HOLDING, None)
 
 
+def test_timeouts_that_follow_each_other_are_told_three_times_with_the_remedy_then_silence_is():
+    """As of a driver at 10 Hz: two lines a state; but the end of its states is told."""
+    run = Driven().active()
+    for _ in range(50):
+        assert run.wait(110)
+        assert run.state()
+    remarks = run.session.remarks
+    said = [x.text for x in remarks if 'fresh state' in x.text and x.level != 'status']
+    assert [text[:5] for text in said] == ['no fr', 'fresh', 'no fr', 'fresh', 'no fr']
+    assert [i for i, text in enumerate(said) if 'raise state_timeout_s' in text] == [4]
+    assert [x.status[:5] for x in remarks].count('held:') == 50
+    remarks.clear()
+    for _ in range(40):
+        run.wait(100)
+    assert [x.text for x in remarks] == [SILENT.format('')]
+    run.states(3000)
+    remarks.clear()
+    run.wait(110)
+    assert [x.text for x in remarks] == [SILENT.format('')]
+
+
 def test_where_even_the_stop_action_fails_no_effort_is_commanded():
     run = Driven().active()
     run.session.loop.law.effort = run.session.loop.switch = broken

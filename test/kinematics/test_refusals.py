@@ -83,6 +83,15 @@ REFUSED = {
             lambda: scara.inverse_pose(TWO_BY_TWO, POINT),
             lambda: four_dof.inverse_pose(TWO_BY_TWO, POINT),
         ],
+        r'q has shape \(\); expected \(4,\)': [
+            lambda: scara.forward('abcd'),
+            lambda: four_dof.task_jacobian(None),
+            lambda: scara.bias_acceleration(3.0, STILL),
+        ],
+        r'p has shape \(\); expected \(3,\)': [
+            lambda: four_dof.inverse(None, 0.0),
+            lambda: four_dof.inverse_pose(R4, None),
+        ],
         'position': lambda: inverse_kinematics(ARM, [0.0, 0.0]),
         'start': lambda: inverse_kinematics(ARM, THREE, start=np.zeros(3)),
         r'q has shape \(2,\); expected \(4,\)': lambda: frame_jacobian(TREE, [0, 0]),
@@ -92,6 +101,19 @@ REFUSED = {
     },
     ParameterError: {
         'parameter tolerance = 0': lambda: inverse_kinematics(ARM, THREE, tolerance=0.0),
+        r"q = \['a'.*must be 4 numbers": [
+            lambda: scara.forward(['a'] * 4),
+            lambda: scara.jacobian(np.array(['a'] * 4).tolist()),
+            lambda: four_dof.forward(['a'] * 4),
+        ],
+        r'v = \[None.*must be 4 numbers': [
+            lambda: scara.bias_acceleration(STILL, [None] * 4),
+            lambda: four_dof.bias_acceleration(STILL, [None] * 4),
+        ],
+        "position = 'abc'.*must be real numbers": lambda: scara.inverse('abc', 0.0),
+        "yaw = 'x'": lambda: scara.inverse(POINT, 'x'),
+        'pitch = None': lambda: four_dof.inverse(POINT, None),
+        'R = .*must be real numbers': lambda: scara.inverse_pose([['a'] * 3] * 3, POINT),
         'parameter iterations = 0': lambda: inverse_kinematics(ARM, THREE, iterations=0),
     },
 }

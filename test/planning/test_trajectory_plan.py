@@ -149,6 +149,9 @@ def test_a_sine_starts_and_ends_at_rest_where_the_arm_is():
     np.testing.assert_allclose(plan.velocity[[0, -1]], 0.0, atol=1e-12)
     np.testing.assert_allclose(np.ptp(plan.position, axis=0), 2.0 * np.array(size), rtol=2e-3)
     assert plan.approach == 0.0
+    sine['phase'] = [2.0 * math.pi, 1.0, 2.0, 3.0 + 2.0 * math.pi]
+    turned = plan_of(sample('scara'), ELBOW, kind='sine', **sine, duration_s=4.0)
+    np.testing.assert_allclose(turned.position, plan.position, rtol=0, atol=1e-12)
 
 
 def test_the_tool_of_the_scara_runs_the_circle_while_the_quill_rises_and_falls():

@@ -84,7 +84,7 @@ class SessionServices:
                 self._log.error(remark.text)
             elif remark.level == 'warning':
                 self._log.warning(remark.text)
-            else:
+            elif remark.level == 'info':
                 self._log.info(remark.text)
             if remark.status:
                 self.announce(remark.status)
