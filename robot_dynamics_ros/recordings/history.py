@@ -22,6 +22,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _ALWAYS = -(1 << 63)  # before every timestamp, ns
 _ROUNDING = 1e-9  # rad or m
+LAW = 'law '  #: begins the words for a law that lets a hand move the arm
 
 
 class Acted(NamedTuple):
@@ -125,7 +126,7 @@ def _other_than_reference(values: Mapping[str, Any], tree: Robot) -> str:
     """Return the law or program that does not follow the joint reference; empty if one does."""
     law = known_laws().get(values['law'])
     if law is not None and not law.follows_reference:
-        return f'law {law.name}'
+        return f'{LAW}{law.name}'
     if law is not ConstraintStabilization:
         return ''
     text = f'program {values["program"]!r}'

@@ -21,6 +21,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings import timing
 from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag, evaluate
+from robot_dynamics_ros.recordings.metrics.tracking import limits
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import Report
@@ -396,6 +397,14 @@ def test_rates_gaps_and_delays_are_those_that_were_recorded(tmp_path):
     assert rates['latency_us']['max'] == pytest.approx(399.0)
     assert rates['commands'] == 1000
     assert rates['period_ms']['p99'] == pytest.approx(1.2)
+
+
+def test_one_of_a_kind_is_told_in_the_singular():
+    run = RecordedArm(60, xml=arm_xml(effort=1e3)).recording()
+    run.effort[30, 0], run.position[40, 2] = 1e3, 100.0
+    told = [x.problem for x in limits(run, load_robot(run.description)).findings]
+    assert told[0] == 'shoulder: 1 command at the effort limit'
+    assert told[1].startswith('lift: 1 state beyond the position limits, by up to ')
 
 
 def test_saturated_commands_and_states_beyond_the_limits_are_counted(tmp_path):

@@ -33,6 +33,7 @@ def test_an_arm_that_is_moved_by_hand_tracks_nothing(tmp_path, law):
     result = analyzed(tmp_path, loop.run(STEPS))
     assert result.figures['tracking'] == {}
     assert f'law {law} of the controller {AWAY}' in result.notes
+    assert any('force of a hand' in note for note in result.notes)
 
 
 @pytest.mark.slow
@@ -56,6 +57,7 @@ def test_states_of_another_law_count_in_no_tracking_error(tmp_path, other, name,
     ).run(STEPS)
     result = analyzed(tmp_path, loop)
     assert f'{name} of the controller {AWAY} while it acted' in result.notes
+    assert any('force of a hand' in note for note in result.notes) == ('program' not in name)
     tracking = result.figures['tracking']
     # While the arm that was moved otherwise is braked, its reference comes to it.
     assert 0 < tracking['states'] <= SWITCH + 1

@@ -29,7 +29,7 @@ from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import SEVERITIES, Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.carried import carried
-from robot_dynamics_ros.recordings.history import followed, history
+from robot_dynamics_ros.recordings.history import LAW, followed, history
 from robot_dynamics_ros.recordings.metrics.effort import (
     UNIDENTIFIED,
     contacts,
@@ -214,6 +214,10 @@ def analyze_bag(
                 f'{" and ".join(others)} of the controller followed no joint reference: tracking '
                 f'is not evaluated {when}'.rstrip()
             )
+            if any(other.startswith(LAW) for other in others):
+                notes.append(
+                    'the force of a hand that moved the arm is an error of the model here'
+                )
         if not limits_efforts(tree):
             notes.append('the description gives no effort limits: saturation is not evaluated')
         verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))

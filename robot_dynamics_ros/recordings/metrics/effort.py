@@ -124,7 +124,7 @@ def _idle_findings(sums: EffortResidual) -> list[Finding]:
     text = (
         f'no effort acts at {", ".join(names[sums.idle])} though the motion needs some: a gripper '
         'whose driver tells none, passive joints of a closed loop, which a tree model does not '
-        'include, or drives that were not recorded'
+        'include, drives that were not recorded, or an arm that is moved by hand'
     )
     driven = ','.join(names[sums.effort.rms > 0.0])
     remedy = f'without a gripper: --joints {driven}' if driven else ''

@@ -11,6 +11,7 @@ import numpy as np
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, quantiles
 from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.reading import UNLIMITED
 from robot_dynamics_ros.recordings.recording import (
@@ -149,11 +150,11 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
     texts = []
     for j, name in enumerate(tree.joint_names):
         if limited and commands[j]:
-            texts.append(f'{name}: {commands[j]} commands at the effort limit')
+            texts.append(f'{name}: {counted(int(commands[j]), "command")} at the effort limit')
         if outside[j]:
             texts.append(
-                f'{name}: {outside[j]} states beyond the position limits, by up to '
-                f'{-least[j]:.3g} {"m" if tree.joint_is_prismatic[j] else "rad"}'
+                f'{name}: {counted(int(outside[j]), "state")} beyond the position limits, by up '
+                f'to {-least[j]:.3g} {"m" if tree.joint_is_prismatic[j] else "rad"}'
             )
     return MetricResult(figures, [Finding('warning', text) for text in texts])
 
@@ -188,7 +189,7 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
     texts = []
     if gaps:
         texts.append(
-            f'{gaps} {"gap" if gaps == 1 else "gaps"} between states, the longest '
+            f'{counted(gaps, "gap")} between states, the longest '
             f'{format_duration(float(steps[longest]))} at {format_time(float(run.time[longest]))}'
         )
     late = 0.0 if stored else quantiles(latencies, 1.0, 99)['p99']
