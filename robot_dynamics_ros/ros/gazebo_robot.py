@@ -24,7 +24,7 @@ import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,7 @@ def in_sdf_terms(description: str) -> str:
 
 
 _PARENT = re.compile(r'^ *- Parent: .* \[(\d+)\]$', re.MULTILINE)
+_MODEL = re.compile(r'^model \{\n  name: "(.*)"$', re.MULTILINE)
 _JOINT = re.compile(r'^- Joint \[(\d+)\]\n\s*- Name: (.*)$', re.MULTILINE)
 #: FNV-1a hash of 'gz_sim_components.JointPositionReset', the type of this component.
 _POSITION_RESET = 0x626E2F15339B38DB
@@ -314,7 +315,7 @@ class GazeboRobot(SequenceNode):
     def _all_steps(self) -> Steps:
         settings, world = self._settings, f'/world/{self._settings["world"]}'
         if settings['pause_first']:
-            yield from self._find_world(f'{world}/control')
+            yield from self._find_world()
             yield from self._request(f'{world}/control', 'WorldControl', 'pause: true')
         yield from self._insert(f'{world}/create')
         if self._start is not None:
@@ -328,18 +329,21 @@ class GazeboRobot(SequenceNode):
             if self._commands is None:
                 yield from self._unpause(world)
             else:
-                yield from self._run_lockstep(self._commands)
+                yield from self._begin_lockstep(self._commands)
+        if self._guard is not None:
+            yield from self._watch(f'{world}/scene/deletion')
 
     def _insert(self, service: str) -> Steps:
         settings, model = self._settings, self._model
-        yield from self._wait_until_listed(service, 'service', '-l')
+        yield from self._wait_for_models(lambda _: True, f'world {settings["world"]}')
         with tempfile.TemporaryDirectory() as folder:  # Gazebo reads the file after its answer
             file = Path(folder) / f'{model}.urdf'
             text = self._start.description if self._start else settings['robot_description']
             file.write_text(in_sdf_terms(text), encoding='utf-8')
             request = insertion(file, model, settings['pose'])
             yield from self._request(service, 'EntityFactory', request, unless_model=model)
-            yield from self._wait_until_listed(model, 'model', '--list', hint=_REFUSED_HINT)
+            awaited = f'model {model}{_REFUSED_HINT}'
+            yield from self._wait_for_models(lambda models: model in models, awaited)
         if settings['stay'] and force_topics(settings['robot_description'], model):
             self._guard = ForceGuard(model)
         self.get_logger().info(f'{model} is in the world {settings["world"]}')
@@ -369,8 +373,8 @@ class GazeboRobot(SequenceNode):
         yield from self._request(f'{world}/control', 'WorldControl', 'pause: false')
         self.get_logger().info('world unpaused')
 
-    def _run_lockstep(self, commands: CommandedWorld) -> Steps:
-        """Step with every command from now on, indefinitely; log the real-time factor."""
+    def _begin_lockstep(self, commands: CommandedWorld) -> Steps:
+        """Step with every command from now on."""
         if self._settings['await_motion']:
             yield from self._wait_for_motion(self._settings['wait_for'][0])
         world = commands.world
@@ -378,10 +382,35 @@ class GazeboRobot(SequenceNode):
             world.check_connection, 'Gazebo', 'answer to a mark', world.send_mark
         )
         commands.begin()
-        while True:
-            yield from _wait(_REPORT_S)
-            world.check()
-            self.get_logger().info(commands.report())
+
+    def _watch(self, deletions: str) -> Steps:
+        """Wait until the model is gone; in lockstep log the real-time factor meanwhile.
+
+        Args:
+            deletions: Topic on which Gazebo publishes what it deletes.
+
+        Raises:
+            SceneError: It is gone, or Gazebo has refused a step.
+        """
+        begin, models = time.monotonic(), None
+        while models is None or self._model in models:
+            call = start_gz(['topic', '-e', '-n', '1', '-t', deletions])
+            try:
+                while call.poll() is None:
+                    yield
+                    if self._commands is not None and time.monotonic() > begin + _REPORT_S:
+                        begin = time.monotonic()
+                        self._commands.world.check()
+                        self.get_logger().info(self._commands.report())
+            finally:
+                kill_gz(call)
+                call.communicate()
+            models = yield from self._models()
+        raise SceneError(
+            f'arm {self._model} in the world {self._settings["world"]}',
+            'is gone: it was removed, or the world was reset, which removes what was inserted',
+            'launch again; to stop the time only, pause the world',
+        )
 
     def _wait_for_motion(self, controller: str) -> Steps:
         answers: list[String] = []
@@ -391,36 +420,48 @@ class GazeboRobot(SequenceNode):
 
     # Gazebo --------------------------------------------------------------------------------------
 
-    def _find_world(self, control: str) -> Steps:
+    def _find_world(self) -> Steps:
         """Wait until a world is there that another process runs, less long than other nodes wait.
 
         Raises:
             SceneError: It does not run.
         """
         end = time.monotonic() + min(_RUNNING_S, self._settings['timeout_s'])
-        while not (yield from self._is_listed(control, 'service', '-l')):
+        while (yield from self._models()) is None:
             if time.monotonic() > end:
                 world = f'world {self._settings["world"]!r} of Gazebo'
                 raise SceneError(
                     world, 'does not run', 'start it first, or give start_world:=true'
                 )
 
-    def _wait_until_listed(self, name: str, *query: str, hint: str = '') -> Steps:
-        """Repeat a query until a name is in Gazebo's answer; the hint says why it may not be.
+    def _wait_for_models(self, is_there: Callable[[list[str]], bool], awaited: str) -> Steps:
+        """Ask for the models in the world until they are as awaited.
 
         Raises:
-            PeerTimeoutError: The name does not appear in time.
+            PeerTimeoutError: They are not in time, or the world does not answer.
         """
 
         def attempt() -> Steps:
-            listed = yield from self._is_listed(name, *query)
-            return '' if listed else f'{query[0]} {name}{hint}'
+            models = yield from self._models()
+            return '' if models is not None and is_there(models) else awaited
 
         yield from self._repeat_until_done('Gazebo', attempt)
 
-    def _is_listed(self, name: str, *query: str) -> Steps:
-        """Return whether a name is in the answer to a query; False without an answer."""
-        return name in (yield from self._gz(*query)).split()
+    def _models(self) -> Steps:
+        """Return the names of the models in the world; None if it does not answer.
+
+        Not by ``gz model``, which asks any one of the worlds that run.
+        """
+        scene = f'/world/{self._settings["world"]}/scene/info'
+        answer = yield from self._service(scene, 'Empty', 'Scene', '')
+        return _MODEL.findall(answer) if answer.strip() else None
+
+    def _service(self, service: str, kind: str, reply: str, request: str) -> Steps:
+        """Call a service of Gazebo; the generator returns its answer, empty if there is none."""
+        return self._gz(
+            'service', '-s', service, '--reqtype', f'gz.msgs.{kind}', '--reptype',
+            f'gz.msgs.{reply}', '--timeout', str(int(1e3 * CALL_TIMEOUT_S)), '--req', request,
+        )  # fmt: skip
 
     def _request(self, service: str, kind: str, request: str, unless_model: str = '') -> Steps:
         """Call a service of Gazebo that returns a Boolean, repeatedly until it answers.
@@ -438,15 +479,12 @@ class GazeboRobot(SequenceNode):
         """
 
         def attempt() -> Steps:
-            answer = yield from self._gz(
-                'service', '-s', service, '--reqtype', f'gz.msgs.{kind}', '--reptype',
-                'gz.msgs.Boolean', '--timeout', str(int(1e3 * CALL_TIMEOUT_S)), '--req', request,
-            )  # fmt: skip
+            answer = yield from self._service(service, kind, 'Boolean', request)
             if answer.strip() and 'data: true' not in answer:
                 raise SceneError(f'Gazebo service {service}', 'refused', answer.strip())
             done = bool(answer.strip())
             if not done and unless_model:
-                done = yield from self._is_listed(unless_model, 'model', '--list')
+                done = unless_model in ((yield from self._models()) or ())
             return '' if done else f'answer of {service}'
 
         yield from self._repeat_until_done('Gazebo', attempt)

@@ -15,10 +15,14 @@ folder = pathlib.Path({folder!r})
 words = sys.argv[1:]
 with open(folder / 'notes', 'a') as notes:
     notes.write(' '.join(words).replace('\\n', ' ') + '\\n')
-if {hangs} and sum(line.startswith('model') for line in open(folder / 'notes')) == 1:
+asked = [line for line in open(folder / 'notes') if '/scene/info' in line]
+if {hangs} and 'scene/info' in words[2] and len(asked) == 2:
     time.sleep(100.0)
 if words[0] == 'sim':
     time.sleep(1000.0)
+elif words[:2] == ['topic', '-e'] and words[-1].endswith('/scene/deletion'):
+    while not (folder / 'removed').exists():
+        time.sleep(0.05)
 elif words[:2] == ['topic', '-e']:  # the answer to a zero, unless the first are lost
     if {lost} == {ALL}:
         time.sleep(1000.0)
@@ -28,8 +32,12 @@ elif words[:2] == ['topic', '-e']:  # the answer to a zero, unless the first are
 elif words[:2] == ['topic', '-i']:
     time.sleep(0.5)  # as the command does on a busy machine
     print({topic_info!r})
-elif words[:2] == ['service', '-l']:
-    print({services!r})
+elif words[0] == 'service' and words[2] != '/world/{world}/scene/info' and '/scene/' in words[2]:
+    sys.exit('Service call timed out')
+elif words[0] == 'service' and '/scene/info' in words[2]:
+    print('grid: true')
+    if (folder / 'inserted').exists() and not (folder / 'removed').exists():
+        print('model {{\\n  name: "{model}"\\n  id: 9')
 elif words[0] == 'service':
     if '/create' in words[2] and sum('/create' in x and 'EntityFactory' in x
                                      for x in open(folder / 'notes')) <= {unanswered}:
@@ -38,8 +46,6 @@ elif words[0] == 'service':
     if file and pathlib.Path(file[1]).read_text().startswith('<robot'):  # in SDF's terms
         (folder / 'inserted').touch()
     print('data: {answer}')
-elif words[:2] == ['model', '--list'] and (folder / 'inserted').exists():
-    print('    - {model}')
 """
 
 #: Every zero is lost.
@@ -52,7 +58,7 @@ class Gazebo:
     def __init__(
         self,
         folder: Path,
-        services: str = '/world/arm/create /world/arm/control',
+        world: str = 'arm',
         answer: str = 'true',
         model: str = 'scara',
         hangs: bool = False,
@@ -60,10 +66,10 @@ class Gazebo:
         lost: int = 0,
         topic_info: str = 'Publishers [Address, Message Type]:',
     ) -> None:
-        self._notes = folder / 'notes'
+        self._notes, self._removed = folder / 'notes', folder / 'removed'
         text = GZ.format(
             folder=str(folder),
-            services=services,
+            world=world,
             answer=answer,
             model=model,
             hangs=hangs,
@@ -74,6 +80,10 @@ class Gazebo:
         )
         write_script(folder / 'gz', text, '-IS')
         self.env = {'PATH': f'{folder}{os.pathsep}{os.environ["PATH"]}'}
+
+    def remove(self) -> None:
+        """Remove the model, as a reset of the world does."""
+        self._removed.touch()
 
     def asked(self, text: str) -> list[str]:
         """Return the calls so far that contain a text."""

@@ -168,6 +168,54 @@ def test_no_force_is_left_in_a_gazebo_that_goes_on(launches, peer):
     gazebo.stop()
 
 
+def control(launches, request: str) -> None:
+    """Call the service of the world that pauses, steps and resets it."""
+    answer = subprocess.run(
+        ['gz', 'service', '-s', '/world/arm/control', '--reqtype', 'gz.msgs.WorldControl',
+         '--reptype', 'gz.msgs.Boolean', '--timeout', '20000', '--req', request],
+        env=launches.env, capture_output=True, text=True, timeout=60.0,
+    ).stdout  # fmt: skip
+    assert 'data: true' in answer
+
+
+def test_a_motion_goes_on_after_a_pause_and_steps_and_a_reset_is_told(launches, peer, slow_world):
+    arm = Arm(peer)
+    launch = launches.launch('gazebo', gui=False, world=slow_world('arm'))
+    launch.says('sent circle', 60.0)
+    arm.until(3.0)
+    control(launches, 'pause: true')
+    peer.spin_for(2.0)  # longer than the timeout of the states, 0.5 s
+    paused = arm.time
+    peer.spin_for(1.0)
+    assert arm.time == paused
+    control(launches, 'pause: true, multi_step: 100')
+    peer.spin_until(lambda: round(arm.time - paused, 3) == 0.1, 20.0, '100 steps')
+    control(launches, 'pause: false')
+    errors = peer.collect(JointState, 'controller/error', A_MINUTE)
+    arm.until(paused + 0.6)
+    assert arm.time > paused + 0.1
+    assert len(errors) > 50
+    assert np.abs([error.position for error in errors]).max() < 5e-2, 'it is led'
+    assert 'stop action' not in launch.output
+    control(launches, 'reset: {all: true}')  # removes what was inserted
+    assert launch.wait(60.0) == 1
+    assert 'arm scara in the world arm is gone' in launch.output
+
+
+def test_an_arm_is_inserted_into_its_own_of_two_worlds(launches, tmp_path):
+    text = (PROJECT / 'worlds' / 'arm.sdf').read_text(encoding='utf-8')
+    begin, end = text.index('<world'), text.index('</sdf>')
+    other = text[begin:end].replace('name="arm"', 'name="another"')
+    world = tmp_path / 'two.sdf'
+    world.write_text(f'{text[:begin]}{other}{text[begin:]}', encoding='utf-8')
+    launches.command('gz', 'sim', '-s', str(world))
+    launch = launches.launch('gazebo', gui=False, start_world=False, motion=False)
+    launch.says('scara is in the world arm', 30.0)
+    launch.says('world unpaused', 30.0)
+    launch.interrupt()
+    assert 'set to zero' in launch.output
+
+
 def test_two_arms_share_a_world_and_its_time(launches, peer):
     arms = {side: Arm(peer, f'/{side}') for side in ('left', 'right')}
     references = {

@@ -53,12 +53,12 @@ def test_time_runs_only_once_the_controller_is_active_and_no_force_remains_at_th
     gazebo = Gazebo(tmp_path, hangs=True, unanswered=2, lost=6)
     node = processes.start('gazebo_robot', ARM | {'pause_first': True}, env=gazebo.env)
     peer.spin_until(lambda: 'is in the world' in node.output, 40.0, 'insertion')
-    assert len(gazebo.asked('model --list')) >= 2
+    assert len(gazebo.asked('scene/info')) >= 3
     peer.spin_for(1.0)
     assert not gazebo.asked('pause: false')
     controller.active = True
     peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
-    asked = [line for line in gazebo.asked('/world/arm/') if 'service -s' in line]
+    asked = [line for line in gazebo.asked('service -s') if 'scene/info' not in line]
     words = ['pause: true', *3 * ['EntityFactory'], 'pause: false']
     assert [word in line for word, line in zip(words, asked, strict=True)] == [True] * 5
     assert 'gz.msgs.WorldControl' in asked[-1]
@@ -95,6 +95,17 @@ def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
     assert 'gazebo_robot was killed: its forces are set to zero' in node.output
 
 
+def test_an_arm_that_is_gone_is_told_with_what_removes_it(processes, peer, gazebo):
+    ControllerStandIn(peer, active=True)
+    node = unpaused(processes, peer, gazebo)
+    peer.spin_for(1.0)
+    assert node.returncode is None
+    gazebo.remove()
+    assert node.wait() == 1
+    assert 'error: arm scara in the world arm is gone: it was removed, or the world' in node.output
+    assert gazebo.asked(ZERO)
+
+
 def test_time_may_run_before_the_controller_is_active_and_forces_be_left_to_others(
     processes, peer, gazebo
 ):
@@ -108,8 +119,8 @@ def test_time_may_run_before_the_controller_is_active_and_forces_be_left_to_othe
 
 
 @refusals.written("""
-[{services: /world/other/create}, {}]  | error: Gazebo: no service /world/arm/create within 1 s
-[{services: ''}, {pause_first: true}]  | error: world 'arm' of Gazebo does not run; start it first
+[{world: other}, {}]                   | error: Gazebo: no world arm within 1 s
+[{world: other}, {pause_first: true}]  | error: world 'arm' of Gazebo does not run; start it first
 [{answer: 'false'}, {}]                | error: Gazebo service /world/arm/create refused
 [{model: another}, {}]                 | error: Gazebo: no model scara (if it ... why) within 1 s
 """)
