@@ -124,6 +124,8 @@ def test_errors_of_joints_tool_and_program_are_those_of_pinocchios_points(exact)
     distance = 1e3 * np.linalg.norm(measured - desired, axis=1)
     assert tracking['tool_rms_mm'] == pytest.approx(np.sqrt(np.mean(distance**2)), rel=1e-9)
     assert tracking['tool_peak_mm'] == pytest.approx(distance.max(), rel=1e-9)
+    told = f'tool: tool is {np.sqrt(np.mean(distance**2)):.4g} mm from its reference, RMS'
+    assert any(note.startswith(told) for note in result.report.notes)
     assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
     height = measured[::10, 2] - 0.3
     assert program['rms'] == pytest.approx([np.sqrt(np.mean(height**2))], rel=1e-9)
@@ -297,6 +299,12 @@ def test_measured_efforts_that_tell_of_the_step_before_are_recognized():
     assert max(effort['residual_share']) < 1e-8
     with pytest.raises(UnknownNameError, match="unknown effort 'felt'"):
         evaluated(run, effort='felt')
+
+
+def test_an_arm_that_stands_in_its_friction_has_efforts_that_tell_nothing():
+    run = RecordedArm(400, xml=arm_xml('<dynamics friction="2.0"/>')).recording()
+    still = replace(run, position=0.0 * run.position + 0.1, velocity=0.0 * run.velocity)
+    assert 'efforts were recorded (at rest with Coulomb friction: 1197)' in said(evaluated(still))
 
 
 # Timing of the samples ---------------------------------------------------------------------------

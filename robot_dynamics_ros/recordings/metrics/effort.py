@@ -94,7 +94,9 @@ def _effort_findings(
     if not sums.residual.count.any():
         unread = (note.partition(':')[0] for note in notes if note.startswith(UNCONVERTED))
         why = next((f'no effort is evaluated: {note}' for note in unread), '')
-        return [Finding('warning', why or 'no usable efforts were recorded')]
+        left = ', '.join(f'{x}: {n.sum()}' for x, n in sums.excluded.items() if n.any())
+        unusable = f'no usable efforts were recorded ({left or "no step"})'
+        return [Finding('warning', why or unusable)]
     remarks = _idle_findings(sums)
     if not np.isfinite(share).any():
         return remarks or [Finding('warning', 'the recorded efforts are all zero')]

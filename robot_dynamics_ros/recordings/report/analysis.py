@@ -304,6 +304,11 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any]) -> list[str
         left += [f'{why}: {sum(n)}{own}'] if which else []
     if left:
         notes.append(f'efforts left out of the residual: {", ".join(left)}')
+    tracking = figures['tracking']
+    if tracking and not math.isnan(tracking['tool_rms_mm']):
+        rms, peak = (f'{tracking[key]:.4g} mm' for key in ('tool_rms_mm', 'tool_peak_mm'))
+        most = f'at most {peak}, at {format_time(tracking["tool_peak_at"])}'
+        notes.append(f'tool: {tracking["frame"]} is {rms} from its reference, RMS; {most}')
     energy = figures['energy']
     if energy:
         notes.append(
