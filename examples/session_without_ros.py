@@ -7,7 +7,7 @@ A state has two times in ns: its timestamp, and the steady time of its arrival.
 import numpy as np
 
 from robot_dynamics_ros import ControllerSession, load_robot
-from robot_dynamics_ros.control.requests import prepare_parameters, prepare_trajectory
+from robot_dynamics_ros.control.requests import prepare_parameters, prepare_trajectory, repeat
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -19,6 +19,7 @@ session = ControllerSession(arm, {'law': 'pd_gravity', **gains})
 plant = MujocoPlant(arm, 1e-9 * PERIOD_NS)
 plant.reset(start)
 q, v, clock = np.empty(arm.n), np.empty(arm.n), 0
+answered = []  # time, state and command of every tick
 
 
 def run(seconds: float) -> float:
@@ -31,6 +32,7 @@ def run(seconds: float) -> float:
         if session.update(session.driver.state(clock, clock, q, v)):
             plant.step(session.command)
             session.settle()
+            answered.append((clock, q.copy(), v.copy(), session.command.copy()))
             worst = max(worst, abs(session.loop.reference.position - q).max())
     while session.remarks:
         print(f'  {session.remarks.popleft().text}')
@@ -58,3 +60,14 @@ sent = session.watch(clock + 200 * PERIOD_NS)  # no state for 0.2 s
 print(f'states stop: {session.mode.value}, command sent: {sent},', session.command)
 run(0.1)
 print(f'states return: {session.mode.value}')
+
+changes, difference = session.log.dated, 0.0
+again = ControllerSession(arm, changes[0].content['parameters'])
+for tick, (stamp, *state, command) in enumerate(answered, 1):
+    while changes and changes[0].tick <= tick:
+        change = changes.popleft()
+        repeat(again, change.kind, change.content)
+    again.update(again.driver.state(stamp, stamp, *state))
+    again.settle()
+    difference = max(difference, abs(again.command - command).max())
+print(f'computed again from states and log: largest difference {difference}')

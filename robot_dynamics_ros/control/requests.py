@@ -465,8 +465,26 @@ def _wrench_again(
     return prepare_wrench(session, lambda: session.targets.wrench(axes, wrench))
 
 
+def _activation_again(
+    session: ControllerSession,
+    parameters: Mapping[str, Any],
+    state: Mapping[str, Any],
+    kept: Mapping[str, Mapping[str, Any]],
+) -> None:
+    own = {one.name: parameters[one.name] for one in session.declared if one.name in parameters}
+    prepare_parameters(session, own)()
+    for kind, content in kept.items():
+        repeat(session, kind, content)
+    stamp = state['stamp_ns']
+    if not session.heard or session.loop.state.stamp_ns != stamp:
+        place = np.array(state['q']), np.array(state['v'])
+        session.update(session.driver.state(stamp, stamp, *place))
+    session.activate(stamp)
+
+
 #: Functions that apply a logged change again, by kind, see ``ChangeLog``; some return the commit.
 REPEATED: dict[str, Callable[..., Any]] = {
+    'activation': _activation_again,
     'trajectory': _trajectory_again,
     'hold': ControllerSession.hold,
     'brake': ControllerSession.brake,
@@ -486,7 +504,16 @@ REPEATED: dict[str, Callable[..., Any]] = {
 
 
 def repeat(session: ControllerSession, kind: str, content: Mapping[str, Any]) -> None:
-    """Apply a logged change again; raises RobotDynamicsError if it is refused."""
+    """Apply a logged change again, before the state of its tick.
+
+    Args:
+        session: A session of the same robot, made with the parameters of the first activation.
+        kind: Kind of the change.
+        content: Its content.
+
+    Raises:
+        RobotDynamicsError: It is refused.
+    """
     prepared = REPEATED[kind](session, **content)
     if isinstance(prepared, Commit):
         prepared()

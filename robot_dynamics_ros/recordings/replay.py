@@ -170,15 +170,7 @@ class _Replay:
         if first and self._tick is not None:  # another controller
             self._session = self._made(values)
         self._move_locked_joints(values)
-        self._set(values)
-        session, state = self._session, content['state']
-        for kind, kept in content['kept'].items():
-            repeat(session, kind, kept)
-        stamp = state['stamp_ns']
-        if not session.heard or session.loop.state.stamp_ns != stamp:
-            place = np.array(state['q']), np.array(state['v'])
-            session.update(session.driver.state(stamp, stamp, *place))
-        session.activate(stamp)
+        repeat(self._session, 'activation', {**content, 'parameters': values})
         self._tick = change.tick
 
     def _repeat(self, change: Change) -> None:

@@ -139,7 +139,8 @@ def test_a_session_changes_its_law_and_survives_silence():
     assert computed < 0.05 * pd
     assert 'states stop: stopped, command sent: True' in printed
     assert 'stop action gravity' in printed
-    assert printed.rstrip().endswith('states return: holding')
+    assert 'states return: holding' in printed
+    assert printed.rstrip().endswith('from states and log: largest difference 0.0')
     # Only the quill is lifted by gravity: 1.15 + 0.72 kg, upward is negative along its axis.
     assert value(printed, 'command sent: True, [  0.       0.     ') == pytest.approx(
         -(1.15 + 0.72) * 9.81, abs=1e-4

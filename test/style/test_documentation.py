@@ -134,7 +134,7 @@ def test_the_session_page_shows_the_example_that_a_test_runs():
     run = (ROOT / 'examples' / 'session_without_ros.py').read_text(encoding='utf-8')
     shown = re.findall(r'```python\n(.*?)```', page, re.DOTALL)
     assert [code for code in shown if code not in run] == []
-    assert len(shown) == 6
+    assert len(shown) == 7
 
 
 def test_the_readme_is_short():
