@@ -412,8 +412,8 @@ def _command_order(
     if len(commanded) not in sizes or not set(columns) <= set(commanded):
         notes.append(
             f'commands have {", ".join(map(str, sorted(sizes)))} values, expected one for each of '
-            f'{", ".join(commanded)}: not used; name their joints in this order: '
-            '--recorded-joints, or joints of a driver profile'
+            f'{", ".join(commanded)}: not used; name their joints: by '
+            '--recorded-joints if they are in the order of the model, else by a driver profile'
         )
         return ()
     return tuple(commanded.index(name) for name in columns)

@@ -491,7 +491,7 @@ def test_commands_without_the_gripper_of_the_states_are_used_as_the_note_says(tm
     bag = write(tmp_path / 'bag', [*states, *motion.commands()])
     run = read_recording(bag)
     assert np.isnan(run.effort).all()
-    assert 'not used; name their joints in this order: --recorded-joints' in run.notes[0]
+    assert 'not used; name their joints: by --recorded-joints' in run.notes[0]
     assert (read_recording(bag, joints=motion.names).effort == motion.tau).all()
 
 
