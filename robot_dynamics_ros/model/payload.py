@@ -66,6 +66,16 @@ def payload_from_parameters(values: Mapping[str, Any]) -> Payload | None:
     )
 
 
+def loaded(tree: Robot, values: Mapping[str, Any]) -> Robot:
+    """Return the robot with the payload that parameters describe, if they do.
+
+    Raises:
+        RobotDynamicsError: As :func:`with_payload`.
+    """
+    payload = payload_from_parameters(values)
+    return tree if payload is None else with_payload(tree, payload)
+
+
 def with_payload(tree: Robot, payload: Payload) -> Robot:
     """Return the robot with a payload lumped into the body that carries it.
 

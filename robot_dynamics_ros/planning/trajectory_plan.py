@@ -36,6 +36,7 @@ from robot_dynamics_ros.kinematics import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import Robot, frame_pose
+from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import FixedParameter, Parameter, checked, only, spread
 from robot_dynamics_ros.planning.motions import Quintic, Sine, ToolPath, WavyCurve
@@ -511,4 +512,5 @@ SENDING = (
     F('exit_when_done', True, 'Exit once everything has been sent.'),
 )  # fmt: skip
 
-TRAJECTORY = (*ROBOT, *MOTION, *SENDING)
+#: With the payload that the arm carries, for its efforts.
+TRAJECTORY = (*ROBOT, *MOTION, *SENDING, *PAYLOAD)

@@ -33,7 +33,7 @@ from robot_dynamics_ros.estimation.model_monitor import (
 )
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
+from robot_dynamics_ros.model.payload import loaded
 from robot_dynamics_ros.ros.conversions import PreparedMessage, state_message
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.node import (
@@ -100,8 +100,7 @@ class MonitorNode(PackageNode):
 
     def _set_payload(self) -> None:
         """Build the model of the robot with its payload."""
-        payload = payload_from_parameters(self._settings)
-        tree = self._tree if payload is None else with_payload(self._tree, payload)
+        tree = loaded(self._tree, self._settings)
         self._monitor = self._make_monitor(tree)
         gravity = [
             compile_kernel(robot, outputs=('gravity_forces',)).gravity_forces
@@ -256,9 +255,7 @@ class MonitorNode(PackageNode):
     # Parameters ----------------------------------------------------------------------------------
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
-        payload = payload_from_parameters({**self._settings, **changes})
-        if payload is not None:
-            with_payload(self._tree, payload)
+        loaded(self._tree, {**self._settings, **changes})
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._settings = self._read_parameters()

@@ -130,7 +130,9 @@ def streams_of(controller: str) -> list[Stream]:
 
 
 _CHECK_PERIOD_S = 0.1
-_MAX_FINAL_POLLS = 10
+#: At the end: largest number of polls, and of empty ones in a row after which nothing is in
+#: transit; the middleware, or the sender, may have had no processor during one of them.
+_MAX_FINAL_POLLS, _EMPTY_POLLS = 10, 3
 
 
 class Recorder(PackageNode):
@@ -192,10 +194,10 @@ class Recorder(PackageNode):
 
     def _close(self) -> int:
         """Record the messages still in transit, close the bag, report; return the exit code."""
-        for _ in range(_MAX_FINAL_POLLS):
+        empty, polls = 0, 0
+        while empty < _EMPTY_POLLS and polls < _MAX_FINAL_POLLS:
             time.sleep(_CHECK_PERIOD_S)
-            if not self.poll():
-                break
+            empty, polls = 0 if self.poll() else empty + 1, polls + 1
         self._stamper.close()
         self._write_latency()
         self._bag.close()

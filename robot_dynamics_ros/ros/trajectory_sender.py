@@ -30,6 +30,7 @@ from trajectory_msgs.msg import JointTrajectory
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.messages import NANO, stamp_ns
+from robot_dynamics_ros.model.payload import loaded
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.planning.trajectory_plan import (
@@ -101,7 +102,8 @@ class TrajectorySender(SequenceNode):
     # Subscriptions -------------------------------------------------------------------------------
 
     def _load_robot(self, description: str) -> None:
-        self._tree = robot_from_parameters(self._settings, description)
+        robot = robot_from_parameters(self._settings, description)
+        self._tree = loaded(robot, self._settings)
         check_motion(self._tree, self._settings)
         self._reader = JointStateReader(self._tree.joint_names)
         self._state = MeasuredState(self._tree, None)

@@ -106,7 +106,7 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
     sender = processes.start(
         'trajectory',
         MOVE | {'ready_services': ['somebody/ready'], 'unpause_simulator': True,
-                'end_simulator': True, 'settle_s': 0.05},
+                'end_simulator': True, 'settle_s': 0.05, 'payload_mass': 13.0},
     )  # fmt: skip
     waiting = 'waiting for test_peer: activation (it is inactive)'
     peer.spin_until(lambda: waiting in sender.output, 60, waiting)
@@ -114,6 +114,7 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
     controller.active = True
     ended(peer, sender, 0, 'sent point: 101 points from t = 0.250000 s to t = 1.250000 s')
     assert ready[:3] == [0, 0, 0]
+    assert "joint 'joint3' needs 97% of its effort limit" in sender.output, 'with the payload'
     peer.spin_until(lambda: simulator.returncode is not None, 60, 'end of the simulator')
     assert 'end of the run: t = 1.300000 s' in simulator.output
     message = controller.trajectories[0]
