@@ -61,6 +61,7 @@ _ROTORS = 20.0  # nats by which free rotor inertia must reduce the cost to be ac
 _TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the prior weight of the nominal links
 USED = 'used'
 _FAR = 6.0  # standard deviations above which a residual is a disturbance
+_SURE = 3.0  # standard deviations of a load friction that the data determine
 _VAGUE = 0.3  # relative standard deviation above which a value is reported as uncertain,
 _MATTERS = 1e-3  # if its effect exceeds this share of a joint's RMS effort
 
@@ -277,9 +278,7 @@ def conclude(
         ModelError: The nominal robot is not physical.
     """
     unknowns = plan.unknowns
-    kept, chosen = evident_columns(blocks, unknowns, plan.base)
-    base = plan.base.only(kept)
-    fitted = estimate([block.only(kept) for block in blocks], base)
+    base, fitted, chosen = _determined(blocks, plan)
     single = single_change(fitted, unknowns)
     physical = _trusted(fitted, plan, prior_weight, None if single is None else single.near)
     drives = {term: unknowns.term(physical.values, term).copy() for term in unknowns.terms}
@@ -294,6 +293,39 @@ def conclude(
     tree = with_terms(tree, {**drives, RECORDED_SPEED: known})
     friction = _urdf_friction(blocks, plan, physical.values, tree)
     return Identification(plan, base, tuple(chosen), fitted, physical, tree, friction, single)
+
+
+def _determined(
+    blocks: Sequence[Block], plan: IdentificationPlan
+) -> tuple[BaseParameters, Estimate, list[str]]:
+    """Return base parameters with the further drive terms that the data support.
+
+    Load friction may reduce held-out residuals although the data hardly tell it from Coulomb
+    friction, as where the load hardly changes; later loads would multiply its error. That of a
+    joint is left out unless it is beyond three standard deviations, the least certain one first.
+
+    Returns:
+        The base parameters, their estimate, and why further terms were included or left out.
+    """
+    unknowns = plan.unknowns
+    kept, chosen = evident_columns(blocks, unknowns, plan.base)
+    while True:
+        base = plan.base.only(kept)
+        fitted = estimate([block.only(kept) for block in blocks], base)
+        leading = fitted.base.leading.tolist()
+        terms = [k for k, at in enumerate(leading) if unknowns.term_of(at) == 'load_friction']
+        sure = np.abs(fitted.values) / np.maximum(fitted.deviations, np.finfo(float).tiny)
+        least = min(terms, key=lambda k: float(sure[k]), default=None)
+        if least is None or sure[least] >= _SURE:
+            return base, fitted, chosen
+        name = unknowns.names[leading[least]]
+        value, deviation = fitted.values[least], fitted.deviations[least]
+        chosen = [reason for reason in chosen if reason.split()[0] != name]
+        chosen.append(
+            f'{name} is left out: at {value:.2g} ± {deviation:.2g}, the recordings do not tell it '
+            'from Coulomb friction'
+        )
+        kept = kept[plan.base.leading[kept] != leading[least]]
 
 
 def _urdf_friction(

@@ -194,7 +194,11 @@ def _changed(result: Identification) -> list[Finding]:
     groups = zip(names, rotors, (sure > _SURE).tolist(), strict=True)
     changed = [(*links, *more) for links, more, certain in groups if certain]
     alone = dict.fromkeys(group[0] for group in changed if len(group) == 1)
-    rest = dict.fromkeys(group for group in changed if not set(group) & set(alone))
+    rest = dict.fromkeys(
+        group
+        for group in changed
+        if not set(group) & set(alone) and not any(set(own) < set(group) for own in changed)
+    )
     parts = [*alone, *(f'one or more of {", ".join(group)}' for group in rest)]
     return [Finding('ok', f'beyond doubt other than described: {"; ".join(parts)}; {surest}')]
 

@@ -38,6 +38,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _CHANCE = 0.999  # probability of a smaller distance, if the hypothesis is true
 _GAIN = 0.01  # relative increase of the residual that does not count
+_VAGUE = 0.1  # deviation of a mass, relative to the described one, that determines it
 _LOOSE = 1e-3  # weight of the divergence: the body stays physical, and is otherwise free
 
 
@@ -63,7 +64,8 @@ class SingleChange:
 def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None:
     """Return the bodies of which each alone explains the data.
 
-    None if the described links explain the data, or no body alone does.
+    None if the described links explain the data, no body alone does, or one does whose mass the
+    data would not determine even then.
 
     Args:
         estimate: The estimated base parameters.
@@ -81,6 +83,9 @@ def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None
             if _explains(estimate, unknowns, rotors, i)
         }
         fits = {i: fit for i, fit in fits.items() if fit.misfit <= _chance(estimate)}
+        masses = {i: unknowns.nominal[PER_BODY * i] for i in fits}
+        if any(fit.deviations[PER_BODY * i] > _VAGUE * masses[i] for i, fit in fits.items()):
+            return None
         if fits:
             return _shared(fits, unknowns)
     return None

@@ -13,6 +13,7 @@ from recorded_bags import STAUBLI
 
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.identification.identify import identify
+from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.reading import read_recording
@@ -42,6 +43,18 @@ def test_a_real_arm_with_a_coupled_wrist_is_identified(recording):
     # A tenth: 5 of the 9 s of the study, and no parting of the drives' friction by load.
     np.testing.assert_allclose(found.tree.damping[:4], VISCOUS, rtol=0.1)
     np.testing.assert_allclose(found.tree.coulomb_friction[:4], DRY, rtol=0.1)
+
+
+@pytest.mark.slow
+def test_load_friction_that_the_recording_does_not_determine_is_left_out(recording):
+    nominal = load_robot(recording.description)
+    run = recording.of_joints(nominal.joint_names)
+    found = identify([run.between(0.0, 5.0)], nominal, TERMS)
+    written = found.tree.drive_friction['load_friction']
+    assert written[3] == 0.0
+    assert written[2] == pytest.approx(0.31, abs=0.1)  # ten standard deviations
+    left_out = 'joint_4.load_friction is left out'
+    assert [left_out in reason for reason in found.chosen].count(True) == 1
 
 
 def test_a_moving_link_without_mass_is_refused_by_name(recording):
