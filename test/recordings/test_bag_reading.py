@@ -325,6 +325,23 @@ def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path, r
     assert read(late, 'sqlite3').stamp_ns.tolist() == [5]
 
 
+def test_a_damaged_message_that_is_compressed_by_itself_is_left_out_and_counted_once(tmp_path):
+    bag = write(tmp_path / 'bag', Motion(50).states([0, 1]), 'sqlite3_message')
+    with sqlite3.connect(tmp_path / 'bag' / 'bag.db3') as db:
+        db.execute('UPDATE messages SET data = substr(data, 1, 40) WHERE id = 7')
+    run = read_recording(bag)
+    assert len(run.time) == 49
+    assert '1 messages are damaged: left out' in run.notes
+
+
+def test_the_effort_of_a_joint_is_that_of_its_whole_name(read):
+    """Its name may end as that of another joint, of which there are no commands."""
+    names = ('arm/j1', 'j1')
+    states = [state(k * MS, names, [k, 1.0], [1.0, 0.0]) for k in range(9)]
+    efforts = [number(k * MS, 5.0, '/model/x/joint/arm/j1/cmd_force') for k in range(9)]
+    np.testing.assert_array_equal(read([*states, *efforts]).effort, [[5.0, np.nan]] * 9)
+
+
 def test_commands_that_begin_late_are_read(read):
     """After more states than are read at once."""
     states = [state(k * MS, 'ab', [k, 1.0], [1.0, 0.0]) for k in range(4200)]
