@@ -207,6 +207,14 @@ def test_what_changed_while_inactive_counts_from_the_next_activation_on(command)
     assert found['commands'] == STEPS - 291, found['notes']
     # The load was taken off and on again before that, which rounds its mass.
     assert max(found['peak']) < 1e-12
+    late = [m for m in loop.messages if m.time >= 20 * MS or m.topic in (PARAMETERS, DESCRIPTION)]
+    found = command('replay', late).figures
+    assert found['commands'] == STEPS - 291, found['notes']
+    before = sum(message.topic == COMMANDS and message.time < 290 * MS for message in late)
+    assert before > 100, 'it brakes before it is inactive'
+    assert found['notes'] == [
+        f'{before} commands before the first activation in the bag: not compared'
+    ]
 
 
 DRIVER = """
