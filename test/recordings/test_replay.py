@@ -309,6 +309,10 @@ DAMAGED = {
     'a state that is not finite': (
         spoiled(STATES, 200, set_item('position', 0, np.nan)),
         0, {'peak': EXACT}, '1 states with a non-finite position: left out'),
+    'a velocity that is not finite': (
+        spoiled(STATES, 200, set_item('velocity', 0, np.nan)),
+        1, {'commands': STEPS - 1, 'commands_lost': 0, 'within_tolerance': False},
+        '1 states that were answered are refused by the loop'),
     'states': (lost({STATES}, lambda k: k % 5 == 4), 1, missing(4),
                f'of {STEPS} commands compared, the first that is missing at 0.004 s'),
     'the end of the states': (lost({STATES}, lambda k: k >= STEPS - 80), 1, missing(STEPS - 80),
