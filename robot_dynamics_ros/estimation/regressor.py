@@ -109,15 +109,28 @@ def regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
     require_robot(tree)
     q = array('q', q, ('N', tree.n))
     v, a = array('v', v, q.shape), array('a', a, q.shape)
+    A, motion = _tree_motion(tree, q, v, a)
+    return _of_joints(A, _tree_regressor(tree.tree, *motion))
+
+
+def _tree_motion(tree: Robot, q: Array, v: Array, a: Array) -> tuple[Array | None, list[Array]]:
+    """Return the rates A of the joints of all bodies by those of the robot, and their motion.
+
+    A is None if they are the same, and one matrix or N; the motion is q, v, a, shape (N, b).
+    """
     if tree.tree is tree:
-        return _tree_regressor(tree.tree, q, v, a)
+        return None, [q, v, a]
     if tree.has_constant_rates:
         A = tree.rate
-        motion = [tree.joint_positions(q), v @ A.T, a @ A.T]
-    else:
-        states = [tree.tree_state(*row) for row in zip(q, v, a, strict=True)]
-        *motion, A, _ = map(np.array, zip(*states, strict=True))
-    return np.swapaxes(A, -1, -2) @ _tree_regressor(tree.tree, *motion)
+        return A, [tree.joint_positions(q), v @ A.T, a @ A.T]
+    states = [tree.tree_state(*row) for row in zip(q, v, a, strict=True)]
+    *motion, A, _ = map(np.array, zip(*states, strict=True))
+    return A, motion
+
+
+def _of_joints(A: Array | None, Y: Array) -> Array:
+    """Return the rows of a regressor of the tree for the robot's joints."""
+    return Y if A is None else np.swapaxes(A, -1, -2) @ Y
 
 
 def gravity_regressor(tree: Robot, q: Array, parameters: Array | None = None) -> Array:
@@ -128,12 +141,15 @@ def gravity_regressor(tree: Robot, q: Array, parameters: Array | None = None) ->
         q: Positions, shape (N, n), rad or m.
         parameters: Inertial parameters, shape (10 b,); None for those of the robot.
     """
+    require_robot(tree)
+    q = array('q', q, ('N', tree.n))
     parameters = inertial_parameters(tree) if parameters is None else parameters
-    efforts, axes = np.empty((*q.shape, 3)), [tree.with_gravity(axis) for axis in np.eye(3)]
+    efforts, axes = np.empty((*q.shape, 3)), [tree.tree.with_gravity(axis) for axis in np.eye(3)]
     for start in range(0, len(q), _BLOCK):
         some = q[start : start + _BLOCK]
-        columns = (regressor(one, some, 0.0 * some, 0.0 * some) @ parameters for one in axes)
-        efforts[start : start + _BLOCK] = np.stack(list(columns), axis=2)
+        A, motion = _tree_motion(tree, some, 0.0 * some, 0.0 * some)
+        columns = [_of_joints(A, _tree_regressor(one, *motion)) @ parameters for one in axes]
+        efforts[start : start + _BLOCK] = np.stack(columns, axis=2)
     return efforts
 
 
