@@ -77,7 +77,6 @@ COMMON = {
     'weight': ('g',),
     'gravity': ('g', 'gx', 'gy'),
     'timing': ('delay',),
-    'load': _LOAD,
     'mass': ('mass',),
     'unit': ('mass',),
 }

@@ -195,14 +195,13 @@ class EffortResidual:
         width = len(COLUMNS) + model.tree.bodies + 3 * n + 1
         self._gram = np.zeros((n, width, width))
         self._effort, self._counts = np.zeros((2, n))
-        for start in range(0, len(time), step * _BLOCK):
-            rows = slice(start, start + step * _BLOCK, step)
-            near = slice(max(start - 1, 0), start + step * _BLOCK + 1)
-            rates: Array = np.zeros(self.modelled[near].shape)
-            if len(rates) > 1 and length > 0.0:
-                rates = np.gradient(self.modelled[near], time[near], axis=0)
-            first = start - near.start
-            self._add(instants.take(rows), rates[first : first + step * _BLOCK : step])
+        chosen = np.arange(0, len(time), step)
+        for start in range(0, len(chosen), _BLOCK):
+            few = chosen[start : start + _BLOCK]
+            before, after = np.maximum(few - 1, 0), np.minimum(few + 1, len(time) - 1)
+            span = (time[after] - time[before])[:, np.newaxis]
+            change = self.modelled[after] - self.modelled[before]
+            self._add(instants.take(few), change / np.where(span > 0.0, span, np.inf))
         squares = np.diagonal(self._gram, axis1=1, axis2=2).max(axis=0)
         self._felt = squares > _UNFELT * squares.max()
 
@@ -254,7 +253,6 @@ class EffortResidual:
         n, tree = len(self._counts), self.model.tree
         found = [Cause(name, columns_of(*columns)) for name, columns in COMMON.items()]
         body = tree.frame(self._frame).body if self._frame else -1
-        found = [cause for cause in found if cause.name != 'load']
         if self._frame:
             found += [Cause('load', columns_of(*columns), body=body) for columns in LOADS]
         tries_load = not self._kinds or 'load' in self._kinds  # the likelier one at its body
@@ -294,7 +292,7 @@ class EffortResidual:
         acts = (joints < 0) | (joints == np.arange(len(self._counts))[:, np.newaxis])
         gram = self._gram[:, [*columns, -1]][:, :, [*columns, -1]]
         gram = np.where(acts[:, :, np.newaxis] & acts[:, np.newaxis, :], gram, 0.0)
-        left, x = self._squares if scale is None else scale, np.zeros(0)
+        left, x = self._gram[:, -1, -1] if scale is None else scale, np.zeros(0)
         for _ in range(2 if scale is None else 1):
             H = np.tensordot(self._counts / np.maximum(left, self._floor), gram, 1)
             x = _least_squares(H[:-1, :-1], H[:-1, -1])
@@ -322,10 +320,6 @@ class EffortResidual:
     def resolved(self) -> Array:
         """Efforts that the drives cannot resolve, by limits and other joints, shape (n,)."""
         return resolved(self.model.tree, self.effort.rms, min(self.resolution, _RESOLVED))
-
-    @property
-    def _squares(self) -> Array:
-        return np.maximum(self._gram[:, -1, -1], self._floor)
 
     @cached_property
     def found(self) -> list[FoundCause]:

@@ -346,7 +346,7 @@ def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Ite
 
 
 def _residual(tree: Robot, motion: Instants) -> EffortResidual:
-    kinds = (*(name for name in COMMON if name != 'load'), *PER_JOINT, 'link', 'order')
+    kinds = (*COMMON, *PER_JOINT, 'link', 'order')
     frame = tool_frame(tree)
     return EffortResidual(EffortModel(tree), motion, frame, _RESOLUTION, kinds)
 
