@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -376,6 +377,9 @@ class SessionModes(ControllerParts):
     def _fail(self, error: Exception) -> bool:
         """Take the stop action after an unexpected error; if that fails too, command zero."""
         text = f'stopped by an error, {type(error).__name__}: {error}'
+        if called := [*walk_tb(error.__traceback__)]:
+            frame, line = called[-1]
+            text += f' (line {line} of {frame.f_code.co_filename})'
         if self.fault is None or str(error) != str(self.fault):
             self.remark('error', text)
         self.fault = error

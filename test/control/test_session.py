@@ -374,7 +374,10 @@ def test_a_reference_that_has_come_to_the_arm_stands_still_once_the_law_takes_ov
 def test_an_error_that_nobody_foresaw_ends_in_the_stop_action_and_a_named_report(change):
     run = Driven({'stop_action': 'zero' if 'stop_action' in change else 'hold'}).faulted()
     session = run.session
-    assert 'ZeroDivisionError: nobody foresaw this' in session.remarks[-1].text
+    line = broken.__code__.co_firstlineno + 1
+    assert session.remarks[-1].text == (
+        f'stopped by an error, ZeroDivisionError: nobody foresaw this (line {line} of {__file__})'
+    )
     report = SessionHealth().report(session)
     assert (report.level, 'nobody foresaw this' in report.message) == ('error', True)
     run.change(**change)
