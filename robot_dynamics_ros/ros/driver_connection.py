@@ -280,7 +280,7 @@ class StateCollector(PackageNode):
         if not reader.read(content):
             return
         stamp = reader.stamp_ns or self.get_clock().now().nanoseconds
-        self._rivals.note(stamp)
+        self._rivals.note(stamp, content)
         if stamp <= self._last_ns:
             return
         self._first_ns, self._last_ns = self._first_ns or stamp, stamp

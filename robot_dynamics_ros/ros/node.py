@@ -6,8 +6,10 @@ Parameters are declared and read as :class:`Parameter` objects describe them.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,7 +26,9 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.node import Node
 from rclpy.parameter import Parameter as GivenParameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 from rclpy.task import Future
+from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from robot_dynamics_ros.errors import (
@@ -53,6 +57,8 @@ _LATER = ('use_sim_time', 'start_type_description_service', 'qos_overrides.', 'c
 #: What to do about two publishers of the states.
 SEPARATE = 'end one, or give each arm its own ROS_DOMAIN_ID, namespace or topic of the states'
 _CONTRADICTIONS = 5  # one publisher may begin again
+#: Least jump of a joint, rad or m, and the part of it within which two places are the same.
+_JUMP, _ALIKE = 0.01, 0.1
 _LEVELS = ('ok', 'warning', 'error')  # in the order of DiagnosticStatus
 
 #: A generator that yields while it waits and returns its result.
@@ -101,13 +107,34 @@ class Rivals:
 
     def __init__(self, node: Node, topic: str) -> None:
         self._node, self._topic = node, node.resolve_topic_name(topic)
-        self._newest_ns, self._returns = 0, 0  # of the clock
+        self._newest_ns, self._returns = 0, 0  # of the clock or a joint
         self._counts = 0, 0  # of contradictions, at the last two reports
+        self._several, self._places = True, dict[str, tuple[float, float]]()
 
-    def note(self, stamp_ns: int) -> None:
-        """Note the timestamp of a state, ns; one that is far behind the last contradicts it."""
+    def note(self, stamp_ns: int, content: bytes) -> None:
+        """Note a state; one far behind the last, or that returns to a place, contradicts others.
+
+        Args:
+            stamp_ns: Its timestamp, ns.
+            content: Serialized sensor_msgs/JointState; read unless one node publishes it.
+        """
         self._returns += stamp_ns < self._newest_ns - NANO
         self._newest_ns = stamp_ns
+        if self._several:
+            with suppress(RuntimeError):  # it cannot be read
+                self._returns += self._comes_back(deserialize_message(content, JointState))
+
+    def _comes_back(self, state: JointState) -> bool:
+        """Return whether a joint jumps to where it was before its last jump."""
+        found = False
+        for name, x in zip(state.name, state.position, strict=False):
+            here, before = self._places.get(name, (x, math.inf))
+            step = abs(x - here)
+            if step > _JUMP:
+                found |= abs(x - before) < _ALIKE * step
+                before = here
+            self._places[name] = x, before
+        return found
 
     def sentence(self, contradictions: int = 0, *, reports: bool = False) -> str:
         """Return which nodes publish the states if several do and they contradict each other.
@@ -117,6 +144,7 @@ class Rivals:
                 those that were noted.
             reports: Whether later calls count from the last such call on.
         """
+        self._several = self._node.count_publishers(self._topic) > 1
         count, since = contradictions + self._returns, self._counts[0]
         if reports:
             self._counts = self._counts[1], count

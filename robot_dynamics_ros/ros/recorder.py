@@ -251,7 +251,7 @@ class Recorder(PackageNode):
             self._stamper.add(stream.name, sent, stamp, data)
             return
         self._newest_ns = stamp
-        self._rivals.note(stamp)
+        self._rivals.note(stamp, data)
         if self._first_ns is None or stamp < self._first_ns:
             self._first_ns = stamp
         if not self._max_ns or stamp - self._first_ns <= self._max_ns:

@@ -27,7 +27,6 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model.payload import loaded
@@ -106,20 +105,18 @@ class TrajectorySender(SequenceNode):
         self._tree = loaded(robot, self._settings)
         check_motion(self._tree, self._settings)
         self._reader = JointStateReader(self._tree.joint_names)
-        self._state = MeasuredState(self._tree, None)
 
     def _on_state(self, content: bytes) -> None:
         if self._reader is not None and self._reader.read(content):
             self._measured = self._reader.q.copy()
             self._stamp_ns = self._reader.stamp_ns or self.get_clock().now().nanoseconds
             self._arrived_at = time.monotonic()
-            self._state.take(self._stamp_ns, self._reader.q, self._reader.v)
+            self._rivals.note(self._stamp_ns, content)
 
     def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
-        if error is not None and self._reader is not None:  # two arms explain every failure
-            count = self._state.validator.contradictions + self._reader.other_layouts
-            if rivals := self._rivals.sentence(count):
-                error = ConfigurationError('motion', rivals, f'{SEPARATE}; {error}')
+        layouts = self._reader.other_layouts if self._reader is not None else 0
+        if error is not None and (rivals := self._rivals.sentence(layouts)):
+            error = ConfigurationError('motion', rivals, f'{SEPARATE}; {error}')  # explains it
         super()._end(code, error)
 
     def _on_status(self, msg: String) -> None:

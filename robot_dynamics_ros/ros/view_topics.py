@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -59,16 +59,17 @@ class RecentMessages:
     Attributes:
         received_at: Time of the last arrival, s; the time of the subscription before.
         messages: Serialized messages by timestamp, ns, in the order of arrival.
-        returns: Number of times that the clock went back by more than a second.
+        note: Called with the timestamp of each message, ns, and its content.
     """
 
     def __init__(self, node: Any, kind: Any, topic: str, group: PolledGroup) -> None:
         self._kind, self._stamped = kind, hasattr(kind, 'header')
+        self.note: Callable[[int, bytes], None] = lambda *_: None
         self.subscription = node.create_subscription(
             kind, topic, lambda _: None, _RECENT, callback_group=group, raw=True
         )
         self.received_at, self.messages = time.monotonic(), dict[int, bytes]()
-        self._last = self.returns = 0
+        self._last = 0
 
     def poll(self) -> bool:
         """Take what has arrived; return whether there was a message."""
@@ -78,7 +79,7 @@ class RecentMessages:
             stamp = leading_stamp_ns(data) if self._stamped else 0
             if stamp < self._last:  # the clock began anew
                 self.messages.clear()
-                self.returns += stamp < self._last - NANO
+            self.note(stamp, data)
             self._last = stamp
             self.messages.pop(stamp, None)
             self.messages[stamp] = data
@@ -147,6 +148,8 @@ class ArmTopics:
             for name, topic in topics.items()
             if on
         }
+        if on:
+            self._streams['states'].note = self._rivals.note
 
     def take_diagnostics(self, message: DiagnosticArray) -> None:
         """Extract the status of the arm's controller from a /diagnostics message."""
@@ -223,7 +226,7 @@ class ArmTopics:
         now, states = time.monotonic(), self._streams['states']
         if now > self._asked_at + _RIVALS_PERIOD_S:
             self._asked_at = now
-            self._rivalry = self._rivals.sentence(states.returns, reports=True)
+            self._rivalry = self._rivals.sentence(reports=True)
         if self._rivalry:
             return f'{self._rivalry}: {SEPARATE}'
         age = now - states.received_at

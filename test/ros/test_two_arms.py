@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from peer import RELIABLE
 from resting_arm import joint_state
 from sensor_msgs.msg import JointState
@@ -29,7 +30,8 @@ raise SystemExit(collect_states(driver, 300.0, commands=False, args=[]))
 """
 
 
-def test_two_arms_with_clocks_of_their_own_are_named(processes, peer, tmp_path):
+@pytest.mark.parametrize('same_clock', [False, True])
+def test_two_arms_on_two_clocks_or_in_two_places_are_named(processes, peer, tmp_path, same_clock):
     """One in simulated time, the other in wall time; that no controller answers is a symptom."""
     create = peer.node.create_publisher
     first, second = (create(JointState, 'joint_states', RELIABLE) for _ in range(2))
@@ -46,7 +48,8 @@ def test_two_arms_with_clocks_of_their_own_are_named(processes, peer, tmp_path):
         simulated += 10_000_000
         first.publish(joint_state(simulated, [0.2, 0.9, 0.1, 0.0]))
         peer.spin_for(0.005)
-        second.publish(joint_state(round(NANO * time.time()), [0.2, 0.9, 0.1, 0.0]))
+        stamp = simulated if same_clock else round(NANO * time.time())
+        second.publish(joint_state(stamp, [0.2 - 0.05 * same_clock, 0.9, 0.1, 0.0]))
         peer.spin_for(0.005)
         if viewed.poll():
             alarms.add(viewed.instant().alarm)
