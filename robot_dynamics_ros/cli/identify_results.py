@@ -49,6 +49,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, require_free, write_json
+from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
@@ -197,7 +198,7 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     if len(args.bags) != 1:
         raise ConfigurationError('--payload', f'has {len(args.bags)} bags', 'give the loaded run')
     identified, (source, *_), _ = learn(args.unloaded or args.bags)
-    loaded = replace(source, path=str(args.bags[0])).read()[0]
+    loaded = _with_load(replace(source, path=str(args.bags[0])))
     described = not args.unloaded
     gains = DriveGains.of_profile(identified.tree, 0.0 if args.given_gains else STILL_TRUSTED)
     if described:
@@ -209,6 +210,11 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     load = estimate_load(identified, loaded, args.payload, gains, described=described)
     tilt = tilt_remarks(identified.plan, args)
     return _payload_text(load), [*tilt, *_payload_sentences(load)]
+
+
+def _with_load(source: Source) -> Recording:
+    """Return a loaded run, whose load is estimated whether the controller knew it or not."""
+    return replace(source.read()[0], parts=())
 
 
 def _as_described(identified: Identification) -> Identification:
@@ -265,7 +271,7 @@ def _gains(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     if all(row.torque_constant is None for row in profile.joints or [profile.defaults]):
         raise _no_constant(f'driver profile {args.driver_profile!r}')
     identified, (source, *_), _ = learn([args.gains[0]])
-    loaded = replace(source, path=str(args.gains[1])).read()[0]
+    loaded = _with_load(replace(source, path=str(args.gains[1])))
     frame = args.payload or identified.tree.link_names[-1]
     unloaded = source.read()[0]
     gains, joints = gains_by_load(identified, loaded, frame, args.load)

@@ -7,7 +7,6 @@ is returned as a value, so one bag does not stop the others. ``prove`` validates
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +32,7 @@ from robot_dynamics_ros.identification.validation import (
     percent_of,
 )
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.carried import carried
+from robot_dynamics_ros.recordings.carried import payloads
 from robot_dynamics_ros.recordings.history import history
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.reading import RobotChoice
@@ -76,20 +75,22 @@ class Source:
         _LAST.clear()  # before another one is in memory
         with self.choice.read(self.path, self.tree) as reader:
             run = self.choice.run(reader, self.tree)
-            held = carried(history(reader), run, self.tree)
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
             notes += [*self.remarks, *reader.notes]
-            if held.payload:
-                notes.append(
-                    f'the recorded controller had a payload of {held.payload}, which the '
-                    'identified links include: set payload_mass to 0 with them'
+            try:
+                run = replace(run, parts=payloads(history(reader), run, self.tree))
+            except RobotDynamicsError as error:
+                notes.append(f'the payload of the controller is not considered: {error}')
+            notes += [
+                f'the recorded controller had {part.payload or "no payload"}'
+                + (f' from {format_time(part.since)} on' if k else '')
+                + (
+                    ', whose effort is subtracted: the links do not include it'
+                    * bool(part.payload)
                 )
-            if held.until < math.inf:
-                notes.append(
-                    f'the payload of the controller changed at {format_time(held.until)}: '
-                    'identify from a part with one payload, by --from and --to'
-                )
+                for k, part in enumerate(run.parts)
+            ]
         run, outliers = require_clean(run)
         kept = _LAST[self] = run, [*notes, *outliers]
         return kept

@@ -27,6 +27,7 @@ from robot_dynamics_ros.estimation.effort_model import (
     marked,
 )
 from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
+from robot_dynamics_ros.estimation.regressor import regressor
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.plausibility import LEAST_STATES
 from robot_dynamics_ros.recordings.recording import EFFORTS, Recording
@@ -90,6 +91,7 @@ def _refuse_impossible(run: Recording) -> None:
             )
 
 
+_SLAB = 8192  # instants whose regressor is in memory at once
 _LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
 _AT_EFFORT = 1.0 - 1e-9  # share of an effort limit from which a command is at it
 _SLOW = 5e-3  # share of the peak velocity below which a joint counts as at rest
@@ -119,15 +121,20 @@ class Preparation:
     effort: str = 'auto'
 
     def matched(
-        self, run: Recording, cutoff: float | str | None, sign: Callable[[Array], Array]
+        self,
+        run: Recording,
+        tree: Robot,
+        cutoff: float | str | None,
+        sign: Callable[[Array], Array],
     ) -> tuple[Instants, Recording, SampleTiming]:
         """Match motions and efforts of a recording: to identify, and to validate.
 
         Efforts of a joint that are zero throughout, as of a gripper whose driver tells none, are
-        unknown.
+        unknown. That of a known payload is subtracted, and unknown where it changes.
 
         Args:
             run: The recording, with the joints of the robot.
+            tree: The robot without payload.
             cutoff: Of the filter, see ``find_timing``.
             sign: Direction of Coulomb friction by velocity.
 
@@ -146,7 +153,25 @@ class Preparation:
         acts = np.nan_to_num(run.effort).any(axis=0)
         run = replace(run, effort=np.where(acts, run.effort, np.nan))
         timing = find_timing(run, commanded=not measured, name=self.timing, cutoff=cutoff)
-        return make_instants(run, timing, sign), run, timing
+        motion = make_instants(run, timing, sign)
+        effort = motion.effort - _carried(run, tree, motion)
+        reach = (low_pass(timing.cutoff, 1.0 / timing.period).half + 1) * timing.period
+        for part in run.parts[1:]:
+            effort[np.abs(motion.time - part.since) <= reach + _ROUNDING_S] = np.nan
+        return replace(motion, effort=effort), run, timing
+
+
+def _carried(run: Recording, tree: Robot, motion: Instants) -> Array:
+    """Return the effort of the known payloads of a recording, shape (M, n), N m or N."""
+    effort = np.zeros(motion.q.shape)
+    which = np.searchsorted([part.since for part in run.parts[1:]], motion.time, side='right')
+    for k, part in enumerate(run.parts):
+        rows = np.flatnonzero(which == k) if part.payload else ()
+        for some in np.array_split(rows, len(rows) // _SLAB + 1):
+            if len(some):
+                Y = regressor(tree, motion.q[some], motion.v[some], motion.a[some])
+                effort[some] = Y[:, :, : len(part.inertia)] @ part.inertia
+    return effort
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +220,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
             f'at least {LEAST_STATES} are needed',
         )
     _refuse_impossible(run)
-    motion, run, timing = preparation.matched(run, preparation.cutoff, np.sign)
+    motion, run, timing = preparation.matched(run, tree, preparation.cutoff, np.sign)
     motion = motion.take(motion.row >= preparation.delay)
     smooth = low_pass(preparation.cutoff, 1.0 / timing.period)
     reach, run = smooth.half * timing.period, run.rows(complete)

@@ -138,7 +138,7 @@ def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> In
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
-    return preparation.matched(run, AUTO, smooth_sign)[0]
+    return preparation.matched(run, tree, AUTO, smooth_sign)[0]
 
 
 def fitted_gravity(motion: Instants, tree: Robot) -> GravityFit | None:

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.estimation.regressor import inertial_parameters
 from robot_dynamics_ros.model.payload import PAYLOAD, payload_from_parameters, with_payload
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.history import Acted, History
-from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
+from robot_dynamics_ros.recordings.recording import NANO, Part, Recording, format_time
 
 
 class Carried(NamedTuple):
@@ -63,6 +64,34 @@ def carried(past: History, run: Recording, tree: Robot) -> Carried:
         f'and what follows with --from {format_time(until).removesuffix(" s")}'
     )
     return Carried(loaded, until, payload, tuple(notes))
+
+
+def payloads(past: History, run: Recording, tree: Robot) -> tuple[Part, ...]:
+    """Return the parts of a run with one payload of the controller each; none without a payload.
+
+    Args:
+        past: What the controller did.
+        run: Its run.
+        tree: The robot without payload.
+
+    Raises:
+        RobotDynamicsError: A payload is unknown, or does not fit the robot.
+    """
+    if past.error is not None:
+        raise past.error
+    found: list[tuple[int, dict[str, Any]]] = []
+    for one in past.acted:
+        values = _payload(one)
+        if one.since_ns <= run.stamp_ns[0]:
+            found = [(one.since_ns, values)]
+        elif one.since_ns <= run.stamp_ns[-1] and values != found[-1][1]:
+            found.append((one.since_ns, values))
+    own = inertial_parameters(tree)
+    parts = [
+        Part(since / NANO, inertial_parameters(_loaded(tree, values)) - own, _words(values))
+        for since, values in found
+    ]
+    return tuple(parts) if any(part.payload for part in parts) else ()
 
 
 def _payload(one: Acted) -> dict[str, Any]:

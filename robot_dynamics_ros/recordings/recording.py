@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,20 @@ def _nothing() -> Array:
     return np.zeros(0)
 
 
+class Part(NamedTuple):
+    """A part of a recording in which the arm carries one known payload.
+
+    Attributes:
+        since: Time from which on it does, s; before, of the first part.
+        inertia: What it adds to the inertial parameters of the bodies, shape (10 bodies,).
+        payload: The payload in words; empty without one.
+    """
+
+    since: float
+    inertia: Array
+    payload: str
+
+
 @dataclass(frozen=True, eq=False)
 class Recording:
     """States, references and efforts at common timestamps.
@@ -91,6 +105,7 @@ class Recording:
             than the timestamps.
         answer_ns: Receive time of each command, shape (N,), int64, ns; -1 if missing.
         parameters: Parameters of the controller, YAML text, or empty.
+        parts: Its parts with a known payload, whose effort identification subtracts; or empty.
     """
 
     joints: tuple[str, ...]
@@ -107,6 +122,7 @@ class Recording:
     arrival_ns: Array = field(default_factory=_nothing)
     answer_ns: Array = field(default_factory=_nothing)
     parameters: str = ''
+    parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         # Fill in omitted arrays.

@@ -153,8 +153,23 @@ def test_dead_bands_do_not_contain_a_known_payload(command):
 
 
 @pytest.mark.slow
-def test_identification_tells_that_links_include_the_payload(command):
-    log = activation(LOAD), change('payload', SWITCH, 2, carried=False)
-    said = command('identify', messages(EARLY, *log), code=None).said
-    assert 'had a payload of 0.8 kg on tool, which the identified links include' in said
-    assert 'the payload of the controller changed at 11 s: identify from a part' in said
+@pytest.mark.parametrize(
+    ('loads', 'log', 'told'),
+    [
+        (True, (), ('had 0.8 kg on tool, whose effort is subtracted',)),
+        (EARLY, (change('payload', SWITCH, 2, carried=False),),
+         ('had 0.8 kg on tool, whose', 'had no payload from 11 s on')),
+        (~EARLY, (change('parameters', SWITCH, 2, values=LOAD),),
+         ('had no payload', 'had 0.8 kg on tool from 11 s on, whose')),
+    ],
+    ids=['always', 'put down', 'taken'],
+)  # fmt: skip
+def test_identified_links_do_not_include_the_payload_of_the_controller(command, loads, log, told):
+    first = LOAD if np.all(np.atleast_1d(loads)[0]) else BARE
+    found = command('identify --jobs 1', messages(loads, activation(first), *log))
+    for text_ in told:
+        assert f'the recorded controller {text_}' in found.said
+    assert 'nothing to correct: the description explains the recordings' in found.said
+    links = yaml.safe_load(found.text('parameters.yaml'))['links']
+    for name, mass in (('upper', 4.0), ('fore', 2.5), ('quill', 1.2)):
+        assert name not in links or links[name]['mass'] == pytest.approx(mass, rel=1e-3)
