@@ -13,7 +13,7 @@ from robot_dynamics_ros.model.payload import PAYLOAD, payload_from_parameters, w
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.history import Acted, History
-from robot_dynamics_ros.recordings.recording import NANO, Part, Recording, format_time
+from robot_dynamics_ros.recordings.recording import NANO, LoadedPart, Recording, format_time
 
 
 class Carried(NamedTuple):
@@ -66,7 +66,7 @@ def carried(past: History, run: Recording, tree: Robot) -> Carried:
     return Carried(loaded, until, payload, tuple(notes))
 
 
-def payloads(past: History, run: Recording, tree: Robot) -> tuple[Part, ...]:
+def payloads(past: History, run: Recording, tree: Robot) -> tuple[LoadedPart, ...]:
     """Return the parts of a run with one payload of the controller each; none without a payload.
 
     Args:
@@ -88,7 +88,7 @@ def payloads(past: History, run: Recording, tree: Robot) -> tuple[Part, ...]:
             found.append((one.since_ns, values))
     own = inertial_parameters(tree)
     parts = [
-        Part(since / NANO, inertial_parameters(_loaded(tree, values)) - own, _words(values))
+        LoadedPart(since / NANO, inertial_parameters(_loaded(tree, values)) - own, _words(values))
         for since, values in found
     ]
     return tuple(parts) if any(part.payload for part in parts) else ()

@@ -70,7 +70,7 @@ def _nothing() -> Array:
     return np.zeros(0)
 
 
-class Part(NamedTuple):
+class LoadedPart(NamedTuple):
     """A part of a recording in which the arm carries one known payload.
 
     Attributes:
@@ -122,7 +122,7 @@ class Recording:
     arrival_ns: Array = field(default_factory=_nothing)
     answer_ns: Array = field(default_factory=_nothing)
     parameters: str = ''
-    parts: tuple[Part, ...] = ()
+    parts: tuple[LoadedPart, ...] = ()
 
     def __post_init__(self) -> None:
         # Fill in omitted arrays.
