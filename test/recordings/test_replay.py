@@ -418,10 +418,13 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, command, monkey
     monkeypatch.undo()  # the report is read, with its curves
     value = recorded[0].efforts[321][1] + 0.25
     messages = spoiled(COMMANDS, 321, set_item('data', 1, value))(recorded[0].messages)
+    smaller = recorded[0].efforts[400][1] + 0.1
+    messages = spoiled(COMMANDS, 400, set_item('data', 1, smaller))(messages)
     ended = command('replay', messages, code=1)
     found = ended.figures
     assert found['peak'] == pytest.approx([0.0, 0.25, 0.0, 0.0])
     assert found['peak_at'][1] == found['first_difference_at'] == 0.321
+    assert found['last_difference_at'] == 0.4
     assert 'are not finite, the first at 0.321 s, ' in ended.said
     rows = list(csv.DictReader(ended.text('rows.csv').splitlines()))
     assert float(rows[321]['difference.joint2']) == pytest.approx(-0.25)
