@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import select
 import shutil
 import struct
 import tempfile
@@ -127,6 +128,7 @@ INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
 _DELIVERY_S = 0.3  # from activation to the first command in Gazebo: two hops of some ms
 _UNANSWERED = 'timed out'  # printed by the command line if a service does not answer
 _REPORT_S = 5.0
+_WATCH_S = '20'  # s; then the models are asked for, too
 _RUNNING_S = 20.0  # until a world that runs already is found
 _BRIDGE_HINT = '; it needs joint states from Gazebo over the bridge'
 _REFUSED_HINT = ' (if it refused the description, its own lines say why)'
@@ -394,9 +396,11 @@ class GazeboRobot(SequenceNode):
         """
         begin, models = time.monotonic(), None
         while models is None or self._model in models:
-            call = start_gz(['topic', '-e', '-n', '1', '-t', deletions])
+            # For a limited time: it does not outlive a node that is killed for long.
+            call = start_gz(['topic', '-e', '-d', _WATCH_S, '-t', deletions])
+            assert call.stdout is not None
             try:
-                while call.poll() is None:
+                while not select.select([call.stdout], [], [], 0.0)[0]:  # a message, or its end
                     yield
                     if self._commands is not None and time.monotonic() > begin + _REPORT_S:
                         begin = time.monotonic()

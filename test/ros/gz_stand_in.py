@@ -21,7 +21,8 @@ if {hangs} and 'scene/info' in words[2] and len(asked) == 2:
 if words[0] == 'sim':
     time.sleep(1000.0)
 elif words[:2] == ['topic', '-e'] and words[-1].endswith('/scene/deletion'):
-    while not (folder / 'removed').exists():
+    end = time.monotonic() + float(words[3])
+    while not (folder / 'removed').exists() and time.monotonic() < end:
         time.sleep(0.05)
 elif words[:2] == ['topic', '-e']:  # the answer to a zero, unless the first are lost
     if {lost} == {ALL}:
