@@ -17,6 +17,8 @@ STREAMS = {
     'enable_guiding': 'std_msgs/msg/Bool',
     'speed_scaling_input': 'control_msgs/msg/SpeedScalingFactor',
 }
+#: Wrenches with which a simulated arm is pushed.
+PUSHES = 'simulator/push'
 
 
 def force_topic(joint: str) -> str:

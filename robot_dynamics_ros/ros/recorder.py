@@ -20,7 +20,7 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_srvs.srv import Trigger
 
-from robot_dynamics_ros.control.topics import STREAMS
+from robot_dynamics_ros.control.topics import PUSHES, STREAMS
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
@@ -124,7 +124,7 @@ def streams_of(controller: str) -> list[Stream]:
             for name, kind in STREAMS.items()
             if find_spec(kind.partition('/')[0])
         ),
-        Stream('simulator/push', 'geometry_msgs/msg/WrenchStamped', by_arrival=True),
+        Stream(PUSHES, 'geometry_msgs/msg/WrenchStamped', by_arrival=True),
         Stream('/diagnostics', 'diagnostic_msgs/msg/DiagnosticArray'),
     ]
 

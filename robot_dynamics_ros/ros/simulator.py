@@ -33,6 +33,7 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
+from robot_dynamics_ros.control.topics import PUSHES
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.model.payload import payload_from_parameters
@@ -148,7 +149,7 @@ class Simulator(PackageNode):
         serve(self, Trigger, 'step', self._on_step)
         topic = settings['wrench_topic']
         self._wrenches = self.create_publisher(WrenchStamped, topic, STATE_QOS) if topic else None
-        self.create_subscription(WrenchStamped, 'simulator/push', self._on_push, COMMAND_QOS)
+        self.create_subscription(WrenchStamped, PUSHES, self._on_push, COMMAND_QOS)
         self.create_timer(settings['republish_period_s'], self._on_idle, clock=STEADY)
         if not self._lockstep:
             self.create_timer(self._pace.period, self._on_step_timer, clock=STEADY)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from bags import MS, SECOND, command, state, text, write
+from bags import MS, SECOND, Message, T, command, header, state, text, write
 from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml, write_run
 from recorded_bags import NOMINAL, UNKNOWN
 
@@ -480,6 +480,17 @@ def test_the_program_of_the_recorded_controller_is_evaluated_by_itself(command, 
     assert result.figures['program']['program'] == 'plane'
     assert result.figures['tracking'] == {}
     assert 'tracking is not evaluated' in ' '.join(result.notes)
+
+
+def test_a_note_tells_that_a_simulated_arm_was_pushed(command):
+    V = T['geometry_msgs/msg/Vector3']
+    wrench = T['geometry_msgs/msg/Wrench'](V(20.0, 0.0, 0.0), V(0.0, 0.0, 0.0))
+    kind = 'geometry_msgs/msg/WrenchStamped'
+    push = Message('/simulator/push', 30 * MS, kind, T[kind](header(0, 'tool'), wrench))
+    arm = RecordedArm(60).messages()
+    for messages, said in ((arm, False), ([*arm, push], True)):
+        notes = ' '.join(command('analyze', messages).out.split())
+        assert ('was pushed (1 message on /simulator/push)' in notes) is said
 
 
 def test_a_note_says_whose_description_is_the_model(tmp_path, command):

@@ -16,6 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.control.topics import PUSHES
 from robot_dynamics_ros.errors import (
     MissingDependencyError,
     RobotDynamicsError,
@@ -27,6 +28,7 @@ from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import SEVERITIES, Finding
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.carried import carried
 from robot_dynamics_ros.recordings.history import LAW, followed, history
@@ -218,6 +220,12 @@ def analyze_bag(
                 notes.append(
                     'the force of a hand that moved the arm is an error of the model here'
                 )
+        pushes = f'{reader.topics.states.rpartition("/")[0]}/{PUSHES}'
+        if count := reader.bag.counts.get(pushes):
+            notes.append(
+                f'the simulated arm was pushed ({counted(count, "message")} on {pushes}): these '
+                'forces are an error of the model here'
+            )
         if not limits_efforts(tree):
             notes.append('the description gives no effort limits: saturation is not evaluated')
         verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
