@@ -77,8 +77,7 @@ def robot_parameters(
     obstacles = obstacles or Obstacles()
     motion = plan_motion(tree, frame, obstacles)
     home = np.round(motion.home, 9).tolist()
-    modelled = {'robot': robot, 'gravity': tree.gravity.tolist()}
-    carrying = {**modelled, 'payload_frame': frame}
+    carrying = {'robot': robot, 'gravity': tree.gravity.tolist(), 'payload_frame': frame}
     simulated = {**carrying, 'initial_position': home}
     gains = (np.floor(1e3 * natural_frequencies(tree, motion.home, period)) / 1e3).tolist()
     return {
@@ -98,7 +97,7 @@ def robot_parameters(
         },
         'simulator': {**simulated, 'mode': 'real_time', 'period': period},
         'trajectory': {
-            **modelled,
+            **carrying,
             **motion.settings,
             'tool_frame': frame,
             'boxes': obstacles.numbers,

@@ -316,9 +316,12 @@ def test_gazebo_drives_the_controlled_joints_and_nothing_else_changes(written):
     bridge = yaml.safe_load((written.folder / 'ros_gz_bridge.yaml').read_text('utf-8'))
     plugins = list(root.iter('plugin'))
     (states,) = (p for p in plugins if p.find('topic') is not None)
-    driven = [p for p in plugins if p is not states]
-    forces = [p.findtext('joint_name') for p in driven if p.find('joint_name') is not None]
-    assert len(driven) == 2 * len(forces)  # each force has an answer to its last zero
+    zero, done = (p for p in plugins if p.find('input') is not None)
+    driven = [p for p in plugins if p not in (states, zero, done)]
+    forces = [p.findtext('joint_name') for p in driven]
+    *zeros, sent = (x.get('topic') for x in zero.findall('output'))
+    assert zeros == [e['gz_topic_name'] for e in bridge[2:]]  # one message ends every force
+    assert done.find('input').get('topic') == sent  # and is answered once they have ended
     assert states.findtext('topic') == bridge[0]['gz_topic_name']
     assert [f'{joint}/cmd_force' for joint in forces] == [e['ros_topic_name'] for e in bridge[2:]]
     assert (written.folder / 'ros2_control.yaml').read_text('utf-8') == ros2_control_text(
