@@ -43,6 +43,7 @@ def _arm(args, side):
         'law': args.law,
         'namespace': side,
         'prefix': f'{side}_',
+        'view': 'false',  # inherited otherwise; one page shows both
         'record': 'true' if args.record else 'false',
         'bag': f'{args.bag}_{side}',
         'params_file': args.params_file,
