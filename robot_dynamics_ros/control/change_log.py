@@ -60,7 +60,7 @@ class Change(NamedTuple):
             if schema == SCHEMA:
                 return cls(**fields)
             problem = f'have schema {schema}, and schema {SCHEMA} is known'
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             problem = f'cannot be read: {error}'
         raise ConfigurationError('changes of the controller', problem, 'record them again')
 

@@ -280,15 +280,10 @@ class BagLayout(NamedTuple):
     notes: tuple[str, ...]
 
 
-def make_layout(
-    bag: BagReader,
-    topics: Topics,
-    blocks: Iterable[list[TopicGroups]],
-    joints: Sequence[str] = (),
-    command_joints: Sequence[str] = (),
-    described: Sequence[str] = (),
-) -> tuple[BagLayout, list[list[TopicGroups]]]:
-    """Infer the layout of a bag from its first messages.
+def first_blocks(
+    bag: BagReader, topics: Topics, blocks: Iterable[list[TopicGroups]]
+) -> list[list[TopicGroups]]:
+    """Take the first blocks of a bag, from which its layout is inferred.
 
     They include enough states, and a command if there is any, however late.
 
@@ -296,13 +291,37 @@ def make_layout(
         bag: The bag.
         topics: Topics of the robot.
         blocks: Their columns; no more are taken than are needed.
+    """
+    missing = {topic for topic in topics.of_states() if bag.counts.get(topic)} - {topics.reference}
+    states, first = 0, list[list[TopicGroups]]()
+    for block in blocks:
+        first.append(block)
+        missing -= {topic for topic, _, _ in block}
+        groups = chain(*(groups for topic, _, groups in block if topic == topics.states))
+        states += sum(len(group.place) for group in groups)
+        if states >= _SAMPLE_STATES and not missing:
+            break
+    return first
+
+
+def make_layout(
+    bag: BagReader,
+    topics: Topics,
+    first: Sequence[list[TopicGroups]],
+    joints: Sequence[str] = (),
+    command_joints: Sequence[str] = (),
+    described: Sequence[str] = (),
+) -> BagLayout:
+    """Infer the layout of a bag from its first messages.
+
+    Args:
+        bag: The bag.
+        topics: Topics of the robot.
+        first: See :func:`first_blocks`.
         joints: Joints to read, one per column; if empty, those of the description that are
             recorded, else all recorded ones.
         command_joints: Joint order of the efforts in a command, if known.
         described: Moving joints of the description in the bag, in its order.
-
-    Returns:
-        The layout, and the blocks that were taken.
 
     Raises:
         RecordingError: The bag has no states, or lacks a requested joint.
@@ -311,28 +330,20 @@ def make_layout(
     clocks: dict[tuple[str, ...], list[Array]] = {}
     new: dict[tuple[str, ...], list[Array]] = {}  # times of states that repeat none
     finite, references, answers, sizes = list[Array](), [no_times], [no_times], set[int]()
-    missing = {topic for topic in topics.of_states() if bag.counts.get(topic)} - {topics.reference}
-    states, first = 0, list[list[TopicGroups]]()
-    for block in blocks:
-        first.append(block)
-        missing -= {topic for topic, _, _ in block}
-        for topic, group in ((topic, group) for topic, _, groups in block for group in groups):
-            arrived = group.arrival_ns
-            if topic == topics.states:
-                states += len(arrived)
-                clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
-                times = group.stamp_ns if group.stamp_ns.any() else arrived
-                repeats = repeated_rows(Rows(times, times, arrived, *group.values))
-                new.setdefault(group.names, []).append(times[~repeats])
-                finite.append(np.isfinite(group.values[1]).all(axis=1))
-            elif topic == topics.reference:
-                references.append(group.stamp_ns)
-            else:
-                answers.append(arrived)
-                if topic == topics.commands:
-                    sizes.add(group.values.shape[2])
-        if states >= _SAMPLE_STATES and not missing:
-            break
+    for topic, group in ((topic, x) for topic, _, groups in chain(*first) for x in groups):
+        arrived = group.arrival_ns
+        if topic == topics.states:
+            clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
+            times = group.stamp_ns if group.stamp_ns.any() else arrived
+            repeats = repeated_rows(Rows(times, times, arrived, *group.values))
+            new.setdefault(group.names, []).append(times[~repeats])
+            finite.append(np.isfinite(group.values[1]).all(axis=1))
+        elif topic == topics.reference:
+            references.append(group.stamp_ns)
+        else:
+            answers.append(arrived)
+            if topic == topics.commands:
+                sizes.add(group.values.shape[2])
     if not clocks:
         known = ', '.join(sorted(bag.topics)) or 'none'
         raise RecordingError(
@@ -368,7 +379,7 @@ def make_layout(
     orders = [command_joints, described, [name for name in described if name in recorded], names]
     likely = [list(names) for names in (orders[:1] if command_joints else orders[1:]) if names]
     commanded = next((names for names in likely if len(names) in sizes), likely[0])
-    layout = BagLayout(
+    return BagLayout(
         names,
         _command_order(sizes, names, commanded, notes),
         len(commanded),
@@ -380,7 +391,6 @@ def make_layout(
         period,
         tuple(notes),
     )
-    return layout, first
 
 
 def _columns(

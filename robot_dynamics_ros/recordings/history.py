@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.reading import RecordingReader
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
 _ALWAYS = -(1 << 63)  # before every timestamp, ns
@@ -51,23 +52,36 @@ class History(NamedTuple):
 
 
 def history(reader: RecordingReader) -> History:
-    """Return what the controller of a bag did.
+    """Return what the controller of a bag did, on the clock of the run that was read.
 
     Its first parameters act from the begin on, or those of an activation that is its first change.
+    Changes go forward in time: one that goes back belongs behind a restart of the clock, or, if
+    there is none in the run, behind its end.
+
+    Args:
+        reader: The bag, of which the run was read.
     """
     now = Acted(_ALWAYS, '', frozenset(), {**DEFAULTS, **reader.parameters}, True)
     unread: RobotDynamicsError | None = None
-    acted, topic = [now], reader.topics.changes
+    acted, topic, last = [now], reader.topics.changes, _ALWAYS
+    shifts, ends = [0, *reader.shifts.tolist()], [*reader.counts.restart_ns, math.inf]
     for _, _, message in reader.bag.messages(topic, strict=False) if topic else ():
         if message is None:
             continue
         try:
-            now = _after(now, Change.read(message.data))
-            if now.kind == 'activation' and len(acted) == 1:
-                now = now._replace(since_ns=_ALWAYS)
-            acted.append(now)
+            change = Change.read(message.data)
+            now = _after(now, change)
         except RobotDynamicsError as error:
             unread = error
+            continue
+        begins = now.kind == 'activation'  # at a state that may be older than the last change,
+        back = -1 if begins and change.number == 1 else NANO  # but not of another controller
+        while shifts and not last - back <= now.since_ns + shifts[0] < ends[0]:
+            del shifts[0], ends[0]
+        if not shifts:
+            break
+        last = now.since_ns + shifts[0]
+        acted.append(now._replace(since_ns=_ALWAYS if begins and len(acted) == 1 else last))
     return History(acted, unread)
 
 
@@ -88,8 +102,8 @@ def _after(before: Acted, change: Change) -> Acted:
             changed, values = frozenset(content['values']), {**values, **content['values']}
         elif change.kind == 'payload':
             carries = content['carried']
-        return Acted(int(since_ns), change.kind, changed, values, bool(carries))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return Acted(int(since_ns), str(change.kind), changed, values, bool(carries))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         problem = f'cannot be read: {error!r} in a change of kind {change.kind!r}'
         subject = 'changes of the controller'
         raise ConfigurationError(subject, problem, 'record them again') from error
@@ -124,7 +138,7 @@ def followed(acted: Sequence[Acted], run: Recording, tree: Robot) -> tuple[Array
 
 def _other_than_reference(values: Mapping[str, Any], tree: Robot) -> str:
     """Return the law or program that does not follow the joint reference; empty if one does."""
-    law = known_laws().get(values['law'])
+    law = known_laws().get(str(values['law']))  # a recorded value may be damaged
     if law is not None and not law.follows_reference:
         return f'{LAW}{law.name}'
     if law is not ConstraintStabilization:

@@ -25,7 +25,7 @@ from robot_dynamics_ros.model import load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout
+from robot_dynamics_ros.recordings.bag_layout import choose_topics, first_blocks, make_layout
 from robot_dynamics_ros.recordings.columns import Group, TopicGroups
 from robot_dynamics_ros.recordings.recording import (
     UNCONVERTED,
@@ -97,6 +97,7 @@ class RecordingReader(ExitStack):
         remarks: Further remarks on how the bag is read, one sentence each.
         left_out: Columns per joint that are NaN, as their unit cannot be converted.
         counts: Counts of rejected and unusual states; as all below, of what was read.
+        shifts: What is added to the timestamps from each restart of the clock on, ns.
         odd_commands: Number of commands with another number of values.
         problems: What is wrong with the commands, one sentence each.
         unpaired: Number of commands without a state of their own, and the time of the first, s.
@@ -141,9 +142,8 @@ class RecordingReader(ExitStack):
             tree = _described(self.description)
             described = tree.joint_names if tree else ()
             blocks = self.bag.columns(*self.topics.of_states())
-            self.layout, first = make_layout(
-                self.bag, self.topics, blocks, joints, commanded, described
-            )
+            first = first_blocks(self.bag, self.topics, blocks)
+            self.layout = make_layout(self.bag, self.topics, first, joints, commanded, described)
             self._blocks: Iterator[list[TopicGroups]] = chain(first, blocks)
             turns = tree.joint_is_continuous if tree else ()
             endless = {name for name, turns in zip(described, turns, strict=True) if turns}
@@ -173,6 +173,7 @@ class RecordingReader(ExitStack):
         fills = self.topics.filled(layout.joints)
         rows, others = self._columns(span, fills)
         rows, shifts, self.counts = usable_rows(rows, every=self._every)
+        self.shifts = shifts.shift_ns
         if not len(rows.stamp_ns):
             raise RecordingError(
                 f'bag {str(self.bag.path)!r}',
@@ -228,11 +229,8 @@ class RecordingReader(ExitStack):
     ) -> tuple[Rows, dict[str, Values]]:
         """Return all states, and references and commands by topic, up to the end of a span."""
         topics, layout, n = self.topics, self.layout, len(self.layout.joints)
-        merger, rows, end = (
-            JointMerger(layout.joints, stamped=layout.stamped),
-            Rows.empty(n),
-            math.nan,
-        )
+        merger = JointMerger(layout.joints, stamped=layout.stamped)
+        rows, end = Rows.empty(n), math.nan
         widths = {topics.reference: 2 * n, **{topic: len(x) for topic, x in fills.items()}}
         tables = {topic: GrowingTable(Values.empty(width)) for topic, width in widths.items()}
         states, lost = GrowingTable(rows), dict.fromkeys((_ODD, *topics.of_states()), 0)

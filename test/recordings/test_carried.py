@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -173,3 +174,15 @@ def test_identified_links_do_not_include_the_payload_of_the_controller(command, 
     links = yaml.safe_load(found.text('parameters.yaml'))['links']
     for name, mass in (('upper', 4.0), ('fore', 2.5), ('quill', 1.2)):
         assert name not in links or links[name]['mass'] == pytest.approx(mass, rel=1e-3)
+
+
+def test_a_payload_of_before_a_restart_of_the_clock_is_not_that_of_after(tmp_path):
+    """A simulation was reset: the changes of the second session have the times of the first."""
+    second = messages(False, activation(BARE), parameters=None)
+    later = [replace(one, time=one.time + (COUNT + 1) * PERIOD) for one in second]
+    bag = write(tmp_path / 'bag', messages(True, activation(LOAD)) + later)
+    result = analyze_bag(bag, AnalysisSettings())
+    assert CARRIES in result.notes
+    assert max(result.figures['effort']['residual_share']) < 1e-8
+    assert result.figures['effort']['evaluated'] == [COUNT - 1] * 3
+    assert 'changed at 16.99 s, from 0.8 kg on tool to none' in said(result)

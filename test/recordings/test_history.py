@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import pytest
-from bags import write
-from recorded_loop import FIRST, GIVEN, RecordedLoop
+from bags import MS, text, write
+from recorded_loop import CHANGES, FIRST, GIVEN, RecordedLoop
 
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import RobotChoice
@@ -65,3 +66,20 @@ def test_states_of_another_law_count_in_no_tracking_error(tmp_path, other, name,
     part = (edge, math.inf) if first else (-math.inf, edge - 5e-4)
     assert part[0] <= tracking['tool_peak_at'] <= part[1]
     assert tracking['tool_peak_mm'] < 60.0  # of 160 mm that the tool moves
+
+
+@pytest.mark.parametrize(
+    'damage',
+    [
+        {'kind': 'parameters', 'content': {'values': {'law': ['pd_gravity']}}},
+        {'kind': 'activation', 'content': {'state': {'stamp_ns': math.inf}}},
+        {'kind': ['activation'], 'content': {}},
+    ],
+    ids=['law', 'stamp', 'kind'],
+)
+def test_a_damaged_change_stops_no_analysis(tmp_path, damage):
+    loop = RecordedLoop({**GIVEN, **CIRCLE}).run(100)
+    change = {'schema': 1, 'number': 2, 'stamp_ns': 50 * MS, 'tick': 50, 'content': {}, **damage}
+    for log in (json.dumps(change), '[' * 100_000):
+        loop.messages.append(text(0, log, CHANGES))
+    assert analyzed(tmp_path, loop).figures['rates']['states'] == 100

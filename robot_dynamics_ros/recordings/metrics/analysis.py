@@ -164,8 +164,8 @@ def analyze_bag(
         identified = settings.robot.identified or str(reader.parameters.get('identified') or '')
         notes = [*settings.remarks, _model_note(settings.robot, tree, identified)]
         program = _program(settings, reader, tree, notes)
-        past = history(reader)
         whole = settings.robot.converted(reader.read(settings.robot.span), tree)
+        past = history(reader)
         start, end, why = settings.program_start, math.inf, ''
         if program is not None:
             starts = recorded_starts(reader, whole, tree) if start is None else [start]
