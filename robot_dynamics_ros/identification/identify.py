@@ -30,6 +30,7 @@ from robot_dynamics_ros.identification.least_squares import (
 )
 from robot_dynamics_ros.identification.physical import (
     PhysicalParameters,
+    joint_terms,
     likely_masses,
     physical_parameters,
 )
@@ -59,6 +60,8 @@ from robot_dynamics_ros.spatial.validation import require_type
 _WELL_CONDITIONED = 100.0
 _ROTORS = 20.0  # nats by which free rotor inertia must reduce the cost to be accepted
 _TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the prior weight of the nominal links
+_DESCRIBED = 1000.0  # the same, with which they change only as far as the data demand,
+_AS_WELL = 9.0  # and the squared distance that this may add: three standard deviations
 USED = 'used'
 _FAR = 6.0  # standard deviations above which a residual is a disturbance
 _SURE = 3.0  # standard deviations of a load friction that the data determine
@@ -359,10 +362,17 @@ def _trusted(
 ) -> PhysicalParameters:
     """Return physical parameters; with measured efforts, prefer likely link masses.
 
-    The weight of the nominal links is increased in steps until every link mass is likely. If
+    Links close to the nominal ones are taken if they explain the data as well: along what the data
+    hardly determine, noise alone would move them. Deviations remain those of the original weight.
+    Else the weight of the nominal links is increased in steps until every link mass is likely. If
     no step achieves this, the result with the original weight is returned.
     """
     first = _with_rotors(fitted, plan.unknowns, prior_weight, near)
+    rotors = np.array_equal(first.held, joint_terms(fitted, plan.unknowns, rotors=True)[1])
+    weight = _DESCRIBED * prior_weight
+    close = physical_parameters(fitted, plan.unknowns, weight, rotors=rotors, near=near)
+    if close.misfit <= first.misfit + _AS_WELL:
+        return replace(close, deviations=first.deviations, data_share=first.data_share)
     if plan.preparation.effort != 'measured':
         return first
     for times in _TRUST:
