@@ -82,6 +82,7 @@ class ControllerSession(SessionModes):
             if problem:
                 raise ConfigurationError('not activated', problem, remedy)
         self.fault = self._refused_law = None
+        self._timeouts_in_row = 0
         self._refusals = self.loop.limiter.refusals
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         if unexpected := self.unexpected_effort():

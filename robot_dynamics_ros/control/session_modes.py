@@ -255,7 +255,8 @@ class SessionModes(ControllerParts):
         sends = self._handle(SessionEvent.SILENCE)
         if not self._tells_timeouts and now_ns - self._timeout_at_ns > _CALM_NS:
             self._timeouts_in_row = 0
-            self._report_silence()
+            if self.mode is SessionMode.STOPPED:
+                self._report_silence()
         self.log.skip_repeated(self.mode is mode and bool((self.loop.effort == effort).all()))
         return sends
 

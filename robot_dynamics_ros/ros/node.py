@@ -109,7 +109,7 @@ class Rivals:
         self._node, self._topic = node, node.resolve_topic_name(topic)
         self._newest_ns, self._returns = 0, 0  # of the clock or a joint
         self._counts = 0, 0  # of contradictions, at the last two reports
-        self._several, self._places = True, dict[str, tuple[float, float]]()
+        self._several, self._places = True, dict[str, tuple[float, float, bool]]()
 
     def note(self, stamp_ns: int, content: bytes) -> None:
         """Note a state; one far behind the last, or that returns to a place, contradicts others.
@@ -125,15 +125,19 @@ class Rivals:
                 self._returns += self._comes_back(deserialize_message(content, JointState))
 
     def _comes_back(self, state: JointState) -> bool:
-        """Return whether a joint jumps to where it was before its last jump."""
+        """Return whether a joint jumps to and fro: to where it was before, and so the time before.
+
+        One return alone may be the reversal of a fast motion.
+        """
         found = False
         for name, x in zip(state.name, state.position, strict=False):
-            here, before = self._places.get(name, (x, math.inf))
+            here, before, returned = self._places.get(name, (x, math.inf, False))
             step = abs(x - here)
             if step > _JUMP:
-                found |= abs(x - before) < _ALIKE * step
-                before = here
-            self._places[name] = x, before
+                returns = abs(x - before) < _ALIKE * step
+                found |= returns and returned
+                before, returned = here, returns
+            self._places[name] = x, before, returned
         return found
 
     def sentence(self, contradictions: int = 0, *, reports: bool = False) -> str:

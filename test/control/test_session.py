@@ -411,6 +411,24 @@ def test_timeouts_that_follow_each_other_are_told_three_times_with_the_remedy_th
     assert [x.text for x in remarks] == [SILENT.format('')]
 
 
+def test_timeouts_are_told_of_an_arm_that_is_controlled_and_again_after_an_activation():
+    run = Driven().active()
+    session = run.session
+    for _ in range(5):
+        run.wait(110)
+        run.state()
+    session.deactivate()
+    session.remarks.clear()
+    for _ in range(40):
+        run.wait(100)
+    assert not session.remarks, 'nothing is commanded'
+    run.state()
+    session.activate(run.now)
+    session.remarks.clear()
+    run.wait(110)
+    assert [x.text for x in session.remarks] == [SILENT.format('')]
+
+
 def test_where_even_the_stop_action_fails_no_effort_is_commanded():
     run = Driven().active()
     run.session.loop.law.effort = run.session.loop.switch = broken

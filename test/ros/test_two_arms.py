@@ -6,14 +6,17 @@ For the controller and the monitor see their own tests.
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
 from peer import RELIABLE
+from rclpy.serialization import serialize_message
 from resting_arm import joint_state
 from sensor_msgs.msg import JointState
 
 from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.ros.node import Rivals
 from robot_dynamics_ros.ros.view_topics import ArmTopics
 
 SENTENCE = (
@@ -62,3 +65,16 @@ def test_two_arms_on_two_clocks_or_in_two_places_are_named(processes, peer, tmp_
     assert f'error: joint_states: {SENTENCE.format(";")}' in collector.output
     assert SENTENCE.format(':') in alarms
     assert SENTENCE.format(':') in recorder.output
+
+
+@pytest.mark.parametrize('hertz', [0.5, 1.0, 1.3])
+def test_an_arm_and_a_gripper_that_publish_apart_are_no_rivals(peer, hertz):
+    for _ in range(2):
+        peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+    rivals = Rivals(peer.node, 'joint_states')
+    for k in range(200):
+        place = 0.3 * math.cos(2.0 * math.pi * hertz * 0.1 * k)  # samples before and behind a turn
+        arm = JointState(name=['joint1'], position=[place])
+        for state in (arm, JointState(name=['finger'], position=[0.02])):
+            rivals.note(NANO + k * NANO // 10, serialize_message(state))
+    assert rivals.sentence() == ''
