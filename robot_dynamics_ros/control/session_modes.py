@@ -216,8 +216,10 @@ class SessionModes(ControllerParts):
         if event is not None:
             self.remark('warning', f'touched: {event}')
             if self.contact.reacts and not self.loop.law.needs_enabling:
-                self.log.add('reaction')
+                before = self.mode
                 self._handle(SessionEvent.CONTACT)
+                if self.mode is not before:
+                    self.log.add('reaction')
         if self.mode is SessionMode.REACTING:
             problem = self.contact.start_return()
             if problem:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.estimation.regressor import inertial_parameters
-from robot_dynamics_ros.model.payload import PAYLOAD, payload_from_parameters, with_payload
+from robot_dynamics_ros.model.payload import PAYLOAD, loaded
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.history import Acted, History
@@ -42,28 +42,22 @@ def carried(past: History, run: Recording, tree: Robot) -> Carried:
         tree: The robot without payload.
     """
     try:
-        if past.error is not None:
-            raise past.error
-        payloads = [(one.since_ns, _payload(one)) for one in past.acted]
-        begun = [values for stamp, values in payloads if stamp <= run.stamp_ns[0]]
-        values, later = begun[-1], payloads[len(begun) :]
-        loaded = _loaded(tree, values)
+        (_, values), *later = _acted(past, run)
+        own = loaded(tree, values) if values else tree
     except RobotDynamicsError as error:
         return Carried(tree, notes=(f'the payload of the controller is not considered: {error}',))
-    payload, notes = _words(values), list[str]()
+    payload, until, notes = _words(values), math.inf, list[str]()
     if payload:
         notes.append(f'the model carries {payload}, as the recorded controller had it')
-    changes = (one for one in later if one[0] <= run.stamp_ns[-1] and one[1] != values)
-    stamp, after = next(changes, (None, values))
-    if stamp is None:
-        return Carried(loaded, math.inf, payload, tuple(notes))
-    until = stamp / NANO
-    notes.append(
-        f'the payload of the controller changed at {format_time(until)}, from '
-        f'{payload or "none"} to {_words(after) or "none"}: the model is judged up to there, '
-        f'and what follows with --from {format_time(until).removesuffix(" s")}'
-    )
-    return Carried(loaded, until, payload, tuple(notes))
+    if later:
+        stamp, after = later[0]
+        until = stamp / NANO
+        notes.append(
+            f'the payload of the controller changed at {format_time(until)}, from '
+            f'{payload or "none"} to {_words(after) or "none"}: the model is judged up to there, '
+            f'and what follows with --from {format_time(until).removesuffix(" s")}'
+        )
+    return Carried(own, until, payload, tuple(notes))
 
 
 def payloads(past: History, run: Recording, tree: Robot) -> tuple[LoadedPart, ...]:
@@ -77,6 +71,15 @@ def payloads(past: History, run: Recording, tree: Robot) -> tuple[LoadedPart, ..
     Raises:
         RobotDynamicsError: A payload is unknown, or does not fit the robot.
     """
+    own, parts = inertial_parameters(tree), list[LoadedPart]()
+    for since, values in _acted(past, run):
+        more = inertial_parameters(loaded(tree, values) if values else tree) - own
+        parts.append(LoadedPart(since / NANO, more, _words(values)))
+    return tuple(parts) if any(part.payload for part in parts) else ()
+
+
+def _acted(past: History, run: Recording) -> list[tuple[int, dict[str, Any]]]:
+    """Return since when, ns, which payload parameters acted in a run; empty ones: no payload."""
     if past.error is not None:
         raise past.error
     found: list[tuple[int, dict[str, Any]]] = []
@@ -86,23 +89,13 @@ def payloads(past: History, run: Recording, tree: Robot) -> tuple[LoadedPart, ..
             found = [(one.since_ns, values)]
         elif one.since_ns <= run.stamp_ns[-1] and values != found[-1][1]:
             found.append((one.since_ns, values))
-    own = inertial_parameters(tree)
-    parts = [
-        LoadedPart(since / NANO, inertial_parameters(_loaded(tree, values)) - own, _words(values))
-        for since, values in found
-    ]
-    return tuple(parts) if any(part.payload for part in parts) else ()
+    return found
 
 
 def _payload(one: Acted) -> dict[str, Any]:
     """Return the checked payload parameters; empty while nothing was carried."""
     own = checked(PAYLOAD, {parameter.name: one.values[parameter.name] for parameter in PAYLOAD})
     return own if one.carries and own['payload_mass'] else {}
-
-
-def _loaded(tree: Robot, values: Mapping[str, Any]) -> Robot:
-    payload = payload_from_parameters(values) if values else None
-    return tree if payload is None else with_payload(tree, payload)
 
 
 def _words(values: Mapping[str, Any]) -> str:

@@ -429,6 +429,19 @@ def test_timeouts_are_told_of_an_arm_that_is_controlled_and_again_after_an_activ
     assert [x.text for x in session.remarks] == [SILENT.format('')]
 
 
+@pytest.mark.parametrize(
+    ('mode', 'count'),
+    [(SessionMode.HOLDING, 1), (SessionMode.REACTING, 0), (SessionMode.DEACTIVATING, 0)],
+)
+def test_the_log_tells_a_reaction_where_one_begins(mode, count):
+    run = Driven({'contact_reaction': 'float'}).in_mode(mode)
+    session = run.session
+    session.contact.update = lambda: 'joint1'
+    session.settle()
+    run.state()  # a change is dated by the tick that it acts on
+    assert [one.kind for one in session.log.dated].count('reaction') == count
+
+
 def test_where_even_the_stop_action_fails_no_effort_is_commanded():
     run = Driven().active()
     run.session.loop.law.effort = run.session.loop.switch = broken
