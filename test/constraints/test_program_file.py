@@ -2,6 +2,7 @@
 """Programs from YAML: valid files, named rejections, remarks."""
 
 import copy
+import re
 from dataclasses import replace
 from functools import reduce
 from operator import getitem
@@ -12,9 +13,10 @@ import refusals
 import yaml
 from samples import sample, shipped
 
+from robot_dynamics_ros.constraints.contact import Contact
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
-from robot_dynamics_ros.constraints.registry import signal
+from robot_dynamics_ros.constraints.registry import CONSTRAINTS, arguments, signal
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import NonFiniteError, ProgramError, ShapeError
 from robot_dynamics_ros.model import load_robot
@@ -267,6 +269,23 @@ def test_the_example_of_the_documentation_is_accepted():
     example = text.split('```yaml')[1].split('```')[0]
     program = load_program(example, shipped('scara').tree)
     assert (program.name, program.m, program.remarks) == ('tray', 3, ())
+
+
+def test_the_page_lists_the_keys_of_every_constraint_and_contact():
+    text = (share_directory() / 'docs' / 'programs.md').read_text(encoding='utf-8')
+    constraints, _, contact = text.partition('\n### Contact\n')
+
+    def keys(cell):
+        return set(re.findall(r'`(\w+)', re.sub(r'\(.*?\)', '', cell)))
+
+    listed = {}
+    for kinds, _, given in re.findall(r'^\| (`.*?) \| (.*?) \| (.*) \|$', constraints, re.M):
+        for kind in keys(kinds) & CONSTRAINTS.keys():
+            listed[kind] = keys(given) - (keys(kinds) - {kind})
+    assert listed == {name: set().union(*arguments(kind)) for name, kind in CONSTRAINTS.items()}
+    table = contact.split('\n\n')[1]
+    given = {key for row in table.splitlines()[2:] for key in keys(row.split('|')[1])}
+    assert given == {*Contact._fields, 'limits'} - {'max_force'}
 
 
 def test_every_shipped_program_names_its_robot_and_another_one_may_be_for_another():
