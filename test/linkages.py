@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from urdf_text import follow, joint, link, robot, symmetric
 
+from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_mechanism
 from robot_dynamics_ros.spatial.jet import cos_sin, dot, shifted, signed_angle, square_root
 
 SLENDER = symmetric(0.004, 0.02, 0.021, 0.0006, -0.0008, 0.0005)
@@ -332,7 +334,7 @@ def geared_five_bar() -> tuple[str, str]:
     return urdf, loops
 
 
-#: Every linkage of this module by its name.
+#: Every linkage of this module and every shipped one by its name.
 LINKAGES = {
     'gripper': gripper,
     'geared_five_bar': geared_five_bar,
@@ -345,4 +347,5 @@ LINKAGES = {
     'pointer': pointer,
     'two_wrists': two_wrists,
     'spin_lock': spin_lock,
+    **{name: partial(shipped_mechanism, name) for name in MECHANISMS},
 }

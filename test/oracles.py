@@ -7,6 +7,7 @@ Independent of the package under test.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 from xml.etree import ElementTree
 
@@ -162,32 +163,67 @@ class EliminationOracle:
         mimic = {e.get('name'): e.find('mimic') for e in every if e.find('mimic') is not None}
         self.G, self.o = np.zeros((len(every), len(names))), np.zeros(len(every))
         for i, name in enumerate(self.every):
-            factor = 1.0
-            if name in (locked or {}):
-                self.o[i] = locked[name]
-                continue
-            while name in mimic:
+            factor, locked = 1.0, locked or {}
+            while name in mimic and name not in locked:
                 self.o[i] += factor * float(mimic[name].get('offset', 0.0))
                 factor *= float(mimic[name].get('multiplier', 1.0))
                 name = mimic[name].get('joint')
-            self.G[i, names.index(name)] = factor
+            if name in locked:
+                self.o[i] += factor * locked[name]
+            else:
+                self.G[i, names.index(name)] = factor
         self.pinocchio = PinocchioOracle(xml, gravity, self.every)
 
+    of = classmethod(PinocchioOracle.of.__func__)
+
+    def joints(self, q, v, a):
+        """Return the rates of all joints by those of the coordinates, and their motion."""
+        return self.G, self.G @ q + self.o, self.G @ v, self.G @ a
+
     def inverse_dynamics(self, q, v, a, wrenches=None):
-        G = self.G
-        return G.T @ self.pinocchio.inverse_dynamics(G @ q + self.o, G @ v, G @ a, wrenches)
+        G, *motion = self.joints(q, v, a)
+        return G.T @ self.pinocchio.inverse_dynamics(*motion, wrenches)
 
     def mass_matrix(self, q):
-        return self.G.T @ self.pinocchio.mass_matrix(self.G @ q + self.o) @ self.G
+        G, position, *_ = self.joints(q, 0 * q, 0 * q)
+        return G.T @ self.pinocchio.mass_matrix(position) @ G
 
     def forward_dynamics(self, q, v, tau):
         bias = self.inverse_dynamics(q, v, np.zeros(len(q)))
         return np.linalg.solve(self.mass_matrix(q), tau - bias)
 
     def derivatives(self, q, v, a, wrenches=None):
-        G = self.G
-        found = self.pinocchio.derivatives(G @ q + self.o, G @ v, G @ a, wrenches)
-        return tuple(G.T @ D @ G for D in found)
+        G, *motion = self.joints(q, v, a)
+        return tuple(G.T @ D @ G for D in self.pinocchio.derivatives(*motion, wrenches))
+
+    def frame_pose(self, name, q):
+        return self.pinocchio.frame_pose(name, self.G @ q + self.o)
+
+    def frame_jacobian(self, name, q):
+        return self.pinocchio.frame_jacobian(name, self.G @ q + self.o) @ self.G
+
+    def frame_bias(self, name, q, v):
+        return self.pinocchio.frame_bias(name, self.G @ q + self.o, self.G @ v)
+
+
+class LoopOracle(EliminationOracle):
+    """A mechanism, whose motion ``model/test_mechanism`` examines, by Pinocchio's tree.
+
+    The rates of its joints by those of the coordinates are complex steps through the loops.
+    """
+
+    def __init__(self, mechanism: Any) -> None:
+        self.mechanism, self.pinocchio = mechanism, PinocchioOracle.of(mechanism.tree)
+        self.rates = cache(lambda *q: complex_step(mechanism.positions, np.array(q)))
+
+    def joints(self, q, v, a):
+        state = self.mechanism.tree_state(q, v, a)
+        return self.rates(*q), state.q, state.v, state.a
+
+    def derivatives(self, q, v, a, wrenches=None):
+        """Return differences, of fourth order: the rates change with the position."""
+        by_q = central_difference(lambda x: self.inverse_dynamics(x, v, a, wrenches), q)
+        return by_q, central_difference(lambda x: self.inverse_dynamics(q, x, a, wrenches), v)
 
 
 def complex_step(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:

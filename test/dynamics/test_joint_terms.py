@@ -10,16 +10,18 @@ import math
 
 import numpy as np
 import pytest
-from oracles import PinocchioOracle, central_difference
+from oracles import LoopOracle, PinocchioOracle, central_difference
 from samples import random_state, sample
 
 from robot_dynamics_ros.contact.observer import MomentumObserver
 from robot_dynamics_ros.control.drivers.friction import DriveFriction
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -36,6 +38,11 @@ DRIVE = {
 PLAIN = sample('four_dof').tree
 ARM = PLAIN.with_changes(drive_friction=DRIVE)
 ORACLE = PinocchioOracle.of(PLAIN)
+LOOP = load_mechanism(*shipped_mechanism('four_bar')).with_changes(
+    damping=np.array([3.0, 2.0]),
+    armature=np.array([0.4, 0.3]),
+    drive_friction={name: value[:2] for name, value in DRIVE.items()},
+)
 
 
 def further(v, load, direction):
@@ -98,25 +105,26 @@ def test_a_stiction_velocity_that_is_not_positive_is_refused(width):
         JointTerms.of(ARM, stiction_velocity=width)
 
 
-@pytest.mark.parametrize('seed', range(2))
-def test_the_linear_model_has_the_slope_of_all_friction(seed):
+@pytest.mark.parametrize(('robot', 'oracle'), [(ARM, ORACLE), (LOOP, LoopOracle(LOOP))])
+def test_the_linear_model_has_the_slope_of_all_friction(robot, oracle, rng):
     """Against differences of the motors' efforts, written with Pinocchio and by hand."""
 
     def motors(q, v, a):
-        load = rigid(q, v, a)
-        drives = ARM.damping * v + ARM.coulomb_friction * np.sign(v) + ARM.armature * a
+        load = oracle.inverse_dynamics(q, v, a)
+        drives = robot.damping * v + robot.coulomb_friction * np.sign(v) + robot.armature * a
         return load + drives + further(v, load, np.sign(v))
 
-    q, v, a = random_state(ARM, np.random.default_rng(seed))
+    q, v, a = rng.uniform(-0.3, 0.3, robot.n), *rng.normal(size=(2, robot.n))
     v = np.sign(v) * np.maximum(np.abs(v), 0.3)  # slides in one direction, with its slope
     by_q = central_difference(lambda x: motors(x, v, a), q)
     by_v = central_difference(lambda x: motors(q, x, a), v)
     inertia = central_difference(lambda x: motors(q, v, x), a)
-    A, B = linearize_driven(make_formulation('newton_euler', ARM), q, v, a)
-    expected = np.linalg.solve(inertia, np.hstack([-by_q, -by_v, np.eye(4)]))
+    A, B = linearize_driven(make_formulation('newton_euler', robot), q, v, a)
+    expected = np.linalg.solve(inertia, np.hstack([-by_q, -by_v, np.eye(robot.n)]))
     scale = np.abs(expected).max()
     # Central differences of fourth order with h = 1e-3, and exp(-(v / 0.05)^2) within.
-    np.testing.assert_allclose(np.hstack([A, B])[4:], expected, rtol=0, atol=1e-6 * scale)
+    found = np.hstack([A, B])[robot.n :]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * scale)
 
 
 def test_what_a_contact_may_be_taken_for_is_the_friction_of_a_start_under_the_load(rng):

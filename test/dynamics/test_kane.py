@@ -1,36 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed loops in their coordinates: against the paper, free bodies and Pinocchio.
+"""Closed loops in their coordinates: forces in them, and drives, by free bodies and Pinocchio.
 
-The published torques of the parallelogram are derived in ``symbolic/test_closed_form``, its link
-contributions in ``papers/kane``.
+``test_identities`` has their dynamics, ``symbolic/test_closed_form`` the published torques of the
+parallelogram, ``papers/kane`` its link contributions.
 """
 
 from __future__ import annotations
 
 import math
 
-import linkages
 import numpy as np
 import pytest
 import scipy.optimize
 from four_bar_oracle import GENERAL, NUMBERS, FreeBodies
-from oracles import PinocchioOracle, complex_step
+from linkages import LINKAGES
+from oracles import PinocchioOracle
 from samples import random_state, sample
 
-from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_mechanism
-from robot_dynamics_ros.dynamics import FORMULATIONS, Formulation, make_formulation
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.dynamics.kane import Kane
 from robot_dynamics_ros.errors import ShapeError, SingularityError
 from robot_dynamics_ros.model import load_mechanism
+from robot_dynamics_ros.spatial.rotation import rotation_about
 
-# Two double-precision evaluations of the same formulas differ by rounding of terms of a few
-# hundred N m.
-ROUNDING = {'rtol': 1e-12, 'atol': 1e-12}
-LINKAGES = {
-    **linkages.LINKAGES,
-    **{name: lambda name=name: shipped_mechanism(name) for name in MECHANISMS},
-}
 ELBOW = """
 actuators:
   base: {rate: {lower_arm_joint: 1}}
@@ -40,15 +34,11 @@ actuators:
 
 @pytest.fixture(scope='module')
 def kane():
-    """Return the shipped and the small mechanisms under Kane's recursion, by name."""
-    return {name: make_formulation('kane', load_mechanism(*LINKAGES[name]())) for name in LINKAGES}
-
-
-@pytest.fixture(scope='module')
-def elbow():
-    """Return the four-bar with its second motor between the arms."""
+    """Return the mechanisms, and the four-bar with a motor between the arms, under Kane."""
     urdf, loops = shipped_mechanism('four_bar')
-    return make_formulation('kane', load_mechanism(urdf, loops.read_text() + ELBOW))
+    files = {name: make() for name, make in LINKAGES.items()}
+    files['elbow'] = urdf, loops.read_text() + ELBOW
+    return {name: make_formulation('kane', load_mechanism(*x)) for name, x in files.items()}
 
 
 def motion(formulation, rng, reach=0.4):
@@ -57,9 +47,6 @@ def motion(formulation, rng, reach=0.4):
     u = mechanism.assembled[list(mechanism.equations.coordinates)]
     n = mechanism.n
     return u + rng.uniform(-reach, reach, n), 2 * rng.normal(size=n), 5 * rng.normal(size=n)
-
-
-# ---- contributions of links ---------------------------------------------------------------------
 
 
 def test_link_contributes_only_to_the_joints_that_carry_it(rng):
@@ -71,140 +58,50 @@ def test_link_contributes_only_to_the_joints_that_carry_it(rng):
             assert (M[i, j] != 0.0) == (j in tree.path(i))
 
 
-# ---- closed loops against free bodies -----------------------------------------------------------
-
-
-@pytest.mark.parametrize(('name', 'numbers'), [('parallelogram', NUMBERS), ('four_bar', GENERAL)])
-def test_torques_and_pin_forces_equal_those_of_the_four_free_bodies(kane, name, numbers, rng):
+@pytest.mark.parametrize(
+    ('name', 'numbers', 'motor_at_elbow'),
+    [('parallelogram', NUMBERS, False), ('four_bar', GENERAL, False), ('elbow', GENERAL, True)],
+)
+def test_motions_torques_and_forces_equal_those_of_the_four_free_bodies(
+    kane, name, numbers, motor_at_elbow, rng
+):
     """Twelve equations with all pin forces as unknowns, motion by mpmath in 50 digits."""
     model = kane[name]
-    for _ in range(2):
-        u, ud, udd = motion(model, rng, 0.5)
-        bodies, state = FreeBodies(numbers, u, ud, udd), model.tree_state(u, ud, udd)
-        np.testing.assert_allclose(state.q, bodies.tree_angles, **ROUNDING)
-        np.testing.assert_allclose(state.v, bodies.tree_rates, **ROUNDING)
-        np.testing.assert_allclose(state.a, bodies.tree_accelerations, **ROUNDING)
-        np.testing.assert_allclose(model.inverse_dynamics(u, ud, udd), bodies.torques, **ROUNDING)
-    th1, th2, th1p, th2p = bodies.tree_angles
-    quarter, held = math.pi / 2, model.joint_forces(u, ud, udd)
-    turned = {
-        'o_l1': (held[0], th1),
-        'j2': (held[1], th1 + th2 + quarter),
-        'o_l1p': (held[2], th1p - quarter),
-        'j2p': (held[3], th1p + th2p),
-        'j3p': (model.loop_forces(u, ud, udd)['pin'].wrench, th1 + th2 + quarter),
-    }
-    for pin, (force, angle) in turned.items():
-        expected = bodies.pin_forces[pin]
-        np.testing.assert_allclose(in_frame_0(force, angle), expected, rtol=1e-11, atol=1e-11)
-    # The moments about the axes are the torques at the drives and nothing at the pins.
-    np.testing.assert_allclose(held[[0, 2], 5], bodies.torques, **ROUNDING)
-    np.testing.assert_allclose(held[[1, 3], 5], 0.0, atol=1e-11)
-
-
-def in_frame_0(force, angle):
-    c, s = math.cos(angle), math.sin(angle)
-    return np.array([c * force[0] - s * force[1], s * force[0] + c * force[1]])
-
-
-def test_efforts_and_pin_forces_follow_the_placement_of_the_drives(elbow, rng):
-    u, ud, udd = motion(elbow, rng, 0.5)
-    bodies = FreeBodies(GENERAL, u, ud, udd, motor_at_elbow=True)
-    np.testing.assert_allclose(elbow.inverse_dynamics(u, ud, udd), bodies.torques, **ROUNDING)
+    u, ud, udd = motion(model, rng, 0.5)
+    bodies = FreeBodies(numbers, u, ud, udd, motor_at_elbow=motor_at_elbow)
+    state, force = model.tree_state(u, ud, udd), model.loop_forces(u, ud, udd)['pin'].wrench
     angle = bodies.tree_angles[0] + bodies.tree_angles[1] + math.pi / 2
-    force = in_frame_0(elbow.loop_forces(u, ud, udd)['pin'].wrench, angle)
-    np.testing.assert_allclose(force, bodies.pin_forces['j3p'], rtol=1e-11, atol=1e-11)
-    held = elbow.joint_forces(u, ud, udd)
-    # The elbow transmits its motor's torque, the crank turns freely.
-    np.testing.assert_allclose(held[:, 5], [*bodies.torques, 0.0, 0.0], rtol=1e-11, atol=1e-11)
+    in_base = rotation_about(np.array([0, 0, 1]), angle)[:2, :2]
+    for found, expected in (
+        (state.q, bodies.tree_angles),
+        (state.v, bodies.tree_rates),
+        (state.a, bodies.tree_accelerations),
+        (model.inverse_dynamics(u, ud, udd), bodies.torques),
+        (in_base @ force[:2], bodies.pin_forces['j3p']),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 
-# ---- closed loops against other libraries -------------------------------------------------------
-
-
-@pytest.mark.parametrize('name', ['welding_arm', 'ball_linkage'])
-def test_the_forces_of_a_loop_carry_what_the_drives_do_not(kane, name, rng):
-    """By Pinocchio's Jacobians of both ends, in the axes of the first; in space."""
+@pytest.mark.parametrize('name', LINKAGES)
+def test_forces_in_loops_and_joints_are_those_that_pinocchio_needs(kane, name, rng):
+    """The loops' are wrenches on its tree, whose joints then have the efforts of the drives."""
     model = kane[name]
-    u, ud, udd = motion(model, rng, 0.3)
-    tree, state = model.mechanism.tree, model.tree_state(u, ud, udd)
-    oracle, [loop] = PinocchioOracle.of(tree), model.mechanism.equations.loops
-    (R, p), (_, p_2) = (oracle.frame_pose(x, state.q) for x in (loop.first, loop.second))
-    np.testing.assert_allclose(p, p_2, atol=1e-12)
-    J, J_2 = (oracle.frame_jacobian(x, state.q)[:3] for x in (loop.first, loop.second))
-    [force] = model.loop_forces(u, ud, udd).values()
-    at = ['xyz'.index(axis) for axis in loop.position]
-    held = (J_2 - J).T @ R[:, at] @ force.wrench[at]
-    drives = model.mechanism.drive.T @ model.inverse_dynamics(u, ud, udd)
-    needed = oracle.inverse_dynamics(state.q, state.v, state.a)
-    np.testing.assert_allclose(drives + held, needed, rtol=1e-9, atol=1e-9)
-
-
-#: Kane's recursion on all; the others on one in a plane with mimic joints, and one in space.
-CASES = [('kane', name) for name in LINKAGES] + [
-    (formulation, name)
-    for formulation in FORMULATIONS
-    for name in ('gripper', 'ball_linkage')
-    if formulation != 'kane'
-]
-
-
-@pytest.mark.parametrize(('formulation', 'name'), CASES)
-def test_a_mechanism_is_the_projected_tree_of_pinocchio(kane, formulation, name, rng):
-    r""":math:`\tau = A^T\tau_{tree}`, also under wrenches, A by complex steps through the loops.
-
-    C is that of the Christoffel symbols: :math:`\dot M = C + C^T`, :math:`C\dot u` known. The
-    oracle of derivatives is the complex step through Kane's recursion and the loops.
-    """
-    of_kane = kane[name]
-    model = of_kane
-    if formulation != 'kane':
-        model = make_formulation(formulation, of_kane.mechanism)
-    mechanism, tree, close = model.mechanism, model.tree, np.testing.assert_allclose
-    oracle, (u, ud, udd) = PinocchioOracle.of(tree), motion(model, rng, 0.3)
-    frames = (tree.link_names[0], list(tree.frames)[-1])
-    wrenches = {frame: 10 * rng.normal(size=6) for frame in frames}
-    A = complex_step(mechanism.positions, u)
-    state = model.tree_state(u, ud, udd)
-    forces = A.T @ oracle.inverse_dynamics(state.q, state.v, state.a)
-    close(model.inverse_dynamics(u, ud, udd), forces, rtol=1e-11, atol=1e-11)
-    loaded = A.T @ oracle.inverse_dynamics(state.q, state.v, state.a, wrenches)
-    close(model.inverse_dynamics(u, ud, udd, wrenches), loaded, rtol=1e-11, atol=1e-11)
-    found = model.forward_dynamics(u, ud, loaded, wrenches)
-    close(found, udd, rtol=1e-10, atol=1e-10)
-    M, g = A.T @ oracle.mass_matrix(state.q) @ A, A.T @ oracle.gravity_forces(state.q)
-    close(model.mass_matrix(u), M, rtol=1e-11, atol=1e-12)
-    close(model.gravity_forces(u), g, rtol=1e-11, atol=1e-12)
-    bias, C = model.bias_forces(u, ud), model.coriolis_matrix(u, ud)
-    close(bias, forces - M @ udd, rtol=1e-10, atol=1e-10)
-    close(C @ ud, bias - g, rtol=1e-10, atol=1e-11)
-    M_dot = complex_step(lambda t: of_kane.mass_matrix(u + t * ud), np.zeros(1))[..., 0]
-    close(M_dot, C + C.T, atol=1e-11 * max(1.0, np.max(np.abs(C))))
-    if formulation != 'pinocchio':  # its matrix is not the Christoffel matrix
-        close(C, Formulation.coriolis_matrix(of_kane, u, ud), rtol=1e-9, atol=1e-9)
-    derivatives = Formulation.derivatives(of_kane, u, ud, udd)
-    for by, right in zip(model.derivatives(u, ud, udd), derivatives, strict=True):
-        close(by, right, rtol=1e-9, atol=1e-9)
-
-
-# ---- placement of the drives --------------------------------------------------------------------
-
-
-def test_base_mounted_drive_of_an_absolute_angle_takes_no_part_of_the_first_joint(rng):
-    """A belt from the base to link 2 of an open arm has the effect of the parallelogram."""
-    open_arm = load_mechanism(
-        shipped_mechanism('four_bar')[0],
-        'coordinates: [lower_arm_joint, upper_arm_joint, crank_joint, rod_joint]\n'
-        'actuators:\n'
-        '  one: {rate: {lower_arm_joint: 1}}\n'
-        '  belt: {rate: {lower_arm_joint: 1, upper_arm_joint: 1}, effort_limit: 100}\n'
-        '  crank: {rate: {crank_joint: 1}}\n'
-        '  rod: {rate: {rod_joint: 2}, effort_limit: 10}\n',
-    )
-    q, v, a = rng.normal(size=(3, 4))
-    t1, t2, t3, t4 = PinocchioOracle.of(open_arm.tree).inverse_dynamics(q, v, a)
-    found = make_formulation('kane', open_arm).inverse_dynamics(q, v, a)
-    np.testing.assert_allclose(found, [t1 - t2, t2, t3, t4 / 2], **ROUNDING)
+    mechanism, moving = model.mechanism, motion(model, rng, 0.3)
+    (q, v, a, *_), oracle = model.tree_state(*moving), PinocchioOracle.of(model.tree)
+    on_frames, forces = {}, model.loop_forces(*moving)
+    for loop in mechanism.equations.loops:
+        force, moment = np.split(np.nan_to_num(forces[loop.name].wrench), 2)
+        (R, p), (R_2, p_2) = (oracle.frame_pose(x, q) for x in (loop.first, loop.second))
+        back = np.cross(R.T @ (p_2 - p), force)
+        turn = R_2.T @ R
+        on_frames[loop.first] = -np.concatenate([force, moment + back])
+        on_frames[loop.second] = np.concatenate([turn @ force, turn @ moment])
+    needed = oracle.inverse_dynamics(q, v, a, on_frames)
+    gears, driven = mechanism.equations.mimic.rate.T, model.inverse_dynamics(*moving)
+    np.testing.assert_allclose(gears @ needed, gears @ mechanism.drive.T @ driven, atol=1e-9)
+    found, expected = model.joint_forces(*moving), oracle.joint_wrenches(q, v, a, on_frames)
+    known = ~np.isnan(found)
+    np.testing.assert_allclose(found[known], expected[known], rtol=1e-9, atol=1e-9)
 
 
 def test_joint_friction_reaches_the_drives_with_its_power(kane, rng):
@@ -218,43 +115,20 @@ def test_joint_friction_reaches_the_drives_with_its_power(kane, rng):
         model.project(u, ud)
 
 
-# ---- forces in the pins -------------------------------------------------------------------------
-
-
-def test_components_that_a_planar_loop_leaves_open_are_not_numbers(kane, rng):
-    """A slider-crank closed by a pin in space: side force and two moments are undetermined."""
-    model = kane['slider_crank']
-    u, ud, udd = motion(model, rng)
-    force = model.loop_forces(u, ud, udd)['wrist_pin']
+@pytest.mark.parametrize('name', ['slider_crank', 'welded_chain'])
+def test_components_that_a_planar_loop_leaves_open_are_not_numbers(kane, name, rng):
+    """A plane's loop closed by a pin in space or a weld: side force and two moments are open."""
+    moving = motion(kane[name], rng)
+    [force] = kane[name].loop_forces(*moving).values()
     assert force.determinate.tolist() == [True, True, False, False, False, True]
-    assert np.isnan(force.wrench).tolist() == [False, False, True, True, True, False]
-    assert force.wrench[5] == 0.0
-    held = model.joint_forces(u, ud, udd)
-    assert not np.isnan(held[:2, [0, 1, 5]]).any()
-    # Along the slide of the piston and across it in the plane all is known.
-    assert not np.isnan(held[2, :2]).any()
-    assert np.isnan(held[:, 2]).all()
-    # The others do not depend on how the loop is declared.
-    urdf, loops = linkages.slider_crank(0.2, 0.6)
-    plane = loops.replace('position: xyz, rotation: xy', 'position: xy')
-    plain = make_formulation('kane', load_mechanism(urdf, plane)).joint_forces(u, ud, udd)
-    np.testing.assert_allclose(plain[:2, [0, 1, 5]], held[:2, [0, 1, 5]], **ROUNDING)
-
-
-def test_weld_carries_what_the_drives_and_the_weight_need(kane):
-    """The chain welded to the base at rest: both ends together carry the weight of all links."""
-    model = kane['welded_chain']
-    u, still = model.mechanism.assembled[[0, 4]], np.zeros(2)
-    held, weld = model.joint_forces(u, still, still), model.loop_forces(u, still, still)['weld']
-    R_floor = model.mechanism.tree.R_PJ[0]  # joint 1 at angle 0: base axes in the floor's
-    # In the plane; what crosses the plane is shared in an unknown way.
-    down = R_floor.T @ model.tree.gravity * np.sum(model.tree.mass)
-    on_chain = held[0, :2] + weld.wrench[:2]
-    np.testing.assert_allclose(on_chain, -down[:2], **ROUNDING)
-    assert weld.determinate.tolist() == [True, True, False, False, False, True]
-
-
-# ---- public interface ---------------------------------------------------------------------------
+    assert np.array_equal(np.isnan(force.wrench), ~force.determinate)
+    if name == 'slider_crank':
+        assert force.wrench[5] == 0.0
+        known = ~np.isnan(kane[name].joint_forces(*moving))
+        # Along the slide of the piston and across it in the plane all is known.
+        assert known[:2, [0, 1, 5]].all()
+        assert known[2, :2].all()
+        assert not known[:, 2].any()
 
 
 def test_arguments_of_the_tree_and_flat_loops_are_refused(kane):
@@ -267,8 +141,9 @@ def test_arguments_of_the_tree_and_flat_loops_are_refused(kane):
             method(flat, ones, ones)
 
 
-def test_drives_that_lose_a_motion_are_an_error_and_not_a_number(elbow):
+def test_drives_that_lose_a_motion_are_an_error_and_not_a_number(kane):
     """The motor is at J2 instead of at the crank: in one posture the crank moves J2 not at all."""
+    elbow = kane['elbow']
 
     def rate_of_elbow(tp):
         return elbow.tree_state(np.array([0.3, tp]), np.zeros(2), np.zeros(2)).A[1, 1]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sympy
 from oracles import PinocchioOracle, central_difference, complex_step, relative_error
-from samples import random_state, sample
+from samples import random_state, random_tree, sample
 
 from robot_dynamics_ros.dynamics.lagrange import Lagrange, link_jacobians
 from robot_dynamics_ros.dynamics.screw import Screw
@@ -61,14 +61,8 @@ def test_the_separated_form_splits_squares_from_products(case):
     assert np.abs(form.centrifugal[:, 1] - alone).max() < 1e-11
 
 
-def test_the_separated_form_of_one_joint_has_no_products():
-    tree = sample('rp').tree
-    first = {
-        name: getattr(tree, name)[:1]
-        for name in (*('joint_names', 'link_names', 'parent', 'prismatic', 'axis', 'R_PJ'),
-                     *('p_PJ', 'mass', 'com', 'inertia'))
-    }  # fmt: skip
-    form = Lagrange(tree.with_changes(**first)).separated_form(np.array([0.4]))
+def test_the_separated_form_of_one_joint_has_no_products(rng):
+    form = Lagrange(random_tree(rng, 1).tree).separated_form(np.array([0.4]))
     assert form.coriolis.shape == (1, 0)
     assert form.forces(np.array([2.0])).shape == (1,)
 

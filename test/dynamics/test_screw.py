@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
-from joint_transforms import JointTransforms
 from oracles import PinocchioOracle, relative_error
 from samples import random_state, sample
-from urdf_text import joint, link, robot, symmetric
+from urdf_text import joint, link, symmetric
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import UnknownNameError
@@ -25,51 +24,29 @@ ROUNDING = 1e-13
 SLANTED = (2.3, -4.1, -8.6)
 
 
-# ---- joints -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize('name', ['branched', 'random_chain_7'])
-def test_joint_wrenches_are_those_of_pinocchio_and_the_efforts_along_the_axes(name):
+def test_joint_wrenches_and_the_motion_of_every_frame_are_those_of_pinocchio(name):
+    """Of links by name, and of any placement in a body."""
     tree, rng = sample(name).tree.with_gravity(SLANTED), np.random.default_rng(1990)
     oracle = PinocchioOracle(sample(name).xml, SLANTED, tree.joint_names)
-    state, wrenches = random_state(tree, rng), rng.normal(scale=10, size=(tree.n, 6))
-    by_name = dict(zip(tree.link_names, wrenches, strict=True))
-    found = make_formulation('screw', tree).joint_wrenches(*state, wrenches)
-    efforts = oracle.inverse_dynamics(*state, by_name)
-    # Both sides round a few hundred operations; measured on these robots: at most 5e-15.
-    along = np.sum(JointTransforms(tree, state[0]).f * found, axis=1)
-    assert relative_error(along, efforts) < 1e-13
-    assert relative_error(found, oracle.joint_wrenches(*state, by_name)) < 1e-13
-
-
-# ---- motion -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize('name', ['branched', 'random_chain_7'])
-def test_the_motion_of_every_frame_is_that_of_pinocchio(name):
-    """Of links by name, and of any placement in a body."""
-    tree, rng = sample(name).tree, np.random.default_rng(1)
-    state = random_state(tree, rng)
-    screw = make_formulation('screw', tree)
-    oracle = PinocchioOracle(sample(name).xml, SLANTED, tree.joint_names)
+    q, v, a = state = random_state(tree, rng)
+    screw, wrenches = make_formulation('screw', tree), rng.normal(scale=10, size=(tree.n, 6))
+    expected = oracle.joint_wrenches(*state, dict(zip(tree.link_names, wrenches, strict=True)))
+    assert relative_error(screw.joint_wrenches(*state, wrenches), expected) < ROUNDING
     sections = {frame: frame for frame in tree.frames}
     for k, (u, p) in enumerate(rng.normal(size=(tree.n, 2, 3))):
         place, at = pin.SE3(pin.exp3(u), p), oracle.model.getJointId(tree.joint_names[k])
         oracle.model.addFrame(pin.Frame(f'section{k}', at, 0, place, pin.FrameType.BODY))
         sections[f'section{k}'] = BodyFrame(k, place.rotation, place.translation)
     oracle.data = oracle.model.createData()
-    q, v, a = state
     for frame, section in sections.items():
-        found = screw.section_motion(*state, section)
-        R, p = oracle.frame_pose(frame, q)
-        J, bias = oracle.frame_jacobian(frame, q), oracle.frame_bias(frame, q, v)
-        assert relative_error(found.R_WF, R) < ROUNDING
-        assert relative_error(found.p_WF, p) < ROUNDING
-        assert relative_error(found.velocity, J @ v) < ROUNDING
-        assert relative_error(found.acceleration, J @ a + bias) < ROUNDING
+        (R, p), J = oracle.frame_pose(frame, q), oracle.frame_jacobian(frame, q)
+        accelerated = J @ a + oracle.frame_bias(frame, q, v)
+        for found, right in zip(
+            screw.section_motion(*state, section), (R, p, J @ v, accelerated), strict=True
+        ):
+            assert relative_error(found, right) < ROUNDING
 
-
-# ---- loads --------------------------------------------------------------------------------------
 
 CUT_XYZ, CUT_RPY = (0.21, -0.06, 0.09), (0.5, -0.8, 1.1)
 CUT = pin.SE3(pin.rpy.rpyToMatrix(*CUT_RPY), np.array(CUT_XYZ))
@@ -78,34 +55,28 @@ TIP_INERTIA = symmetric(0.004, 0.005, 0.003, 0.0006, -0.0004, 0.0005)
 
 
 def arm_with_a_cut(kind: str) -> str:
-    """Return an arm whose second link has a proximal and a distal piece.
+    """Return the RRPR arm whose second link has a distal piece, which carries what follows.
 
     They are joined by a joint of the given kind: 'fixed' is the arm itself, 'revolute' the same
     arm cut there, its pieces joined by a joint to be held still. A body hangs on each piece.
     """
-
-    def tensor(scale):
-        return scale * symmetric(0.05, 0.06, 0.04, 0.006, -0.008, 0.004)
-
-    return robot(
-        'arm',
-        link('base'),
-        link('l1', 3.0, (0.05, -0.04, 0.08), tensor(1.0)),
-        link('l2', 2.0, (0.1, 0.03, -0.02), tensor(0.6)),
-        link('tip', TIP['mass'], TIP['com'], TIP_INERTIA),
-        link('l3', 1.2, (0.03, 0.05, 0.06), tensor(0.3)),
-        link('l4', 0.7, (0.02, 0.01, 0.09), tensor(0.15)),
-        link('tool'),
-        link('side', 0.9, (-0.04, 0.06, 0.02), tensor(0.2)),
-        link('hook', 0.5, (0.03, -0.05, 0.01), tensor(0.1)),
-        joint('j1', 'base', 'l1', xyz=(0.02, 0.01, 0.3), rpy=(0.2, -0.3, 0.1)),
-        joint('j2', 'l1', 'l2', xyz=(0.1, 0.04, 0.2), rpy=(-1.2, 0.4, 0.3), axis=(0, 0.6, 0.8)),
-        joint('cut', 'l2', 'tip', kind, CUT_XYZ, CUT_RPY),
-        joint('j3', 'tip', 'l3', 'prismatic', (0.15, 0.02, 0.05), (0.3, 1.0, -0.4)),
-        joint('j4', 'l3', 'l4', xyz=(0.04, 0.01, 0.1), rpy=(0.9, 0.2, 0.6), axis=(1, 0, 0)),
-        joint('mount', 'l4', 'tool', 'fixed', (0.02, 0.03, 0.12), (0.2, 0.1, 0.4)),
-        joint('j5', 'l2', 'side', xyz=(0.05, -0.1, 0.03), rpy=(0.1, 0.5, 0.9)),
-        joint('j6', 'tip', 'hook', xyz=(0.06, 0.08, -0.05), rpy=(-0.6, 0.2, 0.3)),
+    return (
+        sample('rrpr')
+        .xml.replace('<parent link="l2"/>', '<parent link="tip"/>')
+        .replace(
+            '</robot>',
+            '\n'.join(
+                (
+                    link('tip', *TIP.values(), TIP_INERTIA),
+                    link('side', 0.9, (-0.04, 0.06, 0.02), 9 * TIP_INERTIA),
+                    link('hook', 0.5, (0.03, -0.05, 0.01), 4 * TIP_INERTIA),
+                    joint('cut', 'l2', 'tip', kind, CUT_XYZ, CUT_RPY),
+                    joint('j5', 'l2', 'side', xyz=(0.05, -0.1, 0.03), rpy=(0.1, 0.5, 0.9)),
+                    joint('j6', 'tip', 'hook', xyz=(0.06, 0.08, -0.05), rpy=(-0.6, 0.2, 0.3)),
+                    '</robot>',
+                )
+            ),
+        )
     )
 
 

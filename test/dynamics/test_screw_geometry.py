@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Theorems 1 to 3 and the derivatives of the mass matrix, against the plain product rule."""
+"""Axes and inertias of the screw recursion by Pinocchio, and theorems 1 to 3 by complex steps."""
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement, permutations, product
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from joint_transforms import JointTransforms
-from oracles import complex_step
+from oracles import PinocchioOracle, complex_step
 from samples import random_state, random_tree, sample
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
@@ -16,71 +15,66 @@ from robot_dynamics_ros.errors import UnknownNameError
 
 # Products of up to ten 6x6 matrices with entries of order one to ten (kg, m).
 ROUNDING = 1e-12
+STEP = 1e-100
 
 
-@pytest.fixture(params=['chain', 'tree'])
+@pytest.fixture(params=[0.0, 0.8], ids=['chain', 'tree'])
 def case(request):
-    """Return a robot's geometry and the oracle of the same position; branches in the tree."""
+    """Return a robot, its screw formulation and a position; branches in the tree."""
     rng = np.random.default_rng(11)
-    tree = random_tree(rng, 4, branching=0.8 if request.param == 'tree' else 0.0).tree
-    q, _, _ = random_state(tree, rng)
-    return make_formulation('screw', tree).geometry(q), JointTransforms(tree, q)
-
-
-def index_tuples(n):
-    """Return all sorted tuples of order 0 to 3: most of them are out of range somewhere."""
-    return [t for p in range(4) for t in combinations_with_replacement(range(n), p)]
+    robot = random_tree(rng, 4, branching=request.param)
+    q, _, _ = random_state(robot.tree, rng)
+    return robot, make_formulation('screw', robot.tree), q
 
 
 def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
 
 
-def test_theorems_1_and_2_give_every_derivative_of_l_and_g_up_to_order_3(case):
-    x, oracle = case
-    for k, i in product(range(oracle.tree.n), range(-1, oracle.tree.n)):
-        for by in index_tuples(oracle.tree.n):
-            close(x.l_derivative(k, i, by), oracle.l(k, i, by))
-            if i >= 0:
-                close(x.g_derivative(k, i, by), oracle.g(k, i, by))
+def test_axes_and_composite_inertias_are_those_of_pinocchio(case):
+    """Column i in body k: inboard joints are in l, outboard ones in g, gravity is base's l."""
+    robot, screw, q = case
+    tree, oracle, x = robot.tree, PinocchioOracle.of(robot), screw.geometry(q)
+    poses = [oracle.frame_pose(name, q) for name in tree.link_names]
+    axes = [oracle.frame_jacobian(name, q)[:, i] for i, name in enumerate(tree.link_names)]
+    for (k, (R, p)), (i, axis) in product(enumerate(poses), enumerate(axes)):
+        moved = axis[:3] + np.cross(axis[3:], p - poses[i][1])
+        seen = np.concatenate([R.T @ moved, R.T @ axis[3:]])
+        close(x.l_derivative(k, i), seen * (i in tree.path(k)))
+        close(x.g_derivative(k, i), seen * (k in tree.path(i)))
+        close(x.l_derivative(k, -1), [*(R.T @ tree.gravity), 0, 0, 0])
+    oracle.mass_matrix(q)
+    for i, joint in enumerate(oracle.joints):
+        close(x.composite_derivative(i), oracle.data.Ycrb[joint.id].matrix())
 
 
-def test_theorem_3_gives_every_derivative_of_the_composite_inertia_up_to_order_3(case):
-    x, oracle = case
-    for i in range(oracle.tree.n):
-        for by in index_tuples(oracle.tree.n):
-            close(x.composite_derivative(i, by), oracle.composite(i, by))
-    for (i, s), Theta in x.composite_in.items():  # (2.10)
-        L = oracle.wrench_transform(i, s, []) if i != s else np.eye(6)
-        close(Theta, L @ oracle.composite(s, []) @ L.T)
-
-
-def test_unsorted_indices_give_the_same_derivative_and_results_are_copies(case):
-    x, _ = case
-    for order in [(), *permutations((0, 1, 3)), *permutations((2, 2, 3))]:
-        by = tuple(sorted(order))
-        for f, *at in (
-            (x.l_derivative, 3, 0),
-            (x.g_derivative, 0, 3),
-            (x.composite_derivative, 0),
-        ):
-            found = f(*at, order)
-            assert np.array_equal(found, f(*at, by))
-            found[...] = 7.0
-            assert not np.array_equal(found, f(*at, by))
+def test_the_theorems_give_every_derivative_up_to_order_3(case):
+    """A derivative is that of the one of lower order, in any order of indices, in new arrays."""
+    _, screw, q = case
+    n, x = len(q), screw.geometry(q)
+    bodies, moved = range(n), [screw.geometry(q + STEP * 1j * e) for e in np.eye(n)]
+    asked = [('composite_derivative', (i,)) for i in bodies]
+    asked += [('g_derivative', at) for at in product(bodies, bodies)]
+    asked += [('l_derivative', at) for at in product(bodies, range(-1, n))]
+    lower = [t for order in range(3) for t in combinations_with_replacement(bodies, order)]
+    for (name, at), by, t in product(asked, lower, bodies):
+        found = getattr(x, name)(*at, [t, *by])
+        close(found, getattr(moved[t], name)(*at, by).imag / STEP)
+        found[...] = getattr(x, name)(*at)[...] = 7.0
+    assert np.array_equal(x.A, screw.geometry(q).A)
 
 
 @pytest.mark.parametrize('index', [-1, 4])
 def test_an_index_of_no_joint_is_refused(case, index):
-    x, _ = case
-    for ask in (
-        lambda: x.l_derivative(3, 0, [index]),
-        lambda: x.g_derivative(0, 3, [index]),
-        lambda: x.composite_derivative(0, [index]),
-        lambda: x.l_derivative(index, 0),
+    x = case[1].geometry(case[2])
+    for ask, *given in (
+        (x.l_derivative, 3, 0, [index]),
+        (x.g_derivative, 0, 3, [index]),
+        (x.composite_derivative, 0, [index]),
+        (x.l_derivative, index, 0),
     ):
         with pytest.raises(UnknownNameError, match=rf'unknown joint number {index}; known: 0, 1'):
-            ask()
+            ask(*given)
 
 
 @pytest.mark.parametrize('name', ['rrpr', 'random_tree_7'])

@@ -3,8 +3,8 @@
 
 import numpy as np
 import pytest
-from oracles import PinocchioOracle
-from samples import random_tree, sample, shipped
+from oracles import EliminationOracle, PinocchioOracle
+from samples import mimic_arm, random_tree, sample, shipped
 
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics, nearest_configuration
 
@@ -31,10 +31,14 @@ def test_poses_of_a_six_joint_robot_are_found(seed, rng):
         assert (found.q <= robot.tree.position_upper).all()
 
 
-def test_a_position_alone_leaves_the_rotation_free():
-    found = inverse_kinematics(ARM.tree, [0.3, 0.1, 0.4])
+@pytest.mark.parametrize('robot', [ARM, mimic_arm()])
+def test_a_position_alone_leaves_the_rotation_free(robot):
+    """Also with joints that follow others, as if all moved with the independent ones."""
+    goal = EliminationOracle.of(robot).frame_pose('tool', np.array([0.4, -0.9, 0.1, 0.3]))[1]
+    found = inverse_kinematics(robot.tree, goal)
     assert found.converged
     assert found.rotation_error == 0.0
+    assert np.abs(EliminationOracle.of(robot).frame_pose('tool', found.q)[1] - goal).max() < 1e-9
 
 
 def test_a_good_start_converges_quadratically_at_the_first_attempt():

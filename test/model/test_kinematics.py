@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy
-from oracles import PinocchioOracle
-from samples import random_state, sample
+from oracles import EliminationOracle, PinocchioOracle
+from samples import mimic_arm, random_state, sample
 
 from robot_dynamics_ros.model.kinematics import (
     body_poses,
@@ -19,9 +19,15 @@ from robot_dynamics_ros.model.kinematics import (
 ROUNDING = 1e-13
 
 
-@pytest.mark.parametrize('name', ['branched', 'random_chain_7'])
-def test_pose_jacobian_and_drift_of_every_link_equal_pinocchio(name):
-    tree, oracle = sample(name).tree, PinocchioOracle.of(sample(name))
+@pytest.mark.parametrize(
+    ('robot', 'oracle'),
+    [(sample('branched'), PinocchioOracle), (sample('random_chain_7'), PinocchioOracle),
+     (mimic_arm(), EliminationOracle)],
+    ids=lambda x: getattr(x, 'name', ''),
+)  # fmt: skip
+def test_pose_jacobian_and_drift_of_every_link_equal_pinocchio(robot, oracle):
+    tree = robot.tree
+    oracle = oracle(robot.xml, robot.gravity, tree.joint_names)
     q, v, _ = random_state(tree, np.random.default_rng(30))
     poses = dict(zip(tree.link_names, body_poses(tree, q), strict=True))
     for frame in tree.frames:

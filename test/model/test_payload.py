@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pinocchio
 import pytest
-from samples import sample
+from oracles import EliminationOracle
+from samples import Sample, mimic_arm, sample
 
 from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.loop import ControlLoop
@@ -22,42 +23,46 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 INERTIA = np.array([[0.02, 0.003, 0.001], [0.003, 0.03, -0.002], [0.001, -0.002, 0.025]])
 LOAD = Payload(2.5, np.array([0.03, -0.02, 0.08]), INERTIA, 'tool')
 POINT = Payload(1.0, np.array([0.0, 0.05, 0.0]), np.zeros((3, 3)), 'tool')
+FOLLOWING = Payload(0.7, np.array([0.03, 0.0, 0.05]), 1e-3 * np.eye(3), 'gear')
 ELSEWHERE = Payload(3.0, np.array([0.1, 0.0, 0.02]), np.diag([0.01, 0.02, 0.02]), 'link2')
 
 
-def pinocchio_model(name: str, *payloads: Payload):
-    """Return Pinocchio's model of a sample with loads appended at their frames."""
-    model = pinocchio.buildModelFromXML(sample(name).xml)
+def arm(name: str) -> Sample:
+    return mimic_arm() if name == 'mimic_arm' else sample(name)
+
+
+def carrying(name: str, *payloads: Payload):
+    """Return inverse dynamics of Pinocchio's model of a sample with loads at their frames."""
+    oracle = EliminationOracle.of(arm(name))
+    model = oracle.pinocchio.model
     for payload in payloads:
         frame = model.frames[model.getFrameId(payload.frame)]
         body = pinocchio.Inertia(payload.mass, payload.com, payload.inertia)
         model.appendBodyToJoint(frame.parentJoint, body, frame.placement)
-    return model
-
-
-def expected(model, q, v, a):
-    return pinocchio.rnea(model, model.createData(), q, v, a)
+    oracle.pinocchio.data = model.createData()
+    return oracle.inverse_dynamics
 
 
 def loaded(name: str):
-    tree = sample(name).tree
+    tree = arm(name).tree
     load = PayloadModel(tree)
     return tree, load, load.kernels(compile_kernel(tree))
 
 
 @pytest.mark.parametrize(
-    ('name', 'payload'), [('scara', LOAD), ('four_dof', POINT), ('four_dof', ELSEWHERE)]
+    ('name', 'payload'),
+    [('scara', LOAD), ('four_dof', POINT), ('four_dof', ELSEWHERE), ('mimic_arm', FOLLOWING)],
 )
 def test_inverse_dynamics_and_gravity_are_those_of_the_robot_with_the_load(name, payload, rng):
     tree, load, kernels = loaded(name)
     load.change(payload, 0.0, 0.0)
-    model, out, alone = pinocchio_model(name, payload), np.zeros(4), np.zeros(4)
+    expected, out, alone = carrying(name, payload), np.zeros(4), np.zeros(4)
     for _ in range(5):
         q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
         kernels.inverse_dynamics(q, v, a, out)
-        np.testing.assert_allclose(out, expected(model, q, v, a), atol=1e-11)  # rounding of 40
+        np.testing.assert_allclose(out, expected(q, v, a), atol=1e-11)  # rounding of 40
         kernels.gravity_forces(q, out)
-        np.testing.assert_allclose(out, expected(model, q, 0 * q, 0 * q), atol=1e-11)
+        np.testing.assert_allclose(out, expected(q, 0 * q, 0 * q), atol=1e-11)
     load.change(None, 0.0, 0.0)
     assert not load.carrying
     kernels.inverse_dynamics(q, v, a, out)
@@ -72,9 +77,7 @@ def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
     """
     _, load, kernels = loaded('four_dof')
     q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
-    old, new, none = (
-        expected(pinocchio_model('four_dof', *x), q, v, a) for x in ([LOAD], [POINT], [])
-    )
+    old, new, none = (carrying('four_dof', *x)(q, v, a) for x in ([LOAD], [POINT], []))
 
     def efforts():
         out = np.zeros(4)
@@ -143,9 +146,9 @@ def run_loop(law: str, changes, *, rate=0.0, steps=800, duration=0.3):
 @pytest.mark.parametrize('law', sorted(LAWS))
 def test_a_payload_comes_in_without_a_step_and_is_held_in_the_end(law):
     efforts = run_loop(law, {100: LOAD, 450: None})
-    model, still = pinocchio_model('four_dof', LOAD), np.zeros(4)
-    with_load = expected(model, PLACE, still, still)
-    bare = expected(pinocchio_model('four_dof'), PLACE, still, still)
+    still = np.zeros(4)
+    with_load = carrying('four_dof', LOAD)(PLACE, still, still)
+    bare = carrying('four_dof')(PLACE, still, still)
     np.testing.assert_allclose(efforts[99], bare, atol=1e-9)
     np.testing.assert_allclose(efforts[440], with_load, atol=1e-9)
     np.testing.assert_allclose(efforts[-1], bare, atol=1e-9)
