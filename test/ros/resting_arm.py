@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from oracles import PinocchioOracle
 from peer import LATCHED, RELIABLE
 from samples import sample
@@ -63,6 +64,7 @@ class RestingArm:
         commands: Every command so far.
         references: Every reference so far.
         status: Every status of trajectories so far.
+        diagnostics: Every message of diagnostics so far.
         stamp: Stamp of the last state, ns.
         pause: Least time from one state to the next while something is awaited, s.
     """
@@ -74,6 +76,7 @@ class RestingArm:
         self.commands = peer.collect(Float64MultiArray, COMMANDS)
         self.references = peer.collect(JointState, 'controller/reference')
         self.status = peer.collect(String, 'controller/trajectory_status', LATCHED)
+        self.diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
         create = peer.node.create_publisher
         self._states = create(JointState, 'joint_states', RELIABLE)
         self._trajectories = create(JointTrajectory, 'controller/joint_trajectory', 1)
@@ -140,3 +143,17 @@ class RestingArm:
     def set(self, **values):
         """Set parameters of the controller one by one and return the last result."""
         return self.peer.set('controller', **values)
+
+    def change(self, *transitions: int) -> bool:
+        """Request transitions of the controller; return whether all succeeded."""
+        return all(self.peer.change_state('controller', x) for x in transitions)
+
+    def figure(self, name: str) -> str | None:
+        """Return a value of the last diagnostics."""
+        found = (pair for array in self.diagnostics[-1:] for pair in array.status[0].values)
+        return next((pair.value for pair in found if pair.key == name), None)
+
+    def said(self, text: str, level: bytes = DiagnosticStatus.WARN) -> bool:
+        """Return whether a text is in a message of the diagnostics of a level."""
+        found = (status for array in self.diagnostics for status in array.status)
+        return any(text in status.message and status.level == level for status in found)

@@ -7,19 +7,21 @@ import os
 import signal
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
-from peer import RELIABLE
+from answering import Answering
+from peer import LATCHED, RELIABLE
 from processes import free_domain
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosbags.highlevel import AnyReader
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 
-from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.recorder import Recorder, Stream
 from robot_dynamics_ros.ros.spinning import run
 
@@ -28,67 +30,35 @@ FIRST = [0.3, -0.4, 0.1, 0.5]
 RUN = ('/joint_states', '/effort_controller/commands', '/controller/reference')
 
 
-def read(path: Path) -> dict[str, list[tuple[int, bytes]]]:
-    """Return times and serialized messages by topic."""
+def read(path: Path) -> dict[str, list[tuple[int, Any]]]:
+    """Return times and messages by topic."""
     with AnyReader([path]) as reader:
         found = {connection.topic: [] for connection in reader.connections}
         for connection, stamp, data in reader.messages():
-            found[connection.topic].append((stamp, bytes(data)))
+            message = reader.deserialize(data, connection.msgtype)
+            found[connection.topic].append((stamp, message))
     return found
 
 
-def decoded(path: Path, topic: str) -> list:
-    with AnyReader([path]) as reader:
-        recorded = [connection for connection in reader.connections if connection.topic == topic]
-        return [
-            reader.deserialize(data, connection.msgtype)
-            for connection, _, data in reader.messages(connections=recorded)
-        ]
+def stamps(messages: list[tuple[int, Any]]) -> list[int]:
+    return [stamp for stamp, _ in messages]
 
 
-class FakeController:
-    """Answers each new state with a command and then a reference; stores what it received.
+class FakeController(Answering):
+    """Answers with a command and then a reference; the recorder listens as the simulator does."""
 
-    It begins once simulator and recorder subscribe: the simulator repeats its first state.
-    """
+    def __init__(self, peer, last_stamp) -> None:
+        super().__init__(peer, last_stamp=last_stamp, listeners=2)
+        self._references = peer.node.create_publisher(JointState, RUN[2], 10)
 
-    def __init__(self, peer, last_stamp=10**18):
-        node = peer.node
-        self.last_stamp = last_stamp
-        self.commands: list[list[float]] = []
-        self.received: list[bytes] = []
-        self._last = -1
-        self._commands = node.create_publisher(Float64MultiArray, RUN[1], 1)
-        self._references = node.create_publisher(JointState, RUN[2], 10)
-        node.create_subscription(JointState, RUN[0], self._on_state, RELIABLE)
-        node.create_subscription(JointState, RUN[0], self._on_bytes, RELIABLE, raw=True)
-
-    def _on_bytes(self, data):
-        if not self.received or data != self.received[-1]:
-            self.received.append(data)
-
-    def _connected(self) -> bool:
-        commands, references = self._commands, self._references
-        return commands.get_subscription_count() >= 2 and references.get_subscription_count() >= 1
-
-    def _on_state(self, msg):
-        stamp = stamp_ns(msg)
-        if stamp == self._last or stamp > self.last_stamp or not self._connected():
-            return
-        self._last = stamp
-        effort = [-20.0 * q - v for q, v in zip(msg.position, msg.velocity, strict=True)]
-        self.commands.append(effort)
-        self._commands.publish(Float64MultiArray(data=effort))
-        reference = JointState(name=msg.name, position=effort)
-        reference.header.stamp = msg.header.stamp
+    def answer(self) -> None:
+        super().answer()
+        reference = JointState(header=self.states[-1].header, position=self.answers[-1])
         self._references.publish(reference)
 
 
 def begin(processes, peer, parameters, last_stamp=10**18):
-    """Start recorder, controller and paused simulator; return the first two once all is ready.
-
-    ``run_simulator`` starts the simulation.
-    """
+    """Start recorder, controller and paused simulator; return the first two once all is ready."""
     recorder = processes.start('recorder', parameters)
     recorder.says('recording to')
     controller = FakeController(peer, last_stamp)
@@ -108,33 +78,33 @@ def run_simulator(peer) -> None:
 def test_a_run_is_recorded_without_loss_bit_for_bit_on_the_clock_of_its_states(
     processes, peer, tmp_path
 ):
-    steps = 400
-    parameters = {'bag': str(tmp_path / 'bag')}
-    recorder, controller = begin(processes, peer, parameters, last_stamp=(steps - 1) * MS)
+    given, steps = {'bag': str(tmp_path / 'bag')}, 400
+    recorder, controller = begin(processes, peer, given, last_stamp=(steps - 1) * MS)
     run_simulator(peer)
-    peer.spin_until(lambda: len(controller.received) == steps + 1, 60, f'{steps} steps')
+    peer.spin_until(lambda: len(controller.states) == steps + 1, 60, f'{steps} steps')
     assert recorder.stop(signal.SIGTERM) == 0
     assert f'/joint_states: {steps + 1} recorded' in recorder.output
     assert '0 lost' in recorder.output
     bag = read(tmp_path / 'bag')
-    assert bag[RUN[0]] == [(k * MS, data) for k, data in enumerate(controller.received)]
+    assert stamps(bag[RUN[0]]) == [k * MS for k in range(steps + 1)]
+    for (_, message), sent in zip(bag[RUN[0]], controller.states, strict=True):
+        for field in ('position', 'velocity', 'effort'):
+            np.testing.assert_array_equal(getattr(message, field), getattr(sent, field))
     # A command has no timestamp: it is assigned that of the state it answers.
-    assert [stamp for stamp, _ in bag[RUN[1]]] == [k * MS for k in range(steps)]
-    recorded = [list(msg.data) for msg in decoded(tmp_path / 'bag', RUN[1])]
-    assert recorded == controller.commands
-    assert [stamp for stamp, _ in bag[RUN[2]]] == [k * MS for k in range(steps)]
-    (description,) = decoded(tmp_path / 'bag', '/robot_description')
-    assert description.data.startswith('<?xml')
-    assert bag['/robot_description'][0][0] == 0
+    assert stamps(bag[RUN[1]]) == stamps(bag[RUN[2]]) == [k * MS for k in range(steps)]
+    commands = [message.data for _, message in bag[RUN[1]]]
+    np.testing.assert_array_equal(commands, controller.answers)
+    ((stamp, description),) = bag['/robot_description']
+    assert (stamp, description.data[:5]) == (0, '<?xml')
 
 
 def test_without_acknowledgement_all_is_recorded_until_the_duration_is_over(
     processes, peer, tmp_path
 ):
     """What comes once is still reliable."""
-    parameters = {'bag': str(tmp_path / 'bag'), 'best_effort': True}
-    parameters |= {'max_duration_s': 0.05, 'record_clock': True}
-    recorder, _ = begin(processes, peer, parameters)
+    given = {'bag': str(tmp_path / 'bag'), 'best_effort': True}
+    given |= {'max_duration_s': 0.05, 'record_clock': True}
+    recorder, _ = begin(processes, peer, given)
     for topic, expected in (
         (RUN[2], ReliabilityPolicy.BEST_EFFORT),
         ('/controller/joint_trajectory', ReliabilityPolicy.RELIABLE),
@@ -145,14 +115,13 @@ def test_without_acknowledgement_all_is_recorded_until_the_duration_is_over(
     peer.spin_until(lambda: recorder.returncode is not None, 60, 'end of the recorder')
     assert recorder.wait() == 0
     bag = read(tmp_path / 'bag')
-    assert [stamp for stamp, _ in bag[RUN[0]]] == [k * MS for k in range(51)]
+    assert stamps(bag[RUN[0]]) == [k * MS for k in range(51)]
     for topic in RUN[1:]:  # whether the last state is answered in time is open
-        assert [stamp for stamp, _ in bag[topic]][:50] == [k * MS for k in range(50)]
+        assert stamps(bag[topic])[:50] == [k * MS for k in range(50)]
     assert '/robot_description' in bag
-    assert max(stamp for messages in bag.values() for stamp, _ in messages) == 50 * MS
-    clock_stamps = {stamp for stamp, _ in bag['/clock']}
+    assert max(stamp for messages in bag.values() for stamp in stamps(messages)) == 50 * MS
     # A simulator that waits long for an answer repeats the time of its last state.
-    assert set(range(0, 51 * MS, 10 * MS)) <= clock_stamps <= {stamp for stamp, _ in bag[RUN[0]]}
+    assert set(range(0, 51 * MS, 10 * MS)) <= {*stamps(bag['/clock'])} <= {*stamps(bag[RUN[0]])}
 
 
 @pytest.mark.parametrize(
@@ -207,29 +176,29 @@ def test_the_end_of_a_recording_waits_for_messages_after_two_empty_polls(monkeyp
 
 
 def test_further_topics_are_found_whatever_their_type_and_reliability(processes, peer, tmp_path):
-    recorder = processes.start(
-        'recorder',
-        {
-            'bag': str(tmp_path / 'bag'),
-            'extra_topics': ['temperature', 'clock_copy rosgraph_msgs/msg/Clock', 'joint_states'],
-        },
-    )
+    extra = ['temperature', 'clock_copy rosgraph_msgs/msg/Clock', 'joint_states']
+    recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag'), 'extra_topics': extra})
     recorder.says('recording to')
     best_effort = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-    states = peer.node.create_publisher(JointState, 'joint_states', best_effort)
-    temperature = peer.node.create_publisher(Float64, 'temperature', 10)
-    clock = peer.node.create_publisher(Clock, 'clock_copy', 10)
+    states, temperature, clock, commands = publishers = [
+        peer.node.create_publisher(kind, topic, qos)
+        for kind, topic, qos in (
+            (JointState, 'joint_states', best_effort),
+            (Float64, 'temperature', 10),
+            (Clock, 'clock_copy', 10),
+            (Float64MultiArray, RUN[1], 10),
+        )
+    ]
     recorder.says('/joint_states is offered as best effort')
-    publishers = (states, temperature, clock)
     peer.spin_until(
         lambda: all(p.get_subscription_count() for p in publishers), 20, 'subscriptions'
     )
-    commands = peer.node.create_publisher(Float64MultiArray, RUN[1], 10)
 
-    def publish_state(k: int) -> None:
-        state = JointState(name=['j'], position=[float(k)])
-        state.header.stamp.sec = k
+    def publish_state(seconds: int) -> JointState:
+        state = JointState(name=['j'], position=[0.0])
+        state.header.stamp.sec = seconds
         states.publish(state)
+        return state
 
     def received() -> bool:
         """Best-effort messages are lost until the recorder has discovered their publisher."""
@@ -239,37 +208,30 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
 
     peer.spin_until(received, 20, 'the recorder hearing states')
     for k in range(2, 7):
-        publish_state(k)
+        state = publish_state(k)
         peer.spin_for(0.05)
         temperature.publish(Float64(data=20.0 + k))
-        message = Clock()
-        message.clock.sec = k
-        clock.publish(message)
+        clock.publish(Clock(clock=state.header.stamp))
         peer.spin_for(0.05)
     assert recorder.stop() == 0
     bag = read(tmp_path / 'bag')
     seconds = [k * 1000 * MS for k in range(1, 7)]
-    assert [stamp for stamp, _ in bag['/joint_states']] == seconds
-    for topic in ('/temperature', '/clock_copy'):
-        assert [stamp for stamp, _ in bag[topic]] == seconds[1:], topic
-    assert [msg.data for msg in decoded(tmp_path / 'bag', '/temperature')] == [
-        22.0, 23.0, 24.0, 25.0, 26.0
-    ]  # fmt: skip
+    assert stamps(bag['/joint_states']) == seconds
+    assert stamps(bag['/temperature']) == stamps(bag['/clock_copy']) == seconds[1:]
+    assert [message.data for _, message in bag['/temperature']] == [22.0, 23.0, 24.0, 25.0, 26.0]
 
 
 def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, peer, tmp_path):
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    publisher = peer.node.create_publisher(String, 'controller/parameters', latched)
+    publisher = peer.node.create_publisher(String, 'controller/parameters', LATCHED)
     publisher.publish(String(data='law: computed_torque'))
     recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
     peer.spin_until(publisher.get_subscription_count, 30, 'the recorder')
     peer.delivered(publisher)
     assert recorder.stop() == 0
     assert 'no message received on /joint_states' in recorder.output
-    (message,) = decoded(tmp_path / 'bag', '/controller/parameters')
+    ((_, message),) = read(tmp_path / 'bag')['/controller/parameters']
     assert message.data == 'law: computed_torque'
-    metadata = (tmp_path / 'bag' / 'metadata.yaml').read_text()
-    assert 'transient_local' in metadata
+    assert 'transient_local' in (tmp_path / 'bag' / 'metadata.yaml').read_text()
 
 
 def test_what_is_missed_while_joining_a_running_publisher_is_no_loss():

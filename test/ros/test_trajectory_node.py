@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from answering import Answering
 from peer import LATCHED, ControllerStandIn
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
@@ -14,7 +15,7 @@ from resting_arm import JOINTS, joint_state
 from rosgraph_msgs.msg import Clock
 from samples import sample
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray, String
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
@@ -33,49 +34,57 @@ MOVE = {
 
 
 class FakeController(ControllerStandIn):
-    """Becomes active on request, answers trajectories with one text, and never moves."""
+    """Answers trajectories with one text; its arm stays where it is.
 
-    def __init__(self, peer, answer='accepted: by the test', *, active=True):
+    Attributes:
+        trajectories: Every trajectory so far.
+    """
+
+    def __init__(self, peer, answer='accepted: by the test', *, active=True) -> None:
         super().__init__(peer, active=active)
-        node, self.answer = peer.node, answer
+        self._peer, self._answer, self._published = peer, answer, 0.0
+        self._begin = peer.node.get_clock().now().nanoseconds - 5 * NANO
         self.trajectories: list[JointTrajectory] = []
-        self._status = node.create_publisher(String, '~/trajectory_status', LATCHED)
-        self._commands = node.create_publisher(Float64MultiArray, 'effort_controller/commands', 1)
-        node.create_subscription(JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1)
-        node.create_subscription(JointState, 'joint_states', self._on_state, 10)
-        self.stamps: list[int] = []
+        create, subscribe = peer.node.create_publisher, peer.node.create_subscription
+        self._status = create(String, '~/trajectory_status', LATCHED)
+        self._states = create(JointState, 'joint_states', 10)
+        self._clock = create(Clock, '/clock', 10)
+        subscribe(JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1)
 
-    def _on_trajectory(self, msg):
+    def _on_trajectory(self, msg: JointTrajectory) -> None:
         self.trajectories.append(msg)
-        if self.answer:
-            self._status.publish(String(data=self.answer))
+        if self._answer:
+            self.say(self._answer)
 
-    def _on_state(self, msg):
-        self.stamps.append(stamp_ns(msg))
-        self._commands.publish(Float64MultiArray(data=[0.0] * 4))
+    def say(self, status: str) -> None:
+        """Publish a status of trajectories."""
+        self._status.publish(String(data=status))
 
+    @property
+    def now(self) -> float:
+        """Time of the states, s: five seconds at first, whatever the clock of the node is."""
+        return (self._peer.node.get_clock().now().nanoseconds - self._begin) / NANO
 
-class Resting:
-    """A driver whose arm stays where it is."""
-
-    def __init__(self, peer):
-        self._states = peer.node.create_publisher(JointState, 'joint_states', 10)
-        self._clock = peer.node.create_publisher(Clock, '/clock', 10)
-        self._published = 0.0
-
-    def publish(self, seconds: float) -> None:
-        """Publish a state at a time, in another order of joints, at most every 10 ms."""
+    def publish(self, seconds: float | None = None) -> None:
+        """Publish a state, by default of now, in another order of joints, every 10 ms at most."""
         if time.monotonic() < self._published + 0.01:
             return
         self._published = time.monotonic()
         names, position = ['gripper', *reversed(JOINTS)], [7.0, *reversed(FIRST)]
-        state = joint_state(round(seconds * NANO), position, names=names)
+        stamp = round((self.now if seconds is None else seconds) * NANO)
+        state = joint_state(stamp, position, names=names)
         self._clock.publish(Clock(clock=state.header.stamp))
         self._states.publish(state)
 
+    def until(self, done, what: str) -> None:
+        """Publish states until something is true."""
+        self._peer.spin_until(lambda: self.publish() or done(), 60, what)
 
-def now(peer) -> float:
-    return peer.node.get_clock().now().nanoseconds / NANO
+
+@pytest.fixture
+def start(processes):
+    """Return a function that starts the node."""
+    return lambda **given: processes.start('trajectory', MOVE | given)
 
 
 def ended(peer, sender, code: int, said: str, meanwhile=lambda: None) -> None:
@@ -86,15 +95,12 @@ def ended(peer, sender, code: int, said: str, meanwhile=lambda: None) -> None:
 
 
 def paused_simulator(processes):
-    return processes.start(
-        'simulator',
-        {'robot': 'scara', 'initial_position': FIRST, 'start_paused': True, 'on_end': 'exit'},
-    )
+    given = {'robot': 'scara', 'initial_position': FIRST, 'start_paused': True, 'on_end': 'exit'}
+    return processes.start('simulator', given)
 
 
-def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes, peer):
-    controller = FakeController(peer, active=False)
-    ready = []
+def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes, peer, start):
+    controller, _, ready = FakeController(peer, active=False), Answering(peer), []
 
     def on_ready(_, response):
         ready.append(len(controller.trajectories))
@@ -103,10 +109,9 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
 
     peer.node.create_service(Trigger, 'somebody/ready', on_ready)
     simulator = paused_simulator(processes)
-    sender = processes.start(
-        'trajectory',
-        MOVE | {'ready_services': ['somebody/ready'], 'unpause_simulator': True,
-                'end_simulator': True, 'settle_s': 0.05, 'payload_mass': 13.0},
+    sender = start(
+        ready_services=['somebody/ready'], unpause_simulator=True, end_simulator=True,
+        settle_s=0.05, payload_mass=13.0,
     )  # fmt: skip
     waiting = 'waiting for test_peer: activation (it is inactive)'
     peer.spin_until(lambda: waiting in sender.output, 60, waiting)
@@ -146,55 +151,48 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
     ],
 )
 def test_a_trajectory_that_is_not_accepted_ends_the_node_with_the_reason_and_nothing_runs(
-    processes, peer, answer, said
+    processes, peer, start, answer, said
 ):
-    controller = FakeController(peer, answer)
+    controller, driver = FakeController(peer, answer), Answering(peer)
     paused_simulator(processes)
-    peer.spin_until(lambda: controller.stamps, 60, 'states')
-    sender = processes.start('trajectory', MOVE | {'unpause_simulator': True, 'timeout_s': 10.0})
-    ended(peer, sender, 1, said)
+    peer.spin_until(lambda: driver.answers, 60, 'states')
+    ended(peer, start(unpause_simulator=True, timeout_s=10.0), 1, said)
     assert (len(controller.trajectories) > 1) == (not answer), 'without an answer it is repeated'
     peer.spin_for(0.3)
-    assert set(controller.stamps) == {0}
+    assert len(driver.states) == 1
 
 
 @pytest.mark.parametrize('simulated', [True, False])
 def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_error(
-    processes, peer, simulated
+    peer, start, simulated
 ):
     """A stall of the states until after the start; the arm is still where it was."""
-    controller, latest, arm = FakeController(peer), [0], Resting(peer)
+    controller, stalled = FakeController(peer), 0.0
+    sender = start(start_time_s=0.0, start_delay_s=1.0, use_sim_time=simulated)
 
-    def clock() -> float:
-        if not simulated:
-            return now(peer)
-        latest[0] += 1
-        return 10.0 + 1e-3 * latest[0]
+    def publish() -> None:
+        controller.publish(controller.now + stalled)
 
-    start = 11.0 if simulated else 0.0
-    given = MOVE | {'start_time_s': start, 'start_delay_s': 1.0, 'use_sim_time': simulated}
-    sender = processes.start('trajectory', given)
+    def sent(count: int) -> None:
+        peer.spin_until(
+            lambda: publish() or len(controller.trajectories) >= count, 60, f'trajectory {count}'
+        )
 
-    def sent(count):
-        arm.publish(clock())
-        return len(controller.trajectories) >= count
-
-    peer.spin_until(lambda: sent(1), 60, 'the trajectory')
+    sent(1)
     sender.says('sent point')
     if simulated:
         peer.spin_for(0.7)  # states before the start do not show that it has begun
-    latest[0] += 3000
-    controller._status.publish(String(data='held: states returned after a timeout'))
+    stalled = 3.0
+    controller.say('held: states returned after a timeout')
+    reason = 'not begun: held: states returned'
     if not simulated:
-        said = 'error: motion: has not begun: held: states returned'
-        ended(peer, sender, 1, said, lambda: arm.publish(clock() + 3.0))
+        ended(peer, sender, 1, f'error: motion: has {reason}', publish)
         return
-    peer.spin_until(lambda: sent(2), 60, 'the trajectory again')
-    latest[0] += 3000
-    said = 'the motion has not begun: held: states returned'
-    ended(peer, sender, 0, said, lambda: arm.publish(clock()))
-    starts = [msg.header.stamp.sec for msg in controller.trajectories]
-    assert starts[-1] > starts[0]
+    sent(2)
+    stalled = 6.0
+    ended(peer, sender, 0, f'the motion has {reason}', publish)
+    first, *_, last = (stamp_ns(message) for message in controller.trajectories)
+    assert last > first
 
 
 @pytest.mark.parametrize(
@@ -205,28 +203,21 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
         ('accepted: 3 points from 9 s', 1, 'was not completed: accepted: 3 points'),
     ],
 )
-def test_with_wait_the_node_stays_until_the_end_of_the_motion(processes, peer, status, code, said):
+def test_with_wait_the_node_stays_until_the_end_of_the_motion(peer, start, status, code, said):
     """It begins on the clock of the states, whatever that of the node is."""
-    controller, arm, begin = FakeController(peer), Resting(peer), now(peer) - 5.0
-
-    def move() -> None:
-        arm.publish(now(peer) - begin)
-
-    given = {'start_time_s': 0.0, 'start_delay_s': 0.0, 'wait': True}
-    sender = processes.start('trajectory', MOVE | given)
-    peer.spin_until(lambda: move() or controller.trajectories, 60, 'the trajectory')
-    sender.says('sent point')
-    assert 5.0 < stamp_ns(controller.trajectories[0]) / NANO <= now(peer) - begin
+    controller = FakeController(peer)
+    sender = start(start_time_s=0.0, start_delay_s=0.0, wait=True)
+    controller.until(lambda: 'sent point' in sender.output, 'the trajectory')
+    assert 5.0 < stamp_ns(controller.trajectories[0]) / NANO <= controller.now
     assert sender.returncode is None
-    controller._status.publish(String(data=status))
-    ended(peer, sender, code, said, move)
+    controller.say(status)
+    ended(peer, sender, code, said, controller.publish)
 
 
 @pytest.mark.parametrize('ends', ['its time', 'its states'])
-def test_with_wait_a_node_that_ends_the_simulator_stays_until_then(processes, peer, ends):
+def test_with_wait_a_node_that_ends_the_simulator_stays_until_then(peer, start, ends):
     """In lockstep it needs the controller to its end, and that is ended after the node."""
-    controller, arm, begin = FakeController(peer), Resting(peer), now(peer) - 5.0
-    times = []
+    controller, times = FakeController(peer), []
 
     def set_end(request, response):
         times.append(request.parameters[0].value.double_value)
@@ -234,41 +225,33 @@ def test_with_wait_a_node_that_ends_the_simulator_stays_until_then(processes, pe
         return response
 
     peer.node.create_service(SetParameters, 'simulator/set_parameters', set_end)
-
-    def move(late: float = 0.0) -> None:
-        arm.publish(now(peer) - begin + late)
-
-    given = {'start_time_s': 0.0, 'wait': True, 'end_simulator': True, 'settle_s': 500.0}
-    sender = processes.start('trajectory', MOVE | given)
-    peer.spin_until(lambda: move() or 'sent point' in sender.output, 60, 'the trajectory')
-    start = stamp_ns(controller.trajectories[0]) / NANO
-    assert times == [pytest.approx(start + 501.0)]
-    controller._status.publish(String(data='reached'))
-    peer.spin_until(lambda: move() or 'is completed' in sender.output, 60, 'the end')
-    peer.spin_until(lambda: move() or now(peer) - begin > start + 2.0, 60, 'the states')
+    sender = start(start_time_s=0.0, wait=True, end_simulator=True, settle_s=500.0)
+    controller.until(lambda: 'sent point' in sender.output, 'the trajectory')
+    begin = stamp_ns(controller.trajectories[0]) / NANO
+    assert times == [pytest.approx(begin + 501.0)]
+    controller.say('reached')
+    controller.until(lambda: 'is completed' in sender.output, 'the end')
+    controller.until(lambda: controller.now > begin + 2.0, 'states after the motion')
     assert sender.returncode is None
-    ended(peer, sender, 0, '', (lambda: move(600.0)) if ends == 'its time' else lambda: None)
+    late = {'its time': lambda: controller.publish(600.0), 'its states': lambda: None}
+    ended(peer, sender, 0, '', late[ends])
 
 
 def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_set_before(
-    processes, peer
+    peer, start
 ):
-    received, arm = peer.collect(JointTrajectory, '~/joint_trajectory'), Resting(peer)
-    given = {'robot': '', 'confirm': False, 'exit_when_done': False, 'start_time_s': 0.0}
-    sender = processes.start('trajectory', MOVE | given)
-
+    controller = FakeController(peer, active=False)
+    sender = start(robot='', confirm=False, exit_when_done=False, start_time_s=0.0)
     goal = [0.2, 0.8, 0.1, 0.3]
     assert peer.set('trajectory', goal=goal).successful
     # The node's start values can no longer change.
-    for name, value in (('kind', 'none'), ('controller', 'other'), ('exit_when_done', False)):
-        assert 'read-only' in peer.set('trajectory', **{name: value}).reason
+    assert 'read-only' in peer.set('trajectory', kind='none').reason
     description = peer.node.create_publisher(String, 'robot_description', LATCHED)
     description.publish(String(data=sample('scara').xml))
-    peer.spin_until(lambda: arm.publish(now(peer)) or received, 60, 'the trajectory')
-    np.testing.assert_array_equal(received[0].points[0].positions, FIRST)
-    np.testing.assert_allclose(received[0].points[-1].positions, goal, rtol=0, atol=1e-15)
-    start = stamp_ns(received[0]) / NANO
-    assert now(peer) - 60.0 < start < now(peer) + 1.0  # start_delay_s after it was sent
+    controller.until(lambda: controller.trajectories, 'the trajectory')
+    points = controller.trajectories[0].points
+    np.testing.assert_array_equal(points[0].positions, FIRST)
+    np.testing.assert_allclose(points[-1].positions, goal, rtol=0, atol=1e-15)
     sender.says('sent point')
     assert sender.returncode is None  # it stays
     assert sender.stop() == 0
@@ -290,8 +273,8 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
         ),
     ],
 )
-def test_states_that_are_missing_of_other_joints_or_units_are_named(processes, peer, joints, said):
-    sender = processes.start('trajectory', MOVE | {'timeout_s': 8.0 if joints else 0.3})
+def test_states_that_are_missing_of_other_joints_or_units_are_named(peer, start, joints, said):
+    sender = start(timeout_s=8.0 if joints else 0.3)
     states = joints and peer.node.create_publisher(JointState, 'joint_states', 10)
 
     def publish() -> None:
