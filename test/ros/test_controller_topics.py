@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a controller tells and takes besides states and commands, under a constraint program.
+
+One process lives through all tests. What is told is decided by session and law.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import yaml
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from oracles import PinocchioOracle
+from peer import LATCHED
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from resting_arm import JOINTS, PERIOD_NS, RestingArm, joint_state
+from samples import sample
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray, String
+from std_srvs.srv import Trigger
+
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.messages import stamp_ns
+
+PLACE = np.array([-0.315, 1.398, 0.12, 1.083])  # the start of scara_circle, to a millimetre
+NODE = {
+    'robot': 'scara',
+    'law': 'constraint_stabilization',
+    'program': 'scara_circle',
+    'activation_ramp_s': 0.0,
+    'state_timeout_s': 30.0,
+    'diagnostics_period_s': 0.2,
+    'observer_effort': 'measured',
+    'observer_bandwidth': [1e4],
+    'wrench_frame': 'tool',
+}
+ROWS = ['circle: tool x (m)', 'circle: tool y (m)', 'height: tool z (m)']
+ORACLE = PinocchioOracle.of(sample('scara'))
+
+
+@pytest.fixture(scope='module')
+def living(lasting):
+    """Return arm and process of a controller that lives through all tests."""
+    processes, peer = lasting
+    return RestingArm(peer, PLACE), processes.start('controller', NODE)
+
+
+def components(message: WrenchStamped) -> list[tuple[object, str]]:
+    """Return force and moment, each by its axes."""
+    return list(product((message.wrench.force, message.wrench.torque), 'xyz'))
+
+
+def test_who_may_miss_messages_costs_the_controller_fewer(living):
+    """Parts of the effort, at 1 kHz: every tick to reliable subscribers, else every 20th."""
+    arm, peer = living[0], living[0].peer
+    best_effort = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+    parts = peer.collect(JointState, 'controller/effort_components', best_effort)
+    peer.spin_until(lambda: (arm.command(), len(parts) > 5)[1], 60.0, 'parts')
+
+    def periods() -> list[int]:
+        """Return simulated ms between the last messages."""
+        return (np.diff([stamp_ns(x) for x in parts[-4:]]) // 10**6).tolist()
+
+    assert min(periods()) >= 20
+    peer.collect(JointState, 'controller/effort_components')
+    peer.spin_until(lambda: (arm.command(), max(periods()) < 20)[1], 20.0, 'more for all')
+
+
+def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(living):
+    arm, peer = living[0], living[0].peer
+    constraint, split = (
+        peer.collect(JointState, f'controller/{name}')
+        for name in ('constraint', 'effort_components')
+    )
+    condition = peer.collect(Float64MultiArray, 'controller/constraint_condition')
+    peer.spin_until(
+        lambda: arm.command().any() and constraint and condition and split
+        and arm.figure('sigma_min'),
+        60.0, 'all topics of the program',
+    )  # fmt: skip
+    assert list(constraint[-1].name)[:3] == ROWS
+    assert len(constraint[-1].position) == len(constraint[-1].velocity) == 4
+    assert np.isfinite(constraint[-1].effort).all()
+    # The tool at rest on the start of the circle, by the closed form of the arm.
+    q1, q12 = PLACE[0], PLACE[0] + PLACE[1]
+    x = 0.325 * np.cos(q1) + 0.275 * np.cos(q12) - 0.44
+    assert constraint[0].position[0] == pytest.approx(x, abs=1e-9)
+    sigma_min, number, damped, scale = condition[-1].data
+    assert 0.0 < sigma_min < 1.0 < number
+    assert (damped, scale) == (0.0, 1.0)
+    parts = dict(zip(split[-1].name, split[-1].effort, strict=True))
+    for origin in ('inertia', 'coriolis', 'gravity', 'friction', 'task', 'null_space'):
+        assert {f'{joint}/{origin}' for joint in JOINTS} <= set(parts)
+    whole = sum(x for name, x in parts.items() if name.startswith('joint3/'))
+    assert whole == pytest.approx(arm.commands[-1].data[2], abs=1.0)  # a tick apart
+
+
+def test_external_efforts_are_told_with_the_wrench_that_explains_them_and_the_rest(living):
+    """Oracle: Pinocchio, of the wrench that is told."""
+    arm, peer = living[0], living[0].peer
+    external, rest = (
+        peer.collect(JointState, f'controller/{name}_effort')
+        for name in ('external', 'unexplained')
+    )
+    wrenches = peer.collect(WrenchStamped, 'controller/external_wrench')
+    weight, still = ORACLE.gravity_forces(PLACE), np.zeros(4)
+    measured = ORACLE.inverse_dynamics(PLACE, still, still, {'tool': [3.0, -2.0, 4.0, 0, 0, 1.0]})
+    measured += [0.0, 0.0, 0.0, 1.0]
+    # The observer converges from 0 first; with K h = 10 that takes three samples.
+    arm.until(lambda: len(wrenches) > 5, 'external efforts', effort=measured)
+    assert external[-1].effort == pytest.approx(weight - measured, abs=1e-6)
+    assert wrenches[-1].header.frame_id == 'tool'
+    found = {'tool': [getattr(vector, axis) for vector, axis in components(wrenches[-1])]}
+    explained = weight - ORACLE.inverse_dynamics(PLACE, still, still, found)
+    assert explained + rest[-1].effort == pytest.approx(weight - measured, abs=1e-6)
+
+
+def test_a_tare_is_a_parameter_and_refused_without_a_sensor(living):
+    arm, peer = living[0], living[0].peer
+    published = peer.collect(String, 'controller/parameters', LATCHED)
+    sensor = peer.node.create_publisher(WrenchStamped, 'controller/measured_wrench', 1)
+    wrench, bias = WrenchStamped(), [1.0, -2.0, 3.5, 0.25, 0.0, -0.5]
+    wrench.header.frame_id = 'tool'
+    for (vector, axis), value in zip(components(wrench), bias, strict=True):
+        setattr(vector, axis, value)
+
+    def answer(measured: int) -> Trigger.Response:
+        for _ in range(measured):
+            arm.publish()
+            sensor.publish(wrench)
+            peer.spin_for(0.01)
+        return peer.call(Trigger, 'controller/tare_wrench', Trigger.Request())
+
+    # Before, the arm may not stand still for long.
+    arm.until(lambda: 'no wrench was measured' in answer(0).message, 'a refusal without a sensor')
+    peer.spin_until(lambda: answer(5).success, 60.0, 'a tare')
+    assert list(peer.get('controller', 'sensor_bias')) == bias
+    peer.spin_until(
+        lambda: yaml.safe_load(published[-1].data)['sensor_bias'] == bias, 20.0, 'the bias'
+    )
+
+
+def test_another_program_acts_and_what_it_or_the_law_leaves_without_effect_is_said(living):
+    arm, node = living
+    file = share_directory() / 'config' / 'programs' / 'scara_circle.yaml'
+    text = file.read_text(encoding='utf-8').replace('radius: 0.10', 'radius: 0.08')
+    text += 'null_space: {damping: 1.0}\n'  # without effect on four rows of four: a remark
+    assert arm.set(program=text).successful
+    node.says('the null_space task acts only where the program is singular')
+    assert np.isfinite(arm.command()).all()
+    assert arm.set(law='impedance').successful
+    node.says("parameter 'program' has no effect under law impedance")
+
+
+def test_streamed_targets_lead_the_reference_and_a_wrench_in_no_frame_is_refused(living):
+    arm, node = living
+    assert arm.set(law='impedance').successful
+    arm.command()
+    pose, wrench = PoseStamped(), WrenchStamped()
+    place = np.array(arm.references[-1].position)
+    there = ORACLE.frame_pose('tool', place + [0.1, 0.0, 0.0, 0.0])[1]
+    pose.pose.position.x, pose.pose.position.y, pose.pose.position.z = there
+    pose.header.frame_id, pose.pose.orientation.w = 'world', 0.0  # any
+    wrench.header.frame_id = 'moon'
+
+    def led(joint: int, way: float) -> bool:
+        return abs(arm.references[-1].position[joint] - place[joint] - way) < 1e-3
+
+    for name, message, done in (
+        ('joint', joint_state(0, [place[1] + 0.05], names=['joint2']), lambda: led(1, 0.05)),
+        ('pose', pose, lambda: led(0, 0.1)),
+        ('wrench', wrench, lambda: "frame 'moon'" in node.output),
+    ):
+        topic = arm.peer.node.create_publisher(type(message), f'controller/target_{name}', 1)
+        arm.until(
+            lambda t=topic, m=message, d=done: t.publish(m) or d(), name, step=10 * PERIOD_NS
+        )
+
+
+def test_a_press_of_the_switch_frees_the_arm_and_its_way_points_are_written(living, tmp_path):
+    """Which press enables, and what ends it, is decided by the session."""
+    arm, peer = living[0], living[0].peer
+    path = tmp_path / 'taught.yaml'
+    assert arm.set(waypoint_file=str(path), law='hand_guiding').successful
+    switch = peer.node.create_publisher(Bool, 'controller/enable_guiding', 1)
+    away = PLACE + 0.002  # not far enough for a jump of the position
+
+    def is_weightless() -> bool:
+        switch.publish(Bool(data=True))
+        return np.allclose(arm.commands[-1].data, ORACLE.gravity_forces(away), rtol=0, atol=1e-9)
+
+    for _ in range(100):  # the brake ends after some states at rest
+        arm.command()
+    # Of the stiffness w^2 = 100 1/s^2 of 2 mrad: hundredths of a newton metre.
+    assert np.abs(arm.command(away) - ORACLE.gravity_forces(away)).max() > 1e-2
+    arm.until(is_weightless, 'weightlessness', away)
+    answer = peer.call(Trigger, 'controller/add_waypoint', Trigger.Request())
+    assert '1 point' in answer.message
+    (point,) = yaml.safe_load(path.read_text('utf-8'))['points']
+    np.testing.assert_array_equal(point['positions'], away)
+
+
+def test_at_last_a_state_without_a_stamp_is_answered_by_topics_stamped_on_arrival(living):
+    arm, clock = living[0], living[0].peer.node.get_clock()
+    topics = arm.references, arm.peer.collect(JointState, 'controller/error')
+    begin, arm.stamp = clock.now().nanoseconds, 0
+    arm.until(
+        lambda: all(
+            topic and begin < stamp_ns(topic[-1]) <= clock.now().nanoseconds for topic in topics
+        ),
+        'topics of the present time', step=0,
+    )  # fmt: skip
