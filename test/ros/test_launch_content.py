@@ -10,13 +10,13 @@ import ast
 import re
 import runpy
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 import yaml
-from launches import setup_arguments
 from samples import sample
 from scipy.spatial.transform import Rotation
 
@@ -35,43 +35,21 @@ PROJECT = Path(__file__).resolve().parents[2]
 LAUNCH_FILES = sorted((PROJECT / 'launch').glob('*.launch.py'))
 XACRO = str(PROJECT / 'urdf' / 'four_dof.urdf.xacro')
 
-each_launch_file = pytest.mark.parametrize(
-    'path', LAUNCH_FILES, ids=lambda path: path.name.partition('.')[0]
-)
-
-
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding='utf-8'), str(path))
-
 
 def config(name: str):
     return yaml.safe_load((PROJECT / 'config' / name).read_text('utf-8'))
 
 
-def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
-    """Return the calls of functions or classes, with or without their module before them."""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return [call for call in found if ast.unparse(call.func).split('.')[-1] in names]
-
-
-@pytest.fixture(scope='module')
-def executables() -> dict[str, str]:
-    """Return the module of each node's executable, by name."""
-    scripts = setup_arguments()['entry_points']['console_scripts']
-    pairs = [script.split(' = ') for script in scripts if not script.startswith('robot-dynamics')]
-    return {name: target.partition(':')[0] for name, target in pairs}
-
-
 def assigned(path: Path) -> dict[str, ast.expr]:
     """Return the values of the constants of a module."""
-    assignments = [node for node in tree_of(path).body if isinstance(node, ast.Assign)]
-    return {ast.unparse(node.targets[0]): node.value for node in assignments}
+    body = ast.parse(path.read_text('utf-8')).body
+    return {ast.unparse(x.targets[0]): x.value for x in body if isinstance(x, ast.Assign)}
 
 
 # Launch files ------------------------------------------------------------------------------------
 
 
-@each_launch_file
+@pytest.mark.parametrize('path', LAUNCH_FILES, ids=lambda path: path.name)
 def test_every_argument_has_a_sentence_and_laws_are_those_of_all_packages(path):
     """By the constant LAW, which asks the registry for all that are installed."""
     shared = assigned(PROJECT / 'robot_dynamics_ros' / 'ros' / 'launching.py')
@@ -87,12 +65,6 @@ def test_every_argument_has_a_sentence_and_laws_are_those_of_all_packages(path):
         assert name != 'law' or not own or ast.unparse(call.args[3]) == 'launching.LAW.choices'
     assert len(set(names)) == len(names)
     assert 'log_level' in names
-
-
-@each_launch_file
-def test_a_launch_file_starts_only_executables_that_are_installed(path, executables):
-    for call in calls(tree_of(path), 'package_node', 'node'):
-        assert ast.literal_eval(call.args[0]) in executables
 
 
 class Scene:
@@ -149,14 +121,14 @@ def scene(monkeypatch):
     monkeypatch.setattr(gazebo_world, 'bindings', lambda: ('gz.transport', 'gz.msgs'))
     monkeypatch.setattr('shutil.which', lambda _: 'there')
 
-    def begun(name: str, **given: str) -> Scene:
-        path = PROJECT / 'launch' / f'{name}.launch.py'
-        *declared, begin = runpy.run_path(str(path))['generate_launch_description']().entities
-        context = LaunchContext()
+    def begun(name: str, *words: str, **given: str) -> Scene:
+        path = str(PROJECT / 'launch' / f'{name}.launch.py')
+        *declared, begin = runpy.run_path(path)['generate_launch_description']().entities
+        context = LaunchContext(argv=words)
+        context.launch_configurations.update(given)
+        context.extend_locals({'current_launch_file_path': path})
         for argument in declared:
-            context.launch_configurations[argument.name] = given.get(argument.name) or (
-                argument.default_value[0].perform(context) if argument.default_value else ''
-            )
+            argument.execute(context)
         return Scene(begin.execute(context))
 
     return begun
@@ -219,7 +191,9 @@ SCENES = [
 
 @pytest.mark.parametrize(('name', 'given', 'expected'), SCENES)
 def test_a_scene_starts_these_processes(scene, name, given, expected):
-    assert scene(name, **given).nodes == expected
+    nodes = scene(name, **given).nodes
+    assert nodes == expected
+    assert {x[1] for x in nodes if x[0] == 'robot_dynamics_ros'} <= set(NODES)
 
 
 def test_in_a_gazebo_that_runs_an_arm_waits_for_its_controller_and_has_a_clock(scene):
@@ -388,27 +362,16 @@ def test_a_plan_of_a_description_is_said_and_other_files_are_none(scene, tmp_pat
      ([str(PROJECT / 'launch' / 'hardware.launch.py')], True),
      (['cell', 'cell.launch.py'], False)],
 )  # fmt: skip
-def test_a_misspelt_argument_starts_no_arm(monkeypatch, words, is_refused):
+def test_a_misspelt_argument_starts_no_arm(scene, monkeypatch, words, is_refused):
     """Launch ignores it, so that emulater:=true would command the real arm.
 
     The words of a launch file that includes ours are not ours to judge.
     """
-    pytest.importorskip('launch_ros', reason='launch is not installed')
-    from launch import LaunchContext
-
     given = ['stage:=full', 'sigterm_timeout:=9', 'emulate_tty:=true', 'emulater:=true']
     monkeypatch.setattr('sys.argv', ['ros2', 'launch', *words, *given])
-    path = str(PROJECT / 'launch' / 'hardware.launch.py')
-    *declared, begin = runpy.run_path(path)['generate_launch_description']().entities
-    context = LaunchContext(argv=given)
-    context.extend_locals({'current_launch_file_path': path})
-    for argument in declared:
-        argument.execute(context)
-    if is_refused:
-        with pytest.raises(UnknownNameError, match="^unknown argument 'emulater'.*emulator"):
-            begin.execute(context)
-    else:
-        assert begin.execute(context)
+    refused = pytest.raises(UnknownNameError, match="^unknown argument 'emulater'.*emulator")
+    with refused if is_refused else nullcontext():
+        scene('hardware', *given)
 
 
 def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(scene, tmp_path):
@@ -443,12 +406,9 @@ def test_a_node_that_fails_while_a_launch_ends_fails_the_launch(executable, code
     *_, handler = supervised([node])
     on_exit = handler.event_handler._OnActionEventBase__on_event
     event = SimpleNamespace(action=node, returncode=code, process_name=executable)
-    ending = SimpleNamespace(is_shutdown=True)
-    if not fails:
-        assert on_exit(event, ending) == []
-        return
-    with pytest.raises(SceneError, match='recorder ended with 1'):
-        on_exit(event, ending)
+    refused = pytest.raises(SceneError, match='recorder ended with 1')
+    with refused if fails else nullcontext():
+        assert on_exit(event, SimpleNamespace(is_shutdown=True)) == []
 
 
 # Parameter files ---------------------------------------------------------------------------------
@@ -461,14 +421,11 @@ def test_an_emulated_driver_has_no_parameter_that_its_profile_decides():
 
 
 @pytest.mark.parametrize('robot', ['scara', 'four_dof', 'parallelogram'])
-def test_a_parameter_file_sets_what_is_declared_to_allowed_values_and_has_one_period(
-    robot, executables
-):
+def test_a_parameter_file_sets_what_is_declared_to_allowed_values_and_has_one_period(robot):
     periods = set()
     for key, section in config(f'{robot}.yaml').items():
         node, given = key.removeprefix('/**/'), {**section['ros__parameters']}
         assert key == f'/**/{node}', 'a parameter file must hold in any namespace'
-        assert node in executables
         given.pop('use_sim_time', None)
         require_known(declared_parameters(node), given, f'parameter of {node}')
         assert checked(declared_parameters(node), given) == given
@@ -519,11 +476,6 @@ def test_moveit_is_told_where_the_action_of_the_shipped_arms_is():
 
 
 # Installation ------------------------------------------------------------------------------------
-
-
-def test_every_executable_has_a_node(executables):
-    assert set(executables) == set(NODES)
-    assert set(executables.values()) == {'robot_dynamics_ros.ros.executables'}
 
 
 def test_the_package_depends_on_every_package_its_launch_files_import():
