@@ -72,6 +72,21 @@ def test_the_figures_are_the_same_on_every_machine(demo):
         assert found['saturated_ticks'] == [0, 0, 0, 0]
 
 
+def test_a_run_over_ros_is_replayed_to_the_digit_and_explained(demo, tmp_path):
+    """The same object and the same numbers on the same machine."""
+    out = demo[1] / 'computed_torque'
+    assert main(['replay', str(out / 'bag'), '--output', str(tmp_path)]) == 0
+    found = json.loads((tmp_path / 'replay.json').read_text('utf-8'))
+    assert max(found['peak']) <= 1e-9, found
+    figures = json.loads((out / 'metrics.json').read_text('utf-8'))
+    assert found['commands'] >= figures['rates']['commands']
+    assert figures['timing']['name'] == 'semi_implicit'
+    assert figures['effort']['source'] == 'measured, delayed by one step'
+    # The plant's Coulomb friction is a soft constraint, solved to 1e-14 with an impedance of
+    # 0.9999.
+    assert max(figures['effort']['residual_share']) < 1e-4
+
+
 def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
     given = ['demo', '--robot', 'scara', '--law', 'pd_gravity', '--out', str(tmp_path)]
     run = psutil.Popen(
