@@ -11,6 +11,7 @@ import math
 import re
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import bags
 import numpy as np
@@ -206,14 +207,12 @@ def test_prepared_commands_are_such_messages(form):
 
 def test_a_prepared_message_gets_numbers_and_stamp():
     prepared, topic = PreparedMessage(state(position=[0.0] * 3, effort=[0.0] * 3)), Collector()
+    expected = state(JOINTS, [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], sec=9)
+    expected.header.stamp.nanosec = 1
     for values, new in zip(prepared.doubles, ([1, 2, 3], [4, 5, 6], [7, 8, 9]), strict=True):
         values[:] = new
     prepared.publish(topic, 9_000_000_001)
-    message = deserialize_message(topic.contents[0], JointState)
-    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (9, 1)
-    found = [list(x) for x in (message.position, message.velocity, message.effort)]
-    assert found == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
-    assert list(message.name) == list(JOINTS)
+    assert deserialize_message(topic.contents[0], JointState) == expected
 
 
 # JointCommand, which control_msgs has since 2026 -------------------------------------------------
@@ -291,24 +290,26 @@ def test_a_driver_that_subscribes_to_another_topic_of_the_type_is_told():
     assert connection.missing_subscriber(node, []).endswith(' subscriber yet')
 
 
-def test_a_joint_command_is_read_by_names_and_for_efforts_only():
-    received, taken = [], []
-    node = SimpleNamespace(
-        create_subscription=lambda kind, topic, call, qos: received.append(call)
+@pytest.mark.parametrize(
+    ('interface', 'count', 'values', 'expected'),
+    [
+        ('effort', 3, [3.0, 1.0, 2.0], [1.0, 2.0, 3.0]),
+        ('position', 3, [3.0, 1.0, 2.0], []),
+        ('effort', 2, [3.0, 1.0], []),
+        ('effort', 3, [3.0, 1.0], []),
+    ],
+)
+def test_a_joint_command_is_read_by_names_and_for_efforts_only(
+    monkeypatch, interface, count, values, expected
+):
+    node, taken = Mock(), []
+    monkeypatch.setattr(conversions, 'message_class', lambda *_: SimpleNamespace)
+    subscribe_commands(
+        node, 'joint_command', ['commands'], JOINTS, lambda _, efforts: taken.extend(efforts), 1
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conversions, 'message_class', lambda *_: SimpleNamespace)
-        take = lambda places, efforts: taken.append([*efforts])  # noqa: E731
-        subscribe_commands(node, 'joint_command', ['commands'], JOINTS, take, 1)
-    names = ['joint3', 'joint1', 'joint2']
-    for interface, named, values in (
-        ('effort', names, [3.0, 1.0, 2.0]),
-        ('position', names, [3.0, 1.0, 2.0]),
-        ('effort', names[:2], [3.0, 1.0]),
-        ('effort', names, [3.0, 1.0]),
-    ):
-        received[0](SimpleNamespace(interface_name=interface, joint_names=named, values=values))
-    assert taken == [[1.0, 2.0, 3.0], [], [], []]
+    receive, names = node.create_subscription.call_args.args[2], ['joint3', 'joint1', 'joint2']
+    receive(SimpleNamespace(interface_name=interface, joint_names=names[:count], values=values))
+    assert taken == expected
 
 
 def test_a_joint_command_that_is_not_installed_is_said(monkeypatch):

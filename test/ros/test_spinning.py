@@ -70,7 +70,6 @@ code = run(Speaker)
 assert not rclpy.ok()
 sys.exit(code)
 """
-EXECUTORS = pytest.mark.parametrize('executor', ['events', 'polling'])
 
 
 def start(processes, case, executor):
@@ -112,43 +111,71 @@ def test_an_interrupt_after_the_nodes_end_changes_nothing(processes):
     assert 'nobody' in node.output
 
 
-@EXECUTORS
+BEGUN = """
+import os, signal, sys
+from robot_dynamics_ros.ros.executables import run_executable
+{before}
+print('begun', flush=True)
+sys.exit(run_executable('controller'))
+"""
+#: An interrupt between the installations of two handlers.
+BETWEEN = """
+original, installed = signal.signal, []
+def interrupted(number, handler):
+    former = original(number, handler)
+    installed.append(number)
+    if installed == [signal.SIGINT, signal.SIGINT]:
+        os.kill(os.getpid(), signal.SIGINT)
+    return former
+signal.signal = interrupted
+"""
+
+
+@pytest.mark.parametrize('before', ['', BETWEEN], ids=['while libraries load', 'handlers'])
+def test_an_early_interrupt_ends_the_node_without_a_traceback(processes, before):
+    node = processes.start('controller', code=BEGUN.format(before=before))
+    if not before:
+        node.says('begun')
+        node.stop(signal.SIGINT)
+    assert node.wait(5.0) == 0, node.output
+    assert 'Traceback' not in node.output
+
+
+@pytest.mark.parametrize('executor', ['events', 'polling'])
 def test_a_node_that_is_finished_gives_its_exit_code(processes, peer, executor):
     speaker = start(processes, '', executor)
     words = peer.collect(String, 'words')
     enough = peer.node.create_publisher(String, 'enough', 10)
-
-    def is_reported() -> bool:
-        if words:
-            enough.publish(String(data='enough'))
-        return bool(words) and words[-1].data == 'last word'
-
-    peer.spin_until(is_reported, 60, 'the last word')
+    peer.spin_until(
+        lambda: words and (enough.publish(String()) or words[-1].data == 'last word'),
+        60, 'the last word',
+    )  # fmt: skip
     assert speaker.wait() == 7
 
 
+REFUSED = 'error: parameter gain = -1.0 refused: '
+
+
 @pytest.mark.parametrize(
-    ('executor', 'case', 'reason'),
+    ('executor', 'case', 'said', 'errors'),
     [
-        ('events', 'failed', 'later'),
-        ('events', 'raised', 'in a callback'),
-        ('polling', 'raised', 'in a callback'),
+        ('events', 'failed', f'{REFUSED}later', 1),
+        ('events', 'raised', f'{REFUSED}in a callback', 1),
+        ('polling', 'raised', f'{REFUSED}in a callback', 1),
+        ('events', 'mistaken', 'ZeroDivisionError: a mistake in the program', 0),
+        ('polling', 'mistaken', 'ZeroDivisionError: a mistake in the program', 0),
     ],
 )
-def test_an_error_of_ours_is_one_line_and_an_exit_code(processes, executor, case, reason):
+def test_an_error_of_ours_is_one_line_and_a_mistake_shown_whole_after_the_orderly_end(
+    processes, executor, case, said, errors
+):
     speaker = start(processes, case, executor)
     assert speaker.wait(60) == 1
-    errors = [line for line in speaker.output.splitlines() if line.startswith('error: ')]
-    assert errors == [f'error: parameter gain = -1.0 refused: {reason}']
-    assert 'stopped' in speaker.output
-
-
-@EXECUTORS
-def test_a_mistake_in_the_program_is_shown_whole_after_the_orderly_end(processes, executor):
-    speaker = start(processes, 'mistaken', executor)
-    assert speaker.wait(60) == 1
-    assert 'stopped' in speaker.output
-    assert 'ZeroDivisionError: a mistake in the program' in speaker.output
+    lines = speaker.output.splitlines()
+    assert said in lines
+    assert sum(line.startswith('error: ') for line in lines) == errors
+    assert 'stopped' in lines
+    assert ('Traceback (most recent call last):' in lines) == (not errors)
 
 
 class CountingFuture(Future):
