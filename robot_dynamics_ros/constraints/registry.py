@@ -129,6 +129,8 @@ def _timing(section: Section, curve: Curve, start: float) -> Timing:
     if isinstance(curve, Waypoints):
         return Clock(curve.length, start)
     ramp = section.optional('ramp', read.positive)
+    if isinstance(curve, Lissajous) and 'duration' in section:
+        raise ProgramError(section.place, 'has a duration beside lissajous', 'give it inside')
     if isinstance(curve, (Lissajous, Linear)):
         return Timing(curve.length, 1.0, ramp or 1.0, start)
     if section.one_of(['speed', 'duration']) == 'duration':

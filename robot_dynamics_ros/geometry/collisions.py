@@ -174,10 +174,11 @@ class CollisionChecker:
         """
         if violation := self._first_violation(positions):
             near, q = violation
+            left = np.floor(1e5 * max(near.distance, 0.0)) / 100  # mm, not rounded up to enough
             raise TrajectoryError(
                 what,
-                f'leaves {1e3 * max(near.distance, 0.0):.1f} mm between {near.first!r} and '
-                f'{near.second!r} at q = {np.round(q, 3).tolist()}',
+                f'leaves {left:g} mm between {near.first!r} and {near.second!r} at q = '
+                f'{np.round(q, 3).tolist()}',
                 f'{1e3 * LINK_CLEARANCE:g} mm are required between links, {1e3 * CLEARANCE:g} mm '
                 'elsewhere; change the motion, or start from another posture',
             )

@@ -44,21 +44,26 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 _FEW = 0.01  # accepted share of non-finite states
+_ANSWERED = 0.75  # share of the states with a command of their own from which commands are taken
 
 
 def effort_source(recording: Recording, wanted: str = 'auto') -> str:
     """Return which effort of a recording to use, 'commanded' or 'measured'.
 
-    'auto' takes commands, which have no noise, where the recording has them: those that leave out
-    a joint, as a gripper of its own driver, only without measured efforts.
+    'auto' takes commands, which have no noise, where the recording has them. Commands that leave
+    out a joint, as a gripper of its own driver, or that are held over several states, since a
+    controller that published fewer than it computed may have changed them in between, are taken
+    only without measured efforts.
 
     Raises:
         UnknownNameError: ``wanted`` is not in ``EFFORTS``.
     """
     if known_name('effort', wanted, EFFORTS) != 'auto':
         return wanted
-    commanded = np.isfinite(recording.effort).any(axis=0)
-    if commanded.all() or (commanded.any() and not recording.has_measured):
+    commanded = np.isfinite(recording.effort)
+    answered = recording.answer_ns[commanded.any(axis=1)] >= 0
+    complete = commanded.any(axis=0).all() and answered.mean() >= _ANSWERED
+    if complete or (commanded.any() and not recording.has_measured):
         return 'commanded'
     return 'measured'
 

@@ -113,6 +113,7 @@ start: {position: [0, -30, 0, 0]}   | start, position: is -30 ... are -0.52
 constraints.1.angle: -52            | angle: is -52 rad, more than a turn; ... are -0.9076
 constraints.0.reference: {rpy: [0, 90, 0]} | rpy: is 90 rad ... are 1.571
 constraints.0.target: {lissajous: {center: [0.2, 0.66], amplitude: [0.1, 0.1], frequency: [1, 1], phase: [90, 0]}} | phase: is 90 rad, more than 2 turns; ... are 1.571
+constraints.0.target: {lissajous: {center: [0.2, 0.66], amplitude: [0.1, 0.1], frequency: [1, 1]}, duration: 9} | target: has a duration beside lissajous; give it inside
 constraints.0.target: {line: {from: [0.2, 0.66], to: [0.6, 0.66]}, duration: 0.5} | link4 ... (m): cannot be reached at t =
 constraints.0.reference: {turn: {axis: z, angle: 1}} | axis: is 'z'; give three numbers: [0, 0, 1]
 constraints.0.reference: {z: -Y}    | give three numbers: [0, -1, 0]

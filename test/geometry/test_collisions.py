@@ -112,8 +112,11 @@ def test_a_box_in_the_way_is_named_with_posture_and_distance():
     assert (near.first, near.second) == ('fore', 'box 1')
     assert near.distance == pytest.approx(0.003, abs=1e-6)
     assert CollisionChecker(tree).find_close_pair(np.zeros(2)) is None
-    with pytest.raises(TrajectoryError, match=r"sweep: leaves \d.\d mm between 'fore'"):
+    with pytest.raises(TrajectoryError, match=r"sweep: leaves \d\.?\d* mm between 'fore'"):
         checker.require_free('sweep', np.array([[-1.0, 0.05], [1.0, 0.05]]))
+    close = CollisionChecker(tree, Obstacles(boxes=[[2.104996, 0.0, 0.5, 0.2, 1.0, 1.0]]))
+    with pytest.raises(TrajectoryError, match=r'leaves 4\.99 mm .* 5 mm elsewhere'):  # not 5 mm
+        close.require_free('rest', [np.zeros(2)])
     thin = CollisionChecker(tree, Obstacles(boxes=[[1.5, 0.0, 0.5, 1.0, 0.002, 1.0]]))
     assert thin.is_free(np.array([[0.4, 0.4], [0.5, 0.4]]))
     assert not thin.is_free(np.array([[0.4, 0.4], [-0.8, -0.4]]))  # through it between the two

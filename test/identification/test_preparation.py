@@ -59,6 +59,15 @@ def test_commands_that_leave_out_a_joint_are_used_only_without_measured_efforts(
         assert effort_source(given, 'measured') == 'measured'
 
 
+@pytest.mark.parametrize(('every', 'expected'), [(1, 'commanded'), (5, 'measured')])
+def test_commands_that_are_held_are_used_only_without_measured_efforts(run, every, expected):
+    held = np.arange(len(run.time)) // every * every
+    answers = np.where(held == np.arange(len(run.time)), run.stamp_ns, -1)
+    given = replace(run, effort=run.effort[held], answer_ns=answers)
+    assert effort_source(replace(given, measured_effort=run.effort)) == expected
+    assert effort_source(replace(given, measured_effort=np.nan * run.effort)) == 'commanded'
+
+
 # ---- filter -------------------------------------------------------------------------------------
 
 
