@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile, load and call generated C in tests, and find its largest term."""
+"""Compile, load and call generated C in tests, and evaluate what it was generated from."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def call(library, function, inputs):
     return results
 
 
-def largest_term(code, inputs):
-    """Return the largest intermediate value of straight-line code, without the inputs."""
-    values, largest = {}, 0.0
-    for scalar in code.scalars:
+def values(scalars, inputs):
+    """Return the values of traced scalars, which follow their operands, for inputs by name."""
+    found = {}
+    for scalar in scalars:
         if scalar.operation == 'input':
             name, index = scalar.operands
-            values[scalar] = inputs[name][index]
+            found[scalar] = inputs[name][index]
             continue
-        a, *b = (values.get(x, x) for x in scalar.operands)
-        values[scalar] = {
+        a, *b = (found.get(x, x) for x in scalar.operands)
+        found[scalar] = {
             'constant': lambda a: a,
             'neg': lambda a: -a,
             'add': lambda a, b: a + b,
@@ -59,7 +59,12 @@ def largest_term(code, inputs):
             'sin': math.sin,
             'sqrt': math.sqrt,
             'tanh': math.tanh,
-            'select': lambda a, b, x, y: x if a < b else y,
+            'select': lambda a, b, x, y: x if a < b else y if a >= b else math.nan,
         }[scalar.operation](a, *b)
-        largest = max(largest, abs(values[scalar]))
-    return largest
+    return found
+
+
+def largest_term(code, inputs):
+    """Return the largest intermediate value of straight-line code, without the inputs."""
+    found = values(code.scalars, inputs)
+    return max((abs(found[x]) for x in found if x.operation != 'input'), default=0.0)

@@ -87,3 +87,15 @@ def two_link_arm(box, tensor=None, mass=2.0, com=(0, 0, 0.2), **of_joint) -> str
         joint('shoulder', 'base', 'upper', **given),
         joint('elbow', 'upper', 'lower', xyz=(0, 0, 0.4), axis=(1, 0, 0), dynamics=FRICTION),
     )
+
+
+def good_parts() -> dict[str, str]:
+    """Return links and joints of a sound arm that turns and slides, by name."""
+    tensor = np.diag([0.02, 0.03, 0.04])
+    return {
+        'base': link('base'),
+        'arm': link('arm', 2.0, (0.1, 0, 0), tensor),
+        'hand': link('hand', 1.0, (0, 0, 0.1), tensor),
+        'j1': joint('j1', 'base', 'arm'),
+        'j2': joint('j2', 'arm', 'hand', 'prismatic', xyz=(0.3, 0, 0), limits=(0.0, 0.2)),
+    }

@@ -57,16 +57,26 @@ def simulate(robot, program, q, v, times):
     return found.y[:n].T, found.y[n:].T
 
 
+def companion(G0, G1):
+    """Return the matrix of the rates of f and f_dot."""
+    m = len(G0)
+    return np.block([[np.zeros((m, m)), np.eye(m)], [-G0, -G1]])
+
+
+def decay(G0, G1, f, f_dot, times):
+    """Return the exact solution from the first of the times, shape (k, m)."""
+    start = np.concatenate([f, f_dot])
+    return np.array([expm(companion(G0, G1) * (t - times[0])) @ start for t in times])[:, : len(f)]
+
+
 def deviation(program, q, v, times):
-    """Return the largest difference between f along a motion and the designed decay."""
-    found = [
+    """Return the largest difference between f along a motion and the designed decay, and f."""
+    first, *rest = (
         program.stack.evaluate(x, y, t - times[0]) for x, y, t in zip(q, v, times, strict=True)
-    ]
-    m = program.m
-    S = np.block([[np.zeros((m, m)), np.eye(m)], [-program.G0, -program.G1]])
-    start = np.concatenate([found[0].f, found[0].f_dot])
-    exact = np.array([expm(S * (t - times[0])) @ start for t in times])[:, :m]
-    return np.abs(np.array([e.f for e in found]) - exact).max(), np.array([e.f for e in found])
+    )
+    f = np.array([e.f for e in (first, *rest)])
+    exact = decay(program.G0, program.G1, first.f, first.f_dot, times)
+    return np.abs(f - exact).max(), f
 
 
 def positive_definite(rng, m, smallest=4.0):
@@ -172,39 +182,27 @@ def test_six_linear_conditions_decay_by_projection(rng):
     assert np.abs(f[-1]).max() < 0.02 * np.abs(f[0]).max()
     # The projected error equation, solved separately.
     left = np.linalg.pinv(C)
-    S = np.block([[np.zeros((4, 4)), np.eye(4)], [-left @ G0 @ C, -left @ G1 @ C]])
     first = program.stack.evaluate(q[0], v[0], 0.0)
-    start = np.concatenate([left @ first.f, left @ first.f_dot])
-    exact = np.array([expm(S * t) @ start for t in times])[:, :4] @ C.T
-    np.testing.assert_allclose(f, exact, atol=TOLERANCE)
+    projected = decay(left @ G0 @ C, left @ G1 @ C, left @ first.f, left @ first.f_dot, times)
+    np.testing.assert_allclose(f, projected @ C.T, atol=TOLERANCE)
 
 
 # ---- solution and stability ---------------------------------------------------------------------
 
 
 def test_the_exact_error_solves_3_5(rng):
-    root = rng.normal(size=(2, 3, 3))
-    G0, G1 = (x @ x.T + np.eye(3) for x in root)
-    f0, f_dot0, times = rng.normal(size=3), rng.normal(size=3), np.linspace(0, 2, 9)
-
-    def rate(t, x):
-        return np.concatenate([x[3:], -G1 @ x[3:] - G0 @ x[:3]])
-
-    start = np.concatenate([f0, f_dot0])
-    expected = solve_ivp(rate, (0, 2), start, 'DOP853', times, rtol=1e-12, atol=1e-13).y[:3].T
-    found = exact_error(G0, G1, f0, f_dot0, times)
-    np.testing.assert_allclose(found, expected, atol=1e-10)
+    G0, G1 = (positive_definite(rng, 3, 1.0) for _ in range(2))
+    given = G0, G1, *rng.normal(size=(2, 3)), np.linspace(0, 2, 9)
+    np.testing.assert_allclose(exact_error(*given), decay(*given), atol=1e-10)
 
 
 def test_symmetric_positive_definite_gains_stabilize_any_projection(rng):
     for _ in range(20):
-        root = rng.normal(size=(2, 5, 5))
-        G0, G1 = (x @ x.T + 0.1 * np.eye(5) for x in root)
+        G0, G1 = (positive_definite(rng, 5, 0.1) for _ in range(2))
         assert stabilizing(G0, G1)
         assert proved_stable(G0, G1)
         M = rng.normal(size=(5, 3))
         left = np.linalg.pinv(M)
-        S = np.block([[np.zeros((3, 3)), np.eye(3)], [-left @ G0 @ M, -left @ G1 @ M]])
-        assert np.linalg.eigvals(S).real.max() < 0.0
+        assert np.linalg.eigvals(companion(left @ G0 @ M, left @ G1 @ M)).real.max() < 0.0
     assert not proved_stable(np.array([[1.0, 10.0], [0.0, 1.0]]), 2.0 * np.eye(2))
     assert not stabilizing(np.eye(2), np.zeros((2, 2))), 'an undamped mode does not decay'

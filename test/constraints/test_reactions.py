@@ -60,13 +60,18 @@ def test_reactions_are_those_of_udwadia_and_kalaba_and_keep_the_constraint_of_pi
     np.testing.assert_allclose(Gamma.T @ N, expected, atol=1e-11 * scale)
     _, same = constraint_force(A, b, Q, Gamma, beta)
     np.testing.assert_allclose(same, N, atol=1e-10 * np.abs(N).max())
-    twice, twice_beta = np.vstack([Gamma, 2.0 * Gamma[:1]]), np.append(beta, 2.0 * beta[0])
-    for rows, drift in ((Gamma, beta), (twice, twice_beta)):
+    twice, five = np.eye(3, 2) + np.eye(3, 2, -2), rng.normal(size=(5, 2))
+    for mixed in (np.eye(2), twice, five):
+        rows, drift = mixed @ Gamma, mixed @ beta
         force, N = constraint_force(A, b, Q, rows, drift)
         np.testing.assert_allclose(force, expected, atol=1e-11 * scale)
         np.testing.assert_allclose(rows.T @ N, force, atol=1e-11 * scale)
-    with pytest.raises(SingularityError, match='linearly dependent; use constraint_force'):
-        reactions(A, b, Q, twice, twice_beta)
+    for mixed, said in (
+        (twice, 'linearly dependent; use constraint_force'),
+        (five, 'more constraints than joints'),
+    ):
+        with pytest.raises(SingularityError, match=said):
+            reactions(A, b, Q, mixed @ Gamma, mixed @ beta)
 
 
 def test_derivatives_of_reactions_and_acceleration_are_differences_of_them(robot, rng):

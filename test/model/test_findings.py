@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 import yaml
-from urdf_text import joint, link, robot
+from urdf_text import good_parts, joint, link, robot
 
 from robot_dynamics_ros import errors
 from robot_dynamics_ros.dynamics import make_formulation
@@ -31,10 +31,8 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.load import check_model
 
 I = np.diag([0.02, 0.03, 0.04])
-BASE, ARM, HAND = link('base'), link('arm', 2.0, (0.1, 0, 0), I), link('hand', 1.0, (0, 0, 0.1), I)
-J1 = joint('j1', 'base', 'arm')
-J2 = joint('j2', 'arm', 'hand', 'prismatic', xyz=(0.3, 0, 0), limits=(0.0, 0.2))
-GOOD = robot('good', BASE, ARM, HAND, J1, J2)
+BASE, ARM, HAND, J1, _ = good_parts().values()
+GOOD = robot('good', *good_parts().values())
 
 
 def spoilt(edits: str | dict[str, str]) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import linkages
 import mpmath as mp
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 import refusals
 import yaml
-from oracles import complex_step, complex_step_along
+from linkages import LINKAGES
+from oracles import PinocchioOracle, complex_step, complex_step_along
 from urdf_text import follow, joint
 
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_mechanism
@@ -27,12 +29,8 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.model import load_mechanism, loops
 from robot_dynamics_ros.model.kinematics import frame_pose
 from robot_dynamics_ros.model.loops import loop_motion
-from robot_dynamics_ros.spatial.scalar import jacobian
+from robot_dynamics_ros.spatial.rotation import rotation_about
 
-LINKAGES = {
-    **linkages.LINKAGES,
-    **{name: lambda name=name: shipped_mechanism(name) for name in MECHANISMS},
-}
 FOUR_BAR = 'four_bar'
 
 
@@ -73,45 +71,19 @@ def test_what_is_asked_at_one_posture_evaluates_its_loops_once(mechanisms, monke
 
 @pytest.mark.parametrize('name', LINKAGES)
 def test_frames_of_a_loop_meet_in_the_declared_components(mechanisms, name, rng):
+    """By Pinocchio; of two components of a rotation, the axis of the third one is kept."""
     mechanism = mechanisms[name]
-    q = mechanism.positions(near(mechanism, rng))
+    oracle, q = PinocchioOracle.of(mechanism.tree), mechanism.positions(near(mechanism, rng))
     for loop in mechanism.equations.loops:
-        (R_1, p_1), (R_2, p_2) = (
-            frame_pose(mechanism.tree, q, frame) for frame in (loop.first, loop.second)
-        )
+        (R_1, p_1), (R_2, p_2) = (oracle.frame_pose(x, q) for x in (loop.first, loop.second))
         gap, turn = R_1.T @ (p_2 - p_1), R_1.T @ R_2
         for axis in loop.position:
             # Newton's method ends at rounding of the positions, which are below 1 m.
-            assert abs(gap['xyz'.index(axis)]) < 1e-15 * 8
-        if len(loop.rotation) == 3:
-            np.testing.assert_allclose(turn, np.eye(3), atol=1e-14)
-        if len(loop.rotation) == 2:
-            free = ({'x', 'y', 'z'} - set(loop.rotation)).pop()
-            assert turn['xyz'.index(free), 'xyz'.index(free)] == pytest.approx(1.0, abs=1e-15 * 8)
-
-
-#: A joint of a textbook linkage, and its position by the driving angle.
-TEXTBOOK = {
-    'scotch_yoke': ('yoke_joint', lambda t: 0.2 * math.cos(t)),
-    'slider_crank': (
-        'piston_joint',
-        lambda t: 0.2 * math.cos(t) + math.sqrt(0.6**2 - (0.2 * math.sin(t)) ** 2),
-    ),
-    'quick_return': (
-        'rocker_joint',
-        lambda t: math.atan2(0.5 + 0.2 * math.sin(t), 0.2 * math.cos(t)),
-    ),
-    'cardan': ('output_joint', lambda t: math.atan(math.tan(t) * math.cos(0.5))),
-}
-
-
-@pytest.mark.parametrize('name', TEXTBOOK)
-def test_a_linkage_moves_as_its_textbook_says(mechanisms, name):
-    mechanism, (joint_name, formula) = mechanisms[name], TEXTBOOK[name]
-    for angle in (-1.2, 0.3, 0.9, 1.4):
-        q = mechanism.positions(np.array([angle]))
-        found = q[mechanism.tree.joint_index(joint_name)]
-        assert found == pytest.approx(formula(angle), abs=1e-14)
+            assert abs(gap['xyz'.index(axis)]) < 1e-14
+        if len(loop.rotation) > 1:
+            free = {*'xyz'} - {*loop.rotation} or {*'xyz'}
+            for k in map('xyz'.index, free):
+                assert turn[k, k] == pytest.approx(1.0, abs=1e-14)
 
 
 def test_frames_half_a_turn_apart_are_no_assembly():
@@ -145,40 +117,33 @@ def test_crank_may_turn_fully_and_keeps_the_branch(mechanisms):
 
 
 def test_guess_declares_the_branch():
+    """The other root is the rod and the rear end mirrored at the line from J2' to J2."""
     text = shipped_mechanism(FOUR_BAR)[1].read_text()
-    crossed = text.replace('{upper_arm_joint: 0.0, rod_joint: 0.0}', '{upper_arm_joint: %s}')
     plain = four_bar(text)
-    # The other root, from the law of cosines: the rod and the rear end mirrored at J2' J2.
-    J2, J2p = np.array([0.55, 0.0]), np.array([0.0, -0.21])
+    (J2, rear), J2p = np.array([[0.55, 0.0], [0.0, -1.0]]), np.array([0.0, -0.21])
+    rear = rotation_about(np.array([0, 0, 1]), plain.assembled[1])[:2, :2] @ rear
     line = (J2 - J2p) / np.linalg.norm(J2 - J2p)
-    q = plain.assembled
-    rear = -np.array([-math.sin(q[1]), math.cos(q[1])])
     mirrored = 2.0 * line * (line @ rear) - rear
     theta2 = math.atan2(mirrored[0], -mirrored[1])
-    rod = (J2 + 0.27 * mirrored - J2p) / 0.50
-    theta2p = math.atan2(rod[1], rod[0])
-    guess = crossed % f'{theta2:.2f}, rod_joint: {theta2p:.2f}'
-    other = four_bar(guess)
+    rod = J2 + 0.27 * mirrored - J2p
+    guess = f'{{upper_arm_joint: {theta2:.2f}, rod_joint: {math.atan2(rod[1], rod[0]):.2f}}}'
+    other = four_bar(text.replace('{upper_arm_joint: 0.0, rod_joint: 0.0}', guess))
     assert other.assembled[1] == pytest.approx(theta2, abs=1e-12)
-    assert other.equations.branch(other.assembled) == -plain.equations.branch(q)
+    branches = [x.equations.branch(x.assembled) for x in (plain, other)]
+    assert branches[0] == -branches[1]
 
 
-def test_shipped_limits_keep_away_from_singular_configurations(mechanisms):
-    for name in MECHANISMS:
-        mechanism = mechanisms[name]
-        tree, at = mechanism.tree, list(mechanism.equations.coordinates)
-        linkage = [at.index(tree.joint_index(j)) for j in ('lower_arm_joint', 'crank_joint')]
-        u = np.zeros(mechanism.n)
-        for t in np.linspace(
-            tree.position_lower[at][linkage[0]], tree.position_upper[at][linkage[0]], 5
-        ):
-            for tp in np.linspace(
-                tree.position_lower[at][linkage[1]], tree.position_upper[at][linkage[1]], 5
-            ):
-                u[linkage] = t, tp
-                q = mechanism.positions(u)
-                assert mechanism.equations.conditioning(q) > 0.05
-                assert np.all((tree.position_lower <= q) & (q <= tree.position_upper))
+@pytest.mark.parametrize('name', MECHANISMS)
+def test_shipped_limits_keep_away_from_singular_configurations(mechanisms, name):
+    mechanism = mechanisms[name]
+    tree, at = mechanism.tree, list(mechanism.equations.coordinates)
+    linkage = [at.index(tree.joint_index(j)) for j in ('lower_arm_joint', 'crank_joint')]
+    u = np.zeros(mechanism.n)
+    ends = np.array([tree.position_lower, tree.position_upper])[:, at][:, linkage]
+    for u[linkage] in product(*np.linspace(*ends, 5).T):
+        q = mechanism.positions(u)
+        assert mechanism.equations.conditioning(q) > 0.05
+        assert np.all((tree.position_lower <= q) & (q <= tree.position_upper))
 
 
 @pytest.mark.parametrize('name', ['gripper', 'geared_five_bar'])
@@ -318,24 +283,9 @@ def test_A_is_the_derivative_of_the_positions_and_gamma_its_rate_times_the_rates
 def test_loops_close_to_forty_digits_over_mpmath(mechanisms):
     mechanism = mechanisms[FOUR_BAR]
     with mp.workdps(50):
-        u = np.array([mp.mpf('0.3'), mp.mpf('-0.2')], dtype=object)
-        q = mechanism.positions(u)
-        th, th2, thp, th2p = q
-        # Spec 4.3, with the lengths as the doubles that the model holds.
-        l1, l1p, l2p, l3p = (mp.mpf(x) for x in (0.55, 0.21, 0.50, 0.27))
-        f2, f2p = th + th2, thp + th2p
-        x = l1p * mp.sin(thp) + l2p * mp.cos(f2p) - l3p * mp.sin(f2) - l1 * mp.cos(th)
-        y = -l1p * mp.cos(thp) + l2p * mp.sin(f2p) + l3p * mp.cos(f2) - l1 * mp.sin(th)
-        assert abs(x) < mp.mpf(10) ** -40
-        assert abs(y) < mp.mpf(10) ** -40
-
-
-def test_jacobian_of_dual_numbers_goes_through_the_loops(mechanisms):
-    mechanism = mechanisms[FOUR_BAR]
-    u, still = np.array([0.3, -0.2]), np.zeros(2)
-    exact = mechanism.tree_state(u, still, still).A
-    dual = jacobian(mechanism.positions, u.astype(object))
-    np.testing.assert_allclose(dual.astype(float), exact, atol=1e-14)
+        q = mechanism.positions(np.array([mp.mpf('0.3'), mp.mpf('-0.2')], dtype=object))
+        arm, rod = (frame_pose(mechanism.tree, q, x).p_WF for x in ('arm_pin', 'rod_pin'))
+        assert max(abs(arm - rod)) < mp.mpf(10) ** -40
 
 
 # ---- selection and reports ----------------------------------------------------------------------

@@ -5,23 +5,17 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 import refusals
 from oracles import EliminationOracle, relative_error
-from samples import sample, world_files
-from urdf_text import joint, link, robot
+from samples import sample
+from urdf_text import good_parts, robot
 
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 
-I = np.diag([0.02, 0.03, 0.04])
-BASE, ARM, HAND = link('base'), link('arm', 2.0, (0.1, 0, 0), I), link('hand', 1.0, (0, 0, 0.1), I)
-J1, J2 = joint('j1', 'base', 'arm'), joint('j2', 'arm', 'hand', xyz=(0.3, 0, 0))
-GOOD = robot('good', BASE, ARM, HAND, J1, J2)
-NOTHING = np.zeros((3, 3))
-WORLD = {file.name: file for file in world_files()}
+GOOD = robot('good', *good_parts().values())
 
 
 def remark(tree, *parts) -> bool:

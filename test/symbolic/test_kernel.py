@@ -289,33 +289,49 @@ def test_pinocchio_is_called_as_it_is(rng):
     assert np.array_equal(batch[2], call(kernels, 'inverse_dynamics', 4, q[2], v[2], a[2])[0])
 
 
-@pytest.fixture(scope='module')
-def mechanism():
-    return load_mechanism(*shipped_mechanism('parallelogram'))
+def driven_at_the_elbow():
+    """Return the parallelogram with a drive of a dependent joint: efforts are not forces of u."""
+    mechanism = load_mechanism(*shipped_mechanism('parallelogram'))
+    crank, elbow = map(mechanism.tree.joint_index, ('crank_joint', 'upper_arm_joint'))
+    drive = mechanism.drive.copy()
+    drive[:, elbow] += drive[:, crank]
+    drive[:, crank] = 0.0
+    return dataclasses.replace(mechanism, drive=drive)
+
+
+SLIDER, FORMULA = linkages.slider_crank(0.2, 0.6), linkages.slider_crank_form(0.2, 0.6)
+CORE = ('inverse_dynamics', 'forward_dynamics', 'derivatives', 'frame_motion')
+LOOPS = {
+    'parallelogram': (*shipped_mechanism('parallelogram'), sorted(OUTPUTS.keys() - {'regressor'})),
+    'four_bar': (*shipped_mechanism('four_bar'), CORE[:1]),
+    'a mimic joint': (*linkages.geared_five_bar(), CORE[:1]),
+    'a formula, of any formulation': (*SLIDER, CORE),
+    'driven at the elbow': (*shipped_mechanism('parallelogram'), CORE),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('elbow_drive', [False, True])
-def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow_drive, rng):
-    """Also if a drive turns a dependent joint, so that efforts are not coordinate forces."""
-    if elbow_drive:
-        drive = mechanism.drive.copy()
-        crank = mechanism.tree.joint_index('crank_joint')
-        drive[:, mechanism.tree.joint_index('upper_arm_joint')] += drive[:, crank]
-        drive[:, crank] = 0.0
-        mechanism = dataclasses.replace(mechanism, drive=drive)
-    n, model = mechanism.n, KaneMechanism(mechanism)
-    outputs = sorted(OUTPUTS.keys() - {'regressor'})
-    kernels = compile_kernel(mechanism, 'kane', tuple(outputs))
+@pytest.mark.parametrize('name', LOOPS)
+def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(name, rng):
+    """The oracle is Kane's recursion with the loops solved by Newton's method with search."""
+    *files, outputs = LOOPS[name]
+    mechanism, formulation = load_mechanism(*files), 'kane'
+    if name == 'driven at the elbow':
+        mechanism = driven_at_the_elbow()
+    model, frame = KaneMechanism(mechanism), mechanism.link_names[-1]
+    if name.startswith('a formula'):
+        mechanism, formulation = load_mechanism(*files, closed_form=FORMULA), 'newton_euler'
+    kernels = compile_kernel(mechanism, formulation, tuple(outputs), frame)
     for _ in range(3):
-        u, ud, x = rng.uniform(-0.4, 0.4, n), rng.normal(size=n), rng.normal(size=n)
-        (Y,) = OUTPUTS['regressor'].compute(KernelSpec(mechanism, 'kane', 'tool'), u, ud, x)
-        close(Y @ inertial_parameters(mechanism.tree), model.inverse_dynamics(u, ud, x))
-        for name in outputs:
-            compare(kernels, name, model, 'tool', u, ud, x)
+        motion = rng.uniform(*mechanism.sampled_range), *rng.normal(size=(2, mechanism.n))
+        (Y,) = OUTPUTS['regressor'].compute(KernelSpec(mechanism, formulation, frame), *motion)
+        close(Y @ inertial_parameters(mechanism.tree), model.inverse_dynamics(*motion))
+        for output in outputs:
+            compare(kernels, output, model, frame, *motion)
 
 
-def test_the_kernels_of_a_flat_parallelogram_raise_what_the_recursion_raises(mechanism):
+def test_the_kernels_of_a_flat_parallelogram_raise_what_the_recursion_raises():
+    mechanism = load_mechanism(*shipped_mechanism('parallelogram'))
     kernels = compile_kernel(mechanism, 'kane', ('gravity_forces', 'mass_matrix'))
     u, g = np.array([math.pi / 2 - 0.2, -0.2]), np.zeros(2)
     with pytest.raises(SingularityError, match="Phi_phi of loop 'pin'"):
@@ -324,17 +340,6 @@ def test_the_kernels_of_a_flat_parallelogram_raise_what_the_recursion_raises(mec
         kernels.batch('mass_matrix', np.array([[0.3, -0.2], u]))
     kernels.gravity_forces(u - [0.5, 0.0], g)
     assert np.abs(g).max() > 0.0
-
-
-@pytest.mark.parametrize('make', [linkages.geared_five_bar, lambda: shipped_mechanism('four_bar')])
-def test_kernels_solve_loops_by_iteration_anywhere_within_the_limits(make, rng):
-    """The oracle solves each loop by Newton's method with search; one loop has a mimic joint."""
-    mechanism = load_mechanism(*make())
-    kernels, model = compile_kernel(mechanism, 'kane'), KaneMechanism(mechanism)
-    lower, upper = mechanism.sampled_range
-    for _ in range(4):
-        motion = rng.uniform(lower, upper), *rng.normal(size=(2, mechanism.n))
-        compare(kernels, 'inverse_dynamics', model, mechanism.link_names[-1], *motion)
 
 
 def test_kernels_refuse_loops_that_are_torn_on_the_way_from_the_assembly():
@@ -349,21 +354,6 @@ def test_kernels_refuse_loops_that_are_torn_on_the_way_from_the_assembly():
         kernels.mass_matrix(np.array([np.nan, -1.51]), M)
     with pytest.raises(ParameterError, match='u .*must hold real numbers'):
         kernels.mass_matrix(['4.65', '1.51'], M)
-
-
-@pytest.mark.slow
-def test_a_formula_of_the_loop_makes_kernels_of_every_formulation(rng):
-    """The oracle is Kane's recursion with the loops solved by Newton's method."""
-    files, formula = linkages.slider_crank(0.2, 0.6), linkages.slider_crank_form(0.2, 0.6)
-    mechanism, model = (
-        load_mechanism(*files, closed_form=formula),
-        KaneMechanism(load_mechanism(*files)),
-    )
-    outputs = ('inverse_dynamics', 'forward_dynamics', 'derivatives', 'frame_motion')
-    kernels = compile_kernel(mechanism, 'newton_euler', outputs, 'piston')
-    motion = rng.normal(size=(3, 1))
-    for name in outputs:
-        compare(kernels, name, model, 'piston', *motion)
 
 
 def test_machine_code_that_rejects_plain_arrays_says_so_once(monkeypatch):

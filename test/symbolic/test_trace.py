@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from generated_c import values
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import complex_step
@@ -27,26 +28,7 @@ from robot_dynamics_ros.symbolic.trace import OPERATIONS, Trace, Traced, reachab
 
 def value(x, inputs):
     """Evaluate a traced scalar by walking its operands, for inputs given by name."""
-    if not isinstance(x, Traced):
-        return x
-    if x.operation == 'input':
-        name, index = x.operands
-        return inputs[name][index]
-    if x.operation == 'constant':
-        return x.operands[0]
-    a, *b = (value(operand, inputs) for operand in x.operands)
-    return {
-        'neg': lambda: -a,
-        'add': lambda: a + b[0],
-        'sub': lambda: a - b[0],
-        'mul': lambda: a * b[0],
-        'div': lambda: a / b[0],
-        'cos': lambda: np.cos(a),
-        'sin': lambda: np.sin(a),
-        'sqrt': lambda: np.sqrt(a),
-        'tanh': lambda: np.tanh(a),
-        'select': lambda: b[1] if a < b[0] else b[2] if a >= b[0] else math.nan,
-    }[x.operation]()
+    return values(reachable([x]), inputs)[x] if isinstance(x, Traced) else x
 
 
 def work(*results):
