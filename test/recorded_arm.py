@@ -354,6 +354,44 @@ def measured_run(
     )
 
 
+# Poses -------------------------------------------------------------------------------------------
+
+
+def held_poses(count: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Return random poses of the arm 'four_dof', and the efforts that hold it, each (count, 4).
+
+    Friction holds up to 70 % of its level.
+    """
+    tree, rng = sample('four_dof').tree, np.random.default_rng(5)
+    q = rng.uniform(0.9 * tree.position_lower, 0.9 * tree.position_upper, (count, 4))
+    return q, _weight(q) + 0.7 * tree.coulomb_friction * rng.uniform(-1.0, 1.0, q.shape)
+
+
+def from_pose_to_pose(q: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the next row, positions, velocities, every 5 ms: 0.6 s to each row, 0.6 s there."""
+    t = np.arange(0.0, 1.2 * (len(q) - 1), 0.005)
+    leg, x = (t // 1.2).astype(int), np.minimum(t % 1.2, 0.6)[:, None] / 0.6
+    step = q[leg + 1] - q[leg]
+    return leg + 1, q[leg] + step * x**2 * (3.0 - 2.0 * x), step * 6.0 * x * (1.0 - x) / 0.6
+
+
+def swing(count: int = 8) -> tuple[np.ndarray, ...]:
+    """Return positions, velocities, efforts of that arm, every 5 ms; it rests in ``count`` poses.
+
+    Friction opposes the motion.
+    """
+    q, held = held_poses(count + 1)
+    row, position, velocity = from_pose_to_pose(q)
+    drag = sample('four_dof').tree.coulomb_friction * np.sign(velocity)
+    friction = np.where(velocity != 0.0, drag, (held - _weight(q))[row])
+    return position, velocity, _weight(position) + friction
+
+
+def _weight(q: np.ndarray) -> np.ndarray:
+    oracle, rest = PinocchioOracle.of(sample('four_dof')), np.zeros(4)
+    return np.array([oracle.inverse_dynamics(row, rest, rest) for row in q])
+
+
 # Bags --------------------------------------------------------------------------------------------
 
 

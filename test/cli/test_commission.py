@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pinocchio
 import pytest
 import refusals
 from bags import MS, state
 from bags import command as message
 from commands import Ended
+from recorded_arm import from_pose_to_pose, swing
 from samples import sample
 from urdf_text import joint, link
 
@@ -28,29 +28,7 @@ from robot_dynamics_ros.model import load_robot
 JOINTS = [f'joint{i}' for i in range(1, 5)]
 TREE, XML = sample('four_dof').tree, sample('four_dof').xml
 POSES = 8
-PERIOD = 5 * MS
-
-
-def from_pose_to_pose(q: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return legs, positions, velocities: 0.6 s to each of the rows but the first, 0.6 s there."""
-    t = np.arange(0.0, 1.2 * (len(q) - 1), PERIOD * 1e-9)
-    leg, x = (t // 1.2).astype(int), np.minimum(t % 1.2, 0.6)[:, None] / 0.6
-    step = q[leg + 1] - q[leg]
-    return leg, q[leg] + step * x**2 * (3.0 - 2.0 * x), step * 6.0 * x * (1.0 - x) / 0.6
-
-
-def swing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return positions, velocities, efforts of an arm that is held in poses."""
-    rng = np.random.default_rng(8)
-    q = rng.uniform(0.9 * TREE.position_lower, 0.9 * TREE.position_upper, (POSES + 1, 4))
-    leg, position, velocity = from_pose_to_pose(q)
-    model = pinocchio.buildModelFromXML(XML)
-    data = model.createData()
-    gravity = np.array([pinocchio.computeGeneralizedGravity(model, data, row) for row in position])
-    # At rest friction holds some of the weight, another part in every pose; it opposes motion.
-    rest = 0.5 * rng.uniform(-1.0, 1.0, (POSES, 4))[leg]
-    friction = TREE.coulomb_friction * np.where(np.abs(velocity) > 1e-9, np.sign(velocity), rest)
-    return position, velocity, gravity + friction
+PERIOD = 5 * MS  # of ``swing``
 
 
 @pytest.fixture(scope='module')
@@ -158,8 +136,8 @@ def test_loops_that_close_in_some_postures_only_are_checked_without_limits_too(c
     poses = np.random.default_rng(1).uniform(-0.3, 0.3, (5, 2))
     gravity = np.array([model.inverse_dynamics(q, rest, rest) for q in poses])
     messages = []
-    for k, (leg, q, v) in enumerate(zip(*from_pose_to_pose(poses), strict=True)):
-        messages.append(state(k * PERIOD, names, q, v, gravity[leg + 1] * [-1.0, 1.0]))
+    for k, (row, q, v) in enumerate(zip(*from_pose_to_pose(poses), strict=True)):
+        messages.append(state(k * PERIOD, names, q, v, gravity[row] * [-1.0, 1.0]))
     said = commission(messages, '--loops', loops, robot=arm, code=1).said
     assert "error joint 'crank_joint': effort limit is missing" in said
     assert "error joint 'lower_arm_joint': wrong sign of effort" in said

@@ -16,9 +16,8 @@ from itertools import islice
 import numpy as np
 import pytest
 import yaml
-from bags import SECOND, state, text
-from bags import command as message
 from oracles import EliminationOracle, relative_error
+from recorded_arm import sinusoids
 from recorded_loop import GIVEN, RecordedLoop
 from samples import mimic_arm, shipped
 from urdf_text import follow, joint, link, robot, symmetric
@@ -54,34 +53,22 @@ PERIOD = 4_000_000  # ns
 @cache
 def motion(seconds: float) -> Recording:
     """Return a run with the efforts of Pinocchio and the friction of the independent joints."""
-    t = 1e-9 * PERIOD * np.arange(round(seconds * 1e9 / PERIOD))[:, np.newaxis]
-    q, v, a = np.zeros((3, len(t), 4))
-    q += HOME
-    rng = np.random.default_rng(4)
-    for w in (1.1, 2.3, 3.7):
-        size = rng.uniform(0.5, 1.0, 4) * np.array([0.9, 0.9, 0.1, 0.9]) / w
-        rate = w * (1.0 + 0.1 * np.arange(4))
-        angle = rate * t + rng.uniform(0.0, 6.0, 4)
-        q += size * np.sin(angle)
-        v += size * rate * np.cos(angle)
-        a -= size * rate**2 * np.sin(angle)
+    t = 1e-9 * PERIOD * np.arange(round(seconds * 1e9 / PERIOD))
+    size = np.array([0.6, 0.6, 0.08, 0.6])
+    moved = sinusoids(np.random.default_rng(4), 4, t, pace=1.6)
+    q, v, a = HOME + size * moved.q, size * moved.v, size * moved.a
     rigid = np.array([ORACLE.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)])
     G = np.abs(ORACLE.G)
     every = np.ones(6)  # of the six drives: damping 0.5, friction 0.3, armature 0.02
     effort = rigid + (0.5 * every @ G**2) * v + (0.3 * every @ G) * np.sign(v)
     effort += (0.02 * every @ G**2) * a
-    return Recording(TREE.joint_names, t[:, 0], q, v, effort, q, v, description=SAMPLE.xml)
+    run = TREE.joint_names, t, q, v, effort, q, v
+    return Recording(*run, description=SAMPLE.xml, measured_effort=effort)
 
 
 @pytest.fixture(scope='module')
 def bag(shared):
-    run = motion(12.0)
-    messages = [text(0, SAMPLE.xml)]
-    for row in zip(run.time, run.position, run.velocity, run.effort, strict=True):
-        t, q, v, tau = row
-        stamp = round(t * SECOND)
-        messages += [state(stamp, TREE.joint_names, q, v, tau), message(stamp, tau)]
-    return shared.word(messages)
+    return shared.word(motion(12.0))
 
 
 def test_joints_and_bodies_are_told_apart():
@@ -185,9 +172,11 @@ def test_messages_have_the_unit_of_the_joint(consumer, units, joint):
 def test_a_recording_is_explained_and_missing_friction_has_the_unit_of_its_joint(bag, command):
     share = command('analyze --no-report', bag).figures['effort']['residual_share']
     assert max(share) < 1e-4  # the efforts are exact; accelerations by differences of h = 4 ms
+    thresholds = command('calibrate', bag, bag).text('thresholds.yaml')
+    assert list(yaml.safe_load(thresholds)['joints']) == [*NAMES]
+    bare = re.sub('<dynamics[^>]*>', '', SAMPLE.xml)
+    said = command('analyze --no-report', bag, '--robot', bare).said
     for name, slides in zip(NAMES, KINDS, strict=True):
-        bare = re.sub(f'(<joint name="{name}".*?)<dynamics[^>]*>', r'\1', SAMPLE.xml)
-        said = command('analyze --no-report', bag, '--robot', bare).said
         unit = 'N per m/s and' if slides else 'N m per rad/s and'
         assert re.search(f'of {name} is friction that the model lacks: about \\S+ {unit}', said)
 
@@ -205,12 +194,6 @@ def test_what_is_identified_replaces_the_friction_of_the_mimic_joints_too(bag, c
         tau = ORACLE.inverse_dynamics(q, v, a)
         rigid = make_formulation('kane', found).inverse_dynamics(q, v, a)
         assert relative_error(rigid, tau) < 0.01
-
-
-@pytest.mark.slow
-def test_thresholds_are_calibrated(bag, command):
-    thresholds = command('calibrate', bag, bag).text('thresholds.yaml')
-    assert list(yaml.safe_load(thresholds)['joints']) == [*NAMES]
 
 
 @pytest.mark.slow
@@ -251,14 +234,11 @@ def test_every_law_runs_and_its_replay_repeats_it(law, command, without_curves):
 
 
 def test_plant_and_driver_of_the_emulator_hold_the_arm():
-    values = defaults(EMULATOR) | {
-        'period': 1e-3,
-        'mass_factor': [1.1, 1.2, 1.3, 1.4],
-        'damping_factor': [2.0],
-    }
+    factors = {'mass_factor': [1.1, 1.2, 1.3, 1.4], 'damping_factor': [2.0]}
+    values = defaults(EMULATOR) | factors | {'period': 1e-3}
     plant, _ = emulated_plant(TREE, values, ['gravity', 'friction'], payload_known=True)
-    factors = [1.1, 1.2, 1.2, 1.3, 1.1, 1.4]
-    np.testing.assert_allclose(plant.tree.mass / TREE.mass, factors, rtol=1e-15)
+    of_bodies = np.take(factors['mass_factor'], FOLLOWED)
+    np.testing.assert_allclose(plant.tree.mass / TREE.mass, of_bodies, rtol=1e-15)
     np.testing.assert_allclose(plant.tree.inertia[4] / TREE.inertia[4], 1.1, rtol=1e-14)
     np.testing.assert_allclose(plant.tree.damping, 2.0 * TREE.damping, rtol=1e-15)
     plant.reset(HOME)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import shlex
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -42,6 +41,7 @@ from robot_dynamics_ros.ros.gazebo_files import (
     bridge_entries,
     bridge_text,
     gazebo_description,
+    model_name,
     ros2_control_text,
 )
 from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
@@ -267,17 +267,13 @@ def test_options_of_one_arm_are_refused_for_several(words, option, command):
 
 
 @pytest.mark.slow
-def test_a_shipped_arm_with_an_option_is_planned_again():
+@pytest.mark.parametrize(
+    'option', ['', '--gravity 0 0 -1.62', '--ground-below 0.3', '--mimic lock']
+)
+def test_a_shipped_arm_with_an_option_is_planned_again(option):
     """Every option, also one that is not about its joints."""
-    for words in (
-        ['--gravity', '0', '0', '-1.62'],
-        ['--ground-below', '0.3'],
-        ['--mimic', 'lock'],
-    ):
-        args = nodes.COMMANDS['simulate'].parse(['--robot', 'scara', *words])
-        assert new_robot.parameter_file(args).parent.name != 'config'
-    args = nodes.COMMANDS['simulate'].parse(['--robot', 'scara'])
-    assert new_robot.parameter_file(args).parent.name == 'config'
+    args = nodes.COMMANDS['simulate'].parse(['--robot', 'scara', *option.split()])
+    assert (new_robot.parameter_file(args).parent.name == 'config') == (option == '')
 
 
 @pytest.mark.slow
@@ -310,37 +306,14 @@ def test_the_folder_of_a_robot_is_inside_of_the_one_that_was_given(name, folder,
     assert (tmp_path / folder_name(name)).resolve().parent == tmp_path.resolve()
 
 
-def test_gazebo_drives_the_controlled_joints_and_nothing_else_changes(written):
-    xml = gazebo_description(written.tree, {'gazebo': 'native', 'coulomb_friction': 'false'})
-    root, simulated = ElementTree.fromstring(xml), load_robot(xml)
-    bridge = yaml.safe_load((written.folder / 'ros_gz_bridge.yaml').read_text('utf-8'))
-    plugins = list(root.iter('plugin'))
-    (states,) = (p for p in plugins if p.find('topic') is not None)
-    zero, done = (p for p in plugins if p.find('input') is not None)
-    driven = [p for p in plugins if p not in (states, zero, done)]
-    forces = [p.findtext('joint_name') for p in driven]
-    *zeros, sent = (x.get('topic') for x in zero.findall('output'))
-    assert zeros == [e['gz_topic_name'] for e in bridge[2:]]  # one message ends every force
-    assert done.find('input').get('topic') == sent  # and is answered once they have ended
-    assert states.findtext('topic') == bridge[0]['gz_topic_name']
-    assert [f'{joint}/cmd_force' for joint in forces] == [e['ros_topic_name'] for e in bridge[2:]]
-    assert (written.folder / 'ros2_control.yaml').read_text('utf-8') == ros2_control_text(
-        written.tree
-    )
-    assert simulated.base_link == 'world'
-    assert not simulated.armature.any()
-    assert not simulated.coulomb_friction.any()
-    for name in ('joint_names', 'mass', 'com', 'inertia', 'p_PJ', 'damping', 'effort_limit'):
-        np.testing.assert_array_equal(getattr(simulated, name), getattr(written.tree, name))
-
-
-def test_gazebo_gets_ros2_control_with_the_start_of_the_parameters(written):
-    n = written.tree.n
-    given = {'controllers_file': '/some/where.yaml', 'initial_position': ' '.join(['0.1'] * n)}
-    xml = gazebo_description(written.tree, {'gazebo': 'ros2_control', 'x': 'unused', **given})
-    control = ElementTree.fromstring(xml).find('ros2_control')
-    assert [joint.get('name') for joint in control.iter('joint')] == list(written.tree.joint_names)
-    assert [param.text for param in control.iter('param')] == ['0.1'] * n
+def test_the_bridge_and_the_controllers_of_gazebo_are_those_of_the_arm(written):
+    """What they contain is tested in ``ros/test_gazebo_files``."""
+    tree, name = written.tree, model_name(written.tree)
+    bridge = (written.folder / 'ros_gz_bridge.yaml').read_text('utf-8')
+    assert bridge == bridge_text(bridge_entries(tree.joint_names, name))
+    control = (written.folder / 'ros2_control.yaml').read_text('utf-8')
+    assert control == ros2_control_text(tree)
+    assert f'/model/{name}/joint_state' in gazebo_description(tree, {'gazebo': 'native'})
 
 
 @pytest.mark.slow
@@ -355,39 +328,20 @@ def test_a_launch_finds_the_folder_by_its_parameter_file_or_by_a_description(wri
 
 @pytest.mark.parametrize('robot', ['scara', 'four_dof'])
 def test_the_controllers_of_shipped_arms_are_written_by_the_same_function(robot):
-    tree, config = load_robot(shipped_robot(robot)), share_directory() / 'config'
-    text = (config / f'{robot}_ros2_control.yaml').read_text('utf-8')
-    assert text == ros2_control_text(tree)
-    content = yaml.safe_load(text)
-    manager = content['/**/controller_manager']['ros__parameters']
-    assert manager['update_rate'] == 1000
-    kinds = {name: value['type'] for name, value in manager.items() if isinstance(value, dict)}
-    assert kinds == {
-        'joint_state_broadcaster': 'joint_state_broadcaster/JointStateBroadcaster',
-        'effort_controller': 'forward_command_controller/ForwardCommandController',
-    }
-    effort = content['/**/effort_controller']['ros__parameters']
-    assert effort == {'joints': list(tree.joint_names), 'interface_name': 'effort'}
+    file = share_directory() / 'config' / f'{robot}_ros2_control.yaml'
+    assert file.read_text('utf-8') == ros2_control_text(load_robot(shipped_robot(robot)))
 
 
 def test_names_that_yaml_would_read_otherwise_stay_names():
     robot = random_tree(np.random.default_rng(3), 3)
-    xml = robot.xml
-    names = ['on', '1', 'left: [a']
+    xml, names = robot.xml, ['on', '1', 'left: [a']
     for old, new in zip(robot.tree.joint_names, names, strict=True):
         xml = xml.replace(f'name="{old}"', f'name="{new}"')
     tree = load_robot(xml, effort_limit=1.0)
     entries = yaml.safe_load(bridge_text(bridge_entries(tree.joint_names, 'arm')))
-    forces = [entry['ros_topic_name'] for entry in entries[2:]]
     topics = ['_1/cmd_force', 'left___a/cmd_force', 'on/cmd_force']  # valid in ROS
-    assert sorted(forces) == topics
+    assert sorted(entry['ros_topic_name'] for entry in entries[2:]) == topics
     assert sorted(default_topics('per_joint', names)) == topics
-    with pytest.raises(
-        ConfigurationError, match="joints a b, a-b: would have the same topic 'a_b"
-    ):
-        default_topics('per_joint', ['a b', 'c', 'a-b'])
-    with pytest.raises(ConfigurationError, match='joints left arm, left-arm: would have the same'):
-        bridge_entries(['left arm', 'left-arm'], 'arm')
     control = yaml.safe_load(ros2_control_text(tree))
     joints = control['/**/effort_controller']['ros__parameters']['joints']
     assert sorted(joints) == sorted(names)
