@@ -24,6 +24,14 @@ STATES, COMMANDS, REFERENCE = (
 )
 DESCRIPTION = '/robot_description'
 
+
+def defined(kind: str, *lines: str) -> Any:
+    """Return the types of a bag that itself defines one of them, by the lines of its message."""
+    store = get_typestore(Stores.EMPTY)
+    store.register({**STORE.fielddefs, **get_types_from_msg('\n'.join(lines), kind)})
+    return store
+
+
 # Name of the form: storage, compression, metadata version.
 FORMS = {
     'mcap': (StoragePlugin.MCAP, CompressionMode.NONE, 9),

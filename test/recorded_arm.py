@@ -412,6 +412,40 @@ def messages(run: Recording) -> list[Message]:
     return found
 
 
+def driven_arm(*, ours: bool = False, **given: Any) -> tuple[list[Message], dict[str, Any]]:
+    """Record the arm in degrees, milliamperes and other names; return it and its driver profile.
+
+    Args:
+        ours: Whether the driver has its own topics, and commands and references of our
+            controller are recorded, all in a namespace.
+        given: See :class:`RecordedArm`.
+    """
+    arm = RecordedArm(**{'count': 300, 'measured_late': True, **given})
+    names = tuple(f'axis_{name}' for name in NAMES)
+    unit, constants = np.array([180.0 / np.pi, 180.0 / np.pi, 1e3]), (0.05, 0.04, 0.3)
+    current = 1e3 * arm.tau / (100.0 * np.array(constants))  # of N m/A, and N/A of the slide
+    messages = [text(0, arm.xml)]
+    for k, stamp in enumerate(arm.stamps.tolist()):
+        # Stamps of a wall clock: seconds count from the first state on.
+        now, late = 1_700_000_000 * 10**9 + stamp, current[max(0, k - 1)]
+        messages.append(state(now, names, arm.q[k] * unit, arm.v[k] * unit, late))
+        if ours:
+            messages[-1].topic = '/cell/can/states'
+            led = state(now, NAMES, arm.q[k] + 0.01, arm.v[k], topic='/cell/controller/reference')
+            messages += [led, command(now, current[k], topic='/cell/can/currents')]
+    rows = [
+        {'joint': name, 'driver_name': f'axis_{name}', 'position_unit': unit,
+         'torque_constant': constant}
+        for name, unit, constant in zip(NAMES, ('deg', 'deg', 'mm'), constants, strict=True)
+    ]  # fmt: skip
+    every = {'gear_ratio': 100, 'effort_unit': 'mA'}
+    profile = {'name': 'counted', 'state': {'effort': 'total'}, 'defaults': every, 'joints': rows}
+    if ours:
+        messages.append(text(0, 'driver_profile: can.yaml', '/cell/controller/parameters'))
+        profile['state']['topic'], profile['command'] = 'can/states', {'topic': 'can/currents'}
+    return messages, profile
+
+
 def write_run(path: Path, run: Recording) -> Path:
     """Write a recording to a bag with rosbags, at its timestamps and times of arrival."""
     return write(path, messages(run))

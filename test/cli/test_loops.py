@@ -7,15 +7,14 @@ from importlib import import_module
 
 import pytest
 import yaml
-from bags import MS, state
-from bags import command as message
+from bags import MS, Motion
 
 from robot_dynamics_ros.__main__ import _MODULES, COMMANDS
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.model import load_robot
 
-DRIVEN = ['lower_arm_joint', 'crank_joint']
+DRIVEN = ('lower_arm_joint', 'crank_joint')
 #: Words that let each command load a robot: R its description, B a bag, F a new folder or file.
 WORDS = yaml.safe_load("""
 demo: R
@@ -62,11 +61,7 @@ def tree(shared):
 
 @pytest.fixture(scope='module')
 def bag(shared):
-    messages = []
-    for k in range(40):
-        messages += [state(5 * k * MS, DRIVEN, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])]
-        messages += [message((5 * k + 1) * MS, [0.0, 0.0])]
-    return shared.word(messages)
+    return shared.word(Motion(40, names=DRIVEN, period=5 * MS).messages())
 
 
 @pytest.mark.parametrize('name', WORDS)
@@ -99,7 +94,7 @@ def test_a_new_robot_keeps_its_loops(tree, command):
     assert set(named.values()) == {str(folder / 'loops.yaml')}
     assert len(named) == 5
     robot = load_robot(folder / 'robot.urdf', loops=folder / 'loops.yaml')
-    assert list(robot.joint_names) == DRIVEN
+    assert robot.joint_names == DRIVEN
     readme = (folder / 'README.md').read_text()
     commands = [line for line in readme.splitlines() if str(folder / 'robot.urdf') in line]
     assert [line for line in commands if '--loops' not in line] == []

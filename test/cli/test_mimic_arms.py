@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice
 
 import numpy as np
 import pytest
 import yaml
 from oracles import EliminationOracle, relative_error
 from recorded_arm import sinusoids
+from recorded_bags import monitored
 from recorded_loop import GIVEN, RecordedLoop
 from samples import mimic_arm, shipped
 from urdf_text import follow, joint, link, robot, symmetric
@@ -29,7 +29,7 @@ from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, RecordingError
-from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing, Thresholds, evaluate
+from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Thresholds, evaluate
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles
 from robot_dynamics_ros.kinematics.tool_task import ScaraTask
 from robot_dynamics_ros.model import load_robot
@@ -113,14 +113,9 @@ def of_identify(j: int) -> str:
 
 
 def of_monitor(j: int) -> str:
-    monitor, pairing = ModelMonitor(TREE, compare_with=''), Pairing('filtered', 0.1, 8.0)
-    run = motion(2.0)
-    push = 60.0 * (np.arange(4) == j)
-    rows = zip(run.time, run.position, run.velocity, run.effort, strict=True)
-    for t, q, v, tau in islice(rows, 100):
-        instants = pairing.take(t, q, v, tau + push)
-        if instants is not None:
-            monitor.compare(instants)
+    run = motion(2.0).rows(slice(100))
+    pushed = replace(run, effort=run.effort + 60.0 * (np.arange(4) == j))
+    monitor = monitored(ModelMonitor(TREE, compare_with=''), pushed)
     return evaluate(monitor.summary(), Thresholds.of(TREE), TREE)[1]
 
 
@@ -251,9 +246,9 @@ def test_plant_and_driver_of_the_emulator_hold_the_arm():
 
 
 def test_a_scara_whose_last_joint_follows_is_no_scara():
-    head, tail = shipped('scara').xml.split('<joint name="joint4"')
-    last = follow('<joint name="joint4"' + tail.split('</joint>')[0] + '</joint>', 'joint1')
-    tree = load_robot(head + last + tail.split('</joint>', 1)[1])
+    head, last = shipped('scara').xml.split('<joint name="joint4"')
+    last, tail = last.split('</joint>', 1)
+    tree = load_robot(head + follow(f'<joint name="joint4"{last}</joint>', 'joint1') + tail)
     assert (tree.n, tree.bodies) == (3, 4)
     with pytest.raises(ModelError, match='does not have the frames'):
         ScaraTask(tree)

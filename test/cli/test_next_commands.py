@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from bags import COMMANDS, REFERENCE, STATES, write
-from recorded_arm import NAMES, RecordedArm, arm_xml
+from recorded_arm import NAMES, RecordedArm, arm_xml, driven_arm
 from urdf_text import joint, link, symmetric
 
 from robot_dynamics_ros.__main__ import main
@@ -80,26 +80,23 @@ def test_the_commands_after_an_analysis_and_those_after_them_run_as_printed(fore
 
 
 @pytest.mark.slow
-def test_a_load_is_measured_next_and_not_the_arm_identified_anew(tmp_path, run):
+@pytest.mark.parametrize('loaded', [True, False])
+def test_a_load_is_measured_next_and_not_the_arm_identified_anew(loaded, tmp_path, run):
+    """Friction that is missing is identified."""
     (tmp_path / 'arm.urdf').write_text(arm_xml())
-    loaded = joint('hold', 'tool', 'load', 'fixed') + link('load', 1.5, (0, 0, 0), DISC)
-    text = arm_xml().replace('</robot>', f'{loaded}</robot>')
-    bag = RecordedArm(1500, xml=text).bag(tmp_path / 'run', description=False)
-    identify, *_ = run('analyze', bag, '--robot', 'arm.urdf', '--no-report')
-    assert identify[identify.index('--payload') + 1] == 'tool'
-    run(*identify)
-    (found,) = (tmp_path / 'out/identified/run').iterdir()
-    mass = yaml.safe_load(found.read_text())['/**']['ros__parameters']['payload_mass']
-    assert mass == pytest.approx(1.5, rel=0.01)
-
-
-@pytest.mark.slow
-def test_an_arm_that_is_to_be_identified_is_so_by_the_next_command(tmp_path, run):
-    (tmp_path / 'arm.urdf').write_text(arm_xml())
-    bag = RecordedArm(1500, viscous=np.full(3, 4.0)).bag(tmp_path / 'run', description=False)
+    load = joint('hold', 'tool', 'load', 'fixed') + link('load', 1.5, (0, 0, 0), DISC)
+    xml = arm_xml().replace('</robot>', f'{load}</robot>' if loaded else '</robot>')
+    arm = RecordedArm(1500, viscous=0.0 if loaded else 4.0, xml=xml)
+    bag = arm.bag(tmp_path / 'run', description=False)
     identify, *_ = run('analyze', bag, '--robot', 'arm.urdf', '--no-report')
     assert identify[0] == 'identify'
-    assert '--payload' not in identify
+    assert ('--payload' in identify) == loaded
+    if loaded:
+        assert identify[identify.index('--payload') + 1] == 'tool'
+        run(*identify)
+        (found,) = (tmp_path / 'out/identified/run').iterdir()
+        mass = yaml.safe_load(found.read_text())['/**']['ros__parameters']['payload_mass']
+        assert mass == pytest.approx(1.5, rel=0.01)
 
 
 @pytest.mark.slow
@@ -113,24 +110,11 @@ def test_the_commands_after_a_comparison_run_as_printed(foreign, run):
 
 @pytest.mark.slow
 def test_a_driver_profile_is_named_again(tmp_path, run):
-    """Positions in degrees, names and a sign of the driver; the description is in the bag."""
-    arm = RecordedArm(600, gravity=(0.0, 0.0, -9.7))
-    messages = arm.messages(commands=False)
-    for x in messages:
-        if x.topic == STATES:
-            x.content.name = list(RECORDED)
-            x.content.position[:] *= [180.0 / np.pi, -1.0, 1.0]
-            x.content.velocity[:] *= [180.0 / np.pi, -1.0, 1.0]
-            x.content.effort = [1.0, -1.0, 1.0] * arm.tau[x.time // arm.period]
+    """Names and units of the driver; the description is in the bag."""
+    messages, profile = driven_arm(count=600, gravity=(0.0, 0.0, -9.7))
     bag = write(tmp_path / 'run', messages)
-    joints = [{'joint': a, 'driver_name': b} for a, b in zip(NAMES, RECORDED, strict=True)]
-    joints[0] |= {'position_unit': 'deg'}
-    joints[1] |= {'sign': -1}
-    state = {'topic': 'joint_states', 'effort': 'total'}
-    profile = {'name': 'cell', 'state': state, 'joints': joints}
     (tmp_path / 'cell.yaml').write_text(yaml.safe_dump(profile))
-    options = ('--driver-profile', 'cell.yaml', '--gravity', '0', '0', '-9.81')
-    (identify,) = run('analyze', bag, *options, '--no-report')
+    (identify,) = run('analyze', bag, '--driver-profile', 'cell.yaml', '--no-report')
     analyze, control = run(*identify)
     assert 'driver_profile:=cell.yaml' in control
     run(*analyze, '--no-report')

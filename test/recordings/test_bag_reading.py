@@ -22,6 +22,7 @@ from bags import (
     Message,
     Motion,
     command,
+    defined,
     header,
     number,
     state,
@@ -32,7 +33,6 @@ from bags import (
 from hypothesis import given
 from hypothesis import strategies as st
 from rosbags.highlevel import AnyReader
-from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
@@ -140,19 +140,14 @@ def test_nothing_is_read_behind_the_end_of_a_span(tmp_path, monkeypatch):
 def test_what_the_recorder_writes_is_read_bit_for_bit(tmp_path):
     motion = Motion(250)
     with BagWriter(tmp_path / 'bag') as writer:
-        for message in [text(0, 'law: computed_torque', '/controller/parameters'),
-                        *motion.messages()]:  # fmt: skip
+        for message in motion.messages():
             writer.add_topic(message.topic, message.kind)
             writer.write(message.topic, message.time, message.cdr())
         writer.add_remark('latency', '12')
-    run = read_recording(tmp_path / 'bag')
-    assert run.effort.tobytes() == motion.tau.tobytes()
-    assert run.parameters == 'law: computed_torque'
+    assert_read(read_recording(tmp_path / 'bag'), motion)
     with BagReader(tmp_path / 'bag') as reader:
         assert reader.remarks == {'latency': '12'}
         assert reader.counts[STATES] == 250
-        messages = [message for _, _, message in reader.messages(COMMANDS)]
-    assert (np.array([message.data for message in messages]) == motion.tau).all()
 
 
 def join(folder: Path, parts: list[Path], listed: bool) -> Path:
@@ -191,58 +186,55 @@ def test_the_files_of_a_split_bag_follow_each_other(form, listed, tmp_path):
 def test_the_old_schemas_of_sqlite3_bags_are_read(version, tmp_path):
     """1: up to Foxy, no QoS; 2 and 3: up to Humble, no message definitions."""
     motion = Motion(100)
+    messages = motion.messages()
+    kinds = {message.topic: message.kind for message in messages}
+    ids = {topic: k for k, topic in enumerate(kinds, 1)}
     (tmp_path / 'bag').mkdir()
     with sqlite3.connect(tmp_path / 'bag' / 'bag_0.db3') as db:
         qos = '' if version == 1 else ', offered_qos_profiles TEXT NOT NULL DEFAULT ""'
-        db.execute(
+        db.executescript(
             'CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, type TEXT NOT NULL, '
-            f'serialization_format TEXT NOT NULL{qos})'
-        )
-        db.execute(
+            f'serialization_format TEXT NOT NULL{qos});'
             'CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, '
-            'timestamp INTEGER NOT NULL, data BLOB NOT NULL)'
+            'timestamp INTEGER NOT NULL, data BLOB NOT NULL);'
         )
         if version == 3:
             db.execute('CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT)')
             db.execute('INSERT INTO schema VALUES (3, "humble")')
-        ids: dict[str, int] = {}
-        for message in motion.messages():
-            if message.topic not in ids:
-                ids[message.topic] = len(ids) + 1
-                row = (ids[message.topic], message.topic, message.kind, 'cdr')
-                columns = 'id, name, type, serialization_format'
-                db.execute(f'INSERT INTO topics({columns}) VALUES (?, ?, ?, ?)', row)
-            db.execute(
-                'INSERT INTO messages(topic_id, timestamp, data) VALUES (?, ?, ?)',
-                (ids[message.topic], message.time, message.cdr()),
-            )
+        topics = 'INSERT INTO topics(id, name, type, serialization_format) VALUES (?, ?, ?, "cdr")'
+        db.executemany(topics, [(ids[topic], topic, kind) for topic, kind in kinds.items()])
+        db.executemany(
+            'INSERT INTO messages(topic_id, timestamp, data) VALUES (?, ?, ?)',
+            [(ids[message.topic], message.time, message.cdr()) for message in messages],
+        )
     assert_read(read_recording(tmp_path / 'bag'), motion)
 
 
 def test_an_mcap_file_without_chunks_is_read(tmp_path):
     """As ``ros2 bag record`` writes with the preset 'fastwrite': no chunks, no index."""
     motion = Motion(150)
+    messages = motion.messages()
 
-    def record(opcode: int, body: bytes) -> bytes:
-        return struct.pack('<BQ', opcode, len(body)) + body
-
-    def string(value: str) -> bytes:
-        return struct.pack('<I', len(value)) + value.encode()
+    def record(opcode: int, layout: str, *values: int | str, data: bytes = b'') -> bytes:
+        """Return a record of numbers, and of strings (s) behind their lengths."""
+        body = b''.join(
+            struct.pack('<I', len(value)) + value.encode() if kind == 's'
+            else struct.pack(f'<{kind}', value)
+            for kind, value in zip(layout, values, strict=True)
+        )  # fmt: skip
+        return struct.pack('<BQ', opcode, len(body + data)) + body + data
 
     magic = b'\x89MCAP0\r\n'
-    out = [magic, record(1, string('ros2') + string('test'))]
-    ids: dict[str, int] = {}
-    for k, message in enumerate(motion.messages()):
-        if message.topic not in ids:
-            key = ids[message.topic] = len(ids) + 1
-            schema = struct.pack('<H', key) + string(message.kind) + string('ros2msg')
-            out.append(record(3, schema + string('')))
-            channel = struct.pack('<HH', key, key) + string(message.topic) + string('cdr')
-            out.append(record(4, channel + struct.pack('<I', 0)))
-        head = struct.pack('<HIQQ', ids[message.topic], k, message.time, message.time)
-        out.append(record(5, head + message.cdr()))
-    out += [record(15, bytes(4)), record(2, bytes(20)), magic]
-    (tmp_path / 'run.mcap').write_bytes(b''.join(out))
+    records = [magic, record(1, 'ss', 'ros2', 'test')]
+    kinds = {message.topic: message.kind for message in messages}
+    for k, (topic, kind) in enumerate(kinds.items()):
+        records.append(record(3, 'Hsss', k + 1, kind, 'ros2msg', ''))
+        records.append(record(4, 'HHssI', k, k + 1, topic, 'cdr', 0))
+    for k, message in enumerate(messages):
+        head = [*kinds].index(message.topic), k, message.time, message.time
+        records.append(record(5, 'HIQQ', *head, data=message.cdr()))
+    records += [record(15, 'I', 0), record(2, '', data=bytes(20)), magic]
+    (tmp_path / 'run.mcap').write_bytes(b''.join(records))
     run = read_recording(tmp_path / 'run.mcap')
     assert run.notes == ()
     assert_read(run, motion)
@@ -307,16 +299,15 @@ def test_columns_of_any_commands_are_their_numbers(commands):
 
 def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path, read):
     good = state(5, 'ab', [1.0, 2.0], [3.0, 4.0])
-    short = good.cdr()[:-9]
     uneven, half = state(6, 'ab', [1.0], [3.0, 4.0]), state(7, 'ab', [1.0, 2.0], [3.0])
     bag = write(tmp_path / 'bag', [good, uneven, half, state(8, 'ab', [1.5, 2.5], [3.0, 4.0])])
     with BagReader(bag) as reader:
         columns = Decoder(good.kind, lambda data: reader.deserialize(data, good.kind))
-        data = [good.cdr(), short, uneven.cdr(), half.cdr(), b'', b'\x00', good.cdr()]
-        groups = columns.groups(data, *counted(data))
+        data = [good.cdr(), good.cdr()[:-9], uneven.cdr(), half.cdr(), b'', b'\x00', good.cdr()]
+        (group,) = columns.groups(data, *counted(data))
+        assert group.place.tolist() == [0, 6]
         one_effort = state(5, 'ab', [1.0, 2.0], [3.0, 4.0], [5.0]).cdr()
         (group,) = columns.groups([one_effort] * 2, *counted('ab'))
-    assert [group.place.tolist() for group in groups] == [[0, 6]]
     np.testing.assert_array_equal(group.values[:, 1], [[1, 2], [3, 4], [np.nan, np.nan]])
     run = read_recording(bag)
     assert run.stamp_ns.tolist() == [5, 8]
@@ -342,25 +333,15 @@ def test_the_effort_of_a_joint_is_that_of_its_whole_name(read):
     np.testing.assert_array_equal(read([*states, *efforts]).effort, [[5.0, np.nan]] * 9)
 
 
-def test_commands_that_begin_late_are_read(read):
-    """After more states than are read at once."""
-    states = [state(k * MS, 'ab', [k, 1.0], [1.0, 0.0]) for k in range(4200)]
-    run = read([*states, command(4199 * MS, [5.0, 6.0])], 'sqlite3')
-    assert run.effort[-1].tolist() == [5.0, 6.0]
-
-
 @pytest.mark.parametrize('fields', [
     ('position', 'velocity', 'effort', 'temperature'),
     ('effort', 'velocity', 'position', 'temperature'),
 ])  # fmt: skip
 def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(fields, read):
     """A joint state with an additional field, or fields in another order, as of a vendor."""
-    store, kind = get_typestore(Stores.EMPTY), 'sensor_msgs/msg/JointState'
-    own = get_types_from_msg(
-        'std_msgs/Header header\nstring[] name\n' + ''.join(f'float64[] {x}\n' for x in fields),
-        kind,
-    )
-    store.register({**STORE.fielddefs, **own})
+    kind = 'sensor_msgs/msg/JointState'
+    lines = (f'float64[] {field}' for field in fields)
+    store = defined(kind, 'std_msgs/Header header', 'string[] name', *lines)
     messages = []
     for k in range(50):
         numbers = {x: np.array([k + ord(x[0]), -k], dtype=float) for x in fields}
@@ -375,17 +356,9 @@ def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(fields, r
 
 
 def test_a_reference_of_some_joints_is_that_of_these_and_of_none_is_told(read):
-    motion = Motion(80)
-
-    def recorded(*joints: int):
-        references = motion.states([*joints], REFERENCE)
-        for message in references:
-            message.content.name.append('other')
-            for name in ('position', 'velocity'):
-                setattr(message.content, name, np.append(getattr(message.content, name), 7.0))
-        return read([*motion.states(), *motion.commands(), *references])
-
-    run = recorded(2, 0)
+    motion = Motion(80, names=('a', 'b', 'c', 'other'))
+    states = motion.states([0, 1, 2])
+    run = read(states + motion.states([2, 3, 0], REFERENCE))
     assert run.notes == ()
     for found, expected in (
         (run.reference_position, motion.q),
@@ -393,7 +366,7 @@ def test_a_reference_of_some_joints_is_that_of_these_and_of_none_is_told(read):
     ):
         np.testing.assert_array_equal(found[:, [0, 2]], expected[:, [0, 2]])
         assert np.isnan(found[:, 1]).all()
-    run = recorded()
+    run = read(states + motion.states([3], REFERENCE))
     assert run.notes == (f'80 messages on {REFERENCE} cannot be used: left out',)
     assert np.isnan(run.reference_position).all()
 
@@ -466,22 +439,19 @@ def test_efforts_of_single_joints_are_put_together(read):
     topics = {'arm/j-1': 'arm/j_1', 'j-1': 'j_1', '2nd joint': '_2nd_joint', 'left/a': 'left/a'}
     motion = Motion(70, names=tuple(topics))
     messages = motion.states()
-    for topic, efforts in zip(topics.values(), motion.tau.T.tolist(), strict=True):
-        rows = zip(motion.stamps.tolist(), efforts, strict=True)
-        messages += [number(*row, f'/{topic}/cmd_force') for row in rows]
+    for stamp, efforts in zip(motion.stamps.tolist(), motion.tau.tolist(), strict=True):
+        rows = zip(topics.values(), efforts, strict=True)
+        messages += [number(stamp, effort, f'/{topic}/cmd_force') for topic, effort in rows]
     assert_read(read(messages), motion)
 
 
 def test_efforts_of_two_joints_on_one_topic_are_refused(tmp_path, read):
     motion = Motion(70, names=('j-1', 'j_1', 'k'))
-    messages = motion.states()
-    messages += [number(stamp, 1.0, '/j_1/cmd_force') for stamp in motion.stamps.tolist()]
+    efforts = [number(stamp, 1.0, '/j_1/cmd_force') for stamp in motion.stamps.tolist()]
     one_topic = "joints j-1, j_1: would have the same topic 'j_1/cmd_force'"
     with pytest.raises(ConfigurationError, match=one_topic):
-        read(messages)
-    (tmp_path / 'log.csv').write_text(
-        't,position.j 1,position.j-1,command.j 1,command.j-1\n0,1,2,3,4\n'
-    )
+        read(motion.states() + efforts)
+    (tmp_path / 'log.csv').write_text('t,position.j 1,position.j-1\n0,1,2\n')
     with pytest.raises(RecordingError, match='has several columns of position for one joint'):
         read_recording(tmp_path / 'log.csv')
 
@@ -499,29 +469,25 @@ def test_the_order_of_efforts_is_that_of_the_parameters_or_as_told(tmp_path):
 
 
 def test_commands_without_the_gripper_of_the_states_are_used_as_the_note_says(tmp_path):
-    motion = Motion(60)
-    states = motion.states()
-    for message in states:
-        message.content.name.append('finger')
-        for name in ('position', 'velocity'):
-            setattr(message.content, name, np.append(getattr(message.content, name), 0.0))
-    bag = write(tmp_path / 'bag', [*states, *motion.commands()])
+    motion, arm = Motion(60, names=('a', 'b', 'finger')), ('a', 'b')
+    commands = [command(stamp, tau[:2]) for stamp, tau in zip(motion.stamps.tolist(), motion.tau,
+                                                              strict=True)]  # fmt: skip
+    bag = write(tmp_path / 'bag', motion.states() + commands)
     run = read_recording(bag)
     assert np.isnan(run.effort).all()
     assert 'not used; name their joints: by --recorded-joints' in run.notes[0]
-    assert (read_recording(bag, joints=motion.names).effort == motion.tau).all()
+    assert (read_recording(bag, joints=arm).effort == motion.tau[:, :2]).all()
 
 
 def test_the_order_of_efforts_is_that_of_the_description_in_the_bag(read):
     """Gazebo sends joint states in the order of the model; other drivers by the alphabet."""
-    links = [link(name, 1.0, inertia=np.eye(3)) for name in ('one', 'two', 'three')]
-    places = [('z', 'base', 'one'), ('y', 'one', 'two'), ('x', 'two', 'three')]
-    xml = robot('arm', link('base'), *links, *(joint(*names) for names in places))
-    tree = load_robot(xml)
-    assert tree.joint_names == ('z', 'y', 'x')
+    arm = robot('arm', link('base'), *(
+        link(child, 1.0, inertia=np.eye(3)) + joint(name, parent, child)
+        for name, parent, child in (('z', 'base', '1'), ('y', '1', '2'), ('x', '2', '3'))
+    ))  # fmt: skip
     motion = Motion(60, names=('x', 'y', 'z'))
-    messages = [text(0, xml), *motion.messages()]
-    run = read(messages).of_joints(tree.joint_names)
+    run = read([text(0, arm), *motion.messages()]).of_joints(('z', 'y', 'x'))
+    assert load_robot(arm).joint_names == run.joints
     assert run.effort.tobytes() == motion.tau.tobytes()
     assert run.position.tobytes() == motion.q[:, ::-1].tobytes()
 

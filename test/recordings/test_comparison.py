@@ -28,28 +28,20 @@ def program(t):
 
 
 def run_of(
-    *,
-    late: float = 0.0,
-    stamp: int = 0,
-    period: int = MS,
-    count: int = 3000,
-    error: float = 0.0,
-    reference: bool = True,
+    *, late: float = 0.0, stamp: int = 0, period: int = MS, count: int = 3000, error: float = 0.0
 ) -> Recording:
     """Return the program, begun late, with stamps of any origin, and a constant tracking error."""
     stamps = stamp + period * np.arange(count)
     q, v = program(1e-9 * period * np.arange(count) - late)
-    known = 1.0 if reference else np.nan
     effort = np.tile([0.0, 1.0, -1.0], (count, 1))
     effort[:, 0] = np.arange(count)
-    run = 1e-9 * stamps, q - error, v, effort, known * q, known * v
+    run = 1e-9 * stamps, q - error, v, effort, q, v
     return Recording(NAMES, *run, description=arm_xml(), stamp_ns=stamps, arrival_ns=stamps)
 
 
 def of_states(**given) -> Recording:
     """Return the program without commands and reference."""
-    run = run_of(reference=False, **given)
-    return replace(run, effort=np.full(run.effort.shape, np.nan))
+    return without(run_of(**given), 'effort', 'reference_position', 'reference_velocity')
 
 
 def test_the_shift_of_a_late_run_is_found_on_any_clock_at_any_rate():
@@ -75,9 +67,13 @@ def test_the_way_to_align_can_be_chosen():
 @pytest.mark.parametrize('lost', [slice(100, 101), slice(None)])
 @pytest.mark.parametrize('which', ['velocity', 'reference_velocity'])
 def test_velocities_may_be_missing(which, lost):
-    reference, late = which == 'reference_velocity', 0.1234567
-    first, second = run_of(reference=reference), run_of(late=late, reference=reference)
-    for runs in [(first, without(second, which, lost)), (without(first, which, lost), second)]:
+    """Runs without a reference are aligned by their states."""
+    run, late = run_of if which == 'reference_velocity' else of_states, 0.1234567
+    first, second = run(), run(late=late)
+    for runs in (
+        (first, without(second, which, rows=lost)),
+        (without(first, which, rows=lost), second),
+    ):
         found = align(*runs)
         assert found.shift == pytest.approx(late, abs=2e-6)
         assert found.correlation > 0.999
@@ -88,21 +84,22 @@ def test_velocities_may_be_missing(which, lost):
 
 def test_a_reference_at_one_state_is_none_to_align_by():
     run = run_of(count=300)
-    lone = without(
-        without(run, 'reference_velocity', slice(None)), 'reference_position', slice(299)
-    )
+    lone = without(run, 'reference_velocity')
+    lone = without(lone, 'reference_position', rows=slice(299))
     assert align(run, lone).shift == pytest.approx(0.0, abs=1e-9)
 
 
-def without(run, which: str, rows: slice):
-    values = getattr(run, which).copy()
-    values[rows] = np.nan
-    return replace(run, **{which: values})
+def without(run: Recording, *columns: str, rows: slice = slice(None)) -> Recording:
+    """Return a run of which some columns are not known at some rows."""
+    found = {name: getattr(run, name).copy() for name in columns}
+    for values in found.values():
+        values[rows] = np.nan
+    return replace(run, **found)
 
 
 @pytest.mark.parametrize('begin', [0, 1_700_000_000])
 def test_a_clock_that_jumps_is_named_with_its_place(begin):
-    run = run_of(count=2000, reference=False)
+    run = of_states(count=2000)
     late = np.where(np.arange(2000) < 1200, begin, 1_800_000_000)
     jumped = replace(run, time=run.time + late, stamp_ns=run.stamp_ns + late * SECOND)
     size = 1_800_000_000 - begin
@@ -119,7 +116,7 @@ def test_runs_at_rest_are_laid_side_by_side():
 
 
 def test_what_is_unknown_is_no_figure_of_the_report(command):
-    rest = run_of(count=500, reference=False)
+    rest = without(run_of(count=500), 'reference_position', 'reference_velocity')
     found = command('compare', rest, rest)
     shown = re.sub(r'<(script|style).*?</\1>', '', found.text('report.html'), flags=re.DOTALL)
     assert 'nan' not in re.sub('<[^>]*>', ' ', shown).lower().split()
@@ -135,7 +132,7 @@ def test_states_between_two_lie_on_lines():
     assert found.position == pytest.approx(q, abs=3e-4)
     assert found.velocity == pytest.approx(v, abs=1e-3)
     assert found.effort[:, 0] == pytest.approx(time / 0.01)
-    same = resample(without(run, 'effort', slice(0, None, 2)), run.time[5:9])
+    same = resample(without(run, 'effort', rows=slice(0, None, 2)), run.time[5:9])
     assert same.position == pytest.approx(run.position[5:9], abs=1e-15)
     assert same.effort[[0, 2], 0] == pytest.approx([5.0, 7.0]), 'what is missing spoils no other'
     assert np.isnan(same.effort[[1, 3]]).all()
@@ -214,7 +211,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(given, said, command):
 def test_efforts_in_amperes_without_a_constant_are_not_compared(command):
     profile = {'name': 'arm', 'state': {'effort': 'total'}, 'defaults': {'effort_unit': 'mA'}}
     run = of_states(count=400)
-    run = replace(run, measured_effort=np.full(run.effort.shape, 1e3))
+    run = replace(run, measured_effort=1e3 + 0.0 * run.position)
     ended = command('compare', run, run, '--driver-profile', profile)
     found = ended.figures
     assert found['difference']['rms_position'] == [0.0] * 3

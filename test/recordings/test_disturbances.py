@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import SECOND, Motion
+from bags import MS, SECOND, Motion, header
 from recorded_arm import ExactMotion, RecordedArm, measured_arm, measured_run, sinusoids, write_run
 from recorded_bags import NOMINAL, UNKNOWN
 from samples import Sample
@@ -47,10 +47,14 @@ def evaluated(recording: Recording, tree=None, **settings):
 # Times ------------------------------------------------------------------------------------------
 
 
+def as_read(run: Recording, folder: Path) -> Recording:
+    return read_recording(write_run(folder / 'bag', run))
+
+
 def jumped(run: Recording, folder: Path, jump: int) -> Recording:
     """Return the run as read from a bag whose clock jumps in its middle."""
     stamps = run.stamp_ns + jump * SECOND * (np.arange(len(run.time)) >= 600)
-    return read_recording(write_run(folder / 'bag', replace(run, stamp_ns=stamps)))
+    return as_read(replace(run, stamp_ns=stamps), folder)
 
 
 def parted(run: Recording, folder: Path, jump: int) -> Recording:
@@ -59,9 +63,7 @@ def parted(run: Recording, folder: Path, jump: int) -> Recording:
     return run.rows(~gaps)
 
 
-@pytest.mark.parametrize(
-    ('change', 'jump'), [(jumped, START), (jumped, DAY), (jumped, 30 * DAY), (parted, 0)]
-)
+@pytest.mark.parametrize(('change', 'jump'), [(jumped, START), (jumped, DAY), (parted, 0)])
 def test_a_clock_that_jumps_and_gaps_change_no_figure(change, jump, tmp_path, rng):
     run = run_of(rng, 12.0 if jump else 30.0)
     other = change(run, tmp_path, jump)
@@ -76,18 +78,17 @@ def test_a_clock_that_jumps_and_gaps_change_no_figure(change, jump, tmp_path, rn
     assert (said in ' '.join(other.notes)) == bool(jump)
 
 
-@pytest.mark.parametrize('ahead', [0.005, 0.4, 3600.0])
-def test_a_message_that_comes_early_is_no_restart_of_the_clock(ahead, read):
+@pytest.mark.parametrize(('ahead_ms', 'lost'), [(5, 5), (400, 1), (3_600_000, 1)])
+def test_a_message_that_comes_early_is_no_restart_of_the_clock(ahead_ms, lost, read):
+    """What it seems to precede is rejected, as by the controller; or else it."""
     motion = Motion(300)
     messages = motion.messages()
-    messages[100 * 3].content.header.stamp.sec += int(ahead)
-    messages[100 * 3].content.header.stamp.nanosec += round((ahead % 1) * 1e9)
+    messages[100 * 3].content.header = header((100 + ahead_ms) * MS)
     run = read(messages)
     assert 'restart' not in ' '.join(run.notes)
-    lost = 300 - len(run.time)
-    assert lost == (5 if ahead < 0.02 else 1)  # as the controller rejects them; else that one
+    assert 300 - len(run.time) == lost
     assert run.stamp_ns[-1] == motion.stamps[-1]
-    assert np.isin(run.stamp_ns, [*motion.stamps, *(run.stamp_ns[100:101])]).all()
+    assert np.isin(run.stamp_ns, [*motion.stamps, (100 + ahead_ms) * MS]).all()
     assert any('left out' in note for note in run.notes)
 
 
@@ -98,7 +99,9 @@ def test_times_are_printed_in_full_and_taken_as_printed(command, rng):
     assert f'the first at {START + 6} s' in command(*words).said
     for first, last in ((f'{START + 5}.5', START + 6), ('5.5', 6)):
         assert command(*words, '--from', first, '--to', last).figures['rates']['states'] == 51
-    assert f'from {START + 50} s' in command(*words, '--from', START + 50, code=2).err
+    empty = command(*words, '--from', START + 50, code=2).err
+    assert f'from {START + 50} s' in empty
+    assert 'holds no state' in empty
 
 
 @pytest.mark.slow
@@ -106,28 +109,26 @@ def test_times_are_printed_in_full_and_taken_as_printed(command, rng):
     ('bag', 'gravity', 'jitter'), [(NOMINAL, 9.81, 0.05), (UNKNOWN, 9.8, 0.001)]
 )
 def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(bag, gravity, jitter, rng):
-    recording = read_recording(bag)
-    tree = load_robot(recording.description, (0.0, 0.0, -gravity))
-    recording = recording.of_joints(tree.joint_names)
-    whole, _ = evaluated(recording, tree)
-    late = rng.uniform(-jitter, jitter, len(recording.time)) * np.median(np.diff(recording.time))
-    stamps = np.sort(recording.stamp_ns + 1e9 * late).astype(np.int64)
-    velocity = recording.velocity.copy()
-    rows = rng.choice(np.arange(100, len(stamps) - 100), 3, replace=False)
-    velocity[rows, rng.integers(velocity.shape[1], size=3)] += 50.0
-    spoiled = replace(recording, stamp_ns=stamps, time=stamps / 1e9, velocity=velocity)
-    worse, said = evaluated(spoiled.rows(rng.random(len(stamps)) >= 0.01), tree)
-    residual = np.array(whole['effort']['residual_rms'])
-    change = np.abs(np.array(worse['effort']['residual_rms']) - residual)
+    run = read_recording(bag)
+    tree = load_robot(run.description, (0.0, 0.0, -gravity))
+    run = run.of_joints(tree.joint_names)
+    count, velocity = len(run.time), run.velocity.copy()
+    late = 1e9 * np.median(np.diff(run.time)) * rng.uniform(-jitter, jitter, count)
+    stamps = np.sort(run.stamp_ns + late).astype(np.int64)
+    velocity[rng.integers(100, count - 100, 3), rng.integers(4, size=3)] += 50.0
+    spoiled = replace(run, stamp_ns=stamps, time=stamps / 1e9, velocity=velocity)
+    worse, said = evaluated(spoiled.rows(rng.random(count) >= 0.01), tree)
+    whole, effort = evaluated(run, tree)[0]['effort'], worse['effort']
+    residual, changed = (np.array(x['residual_rms']) for x in (whole, effort))
     # A tenth of the residual; where there is none, a line through 10 000 stamps of 50 us of
     # jitter determines the period to 5e-8, and accelerations with it.
-    assert (change < 0.1 * residual + 1e-5).all()
+    assert (np.abs(changed - residual) < 0.1 * residual + 1e-5).all()
     assert worse['timing']['name'] == 'semi_implicit'
     assert 'treated as equal intervals' in worse['timing']['reason']
     assert worse['timing']['contradictions'] >= 2  # one may be lost
-    assert any('states contradict their neighbours' in text for text in said)
-    assert min(worse['effort']['evaluated']) > 0.96 * min(whole['effort']['evaluated'])
-    assert worse['effort']['gravity']['verdict'] == whole['effort']['gravity']['verdict']
+    assert 'states contradict their neighbours' in ' '.join(said)
+    assert min(effort['evaluated']) > 0.96 * min(whole['evaluated'])
+    assert effort['gravity']['verdict'] == whole['gravity']['verdict']
 
 
 def test_samples_at_truly_irregular_times_are_taken_at_these_times_and_filtered(rng):
@@ -165,8 +166,7 @@ def test_states_that_are_published_again_are_left_out(case, tmp_path, rng):
         run = replace(run, velocity=np.full(run.velocity.shape, np.nan))
     times = np.arange(0.0, run.time[-1], FAST)
     rows = np.searchsorted(run.time, times + 1e-9) - 1
-    bag = write_run(tmp_path / 'bag', stamped(run.rows(rows), np.rint(times * 1e9)))
-    read = read_recording(bag)
+    read = as_read(stamped(run.rows(rows), np.rint(times * 1e9)), tmp_path)
     count = len(read.time)
     assert len(run.time) - 1 <= count <= len(run.time)
     assert read.position.tobytes() == run.position[:count].tobytes()
@@ -178,58 +178,46 @@ def test_states_at_rest_are_kept(tmp_path, rng):
     run = run_of(rng, 2.0)
     still = np.zeros(run.velocity.shape)
     rest = replace(run, position=still + 0.3, velocity=still, measured_effort=still + 2.0)
-    read = read_recording(write_run(tmp_path / 'bag', rest))
-    assert len(read.time) == len(run.time)
+    assert len(as_read(rest, tmp_path).time) == len(run.time)
 
 
 def test_a_second_publisher_of_zeros_is_left_out(tmp_path, rng):
     run = run_of(rng, 4.0)
-    twice = run.rows(np.repeat(np.arange(len(run.time)), 2))
-    real = (np.arange(len(twice.time)) % 2 == 0)[:, np.newaxis]
+    twice = run.rows(np.repeat(np.arange(400), 2))
+    real = np.tile([[1.0], [0.0]], (400, 1))
     columns = ('position', 'velocity', 'measured_effort')
     mixed = replace(twice, **{name: getattr(twice, name) * real for name in columns})
-    mixed = stamped(mixed, 5_000_000 * np.arange(len(mixed.time)))
-    read = read_recording(write_run(tmp_path / 'bag', mixed))
+    read = as_read(stamped(mixed, 5_000_000 * np.arange(800)), tmp_path)
     assert read.position.tobytes() == run.position.tobytes()
     assert '400 states of zeros, as of a second publisher: left out' in read.notes
 
 
 def endless_elbow() -> Sample:
-    before, limits, after = measured_arm().xml.rpartition('lower="-6.0" upper="6.0" ')
-    assert limits
-    return Sample('arm', (before + after).replace(
-        '<joint name="elbow" type="revolute">', '<joint name="elbow" type="continuous">'
-    ))  # fmt: skip
+    head, elbow = measured_arm().xml.split('<joint name="elbow" type="revolute">')
+    assert 'lower="-6.0" upper="6.0" ' in elbow
+    elbow = elbow.replace('lower="-6.0" upper="6.0" ', '', 1)
+    return Sample('arm', f'{head}<joint name="elbow" type="continuous">{elbow}')
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('velocity', [True, False])
 def test_wrapped_positions_of_a_continuous_joint_change_no_figure(velocity, command, rng):
     """The elbow turns twice: as it turns, and as a driver wraps it; a reference counts turns."""
-    time = np.arange(0.0, 16.0, 0.01)
-    motion, moves = sinusoids(rng, 3, time), np.array([0.0, 0.0, 1.0])
-    turn = 2.0 * TURN * (3.0 - 2.0 * time / 16.0) * (time / 16.0) ** 2
-    rate = np.gradient(turn, time)
-    motion = ExactMotion(
-        time,
-        motion.q + np.outer(turn, moves),
-        motion.v + np.outer(rate, moves),
-        motion.a + np.outer(np.gradient(rate, time), moves),
-    )
-    run = measured_run(endless_elbow(), motion)
-    run = replace(run, reference_position=motion.q + 1e-3, reference_velocity=motion.v)
+    motion, rate = sinusoids(rng, 3, np.arange(0.0, 16.0, 0.01)), np.array([0.0, 0.0, TURN / 8.0])
+    q, v = motion.q + np.outer(motion.time, rate), motion.v + rate
+    run = measured_run(endless_elbow(), ExactMotion(motion.time, q, v, motion.a))
+    run = replace(run, reference_position=q + 1e-3, reference_velocity=v)
     if not velocity:
-        run = replace(run, velocity=np.full(run.velocity.shape, np.nan))
-    wrapped = (run.position + np.pi) % TURN - np.pi
-    other = replace(run, position=np.where(moves > 0.0, wrapped, run.position))
-    bags = [command.word(x) for x in (run, other)]
+        run = replace(run, velocity=np.full(v.shape, np.nan))
+    wrapped = np.where(rate > 0.0, (q + np.pi) % TURN - np.pi, q)
+    bags = [command.word(x) for x in (run, replace(run, position=wrapped))]
     found = [command('analyze --no-report', bag).figures for bag in bags]
     for section, key in (('tracking', 'rms_error'), ('effort', 'residual_share')):
         np.testing.assert_allclose(*[x[section][key] for x in found], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found[1]['tracking']['rms_error'], 1e-3, rtol=1e-6)
     assert found[1]['timing']['contradictions'] == 0
-    if not velocity:
-        return
-    assert max(command('compare', *bags).figures['difference']['peak_position']) < 1e-9
-    learned = command('identify --jobs 1', bags[1]).figures
-    assert max(learned['residuals']['corrected']['percent']) < 1.0
+    if velocity:
+        compared = command('compare', *bags).figures['difference']
+        assert max(compared['peak_position']) < 1e-9
+        learned = command('identify --jobs 1', bags[1]).figures
+        assert max(learned['residuals']['corrected']['percent']) < 1.0

@@ -28,13 +28,16 @@ def analyzed(folder, loop, **choice):
     return analyze_bag(bag, AnalysisSettings(robot=RobotChoice(**choice)))
 
 
-@pytest.mark.parametrize('law', ['gravity_compensation', 'hand_guiding'])
-def test_an_arm_that_is_moved_by_hand_tracks_nothing(tmp_path, law):
-    loop = RecordedLoop({**GIVEN, 'law': law}, before={20: lambda x: x.push((20.0, 0.0, 0.0))})
+@pytest.mark.parametrize(
+    'given', [CIRCLE, {'law': 'gravity_compensation'}, {'law': 'hand_guiding'}]
+)
+def test_an_arm_that_follows_no_reference_tracks_nothing(tmp_path, given):
+    loop = RecordedLoop({**GIVEN, **given}, before={20: lambda x: x.push((20.0, 0.0, 0.0))})
     result = analyzed(tmp_path, loop.run(STEPS))
     assert result.figures['tracking'] == {}
-    assert f'law {law} of the controller {AWAY}' in result.notes
-    assert any('force of a hand' in note for note in result.notes)
+    name = "program 'scara_circle'" if 'program' in given else f'law {given["law"]}'
+    assert f'{name} of the controller {AWAY}' in result.notes
+    assert any('force of a hand' in note for note in result.notes) == ('program' not in given)
 
 
 @pytest.mark.slow

@@ -66,8 +66,8 @@ def test_pushes_on_a_resting_arm_are_found_and_an_outlier_does_not_hide_them(
     run.velocity[500, 1] = 30.0
     figures = command('analyze --no-report', run, '--contacts', thresholds).figures
     assert figures['timing']['contradictions'] == 1
-    times = [event['time_s'] for event in figures['contacts']['events'] if event['kind'] == 'push']
-    np.testing.assert_allclose(times, PUSHES, atol=0.1)
+    pushes = [x['time_s'] for x in figures['contacts']['events'] if x['kind'] == 'push']
+    np.testing.assert_allclose(pushes, PUSHES, atol=0.1)
 
 
 @pytest.mark.slow
@@ -77,10 +77,10 @@ def test_a_recording_of_many_outliers_gives_no_verdict(thresholds, command):
     run.position[10:-10:6, 0] += 0.3
     bag = command.word(run)
     figures = command('analyze --no-report', bag, '--contacts', thresholds).figures
-    severities = [finding['severity'] for finding in figures['findings']]
-    assert 'ok' not in severities
-    assert severities[0] == 'error'
-    assert 'states contradict their neighbours' in figures['findings'][0]['text']
+    first, *others = figures['findings']
+    assert first['severity'] == 'error'
+    assert 'states contradict their neighbours' in first['text']
+    assert 'ok' not in [finding['severity'] for finding in others]
     assert figures['contacts']['count'] is None
     for name in ('calibrate', 'identify'):
         assert 'allows no verdict' in command(name, bag, code=2).err
@@ -95,10 +95,14 @@ def test_an_exact_run_that_mostly_rests_has_no_outliers():
     late = np.clip((time - 5.0) / 0.1, 0.0, 1.0)[:, np.newaxis]
     q = np.array(REST) + 0.1 * late**2 * (3.0 - 2.0 * late)
     v = np.vstack([np.zeros((1, 3)), np.diff(q, axis=0) / 1e-3])  # semi-implicit
-    none = np.full(q.shape, np.nan)
     jitter = np.random.default_rng(0).integers(-2, 3, q.shape) * np.spacing(q)
-    run = Recording(('pan', 'lift', 'elbow'), time, q + jitter, v, none, none, none)
-    assert not find_outliers(run).any()
+    assert not find_outliers(of_states(time, q + jitter, v)).any()
+
+
+def of_states(time, q, v):
+    """Return a recording of positions and velocities alone."""
+    none = np.full(q.shape, np.nan)
+    return Recording(tuple('abc'[: q.shape[1]]), time, q, v, none, none, none)
 
 
 def test_a_simulated_joint_that_starts_to_slide_contradicts_nothing():
@@ -107,8 +111,7 @@ def test_a_simulated_joint_that_starts_to_slide_contradicts_nothing():
     a = np.column_stack([1e-3 * creep, creep])
     a[500:502, 0], a[560:562, 0] = 40.0, -40.0
     v = np.cumsum(1e-3 * a, axis=0)
-    q, none = np.cumsum(1e-3 * v, axis=0), np.full(v.shape, np.nan)
-    run = Recording(('one', 'two'), 1e-3 * np.arange(2000), q, v, none, none, none)
+    run = of_states(1e-3 * np.arange(2000), np.cumsum(1e-3 * v, axis=0), v)
     assert not find_outliers(run).any()
     for row, wrong in ((530, 5.0), (1500, -2.0)):
         velocity = v.copy()
@@ -132,26 +135,21 @@ def test_an_effort_that_was_commanded_is_no_spike():
 def test_an_arm_at_its_stop_has_no_fault(period):
     """The stop takes energy; its impulse is within the span of an acceleration."""
     tree = sample('scara').tree
-    plant, n, rows = MujocoPlant(tree, period), tree.n, []
+    plant, t = MujocoPlant(tree, period), np.arange(0.0, 4.0, period)
     plant.reset(np.array([0.2, 0.8, 0.1, 0.0]))
-    for k in range(round(4.0 / period)):
-        t = k * period
-        effort = np.array([5.0, 2.0, 0.0, 0.1]) * np.sin([2.0 * t, 3.0 * t, 0.0, 5.0 * t])
-        effort[2] = (30.0 if t % 1.0 < 0.5 else -60.0) - 9.0
-        q, v = np.zeros((2, n))
-        plant.read(q, v)
-        rows.append((q, v, effort))
-        plant.step(effort)
-    q, v, effort = map(np.array, zip(*rows, strict=True))
+    effort = np.array([5.0, 2.0, 0.0, 0.1]) * np.sin(np.outer(t, [2.0, 3.0, 0.0, 5.0]))
+    effort[:, 2] = np.where(t % 1.0 < 0.5, 21.0, -69.0)
+    q, v = np.zeros((2, *effort.shape))
+    for k, given in enumerate(effort):
+        plant.read(q[k], v[k])
+        plant.step(given)
     assert (q[:, 2] >= tree.position_upper[2]).any()
-    time, none = period * np.arange(len(q)), np.full(q.shape, np.nan)
-    run = Recording(tree.joint_names, time, q, v, effort, none, none)
+    none = np.full(q.shape, np.nan)
+    run = Recording(tree.joint_names, t, q, v, effort, none, none)
     measured = replace(run, measured_effort=np.vstack([effort[:1], effort[:-1]]))
     for given in (run, measured):
-        found = [str(x) for x in evaluate(given, tree, AnalysisSettings()).findings]
-        assert not any(
-            word in text for text in found for word in ('work', 'its effort', 'contradict')
-        ), found
+        found = str(evaluate(given, tree, AnalysisSettings()).findings)
+        assert not any(word in found for word in ('work', 'its effort', 'contradict')), found
 
 
 @pytest.mark.parametrize('resolution', [0.0, STEP])
@@ -186,19 +184,19 @@ def test_a_spike_of_one_effort_changes_no_figure(thresholds, command):
     clean, spiked, arm = moving(), moving(), measured_arm().tree
     spiked.measured_effort[2345, 1] += 60.0
     settings = AnalysisSettings(effort='measured', contacts=str(thresholds))
-    found = [evaluate(run, arm, settings) for run in (clean, spiked)]
-    shares = [each.figures['effort']['residual_share'] for each in found]
+    shares, percent = [], []
+    for run in (clean, spiked):
+        found, learned = evaluate(run, arm, settings), identify([run], arm)
+        shares.append(found.figures['effort']['residual_share'])
+        assert found.figures['contacts']['count'] == 0
+        percent.append(validate([clean], learned.tree, learned.plan.preparation).percent)
+    said = '1 measured efforts deviate alone, the first at 23.45 s: left out'
+    assert said in str(found.findings)
     np.testing.assert_allclose(*shares, rtol=0.01)
-    assert [each.figures['contacts']['count'] for each in found] == [0, 0]
-    assert '1 measured efforts deviate alone, the first at 23.45 s: left out' in (
-        str(found[1].findings)
-    )
-    learned = [identify([run], arm) for run in (clean, spiked)]
-    percent = [validate([clean], one.tree, one.plan.preparation).percent for one in learned]
     np.testing.assert_allclose(*percent, rtol=0.05)
-    base = [
+    bands = [
         [float(line.split()[1]) for line in path.read_text().splitlines() if 'base:' in line]
         for path in (thresholds, calibrated(command, spiked))
     ]
-    assert len(base[0]) == 6
-    np.testing.assert_allclose(*base, rtol=0.2)
+    assert len(bands[0]) == 6
+    np.testing.assert_allclose(*bands, rtol=0.2)

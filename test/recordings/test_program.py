@@ -86,70 +86,53 @@ def test_the_diagnostics_of_the_controller_tell_the_start(loop, command):
     assert max(figures['rms']) < 1e-3
 
 
-@pytest.fixture(scope='module')
-def deactivated():
-    """The run with further states, in which the controller is deactivated."""
-    given = {**GIVEN, **PROGRAM, 'lead_in': 0.0}
-    return RecordedLoop(given, behind={300: RecordedLoop.deactivate}).run(1600)
-
-
-def _without(messages, topic):
-    return [message for message in messages if message.topic != topic]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize('log', [True, False], ids=['log', 'commands'])
-def test_the_program_ends_with_the_controller(deactivated, command, log):
+def test_without_a_log_the_program_ends_with_the_commands(command):
     """Afterwards nothing leads the arm: it was a tenth of a metre off, in the last quarter."""
-    messages = deactivated.messages if log else _without(deactivated.messages, CHANGES)
+    given = {**GIVEN, **PROGRAM, 'lead_in': 0.0}
+    loop = RecordedLoop(given, behind={300: RecordedLoop.deactivate}).run(1600)
+    messages = [message for message in loop.messages if message.topic != CHANGES]
     found = command('analyze --no-report', messages)
-    ended = float(found.said.partition('is evaluated until ')[2].partition(' s')[0])
-    if log:
-        assert ended == pytest.approx(0.301, abs=1e-6)
-        assert 'the controller was deactivated' in found.said
-    else:  # the last command that brakes the arm
-        assert 0.301 < ended < 1.5
-        assert 'there are no more commands' in found.said
-    whole = found.figures['program']
-    cut = command(f'analyze --no-report --to {ended - 5e-4}', messages)
-    part = cut.figures['program']
+    end, _, why = found.said.partition('is evaluated until ')[2].partition(' s only: then ')
+    assert why.startswith('there are no more commands')
+    assert 0.301 < float(end) < 1.5  # with the last command that brakes the arm
+    cut = command(f'analyze --no-report --to {float(end) - 5e-4}', messages)
     assert 'is evaluated until' not in cut.said
-    assert whole['evaluations'] == part['evaluations']
-    for figure in ('rms', 'peak', 'floor', 'deviation'):
+    whole, part = (ended.figures['program'] for ended in (found, cut))
+    for figure in ('evaluations', 'rms', 'peak', 'floor', 'deviation'):
         np.testing.assert_allclose(whole[figure], part[figure], rtol=1e-6, err_msg=figure)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ('event', 'why'),
-    [
-        (lambda loop: loop.change(law='computed_torque'), 'its law or program was changed'),
-        (lambda loop: loop.change(program='scara_press'), 'its law or program was changed'),
-        (lambda loop: loop.recover(), 'the stop action acted'),
-        (lambda loop: loop.change(limit_effort=False), ''),
-        (lambda loop: loop.hold(), ''),
-    ],
-    ids=['law', 'program', 'silence', 'parameter of the law', 'hold'],
-)
-def test_the_program_ends_where_its_law_does(command, event, why):
-    """A parameter that the law takes as it acts, or a held reference, does not end it."""
-    given = {**GIVEN, **PROGRAM, 'lead_in': 0.0}
-    loop = RecordedLoop(given, behind={300: event}).run(600)
-    found = command('analyze --no-report', loop.messages)
-    told = 'is evaluated until 0.301 s only: then ' + why
-    assert (told in found.said) if why else ('is evaluated until' not in found.said)
-    assert found.figures['program']['evaluations'] == (31 if why else 60)
+REACTED = {
+    300: lambda loop: loop.push((-60.0, 0.0, 0.0)),
+    500: RecordedLoop.go_on,
+}
+#: Further parameters, events, why the program ends, and when at the latest. A parameter that the
+#: law takes as it acts, or a held reference, does not end it; a reaction does in the tick after
+#: the contact.
+ENDS = {
+    'deactivation': ({}, {300: RecordedLoop.deactivate}, 'the controller was deactivated', 0.301),
+    'law': ({}, {300: lambda loop: loop.change(law='computed_torque')},
+            'its law or program was changed', 0.301),
+    'program': ({}, {300: lambda loop: loop.change(program='scara_press')},
+                'its law or program was changed', 0.301),
+    'silence': ({}, {300: RecordedLoop.recover}, 'the stop action acted', 0.301),
+    'parameter of the law': ({}, {300: lambda loop: loop.change(limit_effort=False)}, '', 0.6),
+    'hold': ({}, {300: RecordedLoop.hold}, '', 0.6),
+    'stop': ({'contact_reaction': 'stop'}, REACTED, 'the arm reacted to a contact', 0.33),
+    'float': ({'contact_reaction': 'float'}, REACTED, 'the arm reacted to a contact', 0.33),
+}  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('reaction', ['stop', 'float'])
-def test_the_program_ends_where_the_arm_reacts_to_a_contact(command, reaction):
-    """Only the end was logged: the way of an arm that was pushed aside was an error of f."""
-    given = {**GIVEN, **PROGRAM, 'lead_in': 0.0, 'contact_reaction': reaction}
-    pushed = {300: lambda loop: loop.push((-60.0, 0.0, 0.0))}
-    loop = RecordedLoop(given, behind={**pushed, 500: lambda loop: loop.go_on()}).run(600)
-    found = command('analyze --no-report', loop.messages)
-    end, _, why = found.said.partition('is evaluated until ')[2].partition(' s only: then ')
-    assert why.startswith('the arm reacted to a contact')
-    assert 0.301 < float(end) < 0.33  # the reaction begins in the tick after the contact
-    assert found.figures['program']['evaluations'] == np.ceil(float(end) / 0.01)
+@pytest.mark.parametrize('kind', ENDS)
+def test_the_program_ends_where_its_law_does(command, kind):
+    given, behind, why, latest = ENDS[kind]
+    given = {**GIVEN, **PROGRAM, 'lead_in': 0.0, **given}
+    found = command('analyze --no-report', RecordedLoop(given, behind=behind).run(600).messages)
+    end, _, told = found.said.partition('is evaluated until ')[2].partition(' s only: then ')
+    assert told.startswith(why)
+    end = float(end) if why else 0.6
+    assert 0.301 <= end <= latest
+    assert found.figures['program']['evaluations'] == np.ceil(end / 0.01)
+    assert ('is evaluated until' in found.said) == bool(why)

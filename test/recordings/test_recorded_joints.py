@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import refusals
-from bags import STORE, Message, Motion, write
+from bags import Message, Motion, defined, write
 from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
-from rosbags.typesys import get_types_from_msg
 from urdf_text import joint, link
 
 from robot_dynamics_ros.recordings.reading import RecordingReader
@@ -92,11 +91,9 @@ def test_a_finger_at_rest_without_effort_gives_no_warning(command, rng):
 
 
 def test_a_controller_state_is_noted_as_not_read(tmp_path):
-    kind, point = 'control_msgs/msg/JointTrajectoryControllerState', 'float64[] positions'
-    STORE.register(get_types_from_msg(f'string[] joint_names\n{point}', kind))
-    content = STORE.types[kind](joint_names=['a'], positions=np.zeros(1))
-    topic = '/arm_controller/controller_state'
-    rows = Motion(20).messages()
-    bag = write(tmp_path / 'bag', [*rows, Message(topic, rows[-1].time, kind, content)])
-    with RecordingReader(bag) as reader:
+    kind, topic = 'control_msgs/msg/JointTrajectoryControllerState', '/arm_controller/state'
+    store = defined(kind, 'string[] joint_names', 'float64[] positions')
+    content = store.types[kind](joint_names=['a'], positions=np.zeros(1))
+    rows = [*Motion(20).messages(), Message(topic, 0, kind, content, store)]
+    with RecordingReader(write(tmp_path / 'bag', rows)) as reader:
         assert f'topic {topic} ({kind}) is not read' in reader.notes

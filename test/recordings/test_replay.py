@@ -7,7 +7,6 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -202,19 +201,23 @@ def test_what_changed_while_inactive_counts_from_the_next_activation_on(command)
         260: {change: {natural_frequency: [20.0]}}, 270: [speed, 0.8], 280: [carry, true],
         290: activate, 300: aim}}""")
     assert command('replay', loop.messages).figures['peak'] == EXACT
-    late = [m for m in loop.messages if m.time >= 280 * MS or m.topic in (PARAMETERS, DESCRIPTION)]
-    found = command('replay', late).figures
-    assert found['commands'] == STEPS - 291, found['notes']
-    # The load was taken off and on again before that, which rounds its mass.
-    assert max(found['peak']) < 1e-12
-    late = [m for m in loop.messages if m.time >= 20 * MS or m.topic in (PARAMETERS, DESCRIPTION)]
-    found = command('replay', late).figures
-    assert found['commands'] == STEPS - 291, found['notes']
-    before = sum(message.topic == COMMANDS and message.time < 290 * MS for message in late)
+    before = sum(
+        message.topic == COMMANDS and message.time < 290 * MS for message in loop.messages
+    )
     assert before > 100, 'it brakes before it is inactive'
-    assert found['notes'] == [
-        f'{before} commands before the first activation in the bag: not compared'
-    ]
+    for begin, notes in ((280, []), (20, [before - 20])):
+        found = command('replay', begun_late(loop, begin)).figures
+        assert found['commands'] == STEPS - 291, found['notes']
+        # The load was taken off and on again before that, which rounds its mass.
+        assert max(found['peak']) < 1e-12
+        told = 'commands before the first activation in the bag: not compared'
+        assert found['notes'] == [f'{count} {told}' for count in notes]
+
+
+def begun_late(loop: Session, begin: int, *latched: str) -> list[Message]:
+    """Return what a recorder that begins after some milliseconds has; some topics are latched."""
+    topics = {PARAMETERS, DESCRIPTION, *latched}
+    return [m for m in loop.messages if m.topic in topics or m.time >= begin * MS]
 
 
 DRIVER = """
@@ -416,10 +419,11 @@ def test_a_mechanism_is_compared_by_its_tree():
 @pytest.mark.slow
 def test_a_difference_is_told_with_joint_size_and_time(recorded, command, monkeypatch):
     monkeypatch.undo()  # the report is read, with its curves
-    value = recorded[0].efforts[321][1] + 0.25
-    messages = spoiled(COMMANDS, 321, set_item('data', 1, value))(recorded[0].messages)
-    smaller = recorded[0].efforts[400][1] + 0.1
-    messages = spoiled(COMMANDS, 400, set_item('data', 1, smaller))(messages)
+    loop, _ = recorded
+    messages = loop.messages
+    for step, added in ((321, 0.25), (400, 0.1)):
+        change = set_item('data', 1, loop.efforts[step][1] + added)
+        messages = spoiled(COMMANDS, step, change)(messages)
     ended = command('replay', messages, code=1)
     found = ended.figures
     assert found['peak'] == pytest.approx([0.0, 0.25, 0.0, 0.0])
@@ -429,21 +433,6 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, command, monkey
     rows = list(csv.DictReader(ended.text('rows.csv').splitlines()))
     assert float(rows[321]['difference.joint2']) == pytest.approx(-0.25)
     assert '<script' in ended.text('report.html')
-
-
-@pytest.mark.slow
-def test_topics_and_recorded_names_are_chosen_by_the_options_of_all_commands(recorded, command):
-    """Two controllers' topics in one bag."""
-    places = {STATES: '/a/joint_states', COMMANDS: '/a/efforts'}
-    messages = recorded[0].messages
-    twice = [replace(m, topic=places[m.topic]) for m in messages if m.topic in places]
-    bag = command.word([*messages, *twice])
-    chosen = '--states /a/joint_states --commands /a/efforts'
-    found = command(f'replay {chosen} --reference /controller/reference', bag).figures
-    assert found['commands'] == STEPS
-    assert 'the recorded reference is followed' in found['notes']
-    with pytest.raises(SystemExit):
-        command('replay --reference remembered', bag)
 
 
 #: Further words, or topics of which all messages are lost, and a change that is logged instead.
@@ -505,8 +494,7 @@ def test_a_reference_that_was_not_logged_is_noticed(command):
 @pytest.mark.slow
 def test_a_recording_that_began_after_the_activation_needs_the_recorded_reference(command):
     loop = ran('{state_timeout_s: 0.1, behind: {77: aim}}')
-    latched = {PARAMETERS, DESCRIPTION, CHANGES}
-    late = [m for m in loop.messages if m.topic in latched or m.time >= 290 * MS]
+    late = begun_late(loop, 290, CHANGES)
     error = command('replay', late, code=2).err
     assert 'no activation on its topic changes' in error
     assert '--reference recorded' in error

@@ -229,14 +229,12 @@ def test_a_unit_is_declared_once(tmp_path):
     ["t,q1 [grad],q2 [grad]\n0,1,2\n0.1,1,2", {}] | column 'q1 [grad]': its unit 'grad' is none of pos
     ["t,q1_Nm,q2_Nm\n0,1,2\n0.1,1,2", {}] | its unit 'N m' is none of position
 """)  # noqa: E501
-def test_what_is_wrong_in_a_table_or_its_file_is_named(given, said, tmp_path, command):
+def test_what_is_wrong_in_a_table_or_its_file_is_named(given, said, tmp_path):
     (content, mapping), log, mapped = given, tmp_path / 'log.csv', tmp_path / 'log.yaml'
     log.write_text(f'{content}\n')
     mapped.write_text(json.dumps({'table': 'log.csv', **mapping}))
-    path = mapped if mapping else log
     with pytest.raises(RobotDynamicsError, match=said):
-        read_table(path)
-    assert re.search(said, command('analyze', path, code=2).err)
+        read_table(mapped if mapping else log)
 
 
 def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
