@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
-from bags import COMMANDS, DESCRIPTION, MS, REFERENCE, Message, command, state, text, write
+from bags import MS, REFERENCE, Message, command, state, text, write
 from oracles import PinocchioOracle
 from samples import DOWN_Z, Sample, sample
 from urdf_text import joint, link, robot, symmetric
@@ -274,14 +274,13 @@ class RecordedArm:
         run = 1e-9 * self.stamps, self.q, self.v, self.tau, self.reference, self.v
         return Recording(NAMES, *run, self.xml, measured_effort=late if self.measured_late else ())
 
-    def messages(self, *, description: bool = True, commands: bool = True) -> list[Message]:
+    def messages(self) -> list[Message]:
         """Return the messages, in order."""
-        left_out = {DESCRIPTION: not description, COMMANDS: not commands}
-        return [x for x in messages(self.recording()) if not left_out.get(x.topic)]
+        return messages(self.recording())
 
-    def bag(self, path: Path, form: str = 'mcap', **kwargs: bool) -> Path:
+    def bag(self, path: Path, form: str = 'mcap') -> Path:
         """Write them into a bag."""
-        return write(path, self.messages(**kwargs), form)
+        return write(path, self.messages(), form)
 
 
 def _sines(time: Any) -> ExactMotion:
@@ -396,9 +395,9 @@ def _weight(q: np.ndarray) -> np.ndarray:
 
 
 def messages(run: Recording) -> list[Message]:
-    """Return a recording as messages, in order; unknown efforts and references are not sent."""
+    """Return a recording as messages, in order; what is unknown is not sent."""
     arrivals = run.arrival_ns.tolist()
-    found = [text(arrivals[0], run.description)]
+    found = [text(arrivals[0], run.description)] if run.description else []
     for k, (stamp, arrival) in enumerate(zip(run.stamp_ns.tolist(), arrivals, strict=True)):
         effort = run.measured_effort[k]
         measured = () if np.isnan(effort).all() else effort

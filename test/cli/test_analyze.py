@@ -234,7 +234,7 @@ def test_bags_are_found_in_folders_once_and_in_order(tmp_path, monkeypatch):
         find_bags([tmp_path / 'nothing'])
     for how, error, said in (
         ({'jobs': -1}, ConfigurationError, 'give 0'),
-        ({'scheduler': 'tcp://127.0.0.1:9'}, (MissingDependencyError, TimeoutError), ''),
+        ({'scheduler': 'tcp://127.0.0.1:9'}, (MissingDependencyError, TimeoutError), None),
     ):
         with pytest.raises(error, match=said):
             list(run_jobs(str, [1], lambda item, why: why, **how))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from bags import COMMANDS, REFERENCE, STATES, write
-from recorded_arm import NAMES, RecordedArm, arm_xml, driven_arm
+from recorded_arm import NAMES, RecordedArm, arm_xml, driven_arm, messages, write_run
 from urdf_text import joint, link, symmetric
 
 from robot_dynamics_ros.__main__ import main
@@ -30,14 +30,14 @@ def foreign(tmp_path):
     file, one link of which is too light, and gravity is not the usual one.
     """
     arm = RecordedArm(600, gravity=(0.0, 0.0, -9.7))
-    messages = []
-    for x in arm.messages(description=False):
+    sent = []
+    for x in messages(replace(arm.recording(), description='')):
         if x.topic != COMMANDS:
             x.content.name = list(RECORDED)
-        messages.append(replace(x, topic=TOPICS[x.topic]))
+        sent.append(replace(x, topic=TOPICS[x.topic]))
         if x.topic == STATES:
-            messages.append(replace(x, topic='/other/js'))
-    bag = write(tmp_path / 'run with spaces', messages)
+            sent.append(replace(x, topic='/other/js'))
+    bag = write(tmp_path / 'run with spaces', sent)
     (tmp_path / 'arm.urdf').write_text(arm.xml.replace('mass value="4.0"', 'mass value="3.2"'))
     options = (
         *('--robot', 'arm.urdf', '--gravity', '0', '0', '-9.7'),
@@ -87,7 +87,7 @@ def test_a_load_is_measured_next_and_not_the_arm_identified_anew(loaded, tmp_pat
     load = joint('hold', 'tool', 'load', 'fixed') + link('load', 1.5, (0, 0, 0), DISC)
     xml = arm_xml().replace('</robot>', f'{load}</robot>' if loaded else '</robot>')
     arm = RecordedArm(1500, viscous=0.0 if loaded else 4.0, xml=xml)
-    bag = arm.bag(tmp_path / 'run', description=False)
+    bag = write_run(tmp_path / 'run', replace(arm.recording(), description=''))
     identify, *_ = run('analyze', bag, '--robot', 'arm.urdf', '--no-report')
     assert identify[0] == 'identify'
     assert ('--payload' in identify) == loaded
@@ -111,8 +111,8 @@ def test_the_commands_after_a_comparison_run_as_printed(foreign, run):
 @pytest.mark.slow
 def test_a_driver_profile_is_named_again(tmp_path, run):
     """Names and units of the driver; the description is in the bag."""
-    messages, profile = driven_arm(count=600, gravity=(0.0, 0.0, -9.7))
-    bag = write(tmp_path / 'run', messages)
+    recorded, profile = driven_arm(count=600, viscous=4.0)
+    bag = write(tmp_path / 'run', recorded)
     (tmp_path / 'cell.yaml').write_text(yaml.safe_dump(profile))
     (identify,) = run('analyze', bag, '--driver-profile', 'cell.yaml', '--no-report')
     analyze, control = run(*identify)
