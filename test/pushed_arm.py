@@ -10,6 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 from samples import world_files
+from still_arm import ControlledArm
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.session import ControllerSession
@@ -34,7 +35,7 @@ def arm(name: str, *, friction: bool = False) -> Robot:
     return tree if friction else tree.with_changes(coulomb_friction=none, damping=none)
 
 
-class PlantArm(SessionOnPlant):
+class PlantArm(ControlledArm, SessionOnPlant):
     """An arm in MuJoCo and an inactive session, one state per period.
 
     Args:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session whose states are those that a test says, and what it commanded and told."""
+"""Arms that a session controls, what is asked of them, and what they commanded and told."""
 
 from __future__ import annotations
 
@@ -7,13 +7,55 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.requests import prepare_parameters
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.requests import prepare_parameters, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.trajectories.spline import Points
+from robot_dynamics_ros.model import Robot
 
 MS = 1_000_000
 
 
-class StillArm:
+def driver_of(tree: Robot, **profile: Any) -> DriverInterface:
+    """Return a driver with a profile of these keys."""
+    return DriverInterface(load_driver_profile({'name': 'own', **profile}), tree)
+
+
+class ControlledArm:
+    """Requests to a session, and what it told.
+
+    Attributes:
+        session: The session.
+    """
+
+    session: ControllerSession
+
+    def change(self, **values: Any) -> None:
+        """Change parameters."""
+        prepare_parameters(self.session, values)()
+
+    def move(self, seconds: Any, *goals: Any) -> str:
+        """Send a trajectory of points at rest; return the answer.
+
+        Args:
+            seconds: When each point is reached, or the only one, s.
+            goals: Positions, shape (n,) each, rad or m.
+        """
+        points = Points.at_rest(np.atleast_1d(seconds), np.array(goals))
+        return prepare_trajectory(self.session, points)()
+
+    def said(self, level: str = 'error') -> list[str]:
+        """Return the remarks of a level."""
+        return [remark.text for remark in self.session.remarks if remark.level == level]
+
+    @property
+    def statuses(self) -> list[str]:
+        """What the topic of the status has said."""
+        return [remark.status for remark in self.session.remarks if remark.status]
+
+
+class StillArm(ControlledArm):
     """An arm that is where it is put.
 
     Attributes:
@@ -70,16 +112,3 @@ class StillArm:
             driver = self.session.driver
             self.commands.append(driver.effort_of_command(self.session.command))
             self.times.append(self.now)
-
-    def change(self, **values: Any) -> None:
-        """Change parameters."""
-        prepare_parameters(self.session, values)()
-
-    def said(self, level: str = 'error') -> list[str]:
-        """Return the remarks of a level."""
-        return [remark.text for remark in self.session.remarks if remark.level == level]
-
-    @property
-    def statuses(self) -> list[str]:
-        """What the topic of the status has said."""
-        return [remark.status for remark in self.session.remarks if remark.status]

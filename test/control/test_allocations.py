@@ -28,8 +28,7 @@ def followed(law) -> StillArm:
     if law == 'scara_circle':
         given |= {'law': 'constraint_stabilization', 'program': law}
     arm = StillArm(ControllerSession(sample('scara').tree, given), PLACE).active()
-    points = np.array([1.0, 60.0]), np.array([PLACE, PLACE + 0.1]), np.zeros((2, 4)), None
-    arm.session.loop.generator.follow(*points)
+    arm.move([1.0, 60.0], PLACE, PLACE + 0.1)
     arm.states(3000)
     return arm
 

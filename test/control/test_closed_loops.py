@@ -14,7 +14,6 @@ from pushed_arm import PlantArm
 
 from robot_dynamics_ros.control.laws.registry import known_laws, make_law
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import MechanismError
 from robot_dynamics_ros.model import load_robot
@@ -53,10 +52,9 @@ def controlled(robot, q, **given) -> PlantArm:
 @pytest.mark.parametrize('make', [four_bar, gripper])
 def test_computed_torque_tracks_a_motion_of_the_independent_joints(make):
     robot = make()
-    start, n = np.full(robot.n, 0.05), robot.n
+    start = np.full(robot.n, 0.05)
     arm, worst = controlled(robot, start, law='computed_torque'), 0.0
-    goal = start + np.linspace(0.3, -0.2, n)
-    prepare_trajectory(arm.session, (np.array([0.6]), goal[np.newaxis], np.zeros((1, n)), None))()
+    arm.move(0.6, goal := start + np.linspace(0.3, -0.2, robot.n))
     for _ in arm.run(800):
         worst = max(worst, float(np.abs(arm.session.loop.reference.position - arm.q).max()))
     # The law is sampled: with 0.3 rad in 0.6 s, half a step of acceleration is 5e-6 rad, and the

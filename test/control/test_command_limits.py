@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 from oracles import PinocchioOracle
 from samples import sample
-from still_arm import MS, StillArm
+from still_arm import MS, StillArm, driver_of
 
-from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
-from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
@@ -33,15 +31,11 @@ CHANGE, STOP = 0.05, 0.2  # largest steps of docs/reliability.md, per limit and 
 ROUNDING = 1e-9
 
 
-def profile_of(*terms: str) -> dict[str, Any]:
-    return {'name': 'test', 'compensated_by_driver': list(terms)}
-
-
 class Watched(StillArm):
-    """A session that holds a fixed arm with a stiff law."""
+    """A session that holds a fixed arm with a stiff law; the driver compensates terms."""
 
-    def __init__(self, profile: Any = None, **given: Any) -> None:
-        driver = DriverInterface(load_driver_profile(profile), TREE) if profile else None
+    def __init__(self, *terms: str, profile: Any = (), **given: Any) -> None:
+        driver = driver_of(TREE, compensated_by_driver=[*terms], **dict(profile))
         super().__init__(ControllerSession(TREE, HOLDING | given, driver), PLACE, 5_000 * MS)
         self.active()
 
@@ -61,18 +55,17 @@ class Watched(StillArm):
 
 
 @pytest.mark.parametrize(
-    ('profile', 'rate', 'scale', 'q'),
+    ('terms', 'rate', 'driver', 'scale', 'q'),
     [
-        (None, 0.0, 0.01, FAR),
-        (None, 200.0, 0.3, PLACE),
-        (profile_of('gravity'), 200.0, 0.3, FAR),
-        (profile_of('gravity', 'friction'), 0.0, 0.01, FAR),
-        ('franka_like', 1000.0, 0.01, FAR),  # its own rate limit
+        ((), 0.0, {}, 0.01, FAR),
+        ((), 200.0, {}, 0.3, PLACE),
+        (('gravity',), 1000.0, {'defaults': {'effort_rate_limit': 1000.0}}, 0.01, FAR),
+        (('gravity', 'friction'), 0.0, {}, 0.01, FAR),
     ],
 )
-def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(profile, rate, scale, q):
+def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(terms, rate, driver, scale, q):
     """It takes at most 20 ms, or the rate limit's time; no step exceeds either slope."""
-    arm = Watched(profile, effort_rate_limit=[0.0 if profile == 'franka_like' else rate])
+    arm = Watched(*terms, profile=driver, effort_rate_limit=[0.0 if driver else rate])
     arm.move(q)
     last, begin = np.abs(arm.commands[-1]), len(arm.commands)
     arm.change(effort_scale=scale)
@@ -105,15 +98,9 @@ def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_t
     law, terms, share
 ):
     """At rest first, then moving: the subtracted terms are those of the same tick."""
-    alone, shared = (Watched(profile_of(*kinds), law=law) for kinds in ([], terms))
+    alone, shared = (Watched(*kinds, law=law) for kinds in ([], terms))
     found = shared.states(1, v=SPEED) - alone.states(1, v=SPEED)
     np.testing.assert_allclose(found[0], -share, atol=1e-10)
-
-
-def test_activation_begins_with_gravity_less_the_share_of_the_driver():
-    for terms, effort in ((['gravity'], STILL), ([], GRAVITY)):
-        arm = Watched(profile_of(*terms), activation_ramp_s=1.0)
-        np.testing.assert_allclose(arm.commands[0], effort, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +112,10 @@ def test_activation_begins_with_gravity_less_the_share_of_the_driver():
         ('friction', 'gravity', GRAVITY),  # an old velocity is taken for no friction
     ],
 )
-def test_a_stop_leaves_to_the_driver_what_it_compensates(term, action, effort):
+def test_activation_and_stops_leave_to_the_driver_what_it_compensates(term, action, effort):
     """The command is zero, not the effort of the motors: the driver keeps holding the arm."""
-    arm = Watched(profile_of(term), stop_action=action, state_timeout_s=0.1)
+    arm = Watched(term, stop_action=action, state_timeout_s=0.1, activation_ramp_s=1.0)
+    np.testing.assert_allclose(arm.commands[0], effort, atol=1e-12)
     arm.state(v=SPEED if term == 'friction' else STILL)
     assert arm.wait()
     np.testing.assert_allclose(arm.commands[-1], effort, atol=1e-10)
@@ -136,7 +124,7 @@ def test_a_stop_leaves_to_the_driver_what_it_compensates(term, action, effort):
 
 
 def test_a_change_of_law_is_blended_in_what_the_motors_give():
-    arm = Watched(profile_of('gravity'), natural_frequency=[10.0], activation_ramp_s=1.0)
+    arm = Watched('gravity', natural_frequency=[10.0], activation_ramp_s=1.0)
     away = PLACE + 0.05
     arm.move(away, 1000)
     pulling = arm.commands[-1]
@@ -150,7 +138,7 @@ def test_a_change_of_law_is_blended_in_what_the_motors_give():
 
 
 def test_what_is_not_finite_falls_back_to_the_stop_action_less_the_share():
-    arm = Watched(profile_of('gravity'), stop_action='gravity')
+    arm = Watched('gravity', stop_action='gravity')
     arm.session.loop.law.effort = lambda t, q, v, reference, out: out.fill(np.nan)
     np.testing.assert_allclose(arm.states(1), [STILL], atol=1e-12)
     assert arm.session.loop.limiter.non_finite.all()
@@ -161,7 +149,7 @@ def test_a_stop_command_and_the_drivers_effort_together_are_within_the_motors_li
     """Once the velocity is unknown, the friction that the driver adds no longer makes room."""
     limit = np.array([15.0, 10.0, 15.0, 3.0])
     tree = TREE.with_changes(effort_limit=limit, damping=np.full(4, 2.0))
-    driver = DriverInterface(load_driver_profile(profile_of('gravity', 'friction')), tree)
+    driver = driver_of(tree, compensated_by_driver=['gravity', 'friction'])
     given = {'stop_action': action, 'effort_rate_limit': [50.0], 'effort_scale': scale}
     v = np.array([0.0, 1.0, 0.0, 0.0])
     arm = StillArm(ControllerSession(tree, HOLDING | given, driver), PLACE - 0.3 * v)

@@ -27,12 +27,13 @@ def motion(name):
 
 @pytest.mark.parametrize('name', ['scara', 'rrpr'])
 def test_the_efforts_are_those_of_the_designed_error_dynamics(name, rng, monkeypatch):
-    """e'' + 2 zeta w0 e' + w0^2 e = 0, for friction and armature of the description.
+    """e'' + 2 zeta w0 e' + w0^2 e = 0, for armature and friction up to the recorded speed.
 
     Changed gains act at once and compile nothing.
     """
     robot = sample(name)
-    tree, oracle, reference, out = robot.tree, PinocchioOracle.of(robot), Reference(4), np.zeros(4)
+    tree = robot.tree.with_changes(drive_friction={'recorded_speed': np.full(4, 0.3)})
+    oracle, reference, out = PinocchioOracle.of(robot), Reference(4), np.zeros(4)
     law = make_law(LAW, tree, friction_velocity='measured', stiction_velocity=0.1)
 
     def refuse(*_, **__):
@@ -44,7 +45,7 @@ def test_the_efforts_are_those_of_the_designed_error_dynamics(name, rng, monkeyp
         (q, v, _), reference.rows[:] = random_state(tree, rng), random_state(tree, rng)
         position, velocity, planned = reference.rows
         a = planned + 2.0 * zeta * w * (velocity - v) + w * w * (position - q)
-        friction = tree.damping * v + tree.coulomb_friction * np.tanh(v / 0.1)
+        friction = tree.damping * np.clip(v, -0.3, 0.3) + tree.coulomb_friction * np.tanh(v / 0.1)
         expected = oracle.inverse_dynamics(q, v, a) + tree.armature * a + friction
         law.effort(0.0, q, v, reference, out)
         # Two libraries in double precision, a hundred operations.
@@ -102,36 +103,10 @@ def test_gains_are_refused_exactly_where_a_pole_leaves_the_unit_circle(rng):
             continue
         given = {'natural_frequency': w, 'damping_ratio': zeta, 'period': h}
         if pole > 1.0:
-            refused += 1
-            with pytest.raises(ParameterError, match=r'unstable at a period of 0\.001 s'):
+            refused, before = refused + 1, dict(law.parameters)
+            with pytest.raises(ParameterError, match=r"joint1' is unstable at a period of 0\.001"):
                 law.set_parameters(given)
+            assert law.parameters == before
         else:
             law.set_parameters(given)
     assert 15 < refused < 185
-
-
-def test_a_law_refuses_a_period_that_its_gains_do_not_bear():
-    law = make_law(LAW, sample('scara').tree, natural_frequency=300.0)
-    with pytest.raises(ParameterError, match="joint 'joint1' is unstable at a period of 0.01 s"):
-        law.set_parameters({'period': 0.01})
-    assert law.parameters['period'] == 0.0
-    law.set_parameters({'period': 0.001})
-
-
-@pytest.mark.parametrize('name', ['computed_torque', 'impedance', 'hand_guiding'])
-def test_friction_of_a_slowly_recorded_joint_does_not_drive_it(name):
-    """Its fit is right up to the recorded speed, and grows with the cube of the speed beyond."""
-    plain = sample('four_dof').tree
-    fit = {'cubic_friction': np.array([0.0, 0.0, 0.0, 0.5]), 'recorded_speed': np.full(4, 0.5)}
-    law = make_law(name, plain.with_changes(drive_friction=fit), period=0.001)
-    plant, speeds, reference = MujocoPlant(plain, 0.001), [], Reference(4)
-    reference.position[:] = CENTRE['four_dof']
-    plant.reset(reference.position, [0.0, 0.0, 0.0, 3.0])
-    q, v, tau = np.zeros((3, 4))
-    for k in range(300):
-        plant.read(q, v)
-        law.effort(0.001 * k, q, v, reference, tau)
-        plant.step(np.clip(tau, -plain.effort_limit, plain.effort_limit))
-        speeds.append(abs(v[3]))
-    assert max(speeds) <= 3.0
-    assert speeds[-1] < 1.0

@@ -54,8 +54,12 @@ def near_path(law, rng, t=0.0):
 
 
 @pytest.mark.slow
-def test_effort_is_3_1_plus_armature_and_friction(robot, rng):
-    law = law_of(robot, friction_velocity='measured')
+@pytest.mark.parametrize(
+    ('robot', 'follow'), [('scara', 'desired'), ('four_dof', 'measured')], indirect=['robot']
+)
+def test_effort_is_3_1_plus_armature_and_friction(robot, follow, rng):
+    """Where a joint sticks, friction is that of the velocity by which the program goes on."""
+    law = law_of(robot, friction_velocity=follow, stiction_velocity=0.1)
     program, tree = law.program, robot.tree
     oracle = PinocchioOracle.of(robot)
     for t in (0.0, 1.3, 2.7):
@@ -70,8 +74,12 @@ def test_effort_is_3_1_plus_armature_and_friction(robot, rng):
             A, b, Gamma, beta, f, f_dot, program.G0, program.G1, free,
             singularity=program.singularity,
         )  # fmt: skip
+        sliding = v
+        if follow == 'desired':  # its velocity is v plus what f lacks of settling by its gains
+            lacking = f_dot + np.linalg.solve(program.G1, program.G0 @ f)
+            sliding = v + (v - np.linalg.solve(Gamma, lacking)) / (1.0 + (v / 0.1) ** 2)
         drives = tree.armature * expected.acceleration + tree.damping * v
-        drives += tree.coulomb_friction * np.tanh(v / 1e-3)
+        drives += tree.coulomb_friction * np.tanh(sliding / 0.1)
         wanted = expected.effort + drives
         assert law.scale == 1.0
         np.testing.assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max())

@@ -11,18 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import yaml
 from pushed_arm import PlantArm
 from samples import sample
+from still_arm import driver_of
 
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.requests import (
-    prepare_parameters,
-    prepare_payload,
-    prepare_trajectory,
-)
+from robot_dynamics_ros.control.requests import prepare_parameters, prepare_payload
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
@@ -72,14 +68,9 @@ class Scene(PlantArm):
         super().act()
         self.ways.append(self.q.copy())
 
-    def send(self, seconds):
-        """Send a motion to the goal."""
-        points = np.array([seconds]), GOAL[np.newaxis], *np.zeros((2, 1, 4))
-        prepare_trajectory(self.session, points)()
-
     def moving(self):
         """Start a motion, and continue to its middle."""
-        self.send(1.2)
+        self.move(1.2, GOAL)
         self.settle(0.6)
         return self
 
@@ -130,7 +121,7 @@ def test_a_touched_arm_reacts_without_a_jump_and_works_again_only_when_told(reac
     elif reaction == 'hold' and law != 'program':
         assert way < 0.02  # friction holds against the law's spring
     with pytest.raises(ConfigurationError, match='touched'):
-        scene.send(1.0)
+        scene.move(1.0, GOAL)
     rest = scene.q.copy()
     scene.jumps.clear()
     scene.session.resume()
@@ -144,14 +135,18 @@ def test_a_touched_arm_reacts_without_a_jump_and_works_again_only_when_told(reac
         scene.session.resume()
 
 
+def thresholds(folder, **fields):
+    """Return the path of a file of thresholds of another delay or bandwidth."""
+    path = folder / 'contact.yaml'
+    ContactThresholds.coarse(TREE)._replace(**fields).write(path, TREE.joint_names, {})
+    return str(path)
+
+
 def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_path):
-    path = tmp_path / 'contact.yaml'
-    bands = ContactThresholds.coarse(TREE)._replace(delay=0.004)
-    bands.write(path, TREE.joint_names, {})
-    scene = Scene(contact_thresholds=str(path), delay=4.0)
+    scene = Scene(contact_thresholds=thresholds(tmp_path, delay=0.004), delay=4.0)
     braking = scene.session.loop._brake
     assert braking.delay == 0.004
-    prepare_parameters(scene.session, {'stop_effort_share': 0.5})()
+    scene.change(stop_effort_share=0.5)
     assert scene.session.loop._brake is not braking
     assert scene.session.loop._brake.delay == 0.004
     scene.deactivated().session.rebuild(TREE)
@@ -201,10 +196,10 @@ def test_faults_during_a_reaction_keep_what_is_promised(rng):
         assert scene.session.mode is SessionMode.REACTING
     scene.jumps.clear()  # after a silence anything is allowed
     prepare_payload(scene.session, True)()
-    prepare_parameters(scene.session, {'payload_mass': 0.3})()
+    scene.change(payload_mass=0.3)
     scene.plant.set_payload(Payload(0.3))
     scene.settle(0.9)
-    prepare_parameters(scene.session, PROGRAM)()
+    scene.change(**PROGRAM)
     place = scene.q.copy()
     scene.settle(0.6)
     assert scene.session.mode is SessionMode.REACTING
@@ -219,14 +214,16 @@ def test_faults_during_a_reaction_keep_what_is_promised(rng):
     assert scene.session.mode is SessionMode.HOLDING
 
 
-def test_thresholds_for_another_observer_are_refused(tmp_path):
-    band = dict.fromkeys(('base', 'by_speed', 'by_acceleration', 'by_friction'), 1.0)
-    row = {'observer_bandwidth': 50.0, 'hit': band, 'push': band}
-    path, rows = tmp_path / 'contact.yaml', dict.fromkeys(TREE.joint_names, row)
-    given = {'contact_thresholds': str(path), 'contact_reaction': 'report'}
-    path.write_text(yaml.safe_dump({'delay_s': 0.0, 'joints': rows}))
+def test_thresholds_for_another_observer_or_delay_are_refused(tmp_path):
+    """One number: a file that was calibrated with another one is refused."""
+    given = {'contact_thresholds': thresholds(tmp_path, bandwidth=np.full(4, 50.0))}
+    given |= {'contact_reaction': 'report'}
     with pytest.raises(ConfigurationError, match='observer_bandwidth of 50'):
         ControllerSession(TREE, given)
     session = ControllerSession(TREE, given | {'observer_bandwidth': [50.0]})
     with pytest.raises(ConfigurationError, match='50'):
-        prepare_parameters(session, {'observer_bandwidth': [70.0]})()
+        prepare_parameters(session, {'observer_bandwidth': [70.0]})
+    thresholds(tmp_path, delay=0.002)
+    ControllerSession(TREE, given, driver_of(TREE, delay=2))
+    with pytest.raises(ConfigurationError, match='delay of 0.002 s, but .* is 0.001 s'):
+        ControllerSession(TREE, given, driver_of(TREE, delay=1))

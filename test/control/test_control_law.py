@@ -215,16 +215,3 @@ def test_every_parameter_is_kept_and_matters(name, rng):
         again.external.known = True
         law.reset(0.0, q, v)  # a law may remember its last command
         np.testing.assert_array_equal(effort(again, q, v, reference), effort(law, q, v, reference))
-
-
-def test_feedback_takes_energy_out_of_a_motion_away_from_a_reference_at_rest(name, robot, rng):
-    tree = robot.tree.with_changes(coulomb_friction=np.zeros(4), damping=np.zeros(4))
-    damped = {'damping': 0.7} if name == 'gravity_compensation' else {}
-    law = make_law(name, tree, **damped)
-    q, v, _ = random_state(tree, rng)
-    reference = Reference(tree.n)
-    reference.position[:] = q
-    moving, still = effort(law, q, v, reference), effort(law, q, 0 * v, reference)
-    effort(law, q, v, reference)
-    coriolis = law.parts(q, v, reference).get('coriolis', 0.0)
-    assert (moving - still - coriolis) @ v < 0.0

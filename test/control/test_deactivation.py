@@ -14,7 +14,6 @@ from samples import sample
 
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.errors import ConfigurationError
 
 MS = 1_000_000
@@ -29,8 +28,7 @@ class Moving(PushedArm):
         super().__init__(arm('four_dof', friction=True), START['four_dof'], {'law': law, **given})
         self.settle(0.3)
         if self.session.loop.law.follows_reference:
-            points = np.array([0.9]), (self.q + WAY)[np.newaxis], np.zeros((1, 4)), None
-            prepare_trajectory(self.session, points)()
+            self.move(0.9, self.q + WAY)
             self.settle(0.45)
         else:
             self.plant.reset(self.q, 1.2 * WAY)
@@ -75,9 +73,8 @@ def test_an_arm_that_moves_is_at_rest_before_it_is_inactive_and_stays_there(law)
     assert moving.until_inactive() < 1000
     assert (np.abs(moving.v) < 0.01 * session.tree.velocity_limit).all()
     assert np.abs(moving.q - before).max() < 0.25
-    statuses = [remark.status for remark in session.remarks]
     follows = session.loop.law.follows_reference
-    assert statuses == [
+    assert moving.statuses == [
         *['aborted: the controller is being deactivated'] * follows,
         'ending: deactivation in motion: braking first',
         'ended: the controller was deactivated',

@@ -11,7 +11,7 @@ from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.requests import prepare_parameters, prepare_waypoint
+from robot_dynamics_ros.control.requests import prepare_waypoint
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import RobotDynamicsError
@@ -119,7 +119,7 @@ def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
     guided.settle(0.5)
     assert (np.abs(guided.plant.data.qpos - guided.start) > 2.0 * held).all()
     guided.set_switch(False)
-    prepare_parameters(session, {'law': 'computed_torque'})()  # follows again, without a switch
+    guided.change(law='computed_torque')  # follows again, without a switch
     guided.settle(0.01)
     assert session.mode is SessionMode.HOLDING
 

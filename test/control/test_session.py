@@ -14,10 +14,9 @@ import pinocchio
 import pytest
 import refusals
 from samples import sample
-from still_arm import MS, StillArm
+from still_arm import MS, StillArm, driver_of
 
-from robot_dynamics_ros.control.drivers.driver_interface import ArmState, DriverInterface
-from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.drivers.driver_interface import ArmState
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.laws import constraint_stabilization
 from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionMode
@@ -30,6 +29,7 @@ from robot_dynamics_ros.control.requests import (
     prepare_trajectory,
 )
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
 TREE = sample('four_dof').tree
@@ -51,8 +51,7 @@ class Driven(StillArm):
         self.now = 123_456 * MS
 
     def following(self) -> Driven:
-        self.active()
-        prepare_trajectory(self.session, points())()
+        self.active().move(1.0, PLACE + 0.1)
         return self
 
     def faulted(self) -> Driven:
@@ -64,16 +63,13 @@ class Driven(StillArm):
         return self
 
     def in_mode(self, mode: SessionMode) -> Driven:
-        if mode is SessionMode.INACTIVE:
-            self.state()
-        elif mode is SessionMode.ENDED:
-            self.session.end()
-        elif mode is SessionMode.FOLLOWING:
-            self.following()
-        elif mode is SessionMode.FAULTED:
-            self.faulted()
-        else:
-            self.active()
+        begins = {
+            SessionMode.INACTIVE: self.state,
+            SessionMode.ENDED: self.session.end,
+            SessionMode.FOLLOWING: self.following,
+            SessionMode.FAULTED: self.faulted,
+        }
+        begins.get(mode, self.active)()
         if mode is SessionMode.STOPPED:
             assert self.wait()
         elif mode is SessionMode.REACTING:
@@ -89,10 +85,6 @@ class Driven(StillArm):
 
 def broken(*_: Any) -> None:
     raise ZeroDivisionError('nobody foresaw this')
-
-
-def points(seconds: float = 1.0, goal=PLACE + 0.1) -> tuple:
-    return np.array([seconds]), np.atleast_2d(goal), np.zeros((1, 4)), None
 
 
 # The table -------------------------------------------------------------------------------------
@@ -120,27 +112,20 @@ CELLS = [
 def cause(run: Driven, event: SessionEvent) -> bool:
     """Trigger an external event; return whether it gave a command."""
     session = run.session
-    requests = {
-        SessionEvent.FOLLOW: lambda: prepare_trajectory(session, points())(),
+    causes = {
+        SessionEvent.FOLLOW: lambda: run.move(1.0, PLACE + 0.1),
         SessionEvent.HOLD: session.hold,
-        SessionEvent.CHANGE: lambda: prepare_parameters(session, {'start_tolerance': 0.01})(),
+        SessionEvent.CHANGE: lambda: run.change(start_tolerance=0.01),
         SessionEvent.RELEASE: session.resume,
-    }
-    if event in requests:
-        requests[event]()
-        return False
-    if event is SessionEvent.FAULT:
-        return session._fail(ZeroDivisionError('x'))
-    commands = {
+        SessionEvent.FAULT: lambda: session._fail(ZeroDivisionError('x')),
         SessionEvent.STATE: run.state,
         SessionEvent.SILENCE: run.wait,
         SessionEvent.ACTIVATE: lambda: session.activate(run.now),
         SessionEvent.DEACTIVATE: session.deactivate,
         SessionEvent.END: session.end,
     }
-    if event in commands:
-        return bool(commands[event]())
-    return session._handle(event)  # REST, CONTACT, LAPSE of a tick, and HALT
+    # REST, CONTACT, LAPSE of a tick, and HALT have no function; some give None or an answer.
+    return causes.get(event, lambda: session._handle(event))() is True
 
 
 @pytest.mark.parametrize(('mode', 'event', 'cell'), CELLS)
@@ -249,7 +234,7 @@ def test_a_clock_that_stops_while_the_arm_moves_is_no_paused_simulator():
 
 
 def replaced(run: Driven) -> None:
-    prepare_trajectory(run.session, points(0.01, PLACE))()
+    run.move(0.01, PLACE)
     run.states(12)
 
 
@@ -608,7 +593,7 @@ def test_what_was_being_prepared_when_the_arm_was_stopped_is_refused_with_that_r
     if reason == 'the model was replaced':
         run.session.deactivate()
     else:
-        prepare_trajectory(run.session, points(4.0))()
+        run.move(4.0, PLACE + 0.1)
         run.state()
     gains = {'natural_frequency': [40.0]}
     requests = {
@@ -630,7 +615,8 @@ def test_what_was_being_prepared_when_the_arm_was_stopped_is_refused_with_that_r
 
 def test_a_trajectory_that_was_prepared_before_the_arm_was_held_is_refused():
     run = Driven().active()
-    commit = prepare_trajectory(run.session, points())
+    points = Points.at_rest([1.0], PLACE[np.newaxis] + 0.1)
+    commit = prepare_trajectory(run.session, points)
     run.wait()
     run.state()
     with pytest.raises(RobotDynamicsError, match='before the arm was brought to a hold'):
@@ -664,17 +650,16 @@ def test_an_arm_beyond_a_limit_can_be_led_back_and_not_farther_out(depth):
     run = Driven({'law': 'computed_torque'}).active(beyond)
     for out in (1e-4, 0.1):
         with pytest.raises(RobotDynamicsError, match='its limits are'):
-            prepare_trajectory(run.session, points(1.0, beyond + [out, 0.0, 0.0, 0.0]))()
-    way = (np.array([0.0, 3.0]), np.array([beyond, PLACE]), np.zeros((2, 4)), None)
-    for inwards in (points(3.0), way):
-        assert prepare_trajectory(run.session, inwards)().startswith('accepted')
+            run.move(1.0, beyond + [out, 0.0, 0.0, 0.0])
+    assert run.move(3.0, PLACE + 0.1).startswith('accepted')
+    assert run.move([0.0, 3.0], beyond, PLACE).startswith('accepted')
 
 
 def test_a_hold_near_a_joint_limit_does_not_leave_it():
     limit, goal = TREE.position_upper[3], np.array([*PLACE[:3], TREE.position_upper[3]])
     run = Driven({'law': 'computed_torque'}).active(goal - 0.02 * np.eye(4)[3])
     loop = run.session.loop
-    loop.generator.follow(np.array([0.05]), goal[np.newaxis], np.zeros((1, 4)), None)
+    loop.generator.follow(*Points.at_rest([0.05], goal[np.newaxis]))
     for k in range(340):
         if k == 40:
             run.session.hold()
@@ -688,10 +673,9 @@ def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewher
     hanging = PLACE - 0.27
     for q in np.linspace(PLACE, hanging, 301):  # as slowly as no state is a jump
         run.state(q)
-    times, still = np.array([0.0, 2.0]), np.zeros((2, 4))
     with pytest.raises(RobotDynamicsError, match='is at time 0'):
-        prepare_trajectory(run.session, (times, np.array([hanging + 0.1, PLACE]), still, None))()
-    prepare_trajectory(run.session, (times, np.array([hanging, PLACE]), still, None))()
+        run.move([0.0, 2.0], hanging + 0.1, PLACE)
+    run.move([0.0, 2.0], hanging, PLACE)
     way = [run.session.loop.reference.position.copy()]
     for _ in range(2100):
         run.state(hanging)
@@ -702,8 +686,7 @@ def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewher
 
 def test_velocities_are_made_of_believed_positions_only():
     state = {'velocity': 'differentiate', 'cutoff_hz': 100.0}
-    driver = DriverInterface(load_driver_profile({'name': 'own', 'state': state}), TREE)
-    run = Driven(driver=driver).active()
+    run = Driven(driver=driver_of(TREE, state=state)).active()
     run.states(5)
     run.state(PLACE + 0.5)  # refused
     run.state()

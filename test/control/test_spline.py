@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +25,7 @@ def state(trajectory, t):
     return reference.rows
 
 
+ZEROS, ROWS = [0.0, 0.0], ('positions', 'velocities', 'accelerations')
 NUMBERS = st.floats(-3.0, 3.0)
 STEPS = st.floats(0.05, 1.0)
 
@@ -91,42 +91,30 @@ def test_points_that_break_a_rule_are_refused_by_name(given, said):
         JointWaypoints(points, Reference(3), ('shoulder', 'elbow', 'wrist'))
 
 
-def through(time, *rows, start=None):
-    """Waypoints with one point, of whose rows some may be None."""
-    arrays = (x if x is None else np.array([x]) for x in rows)
-    return JointWaypoints(Points(np.array([time]), *arrays), start, ('shoulder', 'elbow'))
+@refusals.written("""
+{times: [], positions: []}                        | has no points
+{times: [0.5], positions: [[0, 0]], start: }      | give the start
+{times: [0], positions: [[0]]}                    | position of point 0: has shape
+{times: [0], velocities: [[0, 0]]}                | point 0: has no positions
+{times: [0], positions: [[0, 0]], velocities: [[0, 0, 0]]} | velocity of point 0: has shape
+{times: [0], positions: [[0, 0]], accelerations: [[0, 0]]} | point 0: has accelerations but no velocities
+{times: [1], positions: [[0, 0]], start: [0, .nan]} | start: is nan for joint elbow
+{times: [1], positions: [[0, 0]], start: [0, 0, 0]} | start: has shape (3,); give 2
+{times: [1], positions: [[0, 0]], later: [0, .nan]} | start: is nan for joint elbow
+{times: [0, 1.0e-80], positions: [[0, 0], [1, 0]], velocities: [[0, 0], [0, 0]], accelerations: [[0, 0], [0, 0]]} | point 1: is 1e-80 s after the one before
+{times: [0, 1], positions: [[0, 0], [0, 1.0e+308]], velocities: [[0, 0], [0, 0]]} | point 1: is 1 s after the one before, and their motion is not finite
+""")  # noqa: E501
+def test_wrong_points_or_starts_are_refused_by_name(given, said):
+    def at(place):
+        reference = Reference(len(place))
+        reference.position[:] = place
+        return reference
 
+    def follow(times, start=ZEROS, later=ZEROS, **rows):
+        arrays = (np.array(rows[key], dtype=float) if key in rows else None for key in ROWS)
+        points = Points(np.array(times, dtype=float), *arrays)
+        trajectory = JointWaypoints(points, start and at(start), ('shoulder', 'elbow'))
+        trajectory.set_start(at(later))
 
-def nowhere():
-    """A start of which a joint is unknown."""
-    start = Reference(2)
-    start.position[1] = math.nan
-    return start
-
-
-ZEROS = [0.0, 0.0]
-REFUSALS = {
-    'has no points': lambda: JointWaypoints(Points(np.zeros(0), np.zeros((0, 2)))),
-    'give the start': lambda: through(0.5, ZEROS),
-    'position of point 0: has shape': lambda: through(0.0, [0.0]),
-    'point 0: has no positions': lambda: through(0.0, None, ZEROS),
-    'velocity of point 0: has shape': lambda: through(0.0, ZEROS, [0.0] * 3),
-    'point 0: has accelerations but no velocities': lambda: through(0.0, ZEROS, None, ZEROS),
-    'start: is nan for joint elbow': lambda: through(1.0, ZEROS, start=nowhere()),
-    'start: has shape (3,); give 2': lambda: through(1.0, ZEROS, start=Reference(3)),
-    'point 1: is 1e-80 s after the one before': lambda: JointWaypoints(
-        Points.at_rest([0.0, 1e-80], np.array([ZEROS, [1.0, 0.0]]))
-    ),
-    'point 1: is 1 s after the one before, and their motion is not finite': lambda: JointWaypoints(
-        Points.at_rest([0.0, 1.0], np.array([ZEROS, [0.0, 1e308]]))
-    ),
-    'is nan for joint 1': lambda: JointWaypoints(
-        Points(np.ones(1), np.zeros((1, 2))), Reference(2)
-    ).set_start(nowhere()),
-}
-
-
-@pytest.mark.parametrize('said', REFUSALS)
-def test_wrong_points_are_refused_by_name(said):
-    with pytest.raises(TrajectoryError, match=re.escape(said)):
-        REFUSALS[said]()
+    with pytest.raises(TrajectoryError, match=said):
+        follow(**given)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import yaml
 from samples import sample
 
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
@@ -36,64 +37,72 @@ def only(index: int, value: float, others=Q):
 
 
 ACCEPTED, RESTARTED, JUMPED = StateVerdict.ACCEPTED, StateVerdict.RESTARTED, StateVerdict.JUMPED
-IMPLAUSIBLE, NOT_NEWER = StateVerdict.IMPLAUSIBLE, StateVerdict.NOT_NEWER
-CONTRADICTED = StateVerdict.CONTRADICTED
-FAST, FASTER = only(1, 75.0, V), only(1, 75.1, V)  # ten times the limit of joint 2 is believed
-MEAN = Q + 1e-3 * 0.5 * (FAST + V)  # as far as the mean velocity leads in the time between
-#: Sequences of states after that at 1 s: ms since then, position, velocity, verdict.
-STREAMS = {
-    'steady': [(2 * k, along(2 * k), V, ACCEPTED) for k in range(1, 5)],
-    'huge': [
-        *((1, only(1, value), V, IMPLAUSIBLE) for value in (1e300, -1e300, 2e6)),
-        *((1, Q, only(3, value, V), IMPLAUSIBLE) for value in (1e300, -1e300, 2e6)),
-    ],
-    'fast': [(1, MEAN, FAST, ACCEPTED), (2, MEAN, FASTER, IMPLAUSIBLE)],
-    'velocity without motion': [
-        (1, along(1), only(1, 30.0, V), JUMPED), (2, along(2), V, ACCEPTED),
-    ],
-    'out of order': [
-        (0, Q, V, NOT_NEWER), (0, Q, V, NOT_NEWER), (2, Q, V, ACCEPTED), (1, Q, V, NOT_NEWER),
-        (3, Q, V, ACCEPTED), (2, Q, V, NOT_NEWER),
-    ],
-    'reset of time': [
-        (-10, Q + 1.0, V, NOT_NEWER), (-9, Q + 1.0, V, RESTARTED), (-8, Q + 1.0, V, ACCEPTED),
-        (-100, Q, V, RESTARTED),  # earlier by more than a gap
-    ],
-    'gap': [(200, Q + 1.0, V, RESTARTED)],
-    'jump that the next state confirms': [
-        (1, only(1, 0.3), V, JUMPED), (2, only(1, 0.3), V, RESTARTED),
-    ],
-    'reset of time after a jump there and back': [
-        (1, Q + 0.3, V, JUMPED), (2, along(1, 0.3), V, RESTARTED), (3, along(3), V, JUMPED),
-        (-9999, Q, V, RESTARTED), (-9998, along(1), V, ACCEPTED),
-    ],
-    'as far as a reversal': [(20, along(20, only(0, 0.074, 0.0 * Q)), V, ACCEPTED)],
-    'farther than a reversal': [(20, along(20, only(0, 0.076, 0.0 * Q)), V, JUMPED)],
-    # 0.03 rad apart, which ten times the velocity limit allows in a millisecond
-    'two publishers': [
-        (k, along(k, 0.03 * (k % 2)), V, JUMPED if k % 2 else ACCEPTED) for k in range(1, 50)
-    ],
-    # One of them is rarer, or neither; the first state after a jump of the time is believed.
-    'two clocks': [
-        (1e6, Q, V, RESTARTED), *((k, along(k), V, CONTRADICTED) for k in range(1, 49)),
-        (52, along(52), V, RESTARTED), (53, along(53), V, ACCEPTED),
-        (1e6 + 60, Q, V, CONTRADICTED), (54, along(54), V, CONTRADICTED),
-        (1e6 + 61, Q, V, CONTRADICTED),
-    ],
-    'two gaps, a clock set twice': [
-        (200, Q, V, RESTARTED), (300, Q, V, RESTARTED), (-5000, Q, V, RESTARTED),
-        (-9000, Q, V, RESTARTED), (-8999, Q, V, ACCEPTED),
-    ],
-    'step of a coarse encoder': [
-        (1, along(1, 0.0099), V, ACCEPTED), (2, along(2, 0.0209), V, JUMPED),
-    ],
-}  # fmt: skip
+IMPLAUSIBLE = StateVerdict.IMPLAUSIBLE
+#: Streams of states after that at 1 s, each after some ms and with its verdict: of a motion at V,
+#: ``at`` another time or ``aside`` by a number, except for the position or velocity of one joint.
+STREAMS = yaml.safe_load("""
+steady: [[2, ACCEPTED], [4, ACCEPTED], [6, ACCEPTED], [8, ACCEPTED]]
+huge:
+- [1, IMPLAUSIBLE, {q: [1, 1.0e+300]}]
+- [1, IMPLAUSIBLE, {q: [1, -1.0e+300]}]
+- [1, IMPLAUSIBLE, {q: [1, 2.0e+6]}]
+- [1, IMPLAUSIBLE, {v: [3, 1.0e+300]}]
+- [1, IMPLAUSIBLE, {v: [3, -1.0e+300]}]
+- [1, IMPLAUSIBLE, {v: [3, 2.0e+6]}]
+fast:  # ten times the limit of joint 2 is believed, as far as the mean velocity leads
+- [1, ACCEPTED, {q: [1, -0.1625], v: [1, 75.0]}]
+- [2, IMPLAUSIBLE, {q: [1, -0.1625], v: [1, 75.1]}]
+velocity without motion: [[1, JUMPED, {v: [1, 30.0]}], [2, ACCEPTED]]
+out of order:
+- [0, NOT_NEWER]
+- [0, NOT_NEWER]
+- [2, ACCEPTED]
+- [1, NOT_NEWER]
+- [3, ACCEPTED]
+- [2, NOT_NEWER]
+reset of time:
+- [-10, NOT_NEWER, {aside: 1.0}]
+- [-9, RESTARTED, {aside: 1.0}]
+- [-8, ACCEPTED, {aside: 1.0}]
+- [-100, RESTARTED]  # earlier by more than a gap
+gap: [[200, RESTARTED, {aside: 1.0}]]
+jump that the next state confirms: [[1, JUMPED, {q: [1, 0.3]}], [2, RESTARTED, {q: [1, 0.3]}]]
+reset of time after a jump there and back:
+- [1, JUMPED, {aside: 0.3}]
+- [2, RESTARTED, {aside: 0.3}]
+- [3, JUMPED]
+- [-9999, RESTARTED, {at: 0}]
+- [-9998, ACCEPTED, {at: 1}]
+as far as a reversal: [[20, ACCEPTED, {q: [0, 0.184]}]]  # 0.074 beyond the motion
+farther than a reversal: [[20, JUMPED, {q: [0, 0.186]}]]
+two gaps, a clock set twice:
+- [200, RESTARTED]
+- [300, RESTARTED]
+- [-5000, RESTARTED, {at: 0}]
+- [-9000, RESTARTED, {at: 0}]
+- [-8999, ACCEPTED, {at: 0}]
+step of a coarse encoder: [[1, ACCEPTED, {aside: 0.0099}], [2, JUMPED, {aside: 0.0209}]]
+""")
+# 0.03 rad apart, which ten times the velocity limit allows in a millisecond.
+STREAMS['two publishers'] = [
+    state for k in range(1, 50, 2) for state in ([k, 'JUMPED', {'aside': 0.03}], [k + 1, 'ACCEPTED'])
+]
+# One of them is rarer, or neither; the first state after a jump of the time is believed.
+STREAMS['two clocks'] = [
+    *([1e6, 'RESTARTED', {'at': 0}], *([k, 'CONTRADICTED'] for k in range(1, 49))),
+    *([52, 'RESTARTED'], [53, 'ACCEPTED'], [1e6 + 60, 'CONTRADICTED', {'at': 0}]),
+    *([54, 'CONTRADICTED'], [1e6 + 61, 'CONTRADICTED', {'at': 0}]),
+]
 
 
 @pytest.mark.parametrize('stream', STREAMS)
 def test_the_verdict_on_every_state_of_a_stream(monitor, stream):
     accepted = 0
-    for ms, q, v, verdict in STREAMS[stream]:
+    for ms, name, *more in STREAMS[stream]:
+        but = more[0] if more else {}
+        q, v = along(but.get('at', ms), but.get('aside', 0.0)), V
+        q, v = (only(*but[x], now) if x in but else now for x, now in (('q', q), ('v', v)))
+        verdict = StateVerdict[name]
         assert monitor.accept(1.0 + 1e-3 * ms, q, v) is verdict
         if verdict is ACCEPTED:
             assert monitor.dt == pytest.approx(1e-3 * (ms - accepted))

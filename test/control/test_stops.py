@@ -17,7 +17,7 @@ from pushed_arm import PlantArm
 from samples import sample
 
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.requests import prepare_parameters, prepare_trajectory
+from robot_dynamics_ros.control.requests import prepare_trajectory
 
 pytestmark = pytest.mark.slow
 
@@ -140,7 +140,7 @@ def test_without_states_the_energy_of_motion_never_grows_by_more_than_a_tick_of_
 ):
     for seed in range(RUNS):
         arm = brought_into_motion(robot, 'computed_torque', seed)
-        prepare_parameters(arm.session, {'stop_action': action})()
+        arm.change(stop_action=action)
         arm.settle(H)
         arm.plant.read(arm.q, arm.v)
         before, held, drift = arm.kinetic_energy(), arm.q.copy(), 0.0

@@ -18,7 +18,6 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import (
     STREAMED,
     compiles,
-    prepare_parameters,
     prepare_target,
     prepare_wrench,
 )
@@ -230,7 +229,7 @@ def test_a_wrench_that_was_ended_does_not_act_again(end):
         arm.states(50)
     if end == 'law':
         for law in ('computed_torque', 'gravity_compensation'):
-            prepare_parameters(session, {'law': law})()
+            arm.change(law=law)
             arm.states(300)
     elif end == 'deactivation':
         session.deactivate()

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
+import refusals
 
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.planning.motions import Fourier, Quintic, Sine
@@ -52,30 +52,25 @@ def test_a_fourier_series_is_the_sum_of_its_formula():
     np.testing.assert_allclose(a, -(w**2 * s) @ s_l - (w**2 * c) @ k_l, atol=1e-12)
 
 
-def fourier(**change):
-    return Fourier([0.2, -0.4], **{'sine': SINE, 'cosine': COSINE, 'period': 4.0, **change})
+KINDS = {'quintic': Quintic, 'sine': Sine, 'fourier': Fourier}
 
 
-REFUSALS = {
-    'duration: is 0.0': lambda: Quintic([0.0], [1.0], 0.0),
-    'goal: has shape (2,)': lambda: Quintic([0.0], [1.0, 2.0], 1.0),
-    'start: is nan': lambda: Quintic([math.nan], [1.0], 1.0),
-    'ramp: is 0.0': lambda: Sine([0.0], 1.0, 1.0, ramp=0.0),
-    'duration: is 1.5': lambda: Sine([0.0], 1.0, 1.0, duration=1.5),
-    'amplitude: has shape (2,)': lambda: Sine([0.0], [1.0, 2.0], 1.0),
-    'joint 0: does not start with zero velocity': lambda: fourier(
-        sine=[[0.3, -0.3, 0.2], SINE[1]]
-    ),
-    'does not start with zero acceleration': lambda: fourier(cosine=[COSINE[0], [0.1, 0.0, 0.0]]),
-    'sine: has shape': lambda: fourier(sine=SINE[:1]),
-    'cosine: has shape': lambda: fourier(cosine=[row[:2] for row in COSINE]),
-    'sine: is not finite': lambda: fourier(sine=[[math.nan] * 3, SINE[1]]),
-    'period': lambda: fourier(period=0.0),
-    'periods': lambda: fourier(periods=0),
-}
-
-
-@pytest.mark.parametrize('said', REFUSALS)
-def test_a_motion_that_cannot_be_followed_is_refused_by_name(said):
-    with pytest.raises(TrajectoryError, match=re.escape(said)):
-        REFUSALS[said]()
+@refusals.written("""
+{quintic: [[0], [1], 0.0]}              | duration: is 0.0
+{quintic: [[0], [1, 2], 1.0]}           | goal: has shape (2,)
+{quintic: [[.nan], [1], 1.0]}           | start: is nan
+{sine: [[0], 1, 1], ramp: 0.0}          | ramp: is 0.0
+{sine: [[0], 1, 1], duration: 1.5}      | duration: is 1.5
+{sine: [[0], [1, 2], 1]}                | amplitude: has shape (2,)
+{fourier: [[0, 0], [[0.3, -0.3, 0.2], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]], 4.0]} | joint 0: does not start with zero velocity
+{fourier: [[0, 0], [[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0.1, 0, 0]], 4.0]} | joint 1: does not start with zero acceleration
+{fourier: [[0, 0], [[0, 0, 0]], [[0, 0, 0], [0, 0, 0]], 4.0]} | sine: has shape
+{fourier: [[0, 0], [[0, 0, 0], [0, 0, 0]], [[0, 0], [0, 0]], 4.0]} | cosine: has shape
+{fourier: [[0], [[.nan, 0, 0]], [[0, 0, 0]], 4.0]} | sine: is not finite
+{fourier: [[0], [[0]], [[0]], 0.0]}     | period
+{fourier: [[0], [[0]], [[0]], 4.0, 0]}  | periods
+""")  # noqa: E501
+def test_a_motion_that_cannot_be_followed_is_refused_by_name(given, said):
+    (kind, numbers), *named = given.items()
+    with pytest.raises(TrajectoryError, match=said):
+        KINDS[kind](*numbers, **dict(named))
