@@ -6,7 +6,6 @@ The plant is MuJoCo; ``docs/reliability.md`` defines a jump.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -18,10 +17,9 @@ from still_arm import driver_of
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.requests import prepare_parameters, prepare_payload
+from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.payload import Payload
 
 MS = 1_000_000
 TREE = sample('four_dof').tree
@@ -38,27 +36,14 @@ class Scene(PlantArm):
     Attributes:
         ways: Positions of the arm at every step.
         jumps: Largest change of each command, in parts of the limits.
-        faults: What becomes of the next states: each is lost, spoiled, or neither.
     """
 
     def __init__(self, **given):
         usual = {'contact_reaction': 'stop', 'activation_ramp_s': 0.0, 'law': 'computed_torque'}
         super().__init__(TREE, START, usual | given)
-        self.ways, self.jumps, self.faults, self._last = [], [], deque(), np.zeros(4)
+        self.ways, self.jumps, self._last = [], [], np.zeros(4)
         self.activate()
         self.settle(0.005)
-
-    def answer(self):
-        fault = self.faults.popleft() if self.faults else ''
-        if not fault:
-            return super().answer()
-        self.plant.read(self.q, self.v)
-        if fault == 'lost':
-            self.watch()
-        else:
-            bad = np.full(4, np.nan)
-            self.session.update(self.session.driver.state(self.now_ns, self.now_ns, bad, bad))
-        return False
 
     def act(self):
         assert np.isfinite(self.effort).all()
@@ -83,12 +68,6 @@ class Scene(PlantArm):
         assert self.session.mode is SessionMode.REACTING
         self.jumps.clear()
         self.plant.push('tool', np.zeros(6))
-        return self
-
-    def deactivated(self):
-        self.session.deactivate()
-        while self.session.mode is not SessionMode.INACTIVE:
-            self.settle(0.001)
         return self
 
 
@@ -149,7 +128,8 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_
     scene.change(stop_effort_share=0.5)
     assert scene.session.loop._brake is not braking
     assert scene.session.loop._brake.delay == 0.004
-    scene.deactivated().session.rebuild(TREE)
+    scene.session.deactivate()
+    scene.session.rebuild(TREE)
     assert scene.session.loop._brake.delay == 0.004
     loop, watch = scene.session.loop, scene.session.contact
     loop.change_settings(replace(loop.settings, stop_effort_share=0.6))  # also by itself
@@ -185,33 +165,6 @@ def test_reported_contacts_change_nothing_but_are_told_with_joint_direction_and_
     assert any('touched: hit on link' in remark.text for remark in reported.remarks)
     assert SessionHealth().report(reported).values['contacts'] == '1'
     assert off.contact.last is None
-
-
-@pytest.mark.slow
-def test_faults_during_a_reaction_keep_what_is_promised(rng):
-    scene = Scene(state_timeout_s=0.05).moving().touched()
-    scene.faults.extend(['lost' if lost else '' for lost in rng.random(100) < 0.6])
-    scene.faults.extend(['spoiled'] * 20 + [''] + ['lost'] * 120)  # silence, and back
-    for _ in scene.run(400):
-        assert scene.session.mode is SessionMode.REACTING
-    scene.jumps.clear()  # after a silence anything is allowed
-    prepare_payload(scene.session, True)()
-    scene.change(payload_mass=0.3)
-    scene.plant.set_payload(Payload(0.3))
-    scene.settle(0.9)
-    scene.change(**PROGRAM)
-    place = scene.q.copy()
-    scene.settle(0.6)
-    assert scene.session.mode is SessionMode.REACTING
-    assert np.abs(scene.q - place).max() < 0.02  # the program does not move it
-    assert max(scene.jumps) <= STOP_JUMP * (1.0 + 1e-9)
-    scene.session.resume()
-    scene.settle(0.6)
-    assert np.abs(scene.q - place).max() > 0.05  # now it does
-    # Only a new activation goes on without being told.
-    scene.touched().deactivated().session.activate(scene.now_ns)
-    scene.settle(0.01)
-    assert scene.session.mode is SessionMode.HOLDING
 
 
 def test_thresholds_for_another_observer_or_delay_are_refused(tmp_path):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trajectories by the contract of joint_trajectory_controller, on a session.
 
-The arm stands where the reference is, so that only the reference matters. Oracle: the polynomials
-of joint_trajectory_controller, written out here.
+The arm stands where the reference is, so that only the reference matters. Oracle: SciPy's cubics,
+which are those of joint_trajectory_controller.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pytest
 import refusals
 import yaml
 from followed_arm import Arm, rest, tolerances
+from scipy.interpolate import CubicHermiteSpline
 from still_arm import MS
 from urdf_text import joint, link, robot
 
@@ -40,13 +41,6 @@ def two_link(second: str = 'continuous', more: str = '') -> str:
     )
 
 
-def cubic(t, h, p, v, P, V=0.0):
-    """Return position and velocity at t on the cubic from (p, v) to (P, V) in h seconds."""
-    x, d = np.clip(t / h, 0.0, 1.0), P - p
-    a, b = 3.0 * d - h * (2.0 * v + V), h * (v + V) - 2.0 * d
-    return p + x * (h * v + x * (a + x * b)), v + x / h * (2.0 * a + 3.0 * x * b)
-
-
 # Trajectories that replace each other ------------------------------------------------------------
 
 
@@ -58,18 +52,17 @@ def position(arm: Arm) -> np.ndarray:
 @pytest.mark.parametrize(('every', 'lead'), [(20, 10), (25, 400)])
 def test_goals_that_replace_each_other_before_they_begin_are_followed(every, lead):
     """As a receding horizon sends them: each acts from its start to that of the next."""
-    arm, starts = Arm(), []
+    arm, starts, expected = Arm(), [], []
     arm.send([rest(5.0, 0.5, 0.0)])
     for _ in range(3000 // every):
         starts.append(arm.now // MS + lead)
         arm.send([rest(1.0, -0.5, 0.0)], starts[-1])
         arm.run(every)
-    expected, state, segment = [], (0.0, 0.0), (1.0, 5.0, 0.5)
+    cubic = CubicHermiteSpline([1, 5001], [0.0, 0.5], [0.0, 0.0])
     for t in range(2, arm.now // MS + 1):
         if t in starts:
-            state = cubic((t - segment[0]) * 1e-3, segment[1], *state, segment[2])
-            segment = t, 1.0, -0.5
-        expected.append(cubic((t - segment[0]) * 1e-3, segment[1], *state, segment[2])[0])
+            cubic = CubicHermiteSpline([t, t + 1000], [cubic(t), -0.5], [cubic(t, 1), 0.0])
+        expected.append(cubic(t))
     # Each start extrapolates the last millisecond at constant acceleration, up to 150 times.
     np.testing.assert_allclose(position(arm), expected, atol=2e-4)
     assert position(arm)[-1] < -0.4
@@ -124,18 +117,12 @@ def test_a_stream_of_single_points_with_velocities_is_followed_if_a_parameter_al
     assert not arm.v.any()
 
 
-def test_a_message_of_some_joints_is_followed_if_a_parameter_allows_it():
-    arm = Arm(allow_partial_joints_goal=True)
-    arm.publish([rest(1.0, 0.2, 0.3)])
+def test_positions_alone_and_some_joints_are_followed_if_parameters_allow_it():
+    arm = Arm(allow_partial_joints_goal=True, **MOVING_END)
+    arm.publish([point(1.0, positions=0.2)])
     arm.run(1500)
     arm.publish([rest(1.0, 0.4)], names=('joint2',))
     assert arm.run(1500).q == pytest.approx([0.2, 0.4])
-
-
-def test_positions_alone_may_be_followed_where_a_motion_at_the_end_is_allowed():
-    arm = Arm(**MOVING_END)
-    arm.publish([point(1.0, positions=0.4)])
-    assert arm.run(1500).q == pytest.approx([0.4, 0.4])
 
 
 def test_a_goal_that_ends_in_motion_is_reached_and_then_comes_to_rest_at_its_position():
@@ -162,7 +149,8 @@ def test_points_without_positions_are_integrated_by_trapezoids_from_the_referenc
     begun, start = arm.now // MS, arm.now // MS + 700
     arm.publish([rest(1.0, 0.5, 0.5)])
     arm.run(400)
-    q, v = cubic((start - begun) * 1e-3, 1.0, way, 0.0, 0.5)
+    cubic = CubicHermiteSpline([begun, begun + 1000], [way, 0.5], [0.0, 0.0])
+    q, v = cubic(start), 1e3 * cubic(start, 1)
     arm.publish([point(0.2, velocities=0.1), point(0.4, velocities=0.0)], start)
     arm.run(800)
     assert arm.q == pytest.approx([q + 0.1 * (v + 0.1) + 0.01] * 2, abs=1e-5)

@@ -10,7 +10,6 @@ from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
 
 def impedance(oracle, tree, law, q, v, ahead, reference, external, commanded):
@@ -123,10 +122,3 @@ def test_no_energy_is_made(name, ratio, most, rng):
     pushed.settle(0.3)
     beyond, largest = pushed.energy(random_pushes(tree, rng, (5.0, 30.0)), stiffness)
     assert beyond.max() < most * largest
-
-
-def test_a_stiffness_that_is_unstable_at_the_period_is_refused_with_its_mode():
-    with pytest.raises(ParameterError, match=r'joint_stiffness.*rad/s is unstable.*give at most'):
-        make_law('impedance', arm('scara'), joint_stiffness=1e8, period=1e-3)
-    with pytest.raises(UnknownNameError, match='elbow'):
-        make_law('impedance', arm('scara'), impedance_frame='elbow')

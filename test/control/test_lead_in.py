@@ -77,10 +77,3 @@ def test_from_the_stretched_elbow_the_arm_goes_quietly_to_the_circle_and_draws_i
     error, effort, speed = run([0.0] * 4, 1000, lead_in=0.0).T
     assert effort.max() > 0.9, 'what it is good for'
     assert speed.max() > 1.0
-
-
-@pytest.mark.slow
-def test_an_arm_that_can_begin_does_so_at_once():
-    """The scene's start: its error decays as designed, from the first tick on."""
-    led, direct = (run(ON_CIRCLE, 50, lead_in=share) for share in (0.25, 0.0))
-    np.testing.assert_array_equal(led, direct)

@@ -26,7 +26,6 @@ from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.kinematics import link_poses
-from robot_dynamics_ros.model.robot_parameters import measured_joints, robot_from_parameters
 
 XML = sample('four_dof').xml
 PLACE = np.array([0.2, -0.4, 0.6])
@@ -122,17 +121,6 @@ def test_before_the_first_command_the_model_has_measured_joints_where_they_stand
     assert 'the model has it at -0.5' in health(session)[1]
     with pytest.raises(ConfigurationError, match='the controller is active'):
         session.rebuild(load_robot(XML, locked=dict(locked.positions)))
-
-
-def test_a_measured_joint_is_locked_at_rest_until_a_controller_knows_better():
-    given = {'robot': '', 'robot_description': XML, 'gravity': [0.0, 0.0, -9.81]}
-    given['locked'] = ['joint2:=measured', 'joint4:=0.1']
-    tree = robot_from_parameters(given)
-    assert tree.joint_names == ('joint1', 'joint3')
-    nearest = -np.pi / 4.0  # to 0, of the limits of joint 2
-    assert tree.locked == pytest.approx({'joint2': nearest, 'joint4': 0.1})
-    assert measured_joints(given) == ('joint2',)
-    assert tree.locked == load_robot(XML, locked={'joint2': 'measured', 'joint4': 0.1}).locked
 
 
 # Which joints are watched, and the text of an arm ------------------------------------------------

@@ -264,16 +264,6 @@ def test_the_end_of_a_trajectory_is_reported_once_and_first(end, statuses):
     assert all(map(str.startswith, found, statuses)), found
 
 
-@pytest.mark.parametrize(('step', 'answered'), [(MS, False), (500 * MS, True)])
-def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
-    """A second publisher is not accepted at once; after a gap the arm may be elsewhere."""
-    run = Driven({'law': 'pd_gravity'})
-    run.state()
-    run.session.activate(run.now)
-    assert run.state(PLACE + 0.1, step=step) == answered
-    assert run.session.loop.reference.position == pytest.approx(PLACE + 0.1 * answered)
-
-
 def test_no_change_ends_braking_early():
     changes, ends = ({}, {'state_timeout_s': 0.2}, {'stop_effort_share': 0.35}), []
     for change in changes:

@@ -85,7 +85,9 @@ step of a coarse encoder: [[1, ACCEPTED, {aside: 0.0099}], [2, JUMPED, {aside: 0
 """)
 # 0.03 rad apart, which ten times the velocity limit allows in a millisecond.
 STREAMS['two publishers'] = [
-    state for k in range(1, 50, 2) for state in ([k, 'JUMPED', {'aside': 0.03}], [k + 1, 'ACCEPTED'])
+    state
+    for k in range(1, 50, 2)
+    for state in ([k, 'JUMPED', {'aside': 0.03}], [k + 1, 'ACCEPTED'])
 ]
 # One of them is rarer, or neither; the first state after a jump of the time is believed.
 STREAMS['two clocks'] = [

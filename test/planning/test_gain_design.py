@@ -101,18 +101,16 @@ def test_lqr_gains_are_optimal_for_their_cost(program_and_path, rng):
         assert cost(*other) > cost(*gains)
 
 
-@pytest.mark.parametrize(
-    ('error', 'rate', 'said'),
-    [
-        (np.ones(7), np.ones(4), 'error'),
-        (np.ones(4), np.zeros(4), 'rate .* must be positive'),
-        (np.full(4, np.inf), np.ones(4), 'error .* must be positive and finite'),
-    ],
-)
-def test_lqr_refuses_what_is_not_acceptable(error, rate, said):
+@refusals.written("""
+{error: [1, 1, 1, 1, 1, 1, 1], rate: [1, 1, 1, 1]} | error
+{error: [1, 1, 1, 1], rate: [0, 0, 0, 0]}          | rate ... must be positive
+{error: [.inf, .inf, .inf, .inf], rate: [1, 1, 1, 1]} | error ... must be positive and finite
+""")
+def test_lqr_refuses_what_is_not_acceptable(given, said):
     program = load_program('scara_circle', shipped('scara').tree, check=False)
+    path = check_feasibility(program, samples=20)
     with pytest.raises((ShapeError, ParameterError), match=said):
-        lqr_gains(program, check_feasibility(program, samples=20), error, rate, np.ones(4))
+        lqr_gains(program, path, *map(np.array, given.values()), np.ones(4))
 
 
 # ---- sampling and margins -----------------------------------------------------------------------

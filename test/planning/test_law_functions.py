@@ -156,26 +156,21 @@ def test_computed_torque_in_c_is_the_law_ramp_and_limits_around_it(robot, follow
 
 
 @pytest.mark.slow
-def test_the_command_writes_the_law(tmp_path, capsys):
-    words = ['derive', 'scara', '--format', 'c', '--functions', 'gravity_forces']
-    words += ['--program', 'scara_circle', '--name', 'arm', '--output', str(tmp_path)]
-    assert main([*words, '--set', 'period=0.001', '--set', 'discretization=zero_order']) == 0
-    header = (tmp_path / 'arm.h').read_text()
-    assert 'void arm_constraint_law(const double t[ARM_CONSTRAINT_LAW_t_SIZE],' in header
-    assert 'const double previous[ARM_N]' in header
-    assert 'for program scara_circle' in header
-    capsys.readouterr()
-    assert main([*words, '--set', 'periode=0.001']) != 0
-    assert "'periode'" in capsys.readouterr().err
-
-
-def test_the_command_writes_computed_torque_or_one_law(tmp_path, capsys):
-    words = ['derive', 'scara', '--format', 'c', '--functions', 'gravity_forces', '--ramp', '0.5']
-    words += ['--set', 'natural_frequency=12', '--name', 'arm', '--output', str(tmp_path)]
-    assert main(words) == 0
-    assert 'const double before[ARM_N]' in (tmp_path / 'arm.h').read_text()
+def test_the_command_writes_either_law_or_says_what_is_wrong(tmp_path, capsys):
+    words = 'derive scara --format c --functions gravity_forces --name arm --set period=0.001'
+    words = [*words.split(), '--force', '--output', str(tmp_path)]
+    program, ramp = ['--program', 'scara_circle'], ['--ramp', '0.5']
+    for more, declared in (
+        (ramp, 'const double before[ARM_N]'),
+        (program, 'void arm_constraint_law(const double t[ARM_CONSTRAINT_LAW_t_SIZE],'),
+    ):
+        assert main([*words, *more]) == 0
+        header = (tmp_path / 'arm.h').read_text()
+        assert declared in header
+        assert ('for program scara_circle' in header) == (more is program)
+        capsys.readouterr()
+    for more, said in ((['--set', 'periode=0'], "'periode'"), (ramp, 'excludes --ramp, another')):
+        assert main([*words, *program, *more]) != 0
+        assert said in capsys.readouterr().err
     function = computed_torque_function(ComputedTorque(shipped('scara').tree))  # without a ramp
     assert tuple(function.code.arguments.inputs) == ('q', 'v', 'reference')
-    capsys.readouterr()
-    assert main([*words, '--program', 'scara_circle']) != 0
-    assert 'excludes --ramp, another law; give one of them' in capsys.readouterr().err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robot and joint arguments of the command line, and the planned setup of a robot."""
+"""The planned setup of a robot: what is named, its gains, its parameters."""
 
 from __future__ import annotations
 
@@ -46,18 +46,6 @@ def test_a_robot_is_named_by_a_shipped_name_a_file_or_a_package(monkeypatch, tmp
         robot_file('package://your_arm/arm.urdf')
 
 
-def test_the_command_line_chooses_joints():
-    tree = robot_of(parsed(PANDA, '--tip', 'panda_hand_tcp', '--locked', 'panda_joint3:=0.4'))
-    assert tree.joint_names == tuple(f'panda_joint{i}' for i in (1, 2, 4, 5, 6, 7))
-    assert tree.locked['panda_joint3'] == 0.4
-    tree = robot_of(parsed(PANDA, '--joints', 'panda_joint1,panda_finger_joint1'))
-    assert tree.joint_names == ('panda_joint1', 'panda_finger_joint1')
-    assert tree.bodies == 3
-    assert robot_of(parsed(PANDA, '--mimic', 'lock')).mimic_joints == ()
-    with pytest.raises(ConfigurationError, match="'a': position 'up' is not a number"):
-        robot_of(parsed(PANDA, '--locked', 'a:=up'))
-
-
 # ---- posture and motion -------------------------------------------------------------------------
 
 
@@ -96,6 +84,8 @@ def test_the_parameters_of_a_robot_are_its_own_or_planned_once():
     assert other != planned
     with pytest.raises(UnknownNameError, match="unknown robot 'puma'"):
         new_robot.parameter_file(parsed('puma'))
+    with pytest.raises(ConfigurationError, match="'a': position 'up' is not a number"):
+        robot_of(parsed(PANDA, '--locked', 'a:=up'))
 
 
 WRIST = """<robot name="wrist"><link name="base"/>

@@ -38,6 +38,15 @@ def tool_positions(robot, plan):
     return np.array([oracle.frame_pose('tool', q)[1] for q in plan.position])
 
 
+FIELDS = 'time_from_start', 'positions', 'velocities'
+
+
+def message(robot, points):
+    """Return the text of a file of points: times, s, positions, velocities."""
+    rows = [dict(zip(FIELDS, point, strict=False)) for point in points]
+    return yaml.safe_dump({'joint_names': [*robot.tree.joint_names], 'points': rows})
+
+
 def seconds(plan):
     return np.array(plan.times_ns) * 1e-9
 
@@ -103,11 +112,8 @@ def test_a_file_whose_first_point_is_later_starts_where_the_arm_is(tmp_path):
     """On the cubic from rest to the velocity of the first point, as in JTC."""
     robot, file = sample('scara'), tmp_path / 'motion.yaml'
     goal, speed, still = [0.3, -0.2, 0.05, 1.0], [0.1, 0.0, 0.0, -0.1], [0.0] * 4
-    points = [
-        {'time_from_start': {'sec': 2}, 'positions': goal, 'velocities': speed},
-        {'time_from_start': {'sec': 3}, 'positions': goal, 'velocities': still},
-    ]
-    file.write_text(yaml.safe_dump({'joint_names': [*robot.tree.joint_names], 'points': points}))
+    points = [(2, goal, speed), (3, goal, still)]
+    file.write_text(message(robot, points))
     plan = plan_of(robot, ELBOW, kind='file', file=str(file))
     assert (plan.approach, plan.duration) == (0.0, 3.0)
     expected = CubicHermiteSpline([0.0, 2.0], [ELBOW, goal], [still, speed])
@@ -154,32 +160,39 @@ def test_a_sine_starts_and_ends_at_rest_where_the_arm_is():
     np.testing.assert_allclose(turned.position, plan.position, rtol=0, atol=1e-12)
 
 
-def test_the_tool_of_the_scara_runs_the_circle_while_the_quill_rises_and_falls():
-    robot = sample('scara')
-    plan = plan_of(robot, ELBOW, **CIRCLE, laps=2.0, height=0.03, waves=4.0, approach_s=1.5)
+CENTER = PinocchioOracle.of(sample('four_dof')).frame_pose('tool', BENT)[1]
+TILTED = {
+    'kind': 'circle',
+    'center': CENTER.tolist(),
+    'radius': 0.05,
+    'normal': [0.36, -0.48, 0.8],
+}
+
+
+@pytest.mark.parametrize(
+    ('robot', 'begin', 'circle', 'angle'),
+    [
+        (sample('scara'), ELBOW, CIRCLE | {'height': 0.03, 'waves': 4.0}, [1, 1, 0, -1]),
+        (shipped('four_dof', **WIDE), BENT, TILTED, [0, 1, 1, 1]),
+    ],
+    ids=['while the quill rises and falls', 'in a tilted plane'],
+)
+def test_the_tool_runs_a_circle_at_its_present_angle(robot, begin, circle, angle):
+    plan = plan_of(robot, begin, **circle, laps=2.0, approach_s=1.5)
     assert plan.approach == pytest.approx(1.5)
-    tool = tool_positions(robot, plan)[seconds(plan) >= plan.approach]
-    x, y = (tool[:, :2] - [0.35, 0.09]).T
+    running, normal = seconds(plan) >= plan.approach, np.array(circle.get('normal', [0, 0, 1]))
+    tool = tool_positions(robot, plan)[running] - circle['center']
+    height = tool @ normal
+    flat = tool - np.outer(height, normal)
     # The path is solved to 1e-8 m between its knots.
-    np.testing.assert_allclose(np.hypot(x, y), 0.08, rtol=0, atol=3e-8)
-    turned = np.unwrap(np.arctan2(y, x))
+    np.testing.assert_allclose(np.linalg.norm(flat, axis=1), circle['radius'], rtol=0, atol=3e-8)
+    across = np.cross(normal, flat[0])
+    turned = np.unwrap(np.arctan2(flat @ across, flat @ flat[0]))
     np.testing.assert_allclose(turned[[0, -1]], [0.0, 4 * math.pi], atol=1e-6)
-    np.testing.assert_allclose(tool[:, 2], 0.3 + 0.015 * (1 - np.cos(2 * turned)), atol=3e-8)
-    yaw = plan.position[:, 0] + plan.position[:, 1] - plan.position[:, 3]
-    np.testing.assert_allclose(yaw[seconds(plan) >= 1.5], yaw[0], rtol=0, atol=3e-8)
-
-
-def test_the_four_joint_arm_runs_a_circle_in_a_tilted_plane_at_its_present_pitch():
-    robot, normal = shipped('four_dof', limits_profile='wide'), [0.36, -0.48, 0.8]
-    center = PinocchioOracle.of(robot).frame_pose('tool', BENT)[1]
-    circle = {'kind': 'circle', 'center': center.tolist(), 'radius': 0.05, 'normal': normal}
-    plan = plan_of(robot, BENT, **circle)
-    running = seconds(plan) >= plan.approach
-    tool = tool_positions(robot, plan)[running] - center
-    np.testing.assert_allclose(np.linalg.norm(tool, axis=1), 0.05, rtol=0, atol=3e-8)
-    np.testing.assert_allclose(tool @ normal, 0.0, atol=3e-8)
-    pitch = plan.position[running, 1:].sum(axis=1)
-    np.testing.assert_allclose(pitch, BENT[1:].sum(), atol=3e-8)
+    waves = 0.5 * circle.get('height', 0.0) * (1 - np.cos(2 * turned))
+    np.testing.assert_allclose(height, waves, atol=3e-8)
+    angles = plan.position[running] @ angle
+    np.testing.assert_allclose(angles, begin @ angle, rtol=0, atol=3e-8)
 
 
 def test_a_line_leads_from_where_the_tool_is_to_its_end():
@@ -248,11 +261,7 @@ def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
     """The velocity of joint 1 jumps by 1 rad/s at a point: within 10 ms, as it is sent."""
     robot, file = sample('scara'), tmp_path / 'corner.yaml'
     rows = np.array([0.0, 1.0, 0.1, 0.0]) + np.outer([0, 0, 1, 1], [1, 0, 0, 0])
-    points = [
-        {'positions': row.tolist(), 'time_from_start': {'sec': k}} for k, row in enumerate(rows)
-    ]
-    message = {'joint_names': [*robot.tree.joint_names], 'points': points}
-    file.write_text(yaml.safe_dump(message))
+    file.write_text(message(robot, enumerate(rows.tolist())))
     plan = plan_of(robot, rows[0], kind='file', file=str(file))
     # What the controller follows: quintics between the points of the message.
     knots = zip(plan.position, plan.velocity, plan.acceleration, strict=True)
