@@ -10,6 +10,7 @@ from types import SimpleNamespace as Message
 import numpy as np
 import pytest
 import refusals
+import yaml
 from followed_arm import Arm, duration, rest
 
 from robot_dynamics_ros.control.goals import TrajectoryWatch, goal_time, tolerances
@@ -51,22 +52,26 @@ def test_path_tolerances_count_until_the_end_and_those_of_the_goal_from_then_on(
     assert re.match(said, f'{found.code.name}: {found.reason}' if found else 'goes on')
 
 
-@pytest.mark.parametrize(
-    ('default', 'given', 'expected'),
-    [
-        ([0.1], {}, (0.1, 0.1)),
-        ([0.0], {}, ANY),
-        ([0.1, 0.2], {'slide': 0.5}, (0.1, 0.5)),
-        ([0.1], {'slide': 0.0}, (0.1, 0.1)),
-        ([0.1], {'slide': -1.0}, (0.1, math.inf)),
-        ([0.0], {'shoulder': 0.3}, (0.3, math.inf)),
-    ],
-)
-def test_zero_means_the_default_and_negative_means_not_checked(default, given, expected):
-    positions = [Message(name=joint, position=x, velocity=0.0) for joint, x in given.items()]
-    assert tuple(tolerances(JOINTS, default, [0.0], positions)[0]) == expected
-    rates = [Message(name=joint, position=0.0, velocity=x) for joint, x in given.items()]
-    assert tuple(tolerances(JOINTS, [0.0], default, rates)[1]) == expected
+#: Default of the parameters, tolerances of a goal by joint, and what is checked.
+TOLERANCES = yaml.safe_load("""
+- {default: [0.1], goal: {}, checked: [0.1, 0.1]}
+- {default: [0.0], goal: {}, checked: [.inf, .inf]}
+- {default: [0.1, 0.2], goal: {slide: 0.5}, checked: [0.1, 0.5]}
+- {default: [0.1], goal: {slide: 0.0}, checked: [0.1, 0.1]}
+- {default: [0.1], goal: {slide: -1.0}, checked: [0.1, .inf]}
+- {default: [0.0], goal: {shoulder: 0.3}, checked: [0.3, .inf]}
+""")
+
+
+@pytest.mark.parametrize('case', TOLERANCES)
+def test_zero_means_the_default_and_negative_means_not_checked(case):
+    for k, kind in enumerate(('position', 'velocity')):
+        rows = [
+            Message(**{'name': joint, 'position': 0.0, 'velocity': 0.0, kind: x})
+            for joint, x in case['goal'].items()
+        ]
+        defaults = [case['default'] if row == k else [0.0] for row in range(2)]
+        assert list(tolerances(JOINTS, *defaults, rows)[k]) == case['checked']
 
 
 def test_goal_time_of_the_goal_or_of_the_parameters():
