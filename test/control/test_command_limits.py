@@ -16,6 +16,7 @@ from samples import sample
 from still_arm import MS, StillArm, driver_of
 
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_payload
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 
@@ -39,7 +40,7 @@ class Watched(StillArm):
         super().__init__(ControllerSession(TREE, HOLDING | given, driver), PLACE, 5_000 * MS)
         self.active()
 
-    def move(self, q: Array, count: int = 500) -> None:
+    def lead(self, q: Array, count: int = 500) -> None:
         """Move the arm there with consistent states, and stay there as long."""
         v = (q - PLACE) / (1e-3 * count)
         for k in range(1, count + 1):
@@ -66,7 +67,7 @@ class Watched(StillArm):
 def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(terms, rate, driver, scale, q):
     """It takes at most 20 ms, or the rate limit's time; no step exceeds either slope."""
     arm = Watched(*terms, profile=driver, effort_rate_limit=[0.0 if driver else rate])
-    arm.move(q)
+    arm.lead(q)
     last, begin = np.abs(arm.commands[-1]), len(arm.commands)
     arm.change(effort_scale=scale)
     arm.states(500, q)
@@ -77,6 +78,36 @@ def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(terms, rate, d
     for k, command in enumerate(arm.commands[begin:]):
         obeyed = np.abs(command) <= scale * LIMIT * (1.0 + ROUNDING)
         assert (obeyed | (k + 1 < allowed)).all()
+
+
+def hold_within_a_change_of_law(arm: Watched) -> None:
+    """The former law, which still acts, follows a reference that comes to rest."""
+    arm.change(law='gravity_compensation')
+    arm.states(40)
+    arm.session.hold()
+
+
+@pytest.mark.parametrize(
+    ('ramp', 'ask'),
+    [
+        (0.0, lambda arm: arm.change(natural_frequency=[40.0])),
+        (0.0, lambda arm: arm.change(law='gravity_compensation')),
+        (0.0, lambda arm: prepare_payload(arm.session, False)()),
+        (1.0, hold_within_a_change_of_law),
+    ],
+    ids=['gains', 'law', 'payload', 'hold'],
+)
+def test_no_request_in_motion_makes_the_command_jump(ramp, ask):
+    """Even if nothing is blended; the arm stays behind, so that gains and laws differ by far."""
+    given = {'natural_frequency': [15.0], 'payload_mass': 4.0, 'payload_frame': 'tool'}
+    arm = Watched(law='computed_torque', activation_ramp_s=ramp, path_effort_share=0.0, **given)
+    arm.states(1100)
+    arm.move(0.5, PLACE + [0.3, -0.3, 0.3, 0.3])
+    arm.states(100)
+    begin = len(arm.commands)
+    ask(arm)
+    arm.states(100)
+    assert (arm.steps(begin) <= CHANGE * LIMIT + ROUNDING).all()
 
 
 # Terms compensated by the driver -----------------------------------------------------------------
@@ -126,7 +157,7 @@ def test_activation_and_stops_leave_to_the_driver_what_it_compensates(term, acti
 def test_a_change_of_law_is_blended_in_what_the_motors_give():
     arm = Watched('gravity', natural_frequency=[10.0], activation_ramp_s=1.0)
     away = PLACE + 0.05
-    arm.move(away, 1000)
+    arm.lead(away, 1000)
     pulling = arm.commands[-1]
     assert np.abs(pulling).max() > 0.5
     arm.change(law='gravity_compensation')
@@ -195,7 +226,7 @@ def broken(*_: Any) -> None:
 def test_a_fault_while_states_are_fresh_brakes_as_any_stop_with_fresh_states(where, rate):
     """Only one period has passed since the last command, and feedback is possible."""
     arm = Watched(effort_rate_limit=[rate], stop_action='zero')
-    arm.move(FAR)
+    arm.lead(FAR)
     session, begin = arm.session, len(arm.commands)
     if where == 'tick':
         session.loop.law.effort = broken
