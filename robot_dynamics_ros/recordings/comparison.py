@@ -102,7 +102,7 @@ class Comparison:
             self.findings,
             self._tiles(),
             [self._table()],
-            self.notes,
+            [*(f'{text}: {size}' for size, text in self._tools()), *self.notes],
             events=list(self._events()),
             steps=[command_line('analyze', bag, options=options) for bag in self.bags],
             figures=self._plots(),
@@ -157,18 +157,21 @@ class Comparison:
         plots.add('Effort', joint_titles(self.tree, *FORCE), *both('effort'))
         return tools.drawn + plots.drawn
 
+    def _tools(self) -> list[tuple[str, str]]:
+        """Return what the tools miss, where there is a reference, and how far they are apart."""
+        runs = zip(self.names, ('first', 'second'), strict=True)
+        errors = [
+            (self.figures[run]['tool_rms_mm'], f'tool error of {name}, RMS') for name, run in runs
+        ]
+        apart = [
+            (self.figures['difference'][f'tool_{which.lower()}_mm'], f'between the tools, {which}')
+            for which in ('RMS', 'peak')
+        ]
+        return [(quantity(size, 'mm'), text) for size, text in errors + apart if np.isfinite(size)]
+
     def _tiles(self) -> list[tuple[str, str]]:
         figures = self.figures
-        difference = figures['difference']
-        errors = [figures[name]['tool_rms_mm'] for name in ('first', 'second')]
-        followed = np.isfinite(errors).any()
-        tools = f'{", ".join(map(quantity, errors))} mm'
-        tiles = [
-            *([(tools, 'tool error of either run, RMS')] if followed else []),
-            (f'{difference["tool_rms_mm"]:.4g} mm', 'between the tools, RMS'),
-            (f'{difference["tool_peak_mm"]:.4g} mm', 'between the tools, peak'),
-            (f'{self.alignment.shift:.6g} s', 'shift in time'),
-        ]
+        tiles = [*self._tools(), (f'{self.alignment.shift:.6g} s', 'shift in time')]
         if np.isfinite(self.alignment.correlation):  # something moves
             correlation = f'{self.alignment.correlation:.4f}'
             tiles.append((correlation, 'correlation of the motions'))

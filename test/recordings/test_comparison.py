@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -121,6 +122,15 @@ def test_what_is_unknown_is_no_figure_of_the_report(command):
     shown = re.sub(r'<(script|style).*?</\1>', '', found.text('report.html'), flags=re.DOTALL)
     assert 'nan' not in re.sub('<[^>]*>', ' ', shown).lower().split()
     assert 'barely correlate' not in found.said
+
+
+def test_the_tools_errors_and_distance_are_printed(command):
+    found = command('compare', run_of(error=0.01), run_of(error=0.02))
+    parts = json.loads(found.text('comparison.json'))
+    for part in ('first', 'second', 'difference'):
+        size = parts[part]['tool_rms_mm']
+        assert size > 1.0
+        assert f', RMS: {size:.4g} mm' in found.said
 
 
 def test_states_between_two_lie_on_lines():
