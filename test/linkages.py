@@ -41,26 +41,6 @@ def scotch_yoke(radius: float) -> tuple[str, str]:
     return urdf, loops
 
 
-def quick_return(radius: float, distance: float) -> tuple[str, str]:
-    """Return a crank pin in the slot of a rocker: the slot turns while the pin slides in it."""
-    urdf = robot(
-        'quick_return',
-        link('base'),
-        bar('crank'),
-        bar('rocker'),
-        link('pin'),
-        joint('crank_joint', 'base', 'crank', xyz=(0, distance, 0)),
-        joint('pin_joint', 'crank', 'pin', 'fixed', xyz=(radius, 0, 0)),
-        joint('rocker_joint', 'base', 'rocker', effort=0.0),
-    )
-    loops = """
-    loops: {slot: {frames: [rocker, pin], position: y}}
-    coordinates: [crank_joint]
-    assembly: {guess: {rocker_joint: 1.2}}
-    """
-    return urdf, loops
-
-
 def slider_crank(radius: float, rod: float) -> tuple[str, str]:
     """Return a piston on a crank, in a tilted plane; the loop is closed by a pin in space."""
     urdf = robot(
@@ -339,7 +319,6 @@ LINKAGES = {
     'gripper': gripper,
     'geared_five_bar': geared_five_bar,
     'scotch_yoke': lambda: scotch_yoke(0.2),
-    'quick_return': lambda: quick_return(0.2, 0.5),
     'slider_crank': lambda: slider_crank(0.2, 0.6),
     'ball_linkage': ball_linkage,
     'welded_chain': lambda: welded_chain(0.55, 0.27, 0.50, 0.21),

@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.constraints.constrained_motion import second_derivatives
 from robot_dynamics_ros.constraints.constraint import Stack
-from robot_dynamics_ros.constraints.registry import CONSTRAINTS, make_constraint
+from robot_dynamics_ros.constraints.registry import CONSTRAINTS, make_constraint, signal
 
 # A tip behind a slider and a fixed joint, a link of the other branch, joints that move neither.
 ROBOT, TIP, OTHER = sample('branched'), 'left_camera', 'right_lower'
@@ -122,16 +122,8 @@ def test_rates_jacobian_and_bias_are_derivatives_of_the_value(constraint, rng):
 
 
 def given(described, t):
-    """Return a signal's value at a time: the Lissajous figure behind its smooth start."""
-    if not isinstance(described, dict):
-        return np.array(described, dtype=float)
-    figure, ramp = described['lissajous'], described['ramp']
-    x = (t - described['start']) / ramp
-    assert 0.0 < x < 1.0
-    s = ramp * (2.5 * x**4 - 3.0 * x**5 + x**6)
-    columns = (np.array(figure[key]) for key in ('center', 'amplitude', 'frequency', 'phase'))
-    center, amplitude, frequency, phase = columns
-    return center + amplitude * np.sin(2.0 * np.pi * frequency * s + phase)
+    """Return a signal's value at a time; ``test_curves`` has the signals."""
+    return np.array(signal('x', described).at(t)[0])
 
 
 def frame_at(t):

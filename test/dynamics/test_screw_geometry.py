@@ -18,11 +18,11 @@ ROUNDING = 1e-12
 STEP = 1e-100
 
 
-@pytest.fixture(params=[0.0, 0.8], ids=['chain', 'tree'])
+@pytest.fixture(params=[(13, 0.0), (15, 0.8)], ids=['chain', 'tree'])
 def case(request):
-    """Return a robot, its screw formulation and a position; branches in the tree."""
-    rng = np.random.default_rng(11)
-    robot = random_tree(rng, 4, branching=request.param)
+    """Return a robot with three turning joints, its screw formulation and a position."""
+    seed, branching = request.param
+    robot = random_tree(rng := np.random.default_rng(seed), 4, branching)
     q, _, _ = random_state(robot.tree, rng)
     return robot, make_formulation('screw', robot.tree), q
 

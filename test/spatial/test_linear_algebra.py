@@ -15,7 +15,7 @@ from robot_dynamics_ros.spatial.linear_algebra import (
     solve,
     solve_positive_definite,
 )
-from robot_dynamics_ros.spatial.scalar import Dual, jacobian
+from robot_dynamics_ros.spatial.scalar import Dual
 
 
 @pytest.mark.parametrize('function', [solve, solve_positive_definite])
@@ -61,13 +61,6 @@ def test_a_zero_on_the_diagonal_does_no_harm():
 def test_determinant_equals_numpy(rng, n):
     matrix = rng.normal(size=(n, n))
     assert determinant(matrix.astype(object)) == pytest.approx(np.linalg.det(matrix), rel=1e-12)
-
-
-def test_derivative_goes_through_the_solution(rng):
-    """The derivative of A^-1 b by b is A^-1, in dual numbers."""
-    matrix, right = rng.normal(size=(3, 3)), rng.normal(size=3).astype(object)
-    found = jacobian(lambda b: solve(matrix.astype(object), b), right)
-    np.testing.assert_allclose(found.astype(float), np.linalg.inv(matrix), rtol=1e-11)
 
 
 def test_real_values_are_those_of_numbers_and_none_of_symbols():
