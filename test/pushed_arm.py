@@ -18,6 +18,7 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
 STEP_NS = 1_000_000
@@ -33,6 +34,13 @@ def arm(name: str, *, friction: bool = False) -> Robot:
         tree = load_robot(shipped_robot(name))
     none = np.zeros(tree.n)
     return tree if friction else tree.with_changes(coulomb_friction=none, damping=none)
+
+
+def state_of(plant: Plant) -> Array:
+    """Return what is measured of an arm, positions and velocities, shape (2, n)."""
+    q, v = state = np.empty((2, plant.tree.n))
+    plant.read(q, v)
+    return state
 
 
 class PlantArm(ControlledArm, SessionOnPlant):

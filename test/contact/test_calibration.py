@@ -79,20 +79,16 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(command, monkeypat
     rate, n = 20.0, 3
     bands = np.tile([50.0, 0.0, 0.0, 1.0], (2, n, 1))
     thresholds = command.folder / 'contact.yaml'
-    ContactThresholds(bands, np.full(n, rate), 0.0).write(
-        thresholds, measured_arm().tree.joint_names, {}
+    learned = ContactThresholds(bands, np.full(n, rate), 0.0)
+    learned.write(thresholds, measured_arm().tree.joint_names, {})
+    drawn, figures = [], analysis.analysis_figures
+    monkeypatch.setattr(
+        analysis, 'analysis_figures', lambda *given: drawn.extend(figures(*given)) or drawn
     )
-    drawn, figures = {}, analysis.analysis_figures
-
-    def kept(*arguments):
-        drawn.update(figures(*arguments))
-        return list(drawn.items())
-
-    monkeypatch.setattr(analysis, 'analysis_figures', kept)
     exact = {'noise': (0.0, 0.0, 0.0), 'friction': frictionless}
     free, pushed = (run_of(10, wrench, **exact) for wrench in (lambda t: None, hand))
     command('analyze', pushed, '--contacts', thresholds)
-    [panel] = [figure for heading, figure in drawn.items() if 'External effort' in heading]
+    [panel] = [figure for heading, figure in drawn if 'External effort' in heading]
     stays = math.exp(-rate / RATE)
     given = free.measured_effort - pushed.measured_effort
     given[1:] = 0.5 * (given[1:] + given[:-1])  # measured at both ends of a step

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.testing import assert_allclose
 from samples import sample
 
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactThresholds
@@ -40,7 +41,7 @@ def test_efforts_and_dead_bands_are_those_of_the_formulas(rng):
         history.append((time, growth))
         growth = [seen for then, seen in history if then <= time - 0.025][-1]
         bands = np.array([smooth - slow, slow])
-        np.testing.assert_allclose(detector.bands, bands, atol=1e-12)
-        np.testing.assert_allclose(detector.growth, growth, atol=1e-12)
+        assert_allclose(detector.bands, bands, atol=1e-12)
+        assert_allclose(detector.growth, growth, atol=1e-12)
         allowed = np.einsum('kjc,jc->kj', coefficients, growth)
-        np.testing.assert_allclose(detector.ratio, np.abs(bands) / allowed, rtol=1e-9)
+        assert_allclose(detector.ratio, np.abs(bands) / allowed, rtol=1e-9)

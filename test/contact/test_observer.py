@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from pushed_arm import PlantArm
 from samples import sample
@@ -119,7 +120,7 @@ def test_a_step_of_effort_gives_the_closed_form_in_motion_at_every_sample():
 @pytest.mark.parametrize('name', ['scara', 'four_dof'])
 def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
     arm = ObservedArm(name, tree=frictionless(name), wrench_frame='tool')
-    oracle = PinocchioOracle(sample(name).xml, arm.tree.gravity, arm.tree.joint_names)
+    oracle = PinocchioOracle.of(arm.tree)
     assert np.abs(arm.run(100)).max() < 1e-6  # no push; rounding of (v - v_before) / h
     wrench = np.array([6.0, -4.0, 3.0, 0.0, 0.0, 0.0])
     arm.plant.push('tool', wrench)
@@ -131,10 +132,8 @@ def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
     contact = arm.session.contact
     contact.update_wrench()
     # Four joints see four of the six; what they see is explained, and nothing is left.
-    explained = J.T @ np.concatenate(
-        [R @ contact.wrench.wrench[:3], R @ contact.wrench.wrench[3:]]
-    )
-    np.testing.assert_allclose(explained, seen, atol=1e-3 * np.abs(seen).max())
+    in_base = (contact.wrench.wrench.reshape(2, 3) @ R.T).ravel()
+    assert_allclose(J.T @ in_base, seen, atol=1e-3 * np.abs(seen).max())
     assert np.abs(contact.wrench.residual).max() < 1e-3 * np.abs(seen).max()
 
 
@@ -142,7 +141,7 @@ def test_what_no_wrench_at_the_frame_explains_is_the_rest():
     arm = ObservedArm('scara', tree=frictionless('scara'), wrench_frame='link1')
     arm.run(400, extra=np.array([2.0, 0.0, 0.0, 0.3]))  # joint 4 lies beyond link 1
     arm.session.contact.update_wrench()
-    np.testing.assert_allclose(arm.session.contact.wrench.residual, [0, 0, 0, 0.3], atol=1e-3)
+    assert_allclose(arm.session.contact.wrench.residual, [0, 0, 0, 0.3], atol=1e-3)
     with pytest.raises(UnknownNameError, match='nowhere'):
         ObservedArm('scara', wrench_frame='nowhere')
 
@@ -170,18 +169,17 @@ def test_measured_efforts_tell_what_the_motors_failed_to_give(discretization):
 @pytest.mark.parametrize('outlier', [np.nan, -np.inf, 1e4])
 def test_one_implausible_measured_effort_is_no_external_effort(outlier):
     """A reading of more than ten times the limit is unknown; the command replaces it."""
-    estimates = []
-    for reading in (None, outlier):
+    pushed, estimates = np.array([3.0, 0.0, 0.0, 0.0]), []
+    for reading in ([], [outlier]):
         arm = ObservedArm('scara', observer_effort='measured')
-        arm.run(200, extra=np.array([3.0, 0, 0, 0]))
-        arm.plant.step(arm.session.loop.effort + np.array([3.0, 0, 0, 0]))
+        arm.run(200, extra=pushed)
+        arm.plant.step(arm.session.loop.effort + pushed)
         arm.now_ns += MS
-        if reading is not None:
-            arm.plant.effort[1] = reading
+        arm.plant.effort[1 : 1 + len(reading)] = reading
         arm.answer()
-        arm.run(100, extra=np.array([3.0, 0, 0, 0]))
-        estimates.append(np.array(arm.estimates[200:]))
-    assert np.abs(estimates[1] - estimates[0]).max() < 0.01
+        arm.run(100, extra=pushed)
+        estimates.append(arm.estimates[200:])
+    assert_allclose(*estimates, rtol=0, atol=0.01)
 
 
 @pytest.mark.parametrize('value', [np.nan, -np.inf])
@@ -189,41 +187,40 @@ def test_one_implausible_measured_effort_is_no_external_effort(outlier):
 def test_one_outlier_among_the_states_leaves_nothing_in_observer_and_detector(value, row):
     """A push that begins after it is found as without it."""
     tree = frictionless('scara')
-    kernels, n = compile_kernel(tree), tree.n
-    found = []
-    for spoilt in (False, True):
+    kernels, (gravity, *rest) = compile_kernel(tree), np.zeros((2, tree.n))
+    kernels.gravity_forces(PLACES['scara'], gravity)
+
+    def seen(outlier):
+        """Return the last estimate and the events."""
         observer = MomentumObserver(tree, kernels.inverse_dynamics, ObserverSettings(K))
-        thresholds = ContactThresholds.coarse(tree)
+        thresholds, events = ContactThresholds.coarse(tree), []
         detector = ContactDetector(tree, kernels.gravity_forces, observer, thresholds)
-        q, gravity, events = PLACES['scara'], np.zeros(n), []
-        kernels.gravity_forces(q, gravity)
-        detector.begin(q, np.zeros(n))
+        detector.begin(PLACES['scara'], *rest)
         for k in range(300):
-            state, push = np.array([q, np.zeros(n)]), np.array([0.0, 20.0 * (k > 100), 0.0, 0.0])
-            if spoilt and k == 50:
-                state[row, 1] = value
+            state, push = np.array([PLACES['scara'], *rest]), [0.0, 20.0 * (k > 100), 0.0, 0.0]
+            if k == 50:
+                state[row, 1] += outlier
             with np.errstate(all='ignore'):
                 if observer.update(1e-3, *state, gravity - push):
-                    events.append(detector.update(1e-3))
+                    events += filter(None, [detector.update(1e-3)])
                 else:
                     detector.begin(*state)
-        found.append((observer.effort.copy(), str([x for x in events if x is not None])))
         assert (detector.ratio < np.inf).all()
-    np.testing.assert_allclose(found[1][0], found[0][0], atol=1e-6)
-    assert found[1][1] == found[0][1] != '[]'
+        return observer.effort.copy(), str(events)
+
+    (expected, events), (found, same) = seen(0.0), seen(value)
+    assert_allclose(found, expected, atol=1e-6)
+    assert same == events != '[]'
 
 
 def test_drive_friction_of_identify_belongs_to_the_model():
-    drives = {'offset': np.array([0.5, 0, 0, 0]), 'stribeck_velocity': np.ones(4)}
+    offset, q, still = np.array([0.5, 0.0, 0.0, 0.0]), PLACES['scara'], np.zeros(4)
+    drives = {'offset': offset, 'stribeck_velocity': np.ones(4)}
     tree = frictionless('scara').with_changes(drive_friction=drives)
-    n, q = tree.n, PLACES['scara']
-    kernel = compile_kernel(tree).inverse_dynamics
-    observer = MomentumObserver(tree, kernel)
-    gravity = np.zeros(n)
-    compile_kernel(tree).gravity_forces(q, gravity)
-    observer.begin(q, np.zeros(n))
-    observer.update(1e-3, q, np.zeros(n), gravity)
-    np.testing.assert_allclose(observer.raw, [0.5, 0, 0, 0], atol=1e-12)
+    observer = MomentumObserver(tree, compile_kernel(tree).inverse_dynamics)
+    observer.begin(q, still)
+    observer.update(1e-3, q, still, PinocchioOracle.of(tree).gravity_forces(q))
+    assert_allclose(observer.raw, offset, atol=1e-12)
 
 
 @pytest.mark.parametrize(('term', 'identified'), [('offset', True), ('recorded_speed', False)])
@@ -247,7 +244,7 @@ def test_one_state_that_is_off_is_no_push_where_drives_are_identified(term, iden
         before = np.vstack([np.zeros((2, tree.n)), efforts])
         middle = medfilt(before, (3, 1))[1:-1] if identified else efforts  # the last three
         expected = lfilter([1.0 - stays], [1.0, -stays], middle, axis=0)
-        np.testing.assert_allclose(seen, expected, atol=1e-12)
+        assert_allclose(seen, expected, atol=1e-12)
 
 
 def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
@@ -263,8 +260,8 @@ def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
 
 def test_a_wrench_that_arrives_goes_and_returns_changes_the_command_slowly():
     """At most 1/20 of each limit per ms, as after a change of the law."""
-    tree = sample('scara').tree.with_changes(coulomb_friction=np.zeros(4))
-    arm, steps = ObservedArm('scara', tree, law='impedance', impedance_mass_factor=0.2), []
+    given = {'law': 'impedance', 'impedance_mass_factor': 0.2}
+    arm, steps = ObservedArm('scara', frictionless('scara'), **given), []
     for k in range(600):  # outdated 100 ms after the last one
         if 100 < k % 300 < 130:
             prepare_measured_wrench(arm.session, 'tool', [10.0, -10.0, 10.0, 0.5, -0.5, 0.5])()

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio
 import pytest
 import refusals
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+from oracles import PinocchioOracle
 from recorded_bags import NOMINAL, monitored
 from samples import sample
 
@@ -65,24 +67,20 @@ def motion(t):
     return middle + A * np.sin(w * t), A * w * np.cos(w * t), -A * w * w * np.sin(w * t)
 
 
-@pytest.fixture(scope='module')
-def four_dof():
-    """Return the tree without friction, and Pinocchio's model of it."""
-    tree = sample('four_dof').tree
-    still = tree.with_changes(damping=np.zeros(4), coulomb_friction=np.zeros(4))
-    return still, pinocchio.buildModelFromXML(sample('four_dof').xml)
+FOUR_DOF, SCARA = sample('four_dof').tree, sample('scara').tree
+WITHOUT_FRICTION = FOUR_DOF.with_changes(damping=np.zeros(4), coulomb_friction=np.zeros(4))
 
 
-def explained(four_dof, gravity=9.81, noise=0.0, factor=1.0):
-    """Return the summary of 10 s at 500 Hz through the low pass of a real arm."""
-    tree, model = four_dof
-    model.gravity.linear = np.array([0.0, 0.0, -gravity])
-    data, rng = model.createData(), np.random.default_rng(8)
-    monitor, pairing = ModelMonitor(tree, compare_with=''), Pairing('filtered', 0.1, 8.0)
-    largest = 0.0
+def explained(gravity=9.81, noise=0.0, factor=1.0):
+    """Return the monitor of 10 s at 500 Hz through the low pass of a real arm, and the largest
+    residual.
+    """
+    oracle, rng = PinocchioOracle.of(FOUR_DOF.with_gravity((0, 0, -gravity))), default_rng(8)
+    monitor = ModelMonitor(WITHOUT_FRICTION, compare_with='')
+    pairing, largest = Pairing('filtered', 0.1, 8.0), 0.0
     for k in range(5000):
         q, v, a = motion(0.002 * k)
-        effort = factor * pinocchio.rnea(model, data, q, v, a)
+        effort = factor * oracle.inverse_dynamics(q, v, a)
         v = v + noise * rng.normal(size=4)
         instant = pairing.take(0.002 * k, q, v, effort)
         if instant is not None and k > 200:
@@ -109,79 +107,68 @@ EXPLAINED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize('kind', EXPLAINED)
-def test_what_differs_is_told_through_the_low_pass_of_a_real_arm(kind, four_dof):
+def test_what_differs_is_told_through_the_low_pass_of_a_real_arm(kind):
     given, bound, level, words = EXPLAINED[kind]
-    monitor, largest = explained(four_dof, **given)
+    monitor, largest = explained(**given)
     assert largest < bound
-    summary, tree = monitor.summary(), four_dof[0]
-    found, text = evaluate(summary, Thresholds.of(tree, 0.5, 2.0), tree)
+    summary = monitor.summary()
+    found, text = evaluate(summary, Thresholds.of(FOUR_DOF, 0.5, 2.0), FOUR_DOF)
     assert found == level
     assert all(part in text for part in words.split(' ... '))
     if kind == 'gravity':  # the 0.03 N m of above are 0.3 % of the load of the shoulder
-        np.testing.assert_allclose(summary.gravity.fitted, [0.0, 0.0, -9.6], atol=0.03)
+        assert_allclose(summary.gravity.fitted, [0.0, 0.0, -9.6], atol=0.03)
 
 
-def test_a_slow_driver_tells_its_gravity_after_some_summaries(four_dof):
-    tree, model = four_dof
-    model.gravity.linear = np.array([0.0, 0.0, -9.6])
-    monitor, summaries = ModelMonitor(tree, compare_with='', friction=False), []
-    data = model.createData()
+def test_a_slow_driver_tells_its_gravity_after_some_summaries():
+    oracle = PinocchioOracle.of(FOUR_DOF.with_gravity((0, 0, -9.6)))
+    monitor, summaries = ModelMonitor(FOUR_DOF, compare_with='', friction=False), []
     for k in range(120):
         q, v, a = motion(0.1 * k)
-        monitor.compare(Instants.one(q, v, a, v, pinocchio.rnea(model, data, q, v, a)))
+        monitor.compare(Instants.one(q, v, a, v, oracle.inverse_dynamics(q, v, a)))
         if k % 10 == 9:
             summaries.append(monitor.summary())
     assert {summary.count for summary in summaries} == {10}
     assert summaries[0].gravity.verdict == 'agrees'  # 10 instants do not tell
-    np.testing.assert_allclose(summaries[-1].gravity.fitted, [0.0, 0.0, -9.6], atol=1e-6)
+    assert_allclose(summaries[-1].gravity.fitted, [0.0, 0.0, -9.6], atol=1e-6)
 
 
 def test_parts_add_up_to_the_effort(rng):
-    tree = sample('scara').tree  # with friction
     q, v, a = rng.uniform(0.01, 0.2, 4), rng.normal(size=4), rng.normal(size=4)
-    found, _ = ModelMonitor(tree).compare(Instants.one(q, v, a, v, np.zeros(4)))
-    np.testing.assert_allclose(sum(found.parts.values()), found.effort, atol=1e-12)
-    model = pinocchio.buildModelFromXML(sample('scara').xml)
-    rigid = pinocchio.rnea(model, model.createData(), q, v, a)
-    drives = tree.armature * a + tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3)
-    np.testing.assert_allclose(found.effort[0], rigid + drives, atol=1e-10)
+    found, _ = ModelMonitor(SCARA).compare(Instants.one(q, v, a, v, np.zeros(4)))
+    assert_allclose(sum(found.parts.values()), found.effort, atol=1e-12)
+    friction = SCARA.damping * v + SCARA.coulomb_friction * np.tanh(v / 1e-3)
+    expected = PinocchioOracle.of(SCARA).inverse_dynamics(q, v, a) + SCARA.armature * a + friction
+    assert_allclose(found.effort[0], expected, atol=1e-10)
 
 
 def test_a_joint_at_its_stop_or_stuck_by_friction_is_left_out():
-    tree = sample('scara').tree
     rest = np.zeros(4)
-    found, _ = ModelMonitor(tree).compare(Instants.one(rest, rest, rest, rest, rest))
     # Joint 3 at its upper stop, all of them at rest with Coulomb friction.
-    assert not found.determined.any()
-    moving = np.full(4, 0.1)
-    found, _ = ModelMonitor(tree).compare(Instants.one(moving, moving, rest, moving, rest))
-    assert found.determined.all()
+    for q, determined in ((rest, False), (np.full(4, 0.1), True)):
+        found, _ = ModelMonitor(SCARA).compare(Instants.one(q, q, rest, q, rest))
+        assert_array_equal(found.determined, [[determined] * 4])
 
 
 # Pairing ---------------------------------------------------------------------------------------
 
 
 def test_an_arm_at_rest_is_compared_but_for_what_coulomb_friction_may_hold():
-    robot = sample('four_dof')
-    monitor, still = ModelMonitor(robot.tree), np.zeros(4)
-    q = 0.5 * (robot.tree.position_lower + robot.tree.position_upper)
-    model = pinocchio.buildModelFromXML(robot.xml)
-    weight = pinocchio.computeGeneralizedGravity(model, model.createData(), q)
-    dry = robot.tree.coulomb_friction
+    monitor, still, q = ModelMonitor(FOUR_DOF), np.zeros(4), FOUR_DOF.middle
+    weight, dry = PinocchioOracle.of(FOUR_DOF).gravity_forces(q), FOUR_DOF.coulomb_friction
+
+    def at_rest(effort):
+        monitor.compare(Instants.one(q, still, still, still, effort))
+        return monitor.summary()
+
     for part, beyond in ((0.9, 0.0), (-0.9, 0.0), (1.5, 0.5), (-1.5, 0.5)):
-        monitor.compare(Instants.one(q, still, still, still, weight + part * dry))
-        found = monitor.summary()
-        np.testing.assert_array_equal(found.evaluated, 1)
-        np.testing.assert_allclose(found.rms, beyond * dry, atol=1e-12)
+        found = at_rest(weight + part * dry)
+        assert_array_equal(found.evaluated, 1)
+        assert_allclose(found.rms, beyond * dry, atol=1e-12)
         assert found.gravity is None, 'friction must not be taken for gravity'
-    weak = Thresholds.of(robot.tree, 1e-3 * robot.tree.effort_limit)
-    monitor.compare(Instants.one(q, still, still, still, weight + 0.9 * dry))
-    assert evaluate(monitor.summary(), weak, robot.tree) == (
-        'ok',
-        'the model explains the efforts',
-    )
-    monitor.compare(Instants.one(q, still, still, still, -weight))
-    level, text = evaluate(monitor.summary(), Thresholds.of(robot.tree), robot.tree)
+    low = Thresholds.of(FOUR_DOF, 1e-3 * FOUR_DOF.effort_limit)
+    found = evaluate(at_rest(weight + 0.9 * dry), low, FOUR_DOF)
+    assert found == ('ok', 'the model explains the efforts')
+    level, text = evaluate(at_rest(-weight), Thresholds.of(FOUR_DOF), FOUR_DOF)
     assert level != 'ok'
     assert 'RMS are not explained' in text
 
@@ -221,8 +208,8 @@ def test_a_state_that_is_not_finite_is_left_out():
     ParameterError: {
         'cutoff_hz': lambda: Pairing('filtered', 0.1, 0.0),
         'longest_step': lambda: Pairing('filtered', 0.0, 1.0),
-        'must not be below residual_warn': lambda: Thresholds.of(sample('scara').tree, 3.0, 2.0),
-        'give 1 or 4 numbers': lambda: Thresholds.of(sample('scara').tree, [1.0, 2.0]),
+        'must not be below residual_warn': lambda: Thresholds.of(SCARA, 3.0, 2.0),
+        'give 1 or 4 numbers': lambda: Thresholds.of(SCARA, [1.0, 2.0]),
     },
 })  # fmt: skip
 def test_wrong_settings_are_refused(call, error, text):

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import refusals
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import (
     Drives,
     ExactMotion,
+    frictionless,
     measured_arm,
     measured_run,
     sinusoids,
@@ -33,9 +35,17 @@ from robot_dynamics_ros.recordings.plausibility import problem_of
 NOISE = (0.0, 1e-3, 0.3)
 
 
+def evaluated(run, described: Any):
+    return evaluate(run, described.tree, AnalysisSettings(frame='tool'))
+
+
 def findings_of(run, described: Any) -> list[str]:
-    found = evaluate(run, described.tree, AnalysisSettings(frame='tool'))
-    return [str(finding) for finding in found.findings]
+    return [str(finding) for finding in evaluated(run, described).findings]
+
+
+def faults_of(run, described: Any) -> list[Any]:
+    findings = evaluated(run, described).findings
+    return [finding for finding in findings if finding.severity == 'error']
 
 
 def run_of(rng, arm: Sample, **given):
@@ -82,8 +92,7 @@ def test_several_wrong_masses_are_told_as_what_they_look_like_with_its_share(wro
     factor = np.array(wrong)
     inertia = ARM.tree.inertia / factor[:, None, None]
     tree = ARM.tree.with_changes(mass=ARM.tree.mass / factor, inertia=inertia)
-    found = evaluate(run_of(rng, ARM), tree, AnalysisSettings(frame='tool')).findings
-    errors = [finding.problem for finding in found if finding.severity == 'error']
+    errors = [fault.problem for fault in faults_of(run_of(rng, ARM), SimpleNamespace(tree=tree))]
     assert errors
     likeness = re.compile(r'the arm moves as if .*: \d+ % of the residual of .*')
     assert all(likeness.fullmatch(text) for text in errors), errors
@@ -93,7 +102,7 @@ def test_several_wrong_masses_are_told_as_what_they_look_like_with_its_share(wro
 def test_a_mass_is_told_with_the_others_that_explain_nearly_as_much(rng):
     """A load on the axis of the hand, at the centre of the wrist, is also a heavier wrist."""
     motion = sinusoids(rng, 5, np.arange(0.0, 24.0, 0.01), 0.5)
-    run = measured_run(wrist_arm(0.4, (0.0, 0.0, -0.05)), motion, lambda v, rigid: 0.0 * v)
+    run = measured_run(wrist_arm(0.4, (0.0, 0.0, -0.05)), motion, frictionless)
     (text,) = [text for text in findings_of(run, wrist_arm()) if 'moves as if' in text]
     assert text.startswith('the arm moves as if wrist weighed 0.4 kg more')
     rivals = re.search(r'; nearly as much explains (.*), or several masses are wrong', text)[1]
@@ -122,30 +131,21 @@ def test_friction_that_the_description_has_too_much_of_is_told_as_such(rng):
 def wrist_arm(load: float = 0.0, place: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Sample:
     """An arm whose last joint turns a small hand about its own axis, with next to no effort."""
 
-    def turning(name, parent, child, z, axis, effort):
+    yaw, pitch, parts, before = (0, 0, 1), (0, 1, 0), [link('base')], 'base'
+    for k, (name, mass, com, inertia, z, axis, effort) in enumerate([
+        ('shoulder', 2.5, (0.0, 0.02, 0.05), 0.008, 0.12, yaw, 60.0),
+        ('upper', 2.2, (0.0, 0.0, 0.15), 0.02, 0.1, pitch, 60.0),
+        ('fore', 1.4, (0.01, 0.0, 0.12), 0.009, 0.3, pitch, 35.0),
+        ('wrist', 0.6, (0.0, 0.0, 0.04), 0.001, 0.25, pitch, 15.0),
+        ('hand', 0.5, (0.0, 0.0, 0.04), 0.0005, 0.09, yaw, 8.0),
+    ], 1):  # fmt: skip
+        parts.append(link(name, mass, com, inertia * np.diag([1.0, 1.1, 0.4])))
         limits = {'limits': (-6.0, 6.0), 'velocity': 20.0, 'effort': effort}
-        return joint(name, parent, child, xyz=(0.0, 0.0, z), axis=axis, **limits)
-
-    solid = np.diag([1.0, 1.1, 0.4])
-    return Sample(
-        'wrist_arm',
-        robot(
-            'wrist_arm',
-            link('base'),
-            link('shoulder', 2.5, (0.0, 0.02, 0.05), 0.008 * solid),
-            link('upper', 2.2, (0.0, 0.0, 0.15), 0.02 * solid),
-            link('fore', 1.4, (0.01, 0.0, 0.12), 0.009 * solid),
-            link('wrist', 0.6, (0.0, 0.0, 0.04), 0.001 * solid),
-            link('hand', 0.5, (0.0, 0.0, 0.04), 0.0005 * solid),
-            link('tool', load, place, 1e-4 * np.eye(3)) if load else link('tool'),
-            turning('j1', 'base', 'shoulder', 0.12, (0, 0, 1), 60.0),
-            turning('j2', 'shoulder', 'upper', 0.1, (0, 1, 0), 60.0),
-            turning('j3', 'upper', 'fore', 0.3, (0, 1, 0), 35.0),
-            turning('j4', 'fore', 'wrist', 0.25, (0, 1, 0), 15.0),
-            turning('j5', 'wrist', 'hand', 0.09, (0, 0, 1), 8.0),
-            joint('grasp', 'hand', 'tool', 'fixed', xyz=(0.0, 0.0, 0.0)),
-        ),
-    )
+        parts.append(joint(f'j{k}', before, name, xyz=(0, 0, z), axis=axis, **limits))
+        before = name
+    parts.append(link('tool', load, place, 1e-4 * np.eye(3)) if load else link('tool'))
+    grasp = joint('grasp', 'hand', 'tool', 'fixed')
+    return Sample('wrist_arm', robot('wrist_arm', *parts, grasp))
 
 
 #: Every load with every noise (of the largest effort of each joint) and at every pace, in which
@@ -154,8 +154,6 @@ LOADS = [
     (0.1, (0, 0, 0.08), 0.0, 1.0),
     (0.1, (0, 0, 0.08), 0.01, 1.0),
     (0.1, (0, 0, 0.08), 0.01, 4.0),
-    (0.4, (0, 0, 0.08), 0.0, 4.0),
-    (0.4, (0, 0, 0.08), 0.01, 1.0),
     (0.4, (0.05, -0.02, 0.08), 0.0, 1.0),
     (0.4, (0.05, -0.02, 0.08), 0.01, 4.0),
     (1.2, (0, 0, 0), 0.0, 4.0),
@@ -170,12 +168,10 @@ def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
 ):
     """A load beside the frame has moments of inertia there, which no other cause explains."""
     motion = sinusoids(rng, 5, np.arange(0.0, 24.0 / pace, 0.004 / pace), pace)
-    run = measured_run(wrist_arm(load, place), motion, friction=lambda v, rigid: 0.0 * v)
+    run = measured_run(wrist_arm(load, place), motion, frictionless)
     effort = run.measured_effort
     effort += noise * np.abs(effort).max(axis=0) * rng.normal(size=effort.shape)
-    settings = AnalysisSettings(frame='tool')
-    found = evaluate(run, wrist_arm().tree, settings).findings
-    (fault,) = (finding for finding in found if finding.severity == 'error')
+    (fault,) = faults_of(run, wrist_arm())
     mass = re.fullmatch(r'the arm moves as if it carried (\S+) kg more .*', fault.problem)
     # Noise of 1 % in 600 independent samples leaves 2 % of a load that is a tenth of the effort.
     assert float(mass[1]) == pytest.approx(load, rel=0.05)
@@ -203,36 +199,31 @@ def test_another_unit_beside_a_load_reverses_no_joint(load):
 """)
 def test_another_gravity_is_found_beside_friction_that_the_model_lacks(given, said, rng):
     run = run_of(rng, ARM, gravity=given)
-    evaluation = evaluate(run, ARM.tree, AnalysisSettings(frame='tool'))
+    evaluation = evaluated(run, ARM)
     assert re.search(said, str(evaluation.findings[0]))
     found = evaluation.figures['effort']['gravity']
     assert found['verdict'] in ('tilt', 'compensated')
     # Noise of 0.3 N m in 240 independent samples of levers of 6 kg m: 3 mm/s^2.
-    np.testing.assert_allclose(found['fitted'], given, rtol=0.0, atol=0.01)
+    assert_allclose(found['fitted'], given, rtol=0.0, atol=0.01)
 
 
 @pytest.mark.slow
 def test_separate_factors_stay_separate_causes(rng):
     run = run_of(rng, ARM)
     run.measured_effort[:] *= [1.0, 1.4, 0.6]
-    texts = findings_of(run, ARM)
-    assert any(
-        "joint 'lift': its efforts are 140 % of what the model needs" in text for text in texts
-    )
-    assert any(
-        "joint 'elbow': its efforts are 60 % of what the model needs" in text for text in texts
-    )
+    said = ' '.join(findings_of(run, ARM))
+    for name, percent in (('lift', 140), ('elbow', 60)):
+        assert f'joint {name!r}: its efforts are {percent} % of what the model needs' in said
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('order', [[1, 0, 2], [0, 2, 1], [2, 1, 0], [1, 2, 0]])
+@pytest.mark.parametrize('order', [[1, 0, 2], [1, 2, 0]])
 def test_efforts_in_another_order_are_named(order, rng):
     """Also where the motion, not the weight, causes most of the efforts."""
     run, names = run_of(rng, ARM), ARM.tree.joint_names
     run.measured_effort[:] = run.measured_effort[:, order]
     every = re.compile(r"joint '(\w+)'[^:]*: its effort is what (\w+) needs")
-    findings = evaluate(run, ARM.tree, AnalysisSettings(frame='tool')).findings
-    errors = [str(finding) for finding in findings if finding.severity == 'error']
+    errors = [*map(str, faults_of(run, ARM))]
     assert all(every.search(text) for text in errors), 'no other fault'
     found = every.findall(' '.join(errors))
     assert set(found) == {(names[i], names[k]) for i, k in enumerate(order) if i != k}
@@ -244,7 +235,7 @@ def test_a_small_residual_of_one_short_move_is_no_other_joint_or_unit():
     start, way = np.array([1.5, 0.1, 1.3, 1.0, -1.0]), np.array([0.2, 0.1, 0.05, 0.15, 0.1])
     q, v = start + way * (3.0 * s**2 - 2.0 * s**3), 0.5 * way * 6.0 * s * (1.0 - s)
     motion = ExactMotion(2.0 * s[:, 0], q, v, 0.25 * way * (6.0 - 12.0 * s))
-    run = measured_run(arm, motion, lambda v, rigid: 0.0 * v)
+    run = measured_run(arm, motion, frictionless)
     effort = run.measured_effort
     effort[:, 1] = effort[:, 1].mean()  # 5 % of it are unexplained
     texts = findings_of(run, arm)
@@ -255,17 +246,13 @@ def test_a_small_residual_of_one_short_move_is_no_other_joint_or_unit():
 def test_an_arm_that_hangs_at_rest_has_no_other_cause(seed, reversed_ones):
     """The derivative of noise is no motion: it was 2 kg less at the tool, and further signs."""
     arm, rng = wrist_arm(), np.random.default_rng(seed)
-    q, still = (
-        np.array([0.3, np.pi, 0.0, 0.0, 0.2]) + 0.05 * rng.normal(size=5),
-        np.zeros((800, 5)),
-    )
+    q, still = [0.3, np.pi, 0.0, 0.0, 0.2] + 0.05 * rng.normal(size=5), np.zeros((800, 5))
     motion = ExactMotion(0.01 * np.arange(800), q + still, still, still)
-    run = measured_run(arm, motion, lambda v, rigid: 0.0 * v, noise=(1e-4, 5e-3, 0.02), rng=rng)
-    run.measured_effort[:] *= [-1.0 if x in reversed_ones else 1.0 for x in arm.tree.joint_names]
-    found = evaluate(run, arm.tree, AnalysisSettings(frame='tool')).findings
-    errors = [finding for finding in found if finding.severity == 'error']
-    assert [finding.culprit for finding in errors] == [f'joint {x!r}' for x in reversed_ones]
-    assert all('wrong sign' in finding.problem for finding in errors)
+    run = measured_run(arm, motion, frictionless, noise=(1e-4, 5e-3, 0.02), rng=rng)
+    run.measured_effort[:] *= np.where(np.isin(arm.tree.joint_names, reversed_ones), -1.0, 1.0)
+    faults = faults_of(run, arm)
+    assert [fault.culprit for fault in faults] == [f'joint {x!r}' for x in reversed_ones]
+    assert all('wrong sign' in fault.problem for fault in faults)
 
 
 @pytest.mark.slow
@@ -291,11 +278,11 @@ def test_an_exact_run_has_no_cause(heavier):
 
 def test_blocks_of_instants_have_the_residual_of_all_together(rng, monkeypatch):
     """What is added in parts may differ by rounding only, also at the edges of the parts."""
-    run = run_of(rng, ARM, friction=lambda v, rigid: 0.8 * v + 1.5 * np.sign(v))
-    given = evaluate(run, ARM.tree, AnalysisSettings(frame='tool'))
+    run = run_of(rng, ARM)
+    given = evaluated(run, ARM)
     for module in (effort_model, residual_causes):
         monkeypatch.setattr(module, '_BLOCK', 257)
-    split = evaluate(run, ARM.tree, AnalysisSettings(frame='tool'))
+    split = evaluated(run, ARM)
     assert [str(f) for f in split.findings] == [str(f) for f in given.findings]
     together, parts = (flat_figures(x.figures, ARM.tree.joint_names) for x in (given, split))
     assert together.keys() == parts.keys()
@@ -304,4 +291,4 @@ def test_blocks_of_instants_have_the_residual_of_all_together(rng, monkeypatch):
     whole, edge = given.columns(slice(0, len(run.time))), len(run.time) // 3
     parts = [given.columns(slice(*ends)) for ends in ((0, edge), (edge, len(run.time)))]
     for name, column in whole.items():
-        np.testing.assert_array_equal(np.concatenate([x[name] for x in parts]), column, name)
+        assert_array_equal(np.concatenate([x[name] for x in parts]), column, name)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import solids
+from numpy.testing import assert_allclose
 
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.estimated_inertia import estimate_inertias, second_moments
@@ -31,19 +32,17 @@ ARM = (
 )
 
 
-def test_boxes_have_the_inertia_of_boxes():
-    xml, names, _ = estimate_inertias(ARM, density=1000.0)
-    tree, mass = load_robot(xml), 1000.0 * 0.4 * 0.05 * 0.05
+@pytest.mark.parametrize(
+    ('given', 'mass'), [({'density': 1000.0}, 1000.0 * 0.4 * 0.05 * 0.05), ({'mass': 7.0}, 4.0)]
+)
+def test_boxes_have_the_inertia_of_boxes_and_of_a_total_mass_their_share_by_volume(given, mass):
+    xml, names, _ = estimate_inertias(ARM, **given)
+    tree = load_robot(xml)
     assert names == ['upper', 'fore']
-    np.testing.assert_allclose(tree.mass, [mass, 0.75 * mass], rtol=1e-5)  # six digits are written
-    np.testing.assert_allclose(tree.com[0], [0.2, 0.0, 0.0], atol=1e-6)
+    assert_allclose(tree.mass, [mass, 0.75 * mass], rtol=1e-5)  # six digits are written
+    assert_allclose(tree.com[0], [0.2, 0.0, 0.0], atol=1e-6)
     expected = solids.cuboid(mass, 0.4, 0.05, 0.05).inertia
-    np.testing.assert_allclose(tree.inertia[0], expected, rtol=1e-5, atol=1e-9)
-
-
-def test_a_total_mass_is_distributed_by_volume():
-    xml, *_ = estimate_inertias(ARM, mass=7.0)
-    np.testing.assert_allclose(load_robot(xml).mass, [4.0, 3.0], rtol=1e-5)
+    assert_allclose(tree.inertia[0], expected, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +56,10 @@ def test_a_link_with_a_mass_only_keeps_it_and_gets_the_moments_of_its_shape(mome
     xml, added, filled = estimate_inertias(text, density=1000.0)
     assert (added, filled) == (['fore'], ['upper'])
     tree = load_robot(xml)
-    np.testing.assert_allclose(tree.mass, [3.0, 0.75], rtol=1e-5)
-    np.testing.assert_allclose(tree.com[0], [0.1, 0.0, 0.0], atol=1e-12)
+    assert_allclose(tree.mass, [3.0, 0.75], rtol=1e-5)
+    assert_allclose(tree.com[0], [0.1, 0.0, 0.0], atol=1e-12)
     expected = solids.cuboid(3.0, 0.4, 0.05, 0.05).inertia
-    np.testing.assert_allclose(tree.inertia[0], expected, rtol=1e-5, atol=1e-9)
+    assert_allclose(tree.inertia[0], expected, rtol=1e-5, atol=1e-9)
     known = text.replace(point, f'<inertial><mass value="3"/>{whole}</inertial>')
     assert estimate_inertias(known, mass=2.0)[1:] == (['fore'], [])
 
@@ -70,7 +69,7 @@ def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
     expected = second_moments(closed)
     for faces in (closed.faces[:-1], closed.faces[:, ::-1]):
         changed = second_moments(Triangles(closed.vertices, faces))
-        np.testing.assert_allclose(changed, expected, atol=1e-12)
+        assert_allclose(changed, expected, atol=1e-12)
     ball = second_moments(sphere(0.1))[3, 3]  # of a polyhedron inside of the sphere
     assert 0.9 < ball / (4.0 / 3.0 * np.pi * 1e-3) < 1.0
     with pytest.raises(ModelError, match='encloses a volume'):
@@ -84,11 +83,11 @@ def test_new_robot_writes_them_with_a_comment_and_the_refusal_names_the_option(c
     assert '--estimate-inertia' in command('new_robot', ARM, code=2).err
     text = command('new_robot --estimate-inertia 1000', ARM).text('robot.urdf')
     assert text.count('<!-- inertia estimated: homogeneous, 1000 kg/m^3 -->') == 2
-    np.testing.assert_allclose(load_robot(text).mass, [1.0, 0.75], rtol=1e-5)
+    assert_allclose(load_robot(text).mass, [1.0, 0.75], rtol=1e-5)
     heavy = ARM.replace(
         '<link name="fore">', '<link name="fore"><inertial><mass value="2"/></inertial>'
     )
     assert 'has no <inertia>' in command('new_robot', heavy, code=2).err
     text = command('new_robot --estimate-inertia 1000', heavy).text('robot.urdf')
     assert text.count('<!-- inertia estimated: homogeneous, of the given mass -->') == 1
-    np.testing.assert_allclose(load_robot(text).mass, [1.0, 2.0], rtol=1e-5)
+    assert_allclose(load_robot(text).mass, [1.0, 2.0], rtol=1e-5)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
+from pushed_arm import state_of
 from samples import sample
 from urdf_text import joint, link, robot
 
@@ -28,25 +30,18 @@ def plant_with(**imperfections) -> ImperfectPlant:
     return ImperfectPlant(plant, Imperfections(**imperfections))
 
 
-def state_of(plant):
-    q, v = np.empty((2, plant.tree.n))
-    plant.read(q, v)
-    return np.stack([q, v])
-
-
-def run(plant, steps, effort=EFFORT):
+def run(plant, steps):
     """Return the measured and the true states from the first on, each (steps + 1, 2, n)."""
-    measured, true = [state_of(plant)], [state_of(plant.plant)]
+    states = [(state_of(plant), state_of(plant.plant))]
     for _ in range(steps):
-        plant.step(effort)
-        measured.append(state_of(plant))
-        true.append(state_of(plant.plant))
-    return np.array(measured), np.array(true)
+        plant.step(EFFORT)
+        states.append((state_of(plant), state_of(plant.plant)))
+    return np.array(states).swapaxes(0, 1)
 
 
 def test_without_imperfections_the_plant_is_what_it_was():
     measured, true = run(plant_with(seed=7), 20)
-    np.testing.assert_array_equal(measured, true)
+    assert_array_equal(measured, true)
     assert Imperfections(seed=7).perfect
     assert not Imperfections(position_noise=np.array([0.0, 0.0, 1e-6, 0.0])).perfect
     assert not Imperfections(command_delay=1).perfect
@@ -59,12 +54,12 @@ def test_encoder_readings_are_the_nearest_multiples_and_velocities_their_differe
     counts = measured[:, 0, stepped] / step[stepped]
     assert np.abs(counts - np.round(counts)).max() < 1e-9  # rounding of the quotient
     assert (np.abs(measured - true)[:, 0] <= step / 2 * (1 + 1e-9)).all()
-    np.testing.assert_array_equal(measured[:, 1], true[:, 1])
+    assert_array_equal(measured[:, 1], true[:, 1])
     plant = plant_with(position_resolution=1e-3, velocity_from_encoder=True)
     measured, true = run(plant, 50)
     q, v = measured[:, 0], measured[:, 1]
-    np.testing.assert_array_equal(v[0], true[0, 1])
-    np.testing.assert_allclose(v[1:], np.diff(q, axis=0) / plant.period, rtol=0, atol=1e-12)
+    assert_array_equal(v[0], true[0, 1])
+    assert_allclose(v[1:], np.diff(q, axis=0) / plant.period, rtol=0, atol=1e-12)
     assert np.abs(v[1:] - true[1:, 1]).max() > 0.1  # one count a period is 1 rad/s
 
 
@@ -74,24 +69,24 @@ def test_noise_has_its_standard_deviation_and_repeats_for_a_seed():
     measured, true = run(plant, 2000)
     deviation = (measured - true).std(axis=0)
     # The deviation of 2000 samples is known to 1.6 %: 5 of these.
-    np.testing.assert_allclose(deviation[0], 1e-3, rtol=0.08)
-    np.testing.assert_allclose(deviation[1], options['velocity_noise'], rtol=0.08, atol=0)
-    np.testing.assert_array_equal(state_of(plant), measured[-1])  # read again
+    assert_allclose(deviation[0], 1e-3, rtol=0.08)
+    assert_allclose(deviation[1], options['velocity_noise'], rtol=0.08, atol=0)
+    assert_array_equal(state_of(plant), measured[-1])  # read again
     again, _ = run(plant_with(seed=3, **options), 20)
-    np.testing.assert_array_equal(measured[:21], again)
+    assert_array_equal(measured[:21], again)
     other, _ = run(plant_with(seed=4, **options), 20)
     assert (other[:, 0] != again[:, 0]).all()
 
 
 def test_late_measurements_and_commands_are_those_of_some_periods_ago():
     measured, true = run(plant_with(measurement_delay=3), 20)
-    np.testing.assert_array_equal(measured[3:], true[:-3])
-    np.testing.assert_array_equal(measured[:3], np.stack([true[0]] * 3))
+    assert_array_equal(measured[3:], true[:-3])
+    assert_array_equal(measured[:3], np.stack([true[0]] * 3))
     plant, acted = plant_with(command_delay=2), []
     for k in range(5):
         plant.step((k + 1) * EFFORT)
         acted.append(plant.effort.copy())
-    np.testing.assert_array_equal(acted, [k * EFFORT for k in (0, 0, 1, 2, 3)])
+    assert_array_equal(acted, [k * EFFORT for k in (0, 0, 1, 2, 3)])
 
 
 def test_reset_forgets_delayed_states_and_commands():
@@ -100,7 +95,7 @@ def test_reset_forgets_delayed_states_and_commands():
     first, _ = run(plant, 10)
     plant.reset(q, v)
     again, _ = run(plant, 10)
-    np.testing.assert_array_equal(first, again)
+    assert_array_equal(first, again)
     assert plant.steps == 10
 
 
@@ -113,7 +108,7 @@ def test_a_plant_may_become_heavier_while_it_carries_something():
     seen.set_payload(Payload(0.5))
     seen.set_robot(with_mismatch(tree, mass=2.0, damping=0.0, coulomb_friction=0.0))
     assert seen.tree.mass[3] == pytest.approx(2.0 * tree.mass[3] + 0.5)
-    np.testing.assert_array_equal(state_of(plant), [q, np.zeros(4)])
+    assert_array_equal(state_of(plant), [q, np.zeros(4)])
     seen.set_payload(None)
     # Without friction only twice the gravity forces hold the arm that is twice as heavy.
     oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
@@ -122,30 +117,23 @@ def test_a_plant_may_become_heavier_while_it_carries_something():
 
 
 def test_factors_by_joint_reach_their_joint_and_leave_the_described_robot_alone():
-    tree = sample('scara').tree
-    factors = np.array([1.0, 2.0, 0.0, 0.5])
-    shift, others = (0.01, 0.0, -0.02), {'coulomb_friction': 2.0, 'armature': [3.0]}
-    wrong = with_mismatch(tree, shift, mass=1.3, damping=factors, **others)
-    np.testing.assert_array_equal(wrong.damping, tree.damping * factors)
-    np.testing.assert_array_equal(wrong.coulomb_friction, 2.0 * tree.coulomb_friction)
-    np.testing.assert_array_equal(wrong.armature, 3.0 * tree.armature)
-    np.testing.assert_array_equal(wrong.com, tree.com + shift)
-    np.testing.assert_array_equal(wrong.mass, 1.3 * tree.mass)
-    np.testing.assert_array_equal(wrong.inertia, 1.3 * tree.inertia)
-    assert tree.damping[2] == sample('scara').tree.damping[2] > 0
+    tree, shift = sample('scara').tree, (0.01, 0.0, -0.02)
+    factors = {'mass': 1.3, 'damping': np.array([1.0, 2.0, 0.0, 0.5])}
+    factors |= {'coulomb_friction': 2.0, 'armature': [3.0]}
+    before = tree.damping.copy()
+    wrong = with_mismatch(tree, shift, **factors)
+    assert_array_equal(wrong.com, tree.com + shift)
+    for name, factor in (factors | {'inertia': 1.3}).items():
+        assert_array_equal(getattr(wrong, name), factor * getattr(tree, name), name)
+    assert_array_equal(tree.damping, before)
 
 
 def test_friction_in_gazebo_grows_with_damping_over_the_inertia_of_the_rest():
     """M = [[I1 + I2, I2], [I2, I2]] of two joints on one axis: (M^-1)_ii = 1/I1, 1/I1 + 1/I2."""
-    terms = [f'<dynamics damping="{b}" friction="{f}"/>' for b, f in ((3.0, 0.1), (7.0, 0.2))]
-    links = [link('base'), link('a', 1.0, (0, 0, 0), 0.01 * np.eye(3)),
-             link('b', 1.0, (0, 0, 0), 0.002 * np.eye(3))]  # fmt: skip
-    joints = [
-        joint('one', 'base', 'a', dynamics=terms[0]),
-        joint('two', 'a', 'b', dynamics=terms[1]),
-    ]
-    times = dart_friction(load_robot(robot('arm', *links, *joints)), [0.3, -0.4], 1e-3)
-    np.testing.assert_allclose(times, [1.0 + 0.003 / 0.01, 1.0 + 0.007 * 600.0], rtol=1e-12)
-    joints[1] = joint('two', 'a', 'b', dynamics='<dynamics damping="7" friction="0"/>')
-    times = dart_friction(load_robot(robot('arm', *links, *joints)), [0.3, -0.4], 1e-3)
-    assert times[1] == 1.0
+    bodies = [link(name, 1.0, inertia=x * np.eye(3)) for name, x in (('a', 0.01), ('b', 0.002))]
+    joints = joint('one', 'base', 'a'), joint('two', 'a', 'b')
+    tree = load_robot(robot('arm', link('base'), *bodies, *joints))
+    for friction, expected in ((0.2, 1.0 + 0.007 * 600.0), (0.0, 1.0)):
+        dry = {'damping': np.array([3.0, 7.0]), 'coulomb_friction': np.array([0.1, friction])}
+        times = dart_friction(tree.with_changes(**dry), [0.3, -0.4], 1e-3)
+        assert_allclose(times, [1.0 + 0.003 / 0.01, expected], rtol=1e-12)

@@ -9,13 +9,13 @@ import linkages
 import numpy as np
 import pytest
 import refusals
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle, relative_error
+from pushed_arm import state_of
 from recorded_bags import excerpt
 from samples import SAMPLES, random_state, sample
 from urdf_text import joint, link, robot, symmetric
 
-from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
-from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import (
@@ -36,17 +36,13 @@ from robot_dynamics_ros.simulation.imperfections import (
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.simulation.plant import SimulationRun
 
+TREE = sample('scara').tree
+
 
 def rigid(tree):
     """Return the bare rigid bodies: no friction, no armature."""
     zero = np.zeros(tree.n)
     return tree.with_changes(damping=zero, coulomb_friction=zero, armature=zero)
-
-
-def state_of(plant):
-    q, v = np.empty((2, plant.tree.n))
-    plant.read(q, v)
-    return q, v
 
 
 def acceleration_over_a_step(plant, effort):
@@ -82,14 +78,13 @@ def test_each_step_ends_with_the_velocity_and_position_that_gazebo_had():
         plant.step(effort)
         q, v = state_of(plant)
         # Two libraries, each rounding at 1e-16 of velocities up to 2 rad/s.
-        np.testing.assert_allclose(v, v1, rtol=0, atol=1e-13)
-        np.testing.assert_allclose(q, q0 + 1e-3 * v1, rtol=0, atol=1e-15)
+        assert_allclose(v, v1, rtol=0, atol=1e-13)
+        assert_allclose(q, q0 + 1e-3 * v1, rtol=0, atol=1e-15)
     assert np.abs(steps[2] - steps[1]).max() > 1e-3  # it was moving
 
 
 def test_a_step_takes_off_damping_at_its_end_and_the_level_of_coulomb_friction():
-    tree = sample('scara').tree
-    tree = tree.with_changes(damping=30.0 * tree.damping)
+    tree = TREE.with_changes(damping=30.0 * TREE.damping)
     plant, model = MujocoPlant(tree), make_formulation('newton_euler', tree)
     q, v = np.array([0.2, 0.4, 0.1, 0.3]), np.array([0.5, -0.6, 0.1, -2.0])
     plant.reset(q, v)
@@ -124,54 +119,23 @@ def test_a_light_joint_sticks_and_slides_as_its_stiff_damping_and_friction_say()
         assert state_of(plant)[1][0] == pytest.approx(speed, abs=2e-4)
 
 
-def test_an_effort_computed_for_the_end_of_the_step_accelerates_as_asked():
-    """Computed torque on a joint whose damping scales a held effort by 1 / 251."""
-    tree = light_joint(1.0, 0.0)
-    plant, asked = MujocoPlant(tree), 3.0
-    plant.reset(v=np.array([0.2]))
-    law, reference, tau = ComputedTorque(tree, period=1e-3), Reference(1), np.zeros(1)
-    reference.velocity[:], reference.acceleration[:] = 0.2, asked
-    law.effort(0.0, np.zeros(1), np.array([0.2]), reference, tau)
-    # The quotient of 3e-3 rad/s by 1e-3 s keeps 13 digits.
-    assert acceleration_over_a_step(plant, tau)[0] == pytest.approx(asked, rel=1e-10)
-
-
-def test_coulomb_friction_holds_below_its_level_and_lets_go_above():
-    tree = sample('four_dof').tree
-    q0 = (tree.position_lower + tree.position_upper) / 2 * 0.8
-    gravity = make_formulation('newton_euler', tree).gravity_forces(q0)
-    plant = MujocoPlant(tree)
-    for share, least, most in ((0.0, 0.0, 1e-12), (0.9, 0.0, 5e-6), (1.2, 1e-3, 1.0)):
-        plant.reset(q0)
-        for _ in range(1000):
-            plant.step(gravity + share * tree.coulomb_friction)
-        moved = np.abs(state_of(plant)[0] - q0)
-        # A constraint of impedance 0.9999 creeps at about 1e-6 per s.
-        assert (moved <= most).all(), share
-        assert (moved >= least).all(), share
-
-
 def test_efforts_saturate_at_their_limits_and_the_plant_tells_what_acted():
-    tree = sample('scara').tree
-    plant = MujocoPlant(tree)
+    plant, limit = MujocoPlant(TREE), TREE.effort_limit
     plant.step(np.array([1e3, -1e3, 1.0, -1e3]))
-    limit = tree.effort_limit
-    np.testing.assert_array_equal(plant.effort, [limit[0], -limit[1], 1.0, -limit[3]])
+    assert_array_equal(plant.effort, [limit[0], -limit[1], 1.0, -limit[3]])
     assert plant.time == pytest.approx(1e-3)
     plant.reset()
-    np.testing.assert_array_equal(plant.effort, np.zeros(4))
+    assert_array_equal(plant.effort, np.zeros(4))
     assert plant.time == 0.0
 
 
 def test_joints_end_at_their_position_limits_unless_told_otherwise():
-    tree = sample('scara').tree
-    push = 0.9 * tree.effort_limit
     for limited in (True, False):
-        plant = MujocoPlant(tree, joint_limits=limited)
-        plant.reset(0.9 * tree.position_upper)
+        plant = MujocoPlant(TREE, joint_limits=limited)
+        plant.reset(0.9 * TREE.position_upper)
         for _ in range(1000):
-            plant.step(push)
-        excess = state_of(plant)[0] - tree.position_upper
+            plant.step(0.9 * TREE.effort_limit)
+        excess = state_of(plant)[0] - TREE.position_upper
         # A soft stop: it yields by some millimetres and milliradians.
         assert (excess < 0.02).all() if limited else (excess > 0.1).all()
 
@@ -179,16 +143,16 @@ def test_joints_end_at_their_position_limits_unless_told_otherwise():
 @pytest.mark.parametrize(('integrator', 'order'), [('euler', 1), ('implicitfast', 1), ('rk4', 4)])
 def test_substeps_refine_the_integration_within_a_period(integrator, order):
     tree = rigid(sample('four_dof').tree)
-    ends = []
-    for substeps in (1, 2, 4, 64):
-        plant = MujocoPlant(
-            tree, 0.01, integrator=integrator, substeps=substeps, joint_limits=False
-        )
+
+    def end(substeps):
+        given = {'integrator': integrator, 'substeps': substeps, 'joint_limits': False}
+        plant = MujocoPlant(tree, 0.01, **given)
         for _ in range(20):
             plant.step(np.zeros(4))
-        ends.append(state_of(plant)[0])
         assert plant.time == pytest.approx(0.2)
-    errors = [np.abs(end - ends[-1]).max() for end in ends[:-1]]
+        return state_of(plant)[0]
+
+    errors = [np.abs(end(substeps) - end(64)).max() for substeps in (1, 2, 4)]
     rate = 0.9 * 2.0**order
     assert errors[0] > rate * errors[1] > rate * rate * errors[2] > 0
 
@@ -211,9 +175,8 @@ def test_a_payload_moves_as_the_arm_with_another_link_of_that_mass(rng):
 
 
 def test_what_happened_before_a_reset_or_with_a_payload_leaves_no_trace(rng):
-    tree = sample('scara').tree
     efforts = rng.normal(scale=5.0, size=(100, 4))
-    plant, bare = MujocoPlant(tree), MujocoPlant(tree)
+    plant, bare = MujocoPlant(TREE), MujocoPlant(TREE)
     plant.step(efforts[7])
     plant.reset()
     for k, effort in enumerate(efforts):
@@ -221,36 +184,32 @@ def test_what_happened_before_a_reset_or_with_a_payload_leaves_no_trace(rng):
         bare.step(effort)
         if k == 50:
             plant.set_payload(Payload(2.0))
-            assert plant.tree.mass[3] == pytest.approx(tree.mass[3] + 2.0)
+            assert plant.tree.mass[3] == pytest.approx(TREE.mass[3] + 2.0)
             plant.set_payload(None)
-        np.testing.assert_array_equal(state_of(plant), state_of(bare))
-    assert plant.tree is tree
+        assert_array_equal(state_of(plant), state_of(bare))
+    assert plant.tree is TREE
     assert plant.time == bare.time
 
 
 # Loops ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    'name',
-    [
-        pytest.param('gripper', id='pin in a plane, and mimic joints'),
-        pytest.param('geared_five_bar', id='mimic joint within the loop'),
-        pytest.param('ball_linkage', id='ball'),
-        pytest.param('slider_crank', id='pin in space'),
-        pytest.param('cardan', id='universal joint'),
-        pytest.param('welded_chain', id='weld'),
-    ],
-)
+#: Pin in a plane and mimic joints, mimic joint within the loop, ball, pin in space, universal
+#: joint, weld.
+CLOSED = ['gripper', 'geared_five_bar', 'ball_linkage', 'slider_crank', 'cardan', 'welded_chain']
+
+
+@pytest.mark.parametrize('name', CLOSED)
 def test_a_step_of_a_loop_accelerates_as_the_reduced_dynamics_say(name, rng):
     robot = load_mechanism(*linkages.LINKAGES[name]())
-    plant, model = MujocoPlant(robot, 1e-5), make_formulation('kane', robot)
+    plant = MujocoPlant(robot, 1e-5)
     u = robot.assembled[robot.body_of_joint] + 0.1
     v, effort = 0.3 * rng.normal(size=robot.n), rng.normal(size=robot.n)
     plant.reset(u, v)
+    expected = make_formulation('kane', robot).forward_dynamics(u, v, effort)
     # MuJoCo's constraints yield by 1e-4 of the force (see _RIGID_IMPEDANCE).
-    found, expected = acceleration_over_a_step(plant, effort), model.forward_dynamics(u, v, effort)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    found = acceleration_over_a_step(plant, effort)
+    assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +227,6 @@ def test_loops_that_mujoco_cannot_close_are_refused(name, kept):
 
 # Refusals ---------------------------------------------------------------------------------------
 
-TREE = sample('scara').tree
 PLANT, PUSHED = MujocoPlant(TREE), SimulationRun(MujocoPlant(TREE), np.zeros(4), np.zeros(4))
 TWIN = TREE.with_changes(link_names=('twin', 'twin', *TREE.link_names[2:]))
 REFUSED = {

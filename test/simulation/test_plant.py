@@ -13,6 +13,8 @@ import re
 import numpy as np
 import pytest
 import refusals
+from numpy.testing import assert_allclose, assert_array_equal
+from pushed_arm import state_of
 from samples import sample
 
 from robot_dynamics_ros.control.drivers.driver_interface import command_order
@@ -29,30 +31,26 @@ def run_of(period=1e-3, end_s=0.0):
     return SimulationRun(MujocoPlant(sample('scara').tree, period), FIRST, np.zeros(4), end_s)
 
 
-def position(run):
-    q, v = np.empty((2, 4))
-    run.plant.read(q, v)
-    return q
-
-
 def test_time_does_not_drift_where_sums_of_the_period_would():
     run = run_of(period=1e-4)
     for _ in range(300):
         run.advance(EFFORT)
     assert run.time_ns == 30_000_000
-    assert sum([1e-4] * 300) != 0.03  # the result of accumulation
-    assert run.time == 0.03
+    assert run.time == 0.03 != sum([1e-4] * 300)  # the result of accumulation
 
 
 def test_the_end_is_told_once_at_the_step_that_reaches_it():
     run = run_of(end_s=0.005)
-    assert [run.advance(EFFORT) for _ in range(8)] == [False] * 4 + [True] + [False] * 3
-    run.end_at(0.010)
-    assert [run.advance(EFFORT) for _ in range(3)] == [False, True, False]
-    run.end_at(0.0125)  # between two states: at the next one
-    assert [run.advance(EFFORT) for _ in range(3)] == [False, True, False]
-    run.end_at(0.0)
-    assert not any(run.advance(EFFORT) for _ in range(20))
+    ends = []
+    for step in range(1, 41):
+        ends += [step] * run.advance(EFFORT)
+        if step == 8:
+            run.end_at(0.010)
+        if step == 11:
+            run.end_at(0.0125)  # between two states: at the next one
+        if step == 14:
+            run.end_at(0.0)
+    assert ends == [5, 10, 13]
 
 
 def test_a_payload_is_taken_at_its_time_and_again_after_a_restart():
@@ -61,15 +59,15 @@ def test_a_payload_is_taken_at_its_time_and_again_after_a_restart():
     masses, ends = [], []
     for _ in range(2):
         run.restart()
-        np.testing.assert_array_equal(position(run), FIRST)
+        assert_array_equal(state_of(run.plant)[0], FIRST)
         assert run.time_ns == 0
         for _ in range(6):
             run.advance(EFFORT)
             masses.append(run.plant.tree.mass[3])
-        ends.append(position(run))
+        ends.append(state_of(run.plant)[0])
     bare = sample('scara').tree.mass[3]
-    np.testing.assert_allclose(masses, ([bare] * 3 + [bare + 2.0] * 3) * 2)
-    np.testing.assert_array_equal(ends[0], ends[1])
+    assert_allclose(masses, ([bare] * 3 + [bare + 2.0] * 3) * 2)
+    assert_array_equal(ends[0], ends[1])
     run.schedule_payload(None, 0.0)
     run.advance(EFFORT)
     assert run.plant.tree.mass[3] == bare
@@ -86,11 +84,11 @@ def test_a_push_ends_when_the_hand_lets_go_at_a_restart_and_after_its_time():
             run.push('tool', *push)
         for _ in range(10):
             run.advance(EFFORT)
-        return position(run)
+        return state_of(run.plant)[0]
 
     free, brief, long = moved(), moved(wrench, 0.002), moved(wrench, 1.0)
     run.push('tool', 0.0 * wrench, 1.0)
-    np.testing.assert_array_equal(moved(), free)
+    assert_array_equal(moved(), free)
     assert 0.0 < np.abs(brief - free).max() < 0.5 * np.abs(long - free).max()
 
 
@@ -127,7 +125,7 @@ def make_buffer(joints=()) -> CommandBuffer:
 def test_efforts_go_to_their_joints_in_the_order_of_the_command():
     buffer = make_buffer(ORDER)
     assert buffer.store(EVERY, array.array('d', [3.0, 1.0, 4.0, 2.0]))
-    np.testing.assert_array_equal(buffer.effort, [1.0, 2.0, 3.0, 4.0])
+    assert_array_equal(buffer.effort, [1.0, 2.0, 3.0, 4.0])
     assert (buffer.accepted, buffer.refused) == (1, 0)
 
 
@@ -142,14 +140,14 @@ def test_a_bad_command_changes_nothing_and_is_counted_with_its_reason(given, sai
     buffer.store(EVERY, [1.0, 2.0, 3.0, 4.0])
     assert not buffer.store(EVERY, given)
     assert re.search(said, buffer.last_refusal)
-    np.testing.assert_array_equal(buffer.effort, [1.0, 2.0, 3.0, 4.0])
+    assert_array_equal(buffer.effort, [1.0, 2.0, 3.0, 4.0])
     assert (buffer.accepted, buffer.refused) == (1, 1)
 
 
 def test_efforts_by_joint_are_complete_only_once_all_have_come_for_the_state():
     buffer = make_buffer(ORDER)
     assert [buffer.store([k], [float(k)]) for k in (0, 1, 0, 2, 3)] == [False] * 4 + [True]
-    np.testing.assert_array_equal(buffer.effort, [1.0, 3.0, 0.0, 2.0])
+    assert_array_equal(buffer.effort, [1.0, 3.0, 0.0, 2.0])
     buffer.expect()
     assert not buffer.store([0], [math.nan])
     assert [buffer.store([k], [9.0]) for k in range(4)] == [False, False, False, True]

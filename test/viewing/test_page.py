@@ -16,6 +16,7 @@ import pytest
 import refusals
 import viser
 from browser import Tab, chromium
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import sample
 from urdf_text import joint, link, robot
@@ -134,10 +135,10 @@ def test_a_browser_that_is_heard_late_looks_where_the_others_do(monkeypatch):
         gui = SimpleNamespace(add_html=lambda _: None)
         connected[-1](SimpleNamespace(camera=seen, gui=gui, client_id=0))
     page.close()
-    np.testing.assert_array_equal(cameras[0].position, camera.position)
-    np.testing.assert_array_equal(cameras[0].look_at, [0.0, 1.0, 0.5])
-    np.testing.assert_array_equal(cameras[1].position, chosen)
-    np.testing.assert_array_equal(cameras[1].look_at, np.zeros(3))
+    assert_array_equal(cameras[0].position, camera.position)
+    assert_array_equal(cameras[0].look_at, [0.0, 1.0, 0.5])
+    assert_array_equal(cameras[1].position, chosen)
+    assert_array_equal(cameras[1].look_at, np.zeros(3))
 
 
 @pytest.mark.slow
@@ -191,7 +192,7 @@ def test_the_trail_is_that_of_the_tool_which_the_commands_take_not_of_a_finger(p
     arm = page.arm('gripping')
     arm.set_description(robot('gripping', link('base'), *bars, *ends, *joints, *hand))
     arm.show(ArmInstant(time=1.0, position={'first': 0.0, 'second': np.pi / 2}))
-    np.testing.assert_allclose(handle(page, '/gripping/tool').position, [0.3, 0.4, 0], atol=1e-9)
+    assert_allclose(handle(page, '/gripping/tool').position, [0.3, 0.4, 0], atol=1e-9)
 
 
 SIZES = ((1600, 1000), (1100, 800), (760, 420), (390, 640))  # pixels, the last ones of phones
@@ -447,8 +448,8 @@ def test_links_stand_where_pinocchio_puts_them():
     poses = tree.poses(tree.relative(dict(zip(robot.tree.joint_names, q, strict=True))))
     for placed, (R, p) in zip(tree.links, poses, strict=True):
         rotation, origin = oracle.frame_pose(placed.name, q)
-        np.testing.assert_allclose(R, rotation, atol=1e-12)
-        np.testing.assert_allclose(p, origin, atol=1e-12)
+        assert_allclose(R, rotation, atol=1e-12)
+        assert_allclose(p, origin, atol=1e-12)
 
 
 TWO_POINTS = """
@@ -470,11 +471,11 @@ def test_two_points_are_drawn_with_a_rod_of_the_wanted_length_or_their_gap(page)
     tool, link1 = (oracle.frame_pose(name, q)[1] for name in ('tool', 'link1'))
     placed = [handle(page, f'/arm/program/{k}') for k in range(6)]  # two balls and a rod each
     for k, expected in ((0, tool), (1, fixed), (3, tool), (4, link1)):
-        np.testing.assert_allclose(placed[k].position, expected, atol=1e-6)
+        assert_allclose(placed[k].position, expected, atol=1e-6)
     rod, gap = placed[2].points[0], placed[5].points[0]
     assert np.linalg.norm(rod[1] - rod[0]) == pytest.approx(0.25, abs=1e-6)
-    np.testing.assert_allclose(np.cross(rod[1] - rod[0], tool - fixed), 0.0, atol=1e-6)
-    np.testing.assert_allclose(gap, [link1, tool], atol=1e-6)
+    assert_allclose(np.cross(rod[1] - rod[0], tool - fixed), 0.0, atol=1e-6)
+    assert_allclose(gap, [link1, tool], atol=1e-6)
 
 
 def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page, arm):
@@ -488,15 +489,15 @@ def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page, arm):
 
     arrow, label = show('external', 'bar1'), handle(page, '/planar/external/label')
     (start, end), *_ = arrow.points
-    np.testing.assert_allclose(start, [0.0, 0.3, 0.0], atol=1e-6)  # the second joint
+    assert_allclose(start, [0.0, 0.3, 0.0], atol=1e-6)  # the second joint
     way = (end - start) / np.linalg.norm(end - start)
-    np.testing.assert_allclose(way, [-1.0, 0.0, 0.0], atol=1e-6)  # y of a bar along y
+    assert_allclose(way, [-1.0, 0.0, 0.0], atol=1e-6)  # y of a bar along y
     assert label.text == 'external 12 N'
     assert arrow.visible
     assert label.visible
     assert not show('external', 'bar1', 0.01).visible
     pushing = show('push', 'bar1').points[0]
-    np.testing.assert_allclose(pushing, [start - (end - start), start], atol=1e-6)
+    assert_allclose(pushing, [start - (end - start), start], atol=1e-6)
     assert not show('external', 'nowhere').visible
 
 
