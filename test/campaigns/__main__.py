@@ -19,7 +19,6 @@ CAMPAIGNS = {
     'faults': 'seeded faults applied to the session with the plant: no guarantee is violated',
     'fuzz': 'mutated robots, files and command lines: accepted, or rejected in one line',
     'touch': 'contacts with wrong models: false alarms, detected hits, reported links',
-    'identification': 'noisy recordings: is the truth within the stated deviations',
     'arms': 'every arm of example-robot-data: accuracy, tracking; writes docs/results/arms.md',
     'soak': 'a long run: constant memory, threads, descriptors and latency (ROS 2)',
 }

@@ -3,28 +3,22 @@
 
 In lockstep with MuJoCo, 1 kHz, exact model, without noise: PD + gravity, the same with
 feed-forward of the reference's friction, and computed torque, all with the same gains; then the
-constraint program, started off the plane. Also as nodes over DDS, from the folder of
-``new_robot``. Writes ``docs/results/arms.md``.
+constraint program, started off the plane. Writes ``docs/results/arms.md``.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from campaigns.support import cell
+from campaigns.support import cell, run_all
 from samples import world_files
 
-from robot_dynamics_ros.__main__ import main as command
 from robot_dynamics_ros.cli.arguments import option
-from robot_dynamics_ros.cli.demo import LAWS, Arm, run_scene
-from robot_dynamics_ros.cli.new_robot import PARAMETERS
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
@@ -34,7 +28,7 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.errors import RobotDynamicsError, SceneError
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import root_mean_square
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.kinematics import frame_jacobian
@@ -44,7 +38,6 @@ from robot_dynamics_ros.planning.robot_setup import (
     default_program,
     natural_frequencies,
 )
-from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
@@ -57,8 +50,6 @@ _OFF = 0.005  # m off the plane at the start of the program
 _DECAY = 10.0  # duration of the observed decay, in time constants
 _EFFORT = 100.0  # N m or N, default effort limit
 _PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'results' / 'arms.md'
-#: Arms whose folder written by ``new_robot`` is run as nodes over DDS.
-OVER_DDS = ('Panda', 'UR5', 'xArm 7', 'TIAGo', 'SO-101')
 _ARM = {
     'joints': 'joints (bodies)',
     'radius_m': 'circle, m',
@@ -70,23 +61,8 @@ _ARM = {
     'decay': 'decay',
     'note': '',
 }
-_NODES = {
-    'joints': 'joints',
-    'commands': 'commands',
-    'saturated': 'saturated',
-    'peak': 'largest error, rad or m',
-    'tool_mm': 'tool RMS error, mm',
-    'pd_tool_mm': 'with PD + gravity, mm',
-    'better': 'PD ratio',
-    'note': '',
-}
 _AT_MOST = {'error': 1e-4, 'effort': 0.61, 'decay': 0.02, 'saturated': 0}
 _AT_LEAST = {'better': 20.0, 'better_fed': 3.0}
-_OVER_DDS = """### Over DDS
-
-The folder that `new_robot` writes, run from its parameter file: simulator, controller and
-trajectory node as separate processes, in lockstep, with the friction of the URDF.
-"""
 _HEAD = """## Arms
 
 Written by `make campaign CAMPAIGN=arms`: the arms of the PyPI package example-robot-data
@@ -230,36 +206,15 @@ def program_decay(tree: Robot, motion: DefaultMotion, gains: Array) -> Figures:
     return {'decay': float(np.max(np.abs(f - designed)) / abs(f[0])), 'saturated': saturated}
 
 
-def nodes(group: ArmGroup) -> Figures:
-    """Return how well simulator, controller and trajectory node track the folder's motion.
-
-    Raises:
-        SceneError: The folder was not written, or a node failed.
-    """
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / 'arm'
-        words = ['--tip', group.frame, '--effort-limit', f'{_EFFORT:g}', '--out', str(folder)]
-        words += ['--base', group.base] if group.base else []
-        if command(['new_robot', str(FILES[group.file]), *words]):
-            raise SceneError('new_robot', 'wrote no folder', 'its last line gives the reason')
-        arm = Arm('arm', folder / PARAMETERS, group.frame)
-        pd, torque = (
-            run_scene(arm, law, Path(place) / law, lambda now, end: None).metrics for law in LAWS
-        )
-        ratios = [a / b for a, b in zip(pd.rms_error, torque.rms_error, strict=True)]
-        return {
-            'joints': str(len(torque.joints)),
-            'commands': torque.commands,
-            'saturated': sum(torque.saturated_ticks),
-            'peak': max(torque.peak_error),
-            'tool_mm': torque.tool_rms_mm,
-            'pd_tool_mm': pd.tool_rms_mm,
-            'better': min(ratios),
-        }
-
-
 def follow(group: ArmGroup) -> Figures:
-    """Return how an arm follows its planned motion and program."""
+    """Return how an arm follows its planned motion and program, or why it has none."""
+    try:
+        return _followed(group)
+    except RobotDynamicsError as error:
+        return {'note': str(error)}
+
+
+def _followed(group: ArmGroup) -> Figures:
     chain = {'base': group.base, 'tip': group.frame} if group.chain else {}
     tree = load_robot(FILES[group.file], (0.0, 0.0, -9.81), effort_limit=_EFFORT, **chain)
     joints = str(tree.n) if tree.bodies == tree.n else f'{tree.n} ({tree.bodies})'
@@ -267,14 +222,6 @@ def follow(group: ArmGroup) -> Figures:
     gains = natural_frequencies(tree, motion.home, PERIOD)
     figures = {'joints': joints, 'radius_m': motion.size, **tracking(tree, motion, gains)}
     return figures | program_decay(tree, motion, gains)
-
-
-def _noted(work: Callable[[ArmGroup], Figures], group: ArmGroup) -> Figures:
-    """Return figures, or why they are missing."""
-    try:
-        return work(group)
-    except RobotDynamicsError as error:
-        return {'note': str(error)}
 
 
 def verdict(row: Mapping[str, Any]) -> str:
@@ -288,35 +235,18 @@ def verdict(row: Mapping[str, Any]) -> str:
     return '; '.join(filter(None, (row.get('note', ''), *missed)))
 
 
-def page(arms: Mapping[str, Figures], over_dds: Mapping[str, Figures]) -> str:
-    """Return the documentation page of the results."""
-    head = _HEAD.format(version=metadata.version('example-robot-data'), limit=_EFFORT)
-    judged = {name: {**row, 'note': verdict(row)} for name, row in arms.items()}
-    return f'{head}\n{_table(judged, _ARM)}\n{_OVER_DDS}\n{_table(over_dds, _NODES)}'
-
-
-def _table(rows: Mapping[str, Figures], columns: Mapping[str, str]) -> str:
-    lines = [['arm', *columns.values()], ['---', *['---:'] * len(columns)]]
-    for name, row in rows.items():
-        cells = [cell(row.get(column, ''), digits=2).replace('|', '/') for column in columns]
-        lines.append([name, *cells])
-    return ''.join(f'| {" | ".join(line)} |\n' for line in lines)
-
-
 def main(args: argparse.Namespace) -> int:
     """Measure every arm; write ``docs/results/arms.md``; return 1 if one misses a requirement."""
-    results = []
-    for work, names in ((follow, [*ARMS]), (nodes, OVER_DDS)):
-        jobs = args.jobs if work is follow else 1
-        groups = [ARMS[name] for name in names]
-        done = run_jobs(partial(_noted, work), groups, lambda _, why: {'note': why}, jobs=jobs)
-        found = dict(done)
-        results.append({name: found[k] for k, name in enumerate(names)})
-    _PAGE.write_text(page(*results), encoding='utf-8')
-    print(
-        '\n'.join(f'{name}: {verdict(row) or "as required"}' for name, row in results[0].items())
-    )
-    return int(any(map(verdict, results[0].values())))
+    found = run_all(follow, [*ARMS.values()], lambda _, why: {'note': why}, args.jobs)
+    rows = {name: row | {'note': verdict(row)} for name, row in zip(ARMS, found, strict=True)}
+    lines = [['arm', *_ARM.values()], ['---', *['---:'] * len(_ARM)]]
+    for name, row in rows.items():
+        print(f'{name}: {row["note"] or "as required"}')
+        lines.append([name, *(cell(row.get(x, ''), digits=2).replace('|', '/') for x in _ARM)])
+    head = _HEAD.format(version=metadata.version('example-robot-data'), limit=_EFFORT)
+    table = ''.join(f'| {" | ".join(line)} |\n' for line in lines)
+    _PAGE.write_text(f'{head}\n{table}', encoding='utf-8')
+    return int(any(row['note'] for row in rows.values()))
 
 
 OPTIONS = {'--jobs': option(1, 'number of parallel processes')}

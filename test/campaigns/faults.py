@@ -9,10 +9,10 @@ command line that reproduces it.
 from __future__ import annotations
 
 import argparse
-import sys
+import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache, partial
 from itertools import chain, product
 from pathlib import Path
@@ -39,7 +39,7 @@ from campaigns.fault_evaluator import (
     Scenario,
     load_arm,
 )
-from campaigns.support import show, with_progress
+from campaigns.support import run_all, show
 
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
@@ -48,8 +48,6 @@ from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.description.shipped import ROBOTS
-from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 
 FAULTS = (*STATE_FAULTS, *CHANGES)
 
@@ -240,53 +238,25 @@ def scenario_of(index: int, seed: int) -> Scenario:
     return Scenario(*chosen, int(rng.integers(2**31)), steps, faults)
 
 
-def chosen(scenario: Scenario, only: Iterable[int] | None, steps: int | None) -> Scenario:
-    """Return a scenario with a subset of its faults and a limited number of steps."""
-    faults = scenario.faults if only is None else tuple(scenario.faults[i] for i in only)
-    return scenario._replace(faults=faults, steps=min(steps or STEPS, scenario.steps))
-
-
-def reduced(scenario: Scenario) -> tuple[list[int], int, str]:
-    """Return the necessary faults of a scenario, its steps, and the remaining violation."""
-    violation, only, steps = breach_of(scenario), list(range(len(scenario.faults))), scenario.steps
-    category = violation.partition(':')[0]
-    for i in list(only):
-        fewer = [k for k in only if k != i]
-        if breach_of(chosen(scenario, fewer, steps)).startswith(category):
-            only = fewer
-    while steps > 10:
-        shorter = int(0.8 * steps)
-        if not breach_of(chosen(scenario, only, shorter)).startswith(category):
+def reduced(scenario: Scenario) -> Scenario:
+    """Return a scenario with only the faults and the steps that its violation needs."""
+    category = breach_of(scenario).partition(':')[0]
+    for fault in scenario.faults:
+        fewer = scenario._replace(faults=tuple(x for x in scenario.faults if x is not fault))
+        if breach_of(fewer).startswith(category):
+            scenario = fewer
+    while scenario.steps > 10:
+        shorter = scenario._replace(steps=int(0.8 * scenario.steps))
+        if not breach_of(shorter).startswith(category):
             break
-        steps = shorter
-    return only, steps, breach_of(chosen(scenario, only, steps))
+        scenario = shorter
+    return scenario
 
 
-def rerun(index: int, seed: int, only: Sequence[int], steps: int) -> str:
-    """Return the command that reproduces a reduced scenario."""
-    kept = ','.join(map(str, only))
-    chosen = f'--seed {seed} --first {index} --only {kept} --steps {steps}'
-    return f'python test/campaigns faults {chosen}'
-
-
-def breach_at(index: int, seed: int, *, interpreted: bool = False) -> str:
-    """Run a scenario by its index; return its violation, or an empty string."""
-    if interpreted:
-        interpret()
-    return breach_of(scenario_of(index, seed))
-
-
-def interpret() -> None:
-    """Run laws and shell interpreted in this process, as without llvmlite."""
-    sys.modules['llvmlite'] = None  # type: ignore[assignment]
-
-
-def run(indices: range, args: argparse.Namespace) -> list[tuple[int, str]]:
-    """Run scenarios in processes, with progress; return the violations by index."""
-    work = partial(breach_at, seed=args.seed, interpreted=args.interpreted)
-    results = run_jobs(work, indices, lambda _, reason: reason, jobs=args.jobs)
-    shown = with_progress(results, len(indices), lambda result: bool(result[1]))
-    return sorted((indices[place], violation) for place, violation in shown if violation)
+def scenario_from(text: str) -> Scenario:
+    """Return a scenario from its JSON text."""
+    *given, faults = json.loads(text)
+    return Scenario(*given, tuple(Fault(*fault) for fault in faults))
 
 
 def counts(indices: range, seed: int) -> dict[str, Counter[str]]:
@@ -302,50 +272,41 @@ def counts(indices: range, seed: int) -> dict[str, Counter[str]]:
 
 def main(args: argparse.Namespace) -> int:
     """Apply seeded faults to the session with the plant; return 1 on a violation."""
-    if args.interpreted:
-        interpret()
     if args.processes:
-        return processes(args.processes, args.seed)
-    if args.only is not None or args.steps:
-        only = None if args.only is None else [int(i) for i in args.only.split(',') if i]
-        one = chosen(scenario_of(args.first, args.seed), only, args.steps)
-        violation = breach_of(one)
-        print(f'{one}\n{violation or "no breach"}')
+        from campaigns import fault_processes
+
+        with TemporaryDirectory() as folder:
+            commands = fault_processes.campaign(args.processes, args.seed, Path(folder))
+        print(f'{args.processes} faults of processes: 0 breaches in {commands} commands')
+        return 0
+    if args.scenario:
+        violation = breach_of(scenario_from(args.scenario))
+        print(violation or 'no breach')
         return int(bool(violation))
     return campaign(args)
 
 
-def processes(rounds: int, seed: int) -> int:
-    """Run the campaign with real processes; return 1 on a violation."""
-    from campaigns import fault_processes
-
-    try:
-        with TemporaryDirectory() as folder:
-            commands = fault_processes.campaign(rounds, seed, Path(folder))
-    except (BreachError, RobotDynamicsError) as breach:
-        print(breach)
-        return 1
-    print(f'{rounds} faults of processes, seed {seed}: 0 breaches in {commands} commands')
-    return 0
+def breach_at(index: int, seed: int) -> str:
+    """Run a scenario by its index; return its violation, or an empty string."""
+    return breach_of(scenario_of(index, seed))
 
 
 def campaign(args: argparse.Namespace) -> int:
     """Run scenarios, reduce those that fail, print and write; return 1 if one fails."""
     begin, seed = time.perf_counter(), args.seed
-    indices = range(args.first, args.first + args.scenarios)
-    breaches = run(indices, args)
-    tried, lines = counts(indices, seed), {}
+    indices = range(args.scenarios)
+    work = partial(breach_at, seed=seed)
+    found = run_all(work, indices, lambda _, reason: reason, args.jobs, bool)
     rows = [
         {'what': what, 'which': which, 'scenarios': count}
-        for what, counter in tried.items()
+        for what, counter in counts(indices, seed).items()
         for which, count in sorted(counter.items())
     ]
     show('number of scenarios of each', rows)
+    breaches = [one for one in zip(indices, found, strict=True) if one[1]]
     for index, violation in breaches[:MOST]:
-        only, steps, left = reduced(scenario_of(index, seed))
-        lines[rerun(index, seed, only, steps)] = left or violation
-    for line, violation in lines.items():
-        print(f'{violation}\n  {line}')
+        least = reduced(scenario_of(index, seed))
+        print(f"{violation}\n  python test/campaigns faults --scenario '{json.dumps(least)}'")
     seconds = time.perf_counter() - begin
     print(f'{len(indices)} scenarios, seed {seed}: {len(breaches)} breaches, {seconds:.0f} s')
     return int(bool(breaches))
@@ -354,14 +315,11 @@ def campaign(args: argparse.Namespace) -> int:
 OPTIONS = {
     '-n --scenarios': option(1000, 'number of scenarios'),
     '--seed': option(1, 'of all random numbers'),
-    '--first': option(0, 'index of the first scenario'),
-    '--only': option(None, 'for one scenario: indices of its faults, such as 0,2'),
-    '--steps': option(int, 'for one scenario: number of steps'),
+    '--scenario': option(None, 'instead: one scenario, as printed'),
     '--processes': option(
         0,
         'instead: number of faults of real processes, including kills and stops (ROS 2)',
         metavar='N',
     ),
     '--jobs': option(0, 'processes; 0: all processors'),
-    '--interpreted': option(False, 'without compiled code'),
 }

@@ -36,7 +36,7 @@ from campaigns.fuzz_inputs import (
     time_limit,
     tree_of,
 )
-from campaigns.support import described, show, with_progress
+from campaigns.support import described, run_all, show
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
@@ -57,7 +57,6 @@ from robot_dynamics_ros.description.shipped import (
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.parameters import checked
-from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.ros import executables
@@ -352,9 +351,11 @@ def run(
         for begin in range(0, count, _CHUNK)
         for kind in kinds
     ]
-    done = run_jobs(work, chunks, lambda one, why: FuzzResult(one, Counter(), why), jobs=0)
-    shown = with_progress(done, len(chunks), lambda result: bool(result[1].violation))
-    return [result for _, result in sorted(shown)]
+
+    def lost(chunk: Chunk, reason: str) -> FuzzResult:
+        return FuzzResult(chunk, Counter(), reason)
+
+    return run_all(work, chunks, lost, 0, lambda result: result.violation)
 
 
 def report(results: Sequence[FuzzResult]) -> None:

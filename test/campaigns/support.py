@@ -3,34 +3,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from rich.progress import Progress
 
 from robot_dynamics_ros.cli.tables import print_table
+from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
-Result = TypeVar('Result')
+Item, Result = TypeVar('Item'), TypeVar('Result')
 
 
-def drawn(items: Sequence[Result], rng: np.random.Generator) -> Result:
+def drawn(items: Sequence[Item], rng: np.random.Generator) -> Item:
     """Return a random item."""
     return items[rng.integers(len(items))]
 
 
-def with_progress(
-    results: Iterable[Result], total: int, breaches: Callable[[Result], int]
-) -> Iterator[Result]:
-    """Yield results as they come, and show their number and that of violations."""
-    count = 0
+def run_all(
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    lost: Callable[[Item, str], Result],
+    jobs: int,
+    failed: Callable[[Result], Any] = lambda result: False,
+) -> list[Result]:
+    """Return the results of all items in order; meanwhile show how many there are and failed.
+
+    The arguments are those of ``run_jobs``, and ``failed``, whether a result is a failure.
+    """
+    found, count = dict[int, Result](), 0
     with Progress() as progress:
-        task = progress.add_task('0 breaches', total=total)
-        for result in results:
-            count += breaches(result)
-            progress.update(task, advance=1, description=f'{count} breaches')
-            yield result
+        task = progress.add_task('', total=len(items))
+        for place, result in run_jobs(work, items, lost, jobs=jobs):
+            found[place], count = result, count + bool(failed(result))
+            progress.update(task, advance=1, description=f'{count} failed')
+    return [found[place] for place in range(len(items))]
 
 
 def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hundred noisy runs: estimates within their stated deviations, robots always physical."""
+"""Noisy runs: estimates within their stated deviations, robots always physical."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded_arm import DRIVES, pinocchio_parameters, two_link_run
+from recorded_arm import (
+    DRIVES,
+    measured_arm,
+    measured_run,
+    pinocchio_parameters,
+    sinusoids,
+    two_link_run,
+)
 from samples import sample
 
 from robot_dynamics_ros.identification.choice import Request
@@ -20,6 +27,12 @@ TRIALS = 200
 POSITION, VELOCITY, EFFORT = 1e-4, 1e-2, 0.3
 
 
+def errors_in_deviations(found, arm, *drives):
+    """Return the errors of the base parameters of an arm, in stated deviations."""
+    truth = found.estimate.base.B @ np.concatenate([pinocchio_parameters(arm), *drives])
+    return (found.estimate.values - truth) / found.estimate.deviations
+
+
 @pytest.mark.slow
 def test_errors_are_as_large_as_stated_and_every_robot_could_be_built():
     """Within three stated deviations in 99 % of the trials; deviations are no excuse."""
@@ -29,19 +42,18 @@ def test_errors_are_as_large_as_stated_and_every_robot_could_be_built():
     plan, errors = None, []
     for seed in range(TRIALS):
         rng = np.random.default_rng(seed)
-        shape = run.position.shape
-        noisy = replace(
-            run,
-            position=run.position + POSITION * rng.normal(size=shape),
-            velocity=run.velocity + VELOCITY * rng.normal(size=shape),
-            effort=run.effort + EFFORT * rng.normal(size=shape),
-        )
+        position, velocity, effort = (
+            values + deviation * rng.normal(size=values.shape)
+            for values, deviation in (
+                (run.position, POSITION), (run.velocity, VELOCITY), (run.effort, EFFORT),
+            )
+        )  # fmt: skip
+        noisy = replace(run, position=position, velocity=velocity, effort=effort)
         plan = plan or make_plan(noisy, nominal, request=Request('semi_implicit', 0))
-        one = conclude(gather(noisy, plan), plan)
-        terms = [*DRIVES.damping, *DRIVES.coulomb_friction, *DRIVES.armature]
-        truth = one.estimate.base.B @ np.concatenate([pinocchio_parameters(arm), terms])
-        errors.append((one.estimate.values - truth) / one.estimate.deviations)
-        values = one.physical.values
+        found = conclude(gather(noisy, plan), plan)
+        drives = DRIVES.damping, DRIVES.coulomb_friction, DRIVES.armature
+        errors.append(errors_in_deviations(found, arm, *drives))
+        values = found.physical.values
         for block in values[: plan.unknowns.links].reshape(-1, 10):
             assert np.linalg.eigvalsh(pseudo_inertia_of(block))[0] > 0.0
         assert (values[plan.unknowns.links :] >= 0.0).all()
@@ -56,3 +68,22 @@ def test_errors_are_as_large_as_stated_and_every_robot_could_be_built():
     # A tenth of a deviation of bias is what the choice of the filter allows, were the columns
     # independent; two hundred trials determine a mean to 0.07, three times that.
     assert np.abs(errors.mean(axis=0)).max() < 0.1 + 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('rate', 'speed'), [(250.0, 1e-2), (1000.0, 5e-3)])
+def test_noise_of_measured_velocities_is_filtered_to_less_than_the_stated_deviations(
+    rate, speed, rng
+):
+    arm, errors = measured_arm(), []
+    nominal = arm.tree.with_changes(mass=0.8 * arm.tree.mass)
+    for _ in range(3):
+        motion = sinusoids(rng, 3, np.arange(15_000) / rate)
+        run = measured_run(arm, motion, noise=(0.0, speed, 0.4), rng=rng)
+        plan = make_plan(run, nominal, ('damping', 'coulomb_friction'))
+        found = conclude(gather(run, plan), plan)
+        errors.append(errors_in_deviations(found, arm, [0.8] * 3, [1.5] * 3))
+    errors = np.abs(np.concatenate(errors))
+    # Of 45 values, 2 are expected beyond 2 deviations, and 7 with a probability of 0.5 %.
+    assert (errors > 2.0).sum() < 7
+    assert errors.max() < 4.0
