@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 from bags import MS, REFERENCE, Message, command, state, text, write
 from oracles import PinocchioOracle
 from samples import DOWN_Z, Sample, sample
@@ -24,8 +23,6 @@ from robot_dynamics_ros.recordings.recording import Recording
 GRAVITY = DOWN_Z
 NAMES = ('shoulder', 'elbow', 'lift')
 
-#: Pinocchio's order of the ten parameters, in terms of ours (ixy ixz iyy there are ixy iyy ixz).
-FROM_PINOCCHIO = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
 
 # Arms --------------------------------------------------------------------------------------------
 
@@ -84,23 +81,9 @@ def measured_arm(load: float = 0.0, heavier: float = 0.0) -> Sample:
 def pinocchio_parameters(sample: Sample) -> np.ndarray:
     """Return the inertial parameters (10 n,) as Pinocchio reads them, in our order."""
     oracle = PinocchioOracle.of(sample)
-    rows = []
-    for name in sample.tree.joint_names:
-        inertia = oracle.model.inertias[oracle.model.getJointId(name)]
-        rows.append(inertia.toDynamicParameters()[FROM_PINOCCHIO])
-    return np.concatenate(rows)
-
-
-def pinocchio_regressor(sample: Sample, q, v, a) -> np.ndarray:
-    """Return Pinocchio's regressor (n, 10 n) in our order of joints and parameters."""
-    oracle = PinocchioOracle.of(sample)
-    given = oracle.configuration(q), oracle._in(v), oracle._in(a)
-    theirs = pin.computeJointTorqueRegressor(oracle.model, oracle.data, *given)
-    columns = []
-    for name in sample.tree.joint_names:
-        start = 10 * (oracle.model.getJointId(name) - 1)
-        columns += [start + k for k in FROM_PINOCCHIO]
-    return theirs[np.ix_(oracle.dofs, columns)]
+    inertias = [oracle.model.inertias[joint.id] for joint in oracle.joints]
+    order = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]  # its tensor is xx, xy, yy, xz, yz, zz
+    return np.concatenate([inertia.toDynamicParameters()[order] for inertia in inertias])
 
 
 # Motions -----------------------------------------------------------------------------------------
@@ -351,6 +334,25 @@ def measured_run(
     return Recording(
         names, motion.time, q, v, none, none, none, sample.xml, measured_effort=effort
     )
+
+
+def sinusoidal_run(
+    sample: Sample,
+    rng: np.random.Generator,
+    seconds: float = 24.0,
+    *,
+    pace: float = 1.0,
+    rests: Sequence[int] = (),
+    **given: Any,
+) -> Recording:
+    """Return a run along :func:`sinusoids` at 100 Hz, in which some joints may rest at 0.
+
+    Further arguments are those of :func:`measured_run`.
+    """
+    motion = sinusoids(rng, sample.tree.n, np.arange(0.0, seconds, 0.01), pace)
+    for rows in (motion.q, motion.v, motion.a):
+        rows[:, list(rests)] = 0.0
+    return measured_run(sample, motion, rng=rng, **given)
 
 
 # Poses -------------------------------------------------------------------------------------------

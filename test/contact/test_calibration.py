@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from campaigns.touch import TouchTrial, hits, learn
-from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
+from recorded_arm import frictionless, measured_arm, sinusoidal_run
 from scipy.signal import lfilter
 
 from robot_dynamics_ros.contact.calibration import envelope, gumbel_level
@@ -50,9 +50,8 @@ def viscous(v, rigid):
 
 def run_of(seed, wrench=lambda t: None, noise=(0.0, 1e-3, 0.03), friction=viscous):
     """Return a run of an arm, by default with noise and without a hand."""
-    rng = np.random.default_rng(seed)
-    motion = sinusoids(rng, 3, np.arange(0.0, 25.0, 1.0 / RATE))
-    return measured_run(measured_arm(), motion, friction, wrench=wrench, noise=noise, rng=rng)
+    given = {'friction': friction, 'wrench': wrench, 'noise': noise}
+    return sinusoidal_run(measured_arm(), np.random.default_rng(seed), 25.0, **given)
 
 
 @pytest.mark.slow

@@ -20,9 +20,9 @@ from recorded_arm import (
     frictionless,
     measured_arm,
     measured_run,
+    sinusoidal_run,
     sinusoids,
     two_link_run,
-    viscous_and_dry,
 )
 from samples import Sample, joint, link, robot, sample
 
@@ -49,8 +49,7 @@ def faults_of(run, described: Any) -> list[Any]:
 
 
 def run_of(rng, arm: Sample, **given):
-    motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01))
-    return measured_run(arm, motion, noise=NOISE, rng=rng, **given)
+    return sinusoidal_run(arm, rng, noise=NOISE, **given)
 
 
 def scaled(arm: Sample, factor: float) -> Sample:
@@ -101,8 +100,8 @@ def test_several_wrong_masses_are_told_as_what_they_look_like_with_its_share(wro
 @pytest.mark.slow
 def test_a_mass_is_told_with_the_others_that_explain_nearly_as_much(rng):
     """A load on the axis of the hand, at the centre of the wrist, is also a heavier wrist."""
-    motion = sinusoids(rng, 5, np.arange(0.0, 24.0, 0.01), 0.5)
-    run = measured_run(wrist_arm(0.4, (0.0, 0.0, -0.05)), motion, frictionless)
+    arm = wrist_arm(0.4, (0.0, 0.0, -0.05))
+    run = sinusoidal_run(arm, rng, pace=0.5, friction=frictionless)
     (text,) = [text for text in findings_of(run, wrist_arm()) if 'moves as if' in text]
     assert text.startswith('the arm moves as if wrist weighed 0.4 kg more')
     rivals = re.search(r'; nearly as much explains (.*), or several masses are wrong', text)[1]
@@ -110,10 +109,7 @@ def test_a_mass_is_told_with_the_others_that_explain_nearly_as_much(rng):
 
 
 def test_a_joint_that_rests_at_its_limit_hides_no_cause_of_the_others(rng):
-    motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01))
-    for rows in (motion.q, motion.v, motion.a):
-        rows[:, 0] = 0.0
-    run = measured_run(measured_arm(2.8), motion, noise=NOISE, rng=rng)
+    run = run_of(rng, measured_arm(2.8), rests=[0])
     lower = np.append(0.0, ARM.tree.position_lower[1:])
     texts = findings_of(run, SimpleNamespace(tree=ARM.tree.with_changes(position_lower=lower)))
     assert sum('the arm moves as if it carried 2.' in text for text in texts) == 1, texts
@@ -181,9 +177,7 @@ def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
 @pytest.mark.parametrize('load', [0.5, 1.0, 2.0])
 def test_another_unit_beside_a_load_reverses_no_joint(load):
     """The load changes the factors of some joints by less than the unit does."""
-    rng = np.random.default_rng(1)
-    motion = sinusoids(rng, 5, np.arange(0.0, 24.0, 0.01), 0.6)
-    run = measured_run(wrist_arm(load, (0, 0, 0.1)), motion, friction=viscous_and_dry)
+    run = sinusoidal_run(wrist_arm(load, (0, 0, 0.1)), np.random.default_rng(1), pace=0.6)
     run.measured_effort[:] *= 1e3
     problem = problem_of(run, wrist_arm().tree, measured=True)
     assert 'write effort_unit: mN m in the driver profile' in problem

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mortal_worker import killed_on
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import DRIVES, Drives, periodic_motion, two_link_run
 from samples import sample
 
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.slow
 
 STEP = 2e-3
 IDENTIFY = 'identify --gravity 0 -9.81 0 --effort-limit 1000'
+TREE = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 1e9))
 EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)
 
 
@@ -142,26 +144,30 @@ def test_what_was_never_moved_is_not_called_proved_and_a_worse_result_is_exit_co
     assert 'the corrected robot explains the recordings worse than the nominal one' in said
 
 
+def rest_and_motion():
+    """Return five seconds of rest under the efforts that hold the arm, and eight of motion."""
+    t = np.arange(0.0, 13.0, STEP)[:, np.newaxis]
+    begun = np.clip((t - 5.0) / 2.0, 0.0, 1.0)
+    ramp = begun**3 * (10.0 - 15.0 * begun + 6.0 * begun**2)
+    return two_link_run(ramp * periodic_motion(3, 2, 13.0, STEP, swing=0.3))
+
+
 def test_an_arm_that_rests_at_first_is_learned_from_and_cut_by_its_motion():
-    """Four seconds of rest, four of motion, seen by an encoder of 1e-5 rad."""
-    t = np.arange(0.0, 8.0, STEP)[:, np.newaxis]
-    begun = np.clip(t - 4.0, 0.0, 1.0)
-    q = begun**3 * (10.0 - 15.0 * begun + 6.0 * begun**2) * periodic_motion(3, 2, 8.0, STEP)
-    run = two_link_run(q)
+    """Seen by an encoder of 1e-5 rad."""
+    run = rest_and_motion()
     read = np.round(run.position / 1e-5) * 1e-5
     velocity = np.vstack([np.zeros((1, 2)), np.diff(read, axis=0) / STEP])
     run = replace(run, position=read, velocity=velocity)
     early, late = halved(run)
     assert early.time[-1] < late.time[0]
-    assert early.time[-1] - 4.0 > 1.0
+    assert early.time[-1] - 5.0 > 1.0
     assert late.time[-1] - late.time[0] > 1.0
-    tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 1e9))
-    plan = make_plan(run, tree)
+    plan = make_plan(run, TREE)
     assert plan.preparation.cutoff is not None
     found = conclude(gather(run, plan), plan).tree
     # The requirement on friction.
-    np.testing.assert_allclose(found.damping, DRIVES.damping, rtol=0.05)
-    np.testing.assert_allclose(found.coulomb_friction, DRIVES.coulomb_friction, rtol=0.05)
+    assert_allclose(found.damping, DRIVES.damping, rtol=0.05)
+    assert_allclose(found.coulomb_friction, DRIVES.coulomb_friction, rtol=0.05)
 
 
 # In parts ---------------------------------------------------------------------------------------
@@ -169,8 +175,7 @@ def test_an_arm_that_rests_at_first_is_learned_from_and_cut_by_its_motion():
 
 @pytest.fixture(scope='module')
 def plan():
-    tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 1e9))
-    return make_plan(two_link_run(1), tree, request=EXACT)
+    return make_plan(two_link_run(1), TREE, request=EXACT)
 
 
 def noisy(seconds, seed=0):
@@ -185,11 +190,11 @@ def test_merged_blocks_say_the_same_and_are_no_more_than_allowed(plan):
     assert len(every) > 400
     assert 20 <= len(kept) <= 40
     full, few = (conclude(blocks, plan).estimate for blocks in (every, kept))
-    np.testing.assert_allclose(few.values, full.values, rtol=1e-9)
-    np.testing.assert_array_equal(few.counts, full.counts)
+    assert_allclose(few.values, full.values, rtol=1e-9)
+    assert_array_equal(few.counts, full.counts)
     # Noise is white, so neither way of cutting is better; 20 blocks determine a deviation to
     # a sixth (chi square), three times that.
-    np.testing.assert_allclose(few.deviations, full.deviations, rtol=0.5)
+    assert_allclose(few.deviations, full.deviations, rtol=0.5)
     # Blocks do not grow with the bags.
     assert (blocks_per_half(1), blocks_per_half(1000)) == (200, 1)
 
@@ -200,37 +205,25 @@ def test_states_that_come_late_are_no_failure(plan, tmp_path):
     run.time[-3:] += 30.0
     run.stamp_ns[-3:] += 30 * 10**9
     write_recording(tmp_path / 'bag', run)
-    source = Source(str(tmp_path / 'bag'), RobotChoice(), plan.unknowns.tree)
+    source = Source(str(tmp_path / 'bag'), RobotChoice(), TREE)
     said = gather_bag(source, plan, 5)
     assert said.error == ''
     assert all(5 <= len(blocks) <= 10 for blocks in said.halves)
     found = conclude([*said.halves[0], *said.halves[1]], plan)
-    np.testing.assert_allclose(found.tree.damping, DRIVES.damping, rtol=1e-4)
+    assert_allclose(found.tree.damping, DRIVES.damping, rtol=1e-4)
     judged = evaluate_bag(source, Trial.of(found))
     assert judged.error == ''
     assert judged.sums[1].count > 0.98 * len(run.time)
 
 
-@pytest.mark.parametrize('count', [0, 10])
-def test_a_part_of_few_states_is_called_short(count, plan, tmp_path):
-    run = two_link_run(5, 2.0)
-    with pytest.raises(RecordingError, match=f'has {count // 2} states'):
-        gather(run.rows(slice(count // 2)), plan)
-    if count:
-        write_recording(tmp_path / 'bag', run.rows(slice(count)))
-        said = gather_bag(
-            Source(str(tmp_path / 'bag'), RobotChoice(), plan.unknowns.tree), plan, 5
-        )
-        assert 'states with position and velocity' in said.error
-
-
-def rest_and_motion():
-    """Return five seconds of rest under the efforts that hold the arm, and eight of motion."""
-    t = np.arange(0.0, 13.0, STEP)[:, np.newaxis]
-    begun = np.clip((t - 5.0) / 2.0, 0.0, 1.0)
-    ramp = begun**3 * (10.0 - 15.0 * begun + 6.0 * begun**2)
-    q = ramp * periodic_motion(3, 2, 13.0, STEP, swing=0.3)[: len(t)]
-    return two_link_run(q)
+def test_a_part_of_few_states_is_called_short(plan, tmp_path):
+    run = two_link_run(5, 2.0).rows(slice(10))
+    for count in (0, 5):
+        with pytest.raises(RecordingError, match=f'has {count} states'):
+            gather(run.rows(slice(count)), plan)
+    write_recording(tmp_path / 'bag', run)
+    said = gather_bag(Source(str(tmp_path / 'bag'), RobotChoice(), TREE), plan, 5)
+    assert 'states with position and velocity' in said.error
 
 
 def test_the_plan_is_made_from_the_first_part_that_moves(monkeypatch, command):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import refusals
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import DRIVES, midpoint_run, periodic_motion, recording, two_link_run
 from samples import sample
 
@@ -47,18 +48,6 @@ def run():
     return two_link_run(1, step=STEP, swing=1.0)
 
 
-def test_commands_that_leave_out_a_joint_are_used_only_without_measured_efforts(run):
-    gripper = np.column_stack([run.effort[:, :1], np.full(len(run.time), np.nan)])
-    for effort, measured, expected in (
-        (run.effort, run.effort, 'commanded'),
-        (gripper, run.effort, 'measured'),
-        (gripper, np.nan * run.effort, 'commanded'),
-    ):
-        given = replace(run, effort=effort, measured_effort=measured)
-        assert effort_source(given) == expected
-        assert effort_source(given, 'measured') == 'measured'
-
-
 @pytest.mark.parametrize(('every', 'expected'), [(1, 'commanded'), (5, 'measured')])
 def test_commands_that_are_held_are_used_only_without_measured_efforts(run, every, expected):
     held = np.arange(len(run.time)) // every * every
@@ -82,8 +71,8 @@ def test_the_filter_passes_half_of_its_cutoff_and_delays_no_polynomial():
     x = np.linspace(-1.0, 1.0, 1001)[:, np.newaxis]
     y = x**7 - 2.0 * x**4 + x
     middle = slice(smooth.half, len(x) - smooth.half, smooth.step)
-    np.testing.assert_allclose(smooth(y), y[middle], rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(low_pass(None, 1000.0)(y), y)
+    assert_allclose(smooth(y), y[middle], rtol=0, atol=1e-12)
+    assert_array_equal(low_pass(None, 1000.0)(y), y)
 
 
 def test_a_bad_sample_spoils_those_within_the_filters_reach_and_no_others():
@@ -91,7 +80,7 @@ def test_a_bad_sample_spoils_those_within_the_filters_reach_and_no_others():
     good = np.ones((1000, 1), dtype=bool)
     good[500] = False
     kept = np.arange(smooth.half, 1000 - smooth.half, smooth.step)
-    np.testing.assert_array_equal(smooth.all_valid(good)[:, 0], np.abs(kept - 500) > smooth.half)
+    assert_array_equal(smooth.all_valid(good)[:, 0], np.abs(kept - 500) > smooth.half)
 
 
 T = np.arange(0.0, 8.0, STEP)[:, np.newaxis]
@@ -142,21 +131,21 @@ def test_more_noise_lowers_the_cutoff_but_never_into_the_motion_nor_by_a_joint_a
 
 def test_each_timing_pairs_its_own_states_and_commands(free, run):
     samples = prepare(run, free, Preparation('semi_implicit'))
-    np.testing.assert_array_equal(samples.motion.q, run.position[:-1])
-    np.testing.assert_array_equal(samples.motion.v, run.velocity[:-1])
-    np.testing.assert_array_equal(samples.motion.v_friction, run.velocity[1:])
-    np.testing.assert_array_equal(samples.motion.effort, run.effort[:-1])
+    assert_array_equal(samples.motion.q, run.position[:-1])
+    assert_array_equal(samples.motion.v, run.velocity[:-1])
+    assert_array_equal(samples.motion.v_friction, run.velocity[1:])
+    assert_array_equal(samples.motion.effort, run.effort[:-1])
     # The median of the stamps' differences is the period to 1e-13.
     expected = np.diff(run.velocity, axis=0) / STEP
-    np.testing.assert_allclose(samples.motion.a, expected, rtol=1e-9)
+    assert_allclose(samples.motion.a, expected, rtol=1e-9)
     samples = prepare(run, free, Preparation('continuous'))
     middle = 0.5 * (run.velocity[1:] + run.velocity[:-1])
-    np.testing.assert_array_equal(samples.motion.v, middle)
-    np.testing.assert_array_equal(samples.motion.v_friction, middle)
-    np.testing.assert_array_equal(samples.motion.effort, run.effort[:-1])
+    assert_array_equal(samples.motion.v, middle)
+    assert_array_equal(samples.motion.v_friction, middle)
+    assert_array_equal(samples.motion.effort, run.effort[:-1])
     samples = prepare(run, free, Preparation(delay=3))  # an earlier command
-    np.testing.assert_array_equal(samples.motion.effort, run.effort[:-4])
-    np.testing.assert_array_equal(samples.motion.q, run.position[3:-1])
+    assert_array_equal(samples.motion.effort, run.effort[:-4])
+    assert_array_equal(samples.motion.q, run.position[3:-1])
 
 
 @pytest.mark.parametrize(('timing', 'delay'), [('semi_implicit', 0), ('continuous', 2)])
@@ -218,8 +207,8 @@ def test_a_joint_whose_efforts_are_all_zero_has_unknown_efforts(free, run):
     samples = prepare(wrist, free, Preparation())
     assert (samples.motion.excluded[:, 1] == NO_EFFORT).all()
     expected = prepare(run, free, Preparation()).motion
-    np.testing.assert_array_equal(samples.motion.usable[:, 0], expected.usable[:, 0])
-    np.testing.assert_array_equal(samples.motion.effort[:, 0], expected.effort[:, 0])
+    assert_array_equal(samples.motion.usable[:, 0], expected.usable[:, 0])
+    assert_array_equal(samples.motion.effort[:, 0], expected.effort[:, 0])
     validated = evaluated(wrist, free, Preparation()).effort  # neither a residual to validate
     assert np.isnan(validated[:, 1]).all()
     assert np.isfinite(validated[:, 0]).all()
@@ -238,8 +227,8 @@ def test_a_gap_parts_the_recording(free, run):
     late = Preparation(delay=2)
     for motion in (prepare(holey, free, late).motion, evaluated(holey, free, late)):
         known = np.isfinite(motion.effort).all(axis=1)
-        np.testing.assert_array_equal(np.setdiff1d(motion.row[~known], (0, 1)), (1500, 1501))
-        np.testing.assert_array_equal(motion.effort[known], holey.effort[motion.row[known] - 2])
+        assert_array_equal(np.setdiff1d(motion.row[~known], (0, 1)), (1500, 1501))
+        assert_array_equal(motion.effort[known], holey.effort[motion.row[known] - 2])
     assert (
         np.abs(samples.motion.a).max() < 1.5 * np.abs(np.diff(run.velocity, axis=0)).max() / STEP
     )
@@ -257,20 +246,22 @@ def test_uneven_stamps_are_instants_of_their_own(free, run, rng):
     samples = prepare(jittered, free, Preparation('continuous'))
     middle = samples.motion.time + 0.5 * np.diff(time)[samples.motion.row]
     # Straight lines between states up to 1.4 ms apart: h^2 / 8 times 9.
-    np.testing.assert_allclose(samples.motion.q[:, 0], np.sin(3.0 * middle), atol=1e-5)
+    assert_allclose(samples.motion.q[:, 0], np.sin(3.0 * middle), atol=1e-5)
 
 
-def test_the_measured_effort_serves_where_no_command_is(free, run):
-    silent = replace(
-        run, effort=np.full_like(run.effort, np.nan), measured_effort=run.effort + 1.0
-    )
-    samples = prepare(silent, free, Preparation())
-    np.testing.assert_array_equal(samples.motion.effort, run.effort[:-1] + 1.0)
-    both = replace(run, measured_effort=run.effort + 1.0)
-    chosen = prepare(both, free, Preparation())
-    np.testing.assert_array_equal(chosen.motion.effort, run.effort[:-1])
-    chosen = prepare(both, free, Preparation(effort='measured'))
-    np.testing.assert_array_equal(chosen.motion.effort, run.effort[:-1] + 1.0)
+def test_the_measured_effort_serves_where_commands_leave_out_a_joint_or_it_is_asked_for(free, run):
+    silent, measured = np.nan * run.effort, run.effort + 1.0
+    gripper = np.column_stack([run.effort[:, :1], silent[:, :1]])
+    for effort, felt, used in (
+        (run.effort, measured, run.effort),
+        (gripper, measured, measured),
+        (silent, measured, measured),
+        (gripper, silent, gripper),
+    ):
+        given = replace(run, effort=effort, measured_effort=felt)
+        for source, expected in (('auto', used), ('measured', felt)):
+            samples = prepare(given, free, Preparation(effort=source))
+            assert_array_equal(samples.motion.effort, expected[:-1])
 
 
 @refusals.written("""

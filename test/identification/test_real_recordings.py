@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import measured_arm, measured_run, sinusoids
 from samples import DOWN_Z
 
@@ -71,7 +72,7 @@ def test_load_dependent_friction_is_chosen_where_it_is_and_told(tree, found):
     at = found.plan.unknowns.names.index(f'{tree.joint_names[1]}.load_friction')
     deviation = found.physical.deviations[at]
     assert abs(value[1] - LOADED) < max(4.0 * deviation, 0.01)
-    np.testing.assert_allclose(found.tree.coulomb_friction, COULOMB, rtol=0.1)
+    assert_allclose(found.tree.coulomb_friction, COULOMB, rtol=0.1)
 
 
 @pytest.mark.slow
@@ -83,7 +84,7 @@ def test_two_friction_terms_that_a_urdf_holds_stay_as_they_are_to_the_digit(foun
     assert set(found.tree.drive_friction) <= {
         'load_friction', 'stribeck_velocity', 'recorded_speed',
     }  # fmt: skip
-    np.testing.assert_array_equal(found.urdf_friction[:, plain], whole[:, plain])
+    assert_array_equal(found.urdf_friction[:, plain], whole[:, plain])
 
 
 @pytest.mark.slow
@@ -180,7 +181,7 @@ def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
     assert abs(load.payload.com[0] - 0.55) < max(3.0 * load.com_deviation[0], 0.01)
     gains, corrected = gains_by_load(found, heavy, 'fore', 3.0)
     assert {'lift', 'elbow'} <= set(corrected)
-    np.testing.assert_allclose(gains.factor[1:], 1.0, atol=0.05)
+    assert_allclose(gains.factor[1:], 1.0, atol=0.05)
 
 
 @pytest.mark.slow
@@ -208,31 +209,23 @@ def test_gains_are_scaled_by_the_weight_of_the_arm(tree):
     run = measured(7)
     wrong = replace(run, measured_effort=run.measured_effort * [1.0, 1.3, 0.9])
     gains = gains_by_weight(learned(wrong, tree), wrong)
-    np.testing.assert_allclose(gains.factor[1:] * [1.3, 0.9], 1.0, atol=0.1)
+    assert_allclose(gains.factor[1:] * [1.3, 0.9], 1.0, atol=0.1)
     assert "arm's own weight at lift, elbow" in gains.source
 
 
 @pytest.mark.slow
-def test_a_load_tells_the_gains_apart_though_they_differ_between_joints(tree):
+def test_a_load_tells_the_gains_apart_though_they_differ_between_joints(tree, monkeypatch):
     """Runs of different motions: what the arm leaves by unequal gains is none of the load."""
     wrong = np.array([0.9, 0.85, 1.25])
     free, heavy = (
         replace(run, measured_effort=run.measured_effort * wrong)
         for run in (measured(7), measured(6, load=3.0))
     )
-    gains, joints = gains_by_runs(learned(free, tree), free, heavy, 'fore', 3.0)
+    runs = learned(free, tree), free, heavy, 'fore', 3.0
+    gains, joints = gains_by_runs(*runs)
     assert joints == list(tree.joint_names)
     assert (np.abs(gains.factor * wrong - 1.0) < 3.0 * gains.deviation * wrong).all()
     assert (gains.deviation < 0.05).all()
-
-
-@pytest.mark.slow
-def test_gains_that_the_arm_and_a_load_do_not_agree_on_are_none(tree, monkeypatch):
     monkeypatch.setattr('robot_dynamics_ros.identification.loads._ROUNDS', 2)
-    wrong = np.array([0.9, 0.85, 1.25])
-    free, heavy = (
-        replace(run, measured_effort=run.measured_effort * wrong)
-        for run in (measured(7), measured(6, load=3.0))
-    )
     with pytest.raises(RecordingError, match='do not agree after 2 corrections'):
-        gains_by_runs(learned(free, tree), free, heavy, 'fore', 3.0)
+        gains_by_runs(*runs)

@@ -13,8 +13,7 @@ from recorded_arm import (
     Drives,
     frictionless,
     measured_arm,
-    measured_run,
-    sinusoids,
+    sinusoidal_run,
     two_link_run,
 )
 from samples import DOWN_Z, Sample
@@ -25,10 +24,7 @@ ARM = measured_arm()
 
 def moved(rng, arm=ARM, seconds=12.0, rests=(), text=ARM.xml):
     """Return a noisy run of an arm, some joints of which rest, and another description."""
-    motion = sinusoids(rng, 3, np.arange(0.0, seconds, 0.01))
-    for rows in (motion.q, motion.v, motion.a):
-        rows[:, list(rests)] = 0.0
-    run = measured_run(arm, motion, noise=(0.0, 1e-3, 0.3), rng=rng)
+    run = sinusoidal_run(arm, rng, seconds, rests=rests, noise=(0.0, 1e-3, 0.3))
     return replace(run, description=text)
 
 
@@ -63,8 +59,8 @@ def wrist(load: float) -> Sample:
 
 
 def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
-    motion = sinusoids(rng, 3, np.arange(0.0, 16.0, 0.01))
-    run = measured_run(wrist(0.4), motion, frictionless, noise=(0.0, 1e-3, 0.02), rng=rng)
+    given = {'friction': frictionless, 'noise': (0.0, 1e-3, 0.02)}
+    run = sinusoidal_run(wrist(0.4), rng, 16.0, **given)
     found = command('identify --jobs 1', replace(run, description=wrist(0.0).xml))
     assert 'other than described: one of hand, palm, of which each alone' in found.said
     told = re.search(r'together they weigh ([\d.]+) ± ([\d.e-]+) kg, not 1.3,', found.said)

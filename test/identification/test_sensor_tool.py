@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from bags import SECOND, Message, T, header, state, text
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from recorded_arm import measured_arm
 from samples import DOWN_Z, sample
@@ -49,18 +50,14 @@ class SensorOracle:
         xml = ARM.xml.replace('</robot>', f'{carried}{sensor}</robot>')
         self.arm = PinocchioOracle(xml, gravity, (*JOINTS, 'sensor'))
 
-    def measured(self, q, bias=BIAS):
+    def measured(self, q):
         state = np.zeros((3, 4))
         state[0, :3] = q
-        return bias - self.arm.joint_wrenches(*state)[-1]  # of the arm on the body
+        return BIAS - self.arm.joint_wrenches(*state)[-1]  # of the arm on the body
 
 
-def poses(oracle, which=POSES, noise=0.0, bias=BIAS):
-    rng = np.random.default_rng(3)
-    return [
-        SensorPose(np.array(q), oracle.measured(q, bias) + noise * rng.normal(size=6), 50)
-        for q in which
-    ]
+def poses(oracle, which=POSES):
+    return [SensorPose(np.array(q), oracle.measured(q), 50) for q in which]
 
 
 # Weighed -----------------------------------------------------------------------------------------
@@ -71,8 +68,8 @@ def test_three_poses_give_mass_centre_and_bias(gravity):
     tree = ARM.tree.with_gravity(gravity)
     tool = estimate_tool(tree, 'tool', poses(SensorOracle(gravity), POSES[:3]))
     assert tool.mass == pytest.approx(MASS, rel=1e-12)
-    np.testing.assert_allclose(tool.com, COM, atol=1e-12)
-    np.testing.assert_allclose(tool.bias, BIAS, atol=1e-10)
+    assert_allclose(tool.com, COM, atol=1e-12)
+    assert_allclose(tool.bias, BIAS, atol=1e-10)
     assert max(tool.residual) < 1e-12
 
 
@@ -91,15 +88,14 @@ def test_its_deviations_are_those_of_the_noise():
 
 
 def test_poses_that_do_not_determine_it_are_refused_with_those_that_do():
-    oracle, given = SensorOracle(), [POSES[0]]
+    oracle = SensorOracle()
     with pytest.raises(RecordingError, match='add the pose') as error:
-        estimate_tool(ARM.tree, 'tool', poses(oracle, [*given, (2.0, 0.21, -0.31)]))
+        estimate_tool(ARM.tree, 'tool', poses(oracle, [POSES[0], (2.0, 0.21, -0.31)]))
     found = re.findall(r'(-?[\d.]+), (-?[\d.]+), (-?[\d.]+) \(gravity', str(error.value))
-    assert len(found) == 2, error.value
-    given += [tuple(map(float, row)) for row in found]
+    first, second = (tuple(map(float, row)) for row in found)
     with pytest.raises(RecordingError, match='add the pose'):
-        estimate_tool(ARM.tree, 'tool', poses(oracle, given[:2]))
-    tool = estimate_tool(ARM.tree, 'tool', poses(oracle, given))
+        estimate_tool(ARM.tree, 'tool', poses(oracle, [POSES[0], first]))
+    tool = estimate_tool(ARM.tree, 'tool', poses(oracle, [POSES[0], first, second]))
     assert tool.mass == pytest.approx(MASS, rel=1e-9)
     with pytest.raises(RecordingError, match='in 0 poses at rest'):
         estimate_tool(ARM.tree, 'tool', [])
@@ -115,25 +111,24 @@ def test_an_arm_that_never_tilts_its_sensor_needs_a_tare_only():
 
 
 def test_wrenches_of_another_sense_or_axes_are_refused():
-    given = poses(SensorOracle(), noise=0.01)
-    negated = [x._replace(wrench=-x.wrench) for x in given]
-    with pytest.raises(RecordingError, match='negate it'):
-        estimate_tool(ARM.tree, 'tool', negated)
-    turned = [x._replace(wrench=np.roll(x.wrench, 1)) for x in given]
-    with pytest.raises(RecordingError, match='is tool the link in whose axes they are'):
-        estimate_tool(ARM.tree, 'tool', turned)
+    for change, said in (
+        (np.negative, 'negate it'),
+        (lambda wrench: np.roll(wrench, 1), 'is tool the link in whose axes they are'),
+    ):
+        given = [x._replace(wrench=change(x.wrench)) for x in poses(SensorOracle())]
+        with pytest.raises(RecordingError, match=said):
+            estimate_tool(ARM.tree, 'tool', given)
 
 
 @pytest.mark.parametrize('seed', range(4))
 def test_a_sensor_without_a_tool_has_a_bias_only(seed):
     rng = np.random.default_rng(seed)
-    given = [
-        SensorPose(np.array(q), BIAS + 0.05 * rng.normal(size=6), 50) for q in (*POSES, *POSES)
-    ]
-    tool = estimate_tool(ARM.tree, 'tool', given)
+    given = poses(SensorOracle(), 2 * POSES)
+    bare = [x._replace(wrench=BIAS + 0.05 * rng.normal(size=6)) for x in given]
+    tool = estimate_tool(ARM.tree, 'tool', bare)
     assert tool.mass == 0.0
-    np.testing.assert_array_equal(tool.com, 0.0)
-    np.testing.assert_allclose(tool.bias, BIAS, atol=0.1)
+    assert_array_equal(tool.com, 0.0)
+    assert_allclose(tool.bias, BIAS, atol=0.1)
 
 
 def test_motion_gaps_and_damaged_measurements_are_no_poses():
@@ -143,7 +138,7 @@ def test_motion_gaps_and_damaged_measurements_are_no_poses():
     wrench = np.full((len(time), 6), nan)
     wrench[::2] = 5.0 + moving[::2, np.newaxis]
     first, last = poses_at_rest(time, position, time, wrench)
-    np.testing.assert_allclose([first.wrench, last.wrench], [[5.0] * 6, [8.0] * 6])
+    assert_allclose([first.wrench, last.wrench], [[5.0] * 6, [8.0] * 6])
     assert (first.q[0], last.q[0]) == (0.0, 3.0)
     assert not poses_at_rest(time[::100], position[::100], time, wrench)
     assert not poses_at_rest(time, position, time, 0.0 * wrench + nan)
@@ -177,8 +172,8 @@ def test_the_command_writes_parameters_of_the_controller(command):
     values = checked(PARAMETERS, given)
     assert values['sensor_frame'] == 'tool'
     assert values['sensor_tool_mass'] == pytest.approx(MASS, abs=2e-3)
-    np.testing.assert_allclose(values['sensor_tool_com'], COM, atol=2e-3)
-    np.testing.assert_allclose(values['sensor_bias'], BIAS, atol=0.02)
+    assert_allclose(values['sensor_tool_com'], COM, atol=2e-3)
+    assert_allclose(values['sensor_bias'], BIAS, atol=0.02)
     assert 'mass:' in text.splitlines()[1]  # deviations
 
 
@@ -206,19 +201,19 @@ class FeelingArm:
         self.session = ControllerSession(tree, parameters)
         self.stamp = 0
 
-    def feel(self, q, wrench, v=(0, 0, 0), frame='tool', times=1):
-        """Pass states and measurements; return the external effort at the next state."""
-        q, v = np.array(q, dtype=float), np.array(v, dtype=float)
+    def feel(self, q, wrench, v=0.0, frame='tool'):
+        """Pass states and a measurement; return the external effort at the next state."""
         if (self.session.loop.q != q).any():  # states in between are missing
             self.stamp += 10_000 * MS
-        for _ in range(times):
-            self._state(q, v)
-            prepare_measured_wrench(self.session, frame, wrench)()
-        self._state(q, v)
+        self.state(q, v)
+        prepare_measured_wrench(self.session, frame, wrench)()
+        self.state(q, v)
         return self.session.loop.force.external
 
-    def _state(self, q, v):
+    def state(self, q, v=0.0):
+        """Pass a state, whose first joint has a velocity."""
         self.stamp += MS
+        q, v = np.array(q), np.array([v, 0.0, 0.0])
         self.session.update(self.session.driver.state(self.stamp, self.stamp, q, v))
         self.session.loop.force.update(self.stamp, q)
 
@@ -239,15 +234,15 @@ def test_what_remains_is_the_wrench_of_the_environment(gravity):
         base = np.concatenate([R @ pushed[:3], R @ pushed[3:]])
         expected = base @ oracle.arm.frame_jacobian('tool', [*q, 0.0])[:, :3]
         assert external.measured
-        np.testing.assert_allclose(external.effort, expected, atol=1e-11)
+        assert_allclose(external.effort, expected, atol=1e-11)
 
 
 def test_the_weight_is_that_where_it_was_measured():
     """The sensor is slower than the states: it still reports the weight of the former pose."""
-    oracle, arm = SensorOracle(), FeelingArm(**TOOL)
-    arm.feel(POSES[0], oracle.measured(POSES[0]))
-    arm._state(np.array(POSES[0]) + 0.002, np.zeros(3))
-    np.testing.assert_allclose(arm.session.loop.force.external.effort, 0.0, atol=1e-11)
+    arm = FeelingArm(**TOOL)
+    arm.feel(POSES[0], SensorOracle().measured(POSES[0]))
+    arm.state(np.array(POSES[0]) + 0.002)
+    assert_allclose(arm.session.loop.force.external.effort, 0.0, atol=1e-11)
 
 
 def test_parameters_of_one_link_are_not_used_at_another():
@@ -270,16 +265,16 @@ def test_a_tare_makes_the_rest_zero_in_every_pose():
     oracle, drift = SensorOracle(), np.array([1.0, 2.0, -3.0, 0.1, 0.0, 0.2])
     arm = FeelingArm(**TOOL)
     noise = np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
-    for earlier in ({}, {'v': (0.5, 0.0, 0.0)}):  # neither counts
-        arm.feel(POSES[0], 100.0 * noise, **earlier)
+    for earlier in (0.0, 0.5):  # neither counts
+        arm.feel(POSES[0], 100.0 * noise, earlier)
     for k in range(20):
         arm.feel(POSES[0], oracle.measured(POSES[0]) + drift + (-1) ** k * noise)
     said = arm.tare()
     assert 'the mean of 20 measurements at tool; it was 3, -8, 12' in said
-    np.testing.assert_allclose(arm.session.parameters['sensor_bias'], BIAS + drift, atol=1e-11)
+    assert_allclose(arm.session.parameters['sensor_bias'], BIAS + drift, atol=1e-11)
     for q in POSES:
         effort = arm.feel(q, oracle.measured(q) + drift).effort
-        np.testing.assert_allclose(effort, 0.0, atol=1e-11)
+        assert_allclose(effort, 0.0, atol=1e-11)
     arm.feel(POSES[-1], BIAS, frame='fore')
     arm.feel(POSES[-1], BIAS)
     assert 'the mean of 1 measurement at tool' in arm.tare()
@@ -287,21 +282,21 @@ def test_a_tare_makes_the_rest_zero_in_every_pose():
 
 def test_a_tare_is_refused_in_motion_without_sensor_and_without_states():
     arm = FeelingArm()
-    with pytest.raises(ConfigurationError, match='no fresh state'):
-        arm.tare()
-    arm._state(np.array(POSES[0]), np.zeros(3))
-    with pytest.raises(ConfigurationError, match='no wrench was measured within 0.1 s'):
-        arm.tare()
-    arm.feel(POSES[0], BIAS, v=(0.5, 0, 0))
-    with pytest.raises(ConfigurationError, match='the arm moves'):
-        arm.tare()
-    arm._state(np.array(POSES[0]), np.zeros(3))
-    with pytest.raises(ConfigurationError, match='at rest'):  # all were measured in motion
-        arm.tare()
+
+    def refused(why):
+        with pytest.raises(ConfigurationError, match=why):
+            arm.tare()
+
+    refused('no fresh state')
+    arm.state(POSES[0])
+    refused('no wrench was measured within 0.1 s')
+    arm.feel(POSES[0], BIAS, 0.5)
+    refused('the arm moves')
+    arm.state(POSES[0])
+    refused('at rest')  # all were measured in motion
     arm.feel(POSES[0], BIAS)
     arm.tare()
     for _ in range(100):
-        arm._state(np.array(POSES[0]), np.zeros(3))
-    with pytest.raises(ConfigurationError, match='no wrench was measured'):
-        arm.tare()
-    np.testing.assert_allclose(arm.session.parameters['sensor_bias'], BIAS)
+        arm.state(POSES[0])
+    refused('no wrench was measured')
+    assert_allclose(arm.session.parameters['sensor_bias'], BIAS)

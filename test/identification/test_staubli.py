@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from recorded_bags import STAUBLI
 
 from robot_dynamics_ros.errors import ModelError
@@ -41,8 +42,8 @@ def test_a_real_arm_with_a_coupled_wrist_is_identified(recording):
     # (Pinocchio's regressor) leave 6, 7, 11, 11, 13 and 12 % of those that it was fitted to.
     assert (np.array(after.percent) < [7.0, 7.0, 11.0, 11.0, 18.0, 30.0]).all()
     # A tenth: 5 of the 9 s of the study, and no parting of the drives' friction by load.
-    np.testing.assert_allclose(found.tree.damping[:4], VISCOUS, rtol=0.1)
-    np.testing.assert_allclose(found.tree.coulomb_friction[:4], DRY, rtol=0.1)
+    assert_allclose(found.tree.damping[:4], VISCOUS, rtol=0.1)
+    assert_allclose(found.tree.coulomb_friction[:4], DRY, rtol=0.1)
 
 
 @pytest.mark.slow
