@@ -70,11 +70,15 @@ def test_the_installed_package_is_whole_and_finds_its_own_files(workspace, pytho
     assert share == install / 'share' / PACKAGE
     assert int(programs) == len(list((PROJECT / 'config' / 'programs').glob('*.yaml')))
     for folder in ('config', 'launch', 'urdf', 'worlds'):
-        mine = {path.name for path in (PROJECT / folder).rglob('*.*')}
-        assert {path.name for path in (share / folder).rglob('*.*')} == mine
-    modules = {path.relative_to(module.parent) for path in module.parent.rglob('*.py')}
-    source = PROJECT / PACKAGE
-    assert modules == {path.relative_to(source) for path in source.rglob('*.py')}
+        assert files(share / folder) == files(PROJECT / folder)
+    assert (share / 'package.xml').is_file()
+    assert files(module.parent) == files(PROJECT / PACKAGE)
+
+
+def files(folder: Path) -> set[Path]:
+    """Return what a folder contains, without what Python has compiled."""
+    found = (path.relative_to(folder) for path in folder.rglob('*') if path.is_file())
+    return {path for path in found if path.suffix != '.pyc'}
 
 
 @pytest.mark.skipif(shutil.which('ros2') is None, reason='ros2cli is not installed')

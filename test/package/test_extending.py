@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from oracles import PinocchioOracle, relative_error
 from recorded_arm import Drives, periodic_motion, semi_implicit_run
 from samples import random_state, sample
 
-from robot_dynamics_ros import ControllerSession, load_robot
+from robot_dynamics_ros import load_robot
 from robot_dynamics_ros.constraints import CONSTRAINTS, make_constraint
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.recordings.metrics import analysis
-from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts
 
 PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'extending.md'
@@ -68,20 +66,6 @@ def test_the_constraint_is_what_it_says(rng, monkeypatch):
     oracle = PinocchioOracle.of(arm)
     x, y, _ = oracle.frame_pose('tool', q)[1]
     assert row.evaluate(q, v, 0.0).f == pytest.approx([x * x + y * y - 0.2], abs=1e-14)
-
-
-@pytest.mark.slow
-def test_a_robot_of_ones_own_needs_one_file(command):
-    """The commands of the page, on a copy of an arm under another name."""
-    mine = command.word(sample('scara').xml.replace('name="scara"', 'name="my_arm"', 1))
-    command('check_model', mine)
-    written = yaml.safe_load(command('new_robot', mine).text('parameters.yaml'))
-    for node in ('controller', 'simulator', 'trajectory', 'monitor', 'driver_emulator'):
-        known = {one.name for one in declared_parameters(node)} | {'use_sim_time'}
-        assert set(written[f'/**/{node}']['ros__parameters']) <= known
-    given = written['/**/controller']['ros__parameters']
-    del given['use_sim_time']
-    assert ControllerSession(load_robot(mine), given).loop.settings.state_timeout_s == 0.5
 
 
 def test_the_metric_gives_a_figure_and_a_column(monkeypatch):

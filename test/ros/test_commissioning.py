@@ -16,14 +16,6 @@ import yaml
 from resting_arm import JOINTS
 from sensor_msgs.msg import JointState
 
-
-def profile(name: str, *against: str) -> dict:
-    """Return the profile of a driver that counts some joints against their axes."""
-    signs = [{'joint': joint, 'sign': -1 if joint in against else 1} for joint in JOINTS]
-    state = {'effort': 'total', 'timeout_s': 2.0, 'rate_hz': 250.0}
-    return {'name': name, 'state': state, 'joints': signs}
-
-
 POSES = [
     [0.2, -0.6, 0.5, 0.3],
     [0.0, -1.2, 0.9, -0.4],
@@ -32,56 +24,47 @@ POSES = [
     [0.3, -1.4, 0.6, 0.9],
 ]
 REST_S = 1.5  # enough states per pose even for a slow subscriber
-HEARD = re.compile(r'^[1-9]\d* states', re.MULTILINE)  # it found the driver
 
 
-def written(tmp_path, content) -> str:
-    path = tmp_path / f'{content["name"]}.yaml'
-    path.write_text(yaml.safe_dump(content), encoding='utf-8')
+def profile(tmp_path, name: str, *against: str) -> str:
+    """Return the file of a driver that counts some joints against their axes."""
+    signs = [{'joint': joint, 'sign': -1 if joint in against else 1} for joint in JOINTS]
+    state = {'effort': 'total', 'timeout_s': 2.0, 'rate_hz': 250.0}
+    path = tmp_path / f'{name}.yaml'
+    path.write_text(yaml.safe_dump({'name': name, 'state': state, 'joints': signs}))
     return str(path)
 
 
 def listening(processes, tmp_path, seconds='600'):
     """Start the command, and return it and the file of its findings."""
-    found, believed = tmp_path / 'found.json', profile('believed', 'joint2', 'joint4')
-    words = ['commission', 'four_dof', 'limits_profile:=wide', '--driver-profile',
-             written(tmp_path, believed), '--seconds', seconds, '--json', str(found)]  # fmt: skip
+    found, believed = tmp_path / 'found.json', profile(tmp_path, 'believed', 'joint2', 'joint4')
+    words = ['commission', 'four_dof', 'limits_profile:=wide', '--driver-profile', believed,
+             '--seconds', seconds, '--json', str(found)]  # fmt: skip
     code = f'from robot_dynamics_ros.__main__ import main; raise SystemExit(main({words!r}))'
     return processes.start('commission', code=code), found
 
 
-def visit(peer, states) -> None:
-    """Let the driver hold the arm in successive poses."""
+def test_a_running_driver_is_checked_without_a_command(processes, peer, tmp_path):
+    emulator = {'robot': 'four_dof', 'limits_profile': 'wide', 'initial_position': POSES[-1]}
+    emulator |= {'driver_profile': profile(tmp_path, 'true', 'joint2'), 'own_speed': 3.0}
+    driver = processes.start('driver_emulator', emulator)
+    states = peer.collect(JointState, 'joint_states')
+    command, file = listening(processes, tmp_path)
+    heard = re.compile(r'^[1-9]\d* states', re.MULTILINE)  # it found the driver
+    peer.spin_until(lambda: states and heard.search(command.output), 60.0, 'listening')
 
-    def stamp() -> float:
+    def now() -> float:
         return states[-1].header.stamp.sec + 1e-9 * states[-1].header.stamp.nanosec
 
-    def near(pose) -> bool:
+    def at(pose) -> bool:
         reported = np.array(states[-1].position) * [1.0, -1.0, 1.0, 1.0]
         return np.allclose(reported, pose, atol=0.02)
 
     for pose in POSES:
-        result = peer.set('driver_emulator', own_position=pose)
-        assert result.successful, result.reason
-        peer.spin_until(lambda pose=pose: near(pose), 60.0, f'pose {pose}')
-        end = stamp() + REST_S
-        peer.spin_until(lambda end=end: stamp() > end, 60.0, f'rest at {pose}')
-
-
-def test_a_running_driver_is_checked_without_a_command(processes, peer, tmp_path):
-    emulator = {
-        'robot': 'four_dof',
-        'limits_profile': 'wide',
-        'driver_profile': written(tmp_path, profile('true', 'joint2')),
-        'initial_position': POSES[-1],
-        'own_speed': 3.0,
-    }
-    driver = processes.start('driver_emulator', emulator)
-    states = peer.collect(JointState, 'joint_states')
-    peer.spin_until(lambda: states, 60.0, 'states')
-    command, file = listening(processes, tmp_path)
-    peer.spin_until(lambda: HEARD.search(command.output), 60.0, 'the command listening')
-    visit(peer, states)
+        assert peer.set('driver_emulator', own_position=pose).successful
+        peer.spin_until(lambda pose=pose: at(pose), 60.0, f'pose {pose}')
+        end = now() + REST_S
+        peer.spin_until(lambda end=end: now() > end, 60.0, f'rest at {pose}')
     assert command.stop(signal.SIGINT, 60.0) == 1, processes.outputs()
     found = json.loads(file.read_text())
     assert found['poses'] >= len(POSES)

@@ -8,6 +8,7 @@ import re
 
 import pytest
 import viser
+from bags import MS
 from browser import Tab, chromium
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Vector3, WrenchStamped
@@ -18,6 +19,7 @@ from websockets.sync.client import connect
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.view_topics import ArmTopics
 
@@ -72,38 +74,37 @@ def test_the_page_says_what_is_missing_and_shows_what_comes(processes, peer, bro
     assert 'Traceback' not in viewer.output
 
 
-@pytest.mark.slow
-def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(processes, peer, browser):
+@pytest.fixture
+def seen(peer) -> ArmTopics:
+    """Return what the viewer sees of an arm."""
+    topics = ArmTopics(peer.node, '/', 'joint_states')
+    topics.watch(True)
+    peer.node.create_subscription(DiagnosticArray, '/diagnostics', topics.take_diagnostics, 10)
+    return topics
+
+
+def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(peer, seen):
     """The reference of a state comes three states later, by when the arm has moved 30 mrad."""
-    viewer = processes.start('view', {'port': 0, 'robot': 'scara'})
     states, references = (
         peer.node.create_publisher(JointState, topic, 10)
         for topic in ('joint_states', 'controller/reference')
     )
-    sent: list[JointState] = []
+    sent, errors = [], set()
 
-    def publish() -> None:
-        sent.append(state(peer, [0.01 * (len(sent) % 50), 0.5, 0.05, 0.0]))
+    def move() -> bool:
+        sent.append(joint_state(NANO + len(sent) * MS, [0.01 * (len(sent) % 50), 0.5, 0.05, 0.0]))
         states.publish(sent[-1])
         if len(sent) > 3:
             late = sent[-4]
             position = [late.position[0] + 142e-6, *late.position[1:]]
             references.publish(JointState(header=late.header, name=late.name, position=position))
-        peer.spin_for(0.01)
-
-    seen = set()
-
-    def look() -> bool:
-        for _ in range(20):
-            publish()
-        seen.update(re.findall(r'rad, error (\S+) mrad', tab.text))
+        peer.spin_for(0.005)
+        seen.poll()
+        errors.update(f'{1e6 * x:.1f}' for x in seen.instant().error.values())
         return len(sent) > 200  # four times the motion
 
-    with Tab(browser, address(viewer)) as tab:
-        tab.reads('error 0.14 mrad', publish)
-        tab.until(look, 'a motion')
-        assert tab.errors == []
-    assert seen == {'0.14', '0.00'}
+    peer.spin_until(move, 60.0, 'a motion')
+    assert errors == {'142.0', '0.0'}
 
 
 def test_streams_are_subscribed_to_only_while_there_is_a_page(processes, peer):
@@ -134,7 +135,8 @@ def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
     controller = processes.start('controller', given)
     with Tab(browser, address(viewer)) as tab:
         tab.reads('active: computed_torque')
-        tab.reads('gravity')  # an origin of the efforts
+        for text in ('rad, error', 'gravity'):  # an origin of the efforts
+            tab.reads(text)
         switch = tab.page.get_by_role('button', name='activate', exact=True)
         tab.until(switch.is_enabled, 'a button of a living controller')
         controller.kill()
@@ -148,36 +150,33 @@ def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
     assert viewer.stop() == 0
 
 
-def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, peer):
+def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, peer, seen):
     """As the viewer reads it from the topics of a running arm, for its arrows and its flash."""
+    processes.start('simulator', {'robot': 'scara'})
     given = {'contact_reaction': 'report', 'wrench_frame': 'tool', 'diagnostics_period_s': 0.1}
-    lockstep = {'robot': 'scara', 'mode': 'lockstep', 'publish_clock': True}
-    processes.start('simulator', lockstep)
     given |= {'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0}
     processes.start('controller', given)
     hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
     push = WrenchStamped()
     push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
-    arm = ArmTopics(peer.node, '/', 'joint_states')
-    arm.watch(True)
-    peer.node.create_subscription(DiagnosticArray, '/diagnostics', arm.take_diagnostics, 10)
-    instants = []
+    touched = set()
 
     def pushed() -> bool:
         hand.publish(push)
         peer.spin_for(0.02)
-        arm.poll()
-        instants.append(arm.instant())
-        return any(now.touched for now in instants) and 'external' in instants[-1].wrenches
+        seen.poll()
+        touched.add(seen.instant().touched)
+        return 'link2' in touched and 'external' in seen.instant().wrenches
 
-    peer.spin_until(lambda: arm.poll() and arm.instant().status, 60.0, 'diagnostics')
-    assert arm.instant().touched == ''
+    peer.spin_until(lambda: seen.poll() and seen.instant().status, 60.0, 'diagnostics')
+    assert seen.instant().touched == ''
     peer.spin_until(pushed, 60.0, 'a contact and the wrench that explains it')
-    assert {now.touched for now in instants} <= {'', 'link2'}
-    link, wrench = instants[-1].wrenches['push']
+    assert touched <= {'', 'link2'}
+    found = seen.instant()
+    link, wrench = found.wrenches['push']
     assert (link, wrench[5]) == ('link2', 20.0)
-    assert instants[-1].wrenches['external'][0] == 'tool'
-    assert 'on link2: +' in instants[-1].status['last_contact']
+    assert found.wrenches['external'][0] == 'tool'
+    assert 'on link2: +' in found.status['last_contact']
 
 
 @pytest.mark.slow
