@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 import refusals
@@ -53,13 +52,6 @@ def test_it_prints_a_table_with_the_difference_from_pinocchio_and_writes_reports
         page = (out / law / 'report.html').read_text(encoding='utf-8')
         assert not re.search(r'<(script|link|img)[^>]+(src|href)="https?:', page)
         assert 'Distance of the tool from its reference' in page
-
-
-def test_computed_torque_is_far_better_than_pd_with_the_same_gains(demo):
-    pd, torque = (metrics(demo[1], law) for law in FIGURES)
-    ratios = np.array(pd['rms_error']) / np.array(torque['rms_error'])
-    assert (ratios >= 20.0).all()
-    assert pd['tool_rms_mm'] / torque['tool_rms_mm'] >= 50.0
 
 
 def test_the_figures_are_the_same_on_every_machine(demo):

@@ -10,7 +10,7 @@ import time
 from functools import partial
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from oracles import PinocchioOracle
 from peer import RELIABLE
 from recorded_bags import excerpt
@@ -67,29 +67,29 @@ class Feed:
 
         return self.peer.spin_until(found, 30.0, 'a residual')
 
-    def steps(self, q, v, v_next, effort) -> list[JointState]:
-        """Publish pairs of states, each pair a separate motion; return the residuals."""
-        return [
-            self.residual(partial(self._pair, *row))
-            for row in zip(q, v, v_next, effort, strict=True)
-        ]
+    def step(self, q, v, v_next, effort) -> JointState:
+        """Publish a pair of states, a separate motion; return the residual."""
 
-    def _pair(self, q, v, v_next, effort) -> None:
-        self.publish(q, v, step=NANO)
-        self.publish(q, v_next, effort)
+        def pair() -> None:
+            self.publish(q, v, step=NANO)
+            self.publish(q, v_next, effort)
 
-    def verdict(self, subject: str, after: int = 0, least: int = 1):
-        """Return the next status of a subject that is about samples, and how many at least."""
+        return self.residual(pair)
 
-        def found():
-            for message in self.diagnostics[after:]:
-                for status in message.status:
-                    count = int(values_of(status).get('instants', least))
-                    if status.name.endswith(subject) and count >= least:
-                        return status
-            return None
-
-        return self.peer.spin_until(found, 20.0, f'a status on {subject}')
+    def status(self, subject: str, after: int, done):
+        """Return the next status of a subject of which something is true."""
+        return self.peer.spin_until(
+            lambda: next(
+                (
+                    status
+                    for message in self.diagnostics[after:]
+                    for status in message.status
+                    if status.name.endswith(subject) and done(status)
+                ),
+                None,
+            ),
+            20.0, f'a status on {subject}',
+        )  # fmt: skip
 
 
 def start(processes, **parameters):
@@ -104,41 +104,34 @@ def values_of(status) -> dict[str, str]:
 def test_a_recording_of_gazebo_is_split_and_its_own_gravity_is_found(processes, peer):
     start(processes, diagnostics_period_s=3.0)  # 9.81, the usual value
     parts = {name: peer.collect(JointState, f'monitor/{name}') for name in (*PARTS, 'effort')}
-    feed = Feed(peer)
-    q, v, v_next, effort = excerpt()
-
-    def everything_heard() -> bool:
-        feed.steps(*(x[:1] for x in (q, v, v_next, effort)))
-        return all(parts.values())
-
-    peer.spin_until(everything_heard, 30.0, 'every part')
+    feed, steps = Feed(peer), [*zip(*excerpt(), strict=True)]
+    peer.spin_until(lambda: feed.step(*steps[0]) and all(parts.values()), 30.0, 'every part')
     count = len(feed.diagnostics)
-    residuals = feed.steps(q, v, v_next, effort)
-    quill = np.array([msg.effort[2] for msg in residuals])
+    residuals = [feed.step(*step) for step in steps]
     # The quill and its load, 1.87 kg, times 0.01 m/s^2. A difference of velocities of 1 rad/s over
     # 1 ms leaves 1e-13 rad/s^2.
-    np.testing.assert_allclose(quill, 0.0187, atol=1e-9)
-    status = feed.verdict('model', count, least=30)  # fewer do not tell a gravity
-    assert status.level == b'\x01'
+    np.testing.assert_allclose([msg.effort[2] for msg in residuals], 0.0187, atol=1e-9)
+    # Fewer instants do not tell a gravity.
+    status = feed.status('model', count, lambda x: int(values_of(x).get('instants', 0)) >= 30)
+    assert status.level == DiagnosticStatus.WARN
     text = 'gravity differs: the efforts fit 9.8000 m/s², the model has 9.8100'
     assert text in status.message
-    formulations = feed.verdict('formulations', count)
-    assert formulations.level == b'\x00'
+    formulations = feed.status('formulations', count, lambda _: True)
+    assert formulations.level == DiagnosticStatus.OK
     assert 'newton_euler and pinocchio differ by' in formulations.message
-    stamps = [stamp_ns(msg) for msg in residuals]
 
-    def of_steps(name: str) -> list[JointState]:
-        found = {stamp_ns(msg): msg for msg in parts[name]}
-        return [found[stamp] for stamp in stamps if stamp in found]
+    def of_step(name: str, k: int) -> JointState | None:
+        stamp = stamp_ns(residuals[k])
+        return next((msg for msg in parts[name] if stamp_ns(msg) == stamp), None)
 
-    peer.spin_until(lambda: all(len(of_steps(x)) == 100 for x in parts), 20.0, 'every part')
-    parts = {name: of_steps(name) for name in parts}
     for k in (0, 50, 99):
-        expected = ORACLE.inverse_dynamics(q[k], v[k], (v_next[k] - v[k]) / 1e-3)
-        np.testing.assert_allclose(parts['effort'][k].effort, expected, atol=1e-9)
-        together = np.sum([parts[name][k].effort for name in PARTS], axis=0)
+        q, v, v_next, _ = steps[k]
+        peer.spin_until(lambda k=k: all(of_step(name, k) for name in parts), 20.0, 'every part')
+        expected = ORACLE.inverse_dynamics(q, v, (v_next - v) / 1e-3)
+        np.testing.assert_allclose(of_step('effort', k).effort, expected, atol=1e-9)
+        together = np.sum([of_step(name, k).effort for name in PARTS], axis=0)
         np.testing.assert_allclose(together, expected, atol=1e-9)
-        np.testing.assert_array_equal(parts['effort'][k].position, q[k])
+        np.testing.assert_array_equal(of_step('effort', k).position, q)
 
 
 def test_what_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
@@ -146,36 +139,25 @@ def test_what_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
     start(processes, residual_warn=[0.5], residual_error=[5.0])
     place, rest = [0.2, 0.5, 0.1, 0.0], [0.0] * 4
     feed = Feed(peer, place=place)
-
-    def at_rest(effort=()) -> JointState:
-        return feed.steps(*(np.array([x]) for x in (place, rest, rest, effort)))[-1]
-
-    at_rest()
-    status = feed.verdict('model')
-    assert (status.level, status.message) == (b'\x01', 'no efforts to compare with')
+    feed.step(place, rest, rest, ())
+    feed.status('model', 0, lambda x: x.message == 'no efforts to compare with')
     load = np.array([0.0, 0.0, 2.0 * 9.81, 0.0])  # 2 kg below the quill, which points down
     loaded = ORACLE.gravity_forces(np.array(place)) - load
-    count = len(feed.diagnostics)
-    at_rest(loaded)
-
-    def told() -> str:
-        found = [x for m in feed.diagnostics[count:] for x in m.status if x.level == b'\x02']
-        return found[-1].message if found else ''
-
-    peer.spin_until(told, 20.0, 'an error')
-    assert "joint 'joint3': 19.6 N RMS are not explained, more than 0.5" in told()
+    feed.step(place, rest, rest, loaded)
+    error = feed.status('model', 0, lambda x: x.level == DiagnosticStatus.ERROR)
+    assert "joint 'joint3': 19.6 N RMS are not explained, more than 0.5" in error.message
     assert peer.set('monitor', payload_mass=2.0).successful
-    np.testing.assert_allclose(at_rest(loaded).effort, 0.0, atol=1e-9)
+    residual = feed.step(place, rest, rest, loaded)
+    np.testing.assert_allclose(residual.effort, 0.0, atol=1e-9)
 
     second = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
     peer.spin_until(second.get_subscription_count, 20.0, 'the second publisher')
-    sentence = '2 nodes publish /joint_states, and contradict each other'
 
     def named() -> bool:
         feed.publish(place, rest, rest)
         second.publish(joint_state(feed.stamp + 1, rest, rest, rest))
-        texts = [status.message for message in feed.diagnostics for status in message.status]
-        return any(sentence in text for text in texts)
+        texts = (status.message for message in feed.diagnostics for status in message.status)
+        return any('2 nodes publish /joint_states, and contradict' in text for text in texts)
 
     peer.spin_until(named, 30.0, 'the sentence on both')
     assert tuple(rest) not in {tuple(msg.position) for msg in feed.residuals}, 'not judged'
