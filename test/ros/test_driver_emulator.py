@@ -54,51 +54,36 @@ def ends(peer):
     return peer.collect(JointState, 'joint_states'), commands
 
 
-def start_alone(processes, tmp_path, name='generic_ros2_control', **parameters):
-    settings = {
-        'robot': 'scara',
-        'driver_profile': written(tmp_path, name),
-        'initial_position': PLACE,
-    }
-    return processes.start('driver_emulator', settings | parameters)
-
-
-def start_pair(processes, profile: str, emulator=None, controller=None):
-    """Start emulator and controller in lockstep, and return them."""
+def start(processes, profile: str, **given):
+    """Start a driver."""
     settings = {'robot': 'scara', 'driver_profile': profile, 'initial_position': PLACE}
-    settings |= {'mode': 'lockstep', 'publish_clock': True}
-    driver = processes.start('driver_emulator', settings | (emulator or {}))
+    return processes.start('driver_emulator', settings | given)
+
+
+def start_pair(processes, profile: str, emulator=None, **controller):
+    """Start driver and controller in lockstep, and return them."""
+    driver = start(processes, profile, mode='lockstep', publish_clock=True, **(emulator or {}))
     law = {'robot': 'scara', 'driver_profile': profile, 'use_sim_time': True} | LAW
-    return driver, processes.start('controller', law | (controller or {}))
+    return driver, processes.start('controller', law | controller)
 
 
-def follow(peer, goal, seconds: float) -> None:
-    """Send one point and wait until the controller has accepted it."""
+def lead(peer, seconds: float, tolerance: float) -> None:
+    """Send the arm to the goal, and wait until the errors of the controller are small there."""
     status = peer.collect(String, 'controller/trajectory_status', LATCHED)
+    errors, references = (
+        peer.collect(JointState, f'controller/{name}') for name in ('error', 'reference')
+    )
     publisher = peer.node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 1)
     peer.spin_until(publisher.get_subscription_count, 60.0, 'subscription of trajectories')
-
-    def accepted() -> bool:
-        if not any(text.data.startswith('accepted') for text in status):
-            publisher.publish(trajectory([(seconds, goal)]))
-            peer.spin_for(0.1)
-            return False
-        return True
-
-    peer.spin_until(accepted, 60.0, 'the trajectory accepted')
-
-
-def reached(peer, goal, tolerance: float, seconds: float = 60.0) -> list[JointState]:
-    """Wait until errors of the controller are small at the goal; return the last errors."""
-    errors = peer.collect(JointState, 'controller/error')
-    references = peer.collect(JointState, 'controller/reference')
+    while not any(text.data.startswith('accepted') for text in status):
+        publisher.publish(trajectory([(seconds, GOAL)]))
+        peer.spin_for(0.1)
 
     def there() -> bool:
-        at_goal = references and np.allclose(references[-1].position, goal, atol=1e-9)
+        at_goal = references and np.allclose(references[-1].position, GOAL, atol=1e-9)
         return at_goal and errors and np.abs(errors[-1].position).max() < tolerance
 
-    peer.spin_until(there, seconds, f'the goal {goal}')
-    return errors
+    peer.spin_until(there, 60.0, 'the goal')
 
 
 NAMED = {'command': {'topic': 'arm/efforts', 'form': 'joint_state'}}
@@ -130,8 +115,7 @@ def test_a_profile_drives_its_arm_to_the_goal(
 ):
     received = peer.collect(JointState, 'arm/efforts')
     _, controller = start_pair(processes, written(tmp_path, name, **changes), emulator)
-    follow(peer, GOAL, 0.8)
-    reached(peer, GOAL, tolerance)
+    lead(peer, 0.8, tolerance)
     assert 'reflex' not in processes.outputs()
     assert f'driver {name}' in controller.output
     assert 'is held with' not in controller.output  # the efforts are those of the model
@@ -144,7 +128,7 @@ def test_states_and_commands_are_in_the_names_units_signs_and_order_of_the_drive
     """Joint 3 lifted by a current: 1.87 kg up against 9.81 m/s^2 needs 100 N/A * c."""
     states, commands = ends
     exact = {'position_resolution': [0.0], 'coulomb_friction_factor': [0.0]}
-    start_alone(processes, tmp_path, 'template', mode='lockstep', **exact)
+    start(processes, written(tmp_path, 'template'), mode='lockstep', **exact)
     peer.spin_until(lambda: states and commands.get_subscription_count(), 60.0, 'a state')
     assert tuple(states[0].name) == NAMES
     # degrees; degrees against the axis; rad; mm with the zero at 20 mm
@@ -152,15 +136,12 @@ def test_states_and_commands_are_in_the_names_units_signs_and_order_of_the_drive
     np.testing.assert_allclose(states[0].position, expected, atol=1e-12)
     assert len(states[0].velocity) == 0  # the profile says: differentiate
     weight = gravity(np.array(PLACE))[2]
-    balance = weight / 100.0  # A, on axis 3, the last of a command
-    for k in range(50):
-        commands.publish(Float64MultiArray(data=[0.0, 0.0, 0.0, balance]))
+    for k in range(50):  # A, on axis 3, the last of a command
+        commands.publish(Float64MultiArray(data=[0.0, 0.0, 0.0, weight / 100.0]))
         peer.spin_until(lambda k=k: len(states) > k + 1, 20.0, f'state {k + 1}')
     # Held for 50 ms: without the current it would have fallen by 12 mm.
     assert states[-1].position[3] == pytest.approx(120.0, abs=0.05)
-    assert states[-1].effort[3] == pytest.approx(
-        gravity(np.array(PLACE))[2], rel=1e-6
-    )  # N, as it says
+    assert states[-1].effort[3] == pytest.approx(weight, rel=1e-6)  # N, as it says
 
 
 def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, tmp_path):
@@ -171,8 +152,7 @@ def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, t
     states = peer.collect(JointState, 'joint_states')
     start_pair(processes, profile)
     peer.spin_until(lambda: states and below, 60.0, 'states and positions')
-    follow(peer, GOAL, 0.5)
-    reached(peer, GOAL, 2e-3)
+    lead(peer, 0.5, 2e-3)
     assert 'reflex' not in processes.outputs()
     last = np.array(below[-1].data)
 
@@ -219,8 +199,7 @@ def test_a_payload_at_run_time_makes_no_step_that_the_driver_would_not_bear(
     """The driver bears 1000 N/s: 1 N from one command to the next, 1 ms later."""
     profile = written(tmp_path, 'franka_like', payload_known_to_driver=False)
     commands = peer.collect(Float64MultiArray, COMMANDS)
-    law = {'law': 'gravity_compensation'}
-    driver, _ = start_pair(processes, profile, controller=law)
+    driver, _ = start_pair(processes, profile, law='gravity_compensation')
 
     def settled(quill: float) -> None:
         peer.spin_until(
@@ -247,7 +226,8 @@ def test_its_own_controller_holds_the_arm_goes_where_it_is_told_and_holds_withou
     processes, peer, ends, tmp_path
 ):
     states, commands = ends
-    driver = start_alone(processes, tmp_path, own_speed=2.0, command_timeout_s=0.2)
+    profile = written(tmp_path, 'generic_ros2_control')
+    driver = start(processes, profile, own_speed=2.0, command_timeout_s=0.2)
     peer.spin_until(lambda: len(states) > 200, 60.0, 'states')
     np.testing.assert_allclose(states[-1].position, PLACE, atol=2e-3)
     there = [0.1, 0.5, 0.12, -0.2]
@@ -269,7 +249,7 @@ def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
     processes, peer, ends, tmp_path
 ):
     states, commands = ends
-    driver = start_alone(processes, tmp_path, 'franka_like', own_controller='none')
+    driver = start(processes, written(tmp_path, 'franka_like'), own_controller='none')
     peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
 
     # While there was no reflex, this changes nothing; from now on a request is sent once.
