@@ -239,8 +239,8 @@ def test_what_is_missed_while_joining_a_running_publisher_is_no_loss():
     stream = Stream('effort_controller/commands', 'std_msgs/msg/Float64MultiArray')
     stream.count_lost(2, 10.0)  # before the first message
     for k in range(73):
-        stream.count(10.0 + 5e-4 * k)
-    stream.count_lost(1, 10.04)
+        stream.count(10.0 + 0.015 * k)
+    stream.count_lost(1, 10.9)
     assert (stream.missed, stream.lost, stream.received) == (3, 0, 73)
     stream.count_lost(4, 11.1)
     assert (stream.missed, stream.lost) == (3, 4)

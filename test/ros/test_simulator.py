@@ -155,7 +155,9 @@ def test_a_missing_peer_is_named_a_late_one_goes_on_and_others_are_replaced_or_e
     processes, peer
 ):
     simulator = processes.start('simulator', ARM | {'lockstep_timeout_s': 0.3})
-    simulator.says(f'no publisher of /{COMMANDS}: no command answering the state at t = 0.000000')
+    text = f'no publisher of /{COMMANDS}: no command answering the state at t = 0.000000 s within '
+    waited = float(simulator.says(text).partition(text)[2].split()[0])
+    assert 0.3 < waited < 60.0
     driver = Answering(peer, last_stamp=9_000_000)
     peer.spin_until(lambda: len(driver.states) == 11, 30, '10 steps')
     expected = in_process_loop(10)[0]
