@@ -48,11 +48,8 @@ def test_its_operations_are_those_that_the_page_states(monkeypatch):
     assert f'has {left} operations' in ' '.join(PAGE.read_text(encoding='utf-8').split())
 
 
-def test_the_law_shown_is_the_one_that_the_nodes_run():
-    blocks = re.findall(r'```python\n(.*?)```', PAGE.read_text(encoding='utf-8'), re.DOTALL)
-    (code,) = (block for block in blocks if 'class VirtualSpring(' in block)
-    run = (PAGE.parents[1] / 'test' / 'ros' / 'virtual_spring.py').read_text(encoding='utf-8')
-    assert re.sub(r'  # .*', '', code) in run
+def test_the_law_pulls_to_its_pose():
+    """In the nodes: ``test/ros/test_outside_law.py``."""
     arm, tau = sample('scara').tree, np.zeros(4)
     shown('VirtualSpring')(arm, stiffness=[2.0]).effort(0.0, np.ones(4), tau, None, tau)
     assert tau[:2] == pytest.approx([-2.0, -2.0], abs=1e-12)  # no gravity about z

@@ -92,6 +92,20 @@ def test_all_is_every_extra_but_those_of_tests_and_site(metadata):
     assert required(metadata, 'all') == set().union(*(required(metadata, e) for e in PROVIDED))
 
 
+@pytest.mark.slow
+def test_the_wheel_carries_every_file_that_is_shipped(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        names = {name.partition('.data/data/')[2] or name for name in file.namelist()}
+    folders = ('config', 'launch', 'urdf', 'worlds')
+    files = [path for folder in folders for path in (PROJECT / folder).rglob('*.*')]
+    files = [
+        path.relative_to(PROJECT).as_posix() for path in files if '__pycache__' not in str(path)
+    ]
+    assert files
+    assert {f'share/robot_dynamics_ros/{file}' for file in files} <= names
+    assert {'robot_dynamics_ros/py.typed', 'share/robot_dynamics_ros/package.xml'} <= names
+
+
 def test_one_version_is_told_everywhere(metadata):
     version = robot_dynamics_ros.__version__
     citation = yaml.safe_load((PROJECT / 'CITATION.cff').read_text(encoding='utf-8'))

@@ -34,6 +34,7 @@ from std_srvs.srv import SetBool
 
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller import parameter_services
 from robot_dynamics_ros.ros.controller.running import RunningController
 
@@ -63,6 +64,16 @@ def parameters(**values) -> list:
 
 
 # One process -----------------------------------------------------------------------------------
+
+
+def test_a_part_of_a_state_is_not_answered(living):
+    arm, _ = living
+    last = arm.stamp
+    for _ in range(5):
+        arm.publish(PLACE[:2], None, JOINTS[:2])  # joints 3 and 4 are not new
+    partial = arm.stamp
+    arm.command()
+    assert not [msg for msg in arm.references if last < stamp_ns(msg) <= partial]
 
 
 def test_what_cannot_be_is_refused_with_the_reason_and_of_several_parameters_none_acts_later(
