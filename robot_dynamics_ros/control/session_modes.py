@@ -394,6 +394,8 @@ class SessionModes(ControllerParts):
 
     def _command_nothing(self) -> bool:
         self.loop.command_nothing()
+        if self.mode is SessionMode.INACTIVE:
+            self.log.end(self.loop.state.stamp_ns, self.answers + 1)
         if self.driver.converts:
             self.driver.write(self.loop.effort)
         return True

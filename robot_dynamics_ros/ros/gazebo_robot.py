@@ -23,6 +23,7 @@ import re
 import select
 import shutil
 import struct
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -299,20 +300,24 @@ class GazeboRobot(SequenceNode):
     def on_stop(self) -> None:
         """Set the forces to zero and end all child processes.
 
+        After an error of this node, the others of its launch end later than it, and the controller
+        sends a last command: the guard then repeats the zeros, as if the node was killed.
+
         Raises:
             SceneError: Gazebo does not answer that they are zero.
         """
         self._steps.close()
         if self._commands is not None:
             self._commands.close()
-        if self._guard is not None:
-            if not self._guard.release():
-                raise SceneError(
-                    f'forces of {self._model}',
-                    'may still act: Gazebo does not answer that they are zero',
-                    'end Gazebo, or publish zero on their topics',
-                )
-            self.get_logger().info(f'forces of {self._model} set to zero')
+        if self._guard is None or self.finished.done() or sys.exc_info()[0] is not None:
+            return
+        if not self._guard.release():
+            raise SceneError(
+                f'forces of {self._model}',
+                'may still act: Gazebo does not answer that they are zero',
+                'end Gazebo, or publish zero on their topics',
+            )
+        self.get_logger().info(f'forces of {self._model} set to zero')
 
     def _all_steps(self) -> Steps:
         settings, world = self._settings, f'/world/{self._settings["world"]}'

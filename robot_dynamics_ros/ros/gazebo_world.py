@@ -294,8 +294,8 @@ PATIENCE_S = 30.0
 _UNPUBLISHED = 'No publishers'  # printed of a topic that nobody answers on
 _GONE = 2  # times that this is printed before the wait ends: one may be mistaken
 _AT_ONCE = 4  # processes that send the same message
-#: After a kill, other nodes may command until the launch has ended them, s.
-_AFTER_KILL_S = 12.0
+#: After a kill or an error, other nodes may command until the launch has ended them, s.
+_AFTER_FAILURE_S = 12.0
 _IN_ORDER = 'in order'
 
 
@@ -393,8 +393,8 @@ def end_forces(model: str) -> int:
     in_order = sys.stdin.read() == _IN_ORDER
     if not in_order:
         with contextlib.suppress(OSError):
-            print('gazebo_robot was killed: its forces are set to zero', file=sys.stderr)
-    end = time.monotonic() + (0.0 if in_order else _AFTER_KILL_S)
+            print('gazebo_robot failed: its forces are set to zero', file=sys.stderr)
+    end = time.monotonic() + (0.0 if in_order else _AFTER_FAILURE_S)
     while not (is_zero := _set_to_zero(model)) or time.monotonic() < end:
         if time.monotonic() > end:
             break

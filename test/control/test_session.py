@@ -431,6 +431,8 @@ def test_where_the_last_command_fails_none_is_left_acting(leave):
     np.testing.assert_array_equal(run.session.command, STILL)
     assert run.session.mode in (SessionMode.INACTIVE, SessionMode.ENDED)
     assert 'nobody foresaw this' in run.session.remarks[-1].text
+    deactivates = leave is ControllerSession.deactivate
+    assert (run.session.log.dated[-1].kind == 'deactivate') == deactivates, 'a replay ends, too'
 
 
 def test_efforts_that_are_not_finite_are_reported_once_until_the_law_changes():

@@ -190,7 +190,8 @@ class TrajectoryAction:
             ended = Outcome(ResultCode(error.code), error.reason)
         except RobotDynamicsError as error:
             ended = Outcome(ResultCode.INVALID_GOAL, str(error))
-        del self._goals[id(handle.request)]
+        finally:
+            del self._goals[id(handle.request)]
         return self._result(handle, ended)
 
     def _result(self, handle: Any, outcome: Outcome) -> Any:
