@@ -15,7 +15,6 @@ from robot_dynamics_ros.control.laws.stop_laws import (
     Gravity,
     StopLaw,
     StopSettings,
-    unknown_effort,
 )
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
@@ -71,7 +70,7 @@ class ActingLaw:
         self.limiter = EffortLimiter(tree.effort_limit)
         self.force, self.transfer = ForceSensor(tree), Transfer(self.limiter)
         self.wrench: TargetWrench | None = None
-        self._acting_effort: Callable[[], Array | None] = unknown_effort
+        self._acting_effort: Callable[[], Array | None] = lambda: None
         self._idle = Gravity(tree, kernels)  # acts until control begins
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
@@ -40,7 +39,7 @@ FOLLOWING = ('stop', 'hold', 'retract')
 _MAX_POSITIONS, _STEPS = 400, 50  # past positions; their number per ``contact_retract_way``
 _SPEED = 0.25  # fraction of the velocity limits for the return path
 _MIN_DURATION_S = 0.5  # shortest duration of the return path, s
-_POINTS = 21
+_POINTS, _NEGLIGIBLE = 21, 1e-9  # of that path; rad or m
 
 
 #: Parameters of the reaction to a contact.
@@ -85,31 +84,23 @@ def return_motion(path: list[Array], speed: Array) -> Points | None:
 
     Args:
         path: Positions, shape (n,) each, rad or m.
-        speed: Velocity limits, shape (n,), rad/s or m/s; infinite ones count as 1.
+        speed: Velocity limits, shape (n,), rad/s or m/s.
 
     Returns:
         Times, positions, velocities, accelerations, see ``ReferenceGenerator.follow``.
     """
     table = np.array(path)
-    lengths = np.abs(np.diff(table, axis=0)).max(axis=1)
-    moved = np.concatenate([[True], lengths > 1e-9])
-    table, lengths = table[moved], lengths[moved[1:]]
-    if len(table) < 2:
+    along = np.cumsum([0.0, *np.abs(np.diff(table, axis=0)).max(axis=1)])
+    if along[-1] < _NEGLIGIBLE:
         return None
-    along = np.concatenate([[0.0], np.cumsum(lengths)])
-    slopes = np.abs(np.diff(table, axis=0)) / lengths[:, np.newaxis]
-    limit = np.where(np.isfinite(speed), speed, 1.0)
-    fastest = _SPEED * float((limit / np.maximum(slopes.max(axis=0), 1e-9)).min())
-    duration = max(_MIN_DURATION_S, offset_duration(along[-1:], fastest))
     x = np.linspace(0.0, 1.0, _POINTS)
-    share = x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
-    columns = [np.interp(share * along[-1], along, column) for column in table.T]
-    rows = [np.array(columns).T]
-    for _ in range(2):  # velocity, acceleration
-        rows.append(np.gradient(rows[-1], duration * x, axis=0))
+    way = along[-1] * x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
+    rows = [np.transpose([np.interp(way, along, column) for column in table.T])]
+    for _ in range(2):  # derivatives by x
+        rows.append(np.gradient(rows[-1], x, axis=0))
         rows[-1][[0, -1]] = 0.0
-    position, velocity, acceleration = (row[1:] for row in rows)
-    return Points(duration * x[1:], position, velocity, acceleration)
+    duration = max(_MIN_DURATION_S, float((np.abs(rows[1]) / (_SPEED * speed)).max()))
+    return Points(duration * x[1:], *(row[1:] / duration**k for k, row in enumerate(rows)))
 
 
 class ContactWatch:
@@ -281,7 +272,7 @@ class ContactWatch:
             return ''
         path, self._path = [self._loop.reference.position.copy(), *self._path], []
         try:
-            points = return_motion(path, self._loop.tree.velocity_limit)
+            points = return_motion(path, self._loop.tree.velocity_limits())
             if points is not None:
                 self._loop.generator.follow(*points)
         except TrajectoryError as error:

@@ -123,7 +123,8 @@ class ControllerParts:
         self.parameters: dict[str, Any] = checked(self.declared, values, tree.n)
         self._generator, self.carrying = generator, True
         profile = driver.profile if driver is not None and driver.has_profile else None
-        self.driver = DriverInterface(profile, tree, self.parameters['joints'])
+        command = self.parameters['joints'], self.parameters['command_form']
+        self.driver = DriverInterface(profile, tree, *command)
         self.enabling = EnablingSwitch()
         self.source, self._source_ended = 'joint_states', False
         self._received_ns: int | None = None

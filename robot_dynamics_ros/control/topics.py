@@ -21,26 +21,35 @@ STREAMS = {
 PUSHES = 'simulator/push'
 
 
-def force_topic(joint: str) -> str:
+#: Topic of the effort of one joint.
+FORCE = '{joint}/cmd_force'
+
+
+def force_topic(joint: str, topic: str = FORCE) -> str:
     """Return the topic of the effort of one joint, its name made valid as a name in ROS.
 
     Parts of a name in ROS consist of ASCII letters, digits and underscores, and do not begin with
     a digit.
+
+    Args:
+        joint: Name of the joint.
+        topic: The topic, with ``{joint}`` in place of the name.
     """
     parts = re.sub(r'[^A-Za-z0-9_/]', '_', joint).split('/')
-    return '/'.join([*(f'_{x}' if x[:1].isdigit() else x for x in parts if x), 'cmd_force'])
+    name = '/'.join(f'_{x}' if x[:1].isdigit() else x for x in parts if x)
+    return topic.replace('{joint}', name)
 
 
-def force_topics(joints: Sequence[str]) -> list[str]:
-    """Return the topics of the efforts of some joints, one for each.
+def force_topics(joints: Sequence[str], topic: str = FORCE) -> list[str]:
+    """Return the topics of the efforts of some joints, one for each; see :func:`force_topic`.
 
     Raises:
         ConfigurationError: Two joints have names that are one as a topic.
     """
-    topics = [force_topic(joint) for joint in joints]
-    for topic in topics:
-        same = [name for name, other in zip(joints, topics, strict=True) if other == topic]
+    topics = [force_topic(joint, topic) for joint in joints]
+    for one in topics:
+        same = [name for name, other in zip(joints, topics, strict=True) if other == one]
         if len(same) > 1:
-            problem = f'would have the same topic {topic!r}'
+            problem = f'would have the same topic {one!r}'
             raise ConfigurationError(f'joints {", ".join(same)}', problem, 'rename one')
     return topics

@@ -22,8 +22,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from robot_dynamics_ros.control.drivers.profile import CommandProfile
-from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import (
     NANO,
@@ -269,17 +267,6 @@ def _verified(raw: MessageBytes | None, message: JointState) -> MessageBytes | N
         return None
     same = all(x.tobytes() == y.tobytes() for x, y in zip(raw.doubles, fields, strict=True))
     return raw if same and raw.stamp_ns == stamp_ns(message) else None
-
-
-def default_topics(form: str, joints: Sequence[str]) -> list[str]:
-    """Return the command topics without a driver profile, for joints in the order of a command.
-
-    Raises:
-        ConfigurationError: Two joints have names that are one as a topic.
-    """
-    if form == 'per_joint':
-        return force_topics(joints)
-    return [CommandProfile().topic]
 
 
 def subscribe_commands(

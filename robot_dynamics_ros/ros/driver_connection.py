@@ -29,7 +29,6 @@ from robot_dynamics_ros.ros.conversions import (
     EffortWriter,
     JointStateReader,
     command_message,
-    default_topics,
     subscribe_commands,
 )
 from robot_dynamics_ros.ros.node import (
@@ -55,8 +54,7 @@ class DriverConnection:
     """The state and command topics of a driver.
 
     Args:
-        driver: Names, units and order of the joints.
-        command_form: The parameter ``command_form``, used without a driver profile.
+        driver: Names, units and order of the joints, topics and form of the commands.
 
     Attributes:
         driver: As given.
@@ -73,19 +71,13 @@ class DriverConnection:
     writer: EffortWriter
     states: Any
     publishers: list[Any]
-    _subscriber_count, _topic_of_positions = 0, ''  # smallest count of any command topic
+    _subscriber_count = 0  # smallest count of any command topic
 
-    def __init__(self, driver: DriverInterface, command_form: str) -> None:
+    def __init__(self, driver: DriverInterface) -> None:
         self.driver, profile = driver, driver.profile
-        self._names = [*driver.command_names]
-        if not driver.has_profile:
-            self.state_topic, self.command_form = 'joint_states', command_form
-            self.command_topics = default_topics(command_form, self._names)
-        else:
-            self.state_topic = profile.state.topic
-            self.command_form = profile.command.form
-            self.command_topics = [*driver.command_topics]
-            self._topic_of_positions = profile.command.topic_of_positions
+        self._names, self.command_topics = driver.command_names, driver.command_topics
+        self.state_topic, self.command_form = profile.state.topic, profile.command.form
+        self._topic_of_positions = profile.command.topic_of_positions
         self.reader = JointStateReader(driver.names, velocity=not driver.differentiates)
         self.state = ArmState(0, 0, self.reader.q, self.reader.v)
 
@@ -260,7 +252,7 @@ class StateCollector(PackageNode):
     ) -> None:
         super().__init__('commissioning')
         self._rows, self._seconds, self._use_commands = rows, seconds, commands
-        connection = DriverConnection(driver, 'group')
+        connection = DriverConnection(driver)
         self._topic, self._reader = connection.state_topic, connection.reader
         self._order = driver.order
         self._command = np.full(len(driver.names), np.nan)

@@ -53,9 +53,8 @@ class EmulatedArm(SimulatedArm):
     @staticmethod
     def completed(settings: dict[str, Any]) -> dict[str, Any]:
         """Return the settings with those that the profile gives."""
-        profile = load_driver_profile(settings['driver_profile'])
-        given = {'command_form': profile.command.form, 'period': 1.0 / profile.state.rate_hz}
-        return settings | {'joints': ['']} | given
+        rate = load_driver_profile(settings['driver_profile']).state.rate_hz
+        return settings | {'period': 1.0 / rate}
 
     def build(self) -> Plant:
         """Build the plant, with the driver's compensation, drives and link."""

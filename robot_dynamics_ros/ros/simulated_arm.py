@@ -50,9 +50,10 @@ class SimulatedArm:
 
     def load(self, description: str) -> Robot:
         """Load robot and driver, by parameters or from the text of a description."""
-        values = {'driver_profile': '', **self.settings}
+        values = {'driver_profile': '', 'joints': (), 'command_form': '', **self.settings}
         self.tree, driver = robot_and_driver(values, description)
-        self.driver = driver or DriverInterface(None, self.tree, values['joints'])
+        own = values['joints'], values['command_form']
+        self.driver = driver or DriverInterface(None, self.tree, *own)
         return self.tree
 
     def build(self) -> Plant:

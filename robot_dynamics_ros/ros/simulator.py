@@ -135,7 +135,7 @@ class Simulator(PackageNode):
 
     def _create_topics(self) -> None:
         settings, arm = self._settings, self._arm
-        topics = DriverConnection(arm.driver, settings['command_form'])
+        topics = DriverConnection(arm.driver)
         self._state = PreparedMessage(arm.message())
         self._states = self.create_publisher(JointState, topics.state_topic, STATE_QOS)
         self._commands = topics.subscribe_commands(self, self._on_command, COMMAND_QOS)

@@ -35,7 +35,6 @@ from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked, defaults, require_known
 from robot_dynamics_ros.planning.default_motion import default_motion
 from robot_dynamics_ros.recordings.output_folder import folder_name
-from robot_dynamics_ros.ros.conversions import default_topics
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo_files import (
     bridge_entries,
@@ -341,7 +340,7 @@ def test_names_that_yaml_would_read_otherwise_stay_names():
     entries = yaml.safe_load(bridge_text(bridge_entries(tree.joint_names, 'arm')))
     topics = ['_1/cmd_force', 'left___a/cmd_force', 'on/cmd_force']  # valid in ROS
     assert sorted(entry['ros_topic_name'] for entry in entries[2:]) == topics
-    assert sorted(default_topics('per_joint', names)) == topics
+    assert sorted(DriverInterface(None, tree, (), 'per_joint').command_topics) == topics
     control = yaml.safe_load(ros2_control_text(tree))
     joints = control['/**/effort_controller']['ros__parameters']['joints']
     assert sorted(joints) == sorted(names)

@@ -200,7 +200,7 @@ def test_the_order_of_a_command_is_that_of_the_profile():
     driver = DriverInterface(profile(joints=rows, command=command), SCARA)
     np.testing.assert_array_equal(driver.order, [2, 0, 3, 1])
     assert driver.command_names == ('joint3', 'base', 'joint4', 'joint2')
-    assert driver.command_topics == ('joint3/c', 'base/c', 'joint4/c', 'joint2/c')
+    assert driver.command_topics == ['joint3/c', 'base/c', 'joint4/c', 'joint2/c']
 
 
 # Limits ----------------------------------------------------------------------------------------

@@ -266,7 +266,7 @@ def test_a_joint_command_has_names_interface_efforts_and_the_time_of_sending(
 
 def test_a_joint_command_without_a_clock_has_the_time_of_its_state():
     """A driver that discards old commands would discard those of time 0."""
-    connection = DriverConnection(DriverInterface(None, sample('scara').tree), 'group')
+    connection = DriverConnection(DriverInterface(None, sample('scara').tree))
     connection.reader.stamp_ns = 5
     for now, expected in ((0, 5), (7, 7)):
         clock = SimpleNamespace(now=lambda now=now: SimpleNamespace(nanoseconds=now))
@@ -274,7 +274,7 @@ def test_a_joint_command_without_a_clock_has_the_time_of_its_state():
 
 
 def test_a_driver_that_subscribes_to_another_topic_of_the_type_is_told():
-    connection = DriverConnection(DriverInterface(None, sample('scara').tree), 'group')
+    connection = DriverConnection(DriverInterface(None, sample('scara').tree))
     publisher = SimpleNamespace(topic_name='/a/commands', get_subscription_count=lambda: 0)
     connection.publishers = [publisher]
     types = {'/a/commands': ['x'], '/b/commands': ['x'], '/unheard': ['x'], '/other': ['y']}

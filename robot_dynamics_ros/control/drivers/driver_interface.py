@@ -13,12 +13,14 @@ import numpy as np
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.drivers.friction import DriveFriction
 from robot_dynamics_ros.control.drivers.profile import (
+    CommandProfile,
     DriverProfile,
     StateProfile,
     load_driver_profile,
 )
 from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.control.drivers.units import rows_of, scales_of
+from robot_dynamics_ros.control.topics import FORCE, force_topics
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, UnknownNameError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import EffortLimit
@@ -90,6 +92,7 @@ class DriverInterface:
         profile: The driver profile; None: none.
         tree: The robot.
         joints: Order of the command without a profile; empty: the model's.
+        form: Form of the command without a profile, parameter ``command_form``.
 
     Raises:
         ConfigurationError: The profile's joints are not those of the robot, a unit does not match
@@ -99,10 +102,17 @@ class DriverInterface:
     """
 
     def __init__(
-        self, profile: DriverProfile | None, tree: Robot, joints: Sequence[str] = ()
+        self,
+        profile: DriverProfile | None,
+        tree: Robot,
+        joints: Sequence[str] = (),
+        form: str = 'group',
     ) -> None:
         self.has_profile, self._tree = profile is not None, tree
-        self.profile = profile = profile or DriverProfile('', state=StateProfile(effort='total'))
+        if profile is None:
+            command = CommandProfile(FORCE, form) if form == 'per_joint' else CommandProfile()
+            profile = DriverProfile('', command=command, state=StateProfile(effort='total'))
+        self.profile = profile
         self.q, self.v, self.share, self.command, self.overlaid, self._motors = np.zeros(
             (6, tree.n)
         )
@@ -130,12 +140,16 @@ class DriverInterface:
         return tuple(self.names[i] for i in self.order)
 
     @property
-    def command_topics(self) -> tuple[str, ...]:
-        """The topics of a command: one, or one per joint in the order of the command."""
+    def command_topics(self) -> list[str]:
+        """The topics of a command: one, or one per joint in the order of the command.
+
+        Raises:
+            ConfigurationError: Two joints have names that are one as a topic.
+        """
         topic = self.profile.command.topic
         if self.profile.command.form != 'per_joint':
-            return (topic,)
-        return tuple(topic.replace('{joint}', name) for name in self.command_names)
+            return [topic]
+        return force_topics(self.command_names, topic)
 
     def velocity_filter(self) -> FilteredDerivative | None:
         """Return the filter of the velocities; None if they are measured."""

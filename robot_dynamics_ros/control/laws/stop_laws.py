@@ -36,11 +36,6 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet
 FREQUENCY = 10.0
 
 
-def unknown_effort() -> Array | None:
-    """Return None: the effort in transit is unknown."""
-    return None
-
-
 class StopSettings(NamedTuple):
     """Settings of stop laws; each law uses some of them.
 
@@ -59,7 +54,7 @@ class StopSettings(NamedTuple):
     limits: Array | None = None
     share: float = 0.7
     sampling: Sampling = CONTINUOUS
-    acting_effort: Callable[[], Array | None] = unknown_effort
+    acting_effort: Callable[[], Array | None] = lambda: None
     driver_share: Callable[[Array, Array], Array] | None = None
     frequency: float = FREQUENCY
 

@@ -60,7 +60,7 @@ class RunningController:
         parameters = {**parameters, **tolerances}
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
-        self.connection = DriverConnection(session.driver, parameters['command_form'])
+        self.connection = DriverConnection(session.driver)
         self._publish_health, self._health = publish_health, SessionHealth()
         self.services = services = SessionServices(node, session)
         self.parameters = ParameterServices(node, session, services.submit, self._watch)
@@ -78,7 +78,8 @@ class RunningController:
 
     def close(self) -> None:
         """Finish if the controller is active, and end session and goals, whatever fails."""
-        for step in (self.finish, self.session.end, self.services.close, self._trajectories.end):
+        worker = self.services.worker
+        for step in (self.finish, self.session.end, worker.close, self._trajectories.end):
             try:
                 step()
             except Exception as error:

@@ -45,7 +45,7 @@ class SessionServices:
 
     def __init__(self, node: Node, session: ControllerSession) -> None:
         self._node, self.session = node, session
-        self._worker = RequestWorker()
+        self.worker = RequestWorker()
         self._poll = node.create_timer(_POLL_PERIOD_S, self._proceed, clock=STEADY)
         self._poll.cancel()
         self._log = node.get_logger()
@@ -58,18 +58,14 @@ class SessionServices:
 
     def submit(self, prepare: Callable[[], Apply], finish: Finish, **options: Any) -> None:
         """Prepare a request, and finish it between two ticks; see ``RequestWorker.submit``."""
-        self._worker.submit(prepare, finish, **options)
-        if self._worker.busy:
+        self.worker.submit(prepare, finish, **options)
+        if self.worker.busy:
             self._poll.reset()
 
     def _proceed(self) -> None:
-        self._worker.proceed()
-        if not self._worker.busy:
+        self.worker.proceed()
+        if not self.worker.busy:
             self._poll.cancel()
-
-    def close(self) -> None:
-        """Refuse what is being prepared."""
-        self._worker.close()
 
     def announce(self, text: str) -> None:
         """Publish the status of a trajectory."""
