@@ -164,11 +164,8 @@ class FreeBodies:
             A[8, 11] = 1  # the second on L1', from the base
         x = mp.lu_solve(A, b)
         self.torques = np.array([float(x[10]), float(x[11])])
-        #: By pin: the force in (x0, y0) on L1, L1' (at O), L2 (at J2), L2' (at J2', at J3').
-        self.pin_forces = {
-            name: np.array([float(x[2 * k]), float(x[2 * k + 1])])
-            for k, name in enumerate(('o_l1', 'o_l1p', 'j2', 'j2p', 'j3p'))
-        }
+        #: In (x0, y0) on L2' at J3'.
+        self.rear_pin_force = np.array([float(x[8]), float(x[9])])
         th, f2, thp, f2p = (float(angle) for angle in self.angles(zero))
         self.tree_angles = np.array([th, f2 - th, thp, f2p - thp])
         self.tree_rates = np.array(

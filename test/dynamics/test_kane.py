@@ -77,7 +77,7 @@ def test_motions_torques_and_forces_equal_those_of_the_four_free_bodies(
         (state.v, bodies.tree_rates),
         (state.a, bodies.tree_accelerations),
         (model.inverse_dynamics(u, ud, udd), bodies.torques),
-        (in_base @ force[:2], bodies.pin_forces['j3p']),
+        (in_base @ force[:2], bodies.rear_pin_force),
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 

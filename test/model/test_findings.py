@@ -165,14 +165,17 @@ def test_what_makes_it_wrong_or_unsafe_is_refused_with_culprit_and_number(text, 
 
 
 def test_check_model_finds_all_faults_at_once():
-    text = robot(
-        'ruin',
-        BASE,
-        link('arm', -2.0, (0.1, 0, 0), np.diag([0.01, 0.02, 0.4])),
-        link('hand', 1.0, (0, 0, 0.1), I).replace('ixx="0.02"', 'ixx="oops"'),
-        joint('j1', 'base', 'arm', limits=(1.0, -1.0), effort=0.0, axis=(0, 0, 0)),
-        joint('j2', 'arm', 'hand', 'screw'),
-        joint('j3', 'arm', 'moon'),
+    text = spoilt(
+        {
+            '<mass value="2.0"/>': '<mass value="-2"/>',
+            'izz="0.04"': 'izz="0.4"',
+            'ixx="0.02"(?=[^/]*/></inertial></link>\n<joint)': 'ixx="oops"',
+            'lower="-3.0" upper="3.0"': 'lower="1" upper="-1"',
+            'effort="100.0"': 'effort="0"',
+            'axis xyz="0.0 0.0 1.0"': 'axis xyz="0 0 0"',
+            'type="prismatic"': 'type="screw"',
+            '</robot>': f'{joint("j3", "arm", "moon")}</robot>',
+        }
     )
     found = [str(finding) for finding in check_model(text).errors]
     for said in (

@@ -117,18 +117,10 @@ def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
                 np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
                 known = wanted[~np.isnan(wanted)] - found[~np.isnan(found)]
                 assert np.max(np.abs(known), initial=0.0) <= allowed, (output, scale)
-
-
-@pytest.mark.slow
-@needs_gcc
-def test_results_may_share_memory_with_inputs(tmp_path, rng):
-    lib = library(files('scara'), tmp_path)
-    (function,) = robot_functions(robot('scara'), ('inverse_dynamics',))
-    inputs = list(rng.normal(size=(3, 4)))
-    (expected,) = call(lib, function, inputs)
-    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, inputs[0])]
-    lib.arm_inverse_dynamics(*pointers)
-    np.testing.assert_array_equal(inputs[0], expected)
+            if output == 'inverse_dynamics':  # results may share memory with inputs
+                pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, inputs[0])]
+                lib.arm_inverse_dynamics(*pointers)
+                np.testing.assert_array_equal(inputs[0], found)
 
 
 @needs_gcc

@@ -72,19 +72,16 @@ def interpreted(name, model, frame, q, v, x):
         tree_q, tree_v, A, gamma = state.q, state.v, state.A, state.gamma
     R, p, J, bias = frame_motion(tree, tree_q, tree_v, frame)
     energy = kinetic_energy(tree, tree_q, tree_v), potential_energy(tree, tree_q)
-    return {
-        'inverse_dynamics': lambda: [model.inverse_dynamics(q, v, x)],
-        'gravity_forces': lambda: [model.gravity_forces(q)],
-        'bias_forces': lambda: [model.bias_forces(q, v)],
-        'mass_matrix': lambda: [model.mass_matrix(q)],
-        'forward_dynamics': lambda: [model.forward_dynamics(q, v, x)],
+    special = {
         'energies': lambda: [np.array(energy)],
         'frame_motion': lambda: [R, p, J @ A, bias + J @ gamma],
         'frame_pose': lambda: [R, p],
         'frame_jacobian': lambda: [J @ A],
         'derivatives': lambda: list(model.derivatives(q, v, x)),
         'regressor': lambda: [NewtonEuler(tree).regressor(q, v, x)],
-    }[name]()
+    }
+    plain = (q, v, x)[: len(OUTPUTS[name].inputs)]
+    return special[name]() if name in special else [getattr(model, name)(*plain)]
 
 
 def compare(kernels, name, model, frame, q, v, x):
