@@ -96,12 +96,11 @@ def test_a_lap_of_a_figure_is_the_period_of_its_slowest_component_that_moves():
 
 def test_splines_pass_through_their_points():
     spline, closed = Spline(POINTS), Spline(POINTS, closed=True)
+    times, waypoints = [0.0, 0.7, 1.5, 2.0], signals()['waypoints'].curve
     chords = np.linalg.norm(np.diff(POINTS, axis=0), axis=1)
-    for s, point in zip(np.concatenate([[0.0], np.cumsum(chords)]), POINTS, strict=True):
+    for s, t, point in zip([0.0, *np.cumsum(chords)], times, POINTS, strict=True):
         np.testing.assert_allclose(spline.at(s)[0], point, atol=1e-14)
         np.testing.assert_allclose(closed.at(s + closed.lap)[0], point, atol=1e-13)
-    waypoints = Waypoints([0.0, 0.7, 1.5, 2.0], POINTS)
-    for t, point in zip([0.0, 0.7, 1.5, 2.0], POINTS, strict=True):
         np.testing.assert_allclose(waypoints.at(t)[0], point, atol=1e-14)
     for end in (0.0, 2.0):
         np.testing.assert_allclose(waypoints.at(end)[1:], 0.0, atol=1e-12)

@@ -128,19 +128,15 @@ def test_states_that_are_no_numbers_give_answers_that_are_none():
 def test_the_null_space_task_damps_returns_and_pushes_off_the_limits():
     tree = shipped('four_dof').tree
     task = NullSpaceTask.of(tree, damping=2.0, stiffness=3.0, limit_gain=50.0, limit_margin=0.1)
-    middle = 0.5 * (tree.position_lower + tree.position_upper)
-    v = np.array([0.1, -0.2, 0.3, 0.4])
+    v, middle = np.array([0.1, -0.2, 0.3, 0.4]), 0.5 * (tree.position_lower + tree.position_upper)
     np.testing.assert_allclose(task.acceleration(middle, v), -2.0 * v, atol=1e-14)
-    pull = task.pull(tree.position_upper)
-    np.testing.assert_allclose(pull, -50.0 - 3.0 * (tree.position_upper - middle))
-    pull = task.pull(tree.position_lower)
-    np.testing.assert_allclose(pull, 50.0 - 3.0 * (tree.position_lower - middle))
-    zone = 0.1 * (tree.position_upper - tree.position_lower)
-    np.testing.assert_allclose(
-        task.pull(tree.position_lower + 0.5 * zone)
-        + 3.0 * (tree.position_lower + 0.5 * zone - middle),
-        50.0 / 4.0,
-    )
+    half_zone = 0.05 * (tree.position_upper - tree.position_lower)
+    for q, push in (
+        (tree.position_upper, -50.0),
+        (tree.position_lower, 50.0),
+        (tree.position_lower + half_zone, 50.0 / 4.0),
+    ):
+        np.testing.assert_allclose(task.pull(q), push - 3.0 * (q - middle))
     np.testing.assert_allclose(task.settling_velocity(middle + 0.1, v), -0.15, atol=1e-12)
     endless = sample('branched').tree
     at_ease = NullSpaceTask.of(endless, limit_gain=50.0).pull(np.full(endless.n, 40.0))

@@ -71,19 +71,18 @@ def test_a_range_with_one_end_begins_there():
 
 
 def test_a_tree_copies_the_arrays_that_it_freezes():
-    gravity = np.array([0.0, 0.0, -1.6])
-    loaded = arm(('revolute', (-1.0, 1.0)), gravity=gravity)
-    gravity[2] = -9.8  # of the caller
-    assert loaded.gravity[2] == -1.6
-    tree, mass, offset = arm(('revolute', (-1.0, 1.0))), np.array([2.0]), np.array([0.1])
+    gravity, mass, offset = np.array([0.0, 0.0, -1.6]), np.array([2.0]), np.array([0.1])
+    tree = arm(('revolute', (-1.0, 1.0)), gravity=gravity)
     changed = tree.with_changes(mass=mass, drive_friction={'offset': offset}, com=mass[:, None])
-    mass[:], offset[:] = 3.0, 0.2
-    assert changed.mass.tolist() == [2.0]
-    assert changed.com.tolist() == [[2.0]]
-    assert changed.drive_friction['offset'].tolist() == [0.1]
-    frozen = ('inertia', 'axis', 'R_PJ', 'p_PJ', 'gravity', 'effort_limit', 'mass', 'com')
-    arrays = [getattr(changed, name) for name in frozen]
-    for array in (*arrays, changed.drive_friction['offset'], changed.frames['tool'].p_BF):
+    for of_the_caller in (gravity, mass, offset):
+        of_the_caller[:] = -9.8
+    assert tree.gravity[2] == -1.6
+    assert (changed.mass.tolist(), changed.com.tolist()) == ([2.0], [[2.0]])
+    friction = changed.drive_friction['offset']
+    assert friction.tolist() == [0.1]
+    names = ('inertia', 'axis', 'R_PJ', 'p_PJ', 'gravity', 'effort_limit', 'mass', 'com')
+    frozen = [getattr(changed, name) for name in names]
+    for array in (*frozen, friction, changed.frames['tool'].p_BF):
         with pytest.raises(ValueError, match='read-only'):
             array[...] = 0.0
     with pytest.raises(AttributeError):
