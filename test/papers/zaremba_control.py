@@ -8,7 +8,7 @@ C4, C5, C12 and C13 are shapes and letters; C7 to C9, what our code could get wr
 
 import numpy as np
 import pytest
-from oracles import PinocchioOracle, central_difference
+from oracles import PinocchioOracle, central_difference, complex_step_along
 from samples import random_state, sample, shipped
 
 from robot_dynamics_ros.constraints.reactions import reactions
@@ -34,13 +34,6 @@ def body_columns(tree, q, v, frame):
     return np.vstack([F.R_WF.T @ F.J[:3], F.R_WF.T @ F.J[3:]]), F.R_WF
 
 
-def matrices(robot, q, v):
-    """Return A and b from Pinocchio."""
-    oracle = PinocchioOracle.of(robot)
-    A = oracle.mass_matrix(q)
-    return A, oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
-
-
 def test_c1_body_velocities_are_the_derivative_of_no_pose_parameters(rng):
     tree = sample('random_chain_7').tree
     frame = tree.link_names[-1]
@@ -64,34 +57,26 @@ def test_c1_body_velocities_are_the_derivative_of_no_pose_parameters(rng):
 
 def test_c1_three_angles_need_the_matrix_b(rng):
     """omega in body axes = B(theta) theta_dot, B = [C3^T C2^T e1, C3^T e2, e3]."""
-    e1, e2, e3 = np.eye(3)
-    theta, rate, h = rng.uniform(-1, 1, 3), rng.normal(size=3), 1e-6
+    (e1, e2, e3), theta, rate = np.eye(3), rng.uniform(-1, 1, 3), rng.normal(size=3)
+    C2, C3 = rotation_about(e2, theta[1]), rotation_about(e3, theta[2])
 
     def C(x):
         return rotation_about(e1, x[0]) @ rotation_about(e2, x[1]) @ rotation_about(e3, x[2])
 
-    spin = C(theta).T @ (C(theta + h * rate) - C(theta - h * rate)) / (2 * h)
+    spin = C(theta).T @ complex_step_along(C, theta, rate)
     omega = np.array([spin[2, 1], spin[0, 2], spin[1, 0]])
-    C2, C3 = rotation_about(e2, theta[1]), rotation_about(e3, theta[2])
-    B = np.column_stack([C3.T @ C2.T @ e1, C3.T @ e2, e3])
-    np.testing.assert_allclose(B @ rate, omega, atol=1e-9)
+    np.testing.assert_allclose(np.transpose([C3.T @ C2.T @ e1, C3.T @ e2, e3]) @ rate, omega)
     assert np.abs(rate - omega).max() > 0.1
 
 
 def test_c2_columns_change_with_the_joints_behind_them(rng):
     tree = sample('rrpr').tree
     q, v, _ = random_state(tree, rng)
-    h = 1e-6
-    later, earlier = (body_columns(tree, q + s * v, v, 'tool')[0] for s in (h, -h))
-    truth, l = (later - earlier) / (2 * h), body_columns(tree, q, v, 'tool')[0]
-    n = tree.n
-    ours = np.zeros((6, n))
-    for i in range(n):
-        for s in range(i + 1, n):
-            ours[:, i] += force_cross(l[:, s]).T @ l[:, i] * v[s]
-    printed = [force_cross(l[:, s]).T @ l[:, s] for s in range(n)]
-    np.testing.assert_allclose(ours, truth, atol=1e-8)
-    np.testing.assert_allclose(printed, 0.0, atol=1e-15)
+    truth = complex_step_along(lambda x: body_columns(tree, x, v, 'tool')[0], q, v)
+    l, n = body_columns(tree, q, v, 'tool')[0].T, tree.n
+    ours = [sum(force_cross(l[s]).T @ l[i] * v[s] for s in range(i + 1, n)) for i in range(n - 1)]
+    np.testing.assert_allclose(np.transpose([*ours, np.zeros(6)]), truth, atol=1e-13)
+    np.testing.assert_allclose([force_cross(x).T @ x for x in l], 0.0, atol=1e-15)  # printed
     assert np.abs(truth).max() > 0.1
 
 
@@ -110,28 +95,23 @@ def test_c3_the_time_derivative_is_total():
 
 def test_c6_the_way_from_the_reactions_to_the_law_needs_p_plus_and_v(rng):
     robot = sample('rrpr')
-    q, v, _ = random_state(robot.tree, rng)
-    A, b = matrices(robot, q, v)
-    Gamma, beta = rng.normal(size=(2, 4)), rng.normal(size=2)
-    D = Gamma @ np.linalg.inv(A) @ Gamma.T
-    P = Gamma.T @ np.linalg.solve(D, Gamma)
-    assert np.linalg.svd(P, compute_uv=False)[2] < 1e-12 * np.abs(P).max()
-    N = reactions(A, b, np.zeros(4), Gamma, beta)
-    plus = np.linalg.pinv(Gamma)
-    from_reactions = A @ (plus @ D @ plus.T) @ Gamma.T @ N
-    zero = np.zeros(2)
-
-    def law(free):
-        return stabilizing_effort(A, b, Gamma, beta, zero, zero, 0.0, 0.0, free).effort
-
-    scale = np.abs(from_reactions).max()
-    np.testing.assert_allclose(law(-np.linalg.solve(A, b)), from_reactions, atol=1e-11 * scale)
-    assert np.abs(law(np.zeros(4)) - from_reactions).max() > 0.1 * scale
-    # For m = n, P = A and the printed statement is exact: Q_c = Gamma^T N at Q = 0.
-    Gamma, beta = rng.normal(size=(4, 4)), rng.normal(size=4)
-    N, zero = reactions(A, b, np.zeros(4), Gamma, beta), np.zeros(4)
-    square = stabilizing_effort(A, b, Gamma, beta, zero, zero, 0.0, 0.0).effort
-    np.testing.assert_allclose(square, Gamma.T @ N, atol=1e-10 * np.abs(square).max())
+    q, v, still = *random_state(robot.tree, rng)[:2], np.zeros(4)
+    A = PinocchioOracle.of(robot).mass_matrix(q)
+    b = PinocchioOracle.of(robot).inverse_dynamics(q, v, still)
+    for m in (2, 4):  # for m = n, P = A and the printed statement is exact: Q_c = Gamma^T N
+        Gamma, beta, zero = rng.normal(size=(m, 4)), rng.normal(size=m), np.zeros(m)
+        D = Gamma @ np.linalg.inv(A) @ Gamma.T
+        P, plus = Gamma.T @ np.linalg.solve(D, Gamma), np.linalg.pinv(Gamma)
+        assert np.linalg.matrix_rank(P, 1e-12 * np.abs(P).max()) == m
+        N = reactions(A, b, still, Gamma, beta)
+        ours = A @ (plus @ D @ plus.T) @ Gamma.T @ N
+        free, printed = (
+            stabilizing_effort(A, b, Gamma, beta, zero, zero, 0.0, 0.0, x).effort
+            for x in (-np.linalg.solve(A, b), still)
+        )
+        scale = np.abs(ours).max()
+        np.testing.assert_allclose(free, ours, atol=1e-10 * scale)
+        assert (np.abs(printed - ours).max() < 1e-10 * scale) == (m == 4)
 
 
 def test_c10_without_v_the_free_joints_are_not_accelerated_whatever_they_do(rng):

@@ -17,6 +17,7 @@ from oracles import PinocchioOracle, complex_step
 from samples import random_state, random_tree
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import cross_matrix as skew
 from robot_dynamics_ros.spatial.screw import force_cross, wrench_transform
 
@@ -297,20 +298,15 @@ def test_the_printed_form_fails_and_ours_holds(chains, name):
 
 
 def test_z18_the_variable_rotation_must_be_the_last_one():
-    def about(axis, angle):
-        k = np.eye(3)[axis]
-        c, s = np.cos(angle), np.sin(angle)
-        return np.outer(k, k) * (1 - c) + c * np.eye(3) + s * skew(k)
-
-    def body_rate(C):
-        """Return the angular velocity in body axes at unit rate."""
-        rate = complex_step(lambda q: C(q[0]), np.array([0.4]))[..., 0]
-        W = C(0.4).T @ rate
-        return np.array([W[2, 1], W[0, 2], W[1, 0]])
-
-    axis = np.eye(3)[0]
-    # Axis number 4 read literally, with constant angles: C_1(q) C_2(theta_2) C_3(theta_3).
-    printed = body_rate(lambda q: about(0, q) @ about(1, 0.7) @ about(2, -0.5))
-    assert abs(printed - axis).max() > 0.3
-    constant = about(0, 1.1) @ about(1, 0.7) @ about(2, -0.5)
-    np.testing.assert_allclose(body_rate(lambda q: constant @ about(0, q)), axis, atol=ROUNDING)
+    """Axis number 4 read literally, with constant angles: C_1(q) C_2(theta_2) C_3(theta_3)."""
+    e1, e2, e3 = np.eye(3)
+    tilt = rotation_about(e2, 0.7) @ rotation_about(e3, -0.5)
+    constant = rotation_about(e1, 1.1) @ tilt
+    for C, wrong in (
+        (lambda q: rotation_about(e1, q[0]) @ tilt, True),
+        (lambda q: constant @ rotation_about(e1, q[0]), False),
+    ):
+        at = np.array([0.4])
+        W = C(at).T @ complex_step(C, at)[..., 0]  # of the angular velocity in body axes
+        error = abs(np.array([W[2, 1], W[0, 2], W[1, 0]]) - e1).max()
+        assert error > 0.3 if wrong else error < ROUNDING
