@@ -131,14 +131,9 @@ def test_components_that_a_planar_loop_leaves_open_are_not_numbers(kane, name, r
         assert not known[:, 2].any()
 
 
-def test_arguments_of_the_tree_and_flat_loops_are_refused(kane):
-    flat, ones = np.array([math.pi / 2 + 0.1, 0.1]), np.ones(2)
-    parallelogram = kane['parallelogram']
+def test_arguments_of_the_tree_are_refused(kane):
     with pytest.raises(ShapeError, match=r'a has shape \(4,\); expected \(2,\)'):
-        parallelogram.inverse_dynamics(flat, ones, np.zeros(4))
-    for method in (parallelogram.inverse_dynamics, parallelogram.loop_forces):
-        with pytest.raises(SingularityError, match="Phi_phi of loop 'pin'"):
-            method(flat, ones, ones)
+        kane['parallelogram'].inverse_dynamics(np.zeros(2), np.zeros(2), np.zeros(4))
 
 
 def test_drives_that_lose_a_motion_are_an_error_and_not_a_number(kane):

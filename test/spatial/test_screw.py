@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import mpmath
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -76,14 +75,6 @@ def test_the_operators_run_over_symbols_and_keep_exact_zeros():
         assert all(isinstance(entry, (int, sympy.Integer)) for entry in zeros)
     assert all(sympy.expand(entry) == 0 for entry in force_cross(a).T @ a)
     assert motion_subspace(a[:3], prismatic=True).tolist() == [*a[:3], 0, 0, 0]
-
-
-@pytest.mark.parametrize('convert', [complex, mpmath.mpf])
-def test_the_operators_run_over_complex_and_high_precision_numbers(convert):
-    special = [np.array([convert(x) for x in y.flat]).reshape(y.shape) for y in (R, P)]
-    found = wrench_transform(*special)
-    assert found.dtype == special[0].dtype
-    same(found.astype(complex), wrench_transform(R, P))
 
 
 def test_a_bracket_of_another_length_is_refused_with_its_shape():
