@@ -12,8 +12,7 @@ from bags import state
 from samples import sample
 
 from robot_dynamics_ros.commissioning.command_delay import estimate_delay
-from robot_dynamics_ros.control.requests import prepare_trajectory
-from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -26,40 +25,28 @@ def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float
 
     Args:
         delay: In periods, a multiple of 0.25.
-        moves: Number of motions of 0.02 rad within 0.15 s.
+        moves: Number of motions by 0.02 rad.
         encoder: Size of its steps, rad.
         wrong: Factor of the masses that the model does not know.
     """
     tree, rng = sample('four_dof').tree, np.random.default_rng(3)
     real = tree.with_changes(mass=wrong * tree.mass, inertia=wrong * tree.inertia)
-    plant = MujocoPlant(real, 0.25e-3, joint_limits=False)
+    plant, model = MujocoPlant(real, 0.25e-3, joint_limits=False), make_formulation('kane', tree)
     plant.reset(START)
-    given = {'law': 'computed_torque', 'activation_ramp_s': 0.0, 'discretization': 'zero_order'}
-    session, now = ControllerSession(tree, given), 0
-    q, v = np.zeros((2, 4))
-    quarters = deque([np.zeros(4)] * round(4 * delay), maxlen=round(4 * delay) + 4)
-    rows = []
+    goal, rows, (q, v) = START, [], np.zeros((2, 4))
+    sent = deque([model.gravity_forces(START)] * round(4 * delay))
     for k in range(400 * moves + 300):
-        now += MS
         plant.read(q, v)
         if encoder:
             q = np.round(q / encoder) * encoder
-        session.update(session.driver.state(now, now, q, v))
-        if k == 0:
-            session.activate(now)
-            session.update(session.driver.state(now, now, q, v))
-        session.settle()
-        if k % 400 == 399 and k < 400 * moves:
-            goal = np.atleast_2d(START + 0.02 * rng.choice([-1.0, 1.0], 4))
-            still = np.zeros((1, 4))
-            read = (np.array([0.15]), goal, still, still), 0
-            prepare_trajectory(session, *read)()
-        rows.append((1e-9 * now, q.copy(), v.copy(), session.loop.effort.copy()))
+        if k % 400 == 200 and k < 400 * moves:
+            goal = START + 0.02 * rng.choice([-1.0, 1.0], 4)
+        command = model.inverse_dynamics(q, v, 900.0 * (goal - q) - 60.0 * v)
+        rows.append((1e-3 * k, q.copy(), v.copy(), command))
         for _ in range(4):
-            quarters.append(session.loop.effort.copy())
-            plant.step(quarters[-1 - round(4 * delay)])
-    time, *columns = zip(*rows, strict=True)
-    return tree, np.array(time), *map(np.array, columns)
+            sent.append(command)
+            plant.step(sent.popleft())
+    return tree, *map(np.array, zip(*rows, strict=True))
 
 
 @pytest.mark.parametrize('delay', [0.0, 1.0, 1.5, 2.0, 3.25])
