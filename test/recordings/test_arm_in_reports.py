@@ -84,6 +84,16 @@ def page(browser, report):
     context.close()
 
 
+def shown(browser, arm, folder):
+    """Return the page of an arm alone."""
+    file = folder / 'report.html'
+    Report('t', 'l', arm=arm).write(file)
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    page.evaluate('ready')
+    return page
+
+
 def seen(page, plots=3):
     """Scroll through the first plots, which are drawn when they come into view."""
     for plot in page.locator('.plot').all()[:plots]:
@@ -208,15 +218,11 @@ def test_an_arm_that_is_not_known_for_a_while_is_not_shown_then(browser, robot, 
     q = np.zeros((50, robot.n))
     gone = np.where(time[:, np.newaxis] > 0.5, np.nan, q)
     motions = [ArmMotion('a</script>', q, '#2f86c8'), ArmMotion('b', gone, '#e03e3e', ghost=True)]
-    report = Report('t', 'l', arm=ArmAnimation(robot, 'tool', time, motions))
-    report.write(tmp_path / 'report.html')
-    page = browser.new_page()
-    page.goto((tmp_path / 'report.html').as_uri())
-    page.evaluate('ready')
-    shown = "[0, 1].map((i) => document.querySelector('.arm').scene.poses(i) !== null)"
-    assert page.evaluate(shown) == [True, True]
+    page = shown(browser, ArmAnimation(robot, 'tool', time, motions), tmp_path)
+    poses = "[0, 1].map((i) => document.querySelector('.arm').scene.poses(i) !== null)"
+    assert page.evaluate(poses) == [True, True]
     shown_at(page, 0.8)
-    assert page.evaluate(shown) == [True, False]
+    assert page.evaluate(poses) == [True, False]
     assert page.locator('.arm .legend').inner_text().split() == ['a</script>', 'b']
     page.close()
 
@@ -229,10 +235,7 @@ def test_a_tall_arm_is_in_the_picture_from_foot_to_tip(browser, tmp_path):
     tall = load_robot(urdf_text.robot('tall', urdf_text.link('base'), mast, turn))
     time, q = np.linspace(0.0, 1.0, 50), np.zeros((50, 1))
     arm = ArmAnimation(tall, 'mast', time, [ArmMotion('a', q, '#2f86c8')])
-    Report('t', 'l', arm=arm).write(tmp_path / 'report.html')
-    page = browser.new_page()
-    page.goto((tmp_path / 'report.html').as_uri())
-    page.evaluate('ready')
+    page = shown(browser, arm, tmp_path)
     view = '(({camera, canvas: c}) => camera.view(c.clientWidth / c.clientHeight))'
     lens = page.evaluate(f"[...{view}(document.querySelector('.arm').scene)]")
     for z in (0.0, 2.0):

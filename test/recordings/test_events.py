@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import numpy as np
 import pytest
-from bags import MS, command, storage_file, text, write
+from bags import MS, storage_file, text
 from recorded_arm import NAMES, RecordedArm
 
 from robot_dynamics_ros.recordings.report.toolkit import quantity
@@ -24,15 +25,16 @@ def events_of(command, bag) -> list[tuple[float, str]]:
 @pytest.fixture
 def messages():
     """A run of 0.6 s: a gap, a saturated joint, a changed parameter, an accepted trajectory."""
-    found = [x for x in RecordedArm(600).messages() if not 300 * MS <= x.time < 350 * MS]
-    for k, message in enumerate(found):
-        if message.topic.endswith('commands') and 100 * MS <= message.time < 200 * MS:
-            found[k] = command(message.time, [0.0, 200.0, 0.0])
-    laws = 'law: {0}\njoints: [{1}]\n'
-    for time, law in ((0, 'computed_torque'), (400 * MS, 'pd_gravity')):
-        found.append(text(time, laws.format(law, ', '.join(NAMES)), PARAMETERS))
-    found.append(text(250 * MS, 'accepted: 3 points', STATUS))
-    return sorted(found, key=lambda message: message.time)
+    arm = RecordedArm(600)
+    arm.tau[100:200] = [0.0, 200.0, 0.0]
+    run = [x for x in arm.messages() if not 300 * MS <= x.time < 350 * MS]
+    laws = f'law: {{}}\njoints: [{", ".join(NAMES)}]'
+    return [
+        text(0, laws.format('computed_torque'), PARAMETERS),
+        *run,
+        text(250 * MS, 'accepted: 3 points', STATUS),
+        text(400 * MS, laws.format('pd_gravity'), PARAMETERS),
+    ]
 
 
 def test_what_happened_is_listed_in_its_order(messages, command):
@@ -49,9 +51,9 @@ def test_what_happened_is_listed_in_its_order(messages, command):
 
 
 def test_a_loss_is_where_the_bag_ends(command, tmp_path):
-    bag = write(tmp_path / 'bag', RecordedArm(600).messages())
+    bag = RecordedArm(600).bag(tmp_path / 'bag')
     file = storage_file(bag)
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    os.truncate(file, file.stat().st_size // 2)
     found = events_of(command, bag)
     (lost,) = (time for time, said in found if 'ends early' in said)
     assert lost == max(time for time, _ in found)

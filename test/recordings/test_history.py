@@ -77,12 +77,12 @@ def test_states_of_another_law_count_in_no_tracking_error(tmp_path, other, name,
         {'kind': 'parameters', 'content': {'values': {'law': ['pd_gravity']}}},
         {'kind': 'activation', 'content': {'state': {'stamp_ns': math.inf}}},
         {'kind': ['activation'], 'content': {}},
+        None,
     ],
-    ids=['law', 'stamp', 'kind'],
+    ids=['law', 'stamp', 'kind', 'text'],
 )
 def test_a_damaged_change_stops_no_analysis(tmp_path, damage):
     loop = RecordedLoop({**GIVEN, **CIRCLE}).run(100)
-    change = {'schema': 1, 'number': 2, 'stamp_ns': 50 * MS, 'tick': 50, 'content': {}, **damage}
-    for log in (json.dumps(change), '[' * 100_000):
-        loop.messages.append(text(0, log, CHANGES))
+    change = {'schema': 1, 'number': 2, 'stamp_ns': 50 * MS, 'tick': 50, **(damage or {})}
+    loop.messages.append(text(0, json.dumps(change) if damage else '[' * 100_000, CHANGES))
     assert analyzed(tmp_path, loop).figures['rates']['states'] == 100
