@@ -371,27 +371,20 @@ def test_a_reference_of_some_joints_is_that_of_these_and_of_none_is_told(read):
     assert np.isnan(run.reference_position).all()
 
 
-def robot_in(space: str, offset: float) -> list[Message]:
-    motion = Motion(80, names=tuple(f'{space}_{name}' for name in 'abc'))
-    motion.tau += offset
-    return [
-        *motion.states(topic=f'/{space}/joint_states', ahead=offset),
-        *motion.commands(f'/{space}{COMMANDS}'),
-        *motion.states(topic=f'/{space}{REFERENCE}'),
-    ]
-
-
 def test_of_several_robots_one_is_chosen_by_its_namespace(tmp_path):
-    bag = write(tmp_path / 'bag', robot_in('left', 0.0) + robot_in('right', 7.0))
-    with pytest.raises(RecordingError) as error:
+    motion, sent = Motion(80), []
+    for space, ahead in (('/left', 0.0), ('/right', 7.0)):
+        sent += motion.states(topic=f'{space}/joint_states', ahead=ahead)
+        sent += motion.states(topic=f'{space}{REFERENCE}', ahead=ahead + 1.0)
+    bag = write(tmp_path / 'bag', [*sent, *motion.commands(f'/right{COMMANDS}')])
+    with pytest.raises(RecordingError, match='choose one with --namespace: /left, /right'):
         read_recording(bag)
-    assert 'choose one with --namespace: /left, /right' in str(error.value)
     for space in ('right', '/right', '/right/'):
         run = read_recording(bag, namespace=space)
-        assert run.joints == ('right_a', 'right_b', 'right_c')
-        assert run.position.tobytes() == (Motion(80).q + 7.0).tobytes()
-        assert run.effort.tobytes() == (Motion(80).tau + 7.0).tobytes()
-        assert run.reference_position.tobytes() == Motion(80).q.tobytes()
+        np.testing.assert_array_equal(run.position, motion.q + 7.0)
+        np.testing.assert_array_equal(run.effort, motion.tau)
+        np.testing.assert_array_equal(run.reference_position, motion.q + 8.0)
+    assert np.isnan(read_recording(bag, namespace='left').effort).all()
     for none in ('middle', 'lef'):
         with pytest.raises(RecordingError, match=f"no joint states in namespace '{none}'.*/left/"):
             read_recording(bag, namespace=none)
@@ -399,39 +392,42 @@ def test_of_several_robots_one_is_chosen_by_its_namespace(tmp_path):
 
 @pytest.mark.parametrize('namespace', ['left', ''])
 def test_absolute_topics_of_a_driver_are_in_no_namespace(namespace, tmp_path):
-    motion, other = Motion(60), Motion(60)
-    other.q = other.q + 1.0
-    messages = [*motion.states(topic='/can/states'), *motion.commands('/can/currents')]
-    messages += other.states(topic='/right/can/states')
-    messages += motion.states(topic=f'/left{REFERENCE}')
-    driver = '/can/states', '/can/currents'
-    run = read_recording(write(tmp_path / 'bag', messages), namespace=namespace, driver=driver)
-    assert run.position.tobytes() == motion.q.tobytes()
-    assert run.effort.tobytes() == motion.tau.tobytes()
+    motion = Motion(60)
+    messages = [
+        *motion.states(topic='/can/states'),
+        *motion.commands('/can/currents'),
+        *motion.states(topic='/right/can/states', ahead=1.0),
+        *motion.states(topic=f'/left{REFERENCE}'),
+    ]
+    given = {'namespace': namespace, 'driver': ('/can/states', '/can/currents')}
+    run = read_recording(write(tmp_path / 'bag', messages), **given)
+    assert_read(run, motion)
     assert run.reference_position.tobytes() == motion.q.tobytes()
     bag = write(tmp_path / 'two', [*messages, *motion.states(topic=f'/right{REFERENCE}')])
     if namespace:
-        read_recording(bag, namespace=namespace, driver=driver)
+        read_recording(bag, **given)
     else:
         with pytest.raises(RecordingError, match='choose one with --namespace: /left, /right'):
-            read_recording(bag, driver=driver)
+            read_recording(bag, **given)
 
 
 def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
-    motion, other, messages = Motion(60), Motion(60), []
-    other.q, other.tau = other.q + 1.0, other.tau + 1.0
-    for one, space in ((motion, '/arm/some_'), (other, '/arm/other_')):
-        messages += one.states(topic=f'{space}states') + one.commands(f'{space}torques')
+    motion = Motion(60)
+    messages = motion.states(topic='/arm/other_states') + motion.commands('/arm/other_torques')
+    motion.tau = motion.tau + 1.0
+    messages += motion.states(topic='/arm/states', ahead=1.0) + motion.commands('/arm/torques')
     bag = write(tmp_path / 'bag', messages)
     with pytest.raises(RecordingError, match='choose one with --states'):
         read_recording(bag)
-    chosen = {'states': '/arm/other_states'}
+    chosen = {'states': '/arm/states'}
     assert np.isnan(read_recording(bag, **chosen).effort).all()
-    assert_read(read_recording(bag, **chosen, commands='/arm/other_torques'), other)
-    with pytest.raises(UnknownNameError, match=r"unknown topic '/torque'; known: .*_torques"):
+    run = read_recording(bag, **chosen, commands='/arm/torques')
+    np.testing.assert_array_equal(run.position, motion.q + 1.0)
+    np.testing.assert_array_equal(run.effort, motion.tau)
+    with pytest.raises(UnknownNameError, match=r"unknown topic '/torque'; known: .*/torques"):
         read_recording(bag, **chosen, commands='/torque')
     with pytest.raises(RecordingError, match="is of type 'sensor_msgs/msg/JointState'"):
-        read_recording(bag, **chosen, commands='/arm/some_states')
+        read_recording(bag, **chosen, commands='/arm/other_states')
 
 
 def test_efforts_of_single_joints_are_put_together(read):
