@@ -29,11 +29,9 @@ from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError, ModelError
-from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked, defaults, require_known
-from robot_dynamics_ros.planning.default_motion import default_motion
 from robot_dynamics_ros.recordings.output_folder import folder_name
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo_files import (
@@ -66,7 +64,9 @@ class Written:
 @pytest.fixture(scope='module', params=ARMS)
 def written(request, shared):
     words, frame, n = ARMS[request.param]
-    found = Written(shared('new_robot', *words).folder, frame)
+    folder = shared.folder / "my arm's $HOME" / request.param
+    shared('new_robot', *words, '--out', folder)
+    found = Written(folder, frame)
     assert found.tree.n == n
     return found
 
@@ -144,6 +144,11 @@ def test_every_command_of_the_readme_is_understood(written, monkeypatch):
     for page in (readme, ROBOTS_PAGE.read_text('utf-8')):
         assert f'-p state_timeout_s:={timeout}' in page
     lines = readme.splitlines()
+    for name in ('robot.urdf', 'parameters.yaml', 'program.yaml', 'driver.yaml'):
+        using = [shlex.split(line) for line in lines if line.startswith('  ') and name in line]
+        assert using
+        for words in using:
+            assert str(written.folder / name) in [word.rpartition(':=')[2] for word in words]
     commands = [shlex.split(line) for line in lines if line.startswith('    python -m')]
     assert {words[3] for words in commands} >= {'check_model', 'demo', 'simulate', 'commission'}
     for words in commands:
@@ -273,19 +278,6 @@ def test_a_shipped_arm_with_an_option_is_planned_again(option):
     """Every option, also one that is not about its joints."""
     args = nodes.COMMANDS['simulate'].parse(['--robot', 'scara', *option.split()])
     assert (new_robot.parameter_file(args).parent.name == 'config') == (option == '')
-
-
-@pytest.mark.slow
-def test_commands_of_the_readme_survive_a_folder_with_spaces(tmp_path):
-    tree, folder = load_robot(shipped_robot('scara')), tmp_path / "my arm's $HOME"
-    motion = default_motion(tree, 'tool')
-    text = new_robot._readme(tree, folder, motion, Obstacles())
-    for name in ('robot.urdf', 'parameters.yaml', 'program.yaml', 'driver.yaml'):
-        lines = [line for line in text.splitlines() if line.startswith('  ') and name in line]
-        assert lines
-        for line in lines:
-            paths = [word.rpartition(':=')[2] for word in shlex.split(line)]
-            assert str(folder / name) in paths
 
 
 def test_a_robot_without_a_name_is_refused_before_anything_is_written(tmp_path):
