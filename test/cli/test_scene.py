@@ -38,16 +38,23 @@ def scene_of(settings, command):
 
 
 def test_a_program_without_a_start_begins_with_5_mm_to_decay(scene_of):
-    oracle = PinocchioOracle.of(sample('four_dof'))
-    radius = float(np.linalg.norm(oracle.frame_pose('tool', HOME)[1] - CENTRE))
+    radius = distance(HOME)
     ball = {'kind': 'sphere', 'frame': 'tool', 'sphere': {'origin': CENTRE.tolist()}}
     program = task({**ball, 'radius': radius})
     scene = scene_of(program)
-    distance = np.linalg.norm(oracle.frame_pose('tool', np.array(scene.start))[1] - CENTRE)
-    assert distance - radius == pytest.approx(0.005, abs=5e-6)
+    assert distance(scene.start) - radius == pytest.approx(0.005, abs=5e-6)
     assert scene.title == 'program ball on four_dof'
     described = program | {'description': 'Circles the pipe.'}
     assert scene_of(described).title == 'Circles the pipe'
+
+
+def tool_at(q):
+    """Return where Pinocchio puts the tool."""
+    return PinocchioOracle.of(sample('four_dof')).frame_pose('tool', np.array(q))[1]
+
+
+def distance(q):
+    return float(np.linalg.norm(tool_at(q) - CENTRE))
 
 
 def test_a_program_without_a_start_begins_where_its_path_was_checked(scene_of):
@@ -60,8 +67,7 @@ def test_a_program_without_a_start_begins_where_its_path_was_checked(scene_of):
 
 
 def test_a_scene_shows_the_rest_after_all_laps_of_a_program(scene_of):
-    place = PinocchioOracle.of(sample('four_dof')).frame_pose('tool', HOME)[1]
-    circle = {'center': (place - [0.05, 0.0, 0.0]).tolist(), 'radius': 0.05, 'laps': 2}
+    circle = {'center': (tool_at(HOME) - [0.05, 0.0, 0.0]).tolist(), 'radius': 0.05, 'laps': 2}
     target = {'circle': {**circle, 'toward': [1.0, 0.0, 0.0]}, 'speed': 0.1, 'start': 1.0}
     program = task({'kind': 'point', 'frame': 'tool', 'target': target})
     program['null_space']['posture'] = HOME.tolist()
