@@ -18,8 +18,7 @@ from robot_dynamics_ros.cli import demo
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import with_payload
-from robot_dynamics_ros.recordings.lockstep import write_recording
-from robot_dynamics_ros.recordings.reading import RecordingReader, read_recording
+from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.simulation.imperfections import with_mismatch
 
 pytestmark = pytest.mark.slow
@@ -105,19 +104,6 @@ def test_a_residual_above_the_threshold_is_exit_code_1(command, rng):
     ended = command(f'identify {GIVEN} --most 0.1 --terms', run, code=1)
     assert 'of its RMS effort, more than 0.1 %' in ended.said
     assert ended.figures['terms'] == []
-
-
-def test_a_written_recording_is_read_bit_for_bit(tmp_path, rng):
-    run = two_link_run(5, 0.2)
-    run = replace(run, measured_effort=run.effort + rng.normal(size=run.effort.shape))
-    write_recording(tmp_path / 'bag', run)
-    again = read_recording(tmp_path / 'bag')
-    assert (again.joints, again.description, again.notes) == (run.joints, run.description, ())
-    for name in (
-        'position', 'velocity', 'effort', 'measured_effort', 'reference_position',
-        'reference_velocity', 'stamp_ns',
-    ):  # fmt: skip
-        np.testing.assert_array_equal(getattr(again, name), getattr(run, name))
 
 
 def test_excite_writes_a_motion_that_can_be_sent(command):
