@@ -39,7 +39,7 @@ _JOINT_COMMAND, _INTERFACE = 'control_msgs/msg/JointCommand', 'effort'
 
 
 def command_message(form: str, joints: Sequence[str]) -> Any:
-    """Return a message of a form of the command, see ``subscribe_commands``, with zeros.
+    """Return a message of a form of the command, see :func:`efforts_of`, with zeros.
 
     Raises:
         ConfigurationError: The form is joint_command, and no control_msgs that has it installed.
@@ -269,44 +269,21 @@ def _verified(raw: MessageBytes | None, message: JointState) -> MessageBytes | N
     return raw if same and raw.stamp_ns == stamp_ns(message) else None
 
 
-def subscribe_commands(
-    node: Any,
-    form: str,
-    topics: Sequence[str],
-    joints: Sequence[str],
-    take: Callable[[Sequence[int], Sequence[float]], None],
-    qos: Any,
-    **options: Any,
-) -> list[Any]:
-    """Subscribe to the commands of a driver in any form; return the subscriptions.
+def efforts_of(msg: Any, form: str, joints: Sequence[str]) -> Sequence[float]:
+    """Return the efforts of a message of a command.
 
     Args:
-        node: The subscribing node.
+        msg: The message.
         form: ``group`` and ``overlay`` (Float64MultiArray), ``per_joint`` (Float64),
             ``joint_state`` or ``joint_command``.
-        topics: One topic for all joints, or one per joint.
         joints: Joint names in the order of a command; one with names may have another order.
-        take: Called with indices in ``joints``, of all of them or of one, and their efforts; with
-            another number of efforts if the message does not match.
-        qos: QoS of the subscriptions.
-        options: Further options of the subscriptions.
+
+    Returns:
+        One effort of form ``per_joint``, else one per joint in their order; empty, or as many as
+        the message has without names, if they are of others.
     """
-
-    def on_message(index: int, msg: Any) -> None:
-        if form == 'per_joint':
-            take([index], [msg.data])
-            return
-        take(range(len(joints)), _efforts_of(msg, form, joints))
-
-    kind = type(command_message(form, joints))
-    return [
-        node.create_subscription(kind, topic, partial(on_message, index), qos, **options)
-        for index, topic in enumerate(topics)
-    ]
-
-
-def _efforts_of(msg: Any, form: str, joints: Sequence[str]) -> Sequence[float]:
-    """Return the efforts of a command for all joints, in their order; empty if it has others."""
+    if form == 'per_joint':
+        return [msg.data]
     if form == 'joint_state':
         names, efforts = list(msg.name), msg.effort
     elif form == 'joint_command':
@@ -392,7 +369,7 @@ class EffortWriter:
     Args:
         publishers: One for all joints, one per joint, or one for positions and one for efforts.
         joints: Names of the commanded joints, in the order of the command.
-        form: See ``subscribe_commands``.
+        form: See :func:`efforts_of`.
         overlaid: Positions of the form overlay, shape (n,); their current values are sent.
         now_ns: Returns the timestamp of a command, ns; only used with form joint_command.
 

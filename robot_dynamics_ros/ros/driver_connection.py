@@ -29,7 +29,7 @@ from robot_dynamics_ros.ros.conversions import (
     EffortWriter,
     JointStateReader,
     command_message,
-    subscribe_commands,
+    efforts_of,
 )
 from robot_dynamics_ros.ros.node import (
     PASSIVE,
@@ -198,12 +198,22 @@ class DriverConnection:
 
         Args:
             node: The subscribing node.
-            take: See :func:`conversions.subscribe_commands`.
+            take: Called with indices of joints in the order of a command, of all or of one, and
+                their efforts, see :func:`efforts_of`.
             qos: QoS of the subscriptions.
             options: Further options of the subscriptions.
         """
-        topics, form = self.command_topics, self.command_form
-        return subscribe_commands(node, form, topics, self._names, take, qos, **options)
+        form, names = self.command_form, self._names
+
+        def on_message(places: Sequence[int], msg: Any) -> None:
+            take(places, efforts_of(msg, form, names))
+
+        kind, every = type(command_message(form, names)), range(len(names))
+        places = [[i] for i in every] if form == 'per_joint' else [every]
+        return [
+            node.create_subscription(kind, topic, partial(on_message, at), qos, **options)
+            for at, topic in zip(places, self.command_topics, strict=True)
+        ]
 
     def describe(self) -> str:
         """Return one sentence on the open topics and the driver, for the log."""

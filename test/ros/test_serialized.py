@@ -11,7 +11,6 @@ import math
 import re
 import sys
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import bags
 import numpy as np
@@ -32,7 +31,7 @@ from robot_dynamics_ros.ros.conversions import (
     EffortWriter,
     JointStateReader,
     PreparedMessage,
-    subscribe_commands,
+    efforts_of,
 )
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
 
@@ -299,17 +298,10 @@ def test_a_driver_that_subscribes_to_another_topic_of_the_type_is_told():
         ('effort', 3, [3.0, 1.0], []),
     ],
 )
-def test_a_joint_command_is_read_by_names_and_for_efforts_only(
-    monkeypatch, interface, count, values, expected
-):
-    node, taken = Mock(), []
-    monkeypatch.setattr(conversions, 'message_class', lambda *_: SimpleNamespace)
-    subscribe_commands(
-        node, 'joint_command', ['commands'], JOINTS, lambda _, efforts: taken.extend(efforts), 1
-    )
-    receive, names = node.create_subscription.call_args.args[2], ['joint3', 'joint1', 'joint2']
-    receive(SimpleNamespace(interface_name=interface, joint_names=names[:count], values=values))
-    assert taken == expected
+def test_a_joint_command_is_read_by_names_and_for_efforts_only(interface, count, values, expected):
+    names = ['joint3', 'joint1', 'joint2'][:count]
+    message = SimpleNamespace(interface_name=interface, joint_names=names, values=values)
+    assert [*efforts_of(message, 'joint_command', JOINTS)] == expected
 
 
 def test_a_joint_command_that_is_not_installed_is_said(monkeypatch):
