@@ -50,12 +50,6 @@ class EmulatedArm(SimulatedArm):
         super().__init__(node, settings)
         self._reflex, self._own_holds = '', False
 
-    @staticmethod
-    def completed(settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings with those that the profile gives."""
-        rate = load_driver_profile(settings['driver_profile']).state.rate_hz
-        return settings | {'period': 1.0 / rate}
-
     def build(self) -> Plant:
         """Build the plant, with the driver's compensation, drives and link."""
         profile, tree = self.driver.profile, self.tree
@@ -210,6 +204,11 @@ class DriverEmulator(Simulator):
     NAME = 'driver_emulator'
     PARAMETERS = EMULATOR
     ARM = EmulatedArm
+
+    def _read_parameters(self) -> dict[str, Any]:
+        settings = super()._read_parameters()
+        rate = load_driver_profile(settings['driver_profile']).state.rate_hz
+        return settings | {'period': 1.0 / rate}
 
 
 def own_position(tree: Robot, settings: Mapping[str, Any]) -> Array | None:

@@ -81,8 +81,9 @@ class MonitorNode(PackageNode):
     def _begin(self, description: str) -> None:
         settings = self._settings
         self._tree, driver = robot_and_driver(settings, description)
-        own = settings['joints'], settings['command_form']
-        self._driver = driver = driver or DriverInterface(None, self._tree, *own)
+        self._driver = driver = driver or DriverInterface(
+            None, self._tree, settings['joints'], settings['command_form']
+        )
         self._connection = DriverConnection(driver)
         self._state = MeasuredState(self._tree, driver.velocity_filter())
         self._state.validator.configure(settings['longest_step'])

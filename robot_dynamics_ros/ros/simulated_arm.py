@@ -43,17 +43,13 @@ class SimulatedArm:
         self._node, self._log, self.settings = node, node.get_logger(), settings
         self._held = False
 
-    @staticmethod
-    def completed(settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings with those that are no parameters of the node."""
-        return settings
-
     def load(self, description: str) -> Robot:
         """Load robot and driver, by parameters or from the text of a description."""
-        values = {'driver_profile': '', 'joints': (), 'command_form': '', **self.settings}
-        self.tree, driver = robot_and_driver(values, description)
-        own = values['joints'], values['command_form']
-        self.driver = driver or DriverInterface(None, self.tree, *own)
+        settings = self.settings
+        self.tree, driver = robot_and_driver({'driver_profile': '', **settings}, description)
+        self.driver = driver or DriverInterface(
+            None, self.tree, settings['joints'], settings['command_form']
+        )
         return self.tree
 
     def build(self) -> Plant:

@@ -106,9 +106,6 @@ class Simulator(PackageNode):
 
     # Building ------------------------------------------------------------------------------------
 
-    def _read_parameters(self) -> dict[str, Any]:
-        return self.ARM.completed(super()._read_parameters())
-
     def _begin(self, description: str) -> None:
         arm = self._arm = self.ARM(self, self._settings)
         tree = arm.load(description)

@@ -103,12 +103,6 @@ def _readers(kind: Any) -> read.Readers:
     return {one.name: one.metadata['read'] for one in fields(kind) if 'read' in one.metadata}
 
 
-def _list(place: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ConfigurationError(place, f'is {shown(value)}', 'give a list')
-    return value
-
-
 def _one_of(*known: str | float) -> Read:
     """Return a reader of one of several texts or numbers."""
     kind: Read = read.text if isinstance(known[0], str) else read.number
@@ -142,8 +136,9 @@ def _tuple_of(reader: Read, noun: str = '') -> Read:
     """Return a reader of a list; a noun and the index are the place of an entry, if given."""
 
     def entries(place: str, value: Any) -> tuple[Any, ...]:
-        listed = enumerate(_list(place, value))
-        return tuple(reader(f'{noun} {k}' if noun else place, x) for k, x in listed)
+        if not isinstance(value, list):
+            raise ConfigurationError(place, f'is {shown(value)}', 'give a list')
+        return tuple(reader(f'{noun} {k}' if noun else place, x) for k, x in enumerate(value))
 
     return entries
 

@@ -151,11 +151,6 @@ class EffortLimiter:
         self.last[:] = np.clip(finite, -self.limits, self.limits)
         self.harden()
 
-    def last_decaying(self, dt: float) -> Array:
-        r"""Return :math:`\tau_{last}\,e^{-dt/T}`, new array, shape (n,), N m or N."""
-        step = min(dt, self.longest_step) if dt > 0.0 else 0.0
-        return self.last * math.exp(-step / DECAY_S)
-
 
 class LimiterBounds(NamedTuple):
     """Limits of joints, as numbers, symbols or arrays of them: command, its rate, motor effort."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.control.safety.limits import (
+    DECAY_S,
     EffortLimiter,
     GuardBounds,
     JointLimitGuard,
@@ -104,8 +105,9 @@ class SafetyFilter:
         return True
 
     def run_decaying(self, share: Array, dt: float, out: Array) -> None:
-        """Compute the last command, decaying, as a safe command; see :meth:`run`."""
-        self._efforts[0][:] = self._limiter.last_decaying(dt) + share
+        r"""Compute :math:`\tau_{last}\,e^{-dt/T}` as a safe command, where :meth:`run` failed."""
+        decay = math.exp(-self._numbers.item(2) / DECAY_S)
+        self._efforts[0][:] = decay * self._limiter.last + share
         self.run(1.0, share, dt, out, guarded=False)
 
 
