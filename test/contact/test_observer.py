@@ -22,7 +22,6 @@ from robot_dynamics_ros.contact.observer import (
 from robot_dynamics_ros.control.requests import (
     prepare_measured_wrench,
     prepare_payload,
-    prepare_trajectory,
 )
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model.payload import Payload
@@ -64,12 +63,6 @@ class ObservedArm(PlantArm):
             self.estimates.append(self.session.contact.observer.effort.copy())
         return self.estimates[-1]
 
-    def move(self, way=-0.3, seconds=1.0):
-        """Begin a motion of all joints."""
-        goal = np.atleast_2d(self.q + way * np.where(self.tree.prismatic, 0.2, 1.0))
-        points = np.array([seconds]), goal, np.zeros((1, self.tree.n)), np.zeros((1, self.tree.n))
-        prepare_trajectory(self.session, points)()
-
 
 @pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order'])
 def test_compiled_it_is_what_the_module_says_on_floats_to_the_last_bit(discretization):
@@ -105,7 +98,7 @@ def frictionless(name):
 
 def test_a_step_of_effort_gives_the_closed_form_in_motion_at_every_sample():
     arm = ObservedArm('scara')
-    arm.move()
+    arm.move(1.0, arm.q - 0.3 * np.where(arm.tree.prismatic, 0.2, 1.0))
     arm.run(200)
     pushed = np.array([3.0, -2.0, 4.0, 0.5])
     first = len(arm.estimates)
@@ -161,7 +154,7 @@ def test_a_gap_begins_anew_and_a_payload_is_known():
 @pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order'])
 def test_measured_efforts_tell_what_the_motors_failed_to_give(discretization):
     arm = ObservedArm('scara', observer_effort='measured', discretization=discretization)
-    arm.move()
+    arm.move(1.0, arm.q - 0.3 * np.where(arm.tree.prismatic, 0.2, 1.0))
     arm.run(300, extra=np.array([3.0, 0, 0, 0]))  # the plant measures what acts, extra included
     assert np.abs(arm.run(300)).max() < 0.05
 

@@ -72,26 +72,26 @@ WITHOUT_FRICTION = FOUR_DOF.with_changes(damping=np.zeros(4), coulomb_friction=n
 
 
 def explained(gravity=9.81, noise=0.0, factor=1.0):
-    """Return the monitor of 10 s at 500 Hz through the low pass of a real arm, and the largest
+    """Return the monitor of 10 s at 250 Hz through the low pass of a real arm, and the largest
     residual.
     """
     oracle, rng = PinocchioOracle.of(FOUR_DOF.with_gravity((0, 0, -gravity))), default_rng(8)
     monitor = ModelMonitor(WITHOUT_FRICTION, compare_with='')
     pairing, largest = Pairing('filtered', 0.1, 8.0), 0.0
-    for k in range(5000):
-        q, v, a = motion(0.002 * k)
+    for k in range(2500):
+        q, v, a = motion(0.004 * k)
         effort = factor * oracle.inverse_dynamics(q, v, a)
         v = v + noise * rng.normal(size=4)
-        instant = pairing.take(0.002 * k, q, v, effort)
-        if instant is not None and k > 200:
+        instant = pairing.take(0.004 * k, q, v, effort)
+        if instant is not None and k > 100:
             largest = max(largest, np.abs(monitor.compare(instant)[0].residual).max())
     return monitor, largest
 
 
 #: What differs from the model, the largest residual, N m, of 9 that the shoulder carries, and the
 #: verdict. Two stages at 8 Hz are 40 ms late together: the model is not linear over what moves
-#: within. Noise of 1 mrad/s at 500 Hz are differences of 0.7 rad/s^2, of which the low pass leaves
-#: a tenth.
+#: within. Noise of 1 mrad/s at 250 Hz are differences of 0.35 rad/s^2, of which the low pass
+#: leaves a fifth.
 EXPLAINED = {
     'nothing': ({}, 0.03, 'ok', 'the model explains the efforts'),
     'noise': ({'noise': 1e-3}, 0.1, 'ok', 'the model explains the efforts'),
