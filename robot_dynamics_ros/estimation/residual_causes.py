@@ -516,6 +516,8 @@ class EffortResidual:
             if one.cause.name == 'load' and one.values[0] > 0.0:
                 remedy = f'identify --payload {self._frame} measures it'
                 text = text._replace(remedy=remedy, cause='load')
+            elif one.cause.name in PER_DRIVE:
+                text = text._replace(cause='drives')
             texts.append(text)
         return texts
 

@@ -316,8 +316,7 @@ def _value_table(title: str, values: Sequence[Row], text: str = '') -> ReportTab
     rows = [
         (
             row.name,
-            f'{row.nominal:.5g}',
-            f'{0.0 if abs(row.value) < ROUNDING else row.value:.5g}',
+            *(f'{0.0 if abs(x) < ROUNDING else x:.5g}' for x in (row.nominal, row.value)),
             f'{row.deviation:.2g}' if row.deviation else 'not determined',
             _change(row.nominal, row.value),
             row.unit,
@@ -330,7 +329,7 @@ def _value_table(title: str, values: Sequence[Row], text: str = '') -> ReportTab
 def _change(old: float, new: float) -> str:
     if abs(new - old) < ROUNDING:
         return 'none'
-    return f'{100.0 * (new - old) / abs(old):+.3g} %' if old else 'new'
+    return f'{100.0 * (new - old) / abs(old):+.3g} %' if abs(old) > ROUNDING else 'new'
 
 
 def _link_table(result: Identification) -> ReportTable:

@@ -80,18 +80,18 @@ def test_the_commands_after_an_analysis_and_those_after_them_run_as_printed(fore
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('loaded', [True, False])
-def test_a_load_is_measured_next_and_not_the_arm_identified_anew(loaded, tmp_path, run):
-    """Friction that is missing is identified."""
+@pytest.mark.parametrize(('loaded', 'viscous'), [(True, 0.0), (False, 4.0), (True, 4.0)])
+def test_a_load_is_measured_next_and_not_the_arm_identified_anew(loaded, viscous, tmp_path, run):
+    """Friction that is missing is identified, and the load with it."""
     (tmp_path / 'arm.urdf').write_text(arm_xml())
     load = joint('hold', 'tool', 'load', 'fixed') + link('load', 1.5, (0, 0, 0), DISC)
     xml = arm_xml().replace('</robot>', f'{load}</robot>' if loaded else '</robot>')
-    arm = RecordedArm(1500, viscous=0.0 if loaded else 4.0, xml=xml)
+    arm = RecordedArm(1500, viscous=viscous, xml=xml)
     bag = write_run(tmp_path / 'run', replace(arm.recording(), description=''))
     identify, *_ = run('analyze', bag, '--robot', 'arm.urdf', '--no-report')
     assert identify[0] == 'identify'
-    assert ('--payload' in identify) == loaded
-    if loaded:
+    assert ('--payload' in identify) == (not viscous)
+    if not viscous:
         assert identify[identify.index('--payload') + 1] == 'tool'
         run(*identify)
         (found,) = (tmp_path / 'out/identified/run').iterdir()

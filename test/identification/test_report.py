@@ -104,6 +104,15 @@ def test_a_chattering_joint_hides_no_other(command):
     assert '% of joint1 are left: it alternates from sample to sample: chatter' in said
 
 
+def test_what_a_description_has_by_rounding_only_is_new(command, rng):
+    run = sinusoidal_run(wrist(0.4), rng, 16.0, friction=frictionless, noise=(0.0, 1e-3, 0.02))
+    given = wrist(0.0).xml.replace('0.0 0.0 0.03', '4e-19 0.0 0.03')
+    assert given != wrist(0.0).xml
+    said = command('identify --jobs 1', replace(run, description=given)).out
+    (row,) = (line.split('│') for line in said.splitlines() if line.startswith('│ palm.mx '))
+    assert (row[2].strip(), row[5].strip()) == ('0', 'new')
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('noise', [0.0, 0.1])
 def test_a_perfect_recording_leaves_nothing_to_correct(noise, command, rng):

@@ -289,11 +289,12 @@ def _steps(
     """Return the commands that follow an analysis, with the options that it was given."""
     figures, options, steps = evaluation.figures, settings.options, list[str]()
     unexplained = any(x > _EXPLAINED for x in figures['effort'].get('residual_share', ()))
-    wrong = any(x.severity == 'error' or x.cause == UNIDENTIFIED for x in evaluation.findings)
+    causes = {finding.cause for finding in evaluation.findings}
+    wrong = UNIDENTIFIED in causes or any(x.severity == 'error' for x in evaluation.findings)
     if wrong and unexplained and evaluation.identifiable:
         output = choose_folder(None, _IDENTIFIED / short_name(Path(bag)), force=False)
         of = () if settings.effort == AUTO else ('--effort', settings.effort)
-        if any(finding.cause == 'load' for finding in evaluation.findings):  # no fault of the arm
+        if 'load' in causes and 'drives' not in causes:  # no fault of the arm
             of = (*of, '--payload', evaluation.evaluated.frame)
         steps.append(command_line('identify', bag, '--output', output, *of, options=options))
     logged = bool(reader.bag.counts.get(reader.topics.changes))
