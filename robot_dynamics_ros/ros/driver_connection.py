@@ -64,8 +64,6 @@ class DriverConnection:
         states: The subscription of the states; available after :meth:`open`.
         publishers: The publishers of the commands; available after :meth:`open`.
         state_topic: Name of the state topic.
-        command_topics: Names of the effort topics.
-        command_form: Form of the commands.
     """
 
     writer: EffortWriter
@@ -74,10 +72,7 @@ class DriverConnection:
     _subscriber_count = 0  # smallest count of any command topic
 
     def __init__(self, driver: DriverInterface) -> None:
-        self.driver, profile = driver, driver.profile
-        self._names, self.command_topics = driver.command_names, driver.command_topics
-        self.state_topic, self.command_form = profile.state.topic, profile.command.form
-        self._topic_of_positions = profile.command.topic_of_positions
+        self.driver, self.state_topic = driver, driver.profile.state.topic
         self.reader = JointStateReader(driver.names, velocity=not driver.differentiates)
         self.state = ArmState(0, 0, self.reader.q, self.reader.v)
 
@@ -91,18 +86,19 @@ class DriverConnection:
         Raises:
             ConfigurationError: rclpy rejects a topic.
         """
-        kind = type(command_message(self.command_form, self._names))
+        driver, command = self.driver, self.driver.profile.command
+        names, form = driver.command_names, command.form
+        kind = type(command_message(form, names))
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
         self.publishers = []
-        for topic in filter(None, (self._topic_of_positions, *self.command_topics)):
+        for topic in filter(None, (command.topic_of_positions, *driver.command_topics)):
             with _naming_topic(topic):
                 publisher = node.create_publisher(
                     kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding
                 )
             self.publishers.append(publisher)
-        overlaid = self.driver.overlaid if self.command_form == 'overlay' else None
+        overlaid = driver.overlaid if form == 'overlay' else None
         now_ns = partial(self.command_stamp_ns, node.get_clock())
-        names, form = self._names, self.command_form
         self.writer = EffortWriter(self.publishers, names, form, overlaid, now_ns)
         with _naming_topic(self.state_topic):
             self.states = node.create_subscription(
@@ -203,7 +199,8 @@ class DriverConnection:
             qos: QoS of the subscriptions.
             options: Further options of the subscriptions.
         """
-        form, names = self.command_form, self._names
+        driver = self.driver
+        form, names = driver.profile.command.form, driver.command_names
 
         def on_message(places: Sequence[int], msg: Any) -> None:
             take(places, efforts_of(msg, form, names))
@@ -212,7 +209,7 @@ class DriverConnection:
         places = [[i] for i in every] if form == 'per_joint' else [every]
         return [
             node.create_subscription(kind, topic, partial(on_message, at), qos, **options)
-            for at, topic in zip(places, self.command_topics, strict=True)
+            for at, topic in zip(places, driver.command_topics, strict=True)
         ]
 
     def describe(self) -> str:
