@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import sympy
 from oracles import PinocchioOracle, central_difference, complex_step, relative_error
 from samples import RP, random_state, random_tree, sample
 
+from robot_dynamics_ros.dynamics.energy import kinetic_energy
 from robot_dynamics_ros.dynamics.lagrange import Lagrange
 from robot_dynamics_ros.dynamics.screw import Screw
 
@@ -69,12 +72,13 @@ def test_momentum_hamiltonian_and_canonical_equations_are_those_of_pinocchio(cas
     assert relative_error(dp, expected) < 1e-9  # h^4 = 1e-12 times a fifth derivative
 
 
-def test_hamiltonian_and_separated_form_run_on_symbols():
+def test_energies_and_separated_form_run_on_symbols():
     """RP arm: one product, one square, whose factor is 2 m2 d2."""
     model, numbers = Lagrange(sample('rp').tree), np.array([0.3, 0.5, 0.7, -0.2])
     x = np.array(sympy.symbols('q1 d2 p1 p2'))
     values = dict(zip(x, numbers, strict=True))
     k = float(model.separated_form(x[:2]).coriolis[0, 0].subs(values))
     assert k == pytest.approx(2 * RP['m2'] * 0.5, rel=1e-12)
-    H, numeric = (model.hamiltonian(y[:2], y[2:]) for y in (x, numbers))
-    assert float(H.subs(values)) == pytest.approx(numeric, rel=1e-12)
+    for function in (model.hamiltonian, partial(kinetic_energy, model.tree)):
+        found, numeric = (function(y[:2], y[2:]) for y in (x, numbers))
+        assert float(found.subs(values)) == pytest.approx(numeric, rel=1e-12)

@@ -8,6 +8,7 @@ exponentials and expanded.
 from __future__ import annotations
 
 import math
+import operator
 from functools import cache
 from types import SimpleNamespace
 
@@ -242,40 +243,34 @@ def number(scalar) -> float:
     return float(sp.sympify(expression(scalar)).subs(VALUES))
 
 
-LEAVES = {
-    'cos a': (A.cos(), math.cos(VALUES['a'])),
-    'sin b': (B.sin(), math.sin(VALUES['b'])),
-    'cos d': (D.cos(), math.cos(VALUES['d'])),
-    'sin(a+b)': ((A + B).sin(), math.sin(VALUES['a'] + VALUES['b'])),
-    'x': (X, VALUES['x']),
-    'y': (Y, VALUES['y']),
-    '2': (2, 2.0),
-    '1/2': (0.5, 0.5),
-}
+def leaves(a, b, d, x, y):
+    """Return what random expressions are made of, as scalars or numbers."""
+    angles = {'cos a': cos(a), 'sin b': sin(b), 'cos d': cos(d), 'sin(a+b)': sin(a + b)}
+    return angles | {'x': x, 'y': y, '2': 2, '1/2': 0.5}
+
+
+OPERATIONS = {'+': operator.add, '-': operator.sub, '*': operator.mul}
+TRACED_LEAVES, NUMBERS = leaves(A, B, D, X, Y), leaves(*VALUES.values())
 EXPRESSIONS = st.recursive(
-    st.sampled_from(sorted(LEAVES)),
-    lambda inner: st.tuples(st.sampled_from('+-*'), inner, inner),
+    st.sampled_from(sorted(NUMBERS)),
+    lambda inner: st.tuples(st.sampled_from(sorted(OPERATIONS)), inner, inner),
     max_leaves=10,
 )
 
 
-def pair(tree):
-    """Return a random expression as a scalar, and its value by plain arithmetic."""
+def evaluated(tree, leaves):
+    """Return the value of a random expression over its leaves."""
     if isinstance(tree, str):
-        return LEAVES[tree]
-    (one, u), (other, w) = pair(tree[1]), pair(tree[2])
-    return {
-        '+': lambda: (one + other, u + w),
-        '-': lambda: (one - other, u - w),
-        '*': lambda: (one * other, u * w),
-    }[tree[0]]()
+        return leaves[tree]
+    return OPERATIONS[tree[0]](*(evaluated(part, leaves) for part in tree[1:]))
 
 
 # Ten factors of at most 2.3: sums of numbers below some thousand, rounded at 1e-13.
 @given(EXPRESSIONS)
 def test_arithmetic_and_short_expressions_keep_the_value(tree):
-    scalar, value = pair(tree)
-    assert number(scalar) == pytest.approx(value, rel=1e-10, abs=1e-10)
+    value = evaluated(tree, NUMBERS)
+    found = number(evaluated(tree, TRACED_LEAVES))
+    assert found == pytest.approx(value, rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize(

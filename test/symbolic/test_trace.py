@@ -243,20 +243,21 @@ def test_selection_is_the_same_to_the_last_bit_interpreted_and_compiled(backend)
 
 
 def test_the_listing_tells_functions_apart_whatever_little_differs():
+    def plain(x):
+        return [[x[0] - x[1] * 2.0]]
+
     def listing(compute, *, fused=True, size=2, name='f'):
         return trace_function(name, {'x': size}, {'y': (1,)}, compute, fused=fused).listing()
 
-    one = listing(lambda x: [[x[0] - x[1] * 2.0]])
-    others = [
-        listing(lambda x: [[x[1] - x[0] * 2.0]]),
-        listing(lambda x: [[x[0] + x[1] * 2.0]]),
-        listing(lambda x: [[x[0] - x[1] * math.nextafter(2.0, 3.0)]]),
-        listing(lambda x: [[x[0] - x[1] / 2.0]]),
-        listing(lambda x: [[x[1] * 2.0]]),
-        listing(lambda x: [[x[0] - x[1] * 2.0]], fused=False),
-        listing(lambda x: [[x[0] - x[1] * 2.0]], size=3),
-        listing(lambda x: [[x[0] - x[1] * 2.0]], name='g'),
-        *(listing(lambda x, y=y: [[y]]) for y in (0.0, -0.0, 1.0, math.nan, math.inf)),
-    ]
-    assert one == listing(lambda x: [[x[0] - x[1] * 2.0]])
-    assert len({one, *others}) == 1 + len(others)
+    formulas = (
+        lambda x: [[x[1] - x[0] * 2.0]],
+        lambda x: [[x[0] + x[1] * 2.0]],
+        lambda x: [[x[0] - x[1] * math.nextafter(2.0, 3.0)]],
+        lambda x: [[x[0] - x[1] / 2.0]],
+        lambda x: [[x[1] * 2.0]],
+        *(lambda _, y=y: [[y]] for y in (0.0, -0.0, 1.0, math.nan, math.inf)),
+    )
+    others = [*map(listing, formulas), listing(plain, fused=False)]
+    others += [listing(plain, size=3), listing(plain, name='g')]
+    assert listing(plain) == listing(lambda x: plain(x))
+    assert len({listing(plain), *others}) == 1 + len(others)
