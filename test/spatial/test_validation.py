@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directions; ``constraints/test_refusals`` has what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from robot_dynamics_ros.spatial.validation import perpendicular, unit
+
+
+@pytest.mark.parametrize('direction', [*np.eye(3), [-1.0, 1e-3, 0.0], [0.3, -2.0, 0.7]])
+def test_a_perpendicular_direction_is_of_length_one_and_across(direction):
+    along = unit('direction', direction)
+    across = perpendicular(along)
+    assert np.linalg.norm(across) == pytest.approx(1.0, rel=1e-15)
+    assert abs(across @ along) < 1e-15
