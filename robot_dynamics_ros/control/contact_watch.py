@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
@@ -90,17 +91,19 @@ def return_motion(path: list[Array], speed: Array) -> Points | None:
         Times, positions, velocities, accelerations, see ``ReferenceGenerator.follow``.
     """
     table = np.array(path)
-    along = np.cumsum([0.0, *np.abs(np.diff(table, axis=0)).max(axis=1)])
+    steps = np.abs(np.diff(table, axis=0))
+    along = np.cumsum([0.0, *steps.max(axis=1)])
     if along[-1] < _NEGLIGIBLE:
         return None
+    slopes = (steps / np.maximum(steps.max(axis=1, keepdims=True), _NEGLIGIBLE)).max(axis=0)
+    duration = max(_MIN_DURATION_S, offset_duration(along[-1] * slopes, _SPEED * speed))
     x = np.linspace(0.0, 1.0, _POINTS)
     way = along[-1] * x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
     rows = [np.transpose([np.interp(way, along, column) for column in table.T])]
-    for _ in range(2):  # derivatives by x
-        rows.append(np.gradient(rows[-1], x, axis=0))
+    for _ in range(2):  # velocity, acceleration
+        rows.append(np.gradient(rows[-1], duration * x, axis=0))
         rows[-1][[0, -1]] = 0.0
-    duration = max(_MIN_DURATION_S, float((np.abs(rows[1]) / (_SPEED * speed)).max()))
-    return Points(duration * x[1:], *(row[1:] / duration**k for k, row in enumerate(rows)))
+    return Points(duration * x[1:], *(row[1:] for row in rows))
 
 
 class ContactWatch:

@@ -15,6 +15,7 @@ from samples import sample
 from still_arm import driver_of
 
 from robot_dynamics_ros.contact.detector import ContactThresholds
+from robot_dynamics_ros.control.contact_watch import return_motion
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_parameters
@@ -69,6 +70,14 @@ class Scene(PlantArm):
         self.jumps.clear()
         self.plant.push('tool', np.zeros(6))
         return self
+
+
+def test_the_way_back_takes_the_time_of_its_whole_length():
+    """At a quarter of the velocity limits, to and fro, too, most of which its points miss."""
+    path = [np.array([0.02, 0.01]) * (k % 2) for k in range(60)]
+    motion = return_motion([path[0], *path], np.array([1.0, 0.2]))
+    assert motion.time[-1] == pytest.approx(15.0 / 8.0 * 59 * 0.01 / (0.25 * 0.2))
+    assert return_motion([path[0]] * 2, np.ones(2)) is None
 
 
 @pytest.mark.slow
