@@ -61,25 +61,21 @@ def test_a_tick_makes_no_array_and_keeps_nothing(law):
 
 def test_a_state_is_filled_in_place_since_the_session_keeps_no_reference_to_it():
     """Between two updates nothing of the state is valid; commands are those of new states."""
-    commands = []
+    tree, commands = sample('scara').tree, []
     for reused in (False, True):
-        tree = sample('scara').tree
         session, given = ControllerSession(tree, {'observer_effort': 'measured'}), []
         session.contact.subscribe(True)
-        state = ArmState(0, 0, np.zeros(4), np.zeros(4), np.zeros(4))
-        for k in range(200):
-            x = PLACE + 0.01 * np.sin(0.05 * k), 0.5 * np.cos(0.05 * k) * np.ones(4)
-            now = (k + 1) * MS
-            if not reused:
-                state = ArmState(now, now, np.zeros(4), np.zeros(4), np.zeros(4))
-            assert state.effort is not None
-            state.stamp_ns, state.arrival_ns, state.effort[:] = now, now, k
-            state.position[:], state.velocity[:] = x
+        for now in range(MS, 200 * MS, MS):
+            if now == MS or not reused:
+                state = ArmState(0, 0, *np.zeros((3, 4)))
+            state.stamp_ns = state.arrival_ns = now
+            state.position[:] = PLACE + 0.01 * np.sin(5e-8 * now)
+            state.velocity[:], state.effort[:] = 0.5 * np.cos(5e-8 * now), 1e-6 * now
             if session.update(state):
                 session.settle()
             for array in (state.position, state.velocity, state.effort) if reused else ():
                 array.fill(np.nan)
-            if k == 0:
+            if now == MS:
                 session.activate(now)
             given.append(session.command.copy())
         given.append(session.contact.observer.effort)

@@ -11,6 +11,7 @@ import pytest
 import refusals
 import yaml
 from samples import sample
+from still_arm import driver_of
 
 from robot_dynamics_ros.control.drivers.driver_interface import (
     DriverInterface,
@@ -72,7 +73,7 @@ def test_left_out_keys_have_the_values_that_the_template_writes():
     state = profile().state
     assert (state.topic, state.rate_hz, state.timeout_s) == ('joint_states', 1000.0, 0.05)
     assert (state.velocity, state.effort) == ('message', 'none')
-    driver = DriverInterface(profile(), SCARA)
+    driver = driver_of(SCARA)
     for values in (driver.position_scale, driver.velocity_scale, driver.effort_scale):
         np.testing.assert_array_equal(values, 1.0)
     assert driver.names == JOINTS
@@ -80,7 +81,7 @@ def test_left_out_keys_have_the_values_that_the_template_writes():
 
 def test_defaults_hold_for_joints_that_do_not_say_otherwise_also_by_their_name_alone():
     rows = ['joint3', {'joint': 'joint2', 'sign': 1}, 'joint1', 'joint4']
-    driver = DriverInterface(profile(defaults={'sign': -1}, joints=rows), SCARA)
+    driver = driver_of(SCARA, defaults={'sign': -1}, joints=rows)
     np.testing.assert_array_equal(driver.position_scale, [-1.0, 1.0, -1.0, -1.0])
 
 
@@ -166,13 +167,13 @@ joint1: {torque_constant: 0.1, effort_unit: motor N m} | torque_constant ... has
 """)
 def test_a_profile_that_does_not_fit_the_robot_is_refused(given, said):
     with pytest.raises(ConfigurationError, match=said):
-        DriverInterface(profile(joints=joints(**given)), SCARA)
+        driver_of(SCARA, joints=joints(**given))
 
 
 FULL = joints(**yaml.safe_load("""
 joint1: {driver_name: base, sign: -1, position_unit: deg, position_zero: 30.0, effort_unit: A,
          torque_constant: 0.05, gear_ratio: 120.0, effort_offset: 0.4}
-joint2: {effort_sign: -1, velocity_unit: rpm, effort_unit: mN m}
+joint2: {effort_sign: -1, position_unit: turn, velocity_unit: rpm, effort_unit: mN m}
 joint3: {position_unit: mm, effort_unit: permille, torque_constant: 1.2, gear_ratio: 3000.0,
          measured_effort_unit: N}
 joint4: {position_unit: 2.0e-5, effort_unit: motor N m, gear_ratio: 50.0}
@@ -180,9 +181,10 @@ joint4: {position_unit: 2.0e-5, effort_unit: motor N m, gear_ratio: 50.0}
 
 
 def test_every_conversion_has_the_value_that_its_words_say():
-    driver = DriverInterface(profile(joints=FULL), SCARA)
+    driver = driver_of(SCARA, joints=FULL)
     x = np.array([75.0, 0.3, 120.0, 5000.0])
-    np.testing.assert_allclose(driver.position(x), [-math.pi / 4, 0.3, 0.12, 0.1], rtol=1e-15)
+    expected = [-math.pi / 4, 0.6 * math.pi, 0.12, 0.1]
+    np.testing.assert_allclose(driver.position(x), expected, rtol=1e-15)
     y = np.array([10.0, 60.0, 100.0, 5000.0])
     expected = [-math.pi / 18.0, 2.0 * math.pi, 0.1, 0.1]
     np.testing.assert_allclose(driver.velocity(y), expected, rtol=1e-15)
@@ -197,7 +199,7 @@ def test_every_conversion_has_the_value_that_its_words_say():
 
 def test_the_order_of_a_command_is_that_of_the_profile():
     rows, command = [FULL[k] for k in (2, 0, 3, 1)], {'form': 'per_joint', 'topic': '{joint}/c'}
-    driver = DriverInterface(profile(joints=rows, command=command), SCARA)
+    driver = driver_of(SCARA, joints=rows, command=command)
     np.testing.assert_array_equal(driver.order, [2, 0, 3, 1])
     assert driver.command_names == ('joint3', 'base', 'joint4', 'joint2')
     assert driver.command_topics == ['joint3/c', 'base/c', 'joint4/c', 'joint2/c']

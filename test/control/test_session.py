@@ -381,27 +381,19 @@ def test_timeouts_that_follow_each_other_are_told_three_times_with_the_remedy_th
         run.wait(100)
     assert [x.text for x in remarks] == [SILENT.format('')]
     run.states(3000)
-    remarks.clear()
-    run.wait(110)
-    assert [x.text for x in remarks] == [SILENT.format('')]
-
-
-def test_timeouts_are_told_of_an_arm_that_is_controlled_and_again_after_an_activation():
-    run = Driven().active()
-    session = run.session
-    for _ in range(5):
+    for _ in range(2):  # also at once after an activation
+        remarks.clear()
         run.wait(110)
+        assert [x.text for x in remarks] == [SILENT.format('')]
+        for _ in range(5):
+            run.state()
+            run.wait(110)
+        run.session.deactivate()
+        remarks.clear()
+        run.wait(4000)
+        assert not remarks, 'nothing is commanded'
         run.state()
-    session.deactivate()
-    session.remarks.clear()
-    for _ in range(40):
-        run.wait(100)
-    assert not session.remarks, 'nothing is commanded'
-    run.state()
-    session.activate(run.now)
-    session.remarks.clear()
-    run.wait(110)
-    assert [x.text for x in session.remarks] == [SILENT.format('')]
+        run.session.activate(run.now)
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,8 @@ import refusals
 import yaml
 from safe_command import SafeCommand
 from samples import sample
-from still_arm import StillArm
+from still_arm import StillArm, driver_of
 
-from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
-from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.session import ControllerSession
@@ -39,10 +37,6 @@ MOTORS = np.array([[LEAD, 0.0], [-LEAD, 1.0]])  # efforts of its motors from tho
 WRIST = {'joints': ['joint1', 'joint2'], 'matrix': [[0.5, 0.5], [0.5, -0.5]]}
 
 
-def profile(*transmissions, **keys):
-    return load_driver_profile({'name': 'own', 'transmissions': list(transmissions), **keys})
-
-
 def commanded(driver, effort):
     """Return the command of efforts; the order of the driver is that of the model."""
     driver.write(effort)
@@ -50,7 +44,7 @@ def commanded(driver, effort):
 
 
 def bound(*transmissions, **keys):
-    return DriverInterface(profile(*transmissions, **keys), SCARA)
+    return driver_of(SCARA, transmissions=list(transmissions), **keys)
 
 
 def test_signs_units_gears_and_order_are_those_of_the_motors():
