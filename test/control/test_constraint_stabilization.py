@@ -57,7 +57,7 @@ def near_path(law, rng, t=0.0):
 @pytest.mark.parametrize(
     ('robot', 'follow'), [('scara', 'desired'), ('four_dof', 'measured')], indirect=['robot']
 )
-def test_effort_is_3_1_plus_armature_and_friction(robot, follow, rng):
+def test_effort_is_3_1_plus_armature_and_friction_and_its_terms_are_shown(robot, follow, rng):
     """Where a joint sticks, friction is that of the velocity by which the program goes on."""
     law = law_of(robot, friction_velocity=follow, stiction_velocity=0.1)
     program, tree = law.program, robot.tree
@@ -81,10 +81,19 @@ def test_effort_is_3_1_plus_armature_and_friction(robot, follow, rng):
         drives = tree.armature * expected.acceleration + tree.damping * v
         drives += tree.coulomb_friction * np.tanh(sliding / 0.1)
         wanted = expected.effort + drives
-        assert law.scale == 1.0
         np.testing.assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max())
-        np.testing.assert_allclose(law.f, f, atol=1e-14)
         np.testing.assert_allclose(law.acceleration, expected.acceleration, atol=1e-10)
+        seen, sigma = law.constraints(), np.linalg.svd(Gamma, compute_uv=False)
+        np.testing.assert_allclose(seen.f, f, atol=1e-14)
+        np.testing.assert_allclose(seen.f_dot, f_dot, atol=1e-13)
+        assert (seen.sigma_min, seen.condition) == pytest.approx((sigma[-1], sigma[0] / sigma[-1]))
+        assert (seen.damped, seen.scale) == (False, 1.0)
+        u = -(beta + program.G1 @ f_dot + program.G0 @ f)
+        inertia = Gamma @ np.linalg.solve(A + np.diag(tree.armature), Gamma.T)
+        multipliers = np.linalg.solve(inertia, u)
+        np.testing.assert_allclose(seen.multipliers, multipliers, rtol=1e-7, atol=1e-8)
+    effort(law, 20.0, q + 0.1, v)
+    np.testing.assert_allclose(seen.f, f, atol=1e-14)  # a copy
 
 
 def test_without_a_program_it_is_computed_torque(rng):
@@ -201,24 +210,6 @@ def test_the_parts_add_up_and_mean_what_they_say(robot, offset, rng):
     A = PinocchioOracle.of(robot).mass_matrix(law._kernel.q) + np.diag(robot.tree.armature)
     a = np.linalg.solve(A, parts['null_space'])
     np.testing.assert_allclose(law.Gamma @ a, 0.0, atol=1e-6 * max(1.0, np.abs(a).max()))
-
-
-def test_the_monitor_shows_the_last_tick(robot, rng):
-    law = law_of(robot)
-    q, v = near_path(law, rng)
-    effort(law, 1.4, q, v)
-    seen, (f, f_dot, Gamma, beta) = law.constraints(), law.program.stack.evaluate(q, v, 0.0)
-    np.testing.assert_allclose(seen.f, f, atol=1e-14)
-    np.testing.assert_allclose(seen.f_dot, f_dot, atol=1e-13)
-    sigma = np.linalg.svd(Gamma, compute_uv=False)
-    assert (seen.sigma_min, seen.condition) == pytest.approx((sigma[-1], sigma[0] / sigma[-1]))
-    assert (seen.damped, seen.scale) == (False, 1.0)
-    A = PinocchioOracle.of(robot).mass_matrix(q) + np.diag(robot.tree.armature)
-    u = -(beta + law.program.G1 @ f_dot + law.program.G0 @ f)
-    expected = np.linalg.solve(Gamma @ np.linalg.solve(A, Gamma.T), u)
-    np.testing.assert_allclose(seen.multipliers, expected, rtol=1e-7, atol=1e-8)
-    effort(law, 2.0, q + 0.1, v)
-    np.testing.assert_allclose(seen.f, f, atol=1e-14)  # a copy
 
 
 # ---- parameters ---------------------------------------------------------------------------------

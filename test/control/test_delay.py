@@ -21,18 +21,15 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 
-#: Parameters of the laws; and a value beyond what any delay bears, for n joints.
-LAWS: dict[str, dict[str, Any]] = {
-    'natural_frequency': {'law': 'computed_torque'},
-    'joint_stiffness': {'law': 'impedance', 'null_space_frequency': 0.0},
-    'frame_stiffness': {'law': 'impedance'},
-    'damping': {'law': 'gravity_compensation'},
-}
-TOO_MUCH = {
-    'natural_frequency': [900.0],
-    'joint_stiffness': [1e6],
-    'frame_stiffness': [1e6] * 3 + [2e4] * 3,
-    'damping': [1e5],
+#: By parameter, a value beyond what any delay bears, and the others of its law.
+LAWS: dict[str, tuple[list[float], dict[str, Any]]] = {
+    'natural_frequency': ([900.0], {'law': 'computed_torque'}),
+    'joint_stiffness': ([1e6], {'law': 'impedance', 'null_space_frequency': 0.0}),
+    'frame_stiffness': (
+        [1e6] * 3 + [2e4] * 3,
+        {'law': 'impedance', 'impedance_frame': 'tool'},
+    ),
+    'damping': ([1e5], {'law': 'gravity_compensation'}),
 }
 
 
@@ -90,16 +87,17 @@ def named_limit(error: ParameterError) -> np.ndarray:
     return np.array([float(x) for x in numbers])
 
 
-def accepted(tree: Robot, start: np.ndarray, delay: int, name: str, **given: Any) -> np.ndarray:
-    """Return the largest value of a parameter that a session with a delay accepts at a position.
+def accepted(name: str, delay: int) -> np.ndarray:
+    """Return the largest value of a parameter that a session with a delay accepts.
 
     Raises:
         ParameterError: None is accepted.
     """
-    value = np.array(TOO_MUCH[name])
+    too_much, given = LAWS[name]
+    value = np.array(too_much)
     for _ in range(5):  # the bound of the middle of the limits, then that of the position
         try:
-            DelayedArm(tree, start, delay, **given, **{name: value.tolist()})
+            late(delay, **given, **{name: value.tolist()})
         except ParameterError as error:
             value, refused = 0.995 * named_limit(error), error
         else:
@@ -110,7 +108,6 @@ def accepted(tree: Robot, start: np.ndarray, delay: int, name: str, **given: Any
 PLACE = START['four_dof']
 NONE = np.zeros(4)  # friction and rotors would hide an oscillation
 TREE = sample('four_dof').tree.with_changes(damping=NONE, coulomb_friction=NONE, armature=NONE)
-FRAME = {'frame_stiffness': {'impedance_frame': 'tool'}}
 
 
 def late(delay: int, declared: float | None = None, **given: Any) -> DelayedArm:
@@ -122,8 +119,7 @@ def late(delay: int, declared: float | None = None, **given: Any) -> DelayedArm:
 @pytest.mark.parametrize('delay', [0, 3])
 def test_the_largest_value_that_is_named_is_calm_and_a_quarter_more_is_refused(name, delay):
     """With reason: with one and a half times the frequency that the delay, hidden, bears."""
-    given = LAWS[name] | FRAME.get(name, {})
-    most = accepted(TREE, PLACE, delay, name, **given)
+    most, (_, given) = accepted(name, delay), LAWS[name]
 
     def arm(factor, **declared):
         return late(delay, **declared, **given, **{name: (factor * most).tolist()})

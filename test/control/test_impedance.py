@@ -23,7 +23,7 @@ def impedance(oracle, tree, law, q, v, ahead, reference, external, commanded):
         f = np.concatenate([R_r.T @ (p - p_r), pin.log3(R_r.T @ R)])
         Gamma = np.concatenate([R_r.T @ J[:3], pin.Jlog3(R_r.T @ R) @ R.T @ J[3:]])
         K = np.array(value['frame_stiffness'])
-    factor = value['impedance_mass_factor']
+    factor = value['impedance_mass_factor'] if law.external.known else 1.0
     K, M = K / factor, oracle.mass_matrix(q) + np.diag(tree.armature)
     dM = central_difference(oracle.mass_matrix, q)  # of entry i, j by position k
     christoffel = 0.5 * (dM + dM.transpose(0, 2, 1) - dM.transpose(2, 1, 0))
@@ -64,11 +64,12 @@ def test_the_efforts_are_those_of_the_formula(robot, frame, stiff, period, rng):
         q[1] = 0.0
     before, v, v_r, a_r, external, commanded = rng.normal(size=(6, n))
     reference.rows[:] = q_r, v_r, a_r
-    law.external.known = True
     law.external.effort[:], law.external.commanded[:] = external, commanded
     h, a = 0.5 * period, (v - before) / period if period else np.zeros(n)
     ahead = q + h * v + 0.5 * h * h * a, v + h * a
-    for changed in ({}, {'impedance_damping_ratio': 0.2, 'null_space_frequency': 3.0}):
+    changes = {}, {'impedance_damping_ratio': 0.2, 'null_space_frequency': 3.0}
+    for known, changed in zip((False, True), changes, strict=True):
+        law.external.known = known
         law.set_parameters(changed)
         law.reset(0.0, q, before)
         law.effort(0.0, q, before, reference, out)
@@ -77,25 +78,10 @@ def test_the_efforts_are_those_of_the_formula(robot, frame, stiff, period, rng):
         expected = impedance(oracle, tree, law, q, v, ahead, motion, external, commanded)
         # The difference of the mass matrix is good to about 1e-11.
         np.testing.assert_allclose(out, expected, atol=1e-9 * np.abs(expected).max())
-
-
-def test_where_nothing_tells_a_force_the_mass_is_its_own_and_diagnostics_say_so(rng):
-    tree, start = arm('scara'), START['scara']
-    reference, efforts = Reference(tree.n), []
-    reference.position[:] = start + 0.1
-    for factor in (1.0, 0.5):
-        law = make_law('impedance', tree, impedance_mass_factor=factor)
-        efforts.append(np.zeros(tree.n))
-        law.effort(0.0, start, 0.0 * start, reference, efforts[-1])
-    np.testing.assert_array_equal(*efforts)
-    assert law.status() == {'felt_mass': 'its own: no external effort'}
-    law.external.known = True
-    law.external.effort[:] = rng.normal(size=tree.n)
-    law.effort(0.0, start, 0.0 * start, reference, efforts[0])
-    parts = law.decompose(start, 0.0 * start, reference, efforts[0])
-    np.testing.assert_allclose(parts['shaping'], law.external.effort, rtol=1e-12)  # 1 / 0.5 - 1
-    np.testing.assert_allclose(sum(parts.values()), efforts[0], atol=1e-12)
-    assert law.status() == {'felt_mass': '0.5 times its own, by observed external efforts'}
+        felt = '0.5 times its own, by observed' if known else 'its own: no'
+        assert law.status() == {'felt_mass': f'{felt} external effort{"s" * known}'}
+        shaping = law.decompose(q, v, reference, out).get('shaping', 0.0)
+        np.testing.assert_allclose(shaping, known * external, rtol=1e-12)  # 1 / 0.5 - 1
 
 
 @pytest.mark.parametrize(('name', 'factor'), [('scara', 0.5), ('four_dof', 2.0)])

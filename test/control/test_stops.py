@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from pushed_arm import PlantArm
+from pushed_arm import START, PlantArm
 from samples import sample
 
 from robot_dynamics_ros.control.modes import SessionMode
@@ -72,30 +72,19 @@ def declared_travel(arm: Arm, last: np.ndarray, seconds: float = 1.5) -> np.ndar
     return way
 
 
-def drawn(robot: str, seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray]:
-    """Return a state well within the limits, where gravity needs less than half of the limits."""
-    tree, rng = sample(robot).tree, np.random.default_rng([seed, len(robot)])
-    oracle = PinocchioOracle.of(sample(robot))
-    middle = 0.5 * (tree.position_lower + tree.position_upper)
-    half = 0.5 * (tree.position_upper - tree.position_lower)
-    while True:
-        q = middle + 0.5 * half * rng.uniform(-1.0, 1.0, tree.n)
-        if (np.abs(oracle.gravity_forces(q)) < 0.5 * tree.effort_limit).all():
-            return rng, q, rng.uniform(-0.5, 0.5, tree.n) * np.minimum(tree.velocity_limit, 4.0)
-
-
 def brought_into_motion(robot: str, law: str, seed: int) -> Arm:
     """Return an arm in the middle of a fast motion, with the corresponding efforts."""
-    rng, q, speed = drawn(robot, seed)
+    tree, rng = sample(robot).tree, np.random.default_rng([seed, len(robot)])
+    q = START[robot] + 0.1 * tree.position_range * rng.uniform(-1.0, 1.0, tree.n)
+    speed = rng.uniform(-0.5, 0.5, tree.n) * np.minimum(tree.velocity_limit, 4.0)
     ramp = float(rng.choice([0.0, 0.2, 1.0]))
-    given = {'law': law, 'activation_ramp_s': ramp, 'natural_frequency': [20.0]}
-    arm = Arm(robot, q, **given)
+    arm = Arm(robot, q, law=law, activation_ramp_s=ramp, natural_frequency=[20.0])
     arm.settle(ramp + 5.0 * H)
     times = np.arange(1, 41) * 0.02
     s = np.minimum(times / 0.15, 1.0)
     points = q + np.outer(0.075 * s**2 + np.maximum(times - 0.15, 0.0), speed)
     points[-1] = points[-2]
-    points = np.clip(points, arm.tree.position_lower + 0.01, arm.tree.position_upper - 0.01)
+    points = np.clip(points, tree.position_lower + 0.01, tree.position_upper - 0.01)
     prepare_trajectory(arm.session, (times, points, None, None))()
     arm.settle(rng.uniform(0.02, 0.3))
     arm.plant.read(arm.q, arm.v)

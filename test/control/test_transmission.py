@@ -158,20 +158,21 @@ def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands(
     np.testing.assert_allclose(MOTORS @ arm.session.loop.effort[2:], found, rtol=1e-9)
 
 
-def test_recordings_are_read_as_those_of_the_joints():
+def test_recordings_are_read_as_those_of_the_joints(rng):
+    """Row by row; what was not commanded at one instant loses nothing else."""
     driver = bound(SPLINE)
-    motors, speeds, efforts = np.random.default_rng(1).normal(size=(3, 5, 4))
-    quill, force = 0.05 + LEAD * (motors[:, 2] - motors[:, 3]), efforts[:, 2] / LEAD
+    motors, speeds, efforts = rng.normal(size=(3, 5, 4))
     run = Recording(SCARA.joint_names, np.arange(5.0), motors, speeds, efforts, motors, speeds)
-    efforts[0, 2:] = np.nan  # nothing was commanded there: nothing else is lost
-    for ours in (False, True):  # the references of our controller are in SI
-        read = in_model_units(replace(run, parameters='law: computed_torque' * ours), driver)
-        np.testing.assert_allclose(read.position[:, 2:], np.c_[quill, 0.1 + motors[:, 3]])
-        np.testing.assert_allclose(read.velocity[:, 3], speeds[:, 3])
-        np.testing.assert_allclose(read.effort[1:, 2], force[1:])
-        np.testing.assert_allclose(read.effort[1:, 3], (efforts[:, 3] + efforts[:, 2])[1:])
+    positions = [driver.position(row) for row in motors]
+    efforts[0, 2:] = np.nan
+    for parameters, reference in (('', positions), ('law: computed_torque', motors)):
+        read = in_model_units(replace(run, parameters=parameters), driver)
+        np.testing.assert_allclose(read.position, positions)
+        np.testing.assert_allclose(read.velocity, [driver.velocity(row) for row in speeds])
+        expected = [driver.commanded_effort(row) for row in efforts]
+        np.testing.assert_allclose(read.effort, expected)
         np.testing.assert_array_equal(np.isnan(read.effort[0]), [False, False, True, True])
-        np.testing.assert_allclose(read.reference_position[:, 2], motors[:, 2] if ours else quill)
+        np.testing.assert_allclose(read.reference_position, reference)  # ours is in SI
 
 
 @refusals.written("""

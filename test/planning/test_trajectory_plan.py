@@ -92,20 +92,14 @@ def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     np.testing.assert_allclose(acceleration, many.acceleration, rtol=0, atol=bound)
 
 
-def test_the_arm_rests_at_every_waypoint_also_at_part_of_the_speed():
-    robot, points = sample('scara'), [[0.0, 0.8, 0.05, 0.4], [0.4, 0.1, 0.2, -1.0]]
-    timing = {'kind': 'waypoints', 'waypoints': sum(points, []), 'waypoint_times': [1.0, 2.5]}
-    plan, slow = (plan_of(robot, ELBOW, **timing, speed_scale=scale) for scale in (1.0, 0.25))
-    at = [plan.times_ns.index(round(t * 1e9)) for t in timing['waypoint_times']]
+def test_the_arm_rests_at_every_waypoint():
+    points, times = [[0.0, 0.8, 0.05, 0.4], [0.4, 0.1, 0.2, -1.0]], [1.0, 2.5]
+    timing = {'kind': 'waypoints', 'waypoints': sum(points, []), 'waypoint_times': times}
+    plan = plan_of(sample('scara'), ELBOW, **timing)
+    at = [plan.times_ns.index(round(t * 1e9)) for t in times]
     np.testing.assert_allclose(plan.position[at], points, rtol=0, atol=1e-12)
     np.testing.assert_allclose(plan.velocity[at], 0.0, atol=1e-12)
-    assert (plan.duration, slow.duration) == (2.5, 10.0)
-    # The same points, four times as far apart.
-    assert slow.times_ns == tuple(4 * t for t in plan.times_ns)
-    np.testing.assert_allclose(slow.position, plan.position, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(slow.velocity, 0.25 * plan.velocity, rtol=0, atol=1e-14)
-    expected = plan.acceleration / 16.0
-    np.testing.assert_allclose(slow.acceleration, expected, rtol=0, atol=1e-13)
+    assert plan.duration == 2.5
 
 
 def test_a_file_whose_first_point_is_later_starts_where_the_arm_is(tmp_path):
@@ -142,9 +136,10 @@ def test_a_file_is_followed_after_an_approach_at_half_speed(tmp_path):
     plan = plan_of(robot, ELBOW, **given, sample_rate=50.0)
     assert (plan.approach, plan.duration) == (3.0, 7.0)
     start = plan.times_ns.index(3_000_000_000)
-    expected = motion.table(0.5 * seconds(plan)[start:] - 1.5)[0]
+    expected = motion.table(0.5 * seconds(plan)[start:] - 1.5)
     # The file is the quintic itself, cut into pieces.
-    np.testing.assert_allclose(plan.position[start:], expected, rtol=0, atol=1e-9)
+    for k, found in enumerate((plan.position, plan.velocity, plan.acceleration)):
+        np.testing.assert_allclose(found[start:], 0.5**k * expected[k], rtol=0, atol=1e-9)
 
 
 def test_a_sine_starts_and_ends_at_rest_where_the_arm_is():
