@@ -101,6 +101,7 @@ def test_before_the_first_command_the_model_has_measured_joints_where_they_stand
     given = {'locked': ['joint2:=measured'], 'payload_mass': 1.0, 'payload_frame': 'tool'}
     arm = StillArm(ControllerSession(robot('measured'), GIVEN | given), PLACE)
     session, locked = arm.session, arm.session.locked
+    assert locked.modelled == {'joint2': -np.pi / 4.0}  # the nearest to 0, of its limits
     arm.state()
     prepare_payload(session, False)()
     session.set_speed(0.5)

@@ -264,6 +264,16 @@ def test_the_end_of_a_trajectory_is_reported_once_and_first(end, statuses):
     assert all(map(str.startswith, found, statuses)), found
 
 
+@pytest.mark.parametrize(('step', 'answered'), [(MS, False), (500 * MS, True)])
+def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
+    """A second publisher is not accepted at once; after a gap the arm may be elsewhere."""
+    run = Driven({'law': 'pd_gravity'})
+    run.state()
+    run.session.activate(run.now)
+    assert run.state(PLACE + 0.1, step=step) == answered
+    assert run.session.loop.reference.position == pytest.approx(PLACE + 0.1 * answered)
+
+
 def test_no_change_ends_braking_early():
     changes, ends = ({}, {'state_timeout_s': 0.2}, {'stop_effort_share': 0.35}), []
     for change in changes:
@@ -407,6 +417,24 @@ def test_the_log_tells_a_reaction_where_one_begins(mode, count):
     session.settle()
     run.state()  # a change is dated by the tick that it acts on
     assert [one.kind for one in session.log.dated].count('reaction') == count
+
+
+@pytest.mark.parametrize(
+    ('reaction', 'acts'), [('stop', 'pd_gravity'), ('float', 'gravity_compensation')]
+)
+def test_neither_another_law_nor_silence_ends_a_reaction_but_a_release_does(reaction, acts):
+    """Also where it is the former law that holds the arm once it has been braked."""
+    given = {'contact_reaction': reaction, 'law': 'pd_gravity'}
+    run = Driven(given).in_mode(SessionMode.REACTING)
+    loop = run.session.loop
+    run.states(300)
+    for ask in (lambda: run.change(law='computed_torque'), run.wait):
+        ask()
+        run.states(300)
+        assert loop.acting.name == acts
+    run.session.resume()
+    run.states(300)
+    assert loop.acting.name == loop.law.name == 'computed_torque'
 
 
 def test_where_even_the_stop_action_fails_no_effort_is_commanded():
