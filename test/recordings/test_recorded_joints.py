@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
 from urdf_text import joint, link
 
 from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.recording import Recording
 
 # A finger, whose mass hardly matters.
 JAW = link('jaw', 1e-3, (0, 0, 0), 1e-7 * np.eye(3)) + joint(
@@ -28,11 +28,12 @@ def run_of(rng, seconds=12.0, names=('pan', 'lift', 'elbow')):
     """Return a run of the arm, which has a gripper; a fourth joint, if named, rests."""
     motion = sinusoids(rng, 3, np.arange(0.0, seconds, 0.01))
     run = measured_run(measured_arm(), motion, frictionless)
-    still = np.zeros((len(run.time), len(names) - 3))
-    q, v, tau = (np.hstack([x, still]) for x in (run.position, run.velocity, run.measured_effort))
-    columns = {'position': q, 'velocity': v, 'reference_position': q, 'reference_velocity': v}
-    columns |= {'effort': tau, 'measured_effort': tau}
-    return replace(run, joints=tuple(names), description=WITH_GRIPPER, **columns)
+    q, v, tau = (
+        np.pad(x, [(0, 0), (0, len(names) - 3)])
+        for x in (run.position, run.velocity, run.measured_effort)
+    )
+    run = tuple(names), run.time, q, v, tau, q, v
+    return Recording(*run, WITH_GRIPPER, measured_effort=tau)
 
 
 @pytest.mark.slow

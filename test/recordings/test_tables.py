@@ -175,21 +175,18 @@ def test_states_of_several_fields_of_a_message_are_told_apart(tmp_path):
     names = [f'{field}/{x}[{j}]' for field in fields
              for x in ('position', 'effort') for j in range(5)]  # fmt: skip
     columns = np.random.default_rng(5).normal(size=(len(names), N))
-    path = write(tmp_path / 'log.csv', ['__time', *names], [TIME, *columns])
-    stems = {f'{role}position': f'{field}/position' for role, field in
-             zip(('', 'reference_'), fields, strict=False)}  # fmt: skip
-    (tmp_path / 'log.yaml').write_text(json.dumps({'table': 'log.csv', **stems}))
-    motor = {**stems, 'reference_position': f'{fields[2]}/position'}
-    (tmp_path / 'motor.yaml').write_text(json.dumps({'table': 'log.csv', **motor}))
-    for name, second in (('log.csv', 10), ('log.yaml', 10), ('motor.yaml', 20)):
-        table = read_table(tmp_path / name)
+    path, chosen = tmp_path / 'log.csv', tmp_path / 'motor.yaml'
+    write(path, ['__time', *names], [TIME, *columns])
+    stems = {'position': f'{fields[0]}/position', 'reference_position': f'{fields[2]}/position'}
+    chosen.write_text(json.dumps({'table': 'log.csv', **stems}))
+    for file, second in ((path, 10), (chosen, 20)):
+        table = read_table(file)
         assert table.joints == tuple(f'rs_{j}' for j in range(5))
-        np.testing.assert_array_equal(table.values['position'].T, columns[:5])
-        np.testing.assert_array_equal(table.values['effort'].T, columns[5:10])
-        reference = table.values['reference_position'].T
-        np.testing.assert_array_equal(reference, columns[second : second + 5])
-    assert f'position {names[0]} to {names[4]}' in read_table(path).notes[0]
-    assert f': {names[20]} to {names[24]}, {names[25]} to' in read_table(path).notes[1]
+        for key, first in (('position', 0), ('effort', 5), ('reference_position', second)):
+            np.testing.assert_array_equal(table.values[key].T, columns[first : first + 5])
+    notes = read_table(path).notes
+    assert f'position {names[0]} to {names[4]}' in notes[0]
+    assert f': {names[20]} to {names[24]}, {names[25]} to' in notes[1]
 
 
 def test_a_unit_is_declared_once(tmp_path):
@@ -239,14 +236,12 @@ def test_what_is_wrong_in_a_table_or_its_file_is_named(given, said, tmp_path):
 
 def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
     arrow, parquet = pytest.importorskip('pyarrow'), pytest.importorskip('pyarrow.parquet')
-    columns = dict(zip(heads(), ALL, strict=True))
-    columns['__index_level_0__'] = np.array(DATES, dtype='datetime64[ns]')
-    parquet.write_table(arrow.table(columns), tmp_path / 'log.parquet')
-    table = read_table(tmp_path / 'log.parquet')
-    np.testing.assert_array_equal(table.values['effort'], TAU)
-    assert table.time_ns[1] == NS + 2_000_000
-    lists = {'t': TIME, **dict(zip(('position', 'effort'), ([*Q], [*TAU]), strict=True))}
-    parquet.write_table(arrow.table(lists), tmp_path / 'log.parquet')
-    table = read_table(tmp_path / 'log.parquet')
-    np.testing.assert_array_equal(table.values['position'], Q)
-    np.testing.assert_array_equal(table.values['effort'], TAU)
+    file, index = tmp_path / 'log.parquet', np.array(DATES, dtype='datetime64[ns]')
+    columns = dict(zip([*heads(), '__index_level_0__'], [*ALL, index], strict=True))
+    lists = {'t': TIME, 'position': [*Q], 'velocity': [*V], 'effort': [*TAU]}
+    for content, begin in ((columns, NS), (lists, 0)):
+        parquet.write_table(arrow.table(content), file)
+        table = read_table(file)
+        assert table.time_ns[1] == begin + 2_000_000
+        for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
+            np.testing.assert_array_equal(table.values[key], expected)
