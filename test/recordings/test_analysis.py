@@ -115,9 +115,10 @@ def test_errors_of_joints_tool_and_program_are_those_of_pinocchios_points(exact)
         for rows in (arm.q, arm.reference)
     )
     distance = 1e3 * np.linalg.norm(measured - desired, axis=1)
-    assert tracking['tool_rms_mm'] == pytest.approx(np.sqrt(np.mean(distance**2)), rel=1e-9)
+    rms = np.sqrt(np.mean(distance**2))
+    assert tracking['tool_rms_mm'] == pytest.approx(rms, rel=1e-9)
     assert tracking['tool_peak_mm'] == pytest.approx(distance.max(), rel=1e-9)
-    told = f'tool: tool is {np.sqrt(np.mean(distance**2)):.4g} mm from its reference, RMS'
+    told = f'tool: tool is {rms:.4g} mm from its reference, RMS'
     assert any(note.startswith(told) for note in result.report.notes)
     assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
     height = measured[::10, 2] - 0.3
@@ -374,24 +375,20 @@ def in_sequence(*parts):
 def test_rates_gaps_and_delays_are_those_that_were_recorded(tmp_path):
     arm, messages = RecordedArm(1000), []
     for k in range(1000):
-        stamp = 1_700_000_000 * SECOND + k * MS
-        stamp += (200_000 if k % 2 else 0) + (30 * MS if k >= 500 else 0)
+        stamp = 1_700_000_000 * SECOND + k * MS + 200_000 * (k % 2) + 30 * MS * (k >= 500)
         messages.append(state(stamp, NAMES, arm.q[k], arm.v[k]))
         messages.append(command(stamp + 300_000 + 1000 * (k % 100), arm.tau[k]))
-    bag = write(tmp_path / 'bag', messages)
-    with pytest.raises(
-        RecordingError, match='no robot description; give --robot or --description'
-    ):
+    bag, file = write(tmp_path / 'bag', messages), tmp_path / 'arm.urdf'
+    with pytest.raises(RecordingError, match='no robot description; give --robot or --descr'):
         analyzed(bag)
-    (tmp_path / 'arm.urdf').write_text(arm.xml)
-    result = analyzed(bag, robot=RobotChoice(robot=str(tmp_path / 'arm.urdf')))
-    rates = result.figures['rates']
-    assert rates['gaps'] == 1
-    assert rates['longest_gap_ms'] == pytest.approx(30.8)
+    file.write_text(arm.xml)
+    result = analyzed(bag, robot=RobotChoice(robot=str(file)))
     assert '1 gap between states, the longest 30.8 ms' in said(result)
+    rates = result.figures['rates']
+    assert (rates['gaps'], rates['commands']) == (1, 1000)
+    assert rates['longest_gap_ms'] == pytest.approx(30.8)
     assert rates['latency_us']['p50'] == pytest.approx(350.0, abs=2.0)
     assert rates['latency_us']['max'] == pytest.approx(399.0)
-    assert rates['commands'] == 1000
     assert rates['period_ms']['p99'] == pytest.approx(1.2)
 
 
@@ -516,20 +513,20 @@ def test_axes_begin_with_zero_and_limits_flatten_no_curve():
 
 def test_a_band_below_each_curve_shows_the_share_of_its_limit():
     time = np.linspace(0.0, 2.0, 50)
-    values = np.column_stack([-2.0 * np.sin(time), 12.0 * np.sin(time)])
+    values = np.outer(np.sin(time), [-2.0, 12.0])
     lines = [PlotLine(values, 'effort', '#000000'), PlotLine(9.0 * values, 'model', '#000000')]
     figure = panels(time, ['low', 'high'], lines, limits=[10.0, 10.0])
     low, high, beyond = (trace for trace in figure.data if trace.fill == 'tozeroy')
     np.testing.assert_allclose(low.y, 0.2 * np.sin(time), rtol=1e-6)
     np.testing.assert_allclose(high.y, np.minimum(1.2 * np.sin(time), 1.0), rtol=1e-6)
-    np.testing.assert_array_equal(np.isfinite(beyond.y), 12.0 * np.sin(time) >= 10.0)
+    np.testing.assert_array_equal(np.isfinite(beyond.y), values[:, 1] >= 10.0)
     assert (low.xaxis, high.xaxis, beyond.xaxis) == ('x', 'x2', 'x2')
     least = 9.0 * values.min(axis=0)
-    for curve, band, lowest in zip(('yaxis', 'yaxis3'), ('yaxis2', 'yaxis4'), least, strict=True):
-        bottom, top = figure.layout[curve].range
-        assert figure.layout[band].overlaying == curve.replace('axis', '')
-        used = 1.0 / figure.layout[band].range[1]  # of the height, by a full band
-        assert (lowest - bottom) / (top - bottom) > used, 'no curve runs through the band'
+    for curve, band, lowest in zip(('', '3'), ('2', '4'), least, strict=True):
+        (bottom, top), (_, full) = (figure.layout[f'yaxis{k}'].range for k in (curve, band))
+        assert figure.layout[f'yaxis{band}'].overlaying == f'y{curve}'
+        # 1 / full is the share of the height that a full band uses.
+        assert (lowest - bottom) / (top - bottom) > 1.0 / full, 'no curve runs through the band'
 
 
 def test_a_long_series_is_drawn_with_few_points_and_all_of_its_peaks():
