@@ -47,7 +47,7 @@ ALL = [*Q.T, *V.T, *TAU.T]
 DATES = [(START + timedelta(seconds=x)).isoformat(timespec='microseconds') for x in TIME]
 #: Columns by their quantity or unit, one or one of each joint.
 DATA = {
-    'time': [TIME], 'ms': [1e3 * TIME], 'q': [*Q.T], 'v': [*V.T], 'tau': [*TAU.T],
+    'time': [TIME], 'ms': [1e3 * TIME], 'us': [1e6 * TIME], 'q': [*Q.T], 'v': [*V.T], 'tau': [*TAU.T],
     'deg': [*np.degrees(Q).T], 'deg/s': [*np.degrees(V).T], 'mNm': [*1e3 * TAU.T],
     'dates': [DATES], 'utc': [[f'{x}Z' for x in DATES]], 'sec': [['1769860800'] * N],
     'ns': [[str(NS + 2_000_000 * k) for k in range(N)]], 'nanosec': [1e9 * TIME],
@@ -78,6 +78,7 @@ Unicode text of Excel: {heads: 'Time [s],PLAIN', data: time q v tau,
                         how: {separator: "\t", point: ',', encoding: utf-16}}
 comments: {heads: 't,PLAIN', data: time q v tau, how: {above: "# arm: mine, day: 3\n\n"}}
 a line of units: {heads: 't,PLAIN', data: time deg v tau, how: {above: "Scope 3\n"}}
+microseconds: {heads: 'time_us,PLAIN', data: us q v tau}
 ns since 1970: {heads: 'stamp,PLAIN', data: ns q v tau}
 sec and nanosec: {heads: 'header.stamp.sec,header.stamp.nanosec,PLAIN',
                   data: sec nanosec q v tau}
