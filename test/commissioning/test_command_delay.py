@@ -34,7 +34,7 @@ def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float
     plant, model = MujocoPlant(real, 0.25e-3, joint_limits=False), make_formulation('kane', tree)
     plant.reset(START)
     goal, rows, (q, v) = START, [], np.zeros((2, 4))
-    sent = deque([model.gravity_forces(START)] * round(4 * delay))
+    sent = deque([np.zeros(4)] * round(4 * delay))
     for k in range(400 * moves + 300):
         plant.read(q, v)
         if encoder:

@@ -47,7 +47,8 @@ ALL = [*Q.T, *V.T, *TAU.T]
 DATES = [(START + timedelta(seconds=x)).isoformat(timespec='microseconds') for x in TIME]
 #: Columns by their quantity or unit, one or one of each joint.
 DATA = {
-    'time': [TIME], 'ms': [1e3 * TIME], 'us': [1e6 * TIME], 'q': [*Q.T], 'v': [*V.T], 'tau': [*TAU.T],
+    'time': [TIME], 'ms': [1e3 * TIME], 'us': [1e6 * TIME], 'q': [*Q.T],
+    'v': [*V.T], 'tau': [*TAU.T],
     'deg': [*np.degrees(Q).T], 'deg/s': [*np.degrees(V).T], 'mNm': [*1e3 * TAU.T],
     'dates': [DATES], 'utc': [[f'{x}Z' for x in DATES]], 'sec': [['1769860800'] * N],
     'ns': [[str(NS + 2_000_000 * k) for k in range(N)]], 'nanosec': [1e9 * TIME],
