@@ -326,16 +326,13 @@ def test_n21_the_energy_of_particles_at_the_centres_of_mass_misses_the_rotation(
 
 def test_n22_the_action_is_stationary_but_not_the_least():
     """A pendulum watched for longer than half a swing: some nearby paths have less action."""
-    tree, T = pendulum().tree, 2.0  # s; half a swing takes 0.78 s
-    model, times = Lagrange(tree), np.linspace(0.0, 2.0, 2001)
+    T, times = 2.0, np.linspace(0.0, 2.0, 2001)  # s; half a swing takes 0.78 s
 
     def field(_, x):
-        return np.concatenate(model.hamilton_equations(x[:1], x[1:], np.zeros(1)))
+        return x[1], -9.81 / LENGTH * np.sin(x[0])
 
     path = solve_ivp(field, (0.0, T), [0.5, 0.0], rtol=1e-12, atol=1e-12, dense_output=True).sol
-    motion = np.array([path(t) for t in times])
-    angle, inertia = motion[:, 0], MASS * LENGTH**2
-    rate = motion[:, 1] / inertia
+    (angle, rate), inertia = path(times), MASS * LENGTH**2
 
     def action(size, waves):
         bump = size * np.sin(waves * np.pi * times / T)
