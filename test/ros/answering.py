@@ -43,7 +43,7 @@ class Answering:
         self._open, self._peer = False, peer
         self._kind = Float64 if joints else Float64MultiArray
         topics = [f'{joint}/cmd_force' for joint in joints] or [COMMANDS]
-        self.publishers = [peer.node.create_publisher(self._kind, topic, 10) for topic in topics]
+        self.publishers = [peer.publisher(self._kind, topic) for topic in topics]
         peer.node.create_subscription(JointState, 'joint_states', self._on_state, RELIABLE)
 
     def _on_state(self, msg: JointState) -> None:

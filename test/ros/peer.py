@@ -20,6 +20,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
+from std_srvs.srv import SetBool, Trigger
 
 RELIABLE = QoSProfile(depth=1000)
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -99,6 +100,10 @@ class Peer:
         self.node.create_subscription(kind, topic, received.append, qos)
         return received
 
+    def publisher(self, kind: type, topic: str, qos: QoSProfile | int = 10) -> Any:
+        """Return a publisher of the tests' node."""
+        return self.node.create_publisher(kind, topic, qos)
+
     def call(self, kind: type, name: str, request: Any, seconds: float = 20.0) -> Any:
         """Call a service and return its response.
 
@@ -121,6 +126,12 @@ class Peer:
         found = self.spin_until(answer, seconds, f'answer of {name}')
         self._connected.add(name)
         return found
+
+    def ask(self, name: str, on: bool | None = None) -> Any:
+        """Return the response of a Trigger, or of a SetBool that is switched on or off."""
+        if on is None:
+            return self.call(Trigger, name, Trigger.Request(), 60.0)
+        return self.call(SetBool, name, SetBool.Request(data=on))
 
     def set(self, node: str, **values: Any) -> Any:
         """Set parameters of a node one by one and return the last result."""

@@ -30,7 +30,6 @@ from resting_arm import (
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
-from std_srvs.srv import SetBool
 
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import ConfigurationError
@@ -120,7 +119,7 @@ def test_a_life_cycle_refuses_what_cannot_be_ends_in_silence_and_begins_again(li
     assert 'never seen: joint1, joint2, joint3, joint4' in node.output
     expected = 'not active: no fresh state on /joint_states'
     arm.peer.spin_until(lambda: arm.said(expected), 30.0, 'a warning')
-    rival = arm.peer.node.create_publisher(Float64MultiArray, COMMANDS, 1)
+    rival = arm.peer.publisher(Float64MultiArray, COMMANDS, 1)
 
     def refused() -> bool:
         if arm.change(ACTIVATE):  # before the rival was discovered
@@ -153,7 +152,7 @@ def test_a_description_by_topic_gives_a_topic_per_joint_and_an_interrupt_ends_wi
     node, peer = processes.start('controller', ARM | given), arm.peer
     warning = 'not active: no robot: set robot, or publish robot_description'
     peer.spin_until(lambda: arm.said(warning), 30.0, 'a warning')
-    latched = peer.node.create_publisher(String, 'robot_description', LATCHED)
+    latched = peer.publisher(String, 'robot_description', LATCHED)
     latched.publish(String(data=sample('four_dof').xml))
     received = [peer.collect(Float64, f'{joint}/cmd_force') for joint in JOINTS]
     arm.until(lambda: all(received), 'commands')
@@ -404,7 +403,7 @@ def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes,
     late = peer.collect(Float64MultiArray, COMMANDS)
     peer.spin_until(lambda: late, 10.0, 'the answer once more')
     assert late[0].data == commands[0].data
-    assert peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False)).success
+    assert peer.ask('simulator/pause', False).success
     node.says('its publisher has ended', 30.0)
     assert '[ERROR]' not in node.output
 
@@ -414,7 +413,7 @@ def test_two_publishers_of_the_states_are_named_and_refused(processes, peer, arm
     given = ARM | {'autostart': False, 'diagnostics_period_s': 0.3, 'state_timeout_s': 5.0}
     node = processes.start('controller', given)
     assert arm.change(Transition.TRANSITION_CONFIGURE)
-    second = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+    second = peer.publisher(JointState, 'joint_states', RELIABLE)
     peer.spin_until(second.get_subscription_count, 20.0, 'the second publisher')
     sentence = '2 nodes publish /joint_states, and contradict each other: /test_peer, /test_peer'
 

@@ -19,7 +19,6 @@ from resting_arm import JOINTS, PERIOD_NS, RestingArm, joint_state
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
-from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.messages import stamp_ns
@@ -120,18 +119,18 @@ def test_external_efforts_are_told_with_the_wrench_that_explains_them_and_the_re
 def test_a_tare_is_a_parameter_and_refused_without_a_sensor(living):
     arm, peer = living[0], living[0].peer
     published = peer.collect(String, 'controller/parameters', LATCHED)
-    sensor = peer.node.create_publisher(WrenchStamped, 'controller/measured_wrench', 1)
+    sensor = peer.publisher(WrenchStamped, 'controller/measured_wrench', 1)
     wrench, bias = WrenchStamped(), [1.0, -2.0, 3.5, 0.25, 0.0, -0.5]
     wrench.header.frame_id = 'tool'
     for (vector, axis), value in zip(components(wrench), bias, strict=True):
         setattr(vector, axis, value)
 
-    def answer(measured: int) -> Trigger.Response:
+    def answer(measured: int):
         for _ in range(measured):
             arm.publish()
             sensor.publish(wrench)
             peer.spin_for(0.01)
-        return peer.call(Trigger, 'controller/tare_wrench', Trigger.Request())
+        return peer.ask('controller/tare_wrench')
 
     # Before, the arm may not stand still for long.
     arm.until(lambda: 'no wrench was measured' in answer(0).message, 'a refusal without a sensor')
@@ -173,7 +172,7 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_in_no_frame_is_refused
         ('pose', pose, lambda: led(0, 0.1)),
         ('wrench', wrench, lambda: "frame 'moon'" in node.output),
     ):
-        topic = arm.peer.node.create_publisher(type(message), f'controller/target_{name}', 1)
+        topic = arm.peer.publisher(type(message), f'controller/target_{name}', 1)
         arm.until(
             lambda t=topic, m=message, d=done: t.publish(m) or d(), name, step=10 * PERIOD_NS
         )
@@ -184,7 +183,7 @@ def test_a_press_of_the_switch_frees_the_arm_and_its_way_points_are_written(livi
     arm, peer = living[0], living[0].peer
     path = tmp_path / 'taught.yaml'
     assert arm.set(waypoint_file=str(path), law='hand_guiding').successful
-    switch = peer.node.create_publisher(Bool, 'controller/enable_guiding', 1)
+    switch = peer.publisher(Bool, 'controller/enable_guiding', 1)
     away = PLACE + 0.002  # not far enough for a jump of the position
 
     def is_weightless() -> bool:
@@ -196,7 +195,7 @@ def test_a_press_of_the_switch_frees_the_arm_and_its_way_points_are_written(livi
     # Of the stiffness w^2 = 100 1/s^2 of 2 mrad: hundredths of a newton metre.
     assert np.abs(arm.command(away) - ORACLE.gravity_forces(away)).max() > 1e-2
     arm.until(is_weightless, 'weightlessness', away)
-    answer = peer.call(Trigger, 'controller/add_waypoint', Trigger.Request())
+    answer = peer.ask('controller/add_waypoint')
     assert '1 point' in answer.message
     (point,) = yaml.safe_load(path.read_text('utf-8'))['points']
     np.testing.assert_array_equal(point['positions'], away)

@@ -17,7 +17,6 @@ from resting_arm import COMMANDS, JOINTS, trajectory
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
-from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
@@ -50,7 +49,7 @@ def written(tmp_path, name: str, **changes) -> str:
 @pytest.fixture
 def ends(peer):
     """Return the states of a driver, and the publisher of its commands."""
-    commands = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
+    commands = peer.publisher(Float64MultiArray, COMMANDS, RELIABLE)
     return peer.collect(JointState, 'joint_states'), commands
 
 
@@ -73,7 +72,7 @@ def lead(peer, seconds: float, tolerance: float) -> None:
     errors, references = (
         peer.collect(JointState, f'controller/{name}') for name in ('error', 'reference')
     )
-    publisher = peer.node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 1)
+    publisher = peer.publisher(JointTrajectory, 'controller/joint_trajectory', 1)
     peer.spin_until(publisher.get_subscription_count, 60.0, 'subscription of trajectories')
     while not any(text.data.startswith('accepted') for text in status):
         publisher.publish(trajectory([(seconds, GOAL)]))
@@ -166,7 +165,7 @@ def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, t
     # A state of the driver each, through rad and back; some states were not seen here.
     near = [np.abs(np.array(sorted(known)) - row).max(axis=1).min() for row in sent[::50]]
     assert np.median(near) < 1e-12
-    far = peer.node.create_publisher(Float64MultiArray, 'position_controller/commands', RELIABLE)
+    far = peer.publisher(Float64MultiArray, 'position_controller/commands', RELIABLE)
     peer.spin_until(lambda: far.get_subscription_count() > 1, 20.0, 'the driver')
     far.publish(Float64MultiArray(data=[-0.3, 0.1, 0.6, 90.0]))
     peer.spin_until(lambda: 'reflex: the positions sent' in processes.outputs(), 60.0, 'reflex')
@@ -212,7 +211,7 @@ def test_a_payload_at_run_time_makes_no_step_that_the_driver_would_not_bear(
     for node in ('driver_emulator', 'controller'):
         assert peer.set(node, payload_mass=WEIGHT).successful
     settled(-9.81 * WEIGHT)  # down is positive
-    assert peer.call(SetBool, 'controller/carry_payload', SetBool.Request(data=False)).success
+    assert peer.ask('controller/carry_payload', False).success
     settled(0.0)
     steps = np.abs(np.diff([msg.data for msg in commands], axis=0))
     assert steps.max() <= 1.0 + 1e-9
@@ -253,7 +252,7 @@ def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
     peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
 
     # While there was no reflex, this changes nothing; from now on a request is sent once.
-    assert not peer.call(Trigger, 'driver_emulator/recover', Trigger.Request()).success
+    assert not peer.ask('driver_emulator/recover').success
 
     def send(first: float) -> None:
         commands.publish(Float64MultiArray(data=[first, 0.0, 0.0, 0.0]))
@@ -268,7 +267,7 @@ def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
     assert 'reflex' not in driver.output
     send(40.0)
     driver.says('reflex: the command of joint1 changed by 40 in one period, more than 1')
-    answer = peer.call(Trigger, 'driver_emulator/recover', Trigger.Request())
+    answer = peer.ask('driver_emulator/recover')
     assert answer.success
     assert 'was: the command of joint1' in answer.message
-    assert not peer.call(Trigger, 'driver_emulator/recover', Trigger.Request()).success
+    assert not peer.ask('driver_emulator/recover').success

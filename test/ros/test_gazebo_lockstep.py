@@ -77,9 +77,7 @@ def test_what_is_not_a_number_makes_no_step_and_what_is_beyond_a_limit_is_cut(
     tree = sample('scara').tree
     launch = launches.launch('gazebo', gui=False, lockstep=True, motion=False)
     peer.spin_until(lambda: len(world.steps()) > 20, 60.0, 'steps')
-    topics = [
-        peer.node.create_publisher(Float64, f'{name}/cmd_force', 1) for name in tree.joint_names
-    ]
+    topics = [peer.publisher(Float64, f'{name}/cmd_force', 1) for name in tree.joint_names]
 
     def sent(*efforts: float) -> list[np.ndarray]:
         """Publish commands as a second controller would; return the forces of the steps."""

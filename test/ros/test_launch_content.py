@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+import refusals
 import yaml
 from samples import sample
 from scipy.spatial.transform import Rotation
@@ -267,38 +268,29 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(scene, tmp_path):
     assert topics == tuple(f'joint{i}/c std_msgs/msg/Float64' for i in range(1, 5))
 
 
-PROGRAM = {'law': 'constraint_stabilization', 'program': 'scara_circle'}
-REFUSED = [
-    ('hardware', {'driver_profile': 'nobody'}, 'give a path, or the name of a shipped one'),
-    ('hardware', {'description': 'no.urdf'}, 'no.urdf'),
-    ('hardware', {'mappings': 'left'}, "'left' has no :=; write NAME:=VALUE"),
-    ('hardware', {'stage': 'slow', 'effort_scale': 'half'}, "is 'half'; give a number"),
-    ('hardware', {'stage': 'slow', 'effort_scale': '1.5'}, 'must be above 0, at most 1'),
-    ('hardware', {'stage': 'gravity', 'effort_scale': '0.05'},
-     "of joint 'joint3'; write effort_scale:="),
-    ('hardware', {'stage': 'slow', **PROGRAM},
-     'cannot be slowed down in stage slow; leave it out until full'),
-    ('hardware', {'params_file': 'no.yaml'}, "params_file 'no.yaml': no such file"),
-    ('hardware', {'params_file': str(PROJECT / 'config' / 'drivers' / 'ur.yaml')},
-     'no section of a node'),
-    ('hardware', {'description': XACRO, 'stage': 'full', 'motion': 'true'},
-     'write params_file:=FILE'),
-    ('gazebo', {'lockstep': 'true', 'interface': 'ros2_control'},
-     'lockstep: needs interface:=native'),
-    ('gazebo', {'lockstep': 'true', 'start_world': 'false'}, 'lockstep: needs start_world:=true'),
-    *((name, {'description': 'own/parameters.yaml', 'mappings': 'a:=b'},
-       'are for a xacro file') for name in ('gazebo', 'simulation')),
-    ('gazebo', {'description': XACRO, 'prefix': 'left_'}, 'prefix: is for shipped arms'),
-    ('replay', {}, 'bag: none is given; write bag:=FOLDER'),
-    ('simulation', {'record': 'true', 'bag': str(PROJECT)}, 'exists already; choose another'),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(('name', 'given', 'problem'), REFUSED)
-def test_what_cannot_be_started_is_refused(scene, name, given, problem):
-    with pytest.raises(RobotDynamicsError) as refused:
-        scene(name, **given)
-    assert problem in str(refused.value)
+@refusals.written("""
+[hardware, {driver_profile: nobody}]                     | give a path, or the name of a shipped one
+[hardware, {description: no.urdf}]                       | no.urdf
+[hardware, {mappings: left}]                             | 'left' has no :=; write NAME:=VALUE
+[hardware, {stage: slow, effort_scale: half}]            | is 'half'; give a number
+[hardware, {stage: slow, effort_scale: '1.5'}]           | must be above 0, at most 1
+[hardware, {stage: gravity, effort_scale: '0.05'}]       | of joint 'joint3'; write effort_scale:=
+[hardware, {stage: slow, law: constraint_stabilization, program: scara_circle}] | cannot be slowed down in stage slow; leave it out until full
+[hardware, {params_file: no.yaml}]                       | params_file 'no.yaml': no such file
+[hardware, {params_file: HERE/config/drivers/ur.yaml}]   | no section of a node
+[hardware, {description: HERE/urdf/four_dof.urdf.xacro, stage: full, motion: 'true'}] | write params_file:=FILE
+[gazebo, {lockstep: 'true', interface: ros2_control}]    | lockstep: needs interface:=native
+[gazebo, {lockstep: 'true', start_world: 'false'}]       | lockstep: needs start_world:=true
+[gazebo, {description: own/parameters.yaml, mappings: 'a:=b'}]     | are for a xacro file
+[simulation, {description: own/parameters.yaml, mappings: 'a:=b'}] | are for a xacro file
+[gazebo, {description: HERE/urdf/four_dof.urdf.xacro, prefix: left_}] | prefix: is for shipped arms
+[replay, {}]                                             | bag: none is given; write bag:=FOLDER
+[simulation, {record: 'true', bag: HERE}]                | exists already; choose another
+""")  # noqa: E501
+def test_what_cannot_be_started_is_refused(scene, given, said):
+    name, words = given
+    with pytest.raises(RobotDynamicsError, match=said):
+        scene(name, **{key: word.replace('HERE', str(PROJECT)) for key, word in words.items()})
 
 
 @pytest.mark.parametrize('name', ['simulation', 'gazebo', 'hardware'])

@@ -36,7 +36,7 @@ class Feed:
         self._place = list(place)
         self.residuals = peer.collect(JointState, 'monitor/residual')
         self.diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
-        self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+        self._states = peer.publisher(JointState, 'joint_states', RELIABLE)
         peer.spin_until(self._gap_noticed, 60.0, 'the monitor hearing states')
 
     def _gap_noticed(self) -> bool:
@@ -150,7 +150,7 @@ def test_what_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
     residual = feed.step(place, rest, rest, loaded)
     np.testing.assert_allclose(residual.effort, 0.0, atol=1e-9)
 
-    second = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+    second = peer.publisher(JointState, 'joint_states', RELIABLE)
     peer.spin_until(second.get_subscription_count, 20.0, 'the second publisher')
 
     def named() -> bool:
@@ -165,7 +165,7 @@ def test_what_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
 
 def test_commands_are_compared_by_the_stamps_of_the_reference(processes, peer):
     start(processes, gravity=[0.0, 0.0, -9.8], effort_source='reference')
-    references = peer.node.create_publisher(JointState, 'controller/reference', RELIABLE)
+    references = peer.publisher(JointState, 'controller/reference', RELIABLE)
     feed = Feed(peer)
     peer.spin_until(references.get_subscription_count, 30.0, 'subscription of the reference')
     q, v, v_next, effort = (x[:20] for x in excerpt())
@@ -190,9 +190,7 @@ def test_commands_are_compared_by_the_stamps_of_the_reference(processes, peer):
 
 def test_efforts_of_the_command_topic_are_compared_in_the_drivers_units(processes, peer):
     start(processes, driver_profile='template', effort_source='command')
-    commands = peer.node.create_publisher(
-        Float64MultiArray, 'effort_controller/commands', RELIABLE
-    )
+    commands = peer.publisher(Float64MultiArray, 'effort_controller/commands', RELIABLE)
     joints = ['axis_1', 'axis_2', 'axis_3', 'axis_4']
     place, rest = [0.0, 30.0, 120.0, 0.0], [0.0] * 4
     feed = Feed(peer, joints, place)

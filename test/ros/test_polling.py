@@ -113,7 +113,7 @@ def test_a_closed_gate_lets_no_message_wake_the_process_and_none_is_lost(
 ):
     code = _LISTENER.replace('{folder!r}', repr(str(tmp_path))).replace('{count}', str(_COUNT))
     listener = processes.start('listener', code=code)
-    publisher = peer.node.create_publisher(Float64, 'numbers', _QOS)
+    publisher = peer.publisher(Float64, 'numbers', _QOS)
     peer.spin_until(
         lambda: publisher.publish(Float64()) or 'connected' in listener.output, 30.0, 'a message'
     )

@@ -20,7 +20,6 @@ from rosbags.highlevel import AnyReader
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
-from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.ros.recorder import Recorder, Stream
 from robot_dynamics_ros.ros.spinning import run
@@ -49,7 +48,7 @@ class FakeController(Answering):
 
     def __init__(self, peer, last_stamp) -> None:
         super().__init__(peer, last_stamp=last_stamp, listeners=2)
-        self._references = peer.node.create_publisher(JointState, RUN[2], 10)
+        self._references = peer.publisher(JointState, RUN[2])
 
     def answer(self) -> None:
         super().answer()
@@ -65,14 +64,12 @@ def begin(processes, peer, parameters, last_stamp=10**18):
     processes.start(
         'simulator', {'robot': 'scara', 'initial_position': FIRST, 'start_paused': True}
     )
-    peer.spin_until(
-        lambda: peer.call(Trigger, 'recorder/ready', Trigger.Request()).success, 30, 'readiness'
-    )
+    peer.spin_until(lambda: peer.ask('recorder/ready').success, 30, 'readiness')
     return recorder, controller
 
 
 def run_simulator(peer) -> None:
-    peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
+    peer.ask('simulator/pause', False)
 
 
 def test_a_run_is_recorded_without_loss_bit_for_bit_on_the_clock_of_its_states(
@@ -181,7 +178,7 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
     recorder.says('recording to')
     best_effort = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
     states, temperature, clock, commands = publishers = [
-        peer.node.create_publisher(kind, topic, qos)
+        peer.publisher(kind, topic, qos)
         for kind, topic, qos in (
             (JointState, 'joint_states', best_effort),
             (Float64, 'temperature', 10),
@@ -204,7 +201,7 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
         """Best-effort messages are lost until the recorder has discovered their publisher."""
         publish_state(1)
         commands.publish(Float64MultiArray(data=[0.0]))
-        return peer.call(Trigger, 'recorder/ready', Trigger.Request()).success
+        return peer.ask('recorder/ready').success
 
     peer.spin_until(received, 20, 'the recorder hearing states')
     for k in range(2, 7):
@@ -222,7 +219,7 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
 
 
 def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, peer, tmp_path):
-    publisher = peer.node.create_publisher(String, 'controller/parameters', LATCHED)
+    publisher = peer.publisher(String, 'controller/parameters', LATCHED)
     publisher.publish(String(data='law: computed_torque'))
     recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
     peer.spin_until(publisher.get_subscription_count, 30, 'the recorder')

@@ -17,7 +17,6 @@ from rosgraph_msgs.msg import Clock
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
-from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model import load_robot
@@ -61,7 +60,7 @@ def test_lockstep_over_dds_equals_the_loop_in_one_process_bit_for_bit(processes,
     driver.answer()
     driver.delivered()
     for paused in (True, False, True, False, True, True, False):
-        answer = peer.call(SetBool, 'simulator/pause', SetBool.Request(data=paused))
+        answer = peer.ask('simulator/pause', paused)
         assert ('paused' if paused else 'running') in answer.message
     peer.spin_until(lambda: len(driver.states) == 201, 60, '200 steps')
     assert simulator.wait() == 0
@@ -99,12 +98,12 @@ def test_a_second_answer_to_a_state_does_not_answer_the_next(processes, peer):
 def test_a_paused_simulator_is_stepped_pushed_reset_and_changed(processes, peer):
     simulator = processes.start('simulator', ARM | {'start_paused': True})
 
-    def ask(service: str) -> Trigger.Response:
-        return peer.call(Trigger, f'simulator/{service}', Trigger.Request(), 60)
+    def ask(service: str):
+        return peer.ask(f'simulator/{service}')
 
     assert ask('step').message == 'no command answers the present state yet'
     assert ask('reset').success
-    driver, push = Answering(peer), peer.node.create_publisher(WrenchStamped, 'simulator/push', 10)
+    driver, push = Answering(peer), peer.publisher(WrenchStamped, 'simulator/push')
     peer.spin_until(lambda: driver.answers, 60, 'answer to the first state')
 
     def after(service: str) -> np.ndarray:
@@ -145,7 +144,7 @@ def test_a_paused_simulator_is_stepped_pushed_reset_and_changed(processes, peer)
         result = peer.set('simulator', **{name: value})
         assert result.successful == (not reason)
         assert reason in result.reason
-    peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
+    peer.ask('simulator/pause', False)
     assert ask('step').message == 'not paused'
     assert simulator.stop(signal.SIGTERM) == 0
     assert ' 1 refused' in simulator.output
@@ -186,7 +185,7 @@ def test_commands_by_joint_in_another_order_drive_a_robot_that_comes_by_topic(pr
     simulator = processes.start('simulator', given | {'on_end': 'exit'})
     assert peer.set('simulator', end_time_s=0.05).successful
     driver = Answering(peer, JOINTS)
-    description = peer.node.create_publisher(String, 'robot_description', LATCHED)
+    description = peer.publisher(String, 'robot_description', LATCHED)
     description.publish(String(data=sample('scara').xml))
     peer.spin_until(lambda: len(driver.states) == 51, 60, '50 steps')
     np.testing.assert_array_equal(arrays(driver.states), in_process_loop(50)[0])
@@ -201,7 +200,7 @@ def test_in_real_time_an_arm_at_rest_is_held_until_the_first_command(processes, 
     given = {'robot': 'four_dof', 'limits_profile': 'wide', 'initial_position': start}
     given |= {'mode': 'real_time', 'real_time_factor': 2.0, 'command_timeout_s': 0.5}
     simulator = processes.start('simulator', given)
-    publisher = peer.node.create_publisher(Float64MultiArray, COMMANDS, RELIABLE)
+    publisher = peer.publisher(Float64MultiArray, COMMANDS, RELIABLE)
     peer.spin_until(publisher.get_subscription_count, 60, 'the command subscription')
     peer.spin_until(lambda: states and stamp_ns(states[-1]) > 5e8, 60, 'half a second')
     assert {(*msg.position, *msg.velocity) for msg in states} == {(*start, *[0.0] * 4)}

@@ -145,7 +145,7 @@ def test_an_early_interrupt_ends_the_node_without_a_traceback(processes, before)
 def test_a_node_that_is_finished_gives_its_exit_code(processes, peer, executor):
     speaker = start(processes, '', executor)
     words = peer.collect(String, 'words')
-    enough = peer.node.create_publisher(String, 'enough', 10)
+    enough = peer.publisher(String, 'enough')
     peer.spin_until(
         lambda: words and (enough.publish(String()) or words[-1].data == 'last word'),
         60, 'the last word',

@@ -155,9 +155,7 @@ def test_the_state_is_told_and_the_speed_ordered_as_of_joint_trajectory_controll
     np.testing.assert_allclose(state.reference.positions, PLACE, atol=1e-9)
     np.testing.assert_allclose(state.feedback.positions, PLACE, atol=1e-9)
     np.testing.assert_array_equal(state.output.effort, arm.commands[-1].data)
-    orders = client.peer.node.create_publisher(
-        SpeedScalingFactor, 'controller/speed_scaling_input', LATCHED
-    )
+    orders = client.peer.publisher(SpeedScalingFactor, 'controller/speed_scaling_input', LATCHED)
     handle = client.send(goal(times=[2.0]))
     for factor, done, what in (
         (1.5, lambda: 'is 1.5; give a factor of 0 to 1' in node.output, 'a refusal'),

@@ -246,7 +246,7 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
     assert peer.set('trajectory', goal=goal).successful
     # The node's start values can no longer change.
     assert 'read-only' in peer.set('trajectory', kind='none').reason
-    description = peer.node.create_publisher(String, 'robot_description', LATCHED)
+    description = peer.publisher(String, 'robot_description', LATCHED)
     description.publish(String(data=sample('scara').xml))
     controller.until(lambda: controller.trajectories, 'the trajectory')
     points = controller.trajectories[0].points
@@ -275,7 +275,7 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
 )
 def test_states_that_are_missing_of_other_joints_or_units_are_named(peer, start, joints, said):
     sender = start(timeout_s=8.0 if joints else 0.3)
-    states = joints and peer.node.create_publisher(JointState, 'joint_states', 10)
+    states = joints and peer.publisher(JointState, 'joint_states')
 
     def publish() -> None:
         if joints:

@@ -70,7 +70,7 @@ def test_two_arms_on_two_clocks_or_in_two_places_are_named(processes, peer, tmp_
 @pytest.mark.parametrize('hertz', [0.5, 1.0, 1.3])
 def test_an_arm_and_a_gripper_that_publish_apart_are_no_rivals(peer, hertz):
     for _ in range(2):
-        peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+        peer.publisher(JointState, 'joint_states', RELIABLE)
     rivals = Rivals(peer.node, 'joint_states')
     for k in range(200):
         place = 0.3 * math.cos(2.0 * math.pi * hertz * 0.1 * k)  # samples before and behind a turn

@@ -45,7 +45,7 @@ def state(peer, position: list[float]) -> JointState:
 @pytest.mark.slow
 def test_the_page_says_what_is_missing_and_shows_what_comes(processes, peer, browser):
     viewer = processes.start('view', {'port': 0})
-    states = peer.node.create_publisher(JointState, 'joint_states', 10)
+    states = peer.publisher(JointState, 'joint_states')
     position = [0.3, 0.5, 0.05, 0.0]
 
     def publish() -> None:
@@ -54,7 +54,7 @@ def test_the_page_says_what_is_missing_and_shows_what_comes(processes, peer, bro
 
     with Tab(browser, address(viewer)) as tab:
         tab.reads('waiting for a URDF on /robot_description', publish)
-        described = peer.node.create_publisher(String, 'robot_description', LATCHED)
+        described = peer.publisher(String, 'robot_description', LATCHED)
         described.publish(String(data=read_description(shipped_robot('scara')).xml))
         tab.reads('0.300 rad', publish)
         tab.reads('no controller status received yet')
@@ -86,8 +86,7 @@ def seen(peer) -> ArmTopics:
 def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(peer, seen):
     """The reference of a state comes three states later, by when the arm has moved 30 mrad."""
     states, references = (
-        peer.node.create_publisher(JointState, topic, 10)
-        for topic in ('joint_states', 'controller/reference')
+        peer.publisher(JointState, topic) for topic in ('joint_states', 'controller/reference')
     )
     sent, errors = [], set()
 
@@ -113,8 +112,8 @@ def test_streams_are_subscribed_to_only_while_there_is_a_page(processes, peer):
               'controller/effort_components': JointState, 'controller/constraint': JointState,
               'controller/constraint_condition': Float64MultiArray,
               'controller/external_wrench': WrenchStamped}  # fmt: skip
-    publishers = [peer.node.create_publisher(kind, topic, 1) for topic, kind in topics.items()]
-    described = peer.node.create_publisher(String, 'robot_description', LATCHED)
+    publishers = [peer.publisher(kind, topic, 1) for topic, kind in topics.items()]
+    described = peer.publisher(String, 'robot_description', LATCHED)
 
     def subscribers() -> set[int]:
         return {publisher.get_subscription_count() for publisher in publishers}
@@ -156,7 +155,7 @@ def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, 
     given = {'contact_reaction': 'report', 'wrench_frame': 'tool', 'diagnostics_period_s': 0.1}
     given |= {'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0}
     processes.start('controller', given)
-    hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
+    hand = peer.publisher(WrenchStamped, 'simulator/push', 1)
     push = WrenchStamped()
     push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
     touched = set()
