@@ -374,7 +374,9 @@ def make_layout(
     commands = np.unique(np.hstack(answers))
     by_stamp = not len(commands) or bool(np.isin(commands, stamps).mean() >= _MAJORITY)
     if not by_stamp:
-        notes.append('commands have no timestamp: each is paired with the last state before it')
+        notes.append(
+            'commands have no timestamp of a state: each is paired with the last state before it'
+        )
     recorded = set(chain(*clocks))
     orders = [command_joints, described, [name for name in described if name in recorded], names]
     likely = [list(names) for names in (orders[:1] if command_joints else orders[1:]) if names]
