@@ -8,7 +8,7 @@ import pytest
 from recorded_bags import NOMINAL, UNKNOWN
 
 from robot_dynamics_ros.identification.correction import corrected_urdf
-from robot_dynamics_ros.identification.identify import identify
+from robot_dynamics_ros.identification.identify import identify, make_plan
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot
@@ -42,10 +42,16 @@ def proof(request, halves, learned):
 
 
 @pytest.mark.slow
+def test_the_timing_of_gazebos_engine_is_found(nominal):
+    choice = make_plan(read_recording(UNKNOWN), nominal).choice
+    assert choice.preparation == Preparation('semi_implicit', 0, None, (), 'commanded')
+    # The next best, half a step off, is twice as bad.
+    assert 'timing continuous leaves residuals 2.' in choice.sentence()
+
+
+@pytest.mark.slow
 def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proof, nominal):
     found, other = proof
-    assert found.plan.choice.preparation == Preparation('semi_implicit', 0, None, (), 'commanded')
-    assert '; timing continuous leaves residuals' in found.plan.choice.sentence()
     before = validate([other], nominal, found.plan.preparation)
     after = validate([other], found.tree, found.plan.preparation)
     assert min(before.percent) > 30.0
