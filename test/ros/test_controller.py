@@ -70,6 +70,7 @@ def test_a_part_of_a_state_is_not_answered(living):
     last = arm.stamp
     for _ in range(5):
         arm.publish(PLACE[:2], None, JOINTS[:2])  # joints 3 and 4 are not new
+        arm.peer.spin_for(0.05)  # so that none replaces another
     partial = arm.stamp
     arm.command()
     assert not [msg for msg in arm.references if last < stamp_ns(msg) <= partial]
