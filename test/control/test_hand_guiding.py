@@ -116,6 +116,7 @@ def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
     session.resume()  # ends a contact reaction, not this
     guided.settle(0.01)
     assert session.mode is SessionMode.REACTING
+    assert guided.said('info')[-1] == 'hand_guiding is not enabled: braking, holding'
     guided.set_switch(True)
     assert session.mode is SessionMode.HOLDING
     guided.settle(0.5)

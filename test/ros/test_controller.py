@@ -151,8 +151,9 @@ def test_a_description_by_topic_gives_a_topic_per_joint_and_an_interrupt_ends_wi
     given = {'robot': '', 'command_form': 'per_joint', 'law': 'gravity_compensation'}
     given['diagnostics_period_s'] = 0.2
     node, peer = processes.start('controller', ARM | given), arm.peer
-    warning = 'not active: no robot: set robot, or publish robot_description'
-    peer.spin_until(lambda: arm.said(warning), 30.0, 'a warning')
+    missing = 'no robot: set robot, or publish robot_description'
+    node.says(f'not active yet: {missing}')
+    peer.spin_until(lambda: arm.said(f'not active: {missing}'), 30.0, 'a warning')
     latched = peer.publisher(String, 'robot_description', LATCHED)
     latched.publish(String(data=sample('four_dof').xml))
     received = [peer.collect(Float64, f'{joint}/cmd_force') for joint in JOINTS]
