@@ -74,7 +74,7 @@ _LEAST_INSTANTS = 30  # number of instants per coefficient
 CORRELATED = 10.0
 _UNFELT = 1e-20  # of the largest squared column: a smaller one has no effect
 _EVIDENCE = 10.0  # nats: least evidence of a cause
-_TIE = 1e-3  # nats: least gain of another cause in place of one
+_TIE = 1e-3  # nats: least gain of another cause in place of one: smaller ones are equal
 _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
 _NEARLY = 0.9  # of the share of a mass: least of one that may be wrong in its place
 _EXACT = 1e-6  # residual relative to the effort of a plant that is the model
@@ -375,7 +375,9 @@ class EffortResidual:
             gains = [cost - new - price for new, price in zip(costs, prices, strict=True)]
             if not gains or max(gains) <= 0.0:
                 break
-            best = int(np.argmax(gains))
+            # Of equal ones the first: at a joint with a constant weight, another gravity, a factor
+            # and an offset look alike.
+            best = int(np.argmax(np.array(gains) > max(max(gains) - _TIE, 0.0)))
             chosen, cost = (*added, *swapped)[best], costs[best]
         return chosen
 

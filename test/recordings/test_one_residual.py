@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from recorded_bags import STAUBLI, UNKNOWN, monitored
@@ -37,6 +39,20 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
     monitor = monitored(ModelMonitor(tree, compare_with=''), run)
     # Stamps as floats: a step of 1 ms is known to 1e-13 of a second of 10.
     np.testing.assert_allclose(monitor.summary().rms, analyzed['residual_rms'], rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_rounding_decides_no_cause(rng):
+    """An offset of the vertical joint, or a factor of its nearly constant effort."""
+    run = read_recording(UNKNOWN)
+    tree = load_robot(run.description)
+    found = []
+    for rounding in (0.0, 1e-15, 1e-14, 1e-13):
+        effort = run.effort * (1.0 + rounding * rng.normal(size=run.effort.shape))
+        evaluated = evaluate(replace(run, effort=effort), tree, AnalysisSettings())
+        causes = evaluated.figures['effort']['causes']
+        found.append({name: np.flatnonzero(value).tolist() for name, value in causes.items()})
+    assert found == 4 * found[:1]
 
 
 @pytest.mark.slow
