@@ -22,7 +22,6 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.tables import print_table, wide_console
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
-from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.files import short_name
@@ -44,11 +43,6 @@ from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_li
 _MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
 
 
-def _delay(profile: str) -> float:
-    """Return the delay of a driver profile, s; 0 without one."""
-    return load_driver_profile(profile).delay_s if profile else 0.0
-
-
 def run_calibration(args: argparse.Namespace) -> int:
     """Calibrate the thresholds, write and print them; return 0."""
     require_free(args.output.parent, [args.output.name], force=args.force)
@@ -57,7 +51,8 @@ def run_calibration(args: argparse.Namespace) -> int:
     tree, measured, rate, identified = _survey(bags[0], choice)
     bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
     coarse = ContactThresholds.coarse(tree).coefficients
-    delay = _delay(choice.driver_profile) if args.delay is None else args.delay
+    usual = choice.profile.delay_s if choice.profile else 0.0
+    delay = usual if args.delay is None else args.delay
     start = ContactThresholds(coarse, bandwidth, delay)
     samples = CalibrationSamples()
     for run, loaded in _runs(bags, choice, tree):

@@ -8,16 +8,25 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
-from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, load_driver_profile
+from robot_dynamics_ros.control.drivers.profile import (
+    NEED_CONSTANT,
+    DriverProfile,
+    load_driver_profile,
+)
 from robot_dynamics_ros.description.shipped import robot_file
-from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    ModelError,
+    RecordingError,
+    RobotDynamicsError,
+)
 from robot_dynamics_ros.estimation.accumulate import GrowingTable
 from robot_dynamics_ros.estimation.filtering import differentiate
 from robot_dynamics_ros.messages import NANO
@@ -35,7 +44,6 @@ from robot_dynamics_ros.recordings.recording import (
     format_time,
     in_model_units,
     recorded_driver,
-    recorded_names,
     require_one_unit,
     times_of,
     unwrapped,
@@ -342,19 +350,30 @@ class RobotChoice:
     identified: str = ''
     span: tuple[float, float] = WHOLE
 
+    @cached_property
+    def profile(self) -> DriverProfile | None:
+        """The driver profile, read once; None without one."""
+        return load_driver_profile(self.driver_profile) if self.driver_profile else None
+
     def read(self, bag: str | os.PathLike[str], tree: Robot | None = None) -> RecordingReader:
         """Return a reader of a bag, limited to the joints of the robot if ``tree`` is given.
 
         Raises:
-            ConfigurationError: A table and the driver profile both declare a unit.
+            ConfigurationError: The driver profile cannot be read; or a table declares a unit,
+                too, or ``recorded_joints`` names the joints.
         """
-        driver = self.driver(tree) if tree else None
-        given = recorded_names(self.driver_profile, self.recorded_joints)
-        joints = driver.names if driver else given
+        driver, profile = self.driver(tree) if tree else None, self.profile
+        if profile and self.recorded_joints:
+            raise ConfigurationError(
+                '--recorded-joints',
+                'conflicts with --driver-profile, which names them',
+                'give one of them; driver_name of each joint in the profile is its recorded name',
+            )
+        named = tuple(row.name for row in profile.joints) if profile else self.recorded_joints
+        joints = driver.names if driver else named
         models = tree.joint_names if tree and driver else ()
         choices: dict[str, Any] = {**self.topics, 'joints': joints, 'reference_joints': models}
-        if self.driver_profile:
-            profile = load_driver_profile(self.driver_profile)
+        if profile:
             choices['driver'] = profile.state.topic, profile.command.topic
             choices['command_joints'] = driver.command_names if driver else joints
             choices['reference_joints'] = models or tuple(row.joint for row in profile.joints)
@@ -362,9 +381,9 @@ class RobotChoice:
         declared = reader.bag.units
         units = {_OF_TABLE[key]: unit for key, unit in declared.items() if unit in NEED_CONSTANT}
         cause = 'no driver profile (--driver-profile) gives a torque_constant'
-        if self.driver_profile:
-            require_one_unit(load_driver_profile(self.driver_profile), declared)
-            units = dict.fromkeys(_OF_TABLE.values(), current_unit(self.driver_profile))
+        if profile:
+            require_one_unit(profile, declared)
+            units = dict.fromkeys(_OF_TABLE.values(), current_unit(profile))
             cause = 'the driver profile gives no torque_constant'
         reader.left_out = tuple(column for column, unit in units.items() if unit)
         if reader.left_out:
@@ -376,7 +395,7 @@ class RobotChoice:
 
     def driver(self, tree: Robot) -> DriverInterface | None:
         """Return the driver conversion for a robot; None if recorded in SI by the same names."""
-        return recorded_driver(self.driver_profile, self.recorded_joints, tree)
+        return recorded_driver(self.profile, self.recorded_joints, tree)
 
     def run(self, reader: RecordingReader, tree: Robot) -> Recording:
         """Return the run within the span, with the joints of the model, in its order and units.
@@ -465,9 +484,7 @@ class RobotChoice:
 
     def _recorded_of(self, reader: RecordingReader) -> tuple[str, ...]:
         """Return the names in the model of the recorded joints."""
-        if not self.driver_profile:
-            return reader.layout.joints
-        rows = load_driver_profile(self.driver_profile).joints
+        rows = self.profile.joints if self.profile else ()
         return tuple(row.joint for row in rows) or reader.layout.joints
 
     def _load(

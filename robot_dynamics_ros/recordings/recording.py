@@ -211,42 +211,22 @@ _SI = ('rad', 'm', 'rad/s', 'm/s', 'N m', 'N', 'motor N m', 1.0)
 WALL_CLOCK = 1e6
 
 
-def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
-    """Return the recorded joints to read; empty for those of the description.
-
-    Args:
-        profile: Driver profile, or empty.
-        joints: Recorded names of the model's joints, in model order, or empty.
-
-    Raises:
-        ConfigurationError: Both are given, or the profile cannot be read.
-    """
-    if profile and joints:
-        raise ConfigurationError(
-            '--recorded-joints',
-            'conflicts with --driver-profile, which names them',
-            'give one of them; driver_name of each joint in the profile is its recorded name',
-        )
-    if profile:
-        return tuple(row.name for row in load_driver_profile(profile).joints)
-    return tuple(joints)
-
-
-def recorded_driver(profile: str, joints: Sequence[str], tree: Robot) -> DriverInterface | None:
+def recorded_driver(
+    profile: DriverProfile | None, joints: Sequence[str], tree: Robot
+) -> DriverInterface | None:
     """Return the conversion from recorded to model units; None if SI by the same names.
 
     Args:
-        profile: Driver profile: YAML file or name of a shipped one, or empty.
+        profile: Driver profile, or None.
         joints: Recorded names of the model's joints, in model order, or empty.
         tree: The model.
 
     Raises:
-        ConfigurationError: The profile is invalid, or does not fit this robot.
+        ConfigurationError: The profile does not fit this robot.
         RecordingError: There are more or fewer names than joints.
     """
     if profile:
-        read = load_driver_profile(profile)
-        return DriverInterface(_as_currents(read) if current_unit(profile) else read, tree)
+        return DriverInterface(_as_currents(profile) if current_unit(profile) else profile, tree)
     if not joints:
         return None
     if len(joints) != tree.n:
@@ -287,21 +267,20 @@ def require_one_unit(profile: DriverProfile, declared: Mapping[str, str]) -> Non
                 raise ConfigurationError(culprit, problem, f'give {si}, or leave it out')
 
 
-def current_unit(profile: str) -> str:
+def current_unit(profile: DriverProfile | None) -> str:
     """Return the unit of efforts that cannot be converted: A, or rated current.
 
     Efforts stay currents if they are recorded as such and no joint has a torque constant.
 
     Args:
-        profile: Driver profile, or empty.
+        profile: Driver profile, or None.
 
     Returns:
         Empty if efforts are N m or N at the joints.
     """
-    read = load_driver_profile(profile) if profile else None
-    rows = (read.joints or (read.defaults,)) if read else ()
+    rows = (profile.joints or (profile.defaults,)) if profile else ()
     units = {row.measured_effort_unit or row.effort_unit for row in rows}
-    known = any(row.torque_constant for row in rows) or (read and read.transmissions)
+    known = any(row.torque_constant for row in rows) or (profile and profile.transmissions)
     if not units or not units <= set(NEED_CONSTANT) or known:
         return ''
     return 'A' if units <= {'A', 'mA'} else 'rated'
@@ -316,7 +295,7 @@ def require_torques(profile: str) -> None:
     Raises:
         ConfigurationError: Names the profile, and how to find a constant.
     """
-    if unit := current_unit(profile):
+    if unit := current_unit(load_driver_profile(profile) if profile else None):
         raise ConfigurationError(
             f'driver profile {profile!r}',
             f'is in {unit} without any torque_constant, so masses and torques cannot be known',

@@ -123,7 +123,7 @@ class ReplaySource:
             self.tree, _ = robot_and_driver(merged, described)
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
         self.notes += [remark for remark in self.tree.remarks if remark.startswith(LOCKED)]
-        self._recorded = self.driver or recorded_driver('', recorded_joints, self.tree)
+        self._recorded = self.driver or recorded_driver(None, recorded_joints, self.tree)
         self.run = self._read()
         if merged['robot'] and described and not _matches(self.tree, described):
             self.notes.append(
