@@ -64,6 +64,7 @@ UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
 #: Longest delay of a command or reference after its state, in the order of the bag, ns.
 _MAX_DELAY_NS = NANO
 _SURELY_PAST = 20  # states in a block, beyond the end of what is read
+_MANY = 0.1  # fraction of states with non-finite positions above which the recording is at fault
 _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
 #: Columns of a recording by the keys of a table's efforts.
 _OF_TABLE = {'command': 'effort', 'effort': 'measured_effort'}
@@ -107,7 +108,7 @@ class RecordingReader(ExitStack):
         counts: Counts of rejected and unusual states; as all below, of what was read.
         shifts: What is added to the timestamps from each restart of the clock on, ns.
         odd_commands: Number of commands with another number of values.
-        problems: What is wrong with the commands, one sentence each.
+        problems: What is wrong with commands and states, one sentence each.
         unpaired: Number of commands without a state of their own, and the time of the first, s.
 
     Args:
@@ -211,9 +212,14 @@ class RecordingReader(ExitStack):
             if paired.first_unpaired_ns is not None:
                 first_unpaired.append(paired.first_unpaired_ns)
                 self.unpaired = max(self.unpaired[0], paired.unpaired), min(first_unpaired) / NANO
+        problems = []
         if wrong:
             first = format_time(wrong[0] / NANO)
-            self.problems = (f'{len(wrong)} commands are not finite, the first at {first}',)
+            problems.append(f'{len(wrong)} commands are not finite, the first at {first}')
+        if self.counts.not_finite > _MANY * self.counts.states:
+            share = self.counts.not_finite / self.counts.states
+            problems.append(f'{share:.0%} of the states have a non-finite position')
+        self.problems = tuple(problems)
         run = Recording(
             joints=layout.joints,
             time=rows.stamp_ns / NANO,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from bags import MS, SECOND, Message, T, command, header, state, text, write
-from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml
+from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml, write_run
 from recorded_bags import NOMINAL, UNKNOWN
 
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
@@ -413,6 +413,14 @@ def test_without_effort_limits_efforts_are_explained_and_no_saturation_is_told(t
     assert max(unlimited.figures['effort']['residual_share']) < 1e-8
     assert unlimited.figures['limits']['saturated_ticks'] == []
     assert 'gives no effort limits: saturation is not evaluated' in ' '.join(unlimited.notes)
+
+
+@pytest.mark.parametrize(('lost', 'told'), [(20, False), (60, True)])
+def test_many_states_without_a_position_are_a_finding(lost, told, tmp_path):
+    run = RecordedArm(300).recording()
+    run.position[:lost, 1] = np.nan
+    findings = said(analyzed(write_run(tmp_path / 'bag', run)))
+    assert ('20% of the states have a non-finite position' in findings) == told
 
 
 def test_references_of_a_slow_controller_are_those_of_the_states_it_answered(rng):
