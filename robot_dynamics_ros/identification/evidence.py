@@ -164,7 +164,7 @@ class Ridge:
         root, prior, count = self._root(kept), np.eye(len(kept)), len(kept)
         own = parts[:, :count, :count]
         normal, pull = root.T @ own @ root, parts[:, :count, -1] - own @ values[kept]
-        posterior = _solved(normal.sum(axis=0) + prior, prior)
+        posterior = _inverse(normal.sum(axis=0) + prior)
         moved = posterior @ root.T @ parts[:, :count, count:-1].sum(axis=0)
         spread = self._covariance[count:, count:]
         inner = posterior + moved @ spread @ moved.T + jackknife(normal, pull @ root, prior)
@@ -180,6 +180,18 @@ def _solved(normal: Array, right: Array) -> Array:
         return np.linalg.solve(normal, right)
     except np.linalg.LinAlgError:
         return np.linalg.lstsq(normal, right, rcond=None)[0]
+
+
+def _inverse(normal: Array) -> Array:
+    """Return the inverse of a normal matrix with a prior of 1, which rounding may lose.
+
+    It does where the data have no noise; directions that it loses then have the prior's variance.
+    """
+    size = np.sqrt(np.diag(normal))
+    values, axes = np.linalg.eigh(normal / np.outer(size, size))
+    axes /= size[:, np.newaxis]
+    lost = values < len(values) * np.finfo(float).eps
+    return np.asarray(axes / np.where(lost, np.square(axes).sum(axis=0), values) @ axes.T)
 
 
 def _squared_effort(sums: Array) -> Array:

@@ -467,6 +467,17 @@ def test_what_is_only_considered_widens_the_deviations_by_its_effect(rng):
     assert_allclose(wide.values[:2], plain.values, rtol=1e-12)
 
 
+@pytest.mark.parametrize('spread', [1.0, 1e3, 1e6])
+def test_what_data_without_noise_do_not_determine_keeps_the_deviation_of_the_prior(spread, rng):
+    """The third column is twice the second more than the first: (1, 2, -1) changes no effort."""
+    columns, usable = rng.normal(size=(200, 2, 3)), np.ones((200, 2), dtype=bool)
+    columns[:, :, 2] = columns[:, :, 0] + 2.0 * columns[:, :, 1]
+    ridge = Ridge.of_samples(columns, columns @ np.ones(3), usable, np.full(3, spread))
+    silent = np.array([1.0, 2.0, -1.0])
+    expected = spread**2 * np.outer(silent, silent) / (silent @ silent)
+    assert_allclose(ridge.covariance(), expected, atol=1e-2 * spread**2)
+
+
 @pytest.mark.parametrize('heavier', [0.0, 2.0])
 def test_noise_moves_no_mass_that_the_data_do_not_determine(heavier):
     """Along sums that the motion hardly excites, noise made a link 7 % too heavy or too light."""
