@@ -207,7 +207,8 @@ class RecordingReader(ExitStack):
             if paired.unpaired > _REPORTED_SHARE * len(given.stamp_ns):
                 self._losses.append(
                     f'{paired.unpaired} of {len(given.stamp_ns)} commands on {topic} have no '
-                    'state of their own: several for one state, or for a state that is missing'
+                    'state of their own: several for one state, as where one came late and has no '
+                    'timestamp, or for a state that is missing'
                 )
             if paired.first_unpaired_ns is not None:
                 first_unpaired.append(paired.first_unpaired_ns)

@@ -315,7 +315,8 @@ class Recorder(PackageNode):
                 missed = f', {stream.missed} missed while joining' if stream.missed else ''
                 log.info(
                     f'{stream.name}: {self._bag.counts[stream.name]} recorded, '
-                    f'{self._stamper.repeated[stream.name]} repeated, {stream.lost} lost{missed}'
+                    f'{self._stamper.repeated[stream.name]} repeated (left out), '
+                    f'{stream.lost} lost{missed}'
                 )
         lost = sum(stream.lost for stream in self._streams)
         if lost:

@@ -174,7 +174,7 @@ def test_nodes_that_a_busy_machine_holds_up_change_nothing(tmp_path):
         nodes.end(['recorder', 'controller'])
         assert 'no fresh state' not in nodes.output('controller')
         lost = re.findall(
-            r'(\S+): \d+ recorded, \d+ repeated, (\d+) lost', nodes.output('recorder')
+            r'(\S+): \d+ recorded, \d+ repeated \(left out\), (\d+) lost', nodes.output('recorder')
         )
     assert len(lost) > 6
     assert {count for _, count in lost} == {'0'}
