@@ -44,10 +44,15 @@ class Moving(PushedArm):
 
     def until_inactive(self, push: float = 0.0) -> int:
         """Run until the mode is inactive; return the number of states."""
+        limit, last = self.session.tree.effort_limit, self.session.command.copy()
         for k in self.run(4000):
             self.push[:] = push * np.sin(0.01 * k)
             if self.session.mode is SessionMode.INACTIVE:
                 return k
+            # The limit of any stop with fresh states: a fifth of the limits in a millisecond.
+            assert push or (np.abs(self.effort - last) <= 0.2 * limit * (1.0 + 1e-9)).all()
+            assert (np.abs(self.effort) <= limit).all()
+            last = self.effort.copy()
         raise AssertionError('it is still active')
 
 

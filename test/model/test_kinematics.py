@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses, Jacobians, bias accelerations against Pinocchio; symbols: ``dynamics/test_lagrange``."""
+"""Poses, Jacobians, bias accelerations against Pinocchio; poses of symbols."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
 from oracles import EliminationOracle, PinocchioOracle
 from samples import mimic_arm, random_state, sample
 
@@ -37,3 +38,13 @@ def test_pose_jacobian_and_drift_of_every_link_equal_pinocchio(robot, oracle):
         assert np.abs(motion.J - oracle.frame_jacobian(frame, q)).max() < ROUNDING
         assert np.abs(motion.bias - oracle.frame_bias(frame, q, v)).max() < 1e-12
         assert np.array_equal(frame_jacobian(tree, q, frame), motion.J)
+
+
+def test_kinematics_run_on_symbols():
+    """The RP arm: p = d2 (cos q1, sin q1, 0)."""
+    tree = sample('rp').tree
+    q = np.array(sympy.symbols('q1 d2'))
+    p = frame_pose(tree, q, 'link2').p_WF
+    expected = [q[1] * sympy.cos(q[0]), q[1] * sympy.sin(q[0]), 0]
+    for found, formula in zip(p, expected, strict=True):
+        assert sympy.simplify(sympy.nsimplify(found) - formula) == 0

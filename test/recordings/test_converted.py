@@ -47,6 +47,14 @@ def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):
     np.testing.assert_allclose(np.diff(read.time), 0.01, rtol=1e-6)
 
 
+def test_a_table_is_compared_with_a_bag(run, tmp_path, command):
+    heads = [f'{key}.{name}' for key in ('position', 'velocity', 'effort') for name in JOINTS]
+    log = table(run, tmp_path / 'log.csv', ['time', *heads])
+    assert read_recording(log).measured_effort.tobytes() == run.measured_effort.tobytes()
+    bag = ros1(run, tmp_path / 'old.bag')
+    assert 'note' in command('compare', bag, log, '--robot', run.description).out
+
+
 def ros1(run, path):
     store = get_typestore(Stores.ROS1_NOETIC)
     types = store.types
