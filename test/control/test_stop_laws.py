@@ -91,4 +91,4 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, known,
     rate = np.append(room / np.abs(momentum), 100.0).min()
     assert (rate == 100.0) == (plenty > 1.0)
     # Rounding of what is of the size of gravity, 20 N m, by 100 1/s times 3 ms.
-    np.testing.assert_allclose(effort, g - rate * momentum, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(effort, g - rate * momentum, rtol=1e-12, atol=1e-12)
