@@ -138,8 +138,6 @@ WORLD = {file.stem: file.locate() for file in world_files()}
     ],
 )
 def test_published_arms(name, count, frame):
-    if name not in WORLD:
-        pytest.skip('example-robot-data is not installed')
     tree = load_arm(WORLD[name], effort_limit=100.0)
     assert (tree.n, tool_frame(tree)) == (count, frame)
 

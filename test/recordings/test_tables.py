@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from datetime import datetime, timedelta
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 import refusals
 import yaml
@@ -237,12 +238,11 @@ def test_what_is_wrong_in_a_table_or_its_file_is_named(given, said, tmp_path):
 
 
 def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
-    arrow, parquet = pytest.importorskip('pyarrow'), pytest.importorskip('pyarrow.parquet')
     file, index = tmp_path / 'log.parquet', np.array(DATES, dtype='datetime64[ns]')
     columns = dict(zip([*heads(), '__index_level_0__'], [*ALL, index], strict=True))
     lists = {'t': TIME, 'position': [*Q], 'velocity': [*V], 'effort': [*TAU]}
     for content, begin in ((columns, NS), (lists, 0)):
-        parquet.write_table(arrow.table(content), file)
+        pyarrow.parquet.write_table(pyarrow.table(content), file)
         table = read_table(file)
         assert table.time_ns[1] == begin + 2_000_000
         for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
