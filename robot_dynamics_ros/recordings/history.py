@@ -35,6 +35,7 @@ class Acted(NamedTuple):
         changed: Names of the parameters that were changed.
         values: All parameters by name.
         carries: Whether it carried its payload.
+        floats: Whether the arm was compliant after a contact.
     """
 
     since_ns: int
@@ -42,6 +43,7 @@ class Acted(NamedTuple):
     changed: frozenset[str]
     values: Mapping[str, Any]
     carries: bool
+    floats: bool = False
 
 
 class History(NamedTuple):
@@ -91,7 +93,7 @@ def _after(before: Acted, change: Change) -> Acted:
     Raises:
         ConfigurationError: Its content is not that of its kind.
     """
-    _, _, _, values, carries = before
+    _, _, _, values, carries, floats = before
     content, since_ns, changed = change.content, change.stamp_ns, frozenset[str]()
     try:
         if change.kind == 'activation':  # its law begins at the state before the first tick
@@ -102,7 +104,9 @@ def _after(before: Acted, change: Change) -> Acted:
             changed, values = frozenset(content['values']), {**values, **content['values']}
         elif change.kind == 'payload':
             carries = content['carried']
-        return Acted(int(since_ns), str(change.kind), changed, values, bool(carries))
+        if change.kind in ('reaction', 'resume', 'activation'):
+            floats = change.kind == 'reaction' and values['contact_reaction'] == 'float'
+        return Acted(int(since_ns), str(change.kind), changed, values, bool(carries), floats)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         problem = f'cannot be read: {error!r} in a change of kind {change.kind!r}'
         subject = 'changes of the controller'
@@ -126,7 +130,7 @@ def followed(acted: Sequence[Acted], run: Recording, tree: Robot) -> tuple[Array
         rows = np.flatnonzero((run.stamp_ns >= one.since_ns) & (run.stamp_ns < end_ns))
         if not len(rows):
             continue
-        if other := _other_than_reference(one.values, tree):
+        if other := 'reaction float' if one.floats else _other_than_reference(one.values, tree):
             follows[rows], others[other], away = False, None, True
         elif away:  # the arm brakes, and its reference comes to it
             error = np.abs(run.reference_position[rows] - run.position[rows])

@@ -71,6 +71,16 @@ def test_states_of_another_law_count_in_no_tracking_error(tmp_path, other, name,
     assert tracking['tool_peak_mm'] < 60.0  # of 160 mm that the tool moves
 
 
+def test_an_arm_that_floats_after_a_contact_follows_no_reference(tmp_path):
+    given = {**GIVEN, 'law': 'computed_torque', 'contact_reaction': 'float'}
+    behind = {100: lambda x: x.push((-60.0, 0.0, 0.0)), 400: RecordedLoop.go_on}
+    result = analyzed(tmp_path, RecordedLoop(given, behind=behind).run(STEPS))
+    assert f'reaction float of the controller {AWAY} while it acted' in result.notes
+    tracking = result.figures['tracking']
+    assert 0 < tracking['states'] <= STEPS - 250
+    assert tracking['tool_peak_mm'] < 10.0  # where the contact was detected; then it floats away
+
+
 @pytest.mark.parametrize(
     'damage',
     [
