@@ -363,7 +363,8 @@ def _trusted(
     """Return physical parameters; with measured efforts, prefer likely link masses.
 
     Links close to the nominal ones are taken if they explain the data as well: along what the data
-    hardly determine, noise alone would move them. Deviations remain those of the original weight.
+    hardly determine, noise alone would move them. Those close to a single change explain the data,
+    else there is none. Deviations remain those of the original weight.
     Else the weight of the nominal links is increased in steps until every link mass is likely. If
     no step achieves this, the result with the original weight is returned.
     """
@@ -371,7 +372,7 @@ def _trusted(
     rotors = np.array_equal(first.held, joint_terms(fitted, plan.unknowns, rotors=True)[1])
     weight = _DESCRIBED * prior_weight
     close = physical_parameters(fitted, plan.unknowns, weight, rotors=rotors, near=near)
-    if close.misfit <= first.misfit + _AS_WELL:
+    if near is not None or close.misfit <= first.misfit + _AS_WELL:
         return replace(close, deviations=first.deviations, data_share=first.data_share)
     if plan.preparation.effort != 'measured':
         return first

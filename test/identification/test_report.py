@@ -19,6 +19,9 @@ from recorded_arm import (
 from samples import DOWN_Z, Sample
 from urdf_text import joint, link, robot
 
+from robot_dynamics_ros.estimation.regressor import PER_BODY
+from robot_dynamics_ros.identification.identify import identify
+
 ARM = measured_arm()
 
 
@@ -70,6 +73,34 @@ def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
     hand, palm = (after.model.inertias[after.model.getJointId(x)] for x in ('pitch', 'roll'))
     # In proportion, but for what is within noise.
     np.testing.assert_allclose([hand.mass / 0.8, palm.mass / 0.5], 1.7 / 1.3, rtol=0.1)
+
+
+def six_joints(heavier: float = 0.0) -> Sample:
+    """Return an arm of six joints; its third link is heavier by so many kg."""
+    near = {'limits': (-6.0, 6.0), 'velocity': 6.0, 'effort': 200.0}
+    lengths = (0.11, 0.42, 0.21, 0.19, 0.1, 0.1)
+    elements = [link('l0')]
+    for k, mass in enumerate((7.5, 8.2, 3.0 + heavier, 2.6, 1.5, 1.2)):
+        length, axis = lengths[k], (0, 1, 0) if k in {1, 2, 4} else (0, 0, 1)
+        inertia = mass * np.diag([0.1 * length**2 + 0.002] * 2 + [0.002])
+        xyz = (0, 0, lengths[k - 1]) if k else (0, 0, 0.16)
+        elements += [
+            link(f'l{k + 1}', mass, (0.01, 0.01 * (k % 2), length / 2), inertia),
+            joint(f'j{k + 1}', f'l{k}', f'l{k + 1}', xyz=xyz, axis=axis, **near),
+        ]
+    return Sample('arm', robot('arm', *elements))
+
+
+@pytest.mark.parametrize('seed', [7, 8])
+def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed):
+    """Noise gave another link 0.7 kg, and the two that were told shared the rest unequally."""
+    arm = six_joints()
+    run = moved(np.random.default_rng(seed), six_joints(1.6), 16.0, text=arm.xml)
+    found = identify([run], arm.tree)
+    assert found.single.bodies == (2, 3)
+    masses = found.physical.values[: found.plan.unknowns.links : PER_BODY]
+    expected = arm.tree.mass * np.where(np.isin(range(6), (2, 3)), 7.2 / 5.6, 1.0)
+    np.testing.assert_allclose(masses, expected, rtol=0.02)
 
 
 @pytest.mark.parametrize(('limit', 'told'), [(20.0, True), (2.0, False)])
