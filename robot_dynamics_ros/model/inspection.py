@@ -272,7 +272,7 @@ def inspect(
     findings = [error(fault, fatal=True) for fault in (*faults, *tree_faults(description))]
     findings += [] if description.name else [error(nameless())]
     findings += [warning(*remark) for remark in description.remarks]
-    links, part_findings = _check_links(description)
+    links, part_findings = _check_links(description, passive)
     findings += part_findings
     joints: list[JointReport] = []
     moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
@@ -332,7 +332,9 @@ def _is_point(report: LinkReport) -> bool:
     return bool((report.principal_moments == 0.0).all())
 
 
-def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[Finding]]:
+def _check_links(
+    description: RobotDescription, passive: Collection[str]
+) -> tuple[list[LinkReport], list[Finding]]:
     """Return the reports of the links with an <inertial> and the findings on all links."""
     movers = _movers(description)
     child_origins: dict[str, list[Array]] = {link.name: [] for link in description.links}
@@ -373,6 +375,7 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
                 f'joint {joint.name!r} moves it: give its mass and inertia, or estimate them '
                 'from its shapes: new_robot --estimate-inertia'
             )
-            fault = ModelError(f'link {joint.child!r}', problem, remedy)
-            findings.append(error(fault, cause='massless'))
+            found = error(ModelError(f'link {joint.child!r}', problem, remedy), cause='massless')
+            light = joint.name in passive  # as a coupler of a loop whose other links have mass
+            findings.append(found._replace(severity='warning') if light else found)
     return reports, findings

@@ -56,6 +56,7 @@ from robot_dynamics_ros.model.selection import (
     released,
     select,
 )
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import scalars
 
 if TYPE_CHECKING:
@@ -147,14 +148,15 @@ def load_robot(
     tree = _tree(description, faults, gravity_vector, effort_limit, choose, strict, passive)
     tree = tree if corrected is None else corrected.completed(tree)
     if file is None:
-        return tree
+        return _weighed(tree, sampled_positions(tree))
     from robot_dynamics_ros.model.build_mechanism import build_mechanism
 
     limited = {joint.name for joint in description.joints if _is_limited(joint)}
     undriven = np.isin(tree.joint_names, list(passive - limited))
     limits = np.where(undriven, 0.0, tree.effort_limit)
     tree = tree.with_changes(effort_limit=limits, mechanism=file.text)
-    return build_mechanism(tree, file, closed_form)
+    mechanism = build_mechanism(tree, file, closed_form)
+    return _weighed(mechanism, mechanism.assembled[np.newaxis, mechanism.body_of_joint])
 
 
 def _mechanism_file(loops: str | os.PathLike[str]) -> MechanismFile:
@@ -228,11 +230,6 @@ def _tree(
     _raise_first(finding for finding in check.errors if finding.fatal)
     tree = build_tree(selection.description, gravity, effort_limit, selection.mimic_joints)
     _require_readable(tree, selection.description, faults)
-    if weightless := mass_matrix_fault(tree, sampled_positions(tree)):
-        raise weightless
-    at_zero = np.clip(0.0, tree.position_lower, tree.position_upper)
-    if singular := mass_matrix_fault(tree, at_zero[np.newaxis]):
-        remarks = (*remarks, f'near the zero position: {singular}')
     locked_findings = [check_joint(original[name], 1.0)[1] for name in selection.locked]
     findings = [f for of_joint in locked_findings for f in of_joint if f.severity == 'error']
     of_model = (f for f in check.findings if f.fatal or NOT_USED not in f.remedy)
@@ -246,6 +243,19 @@ def _tree(
         lock_paths=paths,
         remarks=tuple(dict.fromkeys(sentences)),
     )
+
+
+def _weighed(tree: Robot, q: Array) -> Robot:
+    """Return a robot whose mass matrix is positive definite at positions in rows, (k, n).
+
+    It has a remark if the matrix is not near the zero position, as of a wrist in gimbal lock.
+    """
+    if weightless := mass_matrix_fault(tree, q):
+        raise weightless
+    at_zero = np.clip(0.0, tree.position_lower, tree.position_upper)
+    if not tree.has_constant_rates or not (fault := mass_matrix_fault(tree, at_zero[np.newaxis])):
+        return tree
+    return replace(tree, remarks=(f'near the zero position: {fault}', *tree.remarks))
 
 
 def _lock_paths(selection: Selection) -> dict[str, tuple[str, ...]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import product
 
 import linkages
@@ -28,6 +29,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model import load_mechanism, loops
 from robot_dynamics_ros.model.kinematics import frame_pose
+from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.model.loops import loop_motion
 from robot_dynamics_ros.spatial.rotation import rotation_about
 
@@ -304,6 +306,29 @@ def test_joints_without_a_drive_need_no_effort_limit(mechanisms):
     rates = {'a': {'rate': {'lower_arm_joint': 1}}, 'b': {'rate': {'crank_joint': -2}}}
     geared = four_bar(declared(actuators=rates))
     assert geared.effort_limit.tolist() == [250.0, 125.0]  # twice the rate, half the torque
+
+
+def test_a_coupler_needs_no_mass_but_each_drive_moves_some(mechanisms):
+    """The dynamics are linear in masses: those without the coupler follow from half of it."""
+    full = mechanisms[FOUR_BAR]
+    urdf, file = shipped_mechanism(FOUR_BAR)
+    xml, inertial = full.xml, re.compile(r'<inertial>.*?</inertial>', re.DOTALL)
+    rod = xml[xml.index('<link name="rod">') :].partition('</link>')[0]
+    bare = xml.replace(rod, inertial.sub('', rod))
+    light, halves = load_mechanism(bare, file), np.ones(len(full.mass))
+    halves[full.link_names.index('rod')] = 0.5
+    half = full.with_changes(mass=halves * full.mass, inertia=halves[:, None, None] * full.inertia)
+    u = np.array([0.2, -0.1])
+    of_full, of_half, found = (
+        make_formulation('newton_euler', x).inverse_dynamics(u, 3 * u, -u)
+        for x in (full, half, light)
+    )
+    assert found == pytest.approx(2 * of_half - of_full, rel=1e-12)
+    assert abs(of_full - found).min() > 0.1
+    [said] = [x for x in check_model(bare, loops=file).warnings if x.cause == 'massless']
+    assert said.culprit == "link 'rod'"
+    with pytest.raises(ModelError, match="joint 'crank_joint': mass matrix is not positive"):
+        load_mechanism(inertial.sub('', xml), file)
 
 
 def test_effort_limit_argument_supplies_what_the_file_lacks():
