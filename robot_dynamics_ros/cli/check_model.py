@@ -22,6 +22,8 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.tables import print_findings, print_table, wide_console
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.geometry.collisions import unchecked_links
+from robot_dynamics_ros.geometry.robot_shapes import collision_shapes
 from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.findings import Finding, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
@@ -58,6 +60,15 @@ def check(args: argparse.Namespace) -> int:
         forces = largest_gravity_forces(tree)
         needed = dict(zip(_drives(tree)[1], forces.tolist(), strict=True))
         findings += too_weak(tree, forces, ' within its joint limits')
+        findings += [
+            warning(
+                f'link {name!r}',
+                f'is not checked for collisions: {reason}',
+                'give <collision> or <visual> elements that can be read',
+                'not checked',
+            )
+            for name, reason in unchecked_links(tree, collision_shapes(tree.xml)).items()
+        ]
     _print(checked, needed, findings, verdict if findings else '')
     if args.json:
         document = checked.as_dict() | {'largest_gravity_effort': needed}

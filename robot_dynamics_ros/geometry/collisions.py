@@ -119,7 +119,7 @@ class CollisionChecker:
     def __init__(self, tree: Robot, obstacles: Obstacles | None = None) -> None:
         self._tree = tree
         known = collision_shapes(tree.xml) if tree.xml else CollisionShapes((), {})
-        self.unchecked = _unchecked(tree, known)
+        self.unchecked = unchecked_links(tree, known)
         self.remarks = _remarks(tree, self.unchecked)
         links, obstacles = [], obstacles or Obstacles()
         for shape in known.shapes:
@@ -150,7 +150,7 @@ class CollisionChecker:
         always = self._always_close(pairs)
         self._pairs = np.array([pair for pair in pairs if pair not in always], int).reshape(-1, 2)
         self.excluded = tuple(sorted(adjacent | {self._named(*pair) for pair in always}))
-        self._motion_bounds = self._relative_motion()
+        self._motion_bounds, self._closest = self._relative_motion(), 0
 
     def _name(self, i: int) -> str:
         return GROUND if i == _GROUND else self._parts[i].name
@@ -222,11 +222,13 @@ class CollisionChecker:
         gaps = self._gaps(R, p, self._pairs)
         np.maximum(remaining, gaps - CLEARANCE, out=remaining)
         poses = list(map(FramePose, R, p))
-        for k in due[gaps[due] < _MEASURE_DISTANCE]:
+        near = due[gaps[due] < _MEASURE_DISTANCE]
+        for k in near[np.argsort(near != self._closest, kind='stable')]:
             i, j = self._pairs[k].tolist()
             distance, beyond = self._distance(poses, i, j)
             remaining[k] = max(beyond, _STEP)
             if beyond < 0.0:
+                self._closest = k  # likely so in the next posture, too
                 return ClosePair(self._name(i), self._name(j), distance)
         return None
 
@@ -391,8 +393,13 @@ def _height_of_ground(
     return min([0.0, *heights]) - obstacles.ground_below
 
 
-def _unchecked(tree: Robot, known: CollisionShapes) -> dict[str, str]:
-    """Return the links that are not or only partly checked, with the reasons."""
+def unchecked_links(tree: Robot, known: CollisionShapes) -> dict[str, str]:
+    """Return the links that are not or only partly checked, with the reasons.
+
+    Args:
+        tree: The robot.
+        known: The shapes of its text.
+    """
     shaped = {tree.frames[link].body for link in (*known.unread, *(x.link for x in known.shapes))}
     bare = [link for i, link in enumerate(tree.link_names) if i not in shaped]
     return {**known.unread, **dict.fromkeys(bare if tree.xml else [], _BARE)}
