@@ -53,6 +53,11 @@ def test_what_the_file_leaves_out_is_the_default_of_the_format():
         assert term.tolist() == [0.0]
 
 
+def test_an_axis_is_scaled_to_length_one():
+    text = robot('r', link('b'), link('a', 1.0, inertia=I), joint('j', 'b', 'a', axis=(0, 3, 4)))
+    assert np.allclose(load_robot(text).axis, [[0, 0.6, 0.8]], atol=1e-16)
+
+
 def test_an_angle_that_is_written_as_a_quarter_turn_is_one():
     for quarters, written in ((1, (1.57, 1.5708, 1.5707)), (0, (1.5712, 1.58, 1.6, 0.1, -0.3))):
         for angle in written:
