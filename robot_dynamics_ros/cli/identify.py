@@ -54,7 +54,7 @@ from robot_dynamics_ros.identification.identify import (
     plan_by_evidence,
 )
 from robot_dynamics_ros.identification.least_squares import Block
-from robot_dynamics_ros.identification.preparation import effort_source
+from robot_dynamics_ros.identification.preparation import effort_sources
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.load import check_model
@@ -209,7 +209,8 @@ def _first_moving(source: Source, effort: str) -> Recording:
     for rows in parts(run):
         part = run.rows(rows)
         try:
-            check_recording(part, source.tree, measured=effort_source(part, effort) == 'measured')
+            usual = effort_sources(part, effort)[0]
+            check_recording(part, source.tree, measured=usual == 'measured')
             require_motion(part, source.tree)
         except StillError as error:
             refusals.append(error)
@@ -319,7 +320,7 @@ COMMANDS = {
             '--delay': option(AUTO, 'periods from a state to the step in which its command acts'),
             '--effort': option(
                 AUTO,
-                'effort to identify from (default: commanded if recorded, else measured)',
+                'effort to identify from (default: what held-out segments are explained by best)',
                 choices=EFFORTS,
             ),
             '--prior-weight': option(

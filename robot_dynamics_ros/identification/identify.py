@@ -18,7 +18,12 @@ from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.effort_model import FAR, excluded_counts, marked
 from robot_dynamics_ros.estimation.regressor import with_inertial_parameters
-from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
+from robot_dynamics_ros.identification.choice import (
+    Choice,
+    Request,
+    choose_effort,
+    choose_preparation,
+)
 from robot_dynamics_ros.identification.evidence import evident_columns
 from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
 from robot_dynamics_ros.identification.least_squares import (
@@ -34,11 +39,7 @@ from robot_dynamics_ros.identification.physical import (
     likely_masses,
     physical_parameters,
 )
-from robot_dynamics_ros.identification.preparation import (
-    Preparation,
-    effort_source,
-    prepare,
-)
+from robot_dynamics_ros.identification.preparation import Preparation, prepare
 from robot_dynamics_ros.identification.single_change import SingleChange, single_change
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
@@ -197,9 +198,10 @@ def make_plan(
     """
     require_robot(tree)
     unknowns = Unknowns(tree, terms)
-    base = structural_base(unknowns)
-    choice = choose_preparation(recording, unknowns, base, request or Request())
-    return IdentificationPlan(unknowns, base, choice)
+    base, request = structural_base(unknowns), request or Request()
+    effort, others = choose_effort(recording, tree, request)
+    choice = choose_preparation(recording, unknowns, base, replace(request, effort=effort))
+    return IdentificationPlan(unknowns, base, replace(choice, tried=choice.tried + others))
 
 
 def plan_by_evidence(
@@ -219,16 +221,16 @@ def plan_by_evidence(
         request: User settings of the preparation.
         gravity_known: Whether to keep the gravity of the tree even if the estimate is tilted.
     """
-    measured = effort_source(recording, request.effort) == 'measured'
+    effort, others = choose_effort(recording, tree, request)
+    measured, request = effort == 'measured', replace(request, effort=effort)
     if terms is None:
         terms = tuple(TERMS) if measured else DEFAULT_TERMS
     plan = make_plan(recording, tree, terms, request)
-    if not measured:
-        return plan
-    gravity = estimate_gravity(recording, tree, plan.preparation)
+    gravity = estimate_gravity(recording, tree, plan.preparation) if measured else None
     if gravity is not None and gravity.tilted and not gravity_known:
         plan = make_plan(recording, tree.with_gravity(gravity.direction), terms, request)
-    return replace(plan, gravity=gravity)
+    choice = replace(plan.choice, tried=plan.choice.tried + others)
+    return replace(plan, choice=choice, gravity=gravity)
 
 
 def gather(

@@ -44,28 +44,23 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 _FEW = 0.01  # accepted share of non-finite states
-_ANSWERED = 0.75  # share of the states with a command of their own from which commands are taken
 
 
-def effort_source(recording: Recording, wanted: str = 'auto') -> str:
-    """Return which effort of a recording to use, 'commanded' or 'measured'.
+def effort_sources(recording: Recording, wanted: str = 'auto') -> tuple[str, ...]:
+    """Return which efforts of a recording can be used, 'commanded' or 'measured', usual one first.
 
-    'auto' takes commands, which have no noise, where the recording has them. Commands that leave
-    out a joint, as a gripper of its own driver, or that are held over several states, since a
-    controller that published fewer than it computed may have changed them in between, are taken
-    only without measured efforts.
+    Commands that leave out a joint, as a gripper of its own driver, are used only without measured
+    efforts.
 
     Raises:
         UnknownNameError: ``wanted`` is not in ``EFFORTS``.
     """
     if known_name('effort', wanted, EFFORTS) != 'auto':
-        return wanted
-    commanded = np.isfinite(recording.effort)
-    answered = recording.answer_ns[commanded.any(axis=1)] >= 0
-    complete = commanded.any(axis=0).all() and answered.mean() >= _ANSWERED
-    if complete or (commanded.any() and not recording.has_measured):
-        return 'commanded'
-    return 'measured'
+        return (wanted,)
+    commanded = np.isfinite(recording.effort).any(axis=0)
+    if not recording.has_measured:
+        return ('commanded' if commanded.any() else 'measured',)
+    return ('commanded', 'measured') if commanded.all() else ('measured',)
 
 
 def _refuse_impossible(run: Recording) -> None:
@@ -116,7 +111,7 @@ class Preparation:
         standstill: Speed below which a joint counts as at rest, one per joint, rad/s or m/s;
             empty: the maximum of 0.5 % of its peak, five standard deviations of its noise, and
             1e-4 of its velocity limit.
-        effort: One of ``EFFORTS``; 'auto': commanded if the recording has commands.
+        effort: One of ``EFFORTS``; 'auto': the first of :func:`effort_sources`.
     """
 
     timing: str = 'semi_implicit'
@@ -153,7 +148,7 @@ class Preparation:
         known_name('timing', self.timing, TIMINGS)
         if self.delay < 0:
             raise ParameterError('delay', self.delay, 'a command acts after its state')
-        measured = effort_source(run, self.effort) == 'measured'
+        measured = effort_sources(run, self.effort)[0] == 'measured'
         run = acting(run, measured=measured, late=self.delay)
         acts = np.nan_to_num(run.effort).any(axis=0)
         run = replace(run, effort=np.where(acts, run.effort, np.nan))
@@ -216,7 +211,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
         RecordingError: The recording has no states without a gap, or values beyond any sensor.
     """
     run = recording.of_joints(tree.joint_names)
-    measured = effort_source(run, preparation.effort) == 'measured'
+    measured = effort_sources(run, preparation.effort)[0] == 'measured'
     complete = run.complete
     if complete.sum() < LEAST_STATES:
         raise RecordingError(

@@ -20,8 +20,8 @@ from robot_dynamics_ros.estimation.filtering import (
     noise_cutoff,
     white_noise,
 )
-from robot_dynamics_ros.identification.choice import Request, choose_preparation
-from robot_dynamics_ros.identification.preparation import Preparation, effort_source, prepare
+from robot_dynamics_ros.identification.choice import Request, choose_effort, choose_preparation
+from robot_dynamics_ros.identification.preparation import Preparation, prepare
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 from robot_dynamics_ros.identification.validation import evaluated
 
@@ -48,13 +48,38 @@ def run():
     return two_link_run(1, step=STEP, swing=1.0)
 
 
-@pytest.mark.parametrize(('every', 'expected'), [(1, 'commanded'), (5, 'measured')])
-def test_commands_that_are_held_are_used_only_without_measured_efforts(run, every, expected):
-    held = np.arange(len(run.time)) // every * every
-    answers = np.where(held == np.arange(len(run.time)), run.stamp_ns, -1)
-    given = replace(run, effort=run.effort[held], answer_ns=answers)
-    assert effort_source(replace(given, measured_effort=run.effort)) == expected
-    assert effort_source(replace(given, measured_effort=np.nan * run.effort)) == 'commanded'
+def held(run, every):
+    """The run with commands of every n-th state, held until the next one."""
+    rows = np.arange(len(run.time)) // every * every
+    own = np.where(rows == np.arange(len(run.time)), run.stamp_ns, -1)
+    return replace(run, effort=run.effort[rows], answer_ns=own)
+
+
+@pytest.mark.parametrize(
+    ('every', 'noise', 'lag', 'expected'),
+    [
+        (1, 0.0, 0.0, 'commanded'),
+        (20, 0.0, 0.0, 'measured'),
+        (2, 1.0, 0.0, 'commanded'),  # of half of the states, but noise is larger
+        (1, 1e-3, 0.2, 'measured'),  # of all states, but the drive does not follow them
+    ],
+)
+def test_the_efforts_are_used_that_explain_what_is_held_out(
+    every, noise, lag, expected, free, rng
+):
+    run = two_link_run(1, step=STEP, swing=1.0)
+    measured = run.effort + noise * run.effort.std(axis=0) * rng.normal(size=run.effort.shape)
+    late = np.roll(run.effort, round(lag / STEP), axis=0)
+    given = held(replace(run, effort=late, measured_effort=measured), every)
+    effort, others = choose_effort(given, free, Request())
+    assert effort == expected
+    assert f'segments {expected} efforts leave' in others
+
+
+def test_commands_are_used_where_nothing_or_another_unit_was_measured(run, free):
+    for measured in (np.nan * run.effort, 0.01 * run.effort):
+        given = held(replace(run, measured_effort=measured), 20)
+        assert choose_effort(given, free, Request()) == ('commanded', '')
 
 
 # ---- filter -------------------------------------------------------------------------------------
