@@ -17,13 +17,15 @@ from robot_dynamics_ros.description.packages import package_file
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import (
     MAX_FACES,
     ArmAnimation,
     ArmMotion,
     Report,
+    ReportTable,
 )
 
 EPOCH = 1.6e9  # s
@@ -200,15 +202,21 @@ def test_light_dark_and_paper_have_colours_of_their_own(page):
     assert dark == ['rgb(20, 23, 27)', 'rgb(228, 231, 235)']
 
 
-def test_slider_plots_and_events_have_one_zero(robot):
+def test_slider_plots_events_and_notes_have_one_zero(robot):
     for first, origin in ((0.5, 0.0), (1.6e9, 1.6e9)):
         time, q = first + np.linspace(0.0, 1.0, 50), np.zeros((50, robot.n))
         arm = ArmAnimation(robot, 'tool', time, [ArmMotion('measured', q, '#2f86c8')])
-        html = Report('t', 'l', arm=arm, events=[(time[-1], 'end')]).html()
+        last = f'the first at {format_time(time[-1])}: left out'
+        own = {'findings': [Finding('warning', last)], 'notes': [last]}
+        table = ReportTable(['at'], [[format_time(time[-1])]])
+        html = Report('t', 'l', arm=arm, events=[(time[-1], 'end')], tables=[table], **own).html()
         figure = panels(time, ['x'], [PlotLine(q[:, :1], 'x', '#000000')])
         assert data_of(html)['arm']['origin'] == figure.layout.meta['time'] == origin
         assert figure.data[0].x[-1] == pytest.approx(time[-1] - origin)
-        assert f'>{time[-1] - origin:g} s</button>end' in html
+        shown = f'{time[-1] - origin:g} s'
+        assert f'>{shown}</button>end' in html
+        assert html.lower().count(f'the first at {shown}: left out') == 2
+        assert f'<td>{shown}</td>' in html
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shlex
 import sys
 import zlib
@@ -32,7 +33,7 @@ from robot_dynamics_ros.geometry import LinkShape, robot_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles, joined
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.recordings.recording import format_time, shown_origin
+from robot_dynamics_ros.recordings.recording import WALL_CLOCK, format_time, shown_origin
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, plot_library
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -226,6 +227,7 @@ _PAGE = """<!DOCTYPE html>
 {script}</script>
 </body></html>
 """
+_CLOCK = re.compile(r'\b(\d{7,}(?:\.\d+)?) s\b')
 #: Data of a page by name, compressed.
 _PACKED = '<script type="application/octet-stream" id="{name}">{text}</script>'
 
@@ -326,13 +328,14 @@ class Report:
         """Return the report as one self-contained HTML page."""
         arm, motion = self.arm.parts() if self.arm else ('', None)
         figures = [json.loads(figure.to_json()) for _, figure in self.figures]
+        origin = shown_origin(float(self.arm.time[0])) if self.arm else 0.0
         body = [
-            *(_finding(finding) for finding in self.findings),
+            *(_since(origin, _finding(finding)) for finding in self.findings),
             _tiles(self.tiles),
             arm,
-            _events(self.events, shown_origin(float(self.arm.time[0])) if self.arm else 0.0),
-            *(table.html() for table in self.tables),
-            _notes(self.steps, self.notes),
+            _events(self.events, origin),
+            *(_since(origin, table.html()) for table in self.tables),
+            _since(origin, _notes(self.steps, self.notes)),
             *(
                 f'<div class="figure">{_heading(heading)}<div class="plot" '
                 f'style="height:{figure["layout"]["height"]}px"></div></div>'
@@ -352,6 +355,16 @@ class Report:
             packed='\n'.join(_PACKED.format(name=name, text=x) for name, x in packed.items()),
             script='\n'.join(map(_resource, ('arm.js', 'page.js') if arm else ('page.js',))),
         )
+
+
+def _since(origin: float, text: str) -> str:
+    """Return a text with times on a wall clock relative to an origin, as the slider shows them."""
+
+    def shown(match: re.Match[str]) -> str:
+        time = float(match[1]) - origin
+        return format_time(time) if origin > WALL_CLOCK and time >= 0.0 else match[0]
+
+    return _CLOCK.sub(shown, text)
 
 
 def _packed(part: bytes) -> str:
