@@ -152,7 +152,7 @@ class ArmPanel:
         """Show the joints of an arm, whose state is not known yet."""
         self.joints = joints
         self._limits = {name: x for name, joint in joints.items() if (x := effort_limit(joint))}
-        self.show(ArmInstant())
+        self._bars.content = joints_html(joints, ArmInstant())
 
     def append(self, now: ArmInstant) -> None:
         """Add an instant to the plots, which begin anew if time went back."""

@@ -61,7 +61,7 @@ class ProgramScene:
             scale = np.linalg.norm(A, axis=0)
             set_pose(node, p, A / scale)
             if np.abs(node.scale - scale).max() > _LEAST_MOVE:
-                node.scale = scale
+                node.scale = tuple(scale.tolist())  # the page fails with an array
 
     def remove(self) -> None:
         """Remove the geometry from the scene."""

@@ -73,7 +73,9 @@ class PageServer:
         self.token = secrets.token_urlsafe(16) if guarded or host not in LOOPBACK else ''
         self._page = b''
         _check_free(host, port)
-        logging.getLogger('websockets.server').setLevel(logging.ERROR)
+        logger = logging.getLogger('websockets.server')
+        logger.setLevel(logging.ERROR)
+        logger.addFilter(_is_fault)
         with self._guarding(websocket_server), contextlib.redirect_stdout(io.StringIO()):
             self.viser = viser.ViserServer(host, port, title, verbose=False)
         self.viser._websock_server._incoming_handlers.pop(ShareUrlRequest)
@@ -166,6 +168,14 @@ class PageServer:
         for name, value in {'Encoding': 'identity', 'Length': str(len(self._page))}.items():
             del response.headers[f'Content-{name}']
             response.headers[f'Content-{name}'] = value
+
+
+def _is_fault(record: logging.LogRecord) -> bool:
+    """Return whether a record tells more than that a browser left without a request.
+
+    Chromium opens connections in advance. viser drops these records, but only after a request.
+    """
+    return record.getMessage() != 'opening handshake failed'
 
 
 def _check_free(host: str, port: int) -> None:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import csv
+import logging
 import math
 import re
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -179,6 +181,43 @@ def test_what_cannot_be_shown_is_said_and_what_a_description_says_is_text(page, 
     assert len(gone) == 1, 'the end of a page is noticed'
 
 
+_AT = {'origin': [0.3, 0.1, 0.2]}
+_GROWS = {'linear': {'from': 0.1, 'rate': 0.05}}
+_CIRCLE = {'circle': {'center': [0.3, 0.0, 0.2], 'radius': 0.1}, 'speed': 0.2}
+ON = [
+    {'kind': 'plane', 'plane': _AT, 'distance': _GROWS},
+    {'kind': 'line', 'line': _AT},
+    {'kind': 'sphere', 'sphere': {'origin': _CIRCLE}, 'radius': _GROWS},
+    {'kind': 'cylinder', 'cylinder': _AT, 'radius': 0.05},
+    {'kind': 'point', 'target': _CIRCLE},
+    {'kind': 'pose', 'target': {'origin': _CIRCLE}},
+    {'kind': 'orientation', 'target': _AT},
+    {'kind': 'axis_angle', 'axis': [1, 0, 0], 'angle': 1.5, 'reference': _AT},
+    {'kind': 'axis_alignment', 'axis': [0, 0, 1], 'reference': _AT},
+    {'kind': 'distance', 'other_position': [0.0, 0.0, 0.5], 'length': _GROWS},
+    {'kind': 'coincidence', 'other_frame': 'link1', 'other_point': [0.3, 0, 0]},
+]
+
+
+@pytest.mark.slow
+def test_whatever_a_program_draws_on_is_drawn_and_moves(page, browser):
+    tree = sample('scara').tree
+    arm = page.arm('scara')
+    arm.set_description(tree.xml)
+    rows = [{'name': f'row{k}', 'frame': 'tool', **row} for k, row in enumerate(ON)]
+    program = {'name': 'all', 'constraints': rows}
+    with Tab(browser, page.web.address) as tab:
+        arm.draw_program({'law': 'constraint_stabilization', 'program': program})
+        for x in (0.123, 0.321):
+            now = ArmInstant(time=x, program_time=x, position=dict.fromkeys(tree.joint_names, x))
+            arm.show(now)
+            arm.write(now)
+            tab.reads(f'{x:.3f} rad')
+            tab.page.wait_for_timeout(500.0)  # errors come when the scene is rendered
+        assert tab.errors == []
+        tab.reads('0.321 rad')
+
+
 def test_the_trail_is_that_of_the_tool_which_the_commands_take_not_of_a_finger(page):
     bars = [link(name, 1.0, (0.1, 0, 0), np.eye(3)) for name in ('one', 'two', 'finger')]
     joints = [joint('first', 'base', 'one'), joint('second', 'one', 'two', xyz=(0.3, 0, 0))]
@@ -193,6 +232,30 @@ def test_the_trail_is_that_of_the_tool_which_the_commands_take_not_of_a_finger(p
     arm.set_description(robot('gripping', link('base'), *bars, *ends, *joints, *hand))
     arm.show(ArmInstant(time=1.0, position={'first': 0.0, 'second': np.pi / 2}))
     assert_allclose(handle(page, '/gripping/tool').position, [0.3, 0.4, 0], atol=1e-9)
+
+
+def test_what_lasts_while_the_description_comes_is_one_event(page):
+    arm = page.arm('late')
+    waiting = ArmInstant(alarm='no joint states on /x for 2 s')
+    for _ in range(3):
+        arm.name_joints(waiting.position)
+        arm.write(waiting)
+    arm.set_description(planar_arm('first'))
+    arm.write(waiting)
+    assert [event.text for event in arm.panel.log.events] == ['no joint states on /x']
+
+
+def test_a_browser_that_leaves_without_a_request_is_no_fault(monkeypatch, caplog):
+    logger = logging.getLogger('websockets.server')
+    monkeypatch.setattr(logger, 'filters', [])  # those of servers before
+    page = Page(PageServer(0, 'test'))
+    with socket.create_connection(('127.0.0.1', page.server.get_port())) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b''
+    urllib.request.urlopen(page.web.address).read()  # the server has ended the one before
+    logger.error('a fault')
+    page.close()
+    assert [record.getMessage() for record in caplog.records] == ['a fault']
 
 
 SIZES = ((1600, 1000), (1100, 800), (760, 420), (390, 640))  # pixels, the last ones of phones
