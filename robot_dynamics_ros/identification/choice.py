@@ -177,9 +177,7 @@ def choose_preparation(
 
 def _longest(recording: Recording, tree: Robot) -> tuple[Array, float]:
     """Return the velocities of the longest part without gaps, and its rate, Hz."""
-    run = recording.of_joints(tree.joint_names)
-    period = float(np.median(np.diff(run.time))) if len(run.time) > 1 else 1.0
-    piece = longest_piece(run, period)
+    piece = longest_piece(recording.of_joints(tree.joint_names))
     return piece.velocity, 1.0 / float(np.diff(piece.time).mean())
 
 

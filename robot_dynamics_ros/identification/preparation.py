@@ -277,6 +277,6 @@ def _standstill(run: Recording, period: float, tree: Robot, preparation: Prepara
             raise ParameterError('standstill', preparation.standstill, f'give {tree.n} speeds')
         return np.array(preparation.standstill)
     gain = float(np.linalg.norm(low_pass(preparation.cutoff, 1.0 / period).taps))
-    noise = gain * white_noise(longest_piece(run, period).velocity)
+    noise = gain * white_noise(longest_piece(run).velocity)
     peak = np.abs(run.velocity).max(axis=0)
     return np.maximum(_CREEP * tree.velocity_limits(), np.maximum(_SLOW * peak, _SURE * noise))

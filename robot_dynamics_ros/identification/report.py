@@ -291,20 +291,16 @@ def _bag_table(bags: Sequence[BagOutcome]) -> ReportTable:
     """Return a table of the bags with the largest residuals of the corrected robot."""
     validated = sorted(
         (bag for bag in bags if bag.sums),
-        key=lambda bag: _largest(bag.percent[1]),
+        key=lambda bag: np.fmax.reduce(bag.percent[1], initial=0.0),
         reverse=True,
     )
     rows = [
-        (bag.bag, *(_percent(_largest(part)) for part in bag.percent))
+        (bag.bag, *(_percent(np.fmax.reduce(part, initial=0.0)) for part in bag.percent))
         for bag in validated[:_MOST_BAGS]
     ]
     failed = sum(bool(bag.error) for bag in bags)
     title = f'{len(bags)} bags, {failed} failed; largest residual of a joint, of its RMS effort'
     return ReportTable(('bag, worst first', 'before', 'after'), rows, title)
-
-
-def _largest(percent: Sequence[float]) -> float:
-    return max((p for p in percent if not math.isnan(p)), default=0.0)
 
 
 def _percent(value: float) -> str:

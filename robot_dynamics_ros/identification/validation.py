@@ -118,7 +118,7 @@ class Residuals:
     @property
     def worst(self) -> float:
         """The largest percentage; NaN if no joint slides."""
-        return max((p for p in self.percent if not math.isnan(p)), default=math.nan)
+        return float(np.fmax.reduce(self.percent, initial=math.nan))
 
     def unproved(self) -> list[str]:
         """Return the joints that could not be validated, one sentence each."""

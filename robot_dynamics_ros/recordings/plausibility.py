@@ -80,8 +80,7 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
     run = recording.of_joints(tree.joint_names)
     _refuse(_turn_findings(run.position, tree))
     _check_frozen(run, measured=measured)
-    period = float(np.median(np.diff(run.time))) if len(run.time) > 1 else 0.0
-    run = longest_piece(run, period)
+    run = longest_piece(run)
     if len(run.time) < LEAST_STATES:
         raise MissingError(
             'the recording',

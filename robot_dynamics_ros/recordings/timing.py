@@ -164,18 +164,19 @@ def _cutoff(recording: Recording, period: float, timing: str) -> float | None:
     """Return the cutoff by the noise of the velocities, Hz; None for no filter."""
     if timing == 'semi_implicit' or not period:
         return None
-    v = longest_piece(recording, period).velocity
+    v = longest_piece(recording).velocity
     if len(v) < _MIN_STATES:
         return None
     return noise_cutoff(v, 1.0 / period, len(recording.time))  # None at rest
 
 
-def longest_piece(recording: Recording, period: float) -> Recording:
+def longest_piece(recording: Recording) -> Recording:
     """Return the longest part of a recording without gaps, of its complete states.
 
     Noise and bandwidth of a signal can only be estimated where it has no steps.
     """
-    run = recording.rows(recording.complete)
+    run, steps = recording.rows(recording.complete), np.diff(recording.time)
+    period = float(np.median(steps)) if len(steps) else 0.0
     ends = np.flatnonzero(np.diff(run.time) > BRIDGED * period) + 1
     edges = np.concatenate([[0], ends, [len(run.time)]])
     longest = int(np.argmax(np.diff(edges)))

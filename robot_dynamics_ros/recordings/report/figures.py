@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
+from robot_dynamics_ros.estimation.accumulate import POINTS, envelope, thinned
 from robot_dynamics_ros.recordings.recording import format_time, shown_origin
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -21,7 +22,7 @@ GREY, RED = '#9aa0a6', '#e03e3e'
 _CLEAR, _GRID, _ZERO = 'rgba(0,0,0,0)', 'rgba(128,128,128,.16)', 'rgba(128,128,128,.45)'
 _PLOT, _GAP, _TITLE, _LEGEND, _BOTTOM = 170, 54, 34, 28, 46  # pixels
 _BAND = 0.1  # of the height of a panel
-_MAX_POINTS, _MAX_DOTS = 2000, 1500
+_MAX_POINTS, _MAX_DOTS = 4 * POINTS, 1500
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +48,12 @@ class PlotLine:
         """Return the plotly trace in panel ``i``."""
         x = x if self.x is None else self.x
         x = x if x.ndim == 1 else x[:, i]
-        x, values = (
-            _decimated(x, self.values[:, i]) if self.dots else _enveloped(x, self.values[:, i])
-        )
+        values = self.values[:, i]
+        if self.dots:
+            few = thinned(len(x), _MAX_DOTS // 2)
+            x, values = x[few], values[few]
+        elif len(x) > _MAX_POINTS:
+            x, (values,) = (one.T for one in envelope(x, {'': values}).values())
         finite = np.append(np.isfinite(values), False)
         isolated = finite & ~np.roll(finite, 1) & ~np.roll(finite, -1)
         return {
@@ -64,21 +68,6 @@ class PlotLine:
             'line': {'color': self.colour, 'width': self.width},
             'marker': {'color': self.colour, 'size': 3, 'opacity': 0.6},
         }
-
-
-def _decimated(x: Array, values: Array) -> tuple[Array, Array]:
-    """Decimate points."""
-    step = math.ceil(len(x) / _MAX_DOTS) or 1
-    return x[::step], values[::step]
-
-
-def _enveloped(x: Array, values: Array) -> tuple[Array, Array]:
-    """Decimate a curve to the minima and maxima of blocks, which keeps all peaks."""
-    if len(x) <= _MAX_POINTS:
-        return x, values
-    starts = np.arange(0, len(x), math.ceil(2 * len(x) / _MAX_POINTS))
-    extremes = [pick.reduceat(values, starts) for pick in (np.fmin, np.fmax)]
-    return np.repeat(x[starts], 2), np.stack(extremes, axis=1).ravel()
 
 
 def panels(
