@@ -145,6 +145,7 @@ CLOSED = 1e-10
 _MAX_CORRECTION = 0.3  # rad: a larger correction may lead to another branch
 _MIN_STEP = 1.0 / 512.0
 _ATTEMPTS = 40
+_PATIENCE, _PROGRESS = 6, 0.9  # iterations, and the part of the gap that they leave at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,14 +283,17 @@ def close(equations: LoopEquations, q: Array, iterations: int = 30) -> tuple[Arr
         must check.
     """
     dependent = list(equations.dependent)
-    best, smallest, q = q, math.inf, np.array(q, dtype=float)
+    best, smallest, q, gaps = q, math.inf, np.array(q, dtype=float), list[float]()
     for _ in range(iterations):
         residual, J = equations.scaled(q)
         gap = float(np.max(np.abs(residual), initial=0.0))
+        gaps.append(gap)
         if gap < smallest:
             best, smallest = q.copy(), gap
         elif smallest < CLOSED:
             break  # limited by rounding error
+        if smallest > _PROGRESS * min(gaps[:-_PATIENCE], default=math.inf):
+            break  # out of reach: it oscillates
         step = np.linalg.lstsq(J[:, dependent], residual, rcond=1e-13)[0]
         largest = float(np.max(np.abs(step), initial=0.0))
         q[dependent] = q[dependent] - step * min(1.0, 1.0 / max(largest, 1e-300))
