@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from robot_dynamics_ros.description.urdf import (
     read_description,
 )
 from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.model.build import MOVING
+from robot_dynamics_ros.model.build import MOVING, movers
 from robot_dynamics_ros.model.load import load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.model.selection import released
@@ -47,11 +47,11 @@ class Chains:
 
     def __init__(self, description: RobotDescription) -> None:
         moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
-        above = {joint.child: joint for joint in description.joints}
+        carried, self._carrier = movers(description), dict[str, str]()
         self._joints, self._below = moving, {name: list[str]() for name in ('', *moving)}
-        self._carrier = {name: _moving_above(joint, above) for name, joint in moving.items()}
-        for name, carrier in self._carrier.items():
-            self._below[carrier].append(name)
+        for name, joint in moving.items():
+            self._carrier[name] = carried[joint.parent].name if joint.parent in carried else ''
+            self._below[self._carrier[name]].append(name)
         self._length = {name: self._length_below(name) for name in moving}
 
     def _length_below(self, name: str) -> int:
@@ -119,15 +119,6 @@ class Chains:
         last.sort(key=lambda name: -self._length_to(name))
         least = self._length_to(last[0]) if longest else 0
         return [self._joints[name].child for name in last if self._length_to(name) >= least]
-
-
-def _moving_above(joint: Joint, above: Mapping[str, Joint]) -> str:
-    """Return the name of the next moving joint towards the root; empty if there is none."""
-    while (higher := above.get(joint.parent)) is not None:
-        if higher.kind in MOVING:
-            return higher.name
-        joint = higher
-    return ''
 
 
 def _is_gripper(joint: Joint) -> bool:

@@ -55,7 +55,7 @@ def tree_faults(description: RobotDescription) -> Iterator[DescriptionError]:
         problem = f'has {len(roots)} roots: {_listed(roots)}' if roots else 'is a closed loop'
         yield DescriptionError(robot, problem, 'exactly one link must have no parent joint')
     elif not faults:
-        reached = {joint.child for joint in parents_first(description, roots[0])} | {roots[0]}
+        reached = {*roots, *(joint.child for joint in parents_first(description))}
         for name in names:
             if name not in reached:
                 problem = 'is in or below a closed loop of joints'
@@ -72,22 +72,34 @@ def roots_of(description: RobotDescription) -> list[str]:
     return [name for name in names if name not in children]
 
 
-def parents_first(description: RobotDescription, root: str) -> list[Joint]:
+def parents_first(description: RobotDescription) -> list[Joint]:
     """Return the joints with parents before children, otherwise in file order.
 
-    Joints that are not connected to the root are omitted.
+    Joints that are not connected to a root are omitted.
     """
     joints = description.joints
     child_joints: dict[str, list[int]] = {}
     for place, joint in enumerate(joints):
         child_joints.setdefault(joint.parent, []).append(place)
-    ready, order = list(child_joints.get(root, ())), []
+    ready = sorted(place for root in roots_of(description) for place in child_joints.get(root, ()))
+    order = []
     while ready:
         joint = joints[heapq.heappop(ready)]
         order.append(joint)
-        for place in child_joints.get(joint.child, ()):
+        for place in child_joints.pop(joint.child, ()):  # once, even if it has two parents
             heapq.heappush(ready, place)
     return order
+
+
+def movers(description: RobotDescription) -> dict[str, Joint]:
+    """Return the moving joint that carries each link, of those that one carries to a root."""
+    found: dict[str, Joint] = {}
+    for joint in parents_first(description):
+        if joint.kind in MOVING:
+            found[joint.child] = joint
+        elif joint.parent in found:
+            found[joint.child] = found[joint.parent]
+    return found
 
 
 def _listed(names: Collection[str]) -> str:
@@ -205,7 +217,7 @@ def build_tree(
         The robot; missing effort limits are NaN.
     """
     [root] = roots_of(description)
-    order = parents_first(description, root)
+    order = parents_first(description)
     moving = [joint for joint in order if joint.kind in MOVING]
     free = [joint for joint in moving if joint.name not in (mimic_joints or {})]
     dependence = _dependence(moving, free, mimic_joints or {})

@@ -24,6 +24,7 @@ from robot_dynamics_ros.model.build import (
     EffortLimit,
     JointLimits,
     joint_limits,
+    movers,
     tree_faults,
 )
 from robot_dynamics_ros.model.findings import (
@@ -311,23 +312,6 @@ def _errors_first(findings: list[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: finding.severity))  # stable
 
 
-def _movers(description: RobotDescription) -> dict[str, Joint | None]:
-    """Return the moving joint that carries each link; None in the base or in an invalid tree."""
-    parent_joints = {joint.child: joint for joint in description.joints}
-    movers: dict[str, Joint | None] = {}
-    for link in description.links:
-        visited, name = [], link.name
-        joint = parent_joints.get(name)
-        while joint is not None and joint.kind not in MOVING and name not in movers:
-            visited.append(name)
-            movers[name] = None  # until known: ends the search at a closed loop
-            name = joint.parent
-            joint = parent_joints.get(name)
-        mover = movers.get(name, joint)
-        movers.update(dict.fromkeys([*visited, name], mover))
-    return movers
-
-
 def _is_point(report: LinkReport) -> bool:
     return bool((report.principal_moments == 0.0).all())
 
@@ -336,7 +320,7 @@ def _check_links(
     description: RobotDescription, passive: Collection[str]
 ) -> tuple[list[LinkReport], list[Finding]]:
     """Return the reports of the links with an <inertial> and the findings on all links."""
-    movers = _movers(description)
+    carried = movers(description)
     child_origins: dict[str, list[Array]] = {link.name: [] for link in description.links}
     for joint in description.joints:
         if joint.parent in child_origins and all(map(math.isfinite, joint.origin.xyz)):
@@ -349,7 +333,7 @@ def _check_links(
     for link in description.links:
         if link.inertial is None:
             continue
-        mover = movers[link.name]
+        mover = carried.get(link.name)
         if link.inertial.is_zero and (mover is None or mover.child != link.name):
             problem = 'has an <inertial> of mass 0 and inertia 0'
             remedy = 'it is treated as a massless frame; remove the <inertial>'
@@ -369,7 +353,8 @@ def _check_links(
             remedy = f'{finding.remedy} ({NOT_USED})'
             findings.append(finding._replace(severity='warning', remedy=remedy, fault=None))
     for joint in description.joints:
-        if joint.kind in MOVING and joint.child in movers and joint.name not in with_inertia:
+        moves = carried.get(joint.child) is joint and joint.child in child_origins
+        if moves and joint.name not in with_inertia:
             problem = 'has no <inertial>, and no link fixed to it has one'
             remedy = (
                 f'joint {joint.name!r} moves it: give its mass and inertia, or estimate them '

@@ -27,7 +27,6 @@ from robot_dynamics_ros.model.build import (
     EffortLimit,
     build_tree,
     parents_first,
-    roots_of,
     tree_faults,
     unit_axis,
 )
@@ -261,7 +260,7 @@ def _weighed(tree: Robot, q: Array) -> Robot:
 def _lock_paths(selection: Selection) -> dict[str, tuple[str, ...]]:
     """Return the locked joints between the root and each link that has any."""
     paths: dict[str, tuple[str, ...]] = {}
-    for joint in parents_first(selection.description, roots_of(selection.description)[0]):
+    for joint in parents_first(selection.description):
         own = (joint.name,) if joint.name in selection.locked else ()
         if path := (*paths.get(joint.parent, ()), *own):
             paths[joint.child] = path

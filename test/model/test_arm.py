@@ -10,7 +10,7 @@ from samples import world_files
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.errors import DescriptionError, ModelError
 from robot_dynamics_ros.model import load_arm, load_robot
 from robot_dynamics_ros.model.arm import arm_ends, tool_frame
 
@@ -167,3 +167,10 @@ def test_commands_print_what_was_taken_and_the_options_that_change_it(tmp_path, 
     assert "remark: 'jaw': taken for a gripper and locked" in printed
     assert 'joints: j1, j2, j3 (--joints takes others)' in printed
     assert 'tool frame: grasp (--frame takes another)' in printed
+
+
+@pytest.mark.parametrize('kind', ['fixed', 'revolute'])
+def test_links_in_a_circle_are_refused(kind):
+    circle = [joint('to_a', 'b', 'a', kind), joint('to_b', 'a', 'b', kind), body('a'), body('b')]
+    with pytest.raises(DescriptionError, match="link 'a': is in or below a closed loop of joints"):
+        load_arm(robot('circle', *chain(2)[0], *circle, joint('on', 'b', 'c'), body('c')))
