@@ -5,18 +5,14 @@ from __future__ import annotations
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from oracles import complex_step_along
 from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.spatial.rotation import (
-    log_curvature,
     quaternion_xyzw,
-    right_jacobian_inverse,
     roll_pitch_upright,
     roll_pitch_yaw,
     rotation_about,
@@ -91,36 +87,6 @@ def test_small_turns_keep_their_relative_accuracy(angle):
     phi = angle * np.array([0.6, 0.0, -0.8])
     found = rotation_vector(exponential(phi))
     assert np.allclose(found, phi, rtol=1e-7, atol=0.0)
-
-
-@pytest.mark.parametrize('size', [1e-6, 1e-3, 0.5, 2.0, 3.0])
-def test_the_inverse_right_jacobian_turns_angular_velocity_into_the_rate_of_the_logarithm(
-    size, rng
-):
-    """phi' = Jr^-1(phi) w, checked by the derivative of exp: R^T R' = <w>."""
-    phi, dphi = rng.normal(size=3), rng.normal(size=3)
-    phi *= size / np.linalg.norm(phi)
-
-    def rotation(x):
-        angle = np.sqrt(x @ x)
-        return rotation_about(x / angle, complex(angle))
-
-    rate = complex_step_along(rotation, phi, dphi)
-    spin = exponential(phi).T @ rate
-    w = np.array([spin[2, 1], spin[0, 2], spin[1, 0]])
-    # Dividing by the size costs digits of the derivative.
-    assert np.allclose(right_jacobian_inverse(phi) @ w, dphi, atol=1e-9)
-
-
-@pytest.mark.parametrize('theta', [1e-8, 1e-4, 9.99e-3, 1.001e-2, 0.1, 1.0, 3.0])
-def test_log_curvature_is_its_formula_in_high_precision(theta):
-    """1/t^2 - (1 + cos t) / (2 t sin t), and 1/12 at 0."""
-    with mpmath.workdps(60):
-        t = mpmath.mpf(theta)
-        exact = 1 / t**2 - (1 + mpmath.cos(t)) / (2 * t * mpmath.sin(t))
-    # Above 1e-2 two terms of 1e4 cancel to 1/12.
-    assert log_curvature(theta) == pytest.approx(float(exact), rel=2e-11)
-    assert log_curvature(0.0) == 1.0 / 12.0
 
 
 @pytest.mark.parametrize('length', [1.0, 1e300, 5e-324, 1e-200, 0.3])
