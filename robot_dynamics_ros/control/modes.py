@@ -78,7 +78,7 @@ class SessionAction(Enum):
     START = 'start'
     #: The selected law.
     LAW = 'law'
-    #: The brake, then the law that acts.
+    #: The brake, then the law that acts if it follows the reference, else the stop action.
     BRAKE = 'brake'
     #: The brake, then a law that holds the arm until the selected one is enabled.
     FOLLOWER = 'follower'

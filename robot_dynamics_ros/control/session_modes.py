@@ -314,7 +314,8 @@ class SessionModes(ControllerParts):
             loop.hold()
             loop.switch(loop.law)
         elif action is SessionAction.BRAKE:
-            loop.switch(brake=True)
+            follows = loop.present.follows_reference  # else it would move the arm again
+            loop.switch(None if follows else loop.stop_law, brake=True)
             self.goals.abort('the controller is being deactivated')
             text = 'deactivation in motion: braking first'
             self.remark('info', text, f'ending: {text}')

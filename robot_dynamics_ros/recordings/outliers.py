@@ -10,9 +10,10 @@ explain, and if a change beside it contradicts :math:`v_{k+1}` as well, with whi
 integrator advances whatever the acceleration: there a joint that starts to slide is no outlier. A
 joint at rest has no usual difference, only steps.
 
-A measured effort is an outlier if it alone deviates from both neighbours, by more than others do,
-or if two in a row do, by twice as much. A push, a hit or a reversal of friction lasts longer, or
-is smaller, so it is none; nor is what was commanded just before, as at a contact or a start.
+A measured effort is an outlier if it alone deviates from both neighbours, by more than others do
+and than these differ, or if two in a row do, by twice as much. A push, a hit or a reversal of
+friction lasts longer, or is smaller, so it is none; nor is the peak of a step, as of a brake, nor
+what was commanded just before, as at a contact or a start.
 """
 
 from __future__ import annotations
@@ -152,7 +153,10 @@ def _deviates(values: Array, count: int) -> Array:
     usual = np.maximum(np.median(distance, axis=0), _around(distance, 0)) / 0.6745
     low, high = np.quantile(values, (0.02, 0.98), axis=0)
     least = np.maximum(count * _SPIKE_SHARE * (high - low), _ROUNDING * np.abs(values).max(axis=0))
-    return distance > np.maximum(_SURE * usual, least + _STEPS * _resolution(values))
+    ends = np.pad(values, ((count, count), (0, 0)), mode='edge')
+    step = np.abs(ends[2 * count :] - ends[: -2 * count])  # the overshoot of a step returns less
+    least = np.maximum(least + _STEPS * _resolution(values), step)
+    return distance > np.maximum(_SURE * usual, least)
 
 
 def _around(values: Array, skipped: int) -> Array:

@@ -18,14 +18,16 @@ from robot_dynamics_ros.errors import ConfigurationError
 
 MS = 1_000_000
 WAY = np.array([1.0, -0.8, 0.8, 0.6])
-LAWS = ('computed_torque', 'impedance', 'gravity_compensation')
+LAWS = ('computed_torque', 'impedance', 'gravity_compensation', 'constraint_stabilization')
 
 
 class Moving(PushedArm):
     """An arm in the middle of a fast motion."""
 
     def __init__(self, law: str = 'computed_torque', **given) -> None:
-        super().__init__(arm('four_dof', friction=True), START['four_dof'], {'law': law, **given})
+        program = {'program': 'four_dof_moving_plane'} if law == LAWS[3] else {}
+        given |= {'law': law, **program}
+        super().__init__(arm('four_dof', friction=True), START['four_dof'], given)
         self.settle(0.3)
         if self.session.loop.law.follows_reference:
             self.move(0.9, self.q + WAY)
@@ -45,6 +47,7 @@ class Moving(PushedArm):
     def until_inactive(self, push: float = 0.0) -> int:
         """Run until the mode is inactive; return the number of states."""
         limit, last = self.session.tree.effort_limit, self.session.command.copy()
+        loop = self.session.loop
         for k in self.run(4000):
             self.push[:] = push * np.sin(0.01 * k)
             if self.session.mode is SessionMode.INACTIVE:
@@ -53,6 +56,8 @@ class Moving(PushedArm):
             assert push or (np.abs(self.effort - last) <= 0.2 * limit * (1.0 + 1e-9)).all()
             assert (np.abs(self.effort) <= limit).all()
             last = self.effort.copy()
+            # A law that does not hold the arm where it is would move it again.
+            assert loop.law.follows_reference or loop.acting is not loop.law
         raise AssertionError('it is still active')
 
 

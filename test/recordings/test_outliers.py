@@ -169,6 +169,7 @@ def test_spikes_are_found_but_no_reversals_pushes_or_gaps(rng):
     run = moving(20.0)
     effort = run.measured_effort.copy()
     effort[700:703, 2] += 40.0  # a hit of 30 ms
+    effort[1100:1200, 1] += 90.0 * 0.85 ** np.arange(100)  # a brake
     effort[::7, 0] = np.nan
     assert not find_spikes(effort).any()
     effort[1000, 1] += 60.0
