@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,7 +35,6 @@ from robot_dynamics_ros.planning.gain_design import (
     Gains,
     Margins,
     frequency_for,
-    gains_from_poles,
     largest_period,
     lqr_gains,
     program_margins,
@@ -102,20 +102,22 @@ def _gains(args: argparse.Namespace, program: Program, path: FeasibilityCheck) -
     m = program.m
     if args.method == 'own':
         return Gains(program.G0, program.G1)
+    if args.method == 'lqr':
+        error = _rows(args, 'error', m)
+        rate = 10.0 * error if args.rate is None else _rows(args, 'rate', m)
+        return lqr_gains(program, path, error, rate, args.effort * program.tree.effort_limit)
+    w: Array | float
+    zeta: Array | float
     if args.method == 'frequency':
-        frequency = _rows(args, 'natural_frequency', m)
-        ratio = np.ones(m) if args.damping_ratio is None else _rows(args, 'damping_ratio', m)
-        return Gains(*gains_from_frequency(frequency, ratio))
-    if args.method == 'settling':
+        w = _rows(args, 'natural_frequency', m)
+        zeta = 1.0 if args.damping_ratio is None else _rows(args, 'damping_ratio', m)
+    elif args.method == 'settling':
         w, zeta = frequency_for(_needed(args, 'settling_time'), args.overshoot)
-        return Gains(*gains_from_frequency(np.full(m, w), np.full(m, zeta)))
-    if args.method == 'poles':
+    else:
         x, y = _needed(args, 'poles')
-        pole = complex(-read.positive('--poles', x), y)
-        return gains_from_poles([(pole, pole.conjugate())] * m)
-    error = _rows(args, 'error', m)
-    rate = 10.0 * error if args.rate is None else _rows(args, 'rate', m)
-    return lqr_gains(program, path, error, rate, args.effort * program.tree.effort_limit)
+        w = math.hypot(read.positive('--poles', x), y)
+        zeta = x / w
+    return Gains(*gains_from_frequency(w * np.ones(m), zeta * np.ones(m)))
 
 
 def _needed(args: argparse.Namespace, name: str) -> Any:

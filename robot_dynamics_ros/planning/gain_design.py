@@ -23,7 +23,6 @@ the weights; Seiler, Packard, Gahinet, "An introduction to disk margins", IEEE C
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,32 +51,6 @@ class Gains(NamedTuple):
 
     G0: Array
     G1: Array
-
-
-def gains_from_poles(poles: Sequence[tuple[complex, complex]]) -> Gains:
-    r"""Return gains that place two poles per row: :math:`\gamma_0=p_1p_2,\ \gamma_1=-(p_1+p_2)`.
-
-    Args:
-        poles: A pair per row, real or conjugate, with negative real parts, 1/s.
-
-    Returns:
-        Diagonal gains.
-
-    Raises:
-        ParameterError: A pair is not stable, or neither real nor conjugate, or not finite.
-    """
-    g0, g1 = [], []
-    for k, (p1, p2) in enumerate(poles):
-        total, product = complex(p1) + complex(p2), complex(p1) * complex(p2)
-        scale = max(abs(p1), abs(p2), 1e-300)
-        real = abs(total.imag) <= 1e-9 * scale and abs(product.imag) <= 1e-9 * scale**2
-        if not (real and math.isfinite(scale)):
-            raise ParameterError(f'poles of row {k}', (p1, p2), 'must be real or conjugate')
-        if not (complex(p1).real < 0.0 and complex(p2).real < 0.0):
-            raise ParameterError(f'poles of row {k}', (p1, p2), 'must have negative real parts')
-        g0.append(product.real)
-        g1.append(-total.real)
-    return Gains(np.diag(g0), np.diag(g1))
 
 
 def frequency_for(settling_time: float, overshoot: float = 0.0) -> tuple[float, float]:

@@ -27,7 +27,6 @@ from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.planning.gain_design import (
     Gains,
     frequency_for,
-    gains_from_poles,
     largest_period,
     loop_margins,
     lqr_gains,
@@ -42,19 +41,7 @@ def program_and_path(request):
     return program, check_feasibility(program, samples=60)
 
 
-# ---- poles, frequency, decay --------------------------------------------------------------------
-
-
-def test_placed_poles_are_the_roots_of_3_5():
-    pairs = [(-3.0, -5.0), (-4 + 2j, -4 - 2j)]
-    gains = gains_from_poles(pairs)
-    np.testing.assert_allclose(np.diag(gains.G0), [15.0, 20.0])
-    np.testing.assert_allclose(np.diag(gains.G1), [8.0, 8.0])
-    found = np.sort_complex(roots(*gains))
-    np.testing.assert_allclose(found, np.sort_complex([x for pair in pairs for x in pair]))
-    for pair in ((1.0, -5.0), (-1 + 1j, -1.0), (-math.inf, -1.0), (math.nan, math.nan)):
-        with pytest.raises(ParameterError, match='poles of row 0'):
-            gains_from_poles([pair])
+# ---- frequency, decay ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize('overshoot', [0.0, 0.05, 0.3])
@@ -206,6 +193,8 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys, mo
     document = json.loads(file.read_text())
     np.testing.assert_allclose(document['G0'], 100.0 * np.eye(4))
     np.testing.assert_allclose(document['G1'], 16.0 * np.eye(4))
+    placed = np.abs(np.array(document['poles']))
+    np.testing.assert_allclose(placed, np.tile([8.0, 6.0], (8, 1)), atol=1e-6)
     assert len(document['margins']) == 5
     still = tmp_path / 'still.yaml'
     still.write_text('constraints: [{kind: joint_program, position: [0.1, 0.9, 0.1, 0.0]}]')
