@@ -184,14 +184,6 @@ def joint_limits(joint: Joint, effort_limit: EffortLimit = None) -> JointLimits:
     return JointLimits(lower, upper, velocity, math.nan if effort is None else effort)
 
 
-def _soft_limits(joints: list[Joint], lower: Array, upper: Array) -> tuple[Any, Any]:
-    """Return the soft limits of joints with given limits; None, None if no joint has any."""
-    found = np.array([soft_range(joint) for joint in joints], dtype=float).T
-    empty = np.maximum(found[0], lower) >= np.minimum(found[1], upper)
-    found[:, empty] = [[-np.inf], [np.inf]]
-    return tuple(found) if np.isfinite(found).any() else (None, None)
-
-
 def soft_range(joint: Joint) -> tuple[float, float]:
     """Return the soft limits of a joint, rad or m; infinite without any, or if it is endless."""
     if joint.soft is None or joint.kind == 'continuous':
@@ -225,7 +217,8 @@ def build_tree(
     bodies = _lump_inertias(description, frames, len(moving))
     limits = np.array([joint_limits(joint, effort_limit) for joint in free], dtype=float)
     lower, upper, velocity, effort = limits.T.copy()
-    soft_lower, soft_upper = _soft_limits(free, lower, upper)
+    soft = np.array([soft_range(joint) for joint in free], dtype=float).T
+    soft[:, np.maximum(soft[0], lower) >= np.minimum(soft[1], upper)] = [[-np.inf], [np.inf]]
     damping, friction, armature = _drive_terms(moving, dependence)
     origins = [_frame_at(frames[joint.parent], joint.origin) for joint in moving]
     make: Callable[..., Robot] = RobotTree
@@ -254,8 +247,8 @@ def build_tree(
         damping=damping,
         coulomb_friction=friction,
         armature=armature,
-        soft_lower=soft_lower,
-        soft_upper=soft_upper,
+        soft_lower=soft[0],
+        soft_upper=soft[1],
     )
 
 
@@ -280,7 +273,7 @@ def _mimicry(moving: list[Joint], free: list[Joint], dependence: Affine) -> dict
     count, coordinates = len(moving), [moving.index(joint) for joint in free]
     G = np.zeros((count, count), dtype=dependence.rate.dtype)
     G[:, coordinates] = dependence.rate
-    limits = (-np.inf, np.inf, np.inf, np.inf)
+    limits = (-np.inf, np.inf, np.inf, np.inf, -np.inf, np.inf)
     values = zip(FOLLOWED, (*limits, 0.0, 0.0, 0.0), strict=True)
     return {
         'every_joint': tuple(joint.name for joint in moving),

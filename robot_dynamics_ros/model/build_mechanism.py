@@ -89,8 +89,7 @@ def _of_joints(robot: Robot, names: Sequence[str]) -> dict[str, Any]:
     at = [robot.joint_index(name) for name in names]
     values = {part.name: getattr(robot, part.name) for part in fields(RobotTree)}
     del values['effort_limit']
-    of_joints = {*FOLLOWED, 'soft_lower', 'soft_upper'} & values.keys()
-    values |= {name: values[name][at] for name in of_joints if values[name] is not None}
+    values |= {name: values[name][at] for name in FOLLOWED if name in values}
     further = {term: value[at] for term, value in robot.drive_friction.items()}
     remarks = *robot.remarks, *_passive_terms(robot, names)
     changes = {'joint_names': tuple(names), 'drive_friction': further, 'remarks': remarks}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,16 +27,16 @@ class LimitedTree(BodyTree):
         velocity_limit: Velocity limits, shape (n,), rad/s or m/s; infinite if not given.
         effort_limit: Effort limits, shape (n,), N m or N; positive.
         soft_lower, soft_upper: Soft position limits, which bound references (trajectories,
-            targets, paths, samples) within the position limits, shape (n,), rad or m; infinite
-            for joints without one, None if no joint has one.
+            targets, paths, samples) within the position limits, shape (n,), rad or m, or one
+            number for all; infinite for joints without one.
     """
 
     position_lower: Array
     position_upper: Array
     velocity_limit: Array
     effort_limit: Array
-    soft_lower: Array | None = None
-    soft_upper: Array | None = None
+    soft_lower: Array | float = -math.inf
+    soft_upper: Array | float = math.inf
 
     @property
     def joint_is_continuous(self) -> Array:
@@ -67,17 +68,15 @@ class LimitedTree(BodyTree):
         span = self.position_upper - self.position_lower
         return np.where(np.isfinite(span), span, 0.0)
 
-    @property
+    @cached_property
     def reference_lower(self) -> Array:
         """Lower limit of references, shape (n,), rad or m: of the position, and the soft one."""
-        soft = self.soft_lower
-        return self.position_lower if soft is None else np.maximum(self.position_lower, soft)
+        return np.maximum(self.position_lower, self.soft_lower)
 
-    @property
+    @cached_property
     def reference_upper(self) -> Array:
         """Upper limit of references, shape (n,), rad or m; see ``reference_lower``."""
-        soft = self.soft_upper
-        return self.position_upper if soft is None else np.minimum(self.position_upper, soft)
+        return np.minimum(self.position_upper, self.soft_upper)
 
     def limits_word(self, i: int) -> str:
         """Return what the reference limits of joint i are called in messages."""

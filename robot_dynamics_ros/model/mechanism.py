@@ -64,6 +64,7 @@ _REFINEMENTS = 6
 #: Attributes of every joint of the spanning tree.
 FOLLOWED = (
     *('position_lower', 'position_upper', 'velocity_limit', 'effort_limit'),
+    *('soft_lower', 'soft_upper'),
     *('damping', 'coulomb_friction', 'armature'),
 )
 
@@ -195,7 +196,6 @@ class Mechanism(Robot):
     def tree(self) -> RobotTree:
         """The spanning tree: the same bodies with all joints independent."""
         changes: dict[str, Any] = {'joint_names': self.every_joint, 'drive_friction': {}}
-        changes |= {'soft_lower': None, 'soft_upper': None}
         for name, values in self.followers.items():
             changes[name] = values.copy()
             changes[name][self.body_of_joint] = getattr(self, name)
