@@ -110,10 +110,8 @@ def choose_effort(recording: Recording, tree: Robot, request: Request) -> tuple[
             blocks = summarize(prepare(run, tree, way.preparation), unknowns, base)
         except RecordingError:
             return np.inf
-        if len(blocks) < _LEAST_STRETCHES:
-            return np.inf
-        left = Ridge.of_blocks(blocks, unknowns, base).held_out(np.arange(len(base)))
-        return float(np.sqrt(left.sum(axis=0).mean()))
+        tried = _held_out({way.preparation: blocks}, way.preparation, unknowns, base)
+        return tried[0][0] if tried else np.inf
 
     rests = {source: rest(source) for source in sources}
     best, other = sorted(sources, key=rests.__getitem__)
