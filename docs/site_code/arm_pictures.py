@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
-from drawing import COLOURS, EDGE, Drawing
+from drawing import COLOURS, EDGE, Drawing, fitted
 
 from robot_dynamics_ros import load_mechanism, load_robot
 from robot_dynamics_ros.description.shipped import shipped_mechanism, shipped_robot
@@ -15,11 +15,10 @@ from robot_dynamics_ros.model.kinematics import body_poses, link_poses
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-Pixels = list[tuple[float, float]]
-
 #: Postures in which no two frames coincide, rad or m.
 _POSTURES = {'scara': (0.4, -1.1, 0.12, 0.3), 'four_dof': (0.5, -0.9, 0.9, -0.6)}
 _AXIS = 0.11  # m, length of a drawn axis
+_SHEET = (120.0, 520.0, 75.0, 375.0)  # px: left, right, top, bottom of an arm
 _ANGLE, _TURN = math.radians(25.0), -0.3  # rad, of the view: from above, and about the vertical
 
 
@@ -39,7 +38,7 @@ def _frames(name: str, title: str) -> str:
     poses = body_poses(tree, np.array(_POSTURES[name]))
     chain = np.array([[0.0, 0.0, 0.0], *(pose.p_WF for pose in poses)])
     ends = np.concatenate([pose.p_WF + _AXIS * pose.R_WF.T for pose in poses])
-    place = _view(_flat(np.concatenate([chain, ends])), (640.0, 420.0))
+    place = fitted(_flat(np.concatenate([chain, ends])), *_SHEET)
     drawing = Drawing(640, 520, title)
     drawing.text(320, 26, f'*{title}: z (blue) is the axis of the joint, x red', size=15)
     drawing.curve(place(_flat(chain)), EDGE, dashed=False, width=8)
@@ -76,9 +75,8 @@ def four_bar_cut() -> str:
         ('frame0', 'lower_arm', 'upper_arm', 'arm_pin'),
         ('frame0', 'crank', 'rod', 'rod_pin'),
     )
-    place = _view(
-        np.array([at[name] for name in (*chains[0], *chains[1], 'tool')]), (640.0, 420.0)
-    )
+    every = np.array([at[name] for name in (*chains[0], *chains[1], 'tool')])
+    place = fitted(every, *_SHEET)
     drawing = Drawing(640, 420, 'A four-bar and the tree that is left when its loop is cut')
     drawing.text(320, 26, '*The loop is cut at a pin; the two halves form a tree', size=15)
     for names, colour in zip(chains, COLOURS[:2], strict=True):
@@ -104,16 +102,3 @@ def _flat(points: Array) -> Array:
     cosine, sine = math.cos(_TURN), math.sin(_TURN)
     across, depth = x * cosine + y * sine, y * cosine - x * sine
     return np.stack([across, z * math.cos(_ANGLE) + depth * math.sin(_ANGLE)], axis=-1)
-
-
-def _view(points: Array, size: tuple[float, float]) -> Callable[[Array], Pixels]:
-    """Return the function from points in a plane, m, to pixels, for a picture of all of them."""
-    low, span = points.min(axis=0), np.ptp(points, axis=0)
-    room = np.array(size) - (240.0, 120.0)
-    scale = float((room / span).min())
-    left, bottom = (size[0] - scale * span[0]) / 2, size[1] - 45.0
-
-    def place(flat: Array) -> Pixels:
-        return [(left + scale * (x - low[0]), bottom - scale * (y - low[1])) for x, y in flat]
-
-    return place

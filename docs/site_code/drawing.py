@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import accumulate, pairwise
+
+import numpy as np
 
 INK, PAPER, EDGE = '#22313f', '#eef3f7', '#8aa0b4'
 COLOURS = ('#0b6e99', '#d9534f', '#3c8d40', '#8a4fbf')
@@ -126,6 +128,23 @@ def _repeated(attribute: str, values: str, seconds: float) -> str:
         f'<animate attributeName="{attribute}" values="{values}" dur="{seconds:g}s" '
         'repeatCount="indefinite"/>'
     )
+
+
+def fitted(
+    points: np.ndarray, left: float, right: float, top: float, bottom: float
+) -> Callable[[np.ndarray], list[tuple[float, float]]]:
+    """Return the function from points in a plane, (k, 2), to pixels that fits these into a box.
+
+    They stand in its middle on its bottom; its sides are in px.
+    """
+    low, span = points.min(axis=0), np.ptp(points, axis=0)
+    scale = float(((right - left, bottom - top) / span).min())
+    origin = np.array([(left + right - scale * span[0]) / 2, bottom])
+
+    def place(flat: np.ndarray) -> list[tuple[float, float]]:
+        return [(float(x), float(y)) for x, y in origin + (flat - low) * (scale, -scale)]
+
+    return place
 
 
 def _ticks(low: float, high: float) -> list[float]:

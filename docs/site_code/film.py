@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from drawing import COLOURS, EDGE, Drawing
+from drawing import COLOURS, EDGE, Drawing, fitted
 
 from robot_dynamics_ros import load_robot, read_recording
 from robot_dynamics_ros.model.arm import tool_frame
@@ -82,24 +82,18 @@ def film(runs: Sequence[Run]) -> str:
     across, up = sorted(np.argsort(np.ptp(path, axis=0))[1:])  # of the plane of the motion
     every = [poses.reshape(-1, 3) for run in runs for poses in (run.arm, run.reference)]
     points = np.concatenate(every)[:, [across, up]]
-    low, size = points.min(axis=0), np.ptp(points, axis=0)
-    scale = min((_PANEL - 2 * _MARGIN) / size[0], (_ARM[1] - _ARM[0] - _MARGIN) / size[1])
     most = max(run.errors.max() for run in runs)
     drawing = Drawing(_PANEL * len(runs), _HEIGHT, 'The same motion under two laws')
-
-    def place(k: int, p: Array) -> list[tuple[float, float]]:
-        flat = scale * (p[..., [across, up]] - low)
-        middle = (_PANEL - scale * size[0]) / 2
-        return [(_PANEL * k + middle + x, _ARM[1] - y) for x, y in flat.reshape(-1, 2)]
-
     for k, run in enumerate(runs):
         seconds, rows = len(run.frames) / _RATE, run.frames
-        drawing.text(_PANEL * (k + 0.5), 26, f'*{run.law}', size=17)
-        drawing.curve(place(k, run.reference[rows, -1]), EDGE, dashed=True)
-        drawing.trail(place(k, run.arm[rows, -1]), seconds, COLOURS[1])
-        for poses, colour in ((run.reference, EDGE), (run.arm, COLOURS[0])):
-            drawing.moving([place(k, pose) for pose in poses[rows]], seconds, colour)
         left, right = _PANEL * k + _MARGIN, _PANEL * (k + 1) - _MARGIN
+        onto = fitted(points, left, right, _ARM[0] + _MARGIN, _ARM[1])
+        reference, arm = run.reference[rows][..., [across, up]], run.arm[rows][..., [across, up]]
+        drawing.text(_PANEL * (k + 0.5), 26, f'*{run.law}', size=17)
+        drawing.curve(onto(reference[:, -1]), EDGE, dashed=True)
+        drawing.trail(onto(arm[:, -1]), seconds, COLOURS[1])
+        for poses, colour in ((reference, EDGE), (arm, COLOURS[0])):
+            drawing.moving([*map(onto, poses)], seconds, colour)
         xs = np.linspace(left, right, len(rows))
         ys = _PLOT[1] - (_PLOT[1] - _PLOT[0]) * run.errors[rows] / most
         drawing.curve([(left, _PLOT[1]), (right, _PLOT[1])], EDGE, dashed=False)

@@ -19,15 +19,16 @@ from drawing import Drawing, plot
 from schematics import observer, session, stages, topics
 
 from robot_dynamics_ros import load_program, load_robot, make_law
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.model import frame_pose
+from robot_dynamics_ros.model import Robot, frame_pose
+from robot_dynamics_ros.planning.motions import Sine
+from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 ROOT = Path(__file__).resolve().parents[2]
 PERIOD = 1e-3  # s
-GAINS = {'natural_frequency': 12.0, 'damping_ratio': 1.0}
-MIDDLE = [0.2, 0.9, 0.08, 0.0]  # of the sine, rad or m
 
 
 def rooms() -> str:
@@ -108,44 +109,24 @@ def tick() -> str:
 
 def law_errors() -> str:
     """Return the tool's distance from its reference under two laws with the same gains."""
+    arm = load_robot(shipped_robot('scara'))
+    motion = Sine([0.2, 0.9, 0.08, 0.0], [0.4, 0.5, 0.03, 0.8], 1.0 / 1.5, duration=4.0)
     curves = {
-        'PD + gravity': _tool_errors('pd_gravity', home=MIDDLE),
-        'computed torque': _tool_errors('computed_torque'),
+        name: _tool_errors(arm, law, motion)
+        for name, law in (('PD + gravity', 'pd_gravity'), ('computed torque', 'computed_torque'))
     }
     return plot('SCARA on a joint sine, same gains', ('time, s', 'tool error, mm'), curves)
 
 
-def _tool_errors(name: str, **own: Any) -> list[tuple[float, float]]:
-    arm = load_robot(shipped_robot('scara'))
-    law, plant = make_law(name, arm, **GAINS, **own), MujocoPlant(arm, PERIOD)
-    middle, swing = np.array(MIDDLE), np.array([0.4, 0.5, 0.03, 0.8])
-    reference, errors = Reference(arm.n), []
-    q, v, effort = np.empty(arm.n), np.empty(arm.n), np.zeros(arm.n)
-    plant.reset(middle)
-    for k in range(3000):
-        _sine(k * PERIOD, middle, swing, reference)
-        plant.read(q, v)
-        if k % 20 == 0:
-            away = frame_pose(arm, q).p_WF - frame_pose(arm, reference.position).p_WF
-            errors.append((k * PERIOD, 1e3 * float(np.linalg.norm(away))))
-        law.effort(k * PERIOD, q, v, reference, effort)
-        plant.step(effort)
+def _tool_errors(arm: Robot, law: str, motion: Sine) -> list[tuple[float, float]]:
+    session = ControllerSession(arm, {'law': law, 'natural_frequency': [12.0], 'period': PERIOD})
+    run = simulate(session, MujocoPlant(arm, PERIOD), motion)
+    errors = []
+    for k in range(round(SETTLE / PERIOD) - 1, len(run.time), 20):
+        places = run.position[k], run.reference_position[k]
+        tool, wanted = (frame_pose(arm, q).p_WF for q in places)
+        errors.append((run.time[k] - SETTLE, 1e3 * float(np.linalg.norm(tool - wanted))))
     return errors
-
-
-def _sine(t: float, middle: Any, swing: Any, out: Reference) -> None:
-    """Write a sine that starts at rest; its amplitude grows during the first second."""
-    w = 2.0 * math.pi / 1.5
-    s = min(t, 1.0)
-    grown, rate, bend = (  # a quintic from 0 to 1, twice continuously differentiable
-        s**3 * (10 - 15 * s + 6 * s**2),
-        30 * s**2 * (1 - s) ** 2 if t < 1.0 else 0.0,
-        60 * s * (1 - s) * (1 - 2 * s) if t < 1.0 else 0.0,
-    )
-    wave, slope, turn = math.sin(w * t), w * math.cos(w * t), -w * w * math.sin(w * t)
-    out.position[:] = middle + swing * grown * wave
-    out.velocity[:] = swing * (rate * wave + grown * slope)
-    out.acceleration[:] = swing * (bend * wave + 2 * rate * slope + grown * turn)
 
 
 def task_decay() -> str:
