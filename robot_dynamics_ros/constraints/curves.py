@@ -246,7 +246,7 @@ class Spline(Curve):
         return self._pieces.formula(s - completed)
 
 
-class Waypoints(Curve):
+class Waypoints(Spline):
     """A quintic spline through points at given times, at rest at both ends; s is time, s.
 
     It is continuous up to the fourth derivative; velocity and acceleration are zero at the first
@@ -257,7 +257,7 @@ class Waypoints(Curve):
         points: Shape (N, k).
     """
 
-    formula = False
+    closed = False
 
     def __init__(self, times: Sequence[float], points: Sequence[Sequence[float]]) -> None:
         from scipy.interpolate import make_interp_spline  # here: see Spline
@@ -279,14 +279,6 @@ class Waypoints(Curve):
         """Return an eighth of the time between the adjacent points, s."""
         i = min(max(bisect_right(self.knots, s), 1), len(self.knots) - 1)
         return (self.knots[i] - self.knots[i - 1]) / 8.0
-
-    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return p, dp/ds and d2p/ds2."""
-        return self._pieces.at(s)
-
-    def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return the same for a symbol s."""
-        return self._pieces.formula(s)
 
 
 class PiecewisePolynomial:
