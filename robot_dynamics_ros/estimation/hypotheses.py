@@ -313,6 +313,8 @@ def _joint_finding(tree: Robot, cause: Cause, x: Array, rest: str) -> Finding:
 
 #: Advice to set the gravity of command ``analyze``.
 ADVICE = 'analyze with --gravity {}'
+#: Verdicts on gravity that a setting corrects.
+SETTABLE = ('mismatch', 'tilt')
 _CERTAIN = 0.9  # least explained fraction to report gravity as the cause
 _POSSIBLE = 0.5  # least explained fraction to report gravity as a possible cause
 _REVERSED = -0.5  # of gravity: largest component along that of the model that is against it

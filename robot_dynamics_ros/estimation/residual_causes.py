@@ -44,6 +44,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     MASSES,
     PER_DRIVE,
     PER_JOINT,
+    SETTABLE,
     USUAL,
     Cause,
     GravityFit,
@@ -510,9 +511,9 @@ class EffortResidual:
         for one, joints in self._reported():
             if one.cause.name in GRAVITY:
                 if fit is not None and (fit.verdict != 'perhaps' or one is self.found[0]):
-                    texts += [
-                        Finding('error', sentence) for sentence in [fit.sentence()] if sentence
-                    ]
+                    cause = 'gravity' if fit.verdict in SETTABLE else ''
+                    sentences = filter(None, [fit.sentence()])
+                    texts += [Finding('error', sentence, cause=cause) for sentence in sentences]
                 continue
             text = finding(tree, *one[:3], joints, self._rivals(one, joints))
             if one.cause.name == 'load' and one.values[0] > 0.0:

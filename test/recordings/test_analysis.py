@@ -63,6 +63,7 @@ def test_the_gravity_of_gazebo_is_found_and_named_and_explains_it():
         'default is 9.8)'
     )
     assert str(result.findings[0]).endswith('--gravity 0 0 -9.8')
+    assert result.report.steps[0].endswith(f'analyze {NOMINAL} --gravity 0 0 -9.8')
     result = analyzed(NOMINAL, robot=RobotChoice(gravity=(0.0, 0.0, -9.8)), formulation='kane')
     effort = result.figures['effort']
     # A difference of velocities of 1 rad/s over 1 ms leaves 1e-13 rad/s^2.

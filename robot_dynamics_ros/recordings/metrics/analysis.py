@@ -291,7 +291,11 @@ def _steps(
     unexplained = any(x > _EXPLAINED for x in figures['effort'].get('residual_share', ()))
     causes = {finding.cause for finding in evaluation.findings}
     wrong = UNIDENTIFIED in causes or any(x.severity == 'error' for x in evaluation.findings)
-    if wrong and unexplained and evaluation.identifiable:
+    if 'gravity' in causes:  # the rest is told with it
+        fitted = figures['effort']['gravity']['fitted']
+        words = '--gravity', *(f'{round(x, 4) + 0.0:g}' for x in fitted)
+        steps.append(command_line('analyze', bag, options={**options, '--gravity': words}))
+    elif wrong and unexplained and evaluation.identifiable:
         output = choose_folder(None, _IDENTIFIED / short_name(Path(bag)), force=False)
         of = () if settings.effort == AUTO else ('--effort', settings.effort)
         if 'load' in causes and 'drives' not in causes:  # no fault of the arm

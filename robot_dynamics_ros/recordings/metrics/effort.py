@@ -110,6 +110,8 @@ def _effort_findings(
         remedy = (
             'that is what the identified model leaves'
             if identified
+            else 'set gravity first'
+            if any(remark.cause == 'gravity' for remark in remarks)
             else 'identify the arm to correct it'
         )
         missed = f'{100 * share[worst]:.3g} % of the effort of {names[worst]}'
