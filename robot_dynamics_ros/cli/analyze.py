@@ -34,7 +34,7 @@ from robot_dynamics_ros.cli.tables import (
     print_report,
     print_table,
     print_thresholds,
-    wide_console,
+    say,
 )
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import RobotDynamicsError
@@ -170,7 +170,7 @@ def _print_one(result: BagResult, output: Path) -> None:
 
 
 def _print_many(results: Sequence[BagResult], output: Path) -> None:
-    console, rows = wide_console(), [_summary_row(result) for result in results]
+    rows = [_summary_row(result) for result in results]
     cells = [[x if isinstance(x, str) else quantity(x) for x in row.values()] for row in rows]
     print_table(ReportTable(tuple(SUMMARY.values()), cells))
     for result in results:
@@ -178,18 +178,14 @@ def _print_many(results: Sequence[BagResult], output: Path) -> None:
             print_lines('red', 'failed', [f'{result.bag}: {result.error}'])
         wrong = [finding for finding in result.findings if finding.severity == 'error']
         if wrong:
-            console.print(result.bag, highlight=False, markup=False)
+            say(result.bag)
             print_findings(wrong)
         print_thresholds(result.verdicts, f'{result.bag}: ')
     with atomic_folder(output) as work:
         write_json(work / 'summary.json', {'bags': [_summary(result) for result in results]})
         _write_summary(work / 'summary.csv', rows)
     bad = sum(bool(result.error) for result in results)
-    console.print(
-        f'{len(results) - bad} of {len(results)} analyzed; results: {output}',
-        highlight=False,
-        markup=False,
-    )
+    say(f'{len(results) - bad} of {len(results)} analyzed; results: {output}')
     if bad:
         why = next(result.error for result in results if result.error)
         print(f'error: {bad} of {len(results)} bags: {why}', file=sys.stderr)

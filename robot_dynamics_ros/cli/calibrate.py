@@ -19,7 +19,7 @@ from robot_dynamics_ros.cli.arguments import (
     option,
     recording_choice,
 )
-from robot_dynamics_ros.cli.tables import print_table, wide_console
+from robot_dynamics_ros.cli.tables import print_table, say
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
 from robot_dynamics_ros.errors import RecordingError
@@ -129,9 +129,8 @@ def _print(
         for j, name in enumerate(tree.joint_names)
     ]
     heads = [f'{kind}: {what}' for kind in KINDS for what in ('RMS without contact', 'dead band')]
-    console = wide_console()
     print_table(ReportTable(('joint', *heads), rows))
-    console.print(', '.join(f'{key}: {value}' for key, value in remarks.items()))
+    say(', '.join(f'{key}: {value}' for key, value in remarks.items()))
 
 
 COMMANDS = {

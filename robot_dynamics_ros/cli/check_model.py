@@ -7,8 +7,6 @@ import argparse
 import math
 from collections.abc import Iterable, Sequence
 
-from rich.markup import escape
-
 from robot_dynamics_ros.cli.arguments import (
     EFFORT_LIMIT,
     JSON,
@@ -19,7 +17,7 @@ from robot_dynamics_ros.cli.arguments import (
     robot_of,
     robot_source,
 )
-from robot_dynamics_ros.cli.tables import print_findings, print_table, wide_console
+from robot_dynamics_ros.cli.tables import print_findings, print_lines, print_table, say
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.geometry.collisions import unchecked_links
@@ -107,19 +105,14 @@ def _drives(tree: Robot) -> tuple[str, tuple[str, ...]]:
 def _print(
     check: ModelCheck, needed: dict[str, float], findings: Sequence[Finding], verdict: str
 ) -> None:
-    console = wide_console()
-    console.print(
-        f'[bold]{escape(check.robot) or "unreadable robot"}[/]: {len(check.joints)} moving joints,'
-        f' {check.moving_mass:.6g} kg in motion',
-        highlight=False,
-    )
+    size = f'{len(check.joints)} moving joints, {check.moving_mass:.6g} kg in motion'
+    print_lines('bold', f'{check.robot or "unreadable robot"}:', [size])
     if check.links:
         print_table(_link_table(check))
     if check.joints:
         print_table(_joint_table(check, needed))
     print_findings(merged(findings))
-    last = escape(verdict) if findings else '[green]no problems found[/]'
-    console.print(last, highlight=False)
+    say(verdict or 'no problems found', '' if verdict else 'green')
 
 
 def _link_table(check: ModelCheck) -> ReportTable:

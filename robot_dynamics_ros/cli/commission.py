@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
@@ -25,7 +24,7 @@ from robot_dynamics_ros.cli.arguments import (
     robot_source,
 )
 from robot_dynamics_ros.cli.check_model import too_weak
-from robot_dynamics_ros.cli.tables import print_findings, print_table, wide_console
+from robot_dynamics_ros.cli.tables import print_findings, print_table, say
 from robot_dynamics_ros.commissioning.command_delay import CommandDelay, estimate_delay
 from robot_dynamics_ros.commissioning.held_arm import (
     Commissioning,
@@ -81,7 +80,7 @@ def commission(args: argparse.Namespace) -> int:
         findings += compared_delay(driver, delay)
     _print_held(tree, held, findings, args.commands)
     if delay is not None:
-        wide_console().print(_delay_text(delay), highlight=False)
+        say(_delay_text(delay))
     if args.json:
         document = _document(tree, held, findings)
         if isinstance(delay, CommandDelay):
@@ -156,7 +155,7 @@ def compared_delay(driver: DriverInterface, delay: CommandDelay) -> list[Finding
 
 def _delay_text(delay: CommandDelay | str) -> str:
     if isinstance(delay, str):
-        return escape(f'delay not measured: {delay}')
+        return f'delay not measured: {delay}'
     late = 1e3 * delay.periods * delay.period
     return (
         f'delay of the commands: {delay.periods:.2f} +- {delay.deviation:.2f} periods, '
@@ -233,7 +232,7 @@ def _print_held(
         print_table(_correlations(tree, held))
     print_findings(findings)
     if not any(finding.severity == 'error' for finding in findings):
-        wide_console().print('[green]no errors found in the profile[/]')
+        say('no errors found in the profile', 'green')
 
 
 def _table(tree: Robot, held: Commissioning, source: str) -> ReportTable:

@@ -18,7 +18,7 @@ from robot_dynamics_ros.cli.arguments import (
     option,
     robot_with_remarks,
 )
-from robot_dynamics_ros.cli.tables import print_table, wide_console
+from robot_dynamics_ros.cli.tables import print_table, say
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, agreement, make_formulation
 from robot_dynamics_ros.errors import MissingDependencyError
@@ -154,7 +154,7 @@ def _shortest(statement: str, names: dict[str, Any]) -> float:
 
 
 def _print(document: Document) -> None:
-    console, names = wide_console(), document['formulations']
+    names = document['formulations']
     title = f'{document["robot"]}: largest relative deviation, {document["states"]} states'
     rows = [
         (name, *(f'{value:.0e}' if value else '0' for value in row))
@@ -171,8 +171,7 @@ def _print(document: Document) -> None:
         for name, count in document['operations'].items()
     ]
     print_table(ReportTable(head, rows, title))
-    claim = _claim(document['bodies'], document['chain_multiplications'])
-    console.print(claim, highlight=False, soft_wrap=True)
+    say(_claim(document['bodies'], document['chain_multiplications']))
 
     forms = ('interpreted', 'generated', 'compiled', 'batch', 'library')
     rows = [

@@ -29,17 +29,16 @@ from robot_dynamics_ros.cli.arguments import (
     refuse_given,
 )
 from robot_dynamics_ros.cli.excite import excitation_trajectory, write_excitation
-from robot_dynamics_ros.cli.new_robot import planned_arm, shipped_parameters, show_arm
+from robot_dynamics_ros.cli.new_robot import planned_arm, shipped_parameters
 from robot_dynamics_ros.cli.processes import (
     SHOWN,
     LockstepRun,
     Tell,
-    print_outside_band,
     run_all,
 )
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
 from robot_dynamics_ros.cli.sign_of_life import tell
-from robot_dynamics_ros.cli.tables import print_report, print_table
+from robot_dynamics_ros.cli.tables import print_lines, print_report, print_table, say, show_arm
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
@@ -110,14 +109,12 @@ class DemoRun(NamedTuple):
 
 def run_demo(args: argparse.Namespace) -> int:
     """Run every arm under every law, then every scene; return 1 if one is out of tolerance."""
-    console = Console()
     if args.view:
         os.environ[SHOWN] = '1'
-        console.print('open http://127.0.0.1:8080 in a browser')
-    arms = _arms(args, console)
+        say('open http://127.0.0.1:8080 in a browser')
+    arms = _arms(args)
     laws = [args.law] if args.law else LAWS
     results = run_all(
-        console,
         {
             f'{arm.name}, {_TITLES[law]}': partial(run_scene, arm, law, _folder(args, arm, law))
             for arm in arms
@@ -129,16 +126,16 @@ def run_demo(args: argparse.Namespace) -> int:
         runs = results[k * len(laws) : (k + 1) * len(laws)]
         _print(arm.name, runs)
         if any(str(x) == EXACT for run in runs for x in run.result.findings):
-            console.print(EXACT)
+            say(EXACT)
         problems += outside_band(arm.name, runs)
-    print_outside_band(console, problems)
-    console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
+    print_lines('red', 'out of tolerance:', problems)
+    say(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
     outside = 0
     if not (args.robot or args.law or args.no_scenes):
-        outside = run_scenes(SCENES, args.out / 'scenes', console)
+        outside = run_scenes(SCENES, args.out / 'scenes')
     bags = [_folder(args, arms[-1], law) / 'bag' for law in laws]
     command = command_line('compare' if len(bags) == 2 else 'analyze', *bags)
-    console.print(f'see the last arm: {command}', soft_wrap=True, markup=False)
+    say(f'see the last arm: {command}')
     return 1 if problems or outside else 0
 
 
@@ -148,7 +145,7 @@ def _folder(args: argparse.Namespace, arm: Arm, law: str) -> Path:
     return folder
 
 
-def _arms(args: argparse.Namespace, console: Console) -> list[Arm]:
+def _arms(args: argparse.Namespace) -> list[Arm]:
     """Return the selected arms; plan the motion of a user-supplied one, and print its choice."""
     args.robot = args.robot or args.one
     if args.robot is None:
@@ -157,7 +154,7 @@ def _arms(args: argparse.Namespace, console: Console) -> list[Arm]:
     if shipped_parameters(args):
         return [Arm(args.robot, args.robot)]
     arm = planned_arm(args)
-    show_arm(console, arm.tree, arm.frame, arm.remarks)
+    show_arm(arm.tree, arm.frame, arm.remarks)
     return [Arm(arm.tree.name, arm.parameters, arm.frame)]
 
 
@@ -263,33 +260,32 @@ def tool() -> Payload:
 
 def run_identify_demo(args: argparse.Namespace) -> int:
     """Run all stages; return 1 if the corrected model tracks or explains too little better."""
-    console = Console(highlight=False)
     out: Path = args.out / args.robot
     make_empty(out, 'before')
     nominal = load_robot(shipped_robot(args.robot))
     real = with_payload(with_mismatch(nominal, **WEAR), tool())
     test = _test_motion(nominal)
-    console.print(f'{args.robot}: unlike its description, the arm has a tool of {TOOL_MASS:g} kg,')
-    console.print('heavier links and other friction; its sensors have noise')
-    _track(console, 'the description', nominal, real, test, out / 'before')
-    recording = _excite(console, out, nominal, real)
+    say(f'{args.robot}: unlike its description, the arm has a tool of {TOOL_MASS:g} kg,')
+    say('heavier links and other friction; its sensors have noise')
+    _track('the description', nominal, real, test, out / 'before')
+    recording = _excite(out, nominal, real)
     code = identify.run(
         identify.COMMANDS['identify'].parse([str(out / 'bag'), '--output', str(out)])
     )
     corrected = load_robot(out / 'corrected.urdf')
-    _track(console, 'the corrected model', corrected, real, test, out / 'after')
+    _track('the corrected model', corrected, real, test, out / 'after')
     bags = [out / name / 'bag' for name in ('before', 'after')]
     names = ('by the description', 'by the corrected model')
     pair = compare_recordings(bags, names, RobotChoice(span=(SETTLE, math.inf)))
     (out / 'comparison').mkdir()
     print_report(pair.write(out / 'comparison'), out / 'comparison')
     gains = 1.0 / np.array(pair.figures['error_ratio'])
-    console.print(f'written: {out}/; start with {out}/comparison/report.html')
+    say(f'written: {out}/; start with {out}/comparison/report.html')
     unexplained = _unexplained(recording, corrected, real)
     if gains.min() < _LEAST_GAIN:
-        console.print(f'failed: a joint tracks only {gains.min():.3g} times better')
+        say(f'failed: a joint tracks only {gains.min():.3g} times better')
     if unexplained > _MOST_UNEXPLAINED:
-        console.print(f'failed: the corrected model leaves {unexplained:.3g} % of an effort')
+        say(f'failed: the corrected model leaves {unexplained:.3g} % of an effort')
     return int(code or gains.min() < _LEAST_GAIN or unexplained > _MOST_UNEXPLAINED)
 
 
@@ -309,12 +305,10 @@ def _test_motion(tree: Robot) -> Trajectory:
     return excitation_trajectory(excitation)
 
 
-def _simulate(
-    console: Console, title: str, model: Robot, real: Robot, motion: Trajectory
-) -> Recording:
+def _simulate(title: str, model: Robot, real: Robot, motion: Trajectory) -> Recording:
     plant = ImperfectPlant(MujocoPlant(real, _PERIOD), NOISE)
     given = {'law': 'computed_torque', 'natural_frequency': [_FREQUENCY], 'period': _PERIOD}
-    with console.status(title) as status:
+    with Console().status(title) as status:
         return simulate(
             ControllerSession(model, given),
             plant,
@@ -324,7 +318,6 @@ def _simulate(
 
 
 def _track(
-    console: Console,
     by: str,
     model: Robot,
     real: Robot,
@@ -332,22 +325,22 @@ def _track(
     folder: Path,
 ) -> None:
     """Track the motion with a model; write the bag and its analysis."""
-    write_recording(folder / 'bag', _simulate(console, f'tracking by {by}', model, real, motion))
+    write_recording(folder / 'bag', _simulate(f'tracking by {by}', model, real, motion))
     choice = RobotChoice(span=(SETTLE, math.inf))
     analyze_bag(folder / 'bag', AnalysisSettings(choice, tables=False), folder)
 
 
-def _excite(console: Console, out: Path, nominal: Robot, real: Robot) -> Recording:
+def _excite(out: Path, nominal: Robot, real: Robot) -> Recording:
     """Design, run and record an excitation motion; return the recording."""
-    with console.status('designing the exciting motion'):
+    with Console().status('designing the exciting motion'):
         excitation = design_excitation(nominal, checker=make_checker(nominal)[0], tell=tell)
     write_excitation(out, nominal, excitation, 1)
-    console.print(
+    say(
         f'exciting motion: condition {excitation.condition:.3g}, random motions '
         f'{excitation.random_condition:.3g}'
     )
     motion = excitation_trajectory(excitation)
-    recording = _simulate(console, 'recording the exciting motion', nominal, real, motion)
+    recording = _simulate('recording the exciting motion', nominal, real, motion)
     write_recording(out / 'bag', recording)
     return recording
 

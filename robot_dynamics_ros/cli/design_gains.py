@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
@@ -22,7 +21,7 @@ from robot_dynamics_ros.cli.arguments import (
     option,
     robot_with_remarks,
 )
-from robot_dynamics_ros.cli.tables import print_table
+from robot_dynamics_ros.cli.tables import print_table, say
 from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency, roots
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_feasibility
 from robot_dynamics_ros.constraints.program import Program
@@ -71,13 +70,12 @@ def design_gains(args: argparse.Namespace) -> int:
         with read.reported_as(ProgramError, f'{blamed}, '):
             require_stabilizing(program)
         margins = [program_margins(program, path, int(k), args.delay) for k in indices]
-    console = Console()
     for remark in program.remarks:
-        console.print(f'Remark: {remark}.', markup=False, highlight=False)
+        say(f'Remark: {remark}.')
     _print_gains(program, gains)
     _print_margins(program, path, indices, margins, args.delay)
-    console.print('\n[bold]In the program file[/bold]')
-    console.print(_yaml(gains), markup=False, highlight=False, soft_wrap=True)
+    say('\nIn the program file', 'bold')
+    say(_yaml(gains))
     if args.json:
         document = _document(program, gains, path, indices, margins)
         write_json(args.json, {'command': 'design_gains', **document})
@@ -145,15 +143,14 @@ def _print_gains(program: Program, gains: Gains) -> None:
         rows.append((name, f'{g0:.4g}', f'{g1:.4g}', f'{w:.3f}', f'{g1 / (2 * w):.3f}'))
     head = ('row', 'G0 1/s^2', 'G1 1/s', 'w0 rad/s', 'zeta')
     print_table(ReportTable(head, rows, f'Program {program.name!r}: gains by row'))
-    console = Console()
     off = np.abs(gains.G0 - np.diag(np.diag(gains.G0))).max()
     if off > 0.0:
-        console.print(f'The rows are coupled: G0 has entries up to {off:.4g} off its diagonal.')
-    console.print('Poles of (3.5), 1/s: ' + ', '.join(f'{p:.4g}' for p in roots(*gains)))
+        say(f'The rows are coupled: G0 has entries up to {off:.4g} off its diagonal.')
+    say('Poles of (3.5), 1/s: ' + ', '.join(f'{p:.4g}' for p in roots(*gains)))
     periods = ', '.join(
         f'{name} {1e3 * largest_period(gains, name):.3g} ms' for name in DISCRETIZATIONS
     )
-    console.print(f'Largest stable control period: {periods}')
+    say(f'Largest stable control period: {periods}')
 
 
 def _print_margins(

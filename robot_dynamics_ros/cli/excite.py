@@ -22,7 +22,7 @@ from robot_dynamics_ros.cli.arguments import (
 )
 from robot_dynamics_ros.cli.new_robot import obstacles_of
 from robot_dynamics_ros.cli.sign_of_life import tell
-from robot_dynamics_ros.cli.tables import wide_console
+from robot_dynamics_ros.cli.tables import say
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.geometry.collisions import make_checker
@@ -42,12 +42,11 @@ _STEP = 0.02  # s between the trajectory points, which quintics interpolate
 
 def excite(args: argparse.Namespace) -> int:
     """Design, check and write the motion; return 0."""
-    console = wide_console()
     require_free(args.output, FILES, force=args.force)
     tree = arm_of(args)
     checker, remarks = make_checker(tree, obstacles_of(args))
     for remark in (*tree.remarks, *remarks):
-        console.print(f'remark: {remark}', style='yellow', markup=False)
+        say(f'remark: {remark}', 'yellow')
     excitation = design_excitation(
         tree,
         period=args.period,
@@ -59,14 +58,14 @@ def excite(args: argparse.Namespace) -> int:
         tell=tell,
     )
     write_excitation(args.output, tree, excitation, args.periods)
-    console.print(
+    say(
         f'condition of the base regressor: {excitation.condition:.3g} '
         f'(random motions within the same limits: {excitation.random_condition:.3g})'
     )
     for name, share in excitation.used.items():
         if name != 'workspace':
-            console.print(f'{name}: {100.0 * share:.0f} % of the allowed range')
-    console.print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
+            say(f'{name}: {100.0 * share:.0f} % of the allowed range')
+    say(f'written: {", ".join(str(args.output / name) for name in FILES)}')
     return 0
 
 

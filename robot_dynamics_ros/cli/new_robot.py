@@ -38,7 +38,7 @@ from robot_dynamics_ros.geometry import collisions, triangles
 from robot_dynamics_ros.geometry.collisions import UNCHECKED, Obstacles
 from robot_dynamics_ros.geometry.estimated_inertia import estimate_inertias
 from robot_dynamics_ros.model import Robot, arm, load_robot
-from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
+from robot_dynamics_ros.model.arm import load_arm, tool_frame
 from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
@@ -61,9 +61,8 @@ def obstacles_of(args: argparse.Namespace) -> Obstacles:
 
 def run(args: argparse.Namespace) -> int:
     """Write the folder; print a summary and every remark on the robot once."""
-    from rich.console import Console  # node commands, which import this module, need no rich
+    from robot_dynamics_ros.cli.tables import say, show_arm  # nodes, which come here, need no rich
 
-    console = Console(highlight=False, soft_wrap=True)
     added, filled = _estimate(args)
     tree = arm_of(args)
     frame = tool_frame(tree, args.frame or args.tip)
@@ -71,18 +70,18 @@ def run(args: argparse.Namespace) -> int:
     require_free(folder, FILES, force=args.force)
     measured = measured_joints(vars(args))
     motion = write_robot_folder(tree, folder, frame, obstacles_of(args), measured)
-    show_arm(console, tree, frame, motion.remarks)
+    show_arm(tree, frame, motion.remarks)
     for links, basis in ((added, _basis(args)), (filled, 'homogeneous, of the given mass')):
         if links:
             _comment(folder / URDF, links, basis)
             text = f'inertia estimated ({basis}): {", ".join(links)}'
-            console.print(text, style='bold yellow')
-    console.print(f'motion: {_summary(motion)}', markup=False)
-    console.print(f'written: {folder}', markup=False)
+            say(text, 'bold yellow')
+    say(f'motion: {_summary(motion)}')
+    say(f'written: {folder}')
     for remark in tree.remarks:
         if remark.endswith('?'):  # of a unit: the arm would move by it
             text = f'before the arm moves, answer: {remark}'
-            console.print(text, style='bold yellow', markup=False)
+            say(text, 'bold yellow')
     return 0
 
 
@@ -116,26 +115,6 @@ def _comment(file: Path, links: Sequence[str], basis: str) -> None:
         head = f'<link name={quoteattr(link)}>'
         text = text.replace(head, f'{head}<!-- inertia estimated: {basis} -->')
     file.write_text(text, encoding='utf-8')
-
-
-def show_arm(console: Any, tree: Robot, frame: str, planned: Sequence[str]) -> None:
-    """Print what was taken for the joints and the tool of an arm, and the remarks on it.
-
-    Args:
-        console: Where to print.
-        tree: The arm.
-        frame: Its tool frame.
-        planned: Remarks on its planned motion, which are printed last.
-    """
-    for remark in tree.remarks:
-        console.print(f'remark: {remark}', style='yellow', markup=False)
-    ends = arm_ends(tree)
-    chains = f'; --tip takes one chain: {", ".join(ends)}' if len(ends) > 1 else ''
-    joints = f'joints: {", ".join(tree.joint_names)} (--joints takes others{chains})'
-    console.print(joints, markup=False)
-    console.print(f'tool frame: {frame} (--frame takes another)', markup=False)
-    for remark in planned:
-        console.print(f'remark: {remark}', style='bold yellow', markup=False)
 
 
 class PlannedArm(NamedTuple):

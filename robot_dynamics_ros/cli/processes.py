@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from robot_dynamics_ros.cli.arguments import ros_parameters
@@ -258,11 +257,11 @@ class LockstepRun:
             time.sleep(0.05)
 
 
-def run_all(console: Console, runs: Mapping[str, Callable[[Tell], Result]]) -> list[Result]:
+def run_all(runs: Mapping[str, Callable[[Tell], Result]]) -> list[Result]:
     """Return the results of runs by title, in sequence, and show the progress of each."""
     columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
     results = []
-    with Progress(*columns, TimeElapsedColumn(), console=console) as shown:
+    with Progress(*columns, TimeElapsedColumn()) as shown:
         for title, run in runs.items():
             task = shown.add_task(title, total=None, at='starting')
 
@@ -271,9 +270,3 @@ def run_all(console: Console, runs: Mapping[str, Callable[[Tell], Result]]) -> l
 
             results.append(run(tell))
     return results
-
-
-def print_outside_band(console: Console, problems: Iterable[str]) -> None:
-    """Print the tolerances that runs violate, one line each."""
-    for text in problems:
-        console.print(f'[red]out of tolerance:[/red] {text}')

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from robot_dynamics_ros.cli.arguments import JOINTS, SETUP, Command, option, refuse_given
 from robot_dynamics_ros.cli.new_robot import (
@@ -21,10 +20,9 @@ from robot_dynamics_ros.cli.new_robot import (
     URDF,
     planned_arm,
     robot_of_folder,
-    show_arm,
 )
-from robot_dynamics_ros.cli.processes import LockstepRun, Tell, print_outside_band, run_all
-from robot_dynamics_ros.cli.tables import print_report
+from robot_dynamics_ros.cli.processes import LockstepRun, Tell, run_all
+from robot_dynamics_ros.cli.tables import print_lines, print_report, show_arm
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
@@ -157,14 +155,14 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.scene and args.scene[0] not in SCENES and _is_robot(args.scene[0]):
         args.robot, *args.mapping = args.scene
-        arm, console = planned_arm(args), Console()
-        show_arm(console, arm.tree, arm.frame, arm.remarks)
+        arm = planned_arm(args)
+        show_arm(arm.tree, arm.frame, arm.remarks)
         own = replace(own_scene(arm.parameters, args.program), remarks=arm.remarks)
         name = Path(args.program).stem if args.program else 'plane'
-        return run_scenes({name: own}, args.out, console)
+        return run_scenes({name: own}, args.out)
     refuse_given(args, JOINTS | SETUP | OWN, 'the shipped scenes')
     chosen = {name: SCENES[known_name('scene', name, SCENES)] for name in args.scene or SCENES}
-    return run_scenes(chosen, args.out, Console())
+    return run_scenes(chosen, args.out)
 
 
 def _is_robot(word: str) -> bool:
@@ -229,7 +227,7 @@ def _off_by(program: Program, q: Array) -> Array:
     return q
 
 
-def run_scenes(scenes: Mapping[str, Scene], out: Path, console: Console) -> int:
+def run_scenes(scenes: Mapping[str, Scene], out: Path) -> int:
     """Run scenes in sequence with a progress display, and print their metrics.
 
     Returns:
@@ -239,10 +237,10 @@ def run_scenes(scenes: Mapping[str, Scene], out: Path, console: Console) -> int:
         f'scene {name}': partial(run_scene, scene, out / name) for name, scene in scenes.items()
     }
     problems = []
-    for name, (metrics, report) in zip(scenes, run_all(console, titles), strict=True):
+    for name, (metrics, report) in zip(scenes, run_all(titles), strict=True):
         print_report(report, out / name)
         problems += [f'{name}: {text}' for text in outside_band(scenes[name], metrics)]
-    print_outside_band(console, problems)
+    print_lines('red', 'out of tolerance:', problems)
     return 1 if problems else 0
 
 

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.arm import arm_ends
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult, flat_figures
 from robot_dynamics_ros.recordings.report.toolkit import Report, ReportTable
@@ -23,19 +25,35 @@ _STYLES = {
 _WIDTH_IN_FILES = 150
 
 
-def wide_console() -> Console:
-    """Return a console, 150 columns wide if the output is not a terminal."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDTH_IN_FILES
-    return console
+def say(text: str, style: str = '') -> None:
+    """Print a text as it is, in a style of rich if the output is a terminal."""
+    Console(highlight=False, markup=False, soft_wrap=True).print(text, style=style)
 
 
 def print_lines(style: str, word: str, texts: Iterable[str]) -> None:
     """Print texts, one line each, after a styled word."""
     for text in texts:
-        line = f'[{style}]{word}[/] {escape(text)}'
-        wide_console().print(line, highlight=False, soft_wrap=True)
+        Console(highlight=False, soft_wrap=True).print(
+            f'[{style}]{escape(word)}[/] {escape(text)}'
+        )
+
+
+def show_arm(tree: Robot, frame: str, planned: Iterable[str]) -> None:
+    """Print what was taken for the joints and the tool of an arm, and the remarks on it.
+
+    Args:
+        tree: The arm.
+        frame: Its tool frame.
+        planned: Remarks on its planned motion, which are printed last.
+    """
+    for remark in tree.remarks:
+        say(f'remark: {remark}', 'yellow')
+    ends = arm_ends(tree)
+    chains = f'; --tip takes one chain: {", ".join(ends)}' if len(ends) > 1 else ''
+    say(f'joints: {", ".join(tree.joint_names)} (--joints takes others{chains})')
+    say(f'tool frame: {frame} (--frame takes another)')
+    for remark in planned:
+        say(f'remark: {remark}', 'bold yellow')
 
 
 def print_findings(findings: Iterable[Finding]) -> None:
@@ -52,13 +70,15 @@ def print_table(table: ReportTable) -> None:
         shown.add_column(escape(heading), justify='right' if place else 'left', overflow='fold')
     for row in table.rows:
         shown.add_row(*map(escape, row))
-    wide_console().print(shown)
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDTH_IN_FILES
+    console.print(shown)
 
 
 def print_report(report: Report, output: Path) -> None:
     """Print a report without its plots, and the output folder."""
-    console = wide_console()
-    console.print(escape(report.lead), highlight=False, soft_wrap=True)
+    say(report.lead)
     print_findings(report.findings)
     for table in report.tables:
         print_table(table)
@@ -66,11 +86,11 @@ def print_report(report: Report, output: Path) -> None:
         if isinstance(part, ReportTable):
             print_table(part)
         else:
-            console.print(escape(part.title), style='italic')
+            say(part.title, 'italic')
             print_lines('dim', '    –', part.lines)
     print_lines('dim', ' next', report.steps)
     print_lines('dim', ' note', report.notes)
-    console.print(f'results: {escape(str(output))}', highlight=False)
+    say(f'results: {output}')
 
 
 def print_thresholds(results: Iterable[ThresholdResult], where: str = '') -> None:
@@ -81,5 +101,4 @@ def print_thresholds(results: Iterable[ThresholdResult], where: str = '') -> Non
 
 def print_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> None:
     """Print the names of the metrics that can have a threshold, one per line."""
-    names = flat_figures(figures, joints)
-    wide_console().print('\n'.join(escape(name) for name in names), highlight=False)
+    say('\n'.join(flat_figures(figures, joints)))
