@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -288,7 +289,7 @@ def write_robot_folder(
     """
     if not tree.name:
         raise nameless()
-    here = folder.absolute()
+    here = Path(os.path.abspath(folder))  # without .., unlike absolute()
     frame = tool_frame(tree, frame)
     parameters, motion = robot_setup.robot_parameters(
         tree, str(here / URDF), frame, _PERIOD, obstacles

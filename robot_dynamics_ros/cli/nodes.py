@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,8 @@ from robot_dynamics_ros.ros.executables import (
     run_executable,
 )
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml, read_yaml
+
+_FILES = ('.yaml', '.urdf', '.xacro')
 
 
 def run_node(executable: str, args: argparse.Namespace) -> int:
@@ -54,13 +57,19 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
     for assignment in [*(f'{key}:={value}' for key, value in chosen.items() if value), *args.set]:
         if ':=' not in assignment:
             raise ConfigurationError(f'-p {assignment}', 'has no :=', 'write NAME:=VALUE')
-        ros_args += ['-p', _alike(assignment)]
+        ros_args += ['-p', _plain(assignment)]
     return run_executable(executable, ros_args)
 
 
-def _alike(assignment: str) -> str:
-    """Return NAME:=VALUE; a list that mixes integers and decimals, as rcl refuses, in decimals."""
+def _plain(assignment: str) -> str:
+    """Return NAME:=VALUE as rcl takes it and as it holds in any folder.
+
+    A list that mixes integers and decimals, as rcl refuses, is in decimals. A file is absolute: a
+    recording keeps its name, and is read elsewhere.
+    """
     name, _, value = assignment.partition(':=')
+    if value.endswith(_FILES) and os.path.isfile(value):
+        return f'{name}:={os.path.abspath(value)}'
     numbers = parse_yaml(value, f'-p {name}') if value.lstrip().startswith('[') else ()
     mixed = {type(number) for number in numbers} == {int, float}
     return f'{name}:={[float(number) for number in numbers]}' if mixed else assignment

@@ -73,3 +73,19 @@ def test_whole_numbers_among_decimals_are_passed_as_decimals(given, passed, monk
     monkeypatch.setattr(nodes, 'run_executable', lambda name, words: started.append(words) or 0)
     assert main(['send', '-p', given]) == 0
     assert started[0][-1] == passed
+
+
+@pytest.mark.parametrize(
+    'words', ['--program near/task.yaml', '-p program:=near/../near/task.yaml']
+)
+def test_files_are_passed_absolute_as_a_recording_of_them_is_read_elsewhere(
+    words, tmp_path, monkeypatch
+):
+    started = []
+    monkeypatch.setattr(nodes, 'run_executable', lambda name, words: started.append(words) or 0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'near').mkdir()
+    (tmp_path / 'near/task.yaml').touch()
+    (tmp_path / 'circle').touch()  # the name of a value, too
+    assert main(['control', *words.split(), '-p', 'kind:=circle']) == 0
+    assert started[0][-3:] == [f'program:={tmp_path / "near/task.yaml"}', '-p', 'kind:=circle']

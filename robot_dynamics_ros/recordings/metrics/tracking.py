@@ -163,6 +163,8 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
 
 GAP = 1.5  #: median periods
 _LATE = 0.8  # periods; a later command misses most of its step
+_UNANSWERED = 0.01, 0.45  # share of the states that is told; above it commands have a lower rate
+_PAUSE = 0.2  # s; states that long without a command are those of an inactive controller
 
 
 def rates(evaluated: EvaluatedRun) -> MetricResult:
@@ -192,6 +194,7 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
             f'{counted(gaps, "gap")} between states, the longest '
             f'{format_duration(float(steps[longest]))} at {format_time(float(run.time[longest]))}'
         )
+    texts += _unanswered(run)
     late = 0.0 if stored else quantiles(latencies, 1.0, 99)['p99']
     if period and late > _LATE * period:
         texts.append(
@@ -200,6 +203,22 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
         )
     findings = [Finding('warning', text) for text in texts]
     return MetricResult(figures, findings, {'period': np.append(np.nan, steps)})
+
+
+def _unanswered(run: Recording) -> list[str]:
+    """Return a sentence if states of an active controller have no command."""
+    answered = np.flatnonzero(run.answer_ns >= 0)
+    lacking, lasting = np.diff(answered) - 1, np.diff(run.time[answered])
+    lacking = np.where(lasting < _PAUSE, lacking, 0)
+    share = lacking.sum() / max(1, lacking.sum() + len(answered))
+    if not _UNANSWERED[0] < share < _UNANSWERED[1]:
+        return []
+    k = int(lacking.argmax())
+    return [
+        f'{100 * share:.0f} % of the states have no command of their own, for up to '
+        f'{format_duration(float(lasting[k]))} at {format_time(float(run.time[answered[k]]))}: '
+        'the one before acted longer, and the arm follows the law worse'
+    ]
 
 
 def _stored_latency(evaluated: EvaluatedRun) -> dict[str, float]:

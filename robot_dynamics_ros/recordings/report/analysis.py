@@ -45,7 +45,6 @@ _OMITTED = ('acceleration', 'tool', 'program')
 _DECAY = {
     'initial': 'at start',
     'deviation': 'largest deviation from its decay',
-    'relative': 'of largest start in that unit',
     'floor': f'RMS of f in the last quarter (0: below {ROUNDING:g})',
 }
 
