@@ -281,7 +281,7 @@ def finding(
         text = f'all masses were about {1.0 + x[0]:.3g} times those of the model, or all efforts '
         text += f'in another unit: {rest}'
     if rivals:
-        text += f'; nearly as much explains {" or ".join(rivals)}, or several masses are wrong'
+        text += f'; nearly as good: {", or ".join(rivals)}, or several masses at once'
     return Finding('error', f'the arm moves as if {text}')
 
 
