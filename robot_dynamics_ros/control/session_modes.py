@@ -154,12 +154,10 @@ class SessionModes(ControllerParts):
     def _is_settled(self) -> bool:
         """Return whether a deactivation in motion ends: at rest, or as its time is over."""
         loop, now = self.loop, self._now_ns
-        if not (loop.braking or loop.moving):
+        if loop.acting is loop.stop_law or not (loop.braking or loop.moving):
             return True
         if not loop.braking:  # noise may look like a motion
             self._deadline_ns = min(self._deadline_ns, now + _SETTLING_NS)
-            if not loop.acting.follows_reference:
-                loop.switch(brake=True)
         return now >= self._deadline_ns
 
     def _report_speed(self, begins: bool) -> None:

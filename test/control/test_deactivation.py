@@ -91,6 +91,27 @@ def test_an_arm_that_moves_is_at_rest_before_it_is_inactive_and_stays_there(law)
     assert np.abs(moving.q - rest).max() < 0.02
 
 
+def test_noise_that_looks_like_a_motion_starts_no_second_brake(rng, monkeypatch):
+    """It acted and the stop action, here zero, in turns until half a second had passed."""
+    moving = Moving('gravity_compensation', stop_action='zero')
+    session, read = moving.session, moving.plant.read
+    noise = 0.004 * session.tree.velocity_limit
+
+    def noisy(q, v):
+        read(q, v)
+        v += noise * rng.standard_normal(4)
+
+    monkeypatch.setattr(moving.plant, 'read', noisy)
+    session.deactivate()
+    brakes = []
+    for _ in moving.run(4000):
+        if session.mode is SessionMode.INACTIVE:
+            break
+        brakes.append(session.loop.braking)
+    assert 10 < len(brakes) < 1000
+    assert all(brakes[:-1])
+
+
 @pytest.mark.parametrize('paused', [False, True])
 def test_without_fresh_states_the_last_command_comes_within_half_a_second(paused):
     """Not after a state timeout of a minute, as in lockstep; nor if the last state is repeated."""
