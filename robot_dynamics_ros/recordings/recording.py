@@ -40,14 +40,8 @@ _PER_JOINT = (
 EFFORTS = ('auto', 'measured', 'commanded')
 UNCONVERTED = 'efforts are in '  # begins the note on efforts in a unit that nothing converts
 _COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
-_OLD = 1e3  # s
 _ROUNDING_S = 1e-9
 _PER_STATE = ('time', 'stamp_ns', 'arrival_ns', 'answer_ns')
-
-
-def shown_origin(first: float) -> float:
-    """Return the zero of displayed times, s: 0, or the first instant if its clock is old."""
-    return first if abs(first) > _OLD else 0.0
 
 
 def format_time(time: float) -> str:
@@ -314,7 +308,7 @@ def _as_currents(profile: DriverProfile) -> DriverProfile:
 
 
 def span_origin(first: float) -> float:
-    """Return the origin of a time span, s: the first time on a wall clock, else zero."""
+    """Return the zero of a time span and of displayed times, s: the first one on a wall clock."""
     return first if first > WALL_CLOCK else 0.0
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.accumulate import POINTS, envelope, thinned
-from robot_dynamics_ros.recordings.recording import format_time, shown_origin
+from robot_dynamics_ros.recordings.recording import format_time, span_origin
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Colours legible on white and on black.
@@ -95,7 +95,7 @@ def panels(
         MissingDependencyError: The plot library is not installed.
     """
     legend = len(curves) > 1
-    origin = 0.0 if x_title or not len(x) else shown_origin(float(x[0]))
+    origin = 0.0 if x_title or not len(x) else span_origin(float(x[0]))
     since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
     figure = _grid(titles, x_title or since, banded=bool(len(limits)))
     if not x_title:

@@ -33,7 +33,7 @@ from robot_dynamics_ros.geometry import LinkShape, robot_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles, joined
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.recordings.recording import WALL_CLOCK, format_time, shown_origin
+from robot_dynamics_ros.recordings.recording import format_time, span_origin
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, plot_library
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -126,7 +126,7 @@ class ArmAnimation:
         return {
             'drawings': [_drawing(shape, times, q) for shape in shapes],
             'start': start,
-            'origin': shown_origin(float(self.time[0])),
+            'origin': span_origin(float(self.time[0])),
             'time': _encoded(self.time[rows] - start),
             'motions': [
                 {
@@ -328,7 +328,7 @@ class Report:
         """Return the report as one self-contained HTML page."""
         arm, motion = self.arm.parts() if self.arm else ('', None)
         figures = [json.loads(figure.to_json()) for _, figure in self.figures]
-        origin = shown_origin(float(self.arm.time[0])) if self.arm else 0.0
+        origin = span_origin(float(self.arm.time[0])) if self.arm else 0.0
         body = [
             *(_since(origin, _finding(finding)) for finding in self.findings),
             _tiles(self.tiles),
@@ -362,7 +362,7 @@ def _since(origin: float, text: str) -> str:
 
     def shown(match: re.Match[str]) -> str:
         time = float(match[1]) - origin
-        return format_time(time) if origin > WALL_CLOCK and time >= 0.0 else match[0]
+        return format_time(time) if origin and time >= 0.0 else match[0]
 
     return _CLOCK.sub(shown, text)
 
