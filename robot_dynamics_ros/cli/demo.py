@@ -129,7 +129,8 @@ def run_demo(args: argparse.Namespace) -> int:
             say(EXACT)
         problems += outside_band(arm.name, runs)
     print_lines('red', 'out of tolerance:', problems)
-    say(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
+    folders = ', '.join(str(_folder(args, arm, law)) for arm in arms for law in laws)
+    say(f'recordings, metrics and reports: {folders}\n')
     outside = 0
     if not (args.robot or args.law or args.no_scenes):
         outside = run_scenes(SCENES, args.out / 'scenes')

@@ -206,9 +206,8 @@ class RecordingReader(ExitStack):
             wrong += given.stamp_ns[~np.isfinite(given.values).all(axis=1)].tolist()
             if paired.unpaired > _REPORTED_SHARE * len(given.stamp_ns):
                 self._losses.append(
-                    f'{paired.unpaired} of {len(given.stamp_ns)} commands on {topic} have no '
-                    'state of their own: several for one state, as where one came late and has no '
-                    'timestamp, or for a state that is missing'
+                    f'{paired.unpaired} of {len(given.stamp_ns)} commands on {topic} are left '
+                    'out: their state has another command, as where one came late, or is missing'
                 )
             if paired.first_unpaired_ns is not None:
                 first_unpaired.append(paired.first_unpaired_ns)
