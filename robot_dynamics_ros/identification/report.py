@@ -56,6 +56,7 @@ _SLOW = 0.2  # of the velocity limit
 _MOST_BAGS = 10  # rows of the table of bags
 _BINS = 60  # velocity bins of a friction curve
 _MEASURED, _MODEL, _BEFORE = GREY, COLOURS[0], COLOURS[1]
+_TOGETHER = 'Those of a joint include those of the mimic joints that move with it.'
 _LEGEND = (
     'Of a sum, only the total is identified. Per link, in the frame of its joint: m mass, '
     'mx my mz mass times centre of mass, Ixx … Izz moments about the origin of that frame.'
@@ -105,7 +106,11 @@ def identification_report(
         tables,
         [result.plan.choice.sentence(), _used(after), *result.chosen, *remarks],
         below=[
-            _value_table('Friction and armature of the corrected robot', joint_rows(result)),
+            _value_table(
+                'Friction and armature of the corrected robot',
+                joint_rows(result),
+                _TOGETHER if result.tree.bodies > result.tree.n else '',
+            ),
             _link_table(result),
             _value_table('Identified from the data: base parameters', base_rows(result), _LEGEND),
             ReportList('Not determined by the data', undetermined),

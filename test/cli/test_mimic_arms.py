@@ -179,6 +179,7 @@ def test_a_recording_is_explained_and_missing_friction_has_the_unit_of_its_joint
 @pytest.mark.slow
 def test_what_is_identified_replaces_the_friction_of_the_mimic_joints_too(bag, command):
     out = command('identify', bag).folder
+    assert 'include those of the mimic joints' in (out / 'report.html').read_text()
     for found in (
         load_robot(out / 'corrected.urdf'),
         load_robot(SAMPLE.xml, identified=out / 'parameters.yaml'),
