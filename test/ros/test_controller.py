@@ -22,11 +22,13 @@ from resting_arm import (
     COMMANDS,
     JOINTS,
     ORACLE,
+    PERIOD_NS,
     PLACE,
     RestingArm,
     joint_state,
     trajectory,
 )
+from rosgraph_msgs.msg import Clock
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
@@ -36,6 +38,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller import parameter_services
 from robot_dynamics_ros.ros.controller.running import RunningController
+from robot_dynamics_ros.ros.conversions import ns_to_stamp
 
 ACTIVATE, DEACTIVATE = Transition.TRANSITION_ACTIVATE, Transition.TRANSITION_DEACTIVATE
 ANEW = Transition.TRANSITION_CLEANUP, Transition.TRANSITION_CONFIGURE
@@ -408,6 +411,21 @@ def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes,
     assert peer.ask('simulator/pause', False).success
     node.says('its publisher has ended', 30.0)
     assert '[ERROR]' not in node.output
+
+
+def test_a_late_repetition_of_the_state_at_0_is_not_taken_for_the_next_one(processes, peer):
+    """A paused Gazebo repeats it; one may be handled after the clock of the first step."""
+    clock, arm = peer.publisher(Clock, '/clock', RELIABLE), RestingArm(peer)
+    arm.stamp = 0
+    processes.start('controller', ARM | {'use_sim_time': True})
+    arm.until(lambda: arm.references, 'the answer to the state at 0', step=0)
+    peer.spin_for(0.5)
+    clock.publish(Clock(clock=ns_to_stamp(PERIOD_NS)))
+    peer.spin_for(0.5)
+    arm.publish(step=0)
+    peer.spin_for(0.5)
+    arm.command(PLACE + 1e-3)
+    assert arm.references[1].effort != arm.references[0].effort
 
 
 def test_two_publishers_of_the_states_are_named_and_refused(processes, peer, arm):

@@ -95,7 +95,8 @@ class RunningController:
         if not reader.read(content):
             self._check_locked_joints()
             return
-        stamp = state.stamp_ns = reader.stamp_ns or self._node.get_clock().now().nanoseconds
+        stamp = self.connection.state_stamp_ns(content, self._node.get_clock())
+        state.stamp_ns = stamp
         state.effort = reader.effort() if session.wants_effort else None
         if session.loop.force.frame:
             self.services.take_wrench()
