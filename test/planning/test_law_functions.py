@@ -169,6 +169,12 @@ def test_the_command_writes_either_law_or_says_what_is_wrong(tmp_path, capsys):
         assert declared in header
         assert ('for program scara_circle' in header) == (more is program)
         capsys.readouterr()
+    more = '--set', 'discretization=zero_order', '--frames', 'tool'
+    assert main([*words, *program, *more]) == 0
+    header = (tmp_path / 'arm.h').read_text()
+    assert 'previous[ARM_N]' in header
+    assert 'void arm_tool_pose(' in header
+    capsys.readouterr()
     for more, said in ((['--set', 'periode=0'], "'periode'"), (ramp, 'excludes --ramp, another')):
         assert main([*words, *program, *more]) != 0
         assert said in capsys.readouterr().err

@@ -199,8 +199,13 @@ def test_progress_is_told_from_start_to_end():
 
 @pytest.mark.slow
 def test_the_command_prints_and_writes(tmp_path, capsys):
-    assert main(['derive', 'scara', '--show', 'G', '--gravity', '0', '0', '9.81']) == 0
-    assert 'G3 = g*(m3 + m4)' in capsys.readouterr().out
+    newer = tmp_path / 'newer.urdf'
+    newer.write_text(sample('scara').tree.xml.replace('<robot ', '<robot version="1.9" ', 1))
+    assert main(['derive', str(newer), '--show', 'G', '--gravity', '0', '0', '9.81']) == 0
+    printed = capsys.readouterr()
+    assert 'G3 = g*(m3 + m4)' in printed.out
+    assert printed.err.startswith('remark: ')  # not among the equations
+    assert 'remark' not in printed.out
     file = tmp_path / 'scara.py'
     assert main(['derive', 'scara', '--format', 'python', '--output', str(file)]) == 0
     code: dict = {}
