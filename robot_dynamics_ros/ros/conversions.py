@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Vector3, WrenchStamped
+from rclpy.clock import Clock
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
@@ -147,6 +148,7 @@ class JointStateReader:
         self._updated, self._seen = np.zeros((2, len(joints)), dtype=bool)
         self._complete, self._flaw = False, 'no message arrived'
         self._layout: MessageBytes | None = None
+        self._at_zero = b''  # a message at simulated time 0
         self._order = self._layout_order = _JointOrder.of([], joints)
         self.latest, self._effort = (self._order.names, np.zeros(0)), np.zeros(0)
 
@@ -160,6 +162,21 @@ class JointStateReader:
         self.latest = self._order.names, position
         self._take_all(position, velocity)
         return True
+
+    def time_ns(self, content: bytes, clock: Clock) -> int:
+        """Return the timestamp of a message that was read, ns: the present time if it has none.
+
+        A paused simulation repeats its state at 0, also after the clock of the first step arrived.
+
+        Args:
+            content: The message.
+            clock: The clock of the node.
+        """
+        if self.stamp_ns or content == self._at_zero:
+            return self.stamp_ns
+        now = int(clock.now().nanoseconds)
+        self._at_zero = b'' if now else content
+        return now
 
     def _read_deserialized(self, content: bytes) -> bool:
         try:

@@ -70,7 +70,6 @@ class DriverConnection:
     states: Any
     publishers: list[Any]
     _subscriber_count = 0  # smallest count of any command topic
-    _at_zero = b''  # a state at simulated time 0
 
     def __init__(self, driver: DriverInterface) -> None:
         self.driver, self.state_topic = driver, driver.profile.state.topic
@@ -110,21 +109,6 @@ class DriverConnection:
                 raw=True,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies(),
             )
-
-    def state_stamp_ns(self, content: bytes, clock: Clock) -> int:
-        """Return the timestamp of the state that was read, ns: the present time if it has none.
-
-        A paused simulation repeats its state at 0, also after the clock of the first step arrived.
-
-        Args:
-            content: The serialized state.
-            clock: The clock of the node.
-        """
-        if self.reader.stamp_ns or content == self._at_zero:
-            return self.reader.stamp_ns
-        now = int(clock.now().nanoseconds)
-        self._at_zero = b'' if now else content
-        return now
 
     def command_stamp_ns(self, clock: Clock) -> int:
         """Return the time of a command, ns: that of its state if simulated time was not received.

@@ -95,8 +95,7 @@ class RunningController:
         if not reader.read(content):
             self._check_locked_joints()
             return
-        stamp = self.connection.state_stamp_ns(content, self._node.get_clock())
-        state.stamp_ns = stamp
+        stamp = state.stamp_ns = reader.time_ns(content, self._node.get_clock())
         state.effort = reader.effort() if session.wants_effort else None
         if session.loop.force.frame:
             self.services.take_wrench()
