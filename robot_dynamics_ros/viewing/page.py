@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -181,6 +182,7 @@ class Page:
             cell_color=(222, 225, 228), section_color=(190, 196, 202), shadow_opacity=0.25,
         )  # fmt: skip
         scene.add_frame('/base', axes_length=0.12, axes_radius=0.004)
+        self._pointing = threading.Lock()  # a greeting comes before all look elsewhere, or after
         self._camera_positions = [self.server.initial_camera.position]
         self.server.on_client_connect(self._greet)
         self.look_at_arms()
@@ -190,7 +192,7 @@ class Page:
             views = gui.add_button_group('camera', tuple(_VIEWS))
             self.frames = gui.add_checkbox('frames of the links', initial_value=False)
             clear = gui.add_button('clear the trails')
-        views.on_click(lambda event: self._look_from(event.client.camera, views.value))
+        views.on_click(lambda event: self._look_from(event.client, views.value))
         self.frames.on_update(
             lambda _: self._each(lambda scene: scene.show_frames(self.frames.value))
         )
@@ -232,22 +234,24 @@ class Page:
         highest = np.max([centre + radius for centre, radius in spheres], axis=0)
         return (lowest + highest) / 2.0, float((highest - lowest).max()) / 2.0
 
-    def _look_from(self, camera: Any, view: str) -> None:
-        """Set a camera to a view of all arms, or of the tool of the first one."""
+    def _look_from(self, client: Any, view: str) -> None:
+        """Set the camera of a browser to a view of all arms, or of the tool of the first one."""
         centre, radius = self._sphere()
         if view == 'tool':
             centre = next((arm.tool() for arm in self.arms.values()), centre)
             radius *= _CLOSE
-        camera.position = centre + 3.0 * radius * np.array(_VIEWS[view])
-        camera.look_at = centre
+        with self._pointing:
+            self.web.point(client, centre + 3.0 * radius * np.array(_VIEWS[view]), centre)
 
     def look_at(self, centre: Array, radius: float) -> None:
         """Point the camera of every browser at a sphere; centre of shape (3,), m."""
         eye = centre + 3.0 * radius * np.array(_CAMERA_DIRECTION)
-        clients = self.server.get_clients().values()
-        for camera in (self.server.initial_camera, *(x.camera for x in clients)):
-            camera.position, camera.look_at = eye, centre
-        self._camera_positions.append(eye)
+        initial = self.server.initial_camera
+        with self._pointing:
+            initial.position, initial.look_at = eye, centre
+            self._camera_positions.append(eye)
+            for client in self.server.get_clients().values():
+                self.web.point(client, eye, centre)
 
     def _greet(self, client: Any) -> None:
         """Tell a newly connected browser its number, and set its camera.
@@ -255,9 +259,10 @@ class Page:
         It has missed calls of :meth:`look_at`; a view chosen by the user is kept.
         """
         client.gui.add_html(f'<span data-client="{client.client_id}"></span>')
-        camera, initial = client.camera, self.server.initial_camera
-        if any(np.allclose(camera.position, eye, atol=1e-3) for eye in self._camera_positions):
-            camera.position, camera.look_at = initial.position, initial.look_at
+        seen, initial = client.camera.position, self.server.initial_camera
+        with self._pointing:
+            if any(np.allclose(seen, eye, atol=1e-3) for eye in self._camera_positions):
+                self.web.point(client, initial.position, initial.look_at)
 
     def close(self) -> None:
         """Stop the server."""

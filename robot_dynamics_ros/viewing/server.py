@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.spatial.scalar import Array
 
 HOST = '127.0.0.1'
 LOOPBACK = (HOST, 'localhost', '::1')
@@ -92,6 +93,18 @@ class PageServer:
         token = f'/?token={self.token}' if self.token else ''
         host = f'[{self.host}]' if ':' in self.host else self.host
         return f'http://{host}:{self.viser.get_port()}{token}'
+
+    @staticmethod
+    def point(client: Any, eye: Array, centre: Array) -> None:
+        """Point the camera of a browser; eye and centre of shape (3,), m.
+
+        The camera of viser is not used: it sends only what differs from the browser's last
+        report, and an older one that arrives between eye and centre left the view at neither.
+        """
+        from viser._messages import SetCameraLookAtMessage, SetCameraPositionMessage
+
+        for kind, place in ((SetCameraPositionMessage, eye), (SetCameraLookAtMessage, centre)):
+            client._websock_connection.queue_message(kind(tuple(place.tolist())))
 
     @contextlib.contextmanager
     def _guarding(self, websocket_server: Any) -> Iterator[None]:

@@ -11,6 +11,7 @@ import socket
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import sample
 from urdf_text import joint, link, robot
+from viser import CameraHandle
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -98,17 +100,18 @@ def test_the_tool_is_seen_where_the_joint_positions_put_it_and_views_look_at_it(
             ends = np.cumsum([first, second])
             bars = np.stack([np.cos(ends), np.sin(ends), 0.0 * ends], axis=1)
             tip = np.array([0.3, 0.33]) @ bars
-            expected = tab.pixel(tuple(tip), page.server.initial_camera)
-            # The marker measures some pixels, and the bar hides a part of it.
-            tab.until(
-                lambda expected=expected: np.abs(marked(tab.picture()) - expected).max() < 4.0,
-                f'marker at {expected}',
-            )
-        (client,) = page.server.get_clients().values()
+
+            def seen(tip=tip) -> bool:
+                # The marker measures some pixels, and the bar hides a part of it.
+                expected = tab.pixel(tuple(tip), page.server.initial_camera)
+                return np.abs(marked(tab.picture()) - expected).max() < 4.0
+
+            tab.until(seen, f'marker of {tip}')
+        (client,) = tab.until(page.server.get_clients, 'a report of the camera').values()
         centre, radius = arm.bounding_sphere()
 
         def looks(at: np.ndarray, back: tuple[int, ...]) -> bool:
-            # Position and target are set one after the other: a camera there has both.
+            # As the browser says: position and target are set one after the other.
             away = client.camera.position - at
             there = not back or np.allclose(away / np.linalg.norm(away), back, atol=2e-3)
             return there and np.allclose(client.camera.look_at, at, atol=1e-6)
@@ -125,22 +128,59 @@ def test_the_tool_is_seen_where_the_joint_positions_put_it_and_views_look_at_it(
         assert tab.errors == []
 
 
+class Listener:
+    """A browser that says after each message to it where its camera was before all of them.
+
+    Attributes:
+        told: The last message of each kind.
+    """
+
+    client_id, gui = 0, SimpleNamespace(add_html=lambda _: None)
+
+    def __init__(self, eye: np.ndarray, centre: np.ndarray) -> None:
+        self.told, self.camera, self._websock_connection = {}, CameraHandle(self), self
+        self._said = replace(
+            self.camera._state,
+            position=eye,
+            look_at=centre,
+            up_direction=np.array([0.0, 0.0, 1.0]),
+            update_timestamp=1.0,
+        )
+        self.camera._state = replace(self._said)
+
+    def queue_message(self, message: object) -> None:
+        self.told[type(message).__name__] = message
+        self.camera._state = replace(self._said)
+
+    @property
+    def pointed(self) -> list[tuple[float, ...]]:
+        """Where the camera shall be, and at what it shall look; empty if nobody said it."""
+        eye, centre = (self.told.get(f'SetCamera{x}Message') for x in ('Position', 'LookAt'))
+        return [eye.position, centre.look_at] if eye and centre else []
+
+
 def test_a_browser_that_is_heard_late_looks_where_the_others_do(monkeypatch):
     connected = []
     monkeypatch.setattr(viser.ViserServer, 'on_client_connect', lambda _, f: connected.append(f))
     page = Page(PageServer(0, 'test'))
     first, chosen = page.server.initial_camera.position, np.array([1.0, 2.0, 3.0])
     page.look_at(np.array([0.0, 1.0, 0.5]), 0.4)
-    camera = page.server.initial_camera
-    cameras = [SimpleNamespace(position=x, look_at=np.zeros(3)) for x in (first, chosen)]
-    for seen in cameras:
-        gui = SimpleNamespace(add_html=lambda _: None)
-        connected[-1](SimpleNamespace(camera=seen, gui=gui, client_id=0))
+    eye = page.server.initial_camera.position
+    waiting, choosing = (Listener(x, np.zeros(3)) for x in (first, chosen))
+    for browser in (waiting, choosing):
+        connected[-1](browser)
     page.close()
-    assert_array_equal(cameras[0].position, camera.position)
-    assert_array_equal(cameras[0].look_at, [0.0, 1.0, 0.5])
-    assert_array_equal(cameras[1].position, chosen)
-    assert_array_equal(cameras[1].look_at, np.zeros(3))
+    assert_array_equal(waiting.pointed, [eye, [0.0, 1.0, 0.5]])
+    assert choosing.told == {}
+
+
+def test_what_a_browser_says_late_of_its_camera_changes_nothing_of_a_new_view(page, monkeypatch):
+    """Between position and target comes where the camera was: with the same target as now."""
+    centre = np.array([0.0, 1.0, 0.5])
+    browser = Listener(np.array([3.0, 1.0, 0.5]), centre)
+    monkeypatch.setattr(page.server, 'get_clients', lambda: {0: browser})
+    page.look_at(centre, 0.4)
+    assert_array_equal(browser.pointed, [page.server.initial_camera.position, centre])
 
 
 @pytest.mark.slow
