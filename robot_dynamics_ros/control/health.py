@@ -186,6 +186,9 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
 def _followed(session: Any) -> str:
     if session.mode is SessionMode.INACTIVE:
         return 'nothing'
+    law = session.loop.present
+    if not law.follows_reference:
+        return 'program' if 'program' in law.status() else 'nothing'
     moving = session.mode is SessionMode.FOLLOWING and session.loop.generator.moving
     return 'trajectory' if moving else 'hold'
 

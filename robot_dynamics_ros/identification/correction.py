@@ -26,7 +26,12 @@ from robot_dynamics_ros.identification.unknowns import (
     recorded_speed,
     stribeck_velocity,
 )
-from robot_dynamics_ros.model.identified import DRIVE_TERMS, RECORDED_SPEED, STRIBECK_VELOCITY
+from robot_dynamics_ros.model.identified import (
+    DRIVE_TERMS,
+    NOTE,
+    RECORDED_SPEED,
+    STRIBECK_VELOCITY,
+)
 from robot_dynamics_ros.model.selection import released
 from robot_dynamics_ros.spatial.inertia import body_inertia
 
@@ -59,7 +64,7 @@ def corrected_joints(identified: Identification) -> dict[str, JointDynamics]:
 
 
 def corrected_urdf(identified: Identification) -> str:
-    """Return the URDF text of the robot with the identified values, otherwise unchanged.
+    """Return the URDF text of the robot with the identified values, and a comment at its end.
 
     Raises:
         ConfigurationError: The robot was not made from a URDF.
@@ -67,7 +72,8 @@ def corrected_urdf(identified: Identification) -> str:
     xml = identified.plan.unknowns.tree.xml
     if not xml:
         raise ConfigurationError('robot', 'has no URDF text', 'load it from a URDF')
-    return patch_urdf(xml, corrected_links(identified), corrected_joints(identified))
+    text = patch_urdf(xml, corrected_links(identified), corrected_joints(identified))
+    return text if NOTE in text else f'{text.rstrip()}\n<!-- {NOTE} -->\n'
 
 
 def parameter_patch(identified: Identification) -> dict[str, Any]:

@@ -53,6 +53,8 @@ DRIVE_TERMS = (
 STRIBECK_VELOCITY = 'stribeck_velocity'
 #: Highest speed in the recording, beyond which friction is compensated no further, rad/s or m/s.
 RECORDED_SPEED = 'recorded_speed'
+#: Comment at the end of a corrected URDF.
+NOTE = 'inertias, friction and armature identified by robot_dynamics_ros'
 #: Begins the remark on joints that are locked because they were when the arm was identified.
 LOCKED = 'locked as in'
 _SPEEDS = (STRIBECK_VELOCITY, RECORDED_SPEED)

@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import cycle
+from time import localtime, strftime
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.description.urdf import Joint, Limit
+from robot_dynamics_ros.recordings.recording import span_origin
 from robot_dynamics_ros.viewing.arm import ArmInstant, Numbers
 from robot_dynamics_ros.viewing.arm_scene import limit_colour
 from robot_dynamics_ros.viewing.events import COLOURS, SEVERITIES, EventLog
@@ -76,10 +78,10 @@ class Plot:
         self._order, self._least = order, least
         self._tick = gui.add_checkbox(title, initial_value=shown)
         self._handle: Any = None
-        self._names: list[str] = []
+        self._drawn = '', ['']
 
-    def show(self, rows: Sequence[tuple[float, Numbers]]) -> None:
-        """Draw values at times, s; the curves are those of the last row."""
+    def show(self, rows: Sequence[tuple[float, Numbers]], clock: str) -> None:
+        """Draw values at times, s, on a clock; the curves are those of the last row."""
         every = list(rows[-1][1]) if rows else []
         names, left_out = every[:_MAX_CURVES], ', '.join(every[_MAX_CURVES:])
         alike = [row for row in rows if list(row[1])[:_MAX_CURVES] == names]
@@ -89,12 +91,12 @@ class Plot:
             return
         table = np.array([[t, *(self._scale * x[name] for name in names)] for t, x in alike])
         columns = tuple(np.ascontiguousarray(column) for column in table.T)
-        if self._handle is not None and self._names == names:
+        if self._handle is not None and self._drawn == (clock, names):
             self._handle.data = columns
             return
         if self._handle is not None:
             self._handle.remove()
-        self._names = names
+        self._drawn = clock, names
         curves = [
             {'label': name, 'stroke': colour, 'width': 1.5, 'points': {'show': False}}
             for name, colour in zip(names, PALETTE, strict=False)
@@ -104,7 +106,7 @@ class Plot:
         with self._container:
             self._handle = self._gui.add_uplot(
                 columns,
-                ({'label': 'seconds since the start'}, *curves),
+                ({'label': f'seconds {clock}'}, *curves),
                 title=f'{self._title}; left out: {left_out}' if left_out else self._title,
                 scales={'x': {'time': False}, 'y': ends if self._least else {}},
                 height=190,
@@ -139,7 +141,7 @@ class ArmPanel:
                 gui.add_button('save as CSV').on_click(self._save)
             with gui.add_folder('diagnostics', expand_by_default=False):
                 self._diagnostics = gui.add_html('')
-        self._start, self.log = math.nan, EventLog()
+        self._origin, self.log = 0, EventLog()
         with plots:
             self._window = gui.add_dropdown('window', tuple(_WINDOWS), initial_value='10 s')
             with gui.add_folder('curves', expand_by_default=False):
@@ -161,17 +163,16 @@ class ArmPanel:
         if self._rows and now.time < self._rows[-1][0]:
             self._rows.clear()
         if not self._rows:
-            self._start = now.time
+            self._origin = math.floor(span_origin(now.time))
         if not self._rows or now.time > self._rows[-1][0]:
             self._rows.append((now.time, self._plotted(now)))
 
     def show(self, now: ArmInstant) -> None:
         """Write state, joints and events."""
-        seconds = now.time - self._start
-        self.log.update(now, seconds)
+        self.log.update(now)
         listed = self.log.html(self._least.value, self._word.value)
         for handle, content in (
-            (self._state, state_html(now, seconds)),
+            (self._state, state_html(now, self._origin)),
             (self._history, f'<div style="{_LIST}">{listed}</div>'),
             (self._diagnostics, diagnostics_html(now.status)),
             (self._bars, joints_html(self.joints, now)),
@@ -187,7 +188,8 @@ class ArmPanel:
         places = np.unique(np.floor(times * _MAX_SAMPLES / length), return_index=True)[1]
         shown = [rows[i] for i in places if times[-1] - times[i] <= length]
         for key, plot in self._plots.items():
-            plot.show([(t - self._start, values[key]) for t, values in shown if values[key]])
+            drawn = [(t - self._origin, values[key]) for t, values in shown if values[key]]
+            plot.show(drawn, _clock(self._origin) or 'on the simulated clock')
 
     def _save(self, event: Any) -> None:
         text = self.log.table().encode()
@@ -220,17 +222,22 @@ def effort_limit(joint: Joint) -> float:
     return limit if limit is not None and math.isfinite(limit) else 0.0
 
 
-def state_html(now: ArmInstant, seconds: float) -> str:
-    """Return a summary of the controller state, s since the start, as HTML."""
+def _clock(origin: int) -> str:
+    """Return what times count from, a time since 1970, s; empty for 0, on a simulated clock."""
+    return strftime('after %H:%M:%S', localtime(origin)) if origin else ''
+
+
+def state_html(now: ArmInstant, origin: int) -> str:
+    """Return a summary of the controller state, its time s after an origin, as HTML."""
     status = now.status
     message = status.get('message', 'no controller status received yet')
     colour = COLOURS[status.get('level', '')]
     alarm = f'<div style="color:#c0392b;font-weight:600">{escape(now.alarm)}</div>'
-    time = '' if math.isnan(seconds) else f'<span style="float:right">t = {seconds:.2f} s</span>'
+    time = f't = {now.time - origin:.2f} s {_clock(origin)}' if math.isfinite(now.time) else ''
     known = {key: value for key, value in status.items() if value not in ('none', '')}
     rows = [(label, f'{known[k]}{unit}') for k, (label, unit) in _SUMMARY.items() if k in known]
     return (
-        f'<div style="{_BLOCK}">{time}'
+        f'<div style="{_BLOCK}"><span style="float:right">{time}</span>'
         f'<b><span style="color:{colour}">&#9679;</span> {escape(message)}</b>'
         f'{alarm if now.alarm else ""}{_table(rows)}</div>'
     )

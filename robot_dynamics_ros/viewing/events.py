@@ -12,6 +12,7 @@ from collections import deque
 from html import escape
 from typing import NamedTuple
 
+from robot_dynamics_ros.recordings.recording import WALL_CLOCK
 from robot_dynamics_ros.viewing.arm import ArmInstant
 
 SEVERITIES = ('ok', 'warning', 'error')
@@ -24,10 +25,10 @@ _AGE = re.compile(r' for \d+ s$')
 
 
 class LoggedEvent(NamedTuple):
-    """An entry: time of day, time since the first state, s, severity and text."""
+    """An entry: time of day, time of the state, s, severity and text."""
 
     clock: str
-    seconds: float
+    time: float
     severity: str
     text: str
 
@@ -41,46 +42,47 @@ class EventLog:
 
     def __init__(self) -> None:
         self.events: deque[LoggedEvent] = deque(maxlen=_KEPT)
+        self._time = math.nan
         self._last: dict[str, str] = {}
         self._active: dict[str, str] = {}  # conditions
         self._commands, self._counts = '', set[str]()  # of commands, and limited ones by joint
 
-    def update(self, now: ArmInstant, seconds: float) -> None:
-        """Add what is new in an instant, and its time since the first state, s."""
-        status, stale = now.status, 'stale' in now.status
-        self._condition('error', 'alarm', now.alarm, seconds)
-        self._condition('error', 'stale', status['message'] if stale else '', seconds)
+    def update(self, now: ArmInstant) -> None:
+        """Add what is new in an instant."""
+        self._time, status, stale = now.time, now.status, 'stale' in now.status
+        self._condition('error', 'alarm', now.alarm)
+        self._condition('error', 'stale', status['message'] if stale else '')
         if status.get('commands', self._commands) != self._commands:  # new diagnostics
             self._commands, counts = status['commands'], set(status['saturated'].split(', '))
             full = ', '.join(sorted(x.split(':')[0] for x in counts - self._counts - {'none'}))
             self._counts = counts
             text = full and f'efforts at their limits: {full}'
-            self._condition('warning', 'saturated', text, seconds)
+            self._condition('warning', 'saturated', text)
         for key in () if stale else _CHANGES:
             text = status.get(key, '')
             same = _AMOUNT.sub('', text) if key == 'message' else text
             if text not in ('', 'none') and same != self._last.get(key):
-                self._add(seconds, _severity(key, text, status.get('level', 'ok')), text)
+                self._add(_severity(key, text, status.get('level', 'ok')), text)
                 self._last[key] = same
 
-    def _condition(self, severity: str, key: str, text: str, seconds: float) -> None:
+    def _condition(self, severity: str, key: str, text: str) -> None:
         """Add an entry if a condition has begun, with a text, or ended, without one."""
         before = self._active.get(key, '')
         self._active[key] = text and (before or _AGE.sub('', text))
         if text and not before:
-            self._add(seconds, severity, self._active[key])
+            self._add(severity, self._active[key])
         elif before and not text:
-            self._add(seconds, 'ok', f'over: {before}')
+            self._add('ok', f'over: {before}')
 
-    def _add(self, seconds: float, severity: str, text: str) -> None:
-        self.events.append(LoggedEvent(time.strftime('%H:%M:%S'), seconds, severity, text))
+    def _add(self, severity: str, text: str) -> None:
+        self.events.append(LoggedEvent(time.strftime('%H:%M:%S'), self._time, severity, text))
 
     def html(self, least: str, word: str) -> str:
         """Return the events of at least a severity that contain a word as HTML, newest first."""
         rank = SEVERITIES.index(least)
         return ''.join(
             f'<div><span style="color:{COLOURS[x.severity]}">&#9679;</span> {x.clock} '
-            f'{"" if math.isnan(x.seconds) else f"{x.seconds:.2f} s: "}{escape(x.text)}</div>'
+            f'{f"{x.time:.2f} s: " if x.time < WALL_CLOCK else ""}{escape(x.text)}</div>'
             for x in reversed(self.events)
             if SEVERITIES.index(x.severity) >= rank and word.lower() in x.text.lower()
         )

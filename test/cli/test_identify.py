@@ -83,6 +83,11 @@ def test_analyze_computes_with_the_file_that_identify_wrote(command):
     left = learned.figures['residuals']['corrected']
     assert 100.0 * shares[1] == pytest.approx(max(left['percent']), rel=1e-3)
     assert shares[1] < 1e-4
+    # The offset that is left leads nobody to identify it again.
+    again = command(f'analyze {GIVEN}', two, '--robot', learned.folder / 'corrected.urdf').out
+    assert 'identified: as its text says' in again
+    assert 'that is what the identified model leaves' in again
+    assert ' identify ' not in again
 
 
 @refusals.written("""

@@ -162,5 +162,12 @@ def test_the_start_of_a_program_is_told_on_the_clock_of_the_states():
     arm.now = 0  # another clock
     arm.state(step=2500 * MS)
     session.activate(arm.now)
-    start = float(SessionHealth().report(session).values['program_start_s'])
+    values = SessionHealth().report(session).values
+    start = float(values['program_start_s'])
+    assert values['following'] == 'program'
     assert start == pytest.approx(arm.stamp / 1e9, abs=1e-5, rel=0.0)
+
+
+def test_an_arm_that_is_moved_by_hand_follows_nothing():
+    values = Answered('gravity_compensation').report(1).values
+    assert values['following'] == 'nothing'

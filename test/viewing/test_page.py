@@ -29,6 +29,7 @@ from websockets.sync.client import connect
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.viewing import arm_panel
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
 from robot_dynamics_ros.viewing.arm_scene import REFERENCE_COLOUR, limit_colour
 from robot_dynamics_ros.viewing.events import EventLog
@@ -365,7 +366,7 @@ def test_curves_and_events_are_chosen_and_the_arm_keeps_half_of_a_small_screen(p
         with tab.page.expect_download() as download:
             tab.page.get_by_role('button', name='save as CSV').click()
         rows = list(csv.reader(download.value.path().read_text('utf-8').splitlines()))
-        assert rows[0] == ['clock', 'seconds', 'severity', 'text']
+        assert rows[0] == ['clock', 'time', 'severity', 'text']
         assert [row[2:] for row in rows[1:3]] == [['ok', 'event0'], ['warning', 'event1']]
         assert len(rows) == 221
 
@@ -645,10 +646,28 @@ def test_a_plot_shows_the_chosen_window_and_forgets_when_time_goes_back(page, ar
     for time_ in (0.5, math.nan, 0.5, 0.75):
         arm.show(ArmInstant(time=time_, f={'b': 1.0}))
     arm.write(ArmInstant())
-    assert [column.tolist() for column in drawn[1]] == [[0.0, 0.25], [1000.0, 1000.0]]
+    assert [column.tolist() for column in drawn[1]] == [[0.5, 0.75], [1000.0, 1000.0]]
     arm.show(ArmInstant(time=0.25, f={'b': 1.0}))
     arm.write(ArmInstant())
     assert len(drawn) == 2  # one instant is no curve
+
+
+@pytest.mark.parametrize(
+    ('clock', 'first', 'label'),
+    [(20.0, '20.00', 'seconds on the simulated clock'), (1.7e9, '0.00', 'seconds after 22:13:20')],
+)
+def test_times_are_those_of_the_states(page, arm, clock, first, label, monkeypatch):
+    """An instant on the page is found again in a recording, whenever the page was opened."""
+    monkeypatch.setattr(arm_panel, 'localtime', time.gmtime)
+    labels, status = [], {'message': 'begun'}
+    page.server.gui.add_uplot = lambda _, series, **__: labels.append(series[0]['label'])
+    for late in (0.0, 0.25):
+        arm.show(ArmInstant(time=clock + late, f={'a': 1.0}))
+    arm.write(ArmInstant(time=clock, status=status))
+    assert set(labels) == {label}
+    assert f't = {first} s' in arm.panel._state.content
+    assert ('20.00 s: begun' in arm.panel._history.content) is (clock < 100.0)
+    assert arm.panel.log.table().splitlines()[-1].split(',')[1] == str(clock)
 
 
 def test_a_curve_of_a_long_window_moves_without_changing_its_points(page):
@@ -671,7 +690,7 @@ def logged(*instants: ArmInstant) -> list[tuple[str, str]]:
     """Return severity and text of the events of some instants."""
     log = EventLog()
     for now in instants:
-        log.update(now, 0.0)
+        log.update(now)
     return [(event.severity, event.text) for event in log.events]
 
 

@@ -28,6 +28,7 @@ from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import SEVERITIES, Finding
+from robot_dynamics_ros.model.identified import NOTE
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.carried import carried
@@ -161,7 +162,14 @@ def analyze_bag(
     begin = time.perf_counter()
     with settings.robot.read(bag) as reader:
         tree = settings.robot.load(reader)
-        identified = settings.robot.identified or str(reader.parameters.get('identified') or '')
+        recorded = str(reader.parameters.get('identified') or '')
+        identified = settings.robot.identified or (
+            f'{recorded}, as the recorded controller had it'
+            if recorded
+            else 'as its text says'
+            if NOTE in tree.xml
+            else ''
+        )
         notes = [*settings.remarks, _model_note(settings.robot, tree, identified)]
         program = _program(settings, reader, tree, notes)
         whole = settings.robot.converted(reader.read(settings.robot.span), tree)
@@ -252,8 +260,7 @@ def _model_note(choice: RobotChoice, tree: Robot, identified: str) -> str:
     """Return whose description is the model."""
     given = 'the given description' if '\n' in choice.robot else f'--robot {choice.robot}'
     note = f'model: {tree.name}, of {given if choice.robot else "the recorded description"}'
-    whose = '' if choice.identified else ', as the recorded controller had it'
-    return f'{note}; identified: {identified}{whose}' if identified else note
+    return f'{note}; identified: {identified}' if identified else note
 
 
 def _write_rows(
