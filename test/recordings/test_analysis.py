@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from bags import MS, SECOND, Message, T, command, header, state, text, write
+from bags import MS, REFERENCE, SECOND, Message, T, command, header, state, text, write
 from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml, write_run
 from recorded_bags import NOMINAL, UNKNOWN
 
@@ -490,6 +490,32 @@ def test_a_note_tells_that_a_simulated_arm_was_pushed(pushed, tmp_path):
     messages = [*RecordedArm(60).messages(), *[push] * pushed]
     notes = ' '.join(analyzed(write(tmp_path / 'bag', messages)).notes)
     assert ('was pushed (1 message on /simulator/push)' in notes) is pushed
+
+
+@pytest.mark.parametrize(
+    ('topic', 'note'),
+    [
+        ('/pd/reference', 'reference: /pd/reference'),
+        ('/pd/wanted', '--reference names it: /pd/wanted'),
+    ],
+)
+def test_a_note_names_the_topic_of_the_reference_or_those_that_could_be_it(topic, note, tmp_path):
+    arm = RecordedArm(60)
+    other = [
+        state(t, NAMES, q, topic=topic) for t, q in zip(arm.stamps.tolist(), arm.q, strict=True)
+    ]
+    own = [message for message in arm.messages() if message.topic != REFERENCE]
+    notes = analyzed(write(tmp_path / 'bag', [*own, *other])).notes
+    assert [x for x in notes if 'reference' in x and x.endswith(note)]
+
+
+def test_a_note_names_a_joint_without_any_evaluated_state(tmp_path):
+    run = RecordedArm(400, xml=arm_xml('<dynamics friction="2.0"/>')).recording()
+    for column in (run.position, run.velocity):
+        column[:, 1] = 0.0
+    notes = analyzed(write_run(tmp_path / 'bag', run)).report.notes
+    assert any('summed over the joints: at rest with Coulomb friction: ' in note for note in notes)
+    assert f'no state is left of {NAMES[1]}' in notes
 
 
 def test_a_note_says_whose_description_is_the_model(command):

@@ -7,7 +7,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from robot_dynamics_ros.model.identified import NOTE
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.carried import carried
+from robot_dynamics_ros.recordings.columns import STATE
 from robot_dynamics_ros.recordings.history import LAW, followed, history
 from robot_dynamics_ros.recordings.metrics.effort import (
     UNIDENTIFIED,
@@ -171,6 +172,7 @@ def analyze_bag(
             else ''
         )
         notes = [*settings.remarks, _model_note(settings.robot, tree, identified)]
+        notes += _reference_note(reader)
         program = _program(settings, reader, tree, notes)
         whole = settings.robot.converted(reader.read(settings.robot.span), tree)
         past = history(reader)
@@ -261,6 +263,20 @@ def _model_note(choice: RobotChoice, tree: Robot, identified: str) -> str:
     given = 'the given description' if '\n' in choice.robot else f'--robot {choice.robot}'
     note = f'model: {tree.name}, of {given if choice.robot else "the recorded description"}'
     return f'{note}; identified: {identified}' if identified else note
+
+
+def _reference_note(reader: RecordingReader) -> Iterator[str]:
+    """Yield which topic of another name is the reference; if none is, which could be it."""
+    topics, bag = reader.topics, reader.bag
+    alike = [x for x, kind in sorted(bag.topics.items()) if kind == STATE and bag.counts.get(x)]
+    if topics.reference:
+        if not topics.reference.endswith('controller/reference'):
+            yield f'reference: {topics.reference}'
+    elif others := [topic for topic in alike if topic != topics.states]:
+        yield (
+            f'no topic of joint states is named reference; if one is it, --reference names it: '
+            f'{", ".join(others)}'
+        )
 
 
 def _write_rows(

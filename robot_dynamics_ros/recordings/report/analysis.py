@@ -302,7 +302,10 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any]) -> list[str
         own = f' of {", ".join(which)}' if len(which) < len(n) else ''
         left += [f'{why}: {sum(n)}{own}'] if which else []
     if left:
-        notes.append(f'efforts left out of the residual: {", ".join(left)}')
+        notes.append(f'states left out of the residual, summed over the joints: {", ".join(left)}')
+    counts = zip(joints, effort.get('evaluated', ()), strict=False)
+    if unused := [joint for joint, count in counts if not count]:
+        notes.append(f'no state is left of {", ".join(unused)}')
     tracking = figures['tracking']
     if tracking and not math.isnan(tracking['tool_rms_mm']):
         rms, peak = (f'{tracking[key]:.4g} mm' for key in ('tool_rms_mm', 'tool_peak_mm'))
