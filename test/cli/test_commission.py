@@ -64,6 +64,10 @@ def test_a_true_profile_ends_in_0(bag, commission):
     assert found['joints']['joint1']['slope'] is None  # its axis is vertical
     # Coulomb friction of 0.3 N m masks the 4 N m load of joint 2.
     assert found['joints']['joint2']['slope'] == pytest.approx(1.0, abs=0.1)
+    assert re.search(r'joint2 │ - │ \+(1\.00|0\.99) ', ended.said), 'with its own weight'
+    silent = commission(bag, state={'effort': 'none'})
+    assert 'the driver reports none; check with --commands' in silent.said
+    assert 'poses' not in silent.figures
 
 
 def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
@@ -79,6 +83,7 @@ def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
     {joints: [{joint: joint1}, {joint: joint2, driver_name: joint3}, {joint: joint3, driver_name: joint2}, {joint: joint4}]} | joints joint2, joint3: swapped: each is taken for the other
     {defaults: {velocity_unit: deg/s}} | joint 'joint1': its velocities are 0.0174
     {state: {effort: without_compensation}, compensated_by_driver: [gravity]} | gravity: is contained in the reported efforts
+    {joints: [{joint: joint1, effort_sign: -1}, {joint: joint2}, {joint: joint3}, {joint: joint4}]} | joint 'joint1': wrong sign of effort: it pushes against its own motion
 """)  # noqa: E501
 def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, commission, given, said):
     ended = commission(bag, code=1, **given)
@@ -98,29 +103,33 @@ def test_a_gripper_counts_only_in_a_profile_that_names_it(bag, commission):
     assert 'name each joint' not in refused.err
 
 
-def test_states_that_contradict_their_neighbours_are_left_out_and_said(commission):
-    messages = []
-    for k, (position, *others) in enumerate(zip(*swing(), strict=True)):
-        position = position + 0.5 * (k == 500)  # one of a rest
-        messages.append(state(k * PERIOD, JOINTS, position, *others))
-    said = commission(messages).said
-    assert '1 states contradict their neighbours, the first at 2.5 s: left out' in said
-    assert 'no errors found in the profile' in said
+@pytest.mark.parametrize(('spoilt', 'code'), [(slice(500, 501), 0), (slice(500, None, 4), 1)])
+def test_states_that_contradict_their_neighbours_are_left_out_and_said(spoilt, code, commission):
+    position, *others = swing()
+    position[spoilt] += 0.5  # the first of a rest
+    rows = enumerate(zip(position, *others, strict=True))
+    said = commission([state(k * PERIOD, JOINTS, *row) for k, row in rows], code=code).said
+    assert ' states contradict their neighbours, the first at 2.5 s: ' in said
+    assert ('1 states contradict' in said) is (code == 0)
+    assert ('what is left allows no verdict' in said) is (code == 1)
 
 
 def test_commands_of_zero_that_hold_the_arm_tell_who_compensates_gravity(bag, commission):
     said = commission(bag, '--commands', code=1).said
     assert 'gravity: would be counted twice' in said
     assert 'compensated_by_driver: [gravity]' in said
-    commission(bag, '--commands', compensated_by_driver=['gravity'])
+    for words in (['--commands'], []):  # measured efforts are total, whoever holds the arm
+        commission(bag, *words, compensated_by_driver=['gravity'])
 
 
 def test_a_missing_effort_limit_is_an_error_of_its_joint_besides_the_rest(bag, commission):
     robot = XML.replace('effort="35"', 'effort="0"')
     assert robot != XML
-    said = commission(bag, robot=robot, code=1).said
-    assert 'effort' in said.split("error joint 'joint2'")[1]
-    assert f'in {POSES} poses' in said, 'all else is checked too'
+    ended = commission(bag, robot=robot, code=1)
+    errors = [x['culprit'] for x in ended.figures['findings'] if x['severity'] == 'error']
+    assert errors == ["joint 'joint2'"]
+    assert 'effort' in ended.said.split("error joint 'joint2'")[1]
+    assert f'in {POSES} poses' in ended.said, 'all else is checked too'
     commission(bag, robot=robot, joints=joints(joint2={'effort_limit': 35.0}))
 
 

@@ -20,7 +20,12 @@ MS = 1_000_000
 START = np.array([0.2, -1.0, -0.4, 0.6])
 
 
-def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float = 1.0):
+def spring(q, v):
+    """Return the effort that a driver adds by itself, N m."""
+    return -300.0 * (q - START)
+
+
+def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float = 1.0, own=None):
     """Return times, states and commands of an arm with friction; a quarter of a period is a step.
 
     Args:
@@ -28,6 +33,7 @@ def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float
         moves: Number of motions by 0.02 rad.
         encoder: Size of its steps, rad.
         wrong: Factor of the masses that the model does not know.
+        own: What the driver adds to the commands, which lack it; None: nothing.
     """
     tree, rng = sample('four_dof').tree, np.random.default_rng(3)
     real = tree.with_changes(mass=wrong * tree.mass, inertia=wrong * tree.inertia)
@@ -41,11 +47,12 @@ def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float
             q = np.round(q / encoder) * encoder
         if k % 400 == 200 and k < 400 * moves:
             goal = START + 0.02 * rng.choice([-1.0, 1.0], 4)
-        command = model.inverse_dynamics(q, v, 900.0 * (goal - q) - 60.0 * v)
+        added = own(q, v) if own else np.zeros(4)
+        command = model.inverse_dynamics(q, v, 900.0 * (goal - q) - 60.0 * v) - added
         rows.append((1e-3 * k, q.copy(), v.copy(), command))
         for _ in range(4):
             sent.append(command)
-            plant.step(sent.popleft())
+            plant.step(sent.popleft() + added)
     return tree, *map(np.array, zip(*rows, strict=True))
 
 
@@ -65,6 +72,17 @@ def test_it_is_found_with_encoder_steps_and_a_wrong_model_and_without_velocities
     assert found.periods == pytest.approx(2.0, abs=3.0 * found.deviation + 0.6)
 
 
+def test_it_is_found_beside_what_the_driver_adds_and_between_lost_states(rng):
+    found = estimate_delay(*recorded(2.0, own=spring), spring)
+    assert found.periods == pytest.approx(2.0, abs=0.1)
+    tree, *columns = recorded(2.0)
+    kept = rng.random(len(columns[0])) > 0.1
+    found = estimate_delay(tree, *(column[kept] for column in columns))
+    assert found.periods == pytest.approx(2.0, abs=0.1)
+    with pytest.raises(RecordingError, match='answer 2 states'):
+        estimate_delay(tree, *(column[:2] for column in columns))
+
+
 def test_an_arm_that_only_rests_shows_no_delay():
     with pytest.raises(RecordingError, match='do not change quickly enough'):
         estimate_delay(*recorded(1.0, moves=0))
@@ -76,10 +94,14 @@ def test_commission_prints_it_and_warns_of_another_one_in_the_profile(command):
     for k, row in enumerate(zip(q, v, strict=True)):
         stamp = round(1e9 * time[k])
         messages.append(state(stamp, tree.joint_names, *row))
-        messages.append(message(stamp + 100_000, commands[k]))
+        if k > 20:  # the driver was there before
+            messages.append(message(stamp + 100_000, commands[k], topic='/torques'))
+            messages.append(message(stamp + 100_000, 0.0 * commands[k], topic='/others'))
     words = ('commission', 'four_dof', '--commands', '--bag', command.word(messages))
     for declared, warned in ((2.0, False), (1.0, True)):
-        profile = {'name': 'believed', 'delay': declared}
-        text = command(*words, '--driver-profile', profile, code=None).said
-        assert 'delay of the commands: 2.00 +- 0.' in text
-        assert ('delay: of the commands is 2.00 periods, 1 in the profile' in text) == warned
+        profile = {'name': 'believed', 'delay': declared, 'command': {'topic': 'torques'}}
+        ended = command(*words, '--driver-profile', profile, code=None)
+        assert ended.figures['delay']['periods'] == pytest.approx(2.0)
+        assert 'delay of the commands: 2.00 +- 0.' in ended.said
+        warning = 'delay: of the commands is 2.00 periods, 1 in the profile'
+        assert (warning in ended.said) == warned

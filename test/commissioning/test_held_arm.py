@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import refusals
+from numpy.testing import assert_allclose
 from recorded_arm import held_poses, swing
 from samples import sample, shipped
 
@@ -53,7 +54,7 @@ def test_a_driver_that_is_understood_gives_no_error_and_slopes_of_one():
     assert found.poses == 8
     np.testing.assert_array_equal(found.loaded, [False, True, True, True])
     # Friction masks the load of joint 4, 0.15 N m with 0.06 N m of friction.
-    np.testing.assert_allclose(found.slope[1:3], 1.0, atol=0.05)
+    assert_allclose(found.slope[1:3], 1.0, atol=0.05)
     assert found.correlation[1, 1] > 0.99
     assert (found.residual <= 0.7 * TREE.coulomb_friction).all()
 
@@ -177,25 +178,31 @@ def test_rests_are_found_whatever_the_unit(unit):
     poses = HeldPoses.of(DRIVER, time, position / unit, effort, commanded=False)
     assert len(poses.q) == 4  # of the five, the first is left at once
     q, _ = held_poses(5)
-    np.testing.assert_allclose(poses.q * unit, q[1:], atol=1e-4)
+    assert_allclose(poses.q * unit, q[1:], atol=1e-4)
 
 
 def test_an_arm_that_never_rests_has_no_poses():
-    time, position, _, effort = (x[2:115] for x in moving())
-    with pytest.raises(RecordingError, match='the arm never rests for 0.3 s'):
-        HeldPoses.of(DRIVER, time, position, effort, commanded=False)
+    for count, said in ((115, 'the arm never rests for 0.3 s'), (4, 'hold 2 states')):
+        time, position, _, effort = (x[2:count] for x in moving())
+        with pytest.raises(RecordingError, match=said):
+            HeldPoses.of(DRIVER, time, position, effort, commanded=False)
 
 
 def test_exchanged_joints_have_the_conversion_of_their_row_of_the_profile():
     """Readings are exchanged, not joint values: sign, zero and unit belong to the row."""
     rows = [JointProfile(name) for name in TREE.joint_names]
-    rows[1] = replace(rows[1], sign=-1, position_zero=30.0, position_unit='deg')
+    own = {'sign': -1, 'position_zero': 30.0, 'position_unit': 'deg', 'effort_offset': 2.0}
+    rows[1] = replace(rows[1], **own)
     driver = DriverInterface(DriverProfile('mixed', joints=tuple(rows)), TREE)
     reading = np.array([[0.1, 40.0, 0.3, 0.4]])
-    found = HeldPoses(driver, driver.position(reading), driver.measured_effort(reading))
-    np.testing.assert_allclose(
-        found.swapped(1, 2).q, [[0.1, (30.0 - 0.3) * DEGREE, 40.0, 0.4]], rtol=1e-12
-    )
+    for commanded, efforts, second in (
+        (False, driver.measured_effort(reading), -0.3),
+        (True, driver.commanded_effort(reading), -0.3 - 2.0),  # the offset is of commands
+    ):
+        held = HeldPoses(driver, driver.position(reading), efforts, commanded)
+        found = held.swapped(1, 2)
+        assert_allclose(found.q, [[0.1, (30.0 - 0.3) * DEGREE, 40.0, 0.4]], rtol=1e-12)
+        assert_allclose(found.effort, [[0.1, second, 40.0, 0.4]], rtol=1e-12)
 
 
 def test_velocities_are_compared_with_the_derivatives_of_positions():
@@ -240,3 +247,6 @@ def test_efforts_of_a_joint_without_weight_must_not_push_against_its_motion():
     assert check_work(TREE, time, q, effort) == []
     (error,) = [str(f) for f in check_work(TREE, time, q, effort * but(-1.0, 0))]
     assert error.startswith("joint 'joint1': wrong sign of effort: it pushes against")
+    q[:, 0] = 1e-5 * np.random.default_rng(4).normal(size=len(time))
+    effort[:, 0] = -np.gradient(q[:, 0], time)
+    assert check_work(TREE, time, q, effort) == [], 'noise of a joint at rest is no motion'
