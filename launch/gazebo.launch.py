@@ -195,7 +195,7 @@ def _initial_position(args):
     start = _start(args)
     if not (args.tree and start):
         return ['']
-    positions = args.tree.joint_positions(np.broadcast_to(start, args.tree.n))
+    positions = args.tree.positions(np.broadcast_to(start, args.tree.n))
     each = zip(args.tree.body_joints, positions.tolist(), strict=True)
     return [f'{name}:={position!r}' for name, position in each]
 

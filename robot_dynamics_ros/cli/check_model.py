@@ -22,7 +22,7 @@ from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.geometry.collisions import unchecked_links
 from robot_dynamics_ros.geometry.robot_shapes import collision_shapes
-from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.model.load import check_model
@@ -97,9 +97,9 @@ def too_weak(tree: Robot, needed: Array, remark: str) -> list[Finding]:
 
 def _drives(tree: Robot) -> tuple[str, tuple[str, ...]]:
     """Return what the drives of a robot are called, and their names."""
-    if isinstance(tree, Mechanism) and not tree.drives_coordinates:
-        return 'actuator', tree.actuator_names
-    return 'joint', tree.joint_names
+    if tree.drives_coordinates:
+        return 'joint', tree.joint_names
+    return 'actuator', tree.actuator_names
 
 
 def _print(

@@ -88,11 +88,11 @@ def _multipliers(equations: LoopEquations, q: Array, required: Array) -> tuple[A
 
     Also the combinations of multipliers that do not affect motion, in columns.
     """
-    J, rows = equations.motion(q, 0.0 * q).J, list(equations.rows or ())
-    dependent = list(equations.dependent)
+    J, dependent = equations.motion(q, 0.0 * q).J, equations.dependent
     value = np.zeros(len(J))
-    if rows:
-        value[rows] = np.linalg.solve(J[rows][:, dependent].T, required[dependent])
+    if equations.rows:
+        square = equations.by_dependent(J)
+        value[list(equations.rows)] = np.linalg.solve(square.T, required[dependent])
     U, sigma, _ = np.linalg.svd(equations.scaled(q)[1][:, dependent])
     rank = int(np.sum(sigma > _DEPENDENT_BELOW))
     return value, equations.scale[:, None] * U[:, rank:]

@@ -248,7 +248,7 @@ class Reduced(Formulation):
             return forces
         rates = real_values(state.A)
         if rates is not None:
-            measure = self.mechanism.drive_regularity(rates)
+            measure = self.mechanism.drive_conditioning(rates)
             if not measure >= _DRIVE_SINGULAR_BELOW:
                 raise SingularityError(
                     f'actuator matrix B of {self.mechanism.name!r}',

@@ -110,7 +110,7 @@ def _tree_motion(tree: Robot, q: Array, v: Array, a: Array) -> tuple[Array | Non
         return None, [q, v, a]
     if tree.has_constant_rates:
         A = tree.rate
-        return A, [tree.joint_positions(q), v @ A.T, a @ A.T]
+        return A, [tree.positions(q), v @ A.T, a @ A.T]
     states = [tree.tree_state(*row) for row in zip(q, v, a, strict=True)]
     *motion, A, _ = map(np.array, zip(*states, strict=True))
     return A, motion

@@ -241,7 +241,7 @@ class CollisionChecker:
         Returns:
             Shapes (..., parts, 3, 3) and (..., parts, 3), m.
         """
-        tree, u = self._tree, self._tree.joint_positions(q)
+        tree, u = self._tree, self._tree.positions(q)
         base = tree.bodies  # also the parent, and the body, of index -1
         R = np.broadcast_to(np.eye(3), (*u.shape[:-1], base + 1, 3, 3)).copy()
         p = np.zeros((*u.shape[:-1], base + 1, 3))
@@ -296,7 +296,7 @@ class CollisionChecker:
             if part.body >= 0:
                 size = float(np.linalg.norm(part.surface.vertices, axis=1).max())
                 farthest[part.body] = max(farthest[part.body], size)
-        stroke = np.abs([tree.joint_positions(bound) for bound in tree.sampled_range]).max(axis=0)
+        stroke = np.abs([tree.positions(bound) for bound in tree.sampled_range]).max(axis=0)
         travel = np.where(tree.prismatic, stroke, 0.0)
         for i in reversed(range(tree.bodies)):
             if (parent := tree.parent[i]) >= 0:

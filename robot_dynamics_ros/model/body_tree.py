@@ -108,17 +108,21 @@ class BodyTree(ABC):
         return isinstance(self.dependence, Affine)
 
     @abstractmethod
-    def joint_positions(self, q: Array) -> Array:
-        """Return the joint positions of all bodies, shape (..., bodies), from q, (..., n)."""
+    def positions(self, q: Array, near: Array | None = None) -> Array:
+        """Return the joint positions of all bodies, shape (..., bodies), from q, (..., n).
+
+        Of loops, those that continue the branch of ``near``, shape (bodies,); see ``Mechanism``.
+        """
 
     @abstractmethod
-    def tree_state(self, q: Array, v: Array, a: Array) -> TreeState:
+    def tree_state(self, q: Array, v: Array, a: Array, near: Array | None = None) -> TreeState:
         """Return the motion of the joints of all bodies.
 
         Args:
             q: Positions of the independent joints, shape (n,), rad or m; numbers or symbols.
             v: Their velocities, shape (n,), rad/s or m/s.
             a: Their accelerations, shape (n,), rad/s^2 or m/s^2.
+            near: As for ``positions``.
         """
 
     @property

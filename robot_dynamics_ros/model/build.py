@@ -279,8 +279,7 @@ def _mimicry(moving: list[Joint], free: list[Joint], dependence: Affine) -> dict
         'every_joint': tuple(joint.name for joint in moving),
         'mimic': Affine(G, dependence.offset),
         'followers': {name: np.full(count, x) for name, x in values},
-        'actuator_names': tuple(joint.name for joint in free),
-        'drive': np.eye(count, dtype=int)[coordinates],
+        'actuators': {joint.name: np.eye(count, dtype=int)[moving.index(joint)] for joint in free},
         'closed_form': dependence,
         'assembled': dependence.positions(np.zeros(len(free))),
     }

@@ -15,9 +15,6 @@ from robot_dynamics_ros.model.dependence import Affine, Explicit
 from robot_dynamics_ros.model.loops import (
     CLOSED,
     LoopEquations,
-    close,
-    independent_rows,
-    is_flipped,
 )
 from robot_dynamics_ros.model.mechanism import FOLLOWED, Mechanism
 from robot_dynamics_ros.model.mechanism_file import MechanismFile
@@ -51,7 +48,7 @@ def build_mechanism(
     tree = robot.tree
     mimic = robot.mimic if isinstance(robot, Mechanism) else tree.dependence
     _check_names(tree, file, robot.mimic_joints)
-    coordinates = tuple(tree.joint_index(name) for name in file.coordinates)
+    coordinates = [tree.joint_index(name) for name in file.coordinates]
     equations = LoopEquations(tree, file.loops, coordinates, mimic)
     _check_counts(equations, file)
     given = {**file.at, **file.guess}
@@ -62,7 +59,7 @@ def build_mechanism(
     if closed_form is None:
         q = _assemble(equations, q, file)
     else:
-        q = _checked(equations, closed_form, q[list(coordinates)])
+        q = _checked(equations, closed_form, q[coordinates])
     rows = _independent_rows(equations, q)
     mechanism = Mechanism(
         **_of_joints(robot, file.coordinates),
@@ -70,10 +67,10 @@ def build_mechanism(
         every_joint=tree.joint_names,
         mimic=mimic,
         followers={name: getattr(tree, name) for name in FOLLOWED},
-        actuator_names=tuple(actuator.name for actuator in file.actuators),
-        drive=np.array(
-            [[a.rate.get(name, 0) for name in tree.joint_names] for a in file.actuators]
-        ),
+        actuators={
+            a.name: np.array([a.rate.get(name, 0) for name in tree.joint_names])
+            for a in file.actuators
+        },
         closed_form=closed_form,
         loops=file.loops,
         rows=rows,
@@ -185,7 +182,7 @@ def _too_few_error(equations: LoopEquations, count: str) -> MechanismError:
 
 def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
     """Return the root of the loop equations found from the guess."""
-    closed, gap = close(equations, q)
+    closed, gap = equations.close(q)
     closed = equations.mimic.positions(closed)
     rank = _rank(equations.scaled(closed)[1])
     if rank > len(equations.dependent):
@@ -202,21 +199,19 @@ def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
             'or rad is left',
             'check the lengths, the frames and assembly: at, guess',
         )
-    for loop in file.loops:
-        if is_flipped(equations.tree, loop, closed):
-            raise MechanismError(
-                f'loop {loop.name!r}',
-                'closes from the guess with its frames half a turn apart',
-                'give another guess: the axes of both frames must agree',
-            )
+    for loop in equations.flipped(closed):
+        raise MechanismError(
+            f'loop {loop.name!r}',
+            'closes from the guess with its frames half a turn apart',
+            'give another guess: the axes of both frames must agree',
+        )
     names = [equations.tree.joint_names[i] for i in equations.dependent]
-    dependent = closed[list(equations.dependent)]
+    dependent = closed[equations.dependent]
     listed = ', '.join(
         f'{name}: {value:.4f}' for name, value in zip(names, dependent, strict=True)
     )
     for i, name in zip(equations.dependent, names, strict=True):
-        allowed = _MAX_GUESS_ERROR * (equations.length if equations.tree.prismatic[i] else 1.0)
-        if abs(closed[i] - q[i]) > allowed:
+        if abs(closed[i] - q[i]) > _MAX_GUESS_ERROR * equations.unit[i]:
             raise MechanismError(
                 'assembly guess',
                 f'{name} = {q[i]:.4g} is far from the root found, {closed[i]:.4g}',
@@ -239,8 +234,7 @@ def _independent_rows(equations: LoopEquations, q: Array) -> tuple[int, ...]:
     nearby = q + np.random.default_rng(0).uniform(-0.05, 0.05, len(q))
     if rank < count and _rank(equations.scaled(nearby)[1]) == rank:
         raise _too_few_error(equations, f'{rank} independent')
-    P = J[:, list(equations.dependent)]
-    selected = replace(equations, rows=independent_rows(P, count))
+    selected = replace(equations, rows=_pivots(J[:, equations.dependent], count))
     if selected.conditioning(q) < _RANK_TOLERANCE:
         raise SingularityError(
             f'Phi_phi of {equations.names}',
@@ -249,6 +243,14 @@ def _independent_rows(equations: LoopEquations, q: Array) -> tuple[int, ...]:
             'declare the assembly elsewhere, or other coordinates',
         )
     return selected.rows or ()
+
+
+def _pivots(J: Array, count: int) -> tuple[int, ...]:
+    """Return the indices of independent rows of a matrix, selected by pivoted QR; ascending."""
+    from scipy.linalg import qr
+
+    pivots: Sequence[int] = qr(J.T, mode='r', pivoting=True)[-1]
+    return tuple(sorted(int(row) for row in pivots[:count]))
 
 
 def _closed_form(equations: LoopEquations, file: MechanismFile) -> Affine | None:
@@ -314,9 +316,7 @@ def _effort_limits(tree: RobotTree, file: MechanismFile) -> Array:
 
 def _check_drive(mechanism: Mechanism) -> None:
     """Reject drives whose rates do not determine the rates of the coordinates."""
-    still = np.zeros(mechanism.n)
-    A = mechanism.tree_state_at(mechanism.assembled, still, still).A
-    if mechanism.drive_regularity(A) < _RANK_TOLERANCE:
+    if mechanism.drive_conditioning(mechanism.rate) < _RANK_TOLERANCE:
         raise MechanismError(
             'actuators',
             'leave a motion undriven: their rates depend on each other',

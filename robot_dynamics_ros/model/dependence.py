@@ -4,7 +4,7 @@ r"""Joint positions as explicit functions q(u) of the independent coordinates.
 .. math:: \dot q = A\,\dot u, \qquad \ddot q = A\,\ddot u + \gamma, \qquad \gamma = \dot A\,\dot u
 
 ``Affine`` joints are those that follow others (mimic joints) and linear loops, ``Explicit`` ones
-loops with a formula; ``mechanism.Implicit`` are loops that are solved by iteration.
+loops with a formula; :class:`~robot_dynamics_ros.model.assembly.Assembly` solves all others.
 """
 
 from __future__ import annotations

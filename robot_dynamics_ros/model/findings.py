@@ -297,7 +297,7 @@ def mass_matrix_fault(tree: Robot, q: Array) -> ModelError | None:
     Cost: about 0.1 ms per body.
     """
     G = tree.rate.astype(float)
-    M = G.T @ _mass_matrices(tree, tree.joint_positions(q)) @ G
+    M = G.T @ _mass_matrices(tree, tree.positions(q)) @ G
     locked, pivots = M.diagonal(axis1=1, axis2=2).copy(), np.empty((len(q), tree.n))
     for i in reversed(range(tree.n)):
         row, pivots[:, i] = M[:, i, :i], M[:, i, i]

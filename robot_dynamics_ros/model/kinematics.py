@@ -53,7 +53,7 @@ def _resolve(tree: Robot, frame: str | BodyFrame) -> BodyFrame:
 def body_poses(tree: Robot, q: Array) -> list[FramePose]:
     """Return the pose of every body frame in the base frame, in tree order."""
     require_robot(tree)
-    q = tree.joint_positions(scalars('q', q, (tree.n,)))
+    q = tree.positions(scalars('q', q, (tree.n,)))
     poses: list[FramePose] = []
     for i in range(tree.bodies):
         placement, parent = tree.placement(i, q[i]), tree.parent[i]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Loop equations :math:`\Phi(q) = 0` of a spanning tree, and their solution for dependent joints.
+r"""Loop equations :math:`\Phi(q) = 0` of a spanning tree, and the rates that they determine.
 
 A loop constrains a frame on one branch of the tree relative to a frame on another. In the axes of
 the first frame, selected components of the relative position and rotation are zero:
@@ -11,28 +11,24 @@ the first frame, selected components of the relative position and rotation are z
 Both are expressed in the moving axes of the first frame, so that their derivatives also hold if
 the frames translate or rotate relative to each other in the free components.
 
-Newton's method solves the loop equations for the dependent joints, in floats. There is one root
-per assembly mode. The branch is followed by continuity from a known configuration; the sign of
-:math:`\det\Phi_\varphi`, which changes only at singular configurations, detects a change of
-branch.
+There is one root per assembly mode, see ``assembly``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import MechanismError, SingularityError
 from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.model.kinematics import Motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.jet import Jet, dot, stack, time_jet
-from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
+from robot_dynamics_ros.spatial.linear_algebra import solve
+from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross_matrix, zeros
 
 AXES = 'xyz'
 _UNITS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -140,12 +136,9 @@ def is_flipped(tree: RobotTree, loop: Loop, q: Array) -> bool:
     return bool(cosine < 0.0)
 
 
-#: A loop is closed if its gap, relative to the size of the loop, is below this.
+#: A loop is closed if its error, relative to the size of the loop, is below this.
 CLOSED = 1e-10
-_MAX_CORRECTION = 0.3  # rad: a larger correction may lead to another branch
-_MIN_STEP = 1.0 / 512.0
-_ATTEMPTS = 40
-_PATIENCE, _PROGRESS = 6, 0.9  # iterations, and the part of the gap that they leave at most
+_PATIENCE, _PROGRESS = 6, 0.9  # iterations, and the part of the error that they leave at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +148,7 @@ class LoopEquations:
     Attributes:
         tree: The spanning tree, n joints.
         loops: The loops that close it.
-        coordinates: Indices of the independent joints.
+        coordinates: Indices of the N independent joints.
         mimic: All joints by those that follow no other, shape (n, n); columns of mimic joints
             are zero. The identity without mimic joints.
         rows: Indices of the stacked equations that determine the dependent joints (the others are
@@ -164,7 +157,7 @@ class LoopEquations:
 
     tree: RobotTree
     loops: tuple[Loop, ...]
-    coordinates: tuple[int, ...]
+    coordinates: list[int]
     mimic: Affine
     rows: tuple[int, ...] | None = None
 
@@ -174,10 +167,10 @@ class LoopEquations:
         return 'loop ' + ', '.join(repr(loop.name) for loop in self.loops)
 
     @cached_property
-    def dependent(self) -> tuple[int, ...]:
+    def dependent(self) -> list[int]:
         """Indices of the joints that the loops determine; mimic joints follow from the others."""
         free = np.flatnonzero(np.diag(self.mimic.rate))
-        return tuple(i for i in free.tolist() if i not in self.coordinates)
+        return [i for i in free.tolist() if i not in self.coordinates]
 
     @cached_property
     def moves_loops(self) -> Array:
@@ -188,9 +181,7 @@ class LoopEquations:
     @property
     def unit_rates(self) -> Array:
         """A with zero rows for the dependent joints, shape (n, N); exact integers."""
-        A = np.zeros((self.tree.n, len(self.coordinates)), dtype=int)
-        A[list(self.coordinates), range(len(self.coordinates))] = 1
-        return A
+        return np.eye(self.tree.n, dtype=int)[:, self.coordinates]
 
     @cached_property
     def length(self) -> float:
@@ -202,6 +193,11 @@ class LoopEquations:
         return total if total > 0.0 else 1.0
 
     @cached_property
+    def unit(self) -> Array:
+        """Motion of each joint that moves the loops by their size: 1 rad or ``length``, (n,)."""
+        return np.where(self.tree.prismatic, self.length, 1.0)
+
+    @cached_property
     def scale(self) -> Array:
         """Factor of each equation that makes it dimensionless."""
         rows = [row for loop in self.loops for row in loop.rows]
@@ -211,7 +207,7 @@ class LoopEquations:
         """Return the stacked equations of all loops; see :func:`loop_motion`.
 
         Positions and velocities of mimic joints are those that follow from the others. Arrays of
-        floats are read-only: the last states are kept, since a solution, its regularity and its
+        floats are read-only: the last states are kept, since a solution, its conditioning and its
         rates, and the pose, Jacobian and efforts there, ask for the same ones.
         """
         if q.dtype == v.dtype == float:
@@ -231,6 +227,36 @@ class LoopEquations:
         motion = self.motion(q, 0.0 * q)
         return motion.value * self.scale, motion.J * self.scale[:, None]
 
+    def by_dependent(self, J: Array) -> Array:
+        r"""Return :math:`\Phi_\varphi`, square if rows are selected, out of :math:`\Phi_q`."""
+        J = J[:, self.dependent]
+        return J if self.rows is None else J[list(self.rows)]
+
+    def solve(self, J: Array, right: Array) -> Array:
+        r"""Return :math:`\Phi_\varphi^{-1}` times a right-hand side of all equations.
+
+        Args:
+            J: :math:`\Phi_q`, shape (m, n); numbers or symbols.
+            right: Shape (m,) or (m, k), of which the selected rows are used.
+        """
+        return solve(self.by_dependent(J), right[list(self.rows or ())])
+
+    def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
+        r"""Return A, shape (n, N), and gamma, shape (n,), at positions that close the loops.
+
+        .. math:: A_\varphi = -\Phi_\varphi^{-1}\Phi_u, \qquad
+            \gamma_\varphi = -\Phi_\varphi^{-1}\,\ddot\Phi\big|_{\ddot\theta = 0}
+
+        Source: kane-recursion, section 4.1; Ma, Xu, Li 1988, section 3, for the parallelogram.
+        """
+        G, dependent, J = self.mimic.rate, self.dependent, self.motion(q, 0 * q).J
+        A = self.unit_rates.astype(J.dtype)
+        A[dependent] = -self.solve(J, J[:, self.coordinates])
+        A = G @ A
+        gamma, motion = zeros(len(q), common_dtype(q, ud)), self.motion(q, A @ ud)
+        gamma[dependent] = -self.solve(motion.J, motion.bias)
+        return A, G @ gamma
+
     def closure_error(self, q: Array) -> float:
         """Return the largest residual of the loops, relative to their size."""
         return float(np.max(np.abs(self.scaled(q)[0]), initial=0.0))
@@ -241,7 +267,7 @@ class LoopEquations:
         The smallest singular value of :math:`\Phi_\varphi` with columns normalized to length 1;
         0 if singular.
         """
-        P = self._square(self.scaled(q)[1])
+        P = self.by_dependent(self.scaled(q)[1])
         if not P.size:
             return 1.0
         norms = np.sqrt(np.sum(P * P, axis=0))
@@ -251,15 +277,38 @@ class LoopEquations:
 
     def branch(self, q: Array) -> float:
         r"""Return the sign of :math:`\det\Phi_\varphi`."""
-        return self.branch_of(self.scaled(q)[1])
+        return float(np.linalg.slogdet(self.by_dependent(self.scaled(q)[1]))[0])
 
-    def branch_of(self, J: Array) -> float:
-        r"""Return the sign of :math:`\det\Phi_\varphi`, given the scaled :math:`\Phi_q`."""
-        return float(np.linalg.slogdet(self._square(J))[0])
+    def flipped(self, q: Array) -> list[Loop]:
+        """Return the loops of which q is the spurious root, half a turn off."""
+        q = self.mimic.positions(q)
+        return [loop for loop in self.loops if is_flipped(self.tree, loop, q)]
 
-    def _square(self, J: Array) -> Array:
-        J = J[:, list(self.dependent)]
-        return J if self.rows is None else J[list(self.rows)]
+    def close(self, q: Array, iterations: int = 30) -> tuple[Array, float]:
+        """Solve for the dependent joints by Newton's method, in least squares if rows depend.
+
+        Args:
+            q: Initial tree positions, shape (n,), rad or m; the independent ones are kept.
+            iterations: Maximum number of steps.
+
+        Returns:
+            The best positions, a new array, and their closure error, which the caller must check.
+        """
+        best, smallest, q, errors = q, math.inf, np.array(q, dtype=float), list[float]()
+        for _ in range(iterations):
+            residual, J = self.scaled(q)
+            error = float(np.max(np.abs(residual), initial=0.0))
+            errors.append(error)
+            if error < smallest:
+                best, smallest = q.copy(), error
+            elif smallest < CLOSED:
+                break  # limited by rounding error
+            if smallest > _PROGRESS * min(errors[:-_PATIENCE], default=math.inf):
+                break  # out of reach: it oscillates
+            step = np.linalg.lstsq(J[:, self.dependent], residual, rcond=1e-13)[0]
+            largest = float(np.max(np.abs(step), initial=0.0))
+            q[self.dependent] -= step * min(1.0, 1.0 / max(largest, 1e-300))
+        return best, smallest
 
 
 @lru_cache(maxsize=64)  # several solutions of ten iterations
@@ -268,152 +317,3 @@ def _motion_of_floats(equations: LoopEquations, q: bytes, v: bytes) -> Jet:
     for part in vars(jet).values():
         part.setflags(write=False)
     return jet
-
-
-def close(equations: LoopEquations, q: Array, iterations: int = 30) -> tuple[Array, float]:
-    """Solve for the dependent joints by Newton's method, in least squares if rows are dependent.
-
-    Args:
-        equations: The loops.
-        q: Initial tree positions, shape (n,), rad or m; the independent ones are kept.
-        iterations: Maximum number of steps.
-
-    Returns:
-        The best positions, a new array, and their gap relative to the size, which the caller
-        must check.
-    """
-    dependent = list(equations.dependent)
-    best, smallest, q, gaps = q, math.inf, np.array(q, dtype=float), list[float]()
-    for _ in range(iterations):
-        residual, J = equations.scaled(q)
-        gap = float(np.max(np.abs(residual), initial=0.0))
-        gaps.append(gap)
-        if gap < smallest:
-            best, smallest = q.copy(), gap
-        elif smallest < CLOSED:
-            break  # limited by rounding error
-        if smallest > _PROGRESS * min(gaps[:-_PATIENCE], default=math.inf):
-            break  # out of reach: it oscillates
-        step = np.linalg.lstsq(J[:, dependent], residual, rcond=1e-13)[0]
-        largest = float(np.max(np.abs(step), initial=0.0))
-        q[dependent] = q[dependent] - step * min(1.0, 1.0 / max(largest, 1e-300))
-    return best, smallest
-
-
-def assemble(equations: LoopEquations, u: Array, reference: Array, singular_below: float) -> Array:
-    """Return the tree positions at coordinates u, on the branch of a known configuration.
-
-    Args:
-        equations: The loops, with rows selected.
-        u: Independent coordinates, shape (N,), rad or m.
-        reference: Tree positions, shape (n,), rad or m, closing the loops on the desired branch.
-        singular_below: Smallest conditioning accepted.
-
-    Returns:
-        New array, shape (n,), rad or m.
-
-    Raises:
-        SingularityError: The loops close only in a singular configuration.
-        MechanismError: The loops cannot be closed at u, or have no unique root on the branch.
-    """
-    q = continue_branch(equations, u, reference)
-    if q is None:
-        q = _search(equations, u, reference, singular_below)
-    return equations.mimic.positions(q)
-
-
-def continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Array | None:
-    """Return the root at u on the straight way from a known one, in steps that keep the branch.
-
-    Arguments are those of :func:`assemble`. None if the loops do not close on the way there.
-    """
-    coordinates, dependent = list(equations.coordinates), list(equations.dependent)
-    start, J, size = reference[coordinates], equations.scaled(reference)[1], equations.length
-    allowed = np.where(np.array(equations.tree.prismatic), size, 1.0) * _MAX_CORRECTION
-    branch = equations.branch_of(J)
-    q, done, step = reference, 0.0, 1.0
-    while done < 1.0:
-        step = min(step, 1.0 - done)
-        trial = q.copy()
-        trial[coordinates] = start + (done + step) * (u - start)
-        change = J[:, coordinates] @ (trial - q)[coordinates]
-        trial[dependent] -= np.linalg.lstsq(J[:, dependent], change, rcond=None)[0]
-        closed, gap = close(equations, trial, iterations=12)
-        near = np.all(np.abs(closed - trial) <= allowed)
-        there = equations.scaled(closed)[1]
-        if gap < CLOSED and near and equations.branch_of(there) == branch:
-            q, J, done, step = closed, there, done + step, 2.0 * step
-        else:
-            step = 0.5 * step
-            if step < _MIN_STEP:
-                return None
-    return q if not _flipped(equations, q) else None
-
-
-def _flipped(equations: LoopEquations, q: Array) -> bool:
-    q = equations.mimic.positions(q)
-    return any(is_flipped(equations.tree, loop, q) for loop in equations.loops)
-
-
-def _search(equations: LoopEquations, u: Array, reference: Array, singular_below: float) -> Array:
-    """Search from random starts for a unique root on the branch of the known configuration."""
-    tree, rng = equations.tree, np.random.default_rng(0)
-    dependent, branch = list(equations.dependent), equations.branch(reference)
-    revolute = ~np.array(tree.prismatic)[dependent]
-    reach = np.where(revolute, math.pi, equations.length)
-    best, roots = (reference, math.inf), list[Array]()
-    for _ in range(_ATTEMPTS):
-        q = reference.copy()
-        q[list(equations.coordinates)] = u
-        q[dependent] += rng.uniform(-reach, reach)
-        closed, gap = close(equations, q)
-        if _flipped(equations, closed):
-            continue
-        best = (closed, gap) if gap < best[1] else best
-        regular = gap < CLOSED and equations.conditioning(closed) >= singular_below
-        if not regular or equations.branch(closed) != branch:
-            continue
-        turns = np.round((closed - reference)[dependent] / (2.0 * math.pi)) * revolute
-        closed[dependent] -= 2.0 * math.pi * turns
-        if all(np.max(np.abs(closed - root)) > 1e-6 for root in roots):
-            roots.append(closed)
-    if len(roots) == 1:
-        return roots[0]
-    raise _assembly_error(equations, u, *best, len(roots), singular_below)
-
-
-def _assembly_error(
-    equations: LoopEquations, u: Array, q: Array, gap: float, roots: int, singular_below: float
-) -> MechanismError | SingularityError:
-    """Return the error that explains why no configuration was found."""
-    culprit = equations.names
-    at = 'at ' + ', '.join(
-        f'{equations.tree.joint_names[i]} = {value:.6g}'
-        for i, value in zip(equations.coordinates, u, strict=True)
-    )
-    if gap > 1e-6:
-        left = f'a gap of {gap * equations.length:.3g} m is left'
-        return MechanismError(
-            culprit, f'cannot be assembled {at}: {left}', 'this is out of its reach'
-        )
-    measure = equations.conditioning(q)
-    if roots == 0 and measure < singular_below:
-        return SingularityError(f'Phi_phi of {culprit}', measure, singular_below, at)
-    return MechanismError(
-        culprit,
-        f'closes {at}, but no root continues the assembly ({roots} on its branch)',
-        'give a configuration nearby, near=',
-    )
-
-
-def independent_rows(J: Array, count: int) -> tuple[int, ...]:
-    """Return the indices of independent rows of a matrix, selected by pivoted QR; ascending.
-
-    Args:
-        J: Scaled Jacobian of all equations for the dependent joints, shape (m, count).
-        count: Number of rows to select.
-    """
-    from scipy.linalg import qr
-
-    pivots: Sequence[int] = qr(J.T, mode='r', pivoting=True)[-1]
-    return tuple(sorted(int(row) for row in pivots[:count]))

@@ -83,12 +83,27 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
         """The same bodies with all joints independent."""
 
     @property
+    def closed_loops(self) -> Any:  # an ``Assembly``, which needs the types of this module
+        """The loops that close the tree, with their checks; None without loops."""
+        return None
+
+    @property
+    def drive(self) -> Array:
+        """Matrix from the rates of all joints to those of the drives, shape (n, bodies)."""
+        return np.eye(self.bodies, dtype=int)[self.body_of_joint]
+
+    @property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the n drives, in the order of efforts."""
+        return self.joint_names
+
+    @cached_property
     def drives_coordinates(self) -> bool:
         """Whether each drive moves exactly its own joint, as without a loop file."""
-        return True
+        return np.array_equal(self.drive, np.eye(self.bodies)[self.body_of_joint])
 
-    def reaches(self, u: Array) -> bool:
-        """Return whether the dependent joints have positions at u, shape (n,); see Mechanism."""
+    def reaches(self, q: Array) -> bool:
+        """Return whether the dependent joints have positions at q, shape (n,); see Mechanism."""
         return True
 
     def require_direct_drives(self, what: str) -> None:
@@ -161,11 +176,11 @@ class RobotTree(Robot):
         """The identity; exact integers."""
         return self.dependence.rate
 
-    def joint_positions(self, q: Array) -> Array:
+    def positions(self, q: Array, near: Array | None = None) -> Array:
         """Return q, shape (..., n)."""
         return q
 
-    def tree_state(self, q: Array, v: Array, a: Array) -> TreeState:
+    def tree_state(self, q: Array, v: Array, a: Array, near: Array | None = None) -> TreeState:
         """Return the motion as given."""
         return TreeState(q, v, a, self.rate, zeros(self.n, common_dtype(q, v)))
 

@@ -18,6 +18,7 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Constant
 from robot_dynamics_ros.errors import ModelError, ParameterError
 from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.model.assembly import Assembly
 from robot_dynamics_ros.model.loops import Loop, loop_motion
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -147,7 +148,7 @@ class MujocoDescription:
         if isinstance(tree, Mechanism):
             self._add_followers(*tree.mimic)
             for loop in tree.loops:
-                self._close(loop, tree)
+                self._close(loop, tree.assembly)
 
     def add_board(self, board: Board) -> None:
         """Add a board on a spring, and the ball with which the robot touches it; both rigid."""
@@ -206,7 +207,7 @@ class MujocoDescription:
             gear.data[:2] = offset[i], rate[i, mimicked]
             self._make_rigid(gear)
 
-    def _close(self, loop: Loop, tree: Mechanism) -> None:
+    def _close(self, loop: Loop, assembly: Assembly) -> None:
         """Close a loop by a ball, a pin (two balls on its axis) or a weld.
 
         A pin of a planar loop, whose other components the loop keeps anyway, is a ball.
@@ -215,7 +216,7 @@ class MujocoDescription:
             ModelError: MuJoCo has no such joint.
         """
         pair, turns = (loop.first, loop.second), len(loop.rotation)
-        if len(loop.position) < 3 and not _keeps_position(tree, loop) or turns == 1:
+        if len(loop.position) < 3 and not _keeps_position(assembly, loop) or turns == 1:
             raise ModelError(
                 f'loop {loop.name!r}',
                 f'MuJoCo has no joint that keeps position {loop.position or "none"!r}, rotation '
@@ -232,9 +233,9 @@ class MujocoDescription:
             [free] = {0, 1, 2} - set(loop.turns)
             ends = f'{loop.name}: {loop.first}', f'{loop.name}: {loop.second}'
             for end, name in zip(ends, pair, strict=True):
-                frame = tree.frame(name)
+                frame = self._bodies.frame(name)
                 body = self.spec.worldbody if frame.body < 0 else self._spec_bodies[frame.body]
-                point = frame.p_BF + tree.equations.length * frame.R_BF[:, free]
+                point = frame.p_BF + assembly.equations.length * frame.R_BF[:, free]
                 body.add_site(name=end, pos=point)
             self.add_pin(ends)
 
@@ -296,15 +297,15 @@ class MujocoDescription:
         return quat
 
 
-def _keeps_position(tree: Mechanism, loop: Loop) -> bool:
+def _keeps_position(assembly: Assembly, loop: Loop) -> bool:
     """Whether a loop's frames cannot part in the components of position that it leaves free."""
-    all_of_them = loop._replace(position='xyz', rotation='')
+    all_of_them, equations = loop._replace(position='xyz', rotation=''), assembly.equations
     for shift in (0.0, 0.1):
-        q = tree.joint_positions(tree.assembled[tree.body_of_joint] + shift)
-        motion = loop_motion(tree.tree, all_of_them, q, 0.0 * q)
+        q = assembly.positions(assembly.assembled[equations.coordinates] + shift)
+        motion = loop_motion(equations.tree, all_of_them, q, 0.0 * q)
         free = [axis for axis in range(3) if axis not in loop.rows]
-        apart = np.abs(np.column_stack([motion.value, motion.J @ tree.mimic.rate])[free])
-        if apart.max() > _PLANAR * tree.equations.length:
+        apart = np.abs(np.column_stack([motion.value, motion.J @ equations.mimic.rate])[free])
+        if apart.max() > _PLANAR * equations.length:
             return False
     return True
 

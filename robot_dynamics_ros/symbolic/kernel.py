@@ -20,7 +20,8 @@ import numpy as np
 
 from robot_dynamics_ros.disk_cache import cached, new_digest, store
 from robot_dynamics_ros.errors import NonFiniteError, ParameterError, known_name
-from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.assembly import Assembly
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import name_list
 from robot_dynamics_ros.symbolic.outputs import KernelSpec, known_output, trace_output
@@ -240,7 +241,7 @@ class KernelSet:
         kind: How the kernels run: 'machine code', 'python' or 'formulation'.
 
     Only the requested outputs exist. Those of a robot with loops raise an error where these are
-    singular or cannot be closed, see :meth:`Mechanism.require_closed`.
+    singular or cannot be closed, see :meth:`Assembly.require_closed`.
     """
 
     def __init__(
@@ -327,7 +328,7 @@ def compile_kernel(
         backend = _fastest(
             partial(generated_machine_code, *wanted), partial(generated_source, *wanted)
         )
-    check = LoopCheck(tree) if isinstance(tree, Mechanism) and tree.loops else None
+    check = None if tree.closed_loops is None else LoopCheck(tree.closed_loops)
     return KernelSet(backend, arguments, check)
 
 
@@ -335,25 +336,25 @@ class LoopCheck:
     """Rejects coordinates at which the loops of a robot are open, singular or on another branch.
 
     Args:
-        mechanism: The robot.
-        closure: Its compiled :meth:`Mechanism.closure`; compiled if None.
+        loops: The loops.
+        closure: Their compiled :meth:`Assembly.closure`; compiled if None.
     """
 
-    def __init__(self, mechanism: Mechanism, closure: Kernel | None = None) -> None:
-        self._mechanism, self._numbers = mechanism, np.zeros(4)
-        self._closure = closure or compile_function(mechanism.closure, mechanism.n)
+    def __init__(self, loops: Assembly, closure: Kernel | None = None) -> None:
+        self._loops, self._numbers = loops, np.zeros(4)
+        self._closure = closure or compile_function(loops.closure, len(loops.reach))
 
     def apart(self) -> LoopCheck:
         """Return a check that can run concurrently in another thread."""
-        return LoopCheck(self._mechanism, self._closure)
+        return LoopCheck(self._loops, self._closure)
 
     def require(self, u: Array) -> None:
-        """Raise an error unless the loops are closed at u; see :meth:`Mechanism.require_closed`.
+        """Raise an error unless the loops are closed at u; see :meth:`Assembly.require_closed`.
 
         Cost: 2 us for a four-bar.
         """
         self._closure(u, self._numbers)
-        self._mechanism.require_closed(u, self._numbers)
+        self._loops.require_closed(u, self._numbers)
 
     def guarded(self, kernel: Kernel) -> Kernel:
         """Return a kernel that rejects such coordinates, its first argument."""

@@ -16,7 +16,6 @@ from robot_dynamics_ros.dynamics.reduced import Reduced
 from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.model import (
     BodyFrame,
-    Mechanism,
     Robot,
     frame_jacobian,
     frame_motion,
@@ -63,8 +62,7 @@ class KernelSpec:
     def digest(self, of_frame: bool = False) -> bytes:
         """Return a digest of all numbers that the formulas use, optionally those of the frame."""
         arrays = [getattr(self.tree, name) for name in ('parent', 'prismatic', *CONSTANTS)]
-        if isinstance(self.robot, Mechanism):
-            arrays.append(self.robot.drive)
+        arrays.append(self.robot.drive)
         if of_frame:
             arrays += self.frame
         digest, dependence = new_digest(), self.robot.dependence

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, quantiles
-from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
@@ -41,7 +41,7 @@ def tool_path(tree: Robot, positions: Array, frame: str = 'tool') -> Array:
     Tool positions are NaN where a joint position that moves the tool is not finite, or any one of
     a closed loop's robot.
     """
-    usable = np.all if isinstance(tree, Mechanism) and tree.loops else np.any
+    usable = np.any if tree.closed_loops is None else np.all
     kernels = compile_kernel(tree, outputs=('frame_motion',), frame=frame)
     points = np.full((len(positions), 3), np.nan)
     for start in range(0, len(positions), _BLOCK):

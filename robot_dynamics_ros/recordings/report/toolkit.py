@@ -130,7 +130,7 @@ class ArmAnimation:
             'time': _encoded(self.time[rows] - start),
             'motions': [
                 {
-                    'positions': _encoded(self.tree.joint_positions(motion.positions[rows])),
+                    'positions': _encoded(self.tree.positions(motion.positions[rows])),
                     'colour': motion.colour,
                     'ghost': motion.ghost,
                 }

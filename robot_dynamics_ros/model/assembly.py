@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Loops closed on the branch of one known configuration, by a formula or by Newton's method.
+
+There is one root of the loop equations per assembly mode. The branch is followed by continuity
+from a known configuration; the sign of :math:`\det\Phi_\varphi`, which changes only at singular
+configurations, detects a change of branch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.errors import MechanismError, SingularityError
+from robot_dynamics_ros.model.dependence import Affine, Explicit
+from robot_dynamics_ros.model.loops import CLOSED, LoopEquations
+from robot_dynamics_ros.spatial.linear_algebra import (
+    determinant,
+    real_values,
+    singular_value_decomposition,
+)
+from robot_dynamics_ros.spatial.scalar import (
+    Array,
+    Scalar,
+    common_dtype,
+    maximum,
+    minimum,
+    sqrt,
+    zeros,
+)
+from robot_dynamics_ros.spatial.validation import scalars
+
+_MAX_CORRECTION = 0.3  # rad, or of the size of the loops: a larger one may lead to another branch
+_MIN_STEP = 1.0 / 512.0
+_ATTEMPTS = 40
+#: Steps of the continuation on symbols, rad or parts of the size; iterations at its end, by which
+#: an error of a tenth is squared to rounding.
+_STEP, _ITERATIONS = 0.2, 4
+#: Newton steps that refine a root from 16 digits to the precision of another number type.
+_REFINEMENTS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """Loops that are closed on one branch: positions of their joints, and whether they exist.
+
+    Attributes:
+        equations: The loops and mimic joints, n joints, N coordinates.
+        assembled: Joint positions on the branch, shape (n,), rad or m.
+        formula: The joint positions as functions of u; None if Newton's method finds them.
+        singular_below: Smallest conditioning of the loops accepted.
+        reach: Largest distance of the coordinates from the assembly, shape (N,), rad or m.
+    """
+
+    equations: LoopEquations
+    assembled: Array
+    formula: Affine | Explicit | None
+    singular_below: float
+    reach: Array
+
+    # ---- the functions q(u), A(u) and gamma ----------------------------------------------------
+
+    def positions(self, u: Array, near: Array | None = None) -> Array:
+        """Return q, shape (n,), from u, shape (N,); see :meth:`Mechanism.positions`."""
+        if self.formula is not None:
+            return self.formula.positions(u)
+        numbers, equations = real_values(u), self.equations
+        if numbers is None:
+            return self._continued(u)[0]
+        q = self._found(numbers, self.assembled if near is None else near)
+        if u.dtype.kind in 'fiu':
+            return q
+        q = q.astype(common_dtype(u, q))  # complex, mpmath, dual
+        q[equations.coordinates] = u
+        self._newton(q, _REFINEMENTS)
+        return equations.mimic.positions(q)
+
+    def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
+        """Return A, shape (n, N), and gamma, shape (n,), at positions that close the loops."""
+        return (self.equations if self.formula is None else self.formula).rates(q, ud)
+
+    # ---- numbers -------------------------------------------------------------------------------
+
+    def continued_from(self, reference: Array, u: Array) -> Array | None:
+        """Return the root at u on the straight way from a known one, in steps on its branch.
+
+        Args:
+            reference: Tree positions, shape (n,), rad or m, closing the loops on the branch.
+            u: Coordinates, shape (N,), rad or m.
+
+        Returns:
+            New array, shape (n,), without mimic joints; None if the loops do not close on the way.
+        """
+        equations = self.equations
+        coordinates, dependent = equations.coordinates, equations.dependent
+        start, branch = reference[coordinates], equations.branch(reference)
+        q, done, step = reference, 0.0, 1.0
+        while done < 1.0:
+            step = min(step, 1.0 - done)
+            trial, J = q.copy(), equations.scaled(q)[1]
+            trial[coordinates] = start + (done + step) * (u - start)
+            change = J[:, coordinates] @ (trial - q)[coordinates]
+            trial[dependent] -= np.linalg.lstsq(J[:, dependent], change, rcond=None)[0]
+            closed, error = equations.close(trial, iterations=12)
+            near = np.all(np.abs(closed - trial) <= _MAX_CORRECTION * equations.unit)
+            if error < CLOSED and near and equations.branch(closed) == branch:
+                q, done, step = closed, done + step, 2.0 * step
+            else:
+                step = 0.5 * step
+                if step < _MIN_STEP:
+                    return None
+        return None if equations.flipped(q) else q
+
+    def _found(self, u: Array, reference: Array) -> Array:
+        """Return the root at u on the branch of a known one, at any distance from it."""
+        q = self.continued_from(reference, u)
+        return self.equations.mimic.positions(self._searched(u, reference) if q is None else q)
+
+    def _searched(self, u: Array, reference: Array) -> Array:
+        """Search from random starts for a unique root on the branch of the known configuration."""
+        equations, rng = self.equations, np.random.default_rng(0)
+        dependent, branch = equations.dependent, equations.branch(reference)
+        revolute = ~np.array(equations.tree.prismatic)[dependent]
+        reach = np.where(revolute, math.pi, equations.length)
+        best, roots = (reference, math.inf), list[Array]()
+        for _ in range(_ATTEMPTS):
+            q = reference.copy()
+            q[equations.coordinates] = u
+            q[dependent] += rng.uniform(-reach, reach)
+            closed, error = equations.close(q)
+            if equations.flipped(closed):
+                continue
+            best = (closed, error) if error < best[1] else best
+            regular = error < CLOSED and equations.conditioning(closed) >= self.singular_below
+            if not regular or equations.branch(closed) != branch:
+                continue
+            turns = np.round((closed - reference)[dependent] / (2.0 * math.pi)) * revolute
+            closed[dependent] -= 2.0 * math.pi * turns
+            if all(np.max(np.abs(closed - root)) > 1e-6 for root in roots):
+                roots.append(closed)
+        if len(roots) == 1:
+            return roots[0]
+        raise self._not_found(u, *best, len(roots))
+
+    def _not_found(
+        self, u: Array, q: Array, error: float, roots: int
+    ) -> MechanismError | SingularityError:
+        """Return the error that explains why no configuration was found."""
+        equations, at = self.equations, f'at {self._named(u)}'
+        if error > 1e-6:
+            left = f'a gap of {error * equations.length:.3g} m is left'
+            problem = f'cannot be assembled {at}: {left}'
+            return MechanismError(equations.names, problem, 'this is out of its reach')
+        measure = equations.conditioning(q)
+        if roots == 0 and measure < self.singular_below:
+            return self._singular(measure, at)
+        return MechanismError(
+            equations.names,
+            f'closes {at}, but no root continues the assembly ({roots} on its branch)',
+            'give a configuration nearby, near=',
+        )
+
+    def _named(self, u: Array) -> str:
+        """Return coordinates with their names, for messages."""
+        names = self.equations.tree.joint_names
+        places = zip(self.equations.coordinates, u, strict=True)
+        return ', '.join(f'{names[i]} = {value:.6g}' for i, value in places)
+
+    def _singular(self, measure: float, reason: str) -> SingularityError:
+        matrix = f'Phi_phi of {self.equations.names}'
+        return SingularityError(matrix, measure, self.singular_below, reason)
+
+    def require_regular(self, q: Array) -> None:
+        """Raise SingularityError if the loops do not determine the joints at numbers q."""
+        numbers = real_values(np.asarray(q)) if self.equations.dependent else None
+        if numbers is None:
+            return
+        conditioning = self.equations.conditioning(numbers)
+        if not conditioning >= self.singular_below:
+            raise self._singular(conditioning, 'the dependent joints are not determined here')
+
+    # ---- symbols -------------------------------------------------------------------------------
+
+    def _continued(self, u: Array) -> tuple[Array, Scalar]:
+        """Return the root at symbols u, and the largest correction on the way there.
+
+        The coordinates move straight from the assembly to u, in a fixed number of steps of two
+        Newton iterations each, without branches, so that a trace contains the solution. It is the
+        root of the same branch if the loops can be closed on the way, and the corrections, which
+        follow each prediction, are small: rad, or m by the size of the loops.
+
+        Raises:
+            MechanismError: They are symbols of printed equations.
+        """
+        equations, q = self.equations, self.assembled.astype(object)
+        if any(hasattr(x, 'free_symbols') for x in u.flat):
+            raise MechanismError(
+                f'mechanism {equations.tree.name!r}',
+                'its loops cannot be solved for symbols',
+                'declare a closed_form, or give joint positions to tree_state_at',
+            )
+        at, unit, largest = equations.coordinates, equations.unit, zeros(1, object)[0]
+        start, moves = self.assembled[at], (equations.moves_loops / unit)[at]
+        steps = math.ceil(np.max(self.reach * moves, initial=_STEP) / _STEP)
+        for k in range(1, steps + 1):
+            q[at] = start + (u - start) * (k / steps)
+            for x in self._newton(q, 2) / unit[equations.dependent]:
+                largest = maximum(largest, maximum(x, -x))
+        self._newton(q, _ITERATIONS)
+        return equations.mimic.positions(q), largest
+
+    def _newton(self, q: Array, iterations: int) -> Array:
+        """Move the dependent joints by Newton steps, in place; return the last step, negative."""
+        for _ in range(iterations):
+            motion = self.equations.motion(q, 0 * q)
+            step = self.equations.solve(motion.J, motion.value)
+            q[self.equations.dependent] = q[self.equations.dependent] - step
+        return step
+
+    def closure(self, u: Array) -> Array:
+        """Return how well the loops are closed at symbols u, for :meth:`require_closed`.
+
+        Returns:
+            Shape (4,): closure error; conditioning; positive on the branch of the assembly; and
+            largest correction on the way there. The last two are 1 and 0 if a formula gives the
+            positions.
+        """
+        equations, branch, largest = self.equations, zeros(1, object)[0] + 1, 0 * u[0]
+        if self.formula is None:
+            q, largest = self._continued(u)
+        else:
+            q = self.positions(u)
+        residual, J = equations.scaled(q)
+        P = equations.by_dependent(J)
+        if self.formula is None:
+            branch = determinant(P) * equations.branch(self.assembled)
+        error, least = 0 * u[0], 0 * u[0] + 1
+        for x in residual:
+            error = maximum(error, maximum(x, -x))
+        lengths = [sqrt(column @ column) for column in P.T]
+        for column in singular_value_decomposition(P / np.array(lengths))[0].T if lengths else ():
+            least = minimum(least, sqrt(column @ column))
+        return np.array([error, least, branch, largest])
+
+    def require_closed(self, u: Array, closure: Array) -> None:
+        """Raise an error unless the loops are closed at u, regularly and on their branch.
+
+        Args:
+            u: Coordinates, shape (N,), rad or m.
+            closure: Numbers of :meth:`closure`, shape (4,).
+
+        Raises:
+            SingularityError: The loops are (nearly) singular at u.
+            MechanismError: They cannot be closed at u, or not on the straight way there.
+            NonFiniteError: u is not finite.
+        """
+        error, least, branch, largest = closure.tolist()
+        regular = least >= self.singular_below and branch > 0.0
+        if regular and error < CLOSED and largest < _MAX_CORRECTION:
+            return
+        self.require_regular(self.positions(scalars('u', u, (len(self.reach),))))
+        raise MechanismError(
+            self.equations.names,
+            f'cannot be closed on the straight way from the assembly to {self._named(u)}',
+            'declare the assembly nearer to it, or a closed_form',
+        )
