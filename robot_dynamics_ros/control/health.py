@@ -99,8 +99,9 @@ class SessionHealth:
         if jumps - self._jumps >= _CONTRADICTIONS:
             yield (
                 'contradicted',
-                f'{jumps - self._jumps} states contradict those between them, as of a second '
-                f'publisher on {session.source}: end it',
+                f'{jumps - self._jumps} states contradict those between them '
+                f'({state.validator.last_jump}), as of a second publisher on {session.source}: '
+                'end it, or correct sign and unit of the velocities',
             )
         if state.restarts > self._restarts and session.timeouts == self._timeouts:
             yield from _restart(session)

@@ -98,20 +98,25 @@ def trajectory_point(since_ns: int, *rows: Array) -> JointTrajectoryPoint:
 
 
 class _JointOrder(NamedTuple):
-    """Names in a message, and the indices of equal joints in the model and in the message."""
+    """Names in a message, and the indices of equal joints in the model and in the message.
+
+    ``twice`` is a joint that is named more than once, or empty.
+    """
 
     names: list[str]
     ours: Array
     theirs: Array
     has_all: bool
+    twice: str
 
     @classmethod
     def of(cls, names: Sequence[str], joints: Sequence[str]) -> _JointOrder:
-        """Return the order of names for joints of a model; the last of duplicate names counts."""
+        """Return the order of names for joints of a model."""
         index = {name: i for i, name in enumerate(names)}
         pairs = [(i, index[name]) for i, name in enumerate(joints) if name in index]
         ours, theirs = np.array(pairs, dtype=np.intp).reshape(-1, 2).T.copy()
-        return cls(list(names), ours, theirs, len(pairs) == len(joints))
+        twice = next((name for name in joints if names.count(name) > 1), '')
+        return cls(list(names), ours, theirs, len(pairs) == len(joints), twice)
 
 
 class JointStateReader:
@@ -135,7 +140,8 @@ class JointStateReader:
         stamp_ns: Timestamp of the last state, ns.
         latest: Joint names and positions of the last message, in its order.
         deserialized: Number of messages that were deserialized.
-        unreadable: Number of those that are no JointState or of inconsistent lengths.
+        unreadable: Number of those that are no JointState, of inconsistent lengths, or that name
+            a joint more than once.
         other_layouts: Number of messages that contain all joints in another layout than those
             before.
     """
@@ -197,12 +203,14 @@ class JointStateReader:
         self.stamp_ns = stamp_ns(msg)
         if msg.name != self._order.names:
             self._order = _JointOrder.of(msg.name, self.joints)
-        names, ours, theirs, has_all = self._order
+        names, ours, theirs, has_all, twice = self._order
         self.latest, count = (names, np.asarray(msg.position)), len(names)
         self._effort = np.asarray(msg.effort if len(msg.effort) == count else ())
         self._complete, self._flaw = False, ''
         if not len(ours):
             return False
+        if twice:
+            return self._flawed(f'names {twice} more than once')
         if len(msg.position) != count:
             return self._flawed(f'has {counted(len(msg.position), "position")} for {count} names')
         if self._velocity and len(msg.velocity) not in (0, count):

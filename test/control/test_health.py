@@ -151,6 +151,27 @@ def test_states_that_are_all_refused_are_said_before_the_timeout_and_name_the_jo
     assert run.health.report(run.session).level == 'ok'
 
 
+@pytest.mark.parametrize(
+    ('off', 'said'),
+    [
+        (('v', 2, np.nan), 'not finite: the velocity of joint3 is nan'),
+        (('q', 3, -np.inf), 'not finite: the position of joint4 is -inf'),
+        (('q', 1, 0.3), 'jumped: joint2 by 0.3 in 1 ms, 0 by its velocities'),
+        (('v', 0, 60.0), 'jumped: joint1 by 0 in 1 ms, 0.03 by its velocities'),
+    ],
+)
+def test_a_refused_state_is_told_with_the_number_that_is_wrong(off, said):
+    kind, i, x = off
+    run = Answered()
+    wrong = {'q': run.q.copy(), 'v': run.v.copy()}
+    wrong[kind][i] += x
+    assert not run.state(**wrong)
+    assert run.wait()
+    assert f'(last one refused: {said})' in run.said()[-1]
+    assert run.state()
+    assert run.session.loop.state.validator.culprit == ''
+
+
 def test_the_start_of_a_program_is_told_on_the_clock_of_the_states():
     """The viewer and ``analyze`` compare it with timestamps, which rarely begin at 0."""
     given = {'robot': 'scara', 'period': 0.001, 'law': 'constraint_stabilization'}

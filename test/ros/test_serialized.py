@@ -113,6 +113,9 @@ def test_bytes_are_taken_and_refused_as_messages_are(names, velocity):
 [usual, too few velocities]                   | the last message has 2 velocities for 3 names
 [usual, cut off]                              | the last message is no JointState
 [usual, not a number]                         | none
+[usual, a name twice]                         | the last message names joint1 more than once
+[a name instead of another]                   | the last message names joint1 more than once; never seen: joint1, joint2, joint3
+[a name twice, usual]                         | none
 [empty, too few positions, usual, usual]      | none
 [nothing of ours, a part, the rest]           | none
 [a part, usual, the rest]                     | no longer seen: joint1, joint2
@@ -126,7 +129,7 @@ def test_it_says_why_the_last_message_completes_no_state(given, said):
     for name in given:
         reader.read(contents[name])
     assert re.fullmatch(said, reader.problem() or 'none')
-    flawed = [name for name in given if name.startswith(('too', 'cut'))]
+    flawed = [name for name in given if name.startswith(('too', 'cut', 'a name'))]
     assert reader.unreadable == len(flawed)
 
 
