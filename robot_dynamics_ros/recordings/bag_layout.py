@@ -246,8 +246,6 @@ _SAMPLE_STATES = 2000  # states to inspect
 _MAJORITY = 0.5  # fraction of messages that decides
 _RARE = 0.75  # commands or references per state below which each is held until the next
 _LONGEST_HOLD = 5.0  # longest hold, in median intervals
-_CUTOFF_HZ = 20.0
-_CUTOFF_SHARE = 0.1  # largest cutoff, as a fraction of the state rate
 
 
 class BagLayout(NamedTuple):
@@ -262,8 +260,6 @@ class BagLayout(NamedTuple):
             are paired with states by arrival.
         command_hold_ns, reference_hold_ns: How long a value is held for later states that have
             none, ns.
-        cutoff: Low-pass cutoff of velocities differentiated from positions, Hz; 0 if the
-            velocities are recorded.
         period: Median time between states, s.
         notes: Remarks about unusual properties, one sentence each.
     """
@@ -275,7 +271,6 @@ class BagLayout(NamedTuple):
     by_stamp: bool
     command_hold_ns: int
     reference_hold_ns: int
-    cutoff: float
     period: float
     notes: tuple[str, ...]
 
@@ -329,7 +324,7 @@ def make_layout(
     no_times = np.zeros(0, dtype=np.int64)
     clocks: dict[tuple[str, ...], list[Array]] = {}
     new: dict[tuple[str, ...], list[Array]] = {}  # times of states that repeat none
-    finite, references, answers, sizes = list[Array](), [no_times], [no_times], set[int]()
+    references, answers, sizes = [no_times], [no_times], set[int]()
     for topic, group in ((topic, x) for topic, _, groups in chain(*first) for x in groups):
         arrived = group.arrival_ns
         if topic == topics.states:
@@ -337,7 +332,6 @@ def make_layout(
             times = group.stamp_ns if group.stamp_ns.any() else arrived
             repeats = repeated_rows(Rows(times, times, arrived, *group.values))
             new.setdefault(group.names, []).append(times[~repeats])
-            finite.append(np.isfinite(group.values[1]).all(axis=1))
         elif topic == topics.reference:
             references.append(group.stamp_ns)
         else:
@@ -364,13 +358,6 @@ def make_layout(
         notes.append('the states have no timestamps: the times of the bag are used')
         stamps = arrivals
     period = _interval(max(map(np.hstack, new.values()), key=np.size))
-    cutoff = 0.0
-    if np.concatenate(finite).mean() < _MAJORITY:
-        cutoff = min(_CUTOFF_HZ, _CUTOFF_SHARE / period) if period else _CUTOFF_HZ
-        notes.append(
-            'velocity is not recorded: differentiated from the positions, zero-phase with a '
-            f'cutoff of {cutoff:.3g} Hz'
-        )
     commands = np.unique(np.hstack(answers))
     by_stamp = not len(commands) or bool(np.isin(commands, stamps).mean() >= _MAJORITY)
     if not by_stamp:
@@ -389,7 +376,6 @@ def make_layout(
         by_stamp,
         _hold_ns(commands, stamps if by_stamp else arrivals, 'commands', notes),
         _hold_ns(np.hstack(references), stamps, 'references', notes),
-        cutoff,
         period,
         tuple(notes),
     )

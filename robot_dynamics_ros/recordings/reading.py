@@ -70,6 +70,10 @@ _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are rep
 _OF_TABLE = {'command': 'effort', 'effort': 'measured_effort'}
 _ODD = 'odd'  # commands with another number of values
 _PERIOD_S = 20.0  # sample interval if the states give none, s
+_CUTOFF_HZ = 20.0  # of velocities that are differentiated from the positions
+_CUTOFF_SHARE = 0.1  # largest one, as a fraction of the state rate
+_MAJORITY = 0.5  # fraction of finite velocities from which they are used
+_TRAVEL = 12.0  # of a joint that moves, in its typical steps; noise spans less than ten
 
 
 def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
@@ -86,7 +90,7 @@ def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
         RecordingError: The bag cannot be read, or has no states.
     """
     with RecordingReader(path, **choices) as reader:
-        return reader.read()
+        return with_velocities(reader.read(), reader.turning)
 
 
 class RecordingReader(ExitStack):
@@ -108,6 +112,7 @@ class RecordingReader(ExitStack):
         counts: Counts of rejected and unusual states; as all below, of what was read.
         shifts: What is added to the timestamps from each restart of the clock on, ns.
         odd_commands: Number of commands with another number of values.
+        turning: Mask of the joints that the description in the bag calls continuous.
         problems: What is wrong with commands and states, one sentence each.
         unpaired: Number of commands without a state of their own, and the time of the first, s.
 
@@ -156,7 +161,7 @@ class RecordingReader(ExitStack):
             self._blocks: Iterator[list[TopicGroups]] = chain(first, blocks)
             turns = tree.joint_is_continuous if tree else ()
             endless = {name for name, turns in zip(described, turns, strict=True) if turns}
-            self._turning = [k for k, name in enumerate(self.layout.joints) if name in endless]
+            self.turning = np.array([name in endless for name in self.layout.joints])
         except BaseException:
             self.close()
             raise
@@ -181,6 +186,7 @@ class RecordingReader(ExitStack):
         layout, n = self.layout, len(self.layout.joints)
         fills = self.topics.filled(layout.joints)
         rows, others = self._columns(span, fills)
+        rows, unmeasured = self._measured_velocities(rows)
         rows, shifts, self.counts = usable_rows(rows, every=self._every)
         self.shifts = shifts.shift_ns
         if not len(rows.stamp_ns):
@@ -189,6 +195,8 @@ class RecordingReader(ExitStack):
                 'has no state that can be used',
                 '; '.join(self.notes) or 'every state is incomplete',
             )
+        cutoff = 'differentiated from the positions, zero-phase with a cutoff of '
+        self._losses += [f'{text}: {cutoff}{_cutoff(rows.stamp_ns):.3g} Hz' for text in unmeasured]
         given = others.pop(self.topics.reference)
         given = replace(given, stamp_ns=given.stamp_ns + shifts.at(given.place))
         reference = pair(rows, given, layout.reference_hold_ns).values
@@ -224,7 +232,7 @@ class RecordingReader(ExitStack):
             joints=layout.joints,
             time=rows.stamp_ns / NANO,
             position=rows.position,
-            velocity=self._velocity(rows),
+            velocity=rows.velocity,
             effort=effort,
             reference_position=reference[:, :n],
             reference_velocity=reference[:, n:],
@@ -295,14 +303,53 @@ class RecordingReader(ExitStack):
             values = values[:, known]
         return Values(group.place, group.stamp_ns, group.arrival_ns, values) if known else None
 
-    def _velocity(self, rows: Rows) -> Array:
-        """Return the velocities, differentiated from the positions if not recorded."""
-        cutoff = self.layout.cutoff
-        if not cutoff:
-            return rows.velocity
-        time, q = (rows.stamp_ns - rows.stamp_ns[0]) / NANO, rows.position.copy()
-        q[:, self._turning] = np.unwrap(q[:, self._turning], axis=0)
-        return differentiate(time, q, cutoff, self.layout.period or _PERIOD_S)
+    def _measured_velocities(self, rows: Rows) -> tuple[Rows, list[str]]:
+        """Return rows with NaN for velocities that were not measured, and what they are.
+
+        Those of a joint are NaN as a rule, or 0 throughout though it moves; a controller takes
+        the latter as they are.
+        """
+        names, known = np.array(self.layout.joints), np.isfinite(rows.velocity)
+        absent = known.mean(axis=0) < _MAJORITY if len(known) else np.zeros(len(names), bool)
+        false = np.zeros(len(names), bool)
+        for k in np.flatnonzero(~absent & ~np.nan_to_num(rows.velocity).any(axis=0)).tolist():
+            q = rows.position[np.isfinite(rows.position[:, k]), k]
+            steps = np.abs(np.diff(q))
+            moved = steps[steps > 0.0]
+            false[k] = not self._every and len(moved) and np.ptp(q) > _TRAVEL * np.median(moved)
+        of = '' if absent.all() else f' of {", ".join(names[absent])}'
+        notes = [f'velocity{of} is not recorded'] if absent.any() else []
+        if false.any():
+            notes.append(f'velocity of {", ".join(names[false])} is 0 in all states of a motion')
+        if not notes:
+            return rows, notes
+        return replace(rows, velocity=np.where(absent | false, np.nan, rows.velocity)), notes
+
+
+def _cutoff(stamp_ns: Array) -> float:
+    """Return the low-pass cutoff of velocities differentiated at timestamps, Hz."""
+    return min(_CUTOFF_HZ, _CUTOFF_SHARE / _period(stamp_ns)) if len(stamp_ns) > 1 else _CUTOFF_HZ
+
+
+def _period(stamp_ns: Array) -> float:
+    return float(np.median(np.diff(stamp_ns))) / NANO if len(stamp_ns) > 1 else _PERIOD_S
+
+
+def with_velocities(run: Recording, turning: Array) -> Recording:
+    """Return a recording with velocities of all joints, derived from positions if not measured.
+
+    Args:
+        run: A recording; the velocities of a joint are missing if all are NaN.
+        turning: Mask of the joints whose positions may jump by a turn, rad.
+    """
+    missing = ~np.isfinite(run.velocity).any(axis=0)
+    if not missing.any():
+        return run
+    time, q = (run.stamp_ns - run.stamp_ns[0]) / NANO, run.position.copy()
+    q[:, turning] = np.unwrap(q[:, turning], axis=0)
+    velocity, period = run.velocity.copy(), _period(run.stamp_ns)
+    velocity[:, missing] = differentiate(time, q[:, missing], _cutoff(run.stamp_ns), period)
+    return replace(run, velocity=velocity)
 
 
 def recorded_parameters(text: str) -> dict[str, Any]:
@@ -419,7 +466,7 @@ class RobotChoice:
             UnknownNameError: A joint was not recorded.
         """
         run = in_model_units(run, self.driver(tree)).of_joints(tree.joint_names)
-        return unwrapped(run, tree)
+        return with_velocities(unwrapped(run, tree), tree.joint_is_continuous)
 
     def within(self, run: Recording) -> Recording:
         """Return the part of a recording within the span.

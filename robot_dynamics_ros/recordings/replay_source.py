@@ -22,7 +22,7 @@ from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.parameters import REMOVED, checked
-from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.reading import RecordingReader, with_velocities
 from robot_dynamics_ros.recordings.recording import (
     NANO,
     Recording,
@@ -199,6 +199,7 @@ class ReplaySource:
             arguments['command_joints'] = driver.command_names
         with RecordingReader(self._bag, every_state=True, **arguments) as reader:
             run = in_model_units(reader.read(), recorded)
+            run = with_velocities(run, self.tree.joint_is_continuous)
             self.bag_notes = reader.notes
             self.unpaired = (reader.unpaired[0] + reader.odd_commands, reader.unpaired[1])
             restarts = reader.counts.restart_ns

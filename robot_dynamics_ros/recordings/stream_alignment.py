@@ -241,7 +241,8 @@ def usable_rows(rows: Rows, *, every: bool = False) -> tuple[Rows, ClockShift, C
     plausible = _plausible(rows.position) & _plausible(np.where(unknown, 0.0, rows.velocity))
     counts.not_finite = int((~finite).sum())
     counts.implausible = int((finite & ~plausible).sum())
-    counts.velocity_unknown = int((unknown.any(axis=1) & ~unknown.all(axis=1)).sum())
+    some = unknown[:, ~unknown.all(axis=0)].any(axis=1)  # of joints whose velocity is measured
+    counts.velocity_unknown = int((some & ~unknown.all(axis=1)).sum())
     foreign = foreign_rows(rows)
     counts.foreign = int(foreign.sum())
     rows = rows.where(plausible & ~foreign)

@@ -28,12 +28,12 @@ from bags import (
     text,
     write,
 )
-from recorded_arm import RecordedArm
+from recorded_arm import NAMES, RecordedArm, arm_xml
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import zstd as zstd_module
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
-from robot_dynamics_ros.recordings.reading import read_recording, recorded_parameters
+from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording, recorded_parameters
 
 zstd = zstd_module()
 COUNT = 3000
@@ -337,6 +337,41 @@ def test_states_that_are_not_finite_are_left_out_and_counted(read):
     ):
         assert note in ' '.join(run.notes)
     assert np.isnan(run.velocity).sum() == 1
+
+
+@pytest.mark.parametrize(('given', 'said'), [(np.nan, 'is not recorded'), (0.0, 'is 0 in all')])
+def test_only_the_velocity_that_no_driver_measured_is_derived(given, said, read):
+    """The others stay as recorded, and so does that of a joint at rest, whose encoder flickers."""
+    motion = Motion(500)
+    motion.q[:, 2], motion.v[:, 2] = 1e-4 * (np.arange(500) % 3 == 0), 0.0
+    exact = motion.v.copy()
+    motion.v[:, 1] = given
+    run = read(motion.states())
+    np.testing.assert_array_equal(run.velocity[:, [0, 2]], exact[:, [0, 2]])
+    np.testing.assert_allclose(run.velocity[100:-100, 1], exact[100:-100, 1], atol=1e-3)
+    (note,) = run.notes
+    assert f'velocity of b {said}' in note
+
+
+@pytest.mark.parametrize('unit', ['rad', 'deg'])
+def test_the_velocity_of_a_joint_that_wraps_is_derived_though_the_bag_does_not_say_so(
+    unit, tmp_path
+):
+    xml = arm_xml().replace('type="revolute"', 'type="continuous"', 1)
+    time = 0.01 * np.arange(1000)
+    q = np.stack([4.0 * time, np.sin(time), 0.1 * np.sin(time)], axis=1)
+    q[:, 0] = (q[:, 0] + np.pi) % (2.0 * np.pi) - np.pi
+    factor = np.array([180.0 / np.pi, 180.0 / np.pi, 1.0]) if unit == 'deg' else 1.0
+    stamps = (1e9 * time).astype(np.int64).tolist()
+    rows = [state(stamp, NAMES, row) for stamp, row in zip(stamps, factor * q, strict=True)]
+    profile = tmp_path / 'driver.yaml'
+    units = zip(NAMES, (unit, unit, 'm'), strict=True)
+    joints = [{'joint': name, 'position_unit': of} for name, of in units]
+    profile.write_text(yaml.safe_dump({'name': 'driver', 'joints': joints}))
+    choice = RobotChoice(xml, driver_profile=str(profile))
+    with choice.read(write(tmp_path / 'bag', rows)) as reader:
+        run = choice.run(reader, choice.load(reader))
+    np.testing.assert_allclose(run.velocity[:, 0], 4.0, atol=1e-6)
 
 
 def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(read):
