@@ -11,9 +11,15 @@ from campaigns.touch import TouchTrial, hits, learn
 from recorded_arm import frictionless, measured_arm, sinusoidal_run
 from scipy.signal import lfilter
 
-from robot_dynamics_ros.contact.calibration import envelope, gumbel_level
+from robot_dynamics_ros.contact import calibration
+from robot_dynamics_ros.contact.calibration import (
+    CalibrationSamples,
+    calibrate,
+    envelope,
+    gumbel_level,
+)
 from robot_dynamics_ros.contact.detector import ContactThresholds
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.metrics import analysis
 
 RATE = 100.0  # Hz
@@ -36,6 +42,30 @@ def test_the_level_of_a_gumbel_distribution_is_exceeded_as_rarely_as_said(rng):
         level = gumbel_level(drawn, rate)
         closed = 2.0 - 0.3 * math.log(-math.log1p(-rate))
         np.testing.assert_allclose(level, closed, rtol=0.01)  # of 2e5 draws
+
+
+def samples_of(*sizes):
+    """Return samples of one joint whose efforts have a size in each segment."""
+    bands, growth = [np.full((2, 1), size) for size in sizes], [np.array([[1.0, 0, 0, 0]])]
+    segments = [*range(len(sizes))]
+    return CalibrationSamples(bands, len(sizes) * growth, segments, 0.0, segments[-1])
+
+
+def test_each_half_is_judged_by_the_dead_bands_of_the_other(monkeypatch):
+    """They are twice the RMS efforts, 2 and 4, if these are constant."""
+    seen = []
+    monkeypatch.setattr(
+        calibration, 'gumbel_level', lambda *given: seen.append(given) or np.ones((2, 1))
+    )
+    samples = samples_of(1.0, 2.0, 1.0)
+    with pytest.raises(RecordingError, match='have 3 segments of 2 s; give at least 10 s'):
+        calibrate(samples, np.full(1, 20.0), 9.0)
+    samples.join(samples_of(2.0, 1.0, 2.0))
+    found = calibrate(samples, np.full(1, 20.0), 9.0)
+    ((largest, rate),) = seen
+    np.testing.assert_allclose(largest[:, 0, 0], [1 / 4, 1.0] * 3, rtol=1e-5)
+    assert rate == pytest.approx(9.0 * 2.0 / 3600.0 / 2)  # of two kinds, in a segment
+    assert found.factor == pytest.approx(1.0 + 1.0 / 6.0)
 
 
 def hand(t):

@@ -178,8 +178,9 @@ def test_one_implausible_measured_effort_is_no_external_effort(outlier):
 @pytest.mark.parametrize('value', [np.nan, -np.inf])
 @pytest.mark.parametrize('row', [0, 1], ids=['position', 'velocity'])
 def test_one_outlier_among_the_states_leaves_nothing_in_observer_and_detector(value, row):
-    """A push that begins after it is found as without it."""
-    tree = frictionless('scara')
+    """A push that begins after it is found as without it, with friction that depends on loads."""
+    drives = {'load_friction': np.full(4, 0.1), 'stribeck_velocity': np.ones(4)}
+    tree = frictionless('scara').with_changes(drive_friction=drives)
     kernels, (gravity, *rest) = compile_kernel(tree), np.zeros((2, tree.n))
     kernels.gravity_forces(PLACES['scara'], gravity)
 
