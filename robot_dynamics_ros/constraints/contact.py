@@ -173,10 +173,10 @@ class ContactControl:
     Attributes, written by :meth:`advance`:
         phase: Current phase.
         force: Force F of the drives, N; never negative.
-        held: 1 if the position is controlled, 0 if only the rate is.
-        place: Reference of f if the position is controlled, m.
+        position_controlled: 1 if the position is controlled, 0 if only the rate is.
+        position_reference: Reference of f if the position is controlled, m.
         rate: Reference rate of f, m/s.
-        wish: Velocity in whose direction a joint in stiction is to break away, m/s.
+        breakaway_velocity: Velocity in whose direction a joint in stiction is to break away, m/s.
         touches: Number of touch-downs.
 
     Attributes:
@@ -194,7 +194,8 @@ class ContactControl:
         """Restart with the approach and an integral gain, 1/s."""
         self.gain = gain
         self.phase, self.touches = ContactPhase.APPROACHING, 0
-        self.force = self.held = self.place = self.rate = self.wish = 0.0
+        self.force = self.rate = self.position_controlled = 0.0
+        self.position_reference = self.breakaway_velocity = 0.0
         self._integral = self._press_s = self._stall_s = self._loss_s = self._fading = 0.0
         self._moved = False
 
@@ -220,7 +221,7 @@ class ContactControl:
     def _approach(self, h: float, f: float, f_dot: float, measured: float, sensed: bool) -> None:
         speed = self.contact.speed + _APPROACH_GAIN * max(f - self.contact.clearance, 0.0)
         self.rate = max(self.rate - _ACCELERATION * h, -speed)
-        self.wish = 0.0
+        self.breakaway_velocity = 0.0
         stalled = self._moved and -f_dot < _STALL_RATIO * -self.rate
         self._stall_s = self._stall_s + h if stalled else 0.0
         self._moved = self._moved or -f_dot > 0.7 * self.contact.speed
@@ -242,7 +243,7 @@ class ContactControl:
             self._integral += self.gain * h * error
         self._integral = max(-reference, min(contact.max_force - reference, self._integral))
         self.force = self._fading + reference + self._integral
-        self.wish = -error / _FORCE_PER_SPEED
+        self.breakaway_velocity = -error / _FORCE_PER_SPEED
         # The contact is lost if there is no force or, without a sensor, if the tool falls.
         lost = measured < 0.1 * reference if sensed else -f_dot > 3.0 * contact.speed
         self._loss_s = self._loss_s + h if lost and x == 1.0 else 0.0
@@ -255,14 +256,15 @@ class ContactControl:
             self._start_retraction(f)
             return
         self.phase, self._moved = ContactPhase.APPROACHING, False
-        self.wish = self._stall_s = 0.0
+        self.breakaway_velocity = self._stall_s = 0.0
 
     def _start_retraction(self, f: float) -> None:
         """Start the retraction at the current f, so that the reference does not jump."""
-        self.phase, self.held, self.place, self.wish = ContactPhase.RETRACTED, 1.0, f, 0.0
+        self.phase, self.position_controlled = ContactPhase.RETRACTED, 1.0
+        self.position_reference, self.breakaway_velocity = f, 0.0
 
     def _retract(self, h: float) -> None:
-        distance = self.contact.clearance - self.place
+        distance = self.contact.clearance - self.position_reference
         speed = max(-_RETRACT_SPEED, min(_RETRACT_SPEED, _RETRACT_GAIN * distance))
         self.rate += max(-_ACCELERATION * h, min(_ACCELERATION * h, speed - self.rate))
-        self.place += self.rate * h
+        self.position_reference += self.rate * h

@@ -87,7 +87,7 @@ class TaskInverse:
     Attributes:
         sigma: Singular values of the unscaled Jacobian, shape (min(m, n),); largest first for
             numbers, unordered for symbols.
-        seen: The singular values that are compared with the threshold: those of the scaled
+        scaled_sigma: The singular values that are compared with the threshold: those of the scaled
             Jacobian in the unit of the unscaled one.
 
     Args:
@@ -122,8 +122,8 @@ class TaskInverse:
         unweighted = metric is None and weights is None
         # The threshold is in the unit of the unscaled Jacobian.
         ratio = 1 if unweighted else (squared_norm(scaled) + TINY) / (squared_norm(Gamma) + TINY)
-        self.seen = np.array([sqrt(x / ratio) for x in square])
-        self.sigma = self.seen
+        self.scaled_sigma = np.array([sqrt(x / ratio) for x in square])
+        self.sigma = self.scaled_sigma
         if not unweighted:
             columns = self._solve.decompose(Gamma.T if m <= n else Gamma)[0].T
             self.sigma = np.array([sqrt(column @ column) for column in columns])
@@ -137,7 +137,7 @@ class TaskInverse:
     @property
     def damped(self) -> bool:
         """Whether a singular value is below the threshold; numbers only."""
-        return bool(min(self.seen) < self._singularity.threshold)
+        return bool(min(self.scaled_sigma) < self._singularity.threshold)
 
     @property
     def sigma_min(self) -> float:

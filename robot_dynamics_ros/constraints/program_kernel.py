@@ -46,8 +46,10 @@ class ProgramKernel:
             :math:`\Gamma^TN` is the part of the efforts that acts through the rows of f.
 
     Attributes, read by :meth:`run` if the program has contacts:
-        held: 1 if the position of a contact row is controlled, 0 if only its rate is, shape (c,).
-        wish: Velocity in whose direction joints in stiction are to break away, shape (c,), m/s.
+        position_controlled: 1 if the position of a contact row is controlled, 0 if only its rate
+            is, shape (c,).
+        breakaway_velocity: Velocity in whose direction joints in stiction are to break away,
+            shape (c,), m/s.
         external: External joint efforts, shape (n,), N m or N.
 
     Args:
@@ -71,7 +73,7 @@ class ProgramKernel:
             'metric': (n, n),
             'transmission': (n - d, d),
             'sigma': (min(m, n),),
-            'seen': (min(m, n),),
+            'scaled_sigma': (min(m, n),),
         }
         varying = [signal for signal in program.stack.signals if signal.count]
         *starts, signals = accumulate((signal.count for signal in varying), initial=0)
@@ -83,7 +85,11 @@ class ProgramKernel:
         self._bytes = self._inputs.data
         self._offset = self._inputs[signals : signals + 3 * m]
         self._prediction, rest = np.split(self._inputs[signals + 3 * m :], [2])
-        self.held, self.wish, self.external = rest[:c], rest[c : 2 * c], rest[2 * c :]
+        self.position_controlled, self.breakaway_velocity, self.external = (
+            rest[:c],
+            rest[c : 2 * c],
+            rest[2 * c :],
+        )
         if c:
             shapes['reaction'] = (m,)
         self._zeros = np.zeros(n)
@@ -106,7 +112,7 @@ class ProgramKernel:
     metric: Array
     transmission: Array
     sigma: Array
-    seen: Array
+    scaled_sigma: Array
     reaction: Array
 
     def look_ahead(self, time: float, lead: float) -> None:
@@ -139,7 +145,7 @@ class ProgramKernel:
     @property
     def damped(self) -> bool:
         """Whether a singular value was below the threshold, so that (3.5) is only approximate."""
-        return min(self.seen.tolist()) < self.program.singularity.threshold
+        return min(self.scaled_sigma.tolist()) < self.program.singularity.threshold
 
     def set_offset(self, value: Array, rate: Array, acceleration: Array) -> None:
         """Set the target of f and its first two derivatives, each of shape (m,); initially 0."""
@@ -180,7 +186,7 @@ def program_formulas(
     """
     m, n, c = program.m, program.n, len(program.contacts)
     end = len(numbers) - (2 * c + n if c else 0)
-    numbers, (held, wish, external) = numbers[:end], np.split(numbers[end:], [c, 2 * c])
+    numbers, (controlled, breakaway, external) = numbers[:end], np.split(numbers[end:], [c, 2 * c])
     time, lead = numbers[-2:]
     q, v = q + (v + a * (time / 2)) * time, v + a * lead
     f = program.stack.residual(Motion(program.tree, q, v), _jets(program, numbers))
@@ -188,8 +194,8 @@ def program_formulas(
     error, error_rate = f.value - offset, f.rate - offset_rate
     rate_error = error_rate
     for k, (row, _) in enumerate(program.contacts):
-        error[row] = held[k] * error[row]
-        rate_error = rate_error - np.eye(m)[row] * wish[k]
+        error[row] = controlled[k] * error[row]
+        rate_error = rate_error - np.eye(m)[row] * breakaway[k]
     u = offset_acceleration + task_acceleration(f.bias, error, error_rate, program.G0, program.G1)
     settling = np.linalg.pinv(program.G1) @ program.G0
     free, metric = program.free_acceleration(q, v), program.joint_metric(q)
@@ -212,7 +218,7 @@ def program_formulas(
         np.eye(n) if metric is None else metric,
         _transmission(program, f.J),
         inverse.sigma,
-        inverse.seen,
+        inverse.scaled_sigma,
         *([inverse.reactions(external)] if c else []),
     )
 

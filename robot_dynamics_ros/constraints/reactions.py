@@ -186,9 +186,9 @@ def _multiplier(L: Array, X: Array) -> Callable[[Array, Array], Array]:
             'the constraints are linearly dependent; use constraint_force',
         )
 
-    def multiplier(force: Array, drift: Array) -> Array:
+    def multiplier(force: Array, bias: Array) -> Array:
         projected = factor.T @ np.linalg.solve(L, force)
-        return -np.linalg.solve(R, projected + np.linalg.solve(R.T, drift))
+        return -np.linalg.solve(R, projected + np.linalg.solve(R.T, bias))
 
     return multiplier
 

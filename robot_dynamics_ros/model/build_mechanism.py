@@ -182,7 +182,7 @@ def _too_few_error(equations: LoopEquations, count: str) -> MechanismError:
 
 def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
     """Return the root of the loop equations found from the guess."""
-    closed, gap = equations.close(q)
+    closed, error = equations.close(q)
     closed = equations.mimic.positions(closed)
     rank = _rank(equations.scaled(closed)[1])
     if rank > len(equations.dependent):
@@ -192,10 +192,10 @@ def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
             f'{len(file.coordinates) + len(equations.dependent) - rank} degrees of freedom',
             'declare as many coordinates as there are degrees of freedom',
         )
-    if gap > CLOSED:
+    if error > CLOSED:
         raise MechanismError(
             equations.names,
-            f'cannot be assembled from the guess: a gap of {gap * equations.length:.3g} m '
+            f'cannot be assembled from the guess: a gap of {error * equations.length:.3g} m '
             'or rad is left',
             'check the lengths, the frames and assembly: at, guess',
         )
@@ -287,12 +287,12 @@ def _checked(equations: LoopEquations, closed_form: Affine | Explicit, u: Array)
     """Return the joint positions at u; reject a closed form that leaves a loop open nearby."""
     rng = np.random.default_rng(0)
     for shift in [0.0 * u, *rng.uniform(-1.0, 1.0, size=(7, len(u)))]:
-        gap = equations.closure_error(closed_form.positions(u + shift))
-        if gap > CLOSED:
+        error = equations.closure_error(closed_form.positions(u + shift))
+        if error > CLOSED:
             at = ', '.join(f'{value:.4g}' for value in u + shift)
             raise MechanismError(
                 'closed_form',
-                f'leaves a gap of {gap * equations.length:.3g} m or rad at u = ({at})',
+                f'leaves a gap of {error * equations.length:.3g} m or rad at u = ({at})',
                 'correct it, or leave it out: the loops are then solved by iteration',
             )
     return closed_form.positions(u)

@@ -218,8 +218,8 @@ class Motion:
         Args:
             coefficients: One row per combination, shape (k, n).
         """
-        no_drift = zeros(len(coefficients), float)
-        return Jet(coefficients @ self.q, coefficients @ self.v, coefficients, no_drift)
+        q, v = coefficients @ self.q, coefficients @ self.v
+        return Jet(q, v, coefficients, zeros(len(q), float))
 
     def fixed(self, value: Sequence[float] | Array) -> Jet:
         """Return a constant as a jet."""

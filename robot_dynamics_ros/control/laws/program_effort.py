@@ -275,8 +275,9 @@ class ContactForces:
         self._time, kernel = t, self._kernel
         kernel.external[:] = self._external.effort
         for k, (row, control) in enumerate(self._pairs):
-            kernel.held[k], kernel.wish[k] = control.held, control.wish
-            kernel.set_row_offset(row, control.place, control.rate)
+            kernel.position_controlled[k] = control.position_controlled
+            kernel.breakaway_velocity[k] = control.breakaway_velocity
+            kernel.set_row_offset(row, control.position_reference, control.rate)
 
     def update_forces(self) -> None:
         """Update the forces for the coming period, after the program was evaluated."""
