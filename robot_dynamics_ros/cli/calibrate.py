@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -98,9 +97,16 @@ def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float, bool]:
         run, _ = require_clean(choice.run(reader, tree), f'bag {str(bag)!r}')
     if len(run.time) < 2:
         raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
-    with suppress(StillError, MissingError):
-        check_recording(run, tree, measured=run.has_measured)
-    return tree, run.has_measured, 1.0 / float(np.median(np.diff(run.time))), identified
+    measured = run.has_measured
+    try:
+        check_recording(run, tree, measured=measured)
+    except StillError:
+        pass
+    except MissingError:
+        effort = run.measured_effort if measured else run.effort
+        if not np.isfinite(effort).any(axis=0).all():
+            raise
+    return tree, measured, 1.0 / float(np.median(np.diff(run.time))), identified
 
 
 def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[tuple[Recording, Robot]]:

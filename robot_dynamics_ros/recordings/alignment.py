@@ -62,9 +62,10 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
         ConfigurationError: The method is unknown.
         RecordingError: A run is too short, or the runs do not overlap.
     """
-    for run in (first, second):
+    for which, run in (('first', first), ('second', second)):
         if len(run.time) < _MIN_STATES:
-            raise RecordingError('a run', f'has {len(run.time)} states', 'record for longer')
+            problem = f'has {len(run.time)} states, fewer than {_MIN_STATES}'
+            raise RecordingError(f'the {which} run', problem, 'record for longer')
     one, other = _motions(first, second)
     moving = one.moves and other.moves
     if method not in METHODS:

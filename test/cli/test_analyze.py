@@ -152,7 +152,7 @@ def test_a_hostile_bag_gives_one_clear_line_and_no_output(command):
 
 
 def test_a_single_state_is_a_recording_if_a_short_one(command):
-    command('analyze', RecordedArm(1).messages())
+    assert ' 1 state.' in command('analyze', RecordedArm(1).messages()).out
 
 
 # Many bags --------------------------------------------------------------------------------------

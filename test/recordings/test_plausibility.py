@@ -8,7 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded_arm import measured_arm, measured_run, sinusoids, viscous_and_dry
+from recorded_arm import (
+    frictionless,
+    measured_arm,
+    measured_run,
+    sinusoids,
+    viscous_and_dry,
+)
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.plausibility import check_recording, problem_of
@@ -187,6 +193,26 @@ def test_efforts_that_are_all_missing_have_no_peak(command):
     said = command('analyze --no-report --threshold limits.effort_share=0.5', run, code=1).said
     assert 'no usable efforts were recorded' in said
     assert 'limits.effort_share <= 0.5: nothing was recorded' in said
+
+
+def test_efforts_of_the_other_joints_are_judged_if_those_of_one_are_missing(command):
+    unknown = times(np.array([1.0, np.nan, 1.0]))(run_of(1, friction=frictionless))
+    judged = command('analyze --no-report', unknown)
+    assert 'ok the model explains the efforts of pan, elbow to' in judged.out
+    assert "joint 'lift' of the recording" in command('calibrate', unknown, code=2).err
+
+
+@pytest.mark.parametrize(('factor', 'said'), [(np.nan, 'all NaN'), (0.0, 'zero efforts only')])
+def test_analyze_says_why_there_are_no_efforts(factor, said, command):
+    assert said in command('analyze --no-report', times(factor)(run_of(1))).out
+
+
+def test_an_arm_at_rest_asks_for_a_motion(command):
+    rest = run_of(1)
+    rest = replace(rest, position=0.0 * rest.position, velocity=0.0 * rest.velocity)
+    said = command('analyze --no-report', rest).said
+    assert 'record a motion to identify the arm' in said
+    assert 'correct it' not in said
 
 
 def test_missing_efforts_are_told_with_what_is_not_read():

@@ -11,7 +11,7 @@ Contacts are detected with the observer and detector of the controller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
-from robot_dynamics_ros.errors import MissingDependencyError
+from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, exclusions
 from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
@@ -29,6 +29,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
+from robot_dynamics_ros.recordings.plausibility import MissingError, check_recording
 from robot_dynamics_ros.recordings.recording import UNCONVERTED, Recording, format_time
 from robot_dynamics_ros.recordings.timing import BRIDGED
 from robot_dynamics_ros.spatial.scalar import Array
@@ -66,7 +67,7 @@ def effort(evaluated: EvaluatedRun) -> MetricResult:
             'gravity': {} if fit is None else fit.figures(),
             'causes': sums.coefficients(),
         }
-    findings = _effort_findings(sums, evaluated.run.notes, identified=evaluated.identified)
+    findings = _effort_findings(sums, evaluated)
     return MetricResult(figures, findings, more=partial(_columns, evaluated))
 
 
@@ -85,38 +86,53 @@ def _columns(evaluated: EvaluatedRun, rows: slice) -> dict[str, Array]:
     return columns
 
 
-def _effort_findings(
-    sums: EffortResidual, notes: Sequence[str], *, identified: bool
-) -> list[Finding]:
+def _missing_efforts(sums: EffortResidual, run: Recording) -> Finding:
+    """Report why no effort of a run is evaluated."""
+    unread = (note.partition(':')[0] for note in run.notes if note.startswith(UNCONVERTED))
+    if why := next(unread, ''):
+        return Finding('warning', f'no effort is evaluated: {why}')
+    try:
+        measured = bool(np.isfinite(run.measured_effort).any())  # zeros, which are not used
+        check_recording(run, sums.model.tree, measured=measured)
+    except MissingError as error:
+        return Finding('warning', f'no usable efforts were recorded: {error}')
+    except RecordingError:  # at rest, or told as an error of the recording
+        pass
+    left = ', '.join(f'{x}: {n.sum()}' for x, n in sums.excluded.items() if n.any())
+    return Finding('warning', f'no usable efforts were recorded ({left or "no step"})')
+
+
+def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Finding]:
     """Report whether the model explains the efforts, and else the likely cause."""
-    names = sums.model.tree.joint_names
+    names, judged = np.array(sums.model.tree.joint_names), sums.residual.count > 0
     share = np.where(sums.residual.rms < sums.resolved, 0.0, sums.share)
-    if not sums.residual.count.any():
-        unread = (note.partition(':')[0] for note in notes if note.startswith(UNCONVERTED))
-        why = next((f'no effort is evaluated: {note}' for note in unread), '')
-        left = ', '.join(f'{x}: {n.sum()}' for x, n in sums.excluded.items() if n.any())
-        unusable = f'no usable efforts were recorded ({left or "no step"})'
-        return [Finding('warning', why or unusable)]
+    if not judged.any():
+        return [_missing_efforts(sums, evaluated.run)]
     remarks = _idle_findings(sums)
     if not np.isfinite(share).any():
         return remarks or [Finding('warning', 'the recorded efforts are all zero')]
     worst = int(np.nanargmax(share))
     rest = f'{share[worst]:.1g} of their size' if share[worst] else 'within their resolution'
-    explained = f'the model explains the efforts to {rest}'
+    of = '' if judged.all() else f' of {", ".join(names[judged])}'
+    explained = f'the model explains the efforts{of} to {rest}'
     if share[worst] < sums.resolution:
         return [*remarks, Finding('ok', explained)]
     remarks += sums.causes()
     if share[worst] > _LARGE_RESIDUAL:
         remedy = (
             'that is what the identified model leaves'
-            if identified
+            if evaluated.identified
+            else 'no joint moves: record a motion to identify the arm'
+            if not np.nan_to_num(evaluated.run.velocity).any()
             else 'set gravity first'
             if any(remark.cause == 'gravity' for remark in remarks)
             else 'identify the arm to correct it'
         )
         missed = f'{100 * share[worst]:.3g} % of the effort of {names[worst]}'
         text = f'the model misses {missed}; {remedy}'
-        remarks.append(Finding('warning', text, cause='' if identified else UNIDENTIFIED))
+        remarks.append(
+            Finding('warning', text, cause='' if evaluated.identified else UNIDENTIFIED)
+        )
     return remarks or [Finding('ok', explained)]
 
 

@@ -16,6 +16,7 @@ from robot_dynamics_ros.estimation.accumulate import envelope, thinned
 from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult
 from robot_dynamics_ros.recordings.recording import (
@@ -215,21 +216,22 @@ def analysis_report(
         steps: Commands to go on with.
     """
     rates = figures['rates']
-    lead = (
-        f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {rates["states"]} states at '
-        f'{rates["rate_hz"]:.4g} Hz.'
-    )
+    lead = f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {_states(rates)}.'
     title = f'Recording {short_name(Path(bag))}'
     tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
     remarks = [*_method_notes(tree.joint_names, figures), *notes]
     return Report(title, lead, findings, _tiles(figures), tables, remarks, steps=steps)
 
 
+def _states(rates: Mapping[str, Any]) -> str:
+    """Return the number of states and their rate, if they have one."""
+    rate = rates['rate_hz']
+    return counted(rates['states'], 'state') + ('' if math.isnan(rate) else f' at {rate:.4g} Hz')
+
+
 def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     rates, tracking = figures['rates'], figures['tracking']
-    tiles = [
-        (f'{rates["duration_s"]:.4g} s', f'{rates["states"]} states at {rates["rate_hz"]:.4g} Hz')
-    ]
+    tiles = [(f'{rates["duration_s"]:.4g} s', _states(rates))]
     if tracking and not math.isnan(tracking['tool_rms_mm']):
         tiles.append((f'{tracking["tool_rms_mm"]:.4g} mm', 'tool error, RMS'))
         tiles.append((f'{tracking["tool_peak_mm"]:.4g} mm', 'tool error, peak'))
