@@ -24,7 +24,8 @@ _COUNT = 300  # Fast DDS queues 512 messages for a process
 _QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 #: A process with one polled subscription. It prints how often its other threads woke up while the
-#: test published, and what it received: with the gate closed, with it open, under the executor.
+#: test published, and what it received: with the gate closed, with it open, under the executor;
+#: and how often that closed the gate.
 _LISTENER = """
 import os, time
 from pathlib import Path
@@ -84,9 +85,12 @@ with gate.closed():
     next(phase)
 list(phase)
 list(report('open', lambda: time.sleep(0.01)))
-executor = PollingExecutor()
+executor, closings = PollingExecutor(), []
+closed = executor._gate.closed
+executor._gate.closed = lambda: closings.append(1) or closed()
 executor.add_node(node)
 list(report('executor', lambda: executor.spin_once_until_future_complete(never)))
+print('closings', len(closings), flush=True)
 rclpy.shutdown()
 """
 
@@ -129,7 +133,8 @@ def test_a_closed_gate_lets_no_message_wake_the_process_and_none_is_lost(
         assert received == list(range(_COUNT)), phase
     # Threads of the middleware also wake up by timers, a few times a second.
     assert wakes['closed'] < 0.3 * wakes['open'], wakes
-    assert wakes['executor'] < 0.8 * wakes['open'], wakes
+    # How many messages come while it is closed depends on how busy the machine is.
+    assert int(listener.says('closings').split()[-1]) > 3
 
 
 def test_the_gate_stays_open_without_deliveries_and_after_a_loss(monkeypatch):

@@ -205,9 +205,14 @@ def test_in_real_time_an_arm_at_rest_is_held_until_the_first_command(processes, 
     peer.spin_until(lambda: states and stamp_ns(states[-1]) > 5e8, 60, 'half a second')
     assert {(*msg.position, *msg.velocity) for msg in states} == {(*start, *[0.0] * 4)}
     simulator.says('holding the arm until the first command')
-    publisher.publish(Float64MultiArray(data=[0.1, 0.2, 0.3, 0.4]))
-    for effort, what in (([0.1, 0.2, 0.3, 0.4], 'the command'), ([0.0] * 4, 'that being too old')):
-        peer.spin_until(lambda e=effort: list(states[-1].effort) == e, 20, what)
+    command = Float64MultiArray(data=[0.1, 0.2, 0.3, 0.4])
+
+    def acts() -> bool:
+        publisher.publish(command)  # until it is seen: it is soon too old, and a state may be lost
+        return states[-1].effort == command.data
+
+    peer.spin_until(acts, 20, 'the command')
+    peer.spin_until(lambda: not any(states[-1].effort), 20, 'that being too old')
     assert ': released' in simulator.output
     peer.spin_until(lambda: abs(states[-1].position[1] - start[1]) > 0.1, 20, 'its fall')
     steps = np.diff([stamp_ns(msg) for msg in states])
