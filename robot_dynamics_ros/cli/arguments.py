@@ -239,7 +239,11 @@ PART: Options = {
         'YAML file, or the name of a shipped profile (default: SI units at the joints)',
     ),
     '--namespace': option('', 'namespace of the robot, if a bag has several'),
-    '--states TOPIC': option('', 'topic of the joint states (default: found by type and name)'),
+    '--states TOPIC': option(
+        '',
+        'topic of the joint states; A,B,... puts parts of one arm together (default: found by '
+        'type and name)',
+    ),
     '--commands TOPIC': option('', 'topic of the commanded efforts (default: likewise)'),
     '--reference TOPIC': option('', 'topic of the joint references (default: likewise)'),
     '--recorded-joints A,B,...': option(

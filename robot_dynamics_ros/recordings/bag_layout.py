@@ -25,7 +25,9 @@ from robot_dynamics_ros.spatial.scalar import Array
 _UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
 TEXT = 'std_msgs/msg/String'
 # Last parts of the names of JointState topics that are not measured states.
-_OTHER_STATES = ('reference', 'error', 'desired', 'command', 'commands', 'joint_commands')
+_OTHER_STATES = (
+    'reference', 'error', 'desired', 'command', 'commands', 'joint_commands', 'target_joint'
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def choose_topics(
     Args:
         bag: The bag.
         namespace: Namespace of the robot, required if the bag has several; '/' is the root.
-        states: Topic of the states; empty to find it by type and name.
+        states: Topic of the states, or several of one arm, separated by commas, whose joints
+            are put together; empty to find it by type and name.
         commands: Topic of the efforts; empty to find it.
         reference: Topic of the references; empty to find it.
         description: Topic of the description; empty to find it.
@@ -105,7 +108,9 @@ def choose_topics(
         UnknownNameError: A topic that was named is not in the bag; the message lists all topics.
     """
     finder = _TopicFinder(bag)
-    states = finder.named(states, STATE) or finder.states(namespace, driver[0])
+    named = [finder.named(topic, STATE) for topic in states.split(',') if topic]
+    states = named[0] if named else finder.states(namespace, driver[0])
+    bag.joined = dict.fromkeys(named[1:], states)
     if namespace:
         space = f'/{namespace.strip("/")}'.rstrip('/')
     else:
@@ -132,6 +137,11 @@ def resolved(namespace: str, topic: str) -> str:
     return (
         topic if topic.startswith('/') else f'/{namespace.strip("/")}/{topic}'.replace('//', '/')
     )
+
+
+def measures(topic: str) -> bool:
+    """Return whether a topic of joint states is, by its name, one of measured states."""
+    return topic.rpartition('/')[2] not in _OTHER_STATES
 
 
 class _TopicFinder:
@@ -186,9 +196,7 @@ class _TopicFinder:
     def states(self, namespace: str, usual: str = '') -> str:
         """Return the topic of the measured states; that of the driver, if it is there."""
         topics = sorted(
-            topic
-            for topic, kind in self._available.items()
-            if kind == STATE and topic.rpartition('/')[2] not in (*_OTHER_STATES, 'target_joint')
+            topic for topic, kind in self._available.items() if kind == STATE and measures(topic)
         )
         if namespace:
             space = '/' + namespace.strip('/')
@@ -213,7 +221,8 @@ class _TopicFinder:
             option, known = ('--namespace', spaces) if len(spaces) > 1 else ('--states', topics)
             raise self._error(
                 f'has several topics of joint states: {", ".join(topics)}',
-                f'choose one with {option}: {", ".join(known)}',
+                f'choose one with {option}: {", ".join(known)}; if they hold parts of one arm: '
+                f'--states {",".join(topics)}',
             )
         return topics[0]
 

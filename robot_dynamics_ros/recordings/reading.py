@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -34,8 +34,13 @@ from robot_dynamics_ros.model import load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import choose_topics, first_blocks, make_layout
-from robot_dynamics_ros.recordings.columns import Group, TopicGroups
+from robot_dynamics_ros.recordings.bag_layout import (
+    choose_topics,
+    first_blocks,
+    make_layout,
+    measures,
+)
+from robot_dynamics_ros.recordings.columns import STATE, Group, TopicGroups
 from robot_dynamics_ros.recordings.recording import (
     UNCONVERTED,
     WHOLE,
@@ -303,6 +308,16 @@ class RecordingReader(ExitStack):
             values = values[:, known]
         return Values(group.place, group.stamp_ns, group.arrival_ns, values) if known else None
 
+    def topic_of(self, joints: Iterable[str]) -> str:
+        """Return another topic that has states of some of these joints; empty without one."""
+        used = (self.topics.states, self.topics.reference, *self.bag.sources, *self.bag.joined)
+        others = (x for x, kind in self.bag.topics.items() if kind == STATE and x not in used)
+        for topic in others:
+            message = self.bag.first(topic, strict=False)
+            if message and measures(topic) and {*joints} & {*message.name}:
+                return topic
+        return ''
+
     def _measured_velocities(self, rows: Rows) -> tuple[Rows, list[str]]:
         """Return rows with NaN for velocities that were not measured, and what they are.
 
@@ -511,7 +526,10 @@ class RobotChoice:
         if not missing:
             return tree
         locked = ', '.join(missing)
-        reader.remarks.append(f'joints without states are locked ({locked}): see --locked')
+        note = f'joints without states are locked ({locked}): see --locked'
+        if other := reader.topic_of(missing):
+            note += f'; or read their states, too: --states {reader.topics.states},{other}'
+        reader.remarks.append(note)
         return self._load(reader, {**self.selection, 'joints': known})
 
     def _remedy(

@@ -418,6 +418,23 @@ def test_absolute_topics_of_a_driver_are_in_no_namespace(namespace, tmp_path):
             read_recording(bag, **given)
 
 
+@pytest.mark.parametrize('form', ['mcap_chunks', 'sqlite3'])
+def test_parts_of_an_arm_on_several_topics_are_put_together(form, tmp_path):
+    """As of an arm whose wrist has a driver of its own."""
+    motion = Motion(3000, names=('a', 'b', 'c', 'd'))
+    parts = motion.states([1, 0], '/arm/states'), motion.states([3, 2], '/wrist/states')
+    rows = [message for pair in zip(*parts, strict=True) for message in pair]
+    bag = write(tmp_path / 'bag', rows, form)
+    with pytest.raises(RecordingError, match='one arm: --states /arm/states,/wrist/states'):
+        read_recording(bag)
+    run = read_recording(bag, states='/arm/states,/wrist/states').of_joints(motion.names)
+    assert run.position.tobytes() == motion.q.tobytes()
+    assert run.velocity.tobytes() == motion.v.tobytes()
+    assert run.notes == ()
+    with pytest.raises(UnknownNameError, match='/hand/states'):
+        read_recording(bag, states='/arm/states,/hand/states')
+
+
 def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
     motion = Motion(60)
     messages = motion.states(topic='/arm/other_states') + motion.commands('/arm/other_torques')

@@ -9,11 +9,11 @@ import warnings
 import numpy as np
 import pytest
 import refusals
-from bags import Message, Motion, defined, write
-from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
+from bags import Message, Motion, defined, state, write
+from recorded_arm import frictionless, measured_arm, measured_run, messages, sinusoids
 from urdf_text import joint, link
 
-from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 
 # A finger, whose mass hardly matters.
@@ -89,6 +89,16 @@ def test_a_finger_at_rest_without_effort_gives_no_warning(command, rng):
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         command('identify --jobs 1', run, '--effort', 'measured')
+
+
+def test_the_topic_with_the_states_of_a_locked_joint_is_named(tmp_path, rng):
+    rows = messages(run_of(rng, 0.2))
+    rows += [state(0, ['finger'], [0.02], topic=x) for x in ('/jaw/command', '/jaw/states')]
+    choice = RobotChoice()
+    with choice.read(write(tmp_path / 'bag', rows)) as reader:
+        choice.load(reader)
+        note = next(note for note in reader.notes if 'locked (finger)' in note)
+    assert note.endswith('--states /joint_states,/jaw/states')
 
 
 def test_a_controller_state_is_noted_as_not_read(tmp_path):

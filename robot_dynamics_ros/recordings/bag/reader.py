@@ -38,6 +38,7 @@ from robot_dynamics_ros.recordings.columns import (
     SINGLE,
     STATE,
     Decoder,
+    Group,
     TopicGroups,
 )
 from robot_dynamics_ros.spatial.validation import require_type
@@ -183,6 +184,7 @@ class BagReader(ExitStack):
         remarks: Custom data of the bag's metadata.
         sources: Topic of a message that holds joint states, as of a joint trajectory controller,
             by topic that it adds.
+        joined: Topics whose columns are read as those of another topic, by name: the other.
 
     Args:
         path: A bag's folder, one of its storage files, a bag of ROS 1, or a table.
@@ -227,7 +229,7 @@ class BagReader(ExitStack):
         self.counts |= {} if any(self.counts.values()) else self._files.counts
         self._read_counts: dict[str, int] = {}
         self._damaged_messages = 0
-        self.sources: dict[str, str] = {}
+        self.sources, self.joined = dict[str, str](), dict[str, str]()
         nested = {k for k, d in self._definitions.items() if 'JointState' in d.text}
         kinds = (nested | {CONTROLLER_STATE}) - {STATE}  # of messages that may hold joint states
         for source in [x for x, kind in self.topics.items() if kind in kinds]:
@@ -276,6 +278,7 @@ class BagReader(ExitStack):
 
     def columns(self, *topics: str) -> Iterator[list[TopicGroups]]:
         """Yield joint states and numbers of the given topics as columns, block by block."""
+        topics = (*topics, *(x for x, main in self.joined.items() if main in topics))
         if isinstance(self._storages[0], TableStorage):
             yield from self._storages[0].columns(topics)
             return
@@ -297,6 +300,13 @@ class BagReader(ExitStack):
                     readable = message_columns(self._readable(found, self.topics[topic]))
                     parts = {f'{topic}/{part}': groups for part, groups in readable.items()}
                 columns += [(x, len(found), parts[x]) for x in parts if x in topics]
+            if self.joined:
+                together: dict[str, tuple[int, list[Group]]] = {}
+                for topic, number, groups in columns:
+                    main = self.joined.get(topic, topic)
+                    before, others = together.get(main, (0, []))
+                    together[main] = before + number, others + groups
+                columns = [(topic, *found) for topic, found in together.items()]
             yield columns
 
     def _readable(

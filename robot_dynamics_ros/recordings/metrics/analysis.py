@@ -272,7 +272,7 @@ def _reference_note(reader: RecordingReader) -> Iterator[str]:
     if topics.reference:
         if not topics.reference.endswith('controller/reference'):
             yield f'reference: {topics.reference}'
-    elif others := [topic for topic in alike if topic != topics.states]:
+    elif others := [x for x in alike if x not in (topics.states, *bag.joined)]:
         yield (
             f'no topic of joint states is named reference; if one is it, --reference names it: '
             f'{", ".join(others)}'
