@@ -259,6 +259,18 @@ class Formulation(ABC):
         """
         return efforts
 
+    def project(self, q: Array, efforts: Array) -> Array:
+        """Return the efforts of the drives with the power of efforts at all joints of the tree.
+
+        Args:
+            q: Joint positions, shape (n,), rad or m.
+            efforts: Efforts at the joints of the tree, shape (bodies,) or (bodies, k), N m or N.
+
+        Returns:
+            Shape (n,) or (n, k); the efforts themselves, unless joints depend on others.
+        """
+        return efforts
+
     @cached_property
     def _weightless(self) -> Formulation:
         return type(self)(self.tree.with_gravity((0.0, 0.0, 0.0)))

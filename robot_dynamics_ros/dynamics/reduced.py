@@ -20,13 +20,23 @@ The derivatives follow from those of the tree's formulation; with the forces
     + \frac{\partial\tau_{tree}}{\partial v}\frac{\partial v}{\partial u}
     + M_{tree}\frac{\partial a}{\partial u}\Big) + \frac{\partial A^T}{\partial u}\rho .
 
+Forces in the loops and joints, which the dynamics do not require, follow from the efforts that a
+motion requires at the joints of the tree. The drives supply :math:`D^T\tau`, the loops the rest,
+
+.. math:: \Phi_\varphi^T\lambda = \tau_{tree,\varphi} - (D^T\tau)_\varphi ,
+
+and the wrench on each link from its equilibrium, by the recursion of ``screw``. A mechanism with
+linearly dependent loop equations (a planar loop of spatial pins) is statically indeterminate: some
+components depend on the elasticity and play of the parts. They are NaN.
+
 Source: Kane's equation with the rates A, Ma, Xu, Li 1988, sections 1 and 3; the same elimination
 as in Featherstone 2008, *Rigid Body Dynamics Algorithms*, chapters 8 (loops) and 10 (gears).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,14 +45,31 @@ from robot_dynamics_ros.dynamics.formulation import (
     InverseDynamicsDerivatives,
     Wrenches,
 )
-from robot_dynamics_ros.dynamics.loop_forces import LoopWrench, loop_wrenches
+from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import MechanismError, ShapeError, SingularityError
 from robot_dynamics_ros.model import Mechanism, RobotTree, TreeState
+from robot_dynamics_ros.model.kinematics import FramePose, link_poses
+from robot_dynamics_ros.model.loops import LoopEquations, rotation_gradient
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve, solve_positive_definite
-from robot_dynamics_ros.spatial.scalar import Array, common_dtype, jacobian, zeros
+from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, jacobian, zeros
 from robot_dynamics_ros.spatial.validation import array
 
 _DRIVE_SINGULAR_BELOW = 1e-6
+_DEPENDENT_BELOW = 1e-9  # of scaled loop equations, of order 1 if independent
+
+
+class LoopWrench(NamedTuple):
+    """Wrench that the first link of a loop exerts on the second, at the second frame's origin.
+
+    Attributes:
+        wrench: ``[F; M]`` in axes of the first frame, about the origin of the second, shape (6,),
+            N and N m. Zero for unconstrained components; NaN for components that rigid-body
+            mechanics does not determine.
+        determinate: Whether each component is determined, shape (6,).
+    """
+
+    wrench: Array
+    determinate: Array
 
 
 class Reduced(Formulation):
@@ -262,12 +289,80 @@ class Reduced(Formulation):
     def _wrenches(
         self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None
     ) -> tuple[dict[str, LoopWrench], Array]:
+        """Return ``loop_forces`` and ``joint_forces`` of a motion in numbers."""
         given = zip('qva', (u, ud, udd), strict=True)
         state = self.tree_state(*(array(name, value, (self.n,)) for name, value in given))
-        driven = self.mechanism.drive.T @ self._efforts(state, self._forces_at(state, wrenches))
-        return loop_wrenches(self.mechanism.equations, state, driven, wrenches)
+        equations, tree, poses = (
+            self.mechanism.equations,
+            self.tree,
+            link_poses(self.tree, state.q),
+        )
+        motion, dynamics = (state.q, state.v, state.a), Screw(tree)
+        external = dynamics.body_wrenches(wrenches)
+        outside = np.zeros((tree.n, 6)) if external is None else external
+        efforts = self._efforts(state, self._forces_at(state, wrenches))
+        required = dynamics.inverse_dynamics(*motion, outside) - self.mechanism.drive.T @ efforts
+        value, null_space = _multipliers(equations, state.q, equations.mimic.rate.T @ required)
+        in_loops = _loop_wrenches(equations, poses, value)
+        held = outside + _on_links(equations, poses, in_loops)
+        transmitted = dynamics.joint_wrenches(*motion, held)
+        resting, still = Screw(tree.with_gravity(np.zeros(3))), np.zeros(tree.n)
+        for column in null_space.T:
+            free = _loop_wrenches(equations, poses, column)
+            in_loops[np.abs(free) >= _DEPENDENT_BELOW] = np.nan
+            on_links = _on_links(equations, poses, free)
+            effect = resting.joint_wrenches(state.q, still, still, on_links)
+            transmitted[np.abs(effect) > _DEPENDENT_BELOW] = np.nan
+        pairs = zip(equations.loops, in_loops, strict=True)
+        return {loop.name: LoopWrench(x, ~np.isnan(x)) for loop, x in pairs}, transmitted
 
 
 def _rows(state: TreeState) -> Array:
     """Return v, a and A in columns, shape (n, 2 + N)."""
     return np.column_stack([state.v, state.a, state.A])
+
+
+def _multipliers(equations: LoopEquations, q: Array, required: Array) -> tuple[Array, Array]:
+    """Return the multipliers that supply the efforts, zero for redundant equations.
+
+    Also the combinations of multipliers that do not affect motion, in columns.
+    """
+    J, dependent = equations.motion(q, 0.0 * q).J, equations.dependent
+    value = np.zeros(len(J))
+    if equations.rows:
+        square = equations.by_dependent(J)
+        value[list(equations.rows)] = np.linalg.solve(square.T, required[dependent])
+    U, sigma, _ = np.linalg.svd(equations.scaled(q)[1][:, dependent])
+    rank = int(np.sum(sigma > _DEPENDENT_BELOW))
+    return value, equations.scale[:, None] * U[:, rank:]
+
+
+def _loop_wrenches(
+    equations: LoopEquations, poses: Mapping[str, FramePose], multipliers: Array
+) -> Array:
+    """Return for each loop the ``[F; M]`` on its second link at its frame, axes of the first."""
+    wrenches, first = np.zeros((len(equations.loops), 6)), 0
+    for loop, wrench in zip(equations.loops, wrenches, strict=True):
+        part, count = multipliers[first : first + len(loop.rows)], len(loop.position)
+        first += len(loop.rows)
+        wrench[list(loop.rows[:count])] = part[:count]
+        if loop.rotation:
+            R = poses[loop.first].R_WF.T @ poses[loop.second].R_WF
+            wrench[3:] = rotation_gradient(loop, R).T @ part[count:]
+    return wrenches
+
+
+def _on_links(equations: LoopEquations, poses: Mapping[str, FramePose], wrenches: Array) -> Array:
+    """Return the ``[F; M]`` of the loops on every link, about its origin, link axes, (n, 6)."""
+    tree = equations.tree
+    rows = np.zeros((tree.n, 6))
+    for loop, wrench in zip(equations.loops, wrenches, strict=True):
+        R_W1 = poses[loop.first].R_WF
+        force, moment = R_W1 @ wrench[:3], R_W1 @ wrench[3:]
+        for frame, sign in ((loop.first, -1.0), (loop.second, 1.0)):
+            body = tree.frame(frame).body
+            if body >= 0:
+                R, p = poses[tree.link_names[body]]
+                body_moment = moment + cross(poses[loop.second].p_WF - p, force)
+                rows[body] += sign * np.concatenate([R.T @ force, R.T @ body_moment])
+    return rows

@@ -133,6 +133,10 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
             MechanismError: They are.
         """
 
+    def with_tree(self, tree: RobotTree) -> Robot:
+        """Return the same robot with another tree of the same joints; see Mechanism."""
+        return tree
+
     def with_gravity(self, gravity: Any) -> Self:
         """Return a copy with another gravity vector, shape (3,), m/s^2."""
         return replace(self, gravity=scalars('gravity', gravity, (3,)))

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from robot_dynamics_ros import __version__
-from robot_dynamics_ros.dynamics.reduced import Reduced
+from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
@@ -204,8 +204,7 @@ def _source(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -
 
 def _comment(spec: KernelSpec) -> str:
     """Return the header comment: robot, version, joints, digests, source of the equations."""
-    tree, model = spec.robot, spec.formulation
-    module = inspect.getmodule(type(model.open if type(model) is Reduced else model))
+    tree, module = spec.robot, inspect.getmodule(FORMULATIONS[spec.formulation_name])
     doc = inspect.cleandoc((module and module.__doc__) or '')
     source = re.sub(r':math:`([^`]*)`', r'\1', doc[doc.find('Source:') :]).splitlines()
     gravity = ' '.join(f'{g:g}' for g in tree.gravity)

@@ -33,7 +33,7 @@ from sympy.polys.rings import PolyElement, ring
 
 from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import MechanismError, ParameterError, known_name
-from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.symbolic.named_robot import RobotSymbol, name_constants
 from robot_dynamics_ros.symbolic.trace import Operand, Traced, reachable
@@ -96,8 +96,7 @@ def derive(
     named = name_constants(robot.tree)
     closed, joints = _linear(robot, formulation), robot.body_of_joint.tolist()
     if _is_sum_of_angles(closed):
-        changed = robot.with_tree(named.tree) if isinstance(robot, Mechanism) else named.tree
-        model, chosen = make_formulation(formulation, changed), joints
+        model, chosen = make_formulation(formulation, robot.with_tree(named.tree)), joints
     else:  # derived for all joints, then substituted
         model, chosen = make_formulation(formulation, named.tree), list(range(len(named.q)))
     q, v = named.q[chosen], named.v[chosen]

@@ -12,7 +12,6 @@ import numpy as np
 from robot_dynamics_ros.disk_cache import new_digest
 from robot_dynamics_ros.dynamics import make_formulation, potential_energy
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
-from robot_dynamics_ros.dynamics.reduced import Reduced
 from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.model import (
     BodyFrame,
@@ -162,9 +161,9 @@ def _frame_jacobian(spec: KernelSpec, q: Array) -> Array:
 
 
 def _regressor(spec: KernelSpec, q: Array, v: Array, a: Array) -> Array:
-    state, model = spec.robot.tree_state(q, v, a), spec.formulation
+    state = spec.robot.tree_state(q, v, a)
     Y = NewtonEuler(spec.tree).regressor(state.q, state.v, state.a)
-    return model.project(q, Y) if isinstance(model, Reduced) else Y
+    return spec.formulation.project(q, Y)
 
 
 OUTPUTS: dict[str, Output] = {
