@@ -32,6 +32,7 @@ from robot_dynamics_ros.errors import ConfigurationError, ModelError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked, defaults, require_known
+from robot_dynamics_ros.planning.robot_setup import natural_frequencies
 from robot_dynamics_ros.recordings.output_folder import folder_name
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo_files import (
@@ -84,6 +85,9 @@ def test_every_node_takes_its_parameters(written):
         assert {given.get(name) for name in frames} <= {written.frame}
         if 'robot' in given:
             assert load_robot(given['robot']).joint_names == written.tree.joint_names
+    controller = nodes['/**/controller']['ros__parameters']
+    gains = natural_frequencies(written.tree, np.array(controller['home']), 1e-3)
+    np.testing.assert_allclose(controller['natural_frequency'], gains, rtol=0, atol=1e-3)
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
@@ -36,8 +38,8 @@ def point(parent, name='tool', at=(0.3, 0, 0)):
 PENDULUM = robot(
     'pendulum', link('base'), joint('hinge', 'base', 'rod', axis=(0, 1, 0)), body('rod')
 )
-LIFT = robot('lift', link('base'), joint('lift', 'base', 'plate', 'prismatic', limits=(0.0, 1.2)),
-             body('plate'), *point('plate'))  # fmt: skip
+LIFT = robot('lift', link('base'), body('plate'), *point('plate'), joint(
+    'lift', 'base', 'plate', 'prismatic', limits=(0.0, 1.2), velocity=0.5))  # fmt: skip
 WRIST = robot('wrist', link('base'), joint('roll', 'base', 'a'), body('a'),
               joint('pitch', 'a', 'b', axis=(0, 1, 0), limits=(-1.5, 1.5)), body('b'),
               joint('yaw', 'b', 'c'), body('c'), *point('c', at=(0, 0, 0.1)))  # fmt: skip
@@ -63,13 +65,24 @@ def test_an_arm_without_a_circle_moves_its_joints(text):
     assert 'the joints move instead' in motion.remarks[0]
     assert 5.0 <= motion.duration <= 15.0
     require_within_limits(tree, motion.path(tree))
-    way = motion.path(tree).table(np.linspace(0, motion.duration, 99))[0]
+    times = np.linspace(0, motion.duration, 1999)
+    way = motion.path(tree).table(times)[0]
     assert (np.ptp(way, axis=0) > 0.05).all()
+    np.testing.assert_allclose(way[[0, -1]], [motion.home] * 2, atol=1e-9)
+    tool = [frame_pose(tree, q, frame).p_WF for q in way]
+    speed = np.linalg.norm(np.gradient(tool, times, axis=0), axis=1).max()
+    assert motion.speed == pytest.approx(speed, rel=0.05, abs=1e-9)  # of 100 steps
     plan = make_plan(tree, {**defaults(MOTION), **motion.settings}, motion.home)
     assert plan.duration == pytest.approx(motion.duration)
     assert plan.approach == 0.0
-    program = default_program(tree, motion, [5.0] * tree.n)
+    slow = replace(motion, speed=0.01)
+    program = default_program(tree, slow, [5.0 + k for k in range(tree.n)])
     assert bool(program) == (text is not PENDULUM)  # whose tool is on its axis
+    for plane in program.get('constraints', ()):
+        assert plane['natural_frequency'] == 5.0
+        wave = plane['distance']['lissajous']
+        peak = 2.0 * np.pi * wave['frequency'] * wave['amplitude']
+        assert peak == pytest.approx(0.5 * slow.speed)
 
 
 def planar_arm() -> Robot:

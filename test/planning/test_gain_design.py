@@ -4,6 +4,7 @@
 import json
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -143,12 +144,31 @@ def test_margins_of_a_double_integrator_are_the_closed_form():
     s = 1j * np.geomspace(0.1, 1e3, 100001)
     L = (g1 * s + g0) / s**2
     assert found.disk == pytest.approx(2.0 / np.abs((1 - L) / (1 + L)).max(), rel=1e-4)
+    assert found.disk_gain == pytest.approx((2 + found.disk) / (2 - found.disk))
+    assert found.disk_phase == pytest.approx(2 * math.atan(found.disk / 2))
     # A delay of half the margin leaves the other half.
     late = loop_margins(A, B, K, np.ones(1), delay=found.delay[0] / 2)
     assert late.delay[0] == pytest.approx(found.delay[0] / 2, rel=1e-3)
     assert 1.0 < late.gain[0] < 20.0
     at_limit = loop_margins(A, B, late.gain[0] * K, np.ones(1), delay=found.delay[0] / 2)
     assert math.sin(at_limit.phase[0]) == pytest.approx(0.0, abs=5e-3)
+
+
+def test_the_disk_margin_is_that_of_inputs_in_parts_of_their_limits():
+    E, limit = np.eye(2), np.array([1.0, 30.0])
+    A, B = np.kron([[0, 1], [0, 0]], E), np.kron([[0], [1]], [[1.0, 0.4], [0.1, 2.0]])
+    K = np.kron([[9, 6]], [[1.0, -0.5], [0.2, 0.5]])
+    scaled = loop_margins(A, B * limit, K / limit[:, None], np.ones(2))
+    found = loop_margins(A, B, K, limit)
+    assert found.disk == pytest.approx(scaled.disk, rel=1e-9)
+    assert found.disk != pytest.approx(loop_margins(A, B, K, np.ones(2)).disk, rel=0.01)
+
+
+def test_programs_of_which_a_design_says_nothing_are_refused():
+    with pytest.raises(ParameterError, match='more conditions than joints'):
+        lqr_gains(SimpleNamespace(name='p', m=5, n=4), *[None] * 4)
+    with pytest.raises(ParameterError, match='joints without a drive'):
+        program_margins(SimpleNamespace(name='p', passive=('elbow',)), None, 0)
 
 
 def test_margins_do_not_depend_on_the_version_of_numpy(monkeypatch):

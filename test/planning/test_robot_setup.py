@@ -62,14 +62,17 @@ def test_an_arm_that_moves_its_tool_along_a_line_only_is_refused():
         default_motion(load_robot(PANDA, joints=['panda_finger_joint1']), 'panda_leftfinger')
 
 
-def test_gains_are_what_drives_and_rate_allow():
-    """One link: limit 5, gravity at home 0, inertia J: 0.02 w^2 J = 2.5; at 100 Hz w <= 2.5."""
-    tree = load_robot(sample('planar_2r').xml, (0, 0, 0), joints=['joint1'])
-    M = PinocchioOracle(tree.xml, (0, 0, 0), ['joint1']).mass_matrix(np.zeros(1))[0, 0]
-    weak = tree.with_changes(effort_limit=np.array([0.02 * 5.0**2 * M / 0.5]))
-    assert natural_frequencies(weak, np.zeros(1), 1e-3)[0] == pytest.approx(5.0, rel=1e-12)
-    assert natural_frequencies(tree, np.zeros(1), 1e-3)[0] == 12.0
-    assert natural_frequencies(tree, np.zeros(1), 1e-2)[0] == pytest.approx(2.5)
+@pytest.mark.parametrize('gravity', [(0.0, 0.0, 0.0), (0.0, -9.81, 0.0)])
+def test_gains_are_what_drives_and_rate_allow(gravity):
+    """Of inertia J: w = 5, 0.02 w^2 J = (limit - gravity at home) / 2; w <= 2.5 at 100 Hz."""
+    tree = load_robot(sample('planar_2r').xml, gravity, joints=['joint1'])
+    oracle, home = PinocchioOracle(tree.xml, gravity, ['joint1']), np.zeros(1)
+    inertia, weight = oracle.mass_matrix(home)[0, 0], np.abs(oracle.gravity_forces(home))
+    weak = tree.with_changes(effort_limit=weight + 0.02 * 5.0**2 * inertia / 0.5)
+    assert natural_frequencies(weak, home, 1e-3)[0] == pytest.approx(5.0, rel=1e-12)
+    strong = tree.with_changes(effort_limit=weight + 1e3)
+    assert natural_frequencies(strong, home, 1e-3)[0] == 12.0
+    assert natural_frequencies(strong, home, 1e-2)[0] == pytest.approx(2.5)
 
 
 def test_the_parameters_of_a_robot_are_its_own_or_planned_once():
@@ -84,8 +87,17 @@ def test_the_parameters_of_a_robot_are_its_own_or_planned_once():
     assert other != planned
     with pytest.raises(UnknownNameError, match="unknown robot 'puma'"):
         new_robot.parameter_file(parsed('puma'))
+
+
+def test_the_robot_of_a_command_line_has_its_chain_and_limits(capsys):
+    chain = robot_of(parsed(PANDA, '--base', 'panda_link2', '--tip', 'panda_link4'))
+    assert chain.joint_names == ('panda_joint3', 'panda_joint4')
     with pytest.raises(ConfigurationError, match="'a': position 'up' is not a number"):
         robot_of(parsed(PANDA, '--locked', 'a:=up'))
+    weak = sample('four_dof').xml.replace('effort="35"', 'effort="0"')
+    for arm, told in (('scara', True), (weak, False)):
+        robot_of(parsed(arm, '--effort-limit', 77), effort_limit=77.0)
+        assert ('--effort-limit has no effect' in capsys.readouterr().err) is told
 
 
 WRIST = """<robot name="wrist"><link name="base"/>
