@@ -124,6 +124,7 @@ class ContactWatch:
 
     Raises:
         UnknownNameError: There is no frame ``wrench_frame``.
+        ModelError: It is fixed to the base.
         ConfigurationError: A file cannot be read, or the thresholds are for another bandwidth.
     """
 
@@ -138,7 +139,7 @@ class ContactWatch:
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, bands)
         self.wrench: WrenchEstimate | None = None
         if frame := parameters['wrench_frame']:
-            tree.frame(frame, 'wrench_frame')
+            tree.moving_frame(frame, 'wrench_frame')
             motion = compile_kernel(tree, outputs=('frame_motion',), frame=frame).frame_motion
             self.wrench = WrenchEstimate(motion, tree.n)
         self._positions: deque[Array] = deque(maxlen=_MAX_POSITIONS)

@@ -71,13 +71,14 @@ class SensorTool(Settings):
         return np.concatenate([force, np.cross(self.sensor_tool_com, force)])
 
     def check(self, tree: Robot) -> None:
-        """Check that the robot has the sensor's link.
+        """Check that the robot moves the sensor's link.
 
         Raises:
-            UnknownNameError: It does not; lists those that exist.
+            UnknownNameError: There is no such link; lists those that exist.
+            ModelError: It is fixed to the base.
         """
         if self.sensor_frame:
-            tree.frame(self.sensor_frame, 'sensor_frame')
+            tree.moving_frame(self.sensor_frame, 'sensor_frame')
 
     def require_frame(self, frame: str) -> None:
         """Check the link of a measurement.
@@ -106,9 +107,11 @@ class FrameEfforts:
 
     Raises:
         UnknownNameError: There is no such frame.
+        ModelError: It is fixed to the base.
     """
 
     def __init__(self, tree: Robot, frame: str) -> None:
+        tree.moving_frame(frame)
         kernels = compile_kernel(tree, outputs=('frame_pose', 'frame_jacobian'), frame=frame)
         self._pose, self._jacobian = kernels.frame_pose, kernels.frame_jacobian
         self._R, self._p, self._J = np.zeros((3, 3)), np.zeros(3), np.zeros((6, tree.n))

@@ -166,6 +166,6 @@ def build_loop(
     )
     loop.set_payload(payload_from_parameters(parameters))
     if frame := parameters['sensor_frame']:
-        tree.frame(frame, 'sensor_frame')
+        tree.moving_frame(frame, 'sensor_frame')
         loop.force.expect(frame)
     return loop

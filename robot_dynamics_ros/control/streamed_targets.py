@@ -117,7 +117,7 @@ class StreamedTargets:
             self._tree,
             self._settings.target_frame,
         )
-        tree.frame(frame, 'target_frame')
+        tree.moving_frame(frame, 'target_frame')
         p, quat = (
             as_finite_array('target_pose', position),
             as_finite_array('target_pose', quaternion),
@@ -171,7 +171,7 @@ class StreamedTargets:
             array('target_wrench', wrench, (6,)),
             axes == self._settings.target_frame,
         )
-        self._tree.frame(self._settings.target_frame, 'target_frame')
+        self._tree.moving_frame(self._settings.target_frame, 'target_frame')
         if not in_frame:
             R = self._frame('target_wrench', axes, q).R_WF
             values = np.concatenate([R @ values[:3], R @ values[3:]])

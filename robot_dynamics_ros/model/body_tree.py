@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import known_name
+from robot_dynamics_ros.errors import ModelError, known_name
 from robot_dynamics_ros.model.dependence import Affine, Dependence, TreeState
 from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
@@ -164,6 +164,18 @@ class BodyTree(ABC):
             UnknownNameError: There is no such frame; the message lists the known frames.
         """
         return self.frames[known_name(kind, name, self.frames)]
+
+    def moving_frame(self, name: str, kind: str = 'frame') -> BodyFrame:
+        """Return a frame that joints move, see :meth:`frame`.
+
+        Raises:
+            UnknownNameError: There is no such frame.
+            ModelError: It is fixed to the base, where wrenches, masses and efforts have no effect.
+        """
+        frame = self.frame(name, kind)
+        if frame.body < 0:
+            raise ModelError(f'{kind} {name!r}', 'is on the base', 'choose a frame that moves')
+        return frame
 
     def placement(self, i: int, q_i: Scalar) -> tuple[Array, Array]:
         """Return the pose of body i in its parent at joint position q_i.

@@ -94,10 +94,6 @@ def with_payload(tree: Robot, payload: Payload) -> Robot:
     """
     _check(payload)
     body, load = on_body(tree, payload)
-    if body < 0:
-        raise ModelError(
-            f'payload on {payload.frame!r}', 'is on the base', 'choose a frame that moves'
-        )
     bare = RigidBodyInertia(tree.mass[body], tree.com[body], tree.inertia[body])
     combined = combine([bare, load])
     mass, com, inertia = tree.mass.copy(), tree.com.copy(), tree.inertia.copy()
@@ -110,8 +106,9 @@ def on_body(tree: Robot, payload: Payload) -> tuple[int, RigidBodyInertia]:
 
     Raises:
         UnknownNameError: The frame does not exist.
+        ModelError: It is fixed to the base.
     """
-    frame = tree.frame(payload.frame, 'payload_frame')
+    frame = tree.moving_frame(payload.frame, 'payload_frame')
     load = RigidBodyInertia(payload.mass, np.asarray(payload.com), np.asarray(payload.inertia))
     return frame.body, load.transformed(frame.R_BF, frame.p_BF)
 

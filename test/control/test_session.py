@@ -177,7 +177,11 @@ def test_silence_is_counted_on_the_clock_of_the_arrivals_and_control_begins_anew
         ('bad good', '', ''),
         ('bad good', 'no longer seen: joint3', ' (no longer seen: joint3)'),
         ('good bad', 'no longer seen: joint3', ' (no longer seen: joint3)'),
-        ('good bad late', 'no longer seen: joint3', ' (last one refused: not finite)'),
+        (
+            'good bad late',
+            'no longer seen: joint3',
+            ' (last one refused: not finite: the position of joint1 is nan)',
+        ),
     ],
 )
 def test_the_reason_of_a_silence_is_what_has_happened_since_the_last_state(
@@ -255,7 +259,7 @@ def replaced(run: Driven) -> None:
     ],
 )
 def test_the_end_of_a_trajectory_is_reported_once_and_first(end, statuses):
-    run = Driven().following()
+    run = Driven({'law': 'computed_torque'}).following()
     assert SessionHealth().report(run.session).values['following'] == 'trajectory'
     end(run)
     assert SessionHealth().report(run.session).values['following'] in ('hold', 'nothing')
@@ -502,6 +506,9 @@ def test_an_error_that_every_state_repeats_is_reported_once(mode):
 {payload_mass: 1.0, payload_frame: hand}         | unknown payload_frame 'hand'; known: base
 {sensor_frame: hand}                             | unknown sensor_frame 'hand'; known: base
 {law: impedance, impedance_frame: hand}          | unknown impedance_frame 'hand'; known: base
+{payload_mass: 1.0, payload_frame: base_link}    | payload_frame 'base_link': is on the base
+{sensor_frame: base_link}                        | sensor_frame 'base_link': is on the base
+{law: impedance, impedance_frame: base_link}     | impedance_frame 'base_link': is on the base
 {law: constraint_stabilization, program: '{a: '} | program
 {law: constraint_stabilization, program: /proc/self/mem} | program
 """)

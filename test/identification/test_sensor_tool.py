@@ -23,7 +23,12 @@ from robot_dynamics_ros.control.requests import (
 )
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import PARAMETERS
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    ModelError,
+    RecordingError,
+    UnknownNameError,
+)
 from robot_dynamics_ros.identification.sensor_tool import (
     SensorPose,
     estimate_tool,
@@ -256,6 +261,13 @@ def test_parameters_of_one_link_are_not_used_at_another():
         ControllerSession(ARM.tree, {'sensor_frame': 'hand'})
     prepare_parameters(arm.session, {'sensor_frame': 'fore'})()
     arm.feel(POSES[0], BIAS, frame='fore')
+
+
+def test_a_wrench_in_the_axes_of_the_base_is_refused_instead_of_felt_as_none():
+    """As of a driver that publishes the wrench at the tool in them."""
+    arm = FeelingArm()
+    with pytest.raises(ModelError, match=f"frame '{ARM.tree.base_link}': is on the base"):
+        arm.feel(POSES[0], BIAS, frame=ARM.tree.base_link)
 
 
 # Tared -------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Impedance(ModelLaw):
         tree, n = self.tree, self.tree.n
         self._frame = str(self.parameters['impedance_frame'])
         if self._frame:
-            tree.frame(self._frame, 'impedance_frame')
+            tree.moving_frame(self._frame, 'impedance_frame')
         self._rows = 6 if self._frame else n
         self._numbers, self._elapsed = np.zeros(self._rows + _NUMBERS), np.zeros(1)
         self._velocities = compile_function(velocities, n, elapsed=1)
