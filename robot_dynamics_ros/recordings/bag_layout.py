@@ -19,7 +19,7 @@ from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.columns import ARRAY, SINGLE, STATE, TopicGroups
-from robot_dynamics_ros.recordings.stream_alignment import Rows, repeated_rows
+from robot_dynamics_ros.recordings.stream_alignment import COARSE, Rows, repeated_rows
 from robot_dynamics_ros.spatial.scalar import Array
 
 _UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
@@ -337,7 +337,9 @@ def make_layout(
     for topic, group in ((topic, x) for topic, _, groups in chain(*first) for x in groups):
         arrived = group.arrival_ns
         if topic == topics.states:
-            clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
+            moved = (np.diff(group.values[0], axis=0, prepend=np.nan) != 0.0).any(axis=1)
+            columns = group.stamp_ns, arrived, moved
+            clocks.setdefault(group.names, []).append(np.stack(columns))
             times = group.stamp_ns if group.stamp_ns.any() else arrived
             repeats = repeated_rows(Rows(times, times, arrived, *group.values))
             new.setdefault(group.names, []).append(times[~repeats])
@@ -361,10 +363,20 @@ def make_layout(
         if kind in _UNREAD and bag.counts.get(topic) and topic not in read
     ]
     names = _columns(list(dict.fromkeys(chain(*clocks))), tuple(joints), described, notes)
-    stamps, arrivals = max(map(np.hstack, clocks.values()), key=np.size)  # most frequent publisher
-    stamped = bool(stamps.any()) and (len(stamps) == 1 or bool(np.diff(stamps).any()))
-    if not stamped:
+    # Of the most frequent publisher.
+    stamps, arrivals, moved = max(map(np.hstack, clocks.values()), key=np.size)
+    changes = np.diff(stamps)
+    stamped = bool(stamps.any()) and (len(stamps) == 1 or bool(changes.any()))
+    coarse = stamped and ((changes == 0) & (moved[1:] > 0)).sum() > COARSE * len(stamps)
+    if coarse and len(np.unique(arrivals)) > len(np.unique(stamps)):
+        stamped = False
+        notes.append(
+            'the timestamps of most states are those of the previous one, though the arm moved: '
+            'the times of the bag are used'
+        )
+    elif not stamped:
         notes.append('the states have no timestamps: the times of the bag are used')
+    if not stamped:
         stamps = arrivals
     period = _interval(max(map(np.hstack, new.values()), key=np.size))
     commands = np.unique(np.hstack(answers))

@@ -54,6 +54,7 @@ from robot_dynamics_ros.recordings.recording import (
     unwrapped,
 )
 from robot_dynamics_ros.recordings.stream_alignment import (
+    COARSE,
     Counts,
     JointMerger,
     Rows,
@@ -232,6 +233,12 @@ class RecordingReader(ExitStack):
         if self.counts.not_finite > _MANY * self.counts.states:
             share = self.counts.not_finite / self.counts.states
             problems.append(f'{share:.0%} of the states have a non-finite position')
+        if self.counts.coarse > COARSE * self.counts.states:
+            share = self.counts.coarse / self.counts.states
+            problems.append(
+                f'{share:.0%} of the states have the timestamp of the previous one, though the '
+                'arm moved: they are left out; record finer times, or give the rate of a table'
+            )
         self.problems = tuple(problems)
         run = Recording(
             joints=layout.joints,

@@ -25,6 +25,9 @@ _LONGEST_REPEAT_NS = NANO // 2  # no driver repeats a state for longer: it has f
 _ALTERNATIONS = 10  # between zeros and other positions, of two publishers,
 _TOGETHER = 4096  # within so many states
 _PAUSE_NS = 10 * NANO  # longer pauses are reported
+#: Fraction of moved states with the timestamp of the previous one above which a clock is too
+#: coarse; two publishers on one clock give a half.
+COARSE = 0.6
 _RESTART_GAP_NS = NANO  # between the last state before a restart and the first after it
 
 
@@ -35,6 +38,7 @@ class Counts:
     Attributes:
         states: Messages read.
         repeated: Messages with the timestamp of the previous one; rejected.
+        coarse: Those of them with another position, as of a clock with coarse steps.
         out_of_order: Messages older than the previous one, if the next is newer; rejected.
         not_finite: Messages with a non-finite position; rejected.
         early: Messages that later ones contradict by staying behind; rejected.
@@ -49,6 +53,7 @@ class Counts:
 
     states: int = 0
     repeated: int = 0
+    coarse: int = 0
     out_of_order: int = 0
     early: int = 0
     not_finite: int = 0
@@ -246,6 +251,8 @@ def usable_rows(rows: Rows, *, every: bool = False) -> tuple[Rows, ClockShift, C
     foreign = foreign_rows(rows)
     counts.foreign = int(foreign.sum())
     rows = rows.where(plausible & ~foreign)
+    moved = (np.diff(rows.position, axis=0) != 0.0).any(axis=1)
+    counts.coarse = int((moved & (np.diff(rows.stamp_ns) == 0)).sum())
     accepted, shift = _Order(rows.stamp_ns, counts).decide()
     moved = np.flatnonzero(np.diff(shift, prepend=0))
     shifts = ClockShift(rows.place[accepted[moved]], shift[moved])

@@ -33,7 +33,12 @@ from recorded_arm import NAMES, RecordedArm, arm_xml
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import zstd as zstd_module
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
-from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording, recorded_parameters
+from robot_dynamics_ros.recordings.reading import (
+    RecordingReader,
+    RobotChoice,
+    read_recording,
+    recorded_parameters,
+)
 
 zstd = zstd_module()
 COUNT = 3000
@@ -407,6 +412,28 @@ def test_states_without_stamps_have_the_times_of_the_bag(read):
     assert run.stamp_ns.tolist() == motion.stamps.tolist()
     assert run.effort.tobytes() == motion.tau.tobytes()
     assert 'the states have no timestamps: the times of the bag are used' in run.notes
+
+
+def test_timestamps_in_coarse_steps_are_replaced_by_the_times_of_the_bag(read):
+    motion = Motion(400)
+    rows = motion.states()
+    for row in rows:
+        row.content.header.stamp.nanosec //= 50 * MS
+        row.content.header.stamp.nanosec *= 50 * MS
+    run = read(rows)
+    assert run.stamp_ns.tolist() == motion.stamps.tolist()
+    (note,) = run.notes
+    assert 'of the previous one, though the arm moved: the times of the bag are used' in note
+
+
+def test_a_table_with_times_in_coarse_steps_is_at_fault(tmp_path):
+    motion = Motion(400)
+    table = np.column_stack([motion.stamps // (50 * MS) * 0.05, motion.q])
+    np.savetxt(tmp_path / 'log.csv', table, '%.9g', ',', header='time,q_a,q_b,q_c', comments='')
+    with RecordingReader(tmp_path / 'log.csv') as reader:
+        reader.read()
+    (problem,) = reader.problems
+    assert problem.startswith('98% of the states have the timestamp of the previous one')
 
 
 def test_the_order_of_joints_may_change_in_the_middle(read):
