@@ -77,7 +77,7 @@ class Source:
             run = self.choice.run(reader, self.tree)
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
-            notes += [*self.remarks, *reader.notes]
+            notes += [*self.remarks, *run.notes]
             try:
                 run = replace(run, parts=payloads(history(reader), run, self.tree))
             except RobotDynamicsError as error:

@@ -74,6 +74,8 @@ _MANY = 0.1  # fraction of states with non-finite positions above which the reco
 _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
 #: Columns of a recording by the keys of a table's efforts.
 _OF_TABLE = {'command': 'effort', 'effort': 'measured_effort'}
+_LOCK_TOLERANCE = 0.02  # rad or m, of a locked joint, as of the controller
+MOVED = 'locked joint '  # begins the note on one that stood elsewhere or moved
 _ODD = 'odd'  # commands with another number of values
 _PERIOD_S = 20.0  # sample interval if the states give none, s
 _CUTOFF_HZ = 20.0  # of velocities that are differentiated from the positions
@@ -484,10 +486,15 @@ class RobotChoice:
     def converted(self, run: Recording, tree: Robot) -> Recording:
         """Return a recording with the joints of the model, in its order, names and units.
 
+        A note tells of locked joints that were not where the model has them.
+
         Raises:
             UnknownNameError: A joint was not recorded.
         """
-        run = in_model_units(run, self.driver(tree)).of_joints(tree.joint_names)
+        driver = self.driver(tree)
+        notes = () if driver else _moved_locks(run, tree)  # of locked ones the unit is unknown
+        run = in_model_units(run, driver).of_joints(tree.joint_names)
+        run = replace(run, notes=(*run.notes, *notes))
         return with_velocities(unwrapped(run, tree), tree.joint_is_continuous)
 
     def within(self, run: Recording) -> Recording:
@@ -592,6 +599,26 @@ class RobotChoice:
             if self.effort_limit is not None:
                 raise
             return load(effort_limit=UNLIMITED)
+
+
+def _moved_locks(run: Recording, tree: Robot) -> Iterator[str]:
+    """Yield a note for each locked joint that matters and was not where the model has it."""
+    for name in tree.influential:
+        if name not in run.joints:
+            continue
+        q, locked = run.position[:, run.joints.index(name)], tree.locked[name]
+        low, high = q.min(), q.max()
+        if max(high - locked, locked - low) <= _LOCK_TOLERANCE:
+            continue
+        elsewhere = f'the model has it at {locked:.4g}'
+        if high - low > _LOCK_TOLERANCE:
+            yield (
+                f'{MOVED}{name!r} moved from {low:.4g} to {high:.4g}, {elsewhere}: what it '
+                'carries is modelled wrongly; take it into the joints'
+            )
+        else:
+            rest = f'{np.median(q):.4g}'
+            yield f'{MOVED}{name!r} stood at {rest}, {elsewhere}: give --locked {name}:={rest}'
 
 
 def _recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:

@@ -91,6 +91,20 @@ def test_a_finger_at_rest_without_effort_gives_no_warning(command, rng):
         command('identify --jobs 1', run, '--effort', 'measured')
 
 
+def test_a_locked_joint_that_was_elsewhere_or_moved_is_told(command, rng):
+    """Pan turns all others about the vertical, which does not matter."""
+    run = run_of(rng, 4.0)
+    words = ('--joints', 'elbow', '--no-report')
+    said = command('analyze', run, *words).out
+    low, high = run.position[:, 1].min(), run.position[:, 1].max()
+    assert f"warning locked joint 'lift' moved from {low:.4g} to {high:.4g}, the model has" in said
+    assert "locked joint 'pan'" not in said
+    assert "locked joint 'lift' moved" in command('compare', run, run, *words[:2]).out
+    run.position[:, 1], run.velocity[:, 1] = 0.3, 0.0
+    assert 'give --locked lift:=0.3' in command('analyze', run, *words).out
+    assert 'locked joint' not in command('analyze', run, *words, '--locked', 'lift:=0.3').out
+
+
 def test_the_topic_with_the_states_of_a_locked_joint_is_named(tmp_path, rng):
     rows = messages(run_of(rng, 0.2))
     rows += [state(0, ['finger'], [0.02], topic=x) for x in ('/jaw/command', '/jaw/states')]

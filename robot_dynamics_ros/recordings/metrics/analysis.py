@@ -69,7 +69,7 @@ from robot_dynamics_ros.recordings.output_folder import (
     write_json,
 )
 from robot_dynamics_ros.recordings.plausibility import moves_enough, problem_of
-from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
+from robot_dynamics_ros.recordings.reading import MOVED, RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import EFFORTS, NANO, Recording, format_time
 from robot_dynamics_ros.recordings.report.analysis import (
     BagResult,
@@ -211,7 +211,8 @@ def analyze_bag(
         )
         figures = evaluation.figures
         problems = (Finding('error', problem) for problem in reader.problems)
-        findings = (*problems, *evaluation.findings)
+        moved = (Finding('warning', note) for note in whole.notes if note.startswith(MOVED))
+        findings = tuple(sorted((*problems, *moved, *evaluation.findings), key=_severity))
         every = max(1, math.ceil(len(run.time) / settings.rows)) if settings.rows else 1
         delay = float(run.arrival_ns[0]) / NANO - float(run.time[0])
         shown = settings.report and folder is not None
@@ -256,6 +257,10 @@ def analyze_bag(
             arm = run_animation(recording, tree, evaluation.evaluated.frame, *drawn)
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
+
+
+def _severity(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity)
 
 
 def _model_note(choice: RobotChoice, tree: Robot, identified: str) -> str:
@@ -434,7 +439,7 @@ def evaluate(
     for name, result in results.items():
         findings += result.findings if valid and not pressing or name not in JUDGING else ()
     findings += [Finding('warning', text) for text in outliers.remarks()]
-    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    findings.sort(key=_severity)
     figures: dict[str, Any] = {
         'timing': {
             'name': timing.name,
