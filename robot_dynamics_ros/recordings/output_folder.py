@@ -66,11 +66,16 @@ def require_free(folder: Path, files: Iterable[str] = (), *, force: bool) -> Non
         force: Whether existing files may be replaced.
 
     Raises:
-        ConfigurationError: The folder holds such files, is a file, or cannot be accessed.
+        ConfigurationError: The folder holds such files, is a file, or cannot be written.
     """
     with _as_configuration_error(folder):
-        if folder.exists() and not folder.is_dir():
-            raise ConfigurationError(f'output {str(folder)!r}', 'is a file', 'name a folder')
+        there = next(x for x in (folder, *folder.absolute().parents) if x.exists())
+        if not there.is_dir():
+            if there == folder:
+                raise ConfigurationError(f'output {str(folder)!r}', 'is a file', 'name a folder')
+            raise NotADirectoryError(errno.ENOTDIR, f'{there} is a file')
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f'no permission in {there}')
         existing = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
     conflicting = [name for name in files or existing[:3] if name in existing]
     if conflicting and not force:

@@ -9,6 +9,7 @@ from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.processes import LockstepRun
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.recordings.output_folder import require_free
 
 #: Command lines that write ``FILE`` in the folder ``OUT``; no bag is needed to refuse them.
 WRITING = {
@@ -36,6 +37,20 @@ def test_no_command_replaces_a_file_that_exists(file, line, tmp_path, capsys):
     assert f'{str(tmp_path)!r}: holds {file}; name another' in capsys.readouterr().err
     assert edited.read_text() == 'sign: -1'
     assert list(tmp_path.iterdir()) == [edited]
+
+
+@pytest.mark.parametrize('line', WRITING.values(), ids=WRITING)
+def test_what_cannot_be_written_is_told_before_anything_is_computed(line, tmp_path, capsys):
+    file = tmp_path / 'file'
+    file.touch()
+    assert main(line.replace('OUT', str(file / 'out')).split()) == 2
+    assert f'cannot be written ({file} is a file); name another' in capsys.readouterr().err
+
+
+def test_a_folder_without_permission_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr('os.access', lambda path, mode: path != tmp_path)
+    with pytest.raises(ConfigurationError, match=rf'no permission in {tmp_path}\)'):
+        require_free(tmp_path / 'new' / 'out', force=True)
 
 
 def test_every_command_with_an_output_has_force_or_takes_its_own_results_only():
