@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import refusals
@@ -17,8 +19,10 @@ from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.model_monitor import (
     ModelMonitor,
     Pairing,
+    Summary,
     Thresholds,
     evaluate,
+    evaluate_difference,
 )
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.reading import read_recording
@@ -163,14 +167,28 @@ def test_an_arm_at_rest_is_compared_but_for_what_coulomb_friction_may_hold():
     for part, beyond in ((0.9, 0.0), (-0.9, 0.0), (1.5, 0.5), (-1.5, 0.5)):
         found = at_rest(weight + part * dry)
         assert_array_equal(found.evaluated, 1)
-        assert_allclose(found.rms, beyond * dry, atol=1e-12)
+        for size in (found.rms, found.largest):
+            assert_allclose(size, beyond * dry, atol=1e-12)
         assert found.gravity is None, 'friction must not be taken for gravity'
     low = Thresholds.of(FOUR_DOF, 1e-3 * FOUR_DOF.effort_limit)
     found = evaluate(at_rest(weight + 0.9 * dry), low, FOUR_DOF)
     assert found == ('ok', 'the model explains the efforts')
-    level, text = evaluate(at_rest(-weight), Thresholds.of(FOUR_DOF), FOUR_DOF)
+    unexplained = at_rest(-weight)
+    level, text = evaluate(unexplained, Thresholds.of(FOUR_DOF), FOUR_DOF)
     assert level != 'ok'
     assert 'RMS are not explained' in text
+    for difference, level in ((1e-10, 'ok'), (1e-8, 'error')):
+        compared = replace(unexplained, difference=difference)
+        assert evaluate_difference(compared, ('a', 'b'))[0] == level
+    assert np.isnan(monitor.summary().difference), 'of nothing'
+
+
+def test_the_joint_that_is_named_need_not_be_the_one_that_is_an_error():
+    """Of 3 and 2 times their thresholds, which are narrower for the error of the second."""
+    bounds, nothing = Thresholds(np.ones(4), np.array([9.0, 1.5, 9.0, 9.0])), np.zeros(4)
+    found = Summary(1, np.ones(4), np.array([3.0, 2.0, 0.0, 0.0]), nothing, 0.0, None)
+    level, text = evaluate(found, bounds, FOUR_DOF)
+    assert (level, text.split(':')[0]) == ('error', "joint 'joint1'")
 
 
 def test_a_gap_a_repetition_and_a_jump_back_begin_anew_or_change_nothing():
@@ -192,6 +210,14 @@ def test_the_low_pass_has_two_stages_of_first_order():
         found = pairing.take(t, *np.full((3, 1), t / step))
     share = -np.expm1(-2.0 * np.pi * 8.0 * step)
     assert found.q[0] == pytest.approx([0.5 * share**2])
+
+
+def test_efforts_that_come_later_are_known_from_then_on():
+    pairing, still = Pairing('filtered', 0.1, 8.0), np.zeros(1)
+    efforts = [np.nan, np.nan, 2.0, 2.0]
+    found = [pairing.take(0.01 * k, still, still, np.array([x])) for k, x in enumerate(efforts)]
+    assert np.isnan(found[1].effort)
+    assert found[3].effort == [2.0]
 
 
 def test_a_state_that_is_not_finite_is_left_out():

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bags import DESCRIPTION, STATES, Message, T, defined, header, state, write
@@ -49,10 +51,14 @@ def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):
 
 def test_a_table_is_compared_with_a_bag(run, tmp_path, command):
     heads = [f'{key}.{name}' for key in ('position', 'velocity', 'effort') for name in JOINTS]
-    log = table(run, tmp_path / 'log.csv', ['time', *heads])
+    away = replace(run, position=run.position + [1e-3, 2e-3, 3e-3])
+    log = table(away, tmp_path / 'log.csv', ['time', *heads])
     assert read_recording(log).measured_effort.tobytes() == run.measured_effort.tobytes()
     bag = ros1(run, tmp_path / 'old.bag')
-    assert 'note' in command('compare', bag, log, '--robot', run.description).out
+    found = command('compare --align 0', bag, log, '--robot', run.description).figures
+    assert found['states'] == 400
+    np.testing.assert_allclose(found['difference']['rms_position'], [1e-3, 2e-3, 3e-3])
+    np.testing.assert_array_equal(found['difference']['peak_effort'], 0.0)
 
 
 def ros1(run, path):
