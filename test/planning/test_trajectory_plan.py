@@ -18,8 +18,15 @@ from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model import frame_pose, load_robot
+from robot_dynamics_ros.planning import trajectory_plan
 from robot_dynamics_ros.planning.motions import Quintic
-from robot_dynamics_ros.planning.trajectory_plan import MOTION, check_motion, make_plan
+from robot_dynamics_ros.planning.trajectory_plan import (
+    MOTION,
+    check_motion,
+    circle_settings,
+    make_plan,
+    point_settings,
+)
 
 DEFAULTS = {spec.name: spec.default for spec in MOTION}
 ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])
@@ -61,6 +68,26 @@ def test_a_point_is_reached_from_rest_to_rest_in_its_time():
     assert plan.times_ns[:3] == (0, 10_000_000, 20_000_000)
     assert plan.times_ns[-2:] == (2_000_000_000, 2_005_000_000)
     assert (plan.approach, plan.duration) == (0.0, 2.005)
+
+
+@pytest.mark.parametrize('share', [0.25, 1.0])
+@pytest.mark.parametrize('way', [0.0, 2.0])
+def test_a_motion_of_the_page_takes_a_share_of_the_speed_and_returns_into_the_limits(way, share):
+    """A quintic step has 15/8 of its mean speed; the shortest lasts 1 s."""
+    tree, q = sample('scara').tree, ELBOW + [0.0, 0.0, 0.16, 0.0]  # limits of the quill: 0 to 0.25
+    given = point_settings(tree, q, {'joint1': q[0] + way}, share)
+    assert given['goal'] == [q[0] + way, q[1], 0.25, q[3]]
+    seconds = max(1.0, 15 / 8 * way / tree.velocity_limit[0] / share)
+    assert make_plan(tree, DEFAULTS | given, q).duration == pytest.approx(seconds, rel=1e-9)
+
+
+def test_a_circle_of_the_page_begins_at_the_tool_and_lies_inwards():
+    tree, q = sample('scara').tree, ELBOW
+    given, at = circle_settings(tree, q, 'tool', 0.05, 0.5), frame_pose(tree, q, 'tool').p_WF
+    centre, toward = np.array(given['center']), np.array(given['toward'])
+    np.testing.assert_allclose(centre + 0.05 * toward, at, atol=1e-15)
+    assert np.hypot(*centre[:2]) == pytest.approx(np.hypot(*at[:2]) - 0.05)
+    assert (centre[2], given['speed_scale']) == (at[2], 0.5)
 
 
 @pytest.mark.parametrize('kind', ['point', 'waypoints', 'file'])
@@ -135,6 +162,7 @@ def test_a_file_is_followed_after_an_approach_at_half_speed(tmp_path):
     given = {'kind': 'file', 'file': str(file), 'approach_s': 1.5, 'speed_scale': 0.5}
     plan = plan_of(robot, ELBOW, **given, sample_rate=50.0)
     assert (plan.approach, plan.duration) == (3.0, 7.0)
+    assert len(plan.times_ns) == 1 + 7 * 25  # of 50 Hz at full speed
     start = plan.times_ns.index(3_000_000_000)
     expected = motion.table(0.5 * seconds(plan)[start:] - 1.5)
     # The file is the quintic itself, cut into pieces.
@@ -250,6 +278,15 @@ def test_a_plan_knows_its_largest_effort(part, warns):
     assert (plan.effort_share, plan.heaviest) == (pytest.approx(shares.max(), rel=0.03), joint)
     said = f'joint {joint!r} needs {plan.effort_share:.0%} of its effort limit'
     assert [remark[: len(said)] for remark in plan.remarks] == [said] * warns
+
+
+def test_of_a_long_motion_the_hardest_instants_of_every_joint_are_judged():
+    acceleration = np.outer(np.linspace(0.0, 1.0, 9000), [1.0, 1e-3])
+    acceleration[4321, 1] = 1e-2
+    rows = trajectory_plan._hardest(acceleration)
+    assert 4321 in rows
+    assert len(rows) <= 2000
+    assert np.diff(rows).max() <= 10
 
 
 def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
