@@ -81,9 +81,13 @@ class Assembly:
         """Return A, shape (n, N), and gamma, shape (n,), at positions that close the loops."""
         return (self.equations if self.formula is None else self.formula).rates(q, ud)
 
+    def reaches(self, u: Array) -> bool:
+        """Return whether the loops close all the way from the assembly to u, shape (N,)."""
+        return self.formula is not None or self._continued_from(self.assembled, u) is not None
+
     # ---- numbers -------------------------------------------------------------------------------
 
-    def continued_from(self, reference: Array, u: Array) -> Array | None:
+    def _continued_from(self, reference: Array, u: Array) -> Array | None:
         """Return the root at u on the straight way from a known one, in steps on its branch.
 
         Args:
@@ -115,7 +119,7 @@ class Assembly:
 
     def _found(self, u: Array, reference: Array) -> Array:
         """Return the root at u on the branch of a known one, at any distance from it."""
-        q = self.continued_from(reference, u)
+        q = self._continued_from(reference, u)
         return self.equations.mimic.positions(self._searched(u, reference) if q is None else q)
 
     def _searched(self, u: Array, reference: Array) -> Array:

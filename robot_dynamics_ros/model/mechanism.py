@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import MechanismError
 from robot_dynamics_ros.model.assembly import Assembly
 from robot_dynamics_ros.model.body_tree import BodyTree
 from robot_dynamics_ros.model.dependence import Affine, Dependence, Explicit, TreeState
@@ -229,14 +228,3 @@ class Mechanism(Robot):
         self.assembly.require_regular(q)
         A, gamma = self.dependence.rates(q, ud)
         return TreeState(q, A @ ud, A @ udd + gamma, A, gamma)
-
-    def reaches(self, q: Array) -> bool:
-        """Return whether loops solved by iteration close all the way from the assembly to q."""
-        found = self.closed_form or self.assembly.continued_from(self.assembled, q)
-        return found is not None
-
-    def require_closed_form(self, what: str) -> None:
-        """Raise an error if loops are solved by iteration; see :class:`Robot`."""
-        if self.closed_form is None:
-            problem = f'its loops are solved by iteration, which {what}'
-            raise MechanismError(f'mechanism {self.name!r}', problem, 'declare a closed_form')

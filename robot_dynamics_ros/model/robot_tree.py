@@ -103,8 +103,11 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
         return np.array_equal(self.drive, np.eye(self.bodies)[self.body_of_joint])
 
     def reaches(self, q: Array) -> bool:
-        """Return whether the dependent joints have positions at q, shape (n,); see Mechanism."""
-        return True
+        """Return whether the dependent joints have positions at q, shape (n,).
+
+        Those of loops solved by iteration do if these close all the way from the assembly to q.
+        """
+        return self.closed_loops is None or self.closed_loops.reaches(q)
 
     def require_direct_drives(self, what: str) -> None:
         """Raise an error unless each drive moves exactly its own joint.
@@ -132,6 +135,9 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
         Raises:
             MechanismError: They are.
         """
+        if self.closed_loops is not None and self.closed_loops.formula is None:
+            problem = f'its loops are solved by iteration, which {what}'
+            raise MechanismError(f'mechanism {self.name!r}', problem, 'declare a closed_form')
 
     def with_tree(self, tree: RobotTree) -> Robot:
         """Return the same robot with another tree of the same joints; see Mechanism."""
