@@ -243,9 +243,14 @@ class ControllerSession(SessionModes):
             self.remark('warning', f'{overloaded}: the arm will sink, unless a loop bears it')
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
-        """Apply changed parameters; an arm is released if its law needs no enabling any more."""
+        """Apply changed parameters; a goal that the law ignores from now on is aborted.
+
+        An arm is released if its law needs no enabling any more.
+        """
         held, self.wants_effort, self._refused_law = self.waits_for_enabling, True, None
         super().configure(parameters, follower)
+        if self._ignored:
+            self.goals.abort(self._ignored)
         if self.controls and (unsupported := self.unsupported()):
             self.remark('warning', f'{unsupported}: the arm will sink')
         if held and not self.loop.law.needs_enabling:

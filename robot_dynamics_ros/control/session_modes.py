@@ -424,10 +424,12 @@ class SessionModes(ControllerParts):
             epoch: The ``epoch`` at its preparation; None: the present one.
 
         Raises:
-            ConfigurationError: ``TABLE`` refuses it in the present mode, or its preparation was
-                interrupted.
+            ConfigurationError: ``TABLE`` refuses it in the present mode, its preparation was
+                interrupted, or it is a motion and the law follows no reference.
         """
         if TABLE[self.mode][event][1] is not SessionAction.REFUSE:
+            if event is SessionEvent.FOLLOW and self._ignored:
+                raise ConfigurationError(subject, self._ignored, 'switch to one that does')
             if epoch not in (None, self.epoch):
                 problem = f'was being prepared when {self._interruption}'
                 raise ConfigurationError(subject, problem, 'send it again')
@@ -443,6 +445,12 @@ class SessionModes(ControllerParts):
             SessionMode.ENDED: ('the controller has ended', 'start it again'),
         }.get(self.mode, ('the controller is active', 'deactivate it'))
         raise ConfigurationError(subject, problem, remedy)
+
+    @property
+    def _ignored(self) -> str:
+        """Why a motion would be ignored; empty if it would not."""
+        law = self.loop.law
+        return '' if law.follows_reference else f'law {law.name!r} follows no reference'
 
     def reacts_to(self) -> tuple[str, str]:
         """Return the reason of the present reaction, and how to end it."""

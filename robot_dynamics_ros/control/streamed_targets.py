@@ -69,9 +69,8 @@ class StreamedTargets:
 
         Raises:
             UnknownNameError: There is no such joint.
-            ConfigurationError: The law follows no reference, or the number of positions is wrong.
+            ConfigurationError: The number of positions is wrong.
         """
-        self._require_reference('target_joint')
         tree, values = self._tree, as_finite_array('target_joint', position)
         named = tuple(names) or tree.joint_names
         if values.shape != (len(named),):
@@ -107,11 +106,10 @@ class StreamedTargets:
             Shape (n,), rad or m.
 
         Raises:
-            ConfigurationError: The law follows no reference, the pose is invalid or far out of
-                reach, or the frame's place is not that of the model.
+            ConfigurationError: The pose is invalid or far out of reach, or the frame's place is
+                not that of the model.
             UnknownNameError: There is no such frame; lists those that exist.
         """
-        self._require_reference('target_pose')
         base, tree, frame = (
             self._frame('target_pose', axes, q),
             self._tree,
@@ -200,13 +198,6 @@ class StreamedTargets:
         adder.aim(wrench, in_frame)
         self._wrench = adder
         self._loop.exert(adder)
-
-    def _require_reference(self, subject: str) -> None:
-        law = self._loop.law
-        if not law.follows_reference:
-            raise ConfigurationError(
-                subject, f'law {law.name!r} follows no reference', 'switch to one that does'
-            )
 
     def _frame(self, subject: str, axes: str, q: Array | None) -> FramePose:
         """Return the pose of a link by the model, if that is where the link is."""

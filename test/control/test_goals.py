@@ -161,10 +161,9 @@ def test_goals_replace_each_other_trajectories_replace_goals_and_an_end_ends_the
     assert arm.ends[-1].reason == 'the controller was deactivated'
 
 
-@pytest.mark.parametrize('law', ['pd_gravity', 'gravity_compensation'])
-def test_cancelling_brings_the_reference_to_rest(law):
-    """At once where the law ignores it, as under an arm that brakes, which it then follows."""
-    arm = Arm(law=law)
+def test_cancelling_brings_the_reference_to_rest():
+    """At once, as under an arm that brakes, which it then follows."""
+    arm = Arm()
     session, reference = arm.session, arm.session.loop.reference
     session.cancel_goal()  # none is followed: nothing happens
     assert (session.mode, session.fault) == (SessionMode.HOLDING, None)
@@ -181,6 +180,26 @@ def test_cancelling_brings_the_reference_to_rest(law):
     assert session.mode is SessionMode.HOLDING
     assert not reference.velocity.any()
     np.testing.assert_array_equal(reference.position, before)  # where the arm has stopped
+
+
+@pytest.mark.parametrize('send', [Arm.send, Arm.publish])
+def test_what_a_law_ignores_is_refused_or_ends_and_is_not_reached(send):
+    arm = Arm()
+    send(arm, ONE)
+    arm.run(100)
+    arm.session.remarks.clear()
+    arm.change(law='gravity_compensation')
+    why = "law 'gravity_compensation' follows no reference"
+    assert [status.endswith(why) for status in arm.statuses] == [True]
+    assert [end.code.name for end in arm.ends] == ['INVALID_GOAL'] * (send is Arm.send)
+    arm.run(100)
+    assert arm.session.hold() == 'held: empty trajectory'
+    assert arm.session.mode is SessionMode.HOLDING
+    arm.run(1)
+    assert not arm.session.loop.reference.velocity.any()
+    with pytest.raises(ConfigurationError, match=f'{why}; switch to one that does'):
+        send(arm, ONE)
+    assert len(arm.statuses) == 1
 
 
 def test_feedback_comes_at_its_period():

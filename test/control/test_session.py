@@ -38,7 +38,7 @@ GRAVITY = pinocchio.computeGeneralizedGravity(
     (MODEL := pinocchio.buildModelFromXML(sample('four_dof').xml)), MODEL.createData(), PLACE
 )
 STILL = np.zeros(4)
-GIVEN = {'activation_ramp_s': 0.0, 'state_timeout_s': 0.1, 'law': 'gravity_compensation'}
+GIVEN = {'activation_ramp_s': 0.0, 'state_timeout_s': 0.1, 'law': 'pd_gravity'}
 HOUR = 3600 * 1000 * MS
 
 
@@ -527,7 +527,8 @@ def test_wrong_parameters_are_refused_by_name_at_the_start_and_later_and_change_
 {program: 'a: !!bool x'}                         | program
 """)
 def test_a_change_that_could_act_by_half_only_is_refused_by_name_before(given, said):
-    require_refusal({'damping_ratio': [0.0], 'payload_mass': 1.0}, given, said)
+    used = {'law': 'gravity_compensation', 'damping_ratio': [0.0], 'payload_mass': 1.0}
+    require_refusal(used, given, said)
 
 
 def require_refusal(parameters: dict[str, Any], given: dict[str, Any], said: str) -> None:
@@ -588,7 +589,7 @@ def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
     assert builds_law(run.session, change)
     commit = prepare_parameters(run.session, change)
     run.states(5)
-    assert run.session.loop.law.name == 'gravity_compensation'
+    assert run.session.loop.law.name == 'pd_gravity'
     commit()
     assert run.session.loop.law.name == 'computed_torque'
     with pytest.raises(ConfigurationError, match='target: ZeroDivisionError: nobody foresaw'):

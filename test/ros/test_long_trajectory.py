@@ -14,7 +14,6 @@ from trajectory_msgs.msg import JointTrajectory
 from robot_dynamics_ros.messages import NANO, stamp_ns
 
 AWAY = PLACE + [0.1, 0.1, 0.1, 0.1]
-GIVEN = ARM | {'law': 'gravity_compensation'}
 POINTS = 5000
 #: The controller, in which every step of accepting a long one lasts until 20 more states are
 #: answered. However slow the machine is, that happens if, and only if, ticks continue meanwhile.
@@ -70,7 +69,7 @@ def steps(references) -> np.ndarray:
 
 
 def test_the_arm_is_driven_on_while_a_long_trajectory_is_accepted_or_rejected(processes, peer):
-    node, arm = processes.start('controller', GIVEN, code=SLOW), EchoArm(peer)
+    node, arm = processes.start('controller', ARM, code=SLOW), EchoArm(peer)
     arm.until(lambda: len(arm.commands) > 5, 'commands')
     assert arm.send(trajectory([(3.0, AWAY)])).startswith('accepted: 1 point ')
     arm.until(lambda: abs(arm.references[-1].velocity[0]) > 0.02, 'motion')
@@ -98,7 +97,7 @@ def test_the_arm_is_driven_on_while_a_long_goal_is_accepted(processes, peer):
     from control_msgs.action import FollowJointTrajectory
     from rclpy.action import ActionClient
 
-    node, arm = processes.start('controller', GIVEN, code=SLOW), EchoArm(peer)
+    node, arm = processes.start('controller', ARM, code=SLOW), EchoArm(peer)
     client = ActionClient(peer.node, FollowJointTrajectory, 'controller/follow_joint_trajectory')
     arm.until(lambda: len(arm.commands) > 5, 'commands')
     arm.until(client.server_is_ready, 'the action server')

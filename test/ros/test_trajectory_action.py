@@ -81,7 +81,7 @@ def goal(target=GOAL, names=JOINTS, *, times=(1.0,), **tolerances):
 def living(lasting):
     """Return the process of a controller that lives through many tests, and a client."""
     processes, peer = lasting
-    node = processes.start('controller', ARM | {'law': 'gravity_compensation'})
+    node = processes.start('controller', ARM)
     return node, Client(peer)
 
 
