@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
+import io
 import os
 import re
 import signal
@@ -75,6 +77,8 @@ _MODULES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 2 for wrong input."""
     use_one_thread()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors='backslashreplace')  # where it cannot write m² or a frame
     try:
         with postponed('numpy'):
             return _main(argv)
@@ -104,9 +108,9 @@ def _main(argv: Sequence[str] | None) -> int:
         print(f'error: {error}', file=sys.stderr)
         return 2
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno != errno.ENOSPC:
             raise
-        print(f'error: {error.filename}: {error.strerror}', file=sys.stderr)
+        print(f'error: {error.filename or "output"}: {error.strerror}', file=sys.stderr)
         return 2
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import subprocess
 import sys
 
@@ -90,3 +91,16 @@ def test_an_interrupt_at_any_time_of_a_command_ends_it_in_silence(monkeypatch, c
     monkeypatch.setattr(program, 'postponed', interrupted)
     assert program.main(['check_model', 'scara']) == 130
     assert capsys.readouterr().err == ''
+
+
+def test_an_output_without_unicode_has_codes_and_a_full_one_is_told(monkeypatch, capsys):
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(printed, 'ascii', line_buffering=True))
+    assert program.main(['check_model', 'scara']) == 0
+    assert b'\\u2026' in printed.getvalue()
+    with open('/dev/full', 'w', buffering=1, encoding='utf-8') as full:
+        monkeypatch.setattr(sys, 'stdout', full)
+        assert program.main(['check_model', 'scara']) == 2
+        with contextlib.suppress(OSError):  # what is left in the buffer
+            full.close()
+    assert capsys.readouterr().err == 'error: output: No space left on device\n'
