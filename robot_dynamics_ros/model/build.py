@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from robot_dynamics_ros.description.urdf import (
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.model.body_tree import BodyFrame
 from robot_dynamics_ros.model.dependence import Affine
-from robot_dynamics_ros.model.mechanism import FOLLOWED, Mechanism
+from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
@@ -211,23 +211,23 @@ def build_tree(
     [root] = roots_of(description)
     order = parents_first(description)
     moving = [joint for joint in order if joint.kind in MOVING]
-    free = [joint for joint in moving if joint.name not in (mimic_joints or {})]
-    dependence = _dependence(moving, free, mimic_joints or {})
+    mimic = _mimic(moving, mimic_joints or {})
+    coordinates = np.flatnonzero(np.diag(mimic.rate)).tolist()
     frames = _lump_frames(order, root)
     bodies = _lump_inertias(description, frames, len(moving))
-    limits = np.array([joint_limits(joint, effort_limit) for joint in free], dtype=float)
-    lower, upper, velocity, effort = limits.T.copy()
-    soft = np.array([soft_range(joint) for joint in free], dtype=float).T
-    soft[:, np.maximum(soft[0], lower) >= np.minimum(soft[1], upper)] = [[-np.inf], [np.inf]]
-    damping, friction, armature = _drive_terms(moving, dependence)
+    # Limits and friction of mimic joints are taken over by their joints.
+    limits = np.array([(-np.inf, np.inf, np.inf, np.inf, -np.inf, np.inf)] * len(moving))
+    for i in coordinates:
+        limits[i] = *joint_limits(moving[i], effort_limit), *soft_range(moving[i])
+    lower, upper, velocity, effort, *soft = limits.T.copy()
+    empty = np.maximum(soft[0], lower) >= np.minimum(soft[1], upper)
+    soft[0][empty], soft[1][empty] = -np.inf, np.inf
+    damping, friction, armature = _drive_terms(moving, mimic)
     origins = [_frame_at(frames[joint.parent], joint.origin) for joint in moving]
-    make: Callable[..., Robot] = RobotTree
-    if mimic_joints:
-        make = partial(Mechanism, **_mimicry(moving, free, dependence))
-    return make(
+    tree = RobotTree(
         name=description.name,
         base_link=root,
-        joint_names=tuple(joint.name for joint in free),
+        joint_names=tuple(joint.name for joint in moving),
         link_names=tuple(joint.child for joint in moving),
         parent=tuple(F.body for F in origins),
         prismatic=tuple(joint.kind == 'prismatic' for joint in moving),
@@ -250,48 +250,37 @@ def build_tree(
         soft_lower=soft[0],
         soft_upper=soft[1],
     )
+    if not mimic_joints:
+        return tree
+    unit = np.eye(len(moving), dtype=int)
+    return Mechanism.of(
+        tree,
+        coordinates,
+        mimic=mimic,
+        actuators={moving[i].name: unit[i] for i in coordinates},
+        closed_form=Affine(mimic.rate[:, coordinates], mimic.offset),
+        assembled=mimic.offset,
+    )
 
 
-def _dependence(
-    moving: list[Joint], free: list[Joint], mimic_joints: Mapping[str, Mimic]
-) -> Affine:
-    """Return the positions of all joints by those of the free ones; integers if exact."""
-    place = {joint.name: j for j, joint in enumerate(free)}
-    rate, offset = np.zeros((len(moving), len(free))), np.zeros(len(moving))
-    for i, joint in enumerate(moving):
-        mimic = mimic_joints.get(joint.name, Mimic(joint.name))
-        rate[i, place[mimic.joint]], offset[i] = mimic.multiplier, mimic.offset
+def _mimic(moving: list[Joint], mimic_joints: Mapping[str, Mimic]) -> Affine:
+    """Return the positions of all joints by those that follow no other; integers if exact."""
+    names, rate, offset = [x.name for x in moving], np.zeros((len(moving),) * 2), []
+    for i, name in enumerate(names):
+        mimic = mimic_joints.get(name, Mimic(name))
+        rate[i, names.index(mimic.joint)] = mimic.multiplier
+        offset.append(mimic.offset)
     exact = np.isfinite(rate).all() and np.array_equal(rate, np.round(rate))
-    return Affine(rate.astype(int) if exact else rate, offset)
+    return Affine(rate.astype(int) if exact else rate, np.array(offset, dtype=float))
 
 
-def _mimicry(moving: list[Joint], free: list[Joint], dependence: Affine) -> dict[str, Any]:
-    """Return the attributes of a mechanism whose dependent joints are mimic joints.
-
-    These have no limits and no friction, which their joints take over.
-    """
-    count, coordinates = len(moving), [moving.index(joint) for joint in free]
-    G = np.zeros((count, count), dtype=dependence.rate.dtype)
-    G[:, coordinates] = dependence.rate
-    limits = (-np.inf, np.inf, np.inf, np.inf, -np.inf, np.inf)
-    values = zip(FOLLOWED, (*limits, 0.0, 0.0, 0.0), strict=True)
-    return {
-        'every_joint': tuple(joint.name for joint in moving),
-        'mimic': Affine(G, dependence.offset),
-        'followers': {name: np.full(count, x) for name, x in values},
-        'actuators': {joint.name: np.eye(count, dtype=int)[moving.index(joint)] for joint in free},
-        'closed_form': dependence,
-        'assembled': dependence.positions(np.zeros(len(free))),
-    }
-
-
-def _drive_terms(moving: list[Joint], dependence: Affine) -> tuple[Array, Array, Array]:
-    """Return damping, friction and armature of the free joints, including their mimic joints'."""
+def _drive_terms(moving: list[Joint], mimic: Affine) -> tuple[Array, Array, Array]:
+    """Return damping, friction and armature of all joints; those of mimic joints at theirs."""
     written = [(joint.damping, joint.friction, joint.armature) for joint in moving]
     damping, friction, armature = np.maximum(np.array(written).T, 0.0)
-    if dependence.is_identity:  # and values that are not finite remain at their joints
+    if mimic.is_identity:  # and values that are not finite remain at their joints
         return damping, friction, armature
-    G = np.abs(dependence.rate)  # from the powers b (k v)^2 and c |k v| and the kinetic energy
+    G = np.abs(mimic.rate)  # from the powers b (k v)^2 and c |k v| and the kinetic energy
     return damping @ (G * G), friction @ G, armature @ (G * G)
 
 

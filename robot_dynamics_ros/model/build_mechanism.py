@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from robot_dynamics_ros.model.loops import (
     CLOSED,
     LoopEquations,
 )
-from robot_dynamics_ros.model.mechanism import FOLLOWED, Mechanism
+from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.mechanism_file import MechanismFile
 from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 from robot_dynamics_ros.spatial.jet import Jet, shifted, stack
@@ -61,12 +60,14 @@ def build_mechanism(
     else:
         q = _checked(equations, closed_form, q[coordinates])
     rows = _independent_rows(equations, q)
-    mechanism = Mechanism(
-        **_of_joints(robot, file.coordinates),
+    at = [robot.joint_index(name) for name in file.coordinates]
+    mechanism = Mechanism.of(
+        tree,
+        coordinates,
+        remarks=(*robot.remarks, *_passive_terms(robot, file.coordinates)),
+        drive_friction={term: value[at] for term, value in robot.drive_friction.items()},
         effort_limit=_effort_limits(tree, file),
-        every_joint=tree.joint_names,
         mimic=mimic,
-        followers={name: getattr(tree, name) for name in FOLLOWED},
         actuators={
             a.name: np.array([a.rate.get(name, 0) for name in tree.joint_names])
             for a in file.actuators
@@ -79,18 +80,6 @@ def build_mechanism(
     )
     _check_drive(mechanism)
     return mechanism
-
-
-def _of_joints(robot: Robot, names: Sequence[str]) -> dict[str, Any]:
-    """Return the attributes of a robot with those of its joints reduced to some of them."""
-    at = [robot.joint_index(name) for name in names]
-    values = {part.name: getattr(robot, part.name) for part in fields(RobotTree)}
-    del values['effort_limit']
-    values |= {name: values[name][at] for name in FOLLOWED if name in values}
-    further = {term: value[at] for term, value in robot.drive_friction.items()}
-    remarks = *robot.remarks, *_passive_terms(robot, names)
-    changes = {'joint_names': tuple(names), 'drive_friction': further, 'remarks': remarks}
-    return values | changes
 
 
 def _passive_terms(robot: Robot, names: Sequence[str]) -> Iterator[str]:

@@ -80,6 +80,22 @@ class Mechanism(Robot):
     assembled: Array
     singular_below: float = 0.0
 
+    @classmethod
+    def of(cls, tree: RobotTree, coordinates: list[int], **given: Any) -> Mechanism:
+        """Return the mechanism of a tree in which some joints are the coordinates.
+
+        Args:
+            tree: The spanning tree.
+            coordinates: Indices of these joints, in the order of u.
+            given: Attributes of the mechanism; those not given are of the tree.
+        """
+        values = {part.name: getattr(tree, part.name) for part in fields(RobotTree)}
+        followers = {name: values[name] for name in FOLLOWED}
+        values |= {name: value[coordinates] for name, value in followers.items()}
+        values['joint_names'] = tuple(tree.joint_names[i] for i in coordinates)
+        values |= {'every_joint': tree.joint_names, 'followers': followers}
+        return cls(**values | given)
+
     @property
     def body_joints(self) -> tuple[str, ...]:
         """Names of the joints of all bodies, in body order."""
