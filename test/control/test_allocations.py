@@ -23,12 +23,13 @@ MOST = 2 * sys.getsizeof(np.zeros(4))
 
 
 def followed(law) -> StillArm:
-    """Return an arm that follows a long trajectory, past ramp and take-over."""
+    """Return an arm past ramp and take-over, on a long trajectory where its law follows one."""
     given = {'robot': 'scara', 'law': law, 'activation_ramp_s': 0.01}
     if law == 'scara_circle':
         given |= {'law': 'constraint_stabilization', 'program': law}
     arm = StillArm(ControllerSession(sample('scara').tree, given), PLACE).active()
-    arm.move([1.0, 60.0], PLACE, PLACE + 0.1)
+    if arm.session.loop.law.follows_reference:
+        arm.move([1.0, 60.0], PLACE, PLACE + 0.1)
     arm.states(3000)
     return arm
 
