@@ -373,14 +373,14 @@ class _Reader:
         )
 
     def _soft_limits(self, joint: Element, culprit: str) -> tuple[float, float] | None:
-        """Return the soft limits of a joint, which default to 0; None unless lower < upper."""
+        """Return the soft limits of a joint, which default to 0; None if they are equal."""
         element = joint.find('safety_controller')
         if element is None:
             return None
         lower, upper = (
             self._number(element, f'soft_{end}_limit', culprit, 0.0) for end in ('lower', 'upper')
         )
-        return (lower, upper) if lower < upper else None
+        return (lower, upper) if lower < upper or lower > upper else None
 
     def _lock(self, element: Element, culprit: str) -> Lock:
         position, kind = self._number(element, 'position', culprit), element.get('type', '')

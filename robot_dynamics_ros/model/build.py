@@ -185,8 +185,8 @@ def joint_limits(joint: Joint, effort_limit: EffortLimit = None) -> JointLimits:
 
 
 def soft_range(joint: Joint) -> tuple[float, float]:
-    """Return the soft limits of a joint, rad or m; infinite without any, or if it is endless."""
-    if joint.soft is None or joint.kind == 'continuous':
+    """Return the soft limits of a joint, rad or m; infinite if there is no such range."""
+    if joint.soft is None or joint.kind == 'continuous' or joint.soft[0] > joint.soft[1]:
         return -math.inf, math.inf
     return joint.soft
 

@@ -161,6 +161,13 @@ def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator
         verb = 'moves' if prismatic else 'turns'
         problem = f'{verb} as far as {largest:g} {unit}'
         yield warning(culprit, problem, f'limits are in {unit}; is it in {other}?', 'far limits')
+    lower, upper = joint.soft or (-math.inf, math.inf)
+    endless = joint.kind == 'continuous' and math.isfinite(upper - lower)
+    if endless or max(lower, limits.lower) >= min(upper, limits.upper):
+        problem = f'soft limits [{lower:g}, {upper:g}] '
+        problem += 'of a continuous joint' if endless else 'leave no range within the limits'
+        remedy = 'they are ignored; correct them, or make the joint revolute with limits'
+        yield warning(culprit, problem, remedy, 'soft limits')
     if math.hypot(*joint.origin.xyz) > FARTHEST:
         problem = f'its origin is {math.hypot(*joint.origin.xyz):g} m from that of its parent'
         yield warning(culprit, problem, 'lengths are in m; is it in mm?', 'far origin')

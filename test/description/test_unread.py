@@ -254,18 +254,23 @@ def test_soft_limits_bound_references_within_the_limits():
 
 
 @pytest.mark.parametrize(
-    ('text', 'upper'),
+    ('text', 'upper', 'said'),
     [
-        (soft(-9.0, 9.0), 3.0),  # beyond the limits
-        (soft(5.0, 9.0), 3.0),  # outside of them
-        (soft(0.0, 0.0), 3.0),  # not given: the default
-        (soft(1.0, -1.0), 3.0),
-        (soft(-1.0, 1.0, 'continuous'), np.inf),
+        (soft(-9.0, 9.0), 3.0, ''),  # beyond the limits
+        (soft(5.0, 9.0), 3.0, "joint 'j2': soft limits [5, 9] leave no range within the limits"),
+        (soft(0.0, 0.0), 3.0, ''),  # not given: the default
+        (soft(1.0, -1.0), 3.0, "joint 'j2': soft limits [1, -1] leave no range within the limits"),
+        (
+            soft(-1.0, 1.0, 'continuous'),
+            np.inf,
+            "joint 'j2': soft limits [-1, 1] of a continuous joint",
+        ),
     ],
 )
-def test_soft_limits_that_leave_no_range_or_add_nothing_are_none(text, upper):
+def test_soft_limits_that_leave_no_range_or_add_nothing_are_none(text, upper, said):
     tree = load_robot(text)
     assert tree.reference_upper[1] == upper
+    assert [remark.partition(';')[0] for remark in tree.remarks] == [said] * bool(said)
 
 
 def test_a_mimic_joint_hands_its_soft_limits_on():
