@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety.state_validator import SLACK, StateVerdict
 from robot_dynamics_ros.control.session import ControllerSession
@@ -17,7 +18,8 @@ _CONTRADICTIONS = 10  # jumps of the states in one report, more than a sensor's
 _MISSED = 0.25  # largest share of the periods without a command
 _REPEATED = 0.25  # largest share of the states that repeat an older one while the arm moves
 _FEWEST, _PAUSE = 50, 0.2  # periods that are judged; s: a longer gap is a pause of the states
-_FAR = (0.5, 0.1)  # largest distance from the reference, rad and m
+_FAR = (0.5, 0.1)  # largest distance from the reference or the program, rad and m
+_NEARER = 0.9  # share of the distance from a program at the last report
 
 
 class HealthReport(NamedTuple):
@@ -42,6 +44,7 @@ class SessionHealth:
         self._stamps_ns = np.zeros(_CAPACITY, dtype=np.int64)
         self._ticks = self._reported = self._missed = 0
         self._told, self._share = set[str](), 0.0
+        self._off_program = np.inf
         self._repeats = self._jumps = self._refused = self._restarts = self._timeouts = 0
 
     def count(self, stamp_ns: int, latency_ns: int) -> None:
@@ -63,6 +66,7 @@ class SessionHealth:
         timing = self._timing(new, session.loop.settings.period)
         faults = {'rivals': rivals} if rivals else {}
         faults |= dict(_loss_of_control(session, self._share))
+        faults |= dict(self._loss_of_program(session))
         faults |= dict(self._faults_of_states(session, new))
         for kind, text in faults.items():
             if session.mode is not SessionMode.INACTIVE and kind not in self._told:
@@ -109,6 +113,24 @@ class SessionHealth:
         self._refused = refused
         if session.mode is not SessionMode.STOPPED:  # the restart that ends a timeout is to come
             self._timeouts = session.timeouts
+
+    def _loss_of_program(self, session: ControllerSession) -> Iterator[tuple[str, str]]:
+        """Yield a kind and a sentence if the arm is far from its program, and comes no nearer."""
+        law, before, self._off_program = session.loop.law, self._off_program, np.inf
+        acts = session.loop.acting is law and not (law.leading or law.follows_reference)
+        found = law.constraints() if acts else None
+        if found is None:
+            return
+        far = [_FAR[0] if row.endswith('(rad)') else _FAR[1] for row in found.rows]
+        excess = np.abs(found.f) / far
+        i = int(excess.argmax())
+        self._off_program = excess[i]
+        if excess[i] > max(1.0, _NEARER * before):
+            yield (
+                'far',
+                f'{found.rows[i]} is off by {found.f[i]:.2g}: the arm does not follow its '
+                f'program, {_hindrance(found)}',
+            )
 
     def _timing(self, new: int, period: float) -> dict[str, Any]:
         if new < 2:
@@ -192,6 +214,15 @@ def _followed(session: Any) -> str:
         return 'program' if 'program' in law.status() else 'nothing'
     moving = session.mode is SessionMode.FOLLOWING and session.loop.generator.moving
     return 'trajectory' if moving else 'hold'
+
+
+def _hindrance(found: ConstraintSnapshot) -> str:
+    """Return why an arm may not follow its program."""
+    if found.damped:
+        return 'which is singular or out of reach there'
+    if found.scale < 1.0:
+        return f'which leaves {found.scale:.0%} of its acceleration within the effort limits'
+    return 'and by the model nothing hinders it: check payload, friction and contacts'
 
 
 def _loss_of_control(session: ControllerSession, missed: float) -> Iterator[tuple[str, str]]:

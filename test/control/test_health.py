@@ -12,6 +12,8 @@ from still_arm import MS, StillArm
 
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 
 def test_missed_periods_add_up_and_the_worst_latency_is_of_each_report():
@@ -115,6 +117,38 @@ def test_an_arm_far_from_its_reference_is_said_once_unless_its_law_yields():
             text = 'joint3 is 0.2 m from its reference: control is lost'
             assert (text in found.message) is said
         assert len(run.logged()) == said
+
+
+LINE = """
+constraints:
+  - {kind: point, frame: tool, axes: xy, target: {linear: {from: [0.4, 0.1], rate: [RATE, 0]}}}
+null_space: {damping: 6, stiffness: 9}
+"""
+FOLLOWED, ELSEWHERE = [-0.3, 1.2, 0.1, 0.0], [0.9, 0.4, 0.1, 0.0]
+
+
+@pytest.mark.parametrize(
+    ('rate', 'friction', 'begin', 'said'),
+    [
+        (0.018, 0.0, FOLLOWED, 'which is singular or out of reach there'),  # once it is checked
+        (0.0, 60.0, ELSEWHERE, 'and by the model nothing hinders it: check payload, friction'),
+        (0.0, 0.0, ELSEWHERE, ''),
+    ],
+)
+def test_an_arm_that_does_not_follow_its_program_is_said_once(rate, friction, begin, said):
+    tree, given = sample('scara').tree, {'robot': 'scara', 'law': 'constraint_stabilization'}
+    session = ControllerSession(tree, given | {'program': LINE.replace('RATE', str(rate))})
+    plant = MujocoPlant(tree.with_changes(coulomb_friction=np.full(4, friction)))
+    arm, health = SessionOnPlant(session, plant), SessionHealth()
+    plant.reset(np.array(begin))
+    arm.activate()
+    for _ in range(19 if rate else 3):
+        arm.settle(1.0)
+        report = health.report(session)
+    assert (report.level == 'warning') is bool(said)
+    texts = [remark.text for remark in session.remarks if remark.level == 'warning']
+    assert len(texts) == bool(said)
+    assert all(said in text and text.startswith('point: tool ') for text in texts)
 
 
 def test_states_of_a_slow_driver_and_of_a_second_publisher_are_said_once():

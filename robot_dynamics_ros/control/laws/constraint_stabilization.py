@@ -131,7 +131,7 @@ class ConstraintStabilization(ModelLaw):
         self._start: float | None = None
         self._lead: LeadIn | None = None
         self._never_leads, self._led = '', False
-        self._leading, self._blend = False, program.blend
+        self.leading, self._blend = False, program.blend
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
@@ -189,11 +189,11 @@ class ConstraintStabilization(ModelLaw):
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
-        self._start, self._leading, self._led = t, False, False
+        self._start, self.leading, self._led = t, False, False
         self._begin_program(q, v, self.program.blend)
         if self._lead is not None and not self._can_begin(q, v):
             self._lead.begin(q, v)
-            self._start, self._leading, self._led = t + self._lead.duration, True, True
+            self._start, self.leading, self._led = t + self._lead.duration, True, True
 
     def _begin_program(self, q: Array, v: Array, blend: float) -> None:
         """Start the program at a state; blend its initial error out over ``blend`` s."""
@@ -218,7 +218,7 @@ class ConstraintStabilization(ModelLaw):
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         if self._start is None:
             self.reset(t, q, v)
-        if self._leading:
+        if self.leading:
             self._move_to_start(t, q, v, out)
             return
         self._previous, self.acceleration = self.acceleration, self._previous
@@ -243,7 +243,7 @@ class ConstraintStabilization(ModelLaw):
         kernel.program_velocity[:] = lead.velocity
         self._write_efforts(q, v, out)
         if t >= self._start:
-            self._leading = False
+            self.leading = False
             self._begin_program(q, v, max(self.program.blend, _LEAD_IN_BLEND_S))
 
     def _write_efforts(self, q: Array, v: Array, out: Array) -> None:
@@ -285,7 +285,7 @@ class ConstraintStabilization(ModelLaw):
         ``null_space``, ``saturation`` (removed by the effort limits), ``coriolis``, ``gravity``
         and, with contacts, ``contact``.
         """
-        if self._leading:
+        if self.leading:
             return self._effort.split(q, v, {'inertia': self.acceleration})
         if self.ahead.time > 0.0:
             q, v = self._kernel.q, self._kernel.v

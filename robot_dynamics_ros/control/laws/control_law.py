@@ -143,6 +143,8 @@ class ControlLaw(ABC):
     passive: tuple[int, ...] = ()
     #: What the law limits since it began to act, one sentence; empty: nothing.
     notice: str = ''
+    #: Whether the law still moves the arm to where it begins.
+    leading: bool = False
     #: Whether the law uses external efforts.
     answers_force: bool = False
     #: Names of parameters whose change requires a new law.
