@@ -226,6 +226,7 @@ def test_a_unit_is_declared_once(tmp_path):
     ["t,q1,q2\n0,1,2\n0.1,1,2", {positions_unit: deg}] | positions_unit
     ["t,q1,q2\n0,1,2\n0.1,1,2", {joints: [pan]}] | joints names 1
     ["t,q1,q2,a_pos_3\n0,1,2,3\n0.1,1,2,3", {position: q, reference_position: a_pos}] | has no column of reference_position for q1, q2, only a_pos_3
+    ["t,q1,q2\n0,1,2\n0.1,1,2", {position: [q1, q3]}] | has no column 'q3' for position; its columns: t, q1, q2; correct position
     ["t,q1 [grad],q2 [grad]\n0,1,2\n0.1,1,2", {}] | column 'q1 [grad]': its unit 'grad' is none of pos
     ["t,q1_Nm,q2_Nm\n0,1,2\n0.1,1,2", {}] | its unit 'N m' is none of position
 """)  # noqa: E501

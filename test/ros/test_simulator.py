@@ -140,10 +140,22 @@ def test_a_paused_simulator_is_stepped_pushed_reset_and_changed(processes, peer)
         ('payload_frame', 'hand', "unknown payload_frame 'hand'; known:"),
         ('mass_factor', [1.3], ''),
         ('mass_factor', [1.0, 0.0, 1.0, 1.0], 'a mass factor must be positive'),
+        ('end_time_s', 0.001, ''),
     ):
         result = peer.set('simulator', **{name: value})
         assert result.successful == (not reason)
         assert reason in result.reason
+    tree = load_robot(sample('scara').xml)
+    heavy = MujocoPlant(tree.with_changes(mass=1.3 * tree.mass, inertia=1.3 * tree.inertia))
+    heavy.set_payload(Payload(2.0))
+    heavy.reset(np.array(FIRST))
+    heavy.step(law(*expected[0]))
+    state = np.empty((2, 4))
+    heavy.read(*state)
+    after('reset')
+    np.testing.assert_allclose(after('step'), state, rtol=0, atol=1e-9)
+    simulator.says('end of the run: t = 0.001000 s')
+    assert peer.set('simulator', end_time_s=0.0).successful
     peer.ask('simulator/pause', False)
     assert ask('step').message == 'not paused'
     assert simulator.stop(signal.SIGTERM) == 0
