@@ -310,14 +310,20 @@ def test_a_refused_bag_leaves_nothing_in_the_temporary_folder(tmp_path, monkeypa
 
 
 def test_a_storage_file_that_is_missing_or_was_forgotten_is_told(tmp_path):
+    """The second of three that were split, and one of another recording."""
     messages = Motion(200).messages()
     bag = write(tmp_path / 'run', messages[:300])
-    later = storage_file(write(tmp_path / 'later', messages[300:]))
-    shutil.copy(later, bag / 'run_1.mcap')
+    for name, part in (('run_2', messages[300:450]), ('run_10', messages[450:]), ('my', messages)):
+        shutil.copy(storage_file(write(tmp_path / name, part)), bag / f'{name}.mcap')
+    metadata = bag / 'metadata.yaml'
+    content = yaml.safe_load(metadata.read_text())
+    content['rosbag2_bagfile_information']['relative_file_paths'].append('run_10.mcap')
+    metadata.write_text(yaml.safe_dump(content))
     run = read_recording(bag)
-    assert len(run.time) == 200
+    assert run.position.tobytes() == Motion(200).q.tobytes()
     assert run.notes == (
-        'run_1.mcap: not listed in metadata.yaml, but of the same recording; also read',
+        'run_2.mcap: not listed in metadata.yaml, but of the same recording; also read',
+        'my.mcap: not listed in metadata.yaml; not read',
     )
     (bag / 'run.mcap').unlink()
     run = read_recording(bag)
