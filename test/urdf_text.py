@@ -57,9 +57,9 @@ def joint(
     return text + '</joint>'
 
 
-def follow(text: str, leader: str, multiplier: float = 1.0, offset: float = 0.0) -> str:
+def follow(text: str, other: str, multiplier: float = 1.0, offset: float = 0.0) -> str:
     """Return the text of a joint with a mimic relation to another one."""
-    mimic = f'<mimic joint="{leader}" multiplier="{multiplier!r}" offset="{offset!r}"/>'
+    mimic = f'<mimic joint="{other}" multiplier="{multiplier!r}" offset="{offset!r}"/>'
     return text.replace('</joint>', f'{mimic}</joint>')
 
 

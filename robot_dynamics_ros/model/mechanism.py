@@ -39,7 +39,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array, scalars
 
 #: Attributes of every joint of the spanning tree.
-FOLLOWED = (
+_OF_JOINTS = (
     *('position_lower', 'position_upper', 'velocity_limit', 'effort_limit'),
     *('soft_lower', 'soft_upper'),
     *('damping', 'coulomb_friction', 'armature'),
@@ -57,8 +57,9 @@ class Mechanism(Robot):
         every_joint: Names of the joints of all bodies, in body order.
         mimic: Their positions by those that follow no other, shape (bodies, bodies); columns of
             mimic joints are zero.
-        followers: Limits, friction and rotor inertia of the dependent joints, shape (bodies,)
-            each, by attribute; entries of independent joints have no meaning.
+        of_every_joint: Limits, friction and rotor inertia of the joints of all bodies, shape
+            (bodies,) each, by attribute; those of the independent joints are superseded by the
+            mechanism's own.
         actuators: Rate of each of the n drives by the rates of the joints, shape (bodies,), by
             name, in the order of efforts.
         closed_form: The joint positions as functions of u; None if they are solved by Newton's
@@ -72,7 +73,7 @@ class Mechanism(Robot):
 
     every_joint: tuple[str, ...]
     mimic: Affine
-    followers: Mapping[str, Array]
+    of_every_joint: Mapping[str, Array]
     actuators: Mapping[str, Array]
     closed_form: Affine | Explicit | None
     loops: tuple[Loop, ...] = ()
@@ -90,10 +91,10 @@ class Mechanism(Robot):
             given: Attributes of the mechanism; those not given are of the tree.
         """
         values = {part.name: getattr(tree, part.name) for part in fields(RobotTree)}
-        followers = {name: values[name] for name in FOLLOWED}
-        values |= {name: value[coordinates] for name, value in followers.items()}
+        every = {name: values[name] for name in _OF_JOINTS}
+        values |= {name: value[coordinates] for name, value in every.items()}
         values['joint_names'] = tuple(tree.joint_names[i] for i in coordinates)
-        values |= {'every_joint': tree.joint_names, 'followers': followers}
+        values |= {'every_joint': tree.joint_names, 'of_every_joint': every}
         return cls(**values | given)
 
     @property
@@ -105,7 +106,7 @@ class Mechanism(Robot):
     def tree(self) -> RobotTree:
         """The spanning tree: the same bodies with all joints independent."""
         changes: dict[str, Any] = {'joint_names': self.every_joint, 'drive_friction': {}}
-        for name, values in self.followers.items():
+        for name, values in self.of_every_joint.items():
             changes[name] = values.copy()
             changes[name][self.body_of_joint] = getattr(self, name)
         kept = {part.name: getattr(self, part.name) for part in fields(RobotTree)}

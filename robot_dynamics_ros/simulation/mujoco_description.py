@@ -146,7 +146,7 @@ class MujocoDescription:
             body = bodies[frame.body] if frame.body >= 0 else spec.worldbody
             body.add_site(name=name, pos=frame.p_BF, quat=self._quaternion(frame.R_BF))
         if isinstance(tree, Mechanism):
-            self._add_followers(*tree.mimic)
+            self._add_mimic_joints(*tree.mimic)
             for loop in tree.loops:
                 self._close(loop, tree.assembly)
 
@@ -191,7 +191,7 @@ class MujocoDescription:
         )
         self._make_rigid(pin)
 
-    def _add_followers(self, rate: Array, offset: Array) -> None:
+    def _add_mimic_joints(self, rate: Array, offset: Array) -> None:
         """Couple mimic joints to those that they follow, as rigidly as MuJoCo allows."""
         names = self._bodies.joint_names
         for i, name in enumerate(names):

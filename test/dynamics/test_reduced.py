@@ -42,7 +42,7 @@ GRIPPER = robot(
 )  # fmt: skip
 
 
-def test_friction_armature_and_limits_are_carried_to_the_leader():
+def test_friction_armature_and_limits_of_mimic_joints_are_those_of_their_joint():
     tree = load_robot(GRIPPER)
     k2, k3 = -0.8, -0.4
     assert tree.damping[1] == pytest.approx(0.1 + 0.3 * k2**2 + 5.0 * k3**2, rel=1e-14)
@@ -69,7 +69,7 @@ def test_printed_equations_are_in_the_independent_joints(rng):
     assert np.allclose(space['velocity_forces'](q, v), c, rtol=1e-10)
 
 
-def test_followers_can_be_locked_where_their_leader_rests():
+def test_mimic_joints_can_be_locked_where_their_joint_rests():
     tree = load_robot(GRIPPER, mimic='lock')
     assert isinstance(tree, Robot)
     assert tree.joint_names == ('j1', 'g1')
@@ -82,7 +82,7 @@ def test_followers_can_be_locked_where_their_leader_rests():
         assert load_robot(text).locked == tree.locked
 
 
-def test_a_follower_of_a_locked_joint_is_locked_where_that_puts_it(rng):
+def test_a_mimic_joint_of_a_locked_one_is_locked_where_that_puts_it(rng):
     tree = load_robot(GRIPPER, DOWN, locked={'g2': 0.4})
     assert isinstance(tree, Robot)
     assert tree.locked == pytest.approx({'g2': 0.4, 'g3': 0.5 * 0.4 + 0.02}, rel=1e-14)

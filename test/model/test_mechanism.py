@@ -229,6 +229,11 @@ def test_a_motion_keeps_its_branch_where_a_jump_from_the_assembly_finds_two():
             assert np.isfinite(model.inverse_dynamics(u, still, still)).all()
             assert (np.sign(elbows()) == signs).all()
     np.testing.assert_array_equal(u, end)
+    reached = model.tree_state(end, still, still).q
+    np.testing.assert_allclose(mechanism.positions(np.array([corner, end]))[1], reached)
+    with pytest.raises(MechanismError, match='no root continues the assembly'):
+        mechanism.positions(np.array([[end]]))
+    np.testing.assert_allclose(mechanism.positions(np.array([[end]]), reached)[0, 0], reached)
     # Where the last solution leads nowhere, the assembly does.
     np.testing.assert_allclose(model.tree_state(start, still, still).q, mechanism.assembled)
 
