@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from robot_dynamics_ros.dynamics.formulation import Wrenches
+from robot_dynamics_ros.dynamics.formulation import Wrenches, body_wrenches
 from robot_dynamics_ros.model import BodyFrame, Robot
 from robot_dynamics_ros.model.kinematics import body_poses, frame_motion
 from robot_dynamics_ros.model.robot_tree import require_robot
@@ -129,18 +128,10 @@ def power(tree: Robot, q: Array, v: Array, tau: Array, wrenches: Wrenches | None
     total = v @ tau
     if wrenches is None:
         return total
-    if isinstance(wrenches, Mapping):
-        loads = [
-            (tree.frame(name), scalars(f'wrench on {name!r}', wrench, (6,)))
-            for name, wrench in wrenches.items()
-        ]
-    else:
-        wrenches = scalars('wrenches', wrenches, (tree.bodies, 6))
-        E, origin = identity(3, wrenches.dtype), zeros(3, wrenches.dtype)
-        loads = [(BodyFrame(i, E, origin), wrench) for i, wrench in enumerate(wrenches)]
-    for frame, wrench in loads:
-        motion = frame_motion(tree, q, v, frame)
-        velocity = motion.J @ v
-        total = total + wrench[:3] @ (motion.R_WF.T @ velocity[:3])
-        total = total + wrench[3:] @ (motion.R_WF.T @ velocity[3:])
+    rows = body_wrenches(tree, wrenches)
+    E, origin = identity(3, rows.dtype), zeros(3, rows.dtype)
+    for i, wrench in enumerate(rows):
+        motion = frame_motion(tree, q, v, BodyFrame(i, E, origin))
+        velocity, R = motion.J @ v, motion.R_WF
+        total = total + wrench[:3] @ (R.T @ velocity[:3]) + wrench[3:] @ (R.T @ velocity[3:])
     return total

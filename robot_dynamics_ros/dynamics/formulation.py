@@ -288,19 +288,34 @@ class Formulation(ABC):
         return [scalars(name, value, (self.n,)) for name, value in arguments.items()]
 
     def body_wrenches(self, wrenches: Wrenches | None) -> Array | None:
-        """Return wrenches as one row per body, in body axes about the body origins."""
-        if wrenches is None:
-            return None
-        n = self.tree.n
-        if not isinstance(wrenches, Mapping):
-            return scalars('wrenches', wrenches, (n, 6))
-        checked = {x: scalars(f'wrench on {x!r}', wrenches[x], (6,)) for x in wrenches}
-        rows = zeros((n, 6), common_dtype(*checked.values(), self.tree.p_PJ))
-        for name, wrench in checked.items():
-            frame = self.tree.frame(name)
-            if frame.body >= 0:
-                force = frame.R_BF @ wrench[:3]
-                moment = frame.R_BF @ wrench[3:] + cross(frame.p_BF, force)
-                rows[frame.body, :3] = rows[frame.body, :3] + force
-                rows[frame.body, 3:] = rows[frame.body, 3:] + moment
-        return rows
+        """Return wrenches as one row per body; see :func:`body_wrenches`."""
+        return None if wrenches is None else body_wrenches(self.tree, wrenches)
+
+
+def body_wrenches(tree: Robot, wrenches: Wrenches) -> Array:
+    """Return wrenches as one row per body, in body axes about the body origins.
+
+    Args:
+        tree: The robot.
+        wrenches: See :class:`Formulation`.
+
+    Returns:
+        Shape (bodies, 6), N and N m; wrenches on frames of the base are left out.
+
+    Raises:
+        ShapeError: A wrench does not have the shape (6,), or the array not one row per body.
+        UnknownNameError: A wrench refers to an unknown frame.
+    """
+    n = tree.bodies
+    if not isinstance(wrenches, Mapping):
+        return scalars('wrenches', wrenches, (n, 6))
+    checked = {x: scalars(f'wrench on {x!r}', wrenches[x], (6,)) for x in wrenches}
+    rows = zeros((n, 6), common_dtype(*checked.values(), tree.p_PJ))
+    for name, wrench in checked.items():
+        frame = tree.frame(name)
+        if frame.body >= 0:
+            force = frame.R_BF @ wrench[:3]
+            moment = frame.R_BF @ wrench[3:] + cross(frame.p_BF, force)
+            rows[frame.body, :3] = rows[frame.body, :3] + force
+            rows[frame.body, 3:] = rows[frame.body, 3:] + moment
+    return rows
