@@ -14,9 +14,10 @@ import yaml
 from recorded_arm import DRIVES, two_link_run
 from samples import sample, shipped
 
-from robot_dynamics_ros.cli import demo
+from robot_dynamics_ros.cli import demo, excite
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.model import frame_pose, load_robot
 from robot_dynamics_ros.model.payload import with_payload
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.simulation.imperfections import with_mismatch
@@ -122,6 +123,22 @@ def test_excite_writes_a_motion_that_can_be_sent(command):
     assert 'condition of the base regressor' in ended.said
     refused = command('excite', arm.xml, '--output', ended.folder, code=2)
     assert 'holds trajectory.yaml, excitation.json; name' in refused.err
+
+
+def test_excite_designs_with_what_it_is_told(command, monkeypatch):
+    given = {}
+
+    def design(tree, **how):
+        given.update(how)
+        raise TrajectoryError('motion', 'is not designed', 'here')
+
+    monkeypatch.setattr(excite, 'design_excitation', design)
+    words = '--terms damping --lower -1 -1 0.3 --above 0.1'
+    tree = shipped('scara').tree
+    for box, free in (((9, 9, 9), True), (frame_pose(tree, tree.middle, 'tool').p_WF, False)):
+        command(f'excite {words}', 'scara', '--box', *box, 1, 1, 1, code=2)
+        assert (given['terms'], given['bounds'].lower) == (['damping'], (-1.0, -1.0, 0.3))
+        assert (given['checker'].find_close_pair(tree.middle) is None) is free
 
 
 def test_the_demo_makes_the_same_controller_track_far_better(command):

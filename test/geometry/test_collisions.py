@@ -99,6 +99,10 @@ def test_what_touches_is_what_pinocchio_says():
 
 def test_neighbours_and_what_always_touches_are_left_out_and_said():
     assert CollisionChecker(load_robot(ELBOW)).excluded == (('base', 'upper'), ('fore', 'upper'))
+    bare = ELBOW.replace('<parent link="base"/>', '<parent link="mount"/>', 1)
+    bare = bare.replace('</robot>', '<link name="mount"/><joint name="m" type="fixed"><parent '
+                        'link="base"/><child link="mount"/></joint></robot>')  # fmt: skip
+    assert ('base', 'upper') in CollisionChecker(load_robot(bare)).excluded
     low = ELBOW.replace('0 0 0.25', '0 0 0.47')  # the lid reaches the upper arm, which carries
     assert ('base', 'upper') in CollisionChecker(load_robot(low)).excluded
 
@@ -140,6 +144,8 @@ def test_the_ground_is_where_the_base_stands_unless_gravity_says_nothing():
     down = np.array([0.6, 0.0])  # the tip would be 0.63 m below the ground
     assert CollisionChecker(flat).find_close_pair(down).second == GROUND
     assert CollisionChecker(flat, Obstacles(ground_below=2.0)).find_close_pair(down) is None
+    hung = load_robot(flat.xml.replace('0 0 0.25', '0 0 -0.7'))  # what is fixed is above it, too
+    assert CollisionChecker(hung).find_close_pair(down) is None
     for gravity in ((0.0, 0.0, 9.81), (9.81, 0.0, 0.0), (0.0, 0.0, 0.0)):
         assert CollisionChecker(flat.with_gravity(gravity)).find_close_pair(down) is None
 

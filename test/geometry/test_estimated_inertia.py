@@ -70,6 +70,8 @@ def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
     for faces in (closed.faces[:-1], closed.faces[:, ::-1]):
         changed = second_moments(Triangles(closed.vertices, faces))
         assert_allclose(changed, expected, atol=1e-12)
+    flat = Triangles(closed.vertices * [1.0, 1.0, 0.0], closed.faces[:-1])
+    assert not second_moments(flat).any()
     ball = second_moments(sphere(0.1))[3, 3]  # of a polyhedron inside of the sphere
     assert 0.9 < ball / (4.0 / 3.0 * np.pi * 1e-3) < 1.0
     with pytest.raises(ModelError, match='encloses a volume'):

@@ -52,6 +52,7 @@ def test_a_link_without_visual_is_the_box_of_its_inertia():
     (shape,), remarks = robot_shapes(robot('r', link('arm', 3.0, com, tensor, rpy)))
     assert remarks == ()
     assert shape.link == 'arm'
+    assert volume(shape) == pytest.approx(np.prod(size), rel=1e-9), 'it faces outward'
     inside = (shape.vertices - com) @ rotation_from_rpy(*rpy)
     assert np.ptp(inside, axis=0) == pytest.approx(size, rel=1e-9)
     assert inside.mean(axis=0) == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
@@ -134,12 +135,17 @@ f 1/1/1 2/2/2 3//3 -1
 """
 
 
-def test_an_obj_has_polygons_and_the_colours_of_its_library(tmp_path):
+def test_an_obj_has_polygons_and_the_colours_of_its_library_unless_the_link_has_one(tmp_path):
     (tmp_path / 'arm.obj').write_text(OBJ)
     (tmp_path / 'arm.mtl').write_text('newmtl red paint\nKd 1 0 0\n')
     (part,) = read_mesh(tmp_path / 'arm.obj')
     assert part.faces.tolist() == [[0, 1, 2], [0, 2, 3]]
     assert part.colour == (1.0, 0.0, 0.0, 1.0)
+    mesh = f'<visual><geometry><mesh filename="{tmp_path}/arm.obj"/></geometry>'
+    blue = '<material name="blue"><color rgba="0 0 1 1"/></material>'
+    for material, colour in (('', part.colour), (blue, (0.0, 0.0, 1.0, 1.0))):
+        (shape,), _ = robot_shapes(robot('r', f'<link name="a">{mesh}{material}</visual></link>'))
+        assert shape.colour == colour
 
 
 def test_an_stl_may_be_written_as_text(tmp_path):
@@ -181,13 +187,18 @@ def test_a_mesh_is_found_beside_the_file_that_names_it(tmp_path, monkeypatch):
     (tmp_path / folder / 'meshes').mkdir(parents=True)
     corners = ('v 0 0 0', 'v 2 0 0', 'v 0 3 0', 'f 1 2 3')
     (tmp_path / folder / 'meshes' / f'{part}.obj').write_text('\n'.join(corners))
-    mesh = f'<visual><geometry><mesh filename="meshes/{written}.obj"/></geometry></visual>'
-    for name in ('arm.urdf', 'arm.urdf.xacro'):
+    there = f"file://{tmp_path}/R&amp;D &lt;'a'&gt;/meshes/{written}.obj"
+    for name, mesh, size in (
+        ('there.urdf', f'filename="{there}"', [2.0, 3.0]),
+        ('arm.urdf', f'filename="meshes/{written}.obj" scale="0.5 0.001 1"', [1.0, 0.003]),
+        ('arm.urdf.xacro', f'filename="meshes/{written}.obj"', [2.0, 3.0]),
+    ):
         file = tmp_path / folder / name
-        file.write_text(f'<robot name="arm"><link name="base">{mesh}</link></robot>')
+        visual = f'<visual><geometry><mesh {mesh}/></geometry></visual>'
+        file.write_text(f'<robot name="arm"><link name="base">{visual}</link></robot>')
         monkeypatch.chdir(tmp_path)
         [shape] = robot_shapes(read_description(f'{folder}/{name}').xml).shapes
-        assert_array_equal(np.ptp(shape.vertices, axis=0), [2.0, 3.0, 0.0])
+        assert_array_equal(np.ptp(shape.vertices, axis=0), [*size, 0.0])
     lost = file.read_text().replace(written, 'no such')
     file.write_text(lost)
     assert 'relative to the file' in robot_shapes(read_description(file).xml).remarks[0]

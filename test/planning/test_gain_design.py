@@ -221,8 +221,28 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys, mo
     assert main(['design_gains', 'scara', '--program', str(still), '--json', str(file)]) == 0
     assert len(json.loads(file.read_text())['margins']) == 1
     monkeypatch.setattr(design_gains, '_POINTS', 1)
-    for method in ('lqr --error 0.01', 'settling --settling-time 0.5'):
+
+    def designed(method):
+        """Return the document, and what was printed."""
         assert main([*command, '--method', *method.split()]) == 0
+        return json.loads(file.read_text()), capsys.readouterr().out
+
+    w, zeta = frequency_for(0.5, 0.1)
+    for method, stiffness, damping in (
+        ('settling --settling-time 0.5 --overshoot 0.1', w * w, 2 * zeta * w),
+        ('frequency --natural-frequency 9 --damping-ratio 0.5', 81.0, 9.0),
+    ):
+        found, printed = designed(method)
+        np.testing.assert_allclose(found['G0'], stiffness * np.eye(4), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found['G1'], damping * np.eye(4), rtol=1e-9, atol=1e-9)
+        assert 'The rows are coupled' not in printed
+    late, _ = designed('frequency --natural-frequency 9 --damping-ratio 0.5 --delay 0.0025')
+    margins = [np.array(one['margins'][0]['delay']) for one in (found, late)]
+    np.testing.assert_allclose(margins[0] - margins[1], 1e-3, rtol=0.05)  # 1.5 ms by default
+    usual, printed = designed('lqr --error 0.01')
+    assert 'The rows are coupled' in printed
+    faster, _ = designed('lqr --error 0.01 --rate 10')
+    assert np.trace(faster['G1']) < 0.9 * np.trace(usual['G1']), 'a rate that matters less'
     assert main([*command, '--method', 'frequency']) == 2
     assert 'needs --natural-frequency' in capsys.readouterr().err
 
