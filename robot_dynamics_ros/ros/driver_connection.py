@@ -45,6 +45,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
 _COMMAND_DEPTH = 1
 _CLOCKS_AGREE_S = 1.0
+_DISCOVERY_S = 3.0
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _PROGRESS_PERIOD_S, _TIMEOUT_S = 1.0, 10.0  # of collecting states
@@ -70,6 +71,7 @@ class DriverConnection:
     states: Any
     publishers: list[Any]
     _subscriber_count = 0  # smallest count of any command topic
+    _began_at = 0.0
 
     def __init__(self, driver: DriverInterface) -> None:
         self.driver, self.state_topic = driver, driver.profile.state.topic
@@ -176,7 +178,18 @@ class DriverConnection:
                 return f'{len(names)} nodes command {publisher.topic_name}: {", ".join(names)}'
         return ''
 
-    def compare_clocks(self, node: Node) -> None:
+    def begin(self, node: Node) -> None:
+        """Note that commands begin; warn if the clock of the node is not that of the states."""
+        self._began_at = time.monotonic()
+        self.has_new_subscriber()
+        self._compare_clocks(node)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has begun so lately that running nodes may be undiscovered, if it is busy."""
+        return time.monotonic() - self._began_at < _DISCOVERY_S
+
+    def _compare_clocks(self, node: Node) -> None:
         """Warn if the timestamps of the states are far from the clock of a node."""
         now = node.get_clock().now().nanoseconds
         ahead = (self.state.stamp_ns - now) / NANO

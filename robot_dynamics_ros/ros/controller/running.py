@@ -168,8 +168,7 @@ class RunningController:
         self._watch()  # update the message of a refusal
         self._lock_where_measured()
         self.session.activate(time.perf_counter_ns())
-        self.connection.compare_clocks(self._node)
-        self.connection.has_new_subscriber()
+        self.connection.begin(self._node)
         self.services.log_remarks()
 
     def _lock_where_measured(self) -> None:
@@ -220,7 +219,10 @@ class RunningController:
         return taken is not None
 
     def report(self) -> HealthReport:
-        """Return the health since the last call."""
+        """Return the health since the last call; a second controller, found late, ends this."""
+        if self.session.controls and self.connection.is_new and (others := self._competitors()):
+            self._log.error(f'deactivated: {others}; end it, or set share_command_topic')
+            self._node.trigger_deactivate()
         rivals = self._rivals.sentence(self._contradictions, reports=True)
         report = self._health.report(self.session, rivals and f'{rivals}: {SEPARATE}')
         report.values['states_read_as_messages'] = self.connection.reader.deserialized
