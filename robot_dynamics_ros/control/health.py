@@ -12,6 +12,7 @@ from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety.state_validator import SLACK, StateVerdict
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.spatial.scalar import Array
 
 _CAPACITY = 8192
 _CONTRADICTIONS = 10  # jumps of the states in one report, more than a sensor's
@@ -19,6 +20,7 @@ _MISSED = 0.25  # largest share of the periods without a command
 _REPEATED = 0.25  # largest share of the states that repeat an older one while the arm moves
 _FEWEST, _PAUSE = 50, 0.2  # periods that are judged; s: a longer gap is a pause of the states
 _FAR = (0.5, 0.1)  # largest distance from the reference or the program, rad and m
+_MOVING = 0.05  # rad/s or m/s of a reference that moves
 _NEARER = 0.9  # share of the distance from a program at the last report
 
 
@@ -45,6 +47,7 @@ class SessionHealth:
         self._ticks = self._reported = self._missed = 0
         self._told, self._share = set[str](), 0.0
         self._off_program = np.inf
+        self._still: tuple[Array, Array] | None = None  # joints without a velocity, positions
         self._repeats = self._jumps = self._refused = self._restarts = self._timeouts = 0
 
     def count(self, stamp_ns: int, latency_ns: int) -> None:
@@ -67,6 +70,7 @@ class SessionHealth:
         faults = {'rivals': rivals} if rivals else {}
         faults |= dict(_loss_of_control(session, self._share))
         faults |= dict(self._loss_of_program(session))
+        faults |= dict(self._missing_velocity(session))
         faults |= dict(self._faults_of_states(session, new))
         for kind, text in faults.items():
             if session.mode is not SessionMode.INACTIVE and kind not in self._told:
@@ -130,6 +134,25 @@ class SessionHealth:
                 'far',
                 f'{found.rows[i]} is off by {found.f[i]:.2g}: the arm does not follow its '
                 f'program, {_hindrance(found)}',
+            )
+
+    def _missing_velocity(self, session: ControllerSession) -> Iterator[tuple[str, str]]:
+        """Yield a kind and a sentence if a joint moves although its velocity is always exactly 0.
+
+        As seen at two reports while its reference moves, so that it is not at rest there.
+        """
+        loop, before = session.loop, self._still
+        still = (loop.v == 0.0) & (np.abs(loop.reference.velocity) > _MOVING)
+        self._still = (still, loop.q.copy()) if session.controls else None
+        if before is None:
+            return
+        moved = loop.q - before[1]
+        for i in np.flatnonzero(still & before[0] & (np.abs(moved) > SLACK))[:1].tolist():
+            yield (
+                'velocity',
+                f'{loop.tree.joint_names[i]} has moved by {moved[i]:.2g}, but its velocity on '
+                f'{session.source} is 0, so that nothing damps it: if the driver does not measure '
+                'velocities, set velocity: differentiate in the driver profile',
             )
 
     def _timing(self, new: int, period: float) -> dict[str, Any]:

@@ -119,6 +119,21 @@ def test_an_arm_far_from_its_reference_is_said_once_unless_its_law_yields():
         assert len(run.logged()) == said
 
 
+@pytest.mark.parametrize(('measured', 'moves'), [(True, True), (False, True), (False, False)])
+def test_a_driver_that_measures_no_velocity_is_said_once_the_arm_moves(measured, moves):
+    run, reference = Answered(), None
+    run.move(5.0, run.q + np.array([0.0, 1.0, 0.0, 0.0]))
+    reference, found = run.session.loop.reference, []
+    for k in range(3000):
+        run.state(v=reference.velocity * measured)
+        run.q = reference.position.copy() if moves else run.q
+        if k % 500 == 499:
+            found.append(run.health.report(run.session).message)
+    texts = [text for text in run.logged() if 'velocity' in text]
+    assert [text[:21] for text in texts] == ['joint2 has moved by 0'] * (moves and not measured)
+    assert ('its velocity on joint_states is 0, so that' in found[-1]) is bool(texts)
+
+
 LINE = """
 constraints:
   - {kind: point, frame: tool, axes: xy, target: {linear: {from: [0.4, 0.1], rate: [RATE, 0]}}}
