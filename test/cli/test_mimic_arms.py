@@ -167,8 +167,10 @@ def test_messages_have_the_unit_of_the_joint(consumer, units, joint):
 def test_a_recording_is_explained_and_missing_friction_has_the_unit_of_its_joint(bag, command):
     share = command('analyze --no-report', bag).figures['effort']['residual_share']
     assert max(share) < 1e-4  # the efforts are exact; accelerations by differences of h = 4 ms
-    thresholds = command('calibrate', bag, bag).text('thresholds.yaml')
-    assert list(yaml.safe_load(thresholds)['joints']) == [*NAMES]
+    thresholds = yaml.safe_load(command('calibrate', bag, bag).text('thresholds.yaml'))
+    assert list(thresholds['joints']) == [*NAMES]
+    found = [joint['observer_bandwidth'] for joint in thresholds['joints'].values()]
+    assert found == pytest.approx([50.0] * 4)  # 0.2 times 250 Hz
     bare = re.sub('<dynamics[^>]*>', '', SAMPLE.xml)
     said = command('analyze --no-report', bag, '--robot', bare).said
     for name, slides in zip(NAMES, KINDS, strict=True):

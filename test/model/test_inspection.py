@@ -250,8 +250,11 @@ def test_the_command_sees_an_arm_too_weak_for_its_own_weight_and_writes_json(
     run(path, '--gravity', 0, 0, 0)
     assert 'gravity alone' not in capsys.readouterr().out
     main(['check_model', str(path), '--json', str(target)])
-    assert "warning joint 'shoulder': gravity alone needs" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "warning joint 'shoulder': gravity alone needs" in printed
     found = json.loads(target.read_text())
+    row = next(line for line in printed.splitlines() if line.startswith('│ shoulder'))
+    assert f' {found["largest_gravity_effort"]["shoulder"]:.3g} ' in row
     assert (found['command'], found['robot']) == ('check_model', 'arm')
     assert [entry['name'] for entry in found['links']] == ['upper', 'lower']
     assert found['largest_gravity_effort']['shoulder'] > 3.0
