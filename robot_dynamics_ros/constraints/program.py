@@ -128,6 +128,11 @@ class Program:
         return self.stack.horizon
 
     @property
+    def end(self) -> float:
+        """End of all motion on the program's clock, s; infinite if it never ends or begins."""
+        return max((t for x in self.stack.signals for t in x.changes), default=np.inf)
+
+    @property
     def proved(self) -> bool:
         r"""Whether the designed decay is proved in general, not only checked on the path.
 

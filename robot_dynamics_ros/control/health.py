@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -221,7 +221,7 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
         law['program_start_s'] = f'{float(law["program_start_s"]) + loop.state.origin:.6f}'
     return {
         'law': loop.law.name,
-        'following': _followed(session),
+        'following': _followed(session, law),
         **law,
         **session.contact.status(),
         **{key: value or 'none' for key, value in listed.items()},
@@ -229,14 +229,14 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
     }
 
 
-def _followed(session: Any) -> str:
+def _followed(session: Any, law: Mapping[str, str]) -> str:
     if session.mode is SessionMode.INACTIVE:
         return 'nothing'
-    law = session.loop.present
-    if not law.follows_reference:
-        return 'program' if 'program' in law.status() else 'nothing'
-    moving = session.mode is SessionMode.FOLLOWING and session.loop.generator.moving
-    return 'trajectory' if moving else 'hold'
+    if session.mode is SessionMode.FOLLOWING and session.loop.generator.moving:
+        return 'trajectory'
+    if session.loop.present.follows_reference:
+        return 'hold'
+    return 'program' if 'program' in law else 'nothing'
 
 
 def _hindrance(found: ConstraintSnapshot) -> str:

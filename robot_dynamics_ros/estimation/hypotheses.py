@@ -303,10 +303,14 @@ def _joint_finding(tree: Robot, cause: Cause, x: Array, rest: str) -> Finding:
         text = f'about {value:.3g} {"kg" if slides else "kg m²"} of the rotor'
         return Finding('warning', f'{rest} is inertia that the model lacks: {text}')
     units = {'viscous': f'{force} per {speed}', 'dry': f'{force} dry'}
-    lacks, sign = ('arm', -1.0) if (x < 0.0).all() else ('model', 1.0)
-    parts = zip((sign * x).tolist(), PER_JOINT[cause.name], strict=True)
-    sizes = ' and '.join(f'{value:.3g} {units[kind]}' for value, kind in parts)
-    return Finding('warning', f'{rest} is friction that the {lacks} lacks: about {sizes}')
+    how, sizes, form = 'that the model lacks', x, '.3g'
+    if (x < 0.0).all():
+        how, sizes = 'that the arm lacks', -x
+    elif (x < 0.0).any():
+        how, form = 'other than that of the model', '+.3g'
+    parts = zip(sizes.tolist(), PER_JOINT[cause.name], strict=True)
+    told = ' and '.join(f'{size:{form}} {units[kind]}' for size, kind in parts)
+    return Finding('warning', f'{rest} is friction {how}: about {told}')
 
 
 # Gravity ----------------------------------------------------------------------------------------

@@ -122,6 +122,13 @@ def test_friction_that_the_description_has_too_much_of_is_told_as_such(rng):
     texts = [x for x in found if 'is friction' in x]
     assert len(texts) == 3
     assert all('is friction that the arm lacks: about ' in x for x in texts), texts
+    tree = ARM.tree.with_changes(coulomb_friction=dry)
+    mixed = [
+        x for x in findings_of(run_of(rng, ARM), SimpleNamespace(tree=tree)) if 'friction' in x
+    ]
+    assert all(
+        re.search(r'other than that of the model: about \+\S+ .* and -\S+ ', x) for x in mixed
+    )
 
 
 def wrist_arm(load: float = 0.0, place: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Sample:

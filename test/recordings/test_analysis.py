@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -427,7 +428,16 @@ def test_saturated_commands_and_states_beyond_the_limits_are_counted():
     assert 'lift: 1 command at the effort limit' in said(result)
     assert limits['states_outside'] == [0, 0, 10]
     assert 'lift: 10 states beyond the position limits, by up to ' in said(result)
-    assert limits['velocity_peak'] == pytest.approx(np.abs(arm.v).max(axis=0))
+
+
+def test_states_beyond_a_velocity_limit_are_told_with_their_peak():
+    run = RecordedArm(600).recording()
+    limit = 0.8 * np.abs(run.velocity[:, 1]).max()
+    text = re.sub('velocity="[^"]*"', f'velocity="{limit}"', run.description)
+    fast = np.abs(run.velocity[:, 1]) / limit
+    count, when = (fast > 1.02).sum(), run.time[fast.argmax()]
+    told = f'elbow: {count} states beyond the velocity limit, up to 1.25 times, at {when:.6g} s'
+    assert told in said(evaluated(replace(run, description=text)))
 
 
 def test_without_effort_limits_efforts_are_explained_and_no_saturation_is_told(tmp_path):
@@ -497,7 +507,7 @@ def test_a_note_tells_that_a_simulated_arm_was_pushed(pushed, tmp_path):
     ('topic', 'note'),
     [
         ('/pd/reference', 'reference: /pd/reference'),
-        ('/pd/wanted', '--reference names it: /pd/wanted'),
+        ('/pd/wanted', 'if /pd/wanted is it, give --reference'),
     ],
 )
 def test_a_note_names_the_topic_of_the_reference_or_those_that_could_be_it(topic, note, tmp_path):

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import yaml
 from bags import SECOND, STORE, Message, text
+from recorded_arm import RecordedArm, write_run
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop
 
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.program import decay
 
 STEPS = 2400
@@ -27,7 +29,6 @@ def test_a_deviation_is_a_share_of_the_largest_start_in_its_unit():
     np.testing.assert_allclose(found['relative'][:2], [0.01 / 0.2, 0.02 / 0.2], rtol=1e-9)
     assert np.isnan(found['relative'][2])  # no radian at the start, so no share of it
     np.testing.assert_allclose(found['deviation'], [0.01, 0.02, 0.03], rtol=1e-9)
-    np.testing.assert_allclose(found['floor'], np.abs(f[-1]), rtol=1e-9)
 
 
 @pytest.fixture(scope='module')
@@ -47,6 +48,22 @@ def test_the_designed_decay_begins_when_the_law_acts_alone(command):
     loop.messages[1] = text(loop.messages[1].time, damaged, PARAMETERS)
     figures = command('analyze --no-report', loop.messages).figures['program']
     assert max(figures['relative']) > 0.1  # as of a controller without a ramp
+
+
+def test_the_last_quarter_is_that_of_the_motion_and_its_end_is_told(tmp_path):
+    """The target stands at 0 for 0.3 s, so f are the positions; they are evaluated each 10 ms."""
+    arm = RecordedArm(600)
+    standing = {'waypoints': {'times': [0.0, 0.3], 'points': [[0.0] * 3] * 2}}
+    row = {'kind': 'joint_program', 'name': 'posture', 'position': standing}
+    program = yaml.safe_dump({'name': 'rest', 'constraints': [row | {'natural_frequency': 9.0}]})
+    settings = AnalysisSettings(program=program, program_start=0.0)
+    result = analyze_bag(write_run(tmp_path / 'bag', arm.recording()), settings)
+    found = result.figures['program']
+    assert found['end'] == pytest.approx(0.3)
+    np.testing.assert_allclose(
+        found['floor'], np.sqrt(np.mean(arm.q[240:301:10] ** 2, axis=0)), rtol=1e-9
+    )
+    assert any('motion of the program ends at 0.3 s' in note for note in result.report.notes)
 
 
 @pytest.mark.slow

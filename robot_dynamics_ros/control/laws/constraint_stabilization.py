@@ -22,7 +22,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.angles import JointProgram, follow_reference
 from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, force_gain
-from robot_dynamics_ros.constraints.error_dynamics import error_loop
+from robot_dynamics_ros.constraints.error_dynamics import error_loop, roots
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import Source, load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
@@ -40,6 +40,8 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 P = Parameter
 _LEAD_IN_BLEND_S = 0.3  # time over which the remaining error after a lead-in is blended out
+# Of a rehearsal: step by the fastest root, duration by the slowest one, and most steps.
+_STEP, _DECAY, _MOST_STEPS = 0.2, 4.0, 500
 
 
 class ConstraintStabilization(ModelLaw):
@@ -48,7 +50,8 @@ class ConstraintStabilization(ModelLaw):
     The program's clock starts at :meth:`reset`, or at the first tick. An initial error decays by
     the program's gains. With ``blend``, the target starts at the measured f and moves to the
     program instead, so that the initial feedback is zero. If the program cannot start at the
-    measured position, all joints are first moved to its start, see ``lead_in``.
+    measured position, as a rehearsal shows, all joints are first moved to its start, see
+    ``lead_in``.
 
     Effort limits: the commanded acceleration is scaled by the largest feasible s in [0, 1], which
     keeps its direction; gravity, Coriolis forces and friction are kept. If these alone exceed a
@@ -95,7 +98,8 @@ class ConstraintStabilization(ModelLaw):
           'by joint.'),
         P('lead_in', 0.0, 'Fraction of the velocity limits at which law constraint_stabilization '
           'first moves the joints to the start of the program, if the program cannot start at '
-          'the measured position because of a singularity or the effort limits; 0: never.',
+          'the measured position because of a singularity, the effort limits or the velocity '
+          'limits; 0: never.',
           0.0, 1.0),
     )  # fmt: skip
 
@@ -130,7 +134,7 @@ class ConstraintStabilization(ModelLaw):
         self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
         self._start: float | None = None
         self._lead: LeadIn | None = None
-        self._never_leads, self._led = '', False
+        self._never_leads, self._obstacle = '', ''
         self.leading, self._blend = False, program.blend
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
 
@@ -150,6 +154,12 @@ class ConstraintStabilization(ModelLaw):
         }
         self._never_leads = next((reason for reason, applies in reasons.items() if applies), '')
         self._lead = None if self._never_leads else LeadIn.to(self.program, share)
+        if self._lead is None:
+            self._never_leads = self._never_leads or 'no start of the program is found'
+        rates = np.abs(roots(self.program.G0, self.program.G1))
+        step = _STEP / float(rates.max())
+        lasting = max(_DECAY / float(rates.min()), self.program.blend)
+        self._rehearsed = np.arange(min(math.ceil(lasting / step), _MOST_STEPS)) * step
 
     @classmethod
     def check(cls, tree: Robot, values: Mapping[str, Any]) -> None:
@@ -189,11 +199,15 @@ class ConstraintStabilization(ModelLaw):
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
-        self._start, self.leading, self._led = t, False, False
+        self._start, self.leading, self._obstacle = t, False, ''
         self._begin_program(q, v, self.program.blend)
-        if self._lead is not None and not self._can_begin(q, v):
+        if self._lead is None:
+            return
+        self._obstacle = self._rehearse(q.copy(), v.copy())
+        self._begin_program(q, v, self.program.blend)
+        if self._obstacle:
             self._lead.begin(q, v)
-            self._start, self.leading, self._led = t + self._lead.duration, True, True
+            self._start, self.leading = t + self._lead.duration, True
 
     def _begin_program(self, q: Array, v: Array, blend: float) -> None:
         """Start the program at a state; blend its initial error out over ``blend`` s."""
@@ -205,14 +219,27 @@ class ConstraintStabilization(ModelLaw):
             self._kernel.run(0.0, q, v)
             self._initial = self.f.copy(), self.f_dot.copy()
 
-    def _can_begin(self, q: Array, v: Array) -> bool:
-        """Return whether the program starts at a regular state within the effort limits."""
-        if self._blend > 0.0:
-            self._kernel.set_offset(*quintic_offset(*self._initial, self._blend, 0.0))
-        self._kernel.run(0.0, q, v)
-        acceleration = self._kernel.acceleration.copy()
-        within = self._effort.write(q, v, acceleration, np.zeros(self.tree.n))
-        return within and not self._kernel.damped
+    def _rehearse(self, q: Array, v: Array) -> str:
+        """Return why the program should not begin at a state; empty if nothing is against it.
+
+        The law moves the exact model, in steps that are coarse but short against its gains, until
+        the initial error has decayed. Changes the state, shape (n,) each.
+        """
+        out, reference, fastest = np.zeros(self.tree.n), Reference(self.tree.n), np.abs(v)
+        start, step = self._start or 0.0, float(self._rehearsed[1])
+        for time in self._rehearsed.tolist():
+            self.effort(start + time, q, v, reference, out)
+            if self._kernel.damped:
+                return 'its Jacobian loses rank'
+            if self.scale < 1.0:
+                return 'an effort reaches its limit'
+            v += step * self.acceleration
+            q += step * v
+            np.maximum(fastest, np.abs(v), out=fastest)
+        shares = fastest / self.tree.velocity_limit
+        j = int(np.argmax(shares))
+        name = self.tree.joint_names[j]
+        return f'{name} needs {shares[j]:.0%} of its velocity limit' if shares[j] > 1.0 else ''
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
@@ -347,9 +374,13 @@ class ConstraintStabilization(ModelLaw):
 
     def start(self) -> str:
         """Return whether a lead-in runs, and why none does; see :class:`ControlLaw`."""
-        if self._led:
-            return f'lead-in: the program begins at t = {self._start:.3f} s'
-        return f'no lead-in: {self._never_leads or "the program can begin where the arm is"}'
+        if self._obstacle:
+            begin = f'the program begins at t = {self._start:.3f} s'
+            text = f'lead-in: {begin}, as from where the arm is {self._obstacle}'
+        else:
+            text = f'no lead-in: {self._never_leads or "the program can begin where the arm is"}'
+        end = (self._start or 0.0) + self.program.end
+        return f'{text}; its motion ends at t = {end:.3f} s' if math.isfinite(end) else text
 
     def remarks(self) -> tuple[str, ...]:
         """Return the remarks on the program."""

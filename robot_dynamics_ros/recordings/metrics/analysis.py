@@ -271,17 +271,16 @@ def _model_note(choice: RobotChoice, tree: Robot, identified: str) -> str:
 
 
 def _reference_note(reader: RecordingReader) -> Iterator[str]:
-    """Yield which topic of another name is the reference; if none is, which could be it."""
+    """Yield which topic of another name is the reference, or that none is."""
     topics, bag = reader.topics, reader.bag
-    alike = [x for x, kind in sorted(bag.topics.items()) if kind == STATE and bag.counts.get(x)]
     if topics.reference:
         if not topics.reference.endswith('controller/reference'):
             yield f'reference: {topics.reference}'
-    elif others := [x for x in alike if x not in (topics.states, *bag.joined)]:
-        yield (
-            f'no topic of joint states is named reference; if one is it, --reference names it: '
-            f'{", ".join(others)}'
-        )
+        return
+    alike = [x for x, kind in sorted(bag.topics.items()) if kind == STATE and bag.counts.get(x)]
+    others = ' or '.join(x for x in alike if x not in (topics.states, *bag.joined))
+    hint = f'; if {others} is it, give --reference' if others else ''
+    yield f'no reference was recorded: tracking is not evaluated{hint}'
 
 
 def _write_rows(

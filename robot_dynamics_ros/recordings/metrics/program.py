@@ -86,6 +86,10 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
         times = run.time[alone] - run.time[k]
         design[alone] = exact_error(program.G0, program.G1, values[k], rate[k], times)
         figures |= decay(rows, values[first], design[first])
+        end = start + program.end
+        moving = [k for k in first if run.time[k] <= end] or first
+        figures['floor'] = root_mean_square(values[moving[-max(1, len(moving) // 4) :]]).tolist()
+        figures |= {'end': end} if end < run.time[-1] else {}
     findings = []
     if sigma[least] < program.singularity.threshold:
         text = (
@@ -107,7 +111,7 @@ def decay(rows: Sequence[str], f: Array, design: Array) -> dict[str, list[float]
     Returns:
         By row: ``initial``, the value at the start, and ``deviation``, the largest from the
         design, m or rad; ``relative``, that deviation relative to the largest start of the rows
-        with the same unit, NaN if they start at 0; ``floor``, the RMS of f over the last quarter.
+        with the same unit, NaN if they start at 0.
 
     Source: Zaremba 1990, (3.5).
     """
@@ -118,7 +122,6 @@ def decay(rows: Sequence[str], f: Array, design: Array) -> dict[str, list[float]
         'initial': f[0].tolist(),
         'deviation': deviation.tolist(),
         'relative': (deviation / np.where(starts > _ROUNDING, starts, np.nan)).tolist(),
-        'floor': root_mean_square(f[-max(1, len(f) // 4) :]).tolist(),
     }
 
 

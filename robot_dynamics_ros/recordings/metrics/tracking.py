@@ -32,6 +32,7 @@ EXACT = (
     'tracking errors are zero up to rounding: the simulated arm is exactly the model of its law; '
     'a real arm does not track like this'
 )
+_OVERSPEED = 1.02  # fraction of the velocity limit beyond which a state is told
 _SATURATION = 1.0 - 1e-9  # fraction of the effort limit from which a command is saturated
 
 
@@ -134,6 +135,8 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
     q, (saturated, beyond) = run.position, at_limits(tree, run.position, run.effort)
     below, above = np.fmin.reduce(q) - tree.position_lower, tree.position_upper - np.fmax.reduce(q)
     least, outside, commands = np.minimum(below, above), beyond.sum(axis=0), saturated.sum(axis=0)
+    share = velocity.peak / tree.velocity_limit
+    fast = (np.abs(run.velocity) > _OVERSPEED * tree.velocity_limit).sum(axis=0)
     limit = tree.effort_limit if limited else np.full(tree.n, np.nan)
     peak = np.where(effort.count > 0, effort.peak, np.nan)
     figures = {
@@ -143,7 +146,7 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
         'saturated_ticks': commands.tolist() if limited else [],
         'ticks_with_saturation': int(saturated.any(axis=1).sum()) if limited else 0,
         'velocity_peak': velocity.peak.tolist(),
-        'velocity_share': (velocity.peak / tree.velocity_limit).tolist(),
+        'velocity_share': share.tolist(),
         'position_margin': least.tolist(),
         'states_outside': outside.tolist(),
     }
@@ -151,6 +154,11 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
     for j, name in enumerate(tree.joint_names):
         if limited and commands[j]:
             texts.append(f'{name}: {counted(int(commands[j]), "command")} at the effort limit')
+        if fast[j]:
+            texts.append(
+                f'{name}: {counted(int(fast[j]), "state")} beyond the velocity limit, up to '
+                f'{share[j]:.3g} times, at {format_time(float(velocity.peak_time[j]))}'
+            )
         if outside[j]:
             texts.append(
                 f'{name}: {counted(int(outside[j]), "state")} beyond the position limits, by up '

@@ -46,7 +46,7 @@ _OMITTED = ('acceleration', 'tool', 'program')
 _DECAY = {
     'initial': 'at start',
     'deviation': 'largest deviation from its decay',
-    'floor': f'RMS of f in the last quarter (0: below {ROUNDING:g})',
+    'floor': f'RMS of f in the last quarter of the motion (0: below {ROUNDING:g})',
 }
 
 
@@ -308,6 +308,11 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any]) -> list[str
     counts = zip(joints, effort.get('evaluated', ()), strict=False)
     if unused := [joint for joint, count in counts if not count]:
         notes.append(f'no state is left of {", ".join(unused)}')
+    if end := figures.get('program', {}).get('end'):
+        notes.append(
+            f'the motion of the program ends at {format_time(end)}; the figures of f without the '
+            'arm at its start and its end: --from and --to'
+        )
     tracking = figures['tracking']
     if tracking and not math.isnan(tracking['tool_rms_mm']):
         rms, peak = (f'{tracking[key]:.4g} mm' for key in ('tool_rms_mm', 'tool_peak_mm'))
