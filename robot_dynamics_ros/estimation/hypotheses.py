@@ -25,6 +25,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: a unit, a sign, another robot. A tool or a cable may weigh several times a small link.
 POSSIBLE_ARM, POSSIBLE_LINK, LIKELY_LINK = (0.5, 2.0), (0.2, 3.0), (0.55, 1.9)
 _SMALL = 0.25  # of the mass of the arm: a link may always weigh this much more
+_ROUNDING = 1e-9  # share of the largest friction of a joint that is none
 _OTHER_JOINT = (0.8, 1.2)  # plausible factor of an effort that is another joint's
 _CURRENT = 0.3  # factor of efforts below which, or above whose inverse, they have another unit
 
@@ -303,13 +304,14 @@ def _joint_finding(tree: Robot, cause: Cause, x: Array, rest: str) -> Finding:
         text = f'about {value:.3g} {"kg" if slides else "kg m²"} of the rotor'
         return Finding('warning', f'{rest} is inertia that the model lacks: {text}')
     units = {'viscous': f'{force} per {speed}', 'dry': f'{force} dry'}
-    how, sizes, form = 'that the model lacks', x, '.3g'
-    if (x < 0.0).all():
-        how, sizes = 'that the arm lacks', -x
-    elif (x < 0.0).any():
-        how, form = 'other than that of the model', '+.3g'
-    parts = zip(sizes.tolist(), PER_JOINT[cause.name], strict=True)
-    told = ' and '.join(f'{size:{form}} {units[kind]}' for size, kind in parts)
+    shown = np.abs(x) > _ROUNDING * np.abs(x).max()
+    how, form = 'other than that of the model', '+.3g'
+    if (x[shown] > 0.0).all():
+        how, form = 'that the model lacks', '.3g'
+    elif (x[shown] < 0.0).all():
+        how, form, x = 'that the arm lacks', '.3g', -x
+    parts = zip(x.tolist(), PER_JOINT[cause.name], shown, strict=True)
+    told = ' and '.join(f'{size:{form}} {units[kind]}' for size, kind, some in parts if some)
     return Finding('warning', f'{rest} is friction {how}: about {told}')
 
 
