@@ -110,7 +110,7 @@ def choose_effort(recording: Recording, tree: Robot, request: Request) -> tuple[
             blocks = summarize(prepare(run, tree, way.preparation), unknowns, base)
         except RecordingError:
             return np.inf
-        tried = _held_out({way.preparation: blocks}, way.preparation, unknowns, base)
+        tried = _held_out({way.preparation: blocks}, blocks, unknowns, base)
         return tried[0][0] if tried else np.inf
 
     rests = {source: rest(source) for source in sources}
@@ -184,10 +184,18 @@ def _by_evidence(
 ) -> Choice:
     """Return the cut-off and the standstill speeds that predict held-out measured efforts best.
 
-    All cut-offs are evaluated on the same samples, those of the lowest one that leaves enough:
-    their regressor has the least noise, while on noisier ones estimates that noise biases towards
-    zero predict best. Where the residual is flat the lowest cut-off is chosen, since the bias
-    grows with it. Higher standstill speeds are looked for before, at the highest cut-off, which
+    All cut-offs are evaluated on the same samples: those of the lowest one that leaves enough
+    windows in which no joint reverses. Their regressor has the least noise, while on noisier ones
+    estimates that noise biases towards zero predict best; and there the model is exact, while a
+    reversal in a window distorts samples and what was learned from them alike. Where the residual
+    is flat the lowest cut-off is chosen, since the bias by noise grows with it.
+
+    A filter shifts reversals and mixes friction at rest, which is unknown, with that of sliding;
+    around a reversal the acceleration is largest, so inertia takes the blame. Windows with a
+    reversal are left out where the others, or all, are predicted better without them, unless all
+    are predicted worse: then friction at low speed is another, which they alone tell.
+
+    Higher standstill speeds are looked for before, at the highest cut-off, which
     mixes slow samples least with others, and again at the chosen one.
     """
     velocity, rate = _longest(recording, unknowns.tree)
@@ -195,15 +203,17 @@ def _by_evidence(
     times = recording.time[np.linspace(0, count - 1, _STRETCHES + 1).astype(int)]
     slowest = _WIDE * motion_bandwidth(velocity, rate)
     ladder = [cutoff for cutoff in _CUTOFFS if slowest <= cutoff < 0.2 * rate] or [0.2 * rate]
-    usable: dict[Preparation, Array] = {}
+    usable: dict[tuple[float, ...], Array] = {}  # at the highest cut-off
 
     def stretches(way: Preparation) -> list[Block]:
-        """Return a block per stretch; none if the filter is longer than the recording."""
+        """Return a block per stretch; none if the filter leaves too few samples."""
         try:
             samples = prepare(recording, unknowns.tree, way)
         except RecordingError:
             return []
-        usable[way] = samples.motion.usable.mean(axis=0)
+        share = samples.motion.usable.mean(axis=0)
+        if (share < _LEFT * usable.setdefault(way.standstill, share)).any():
+            return []
         edges = np.searchsorted(samples.motion.time, times)
         edges[-1] = len(samples.motion.row)
         return summarize(samples, unknowns, base, edges)
@@ -217,7 +227,8 @@ def _by_evidence(
         """
         least = prepare(recording, unknowns.tree, way).standstill
         ways = [replace(way, standstill=tuple((x * least).tolist())) for x in _STANDSTILLS]
-        tried = _held_out({way: stretches(way) for way in ways}, ways[1], unknowns, base)
+        blocks = {way: stretches(way) for way in ways}
+        tried = _held_out(blocks, blocks[ways[1]], unknowns, base)
         if not tried:
             return way, False, ''
         limit = (1.0 + _CLEAR) * min(rest for rest, _ in tried)
@@ -236,21 +247,41 @@ def _by_evidence(
         return Choice(highest)
     rested, raised, at_rest = resting(highest)
     highest = rested if raised else highest
-    ways = [replace(highest, cutoff=cutoff) for cutoff in ladder]
-    blocks = {way: stretches(way) for way in ways}
     blocks = {
-        way: own
-        for way, own in blocks.items()
-        if len(own) == len(blocks[highest]) and (usable[way] >= _LEFT * usable[highest]).all()
+        way: stretches(way)
+        for reversals in (True, False)
+        for way in (replace(highest, cutoff=hz, reversals=reversals) for hz in ladder)
     }
-    tried = _held_out(blocks, next(iter(blocks)), unknowns, base)
-    best = highest
+    count = len(blocks[highest])
+    blocks = {way: own for way, own in blocks.items() if len(own) == count}
+    evaluated = next((way for way in blocks if not way.reversals), next(iter(blocks)))
+    tried = _held_out(blocks, blocks[evaluated], unknowns, base)
+    best, said = highest, ''
     if tried:
-        best = _first_within(tried, (1.0 + _FLAT) * min(rest for rest, _ in tried))
-    cutoffs = ', '.join(f'{100 * rest:.3g} % at {way.cutoff:.3g} Hz' for rest, way in tried)
+        kinds = [[own for own in tried if own[1].reversals == kind] for kind in (True, False)]
+        ways = [_first_within(x, (1.0 + _FLAT) * min(rest for rest, _ in x)) for x in kinds if x]
+        rests = _held_out({way: blocks[way] for way in ways}, blocks[highest], unknowns, base)
+        best = ways[0]
+        if len(ways) > 1:
+            own = [rest for rest, way in tried if way in ways]
+            every = [rest for rest, _ in rests]
+            better = any((1.0 + _SAME) * y < x for x, y in (own, every))
+            if better and every[1] <= (1.0 + _SAME) * every[0]:
+                best = ways[1]
+            how = 'used' if best.reversals else 'left out'
+            figures = [f'{100 * x:.3g} %' for x in (*own, *every)]
+            said = (
+                f'; reversals are {how} (with them {figures[0]}, without {figures[1]}; of all '
+                f'samples {figures[2]} and {figures[3]})'
+            )
+    cutoffs = ', '.join(
+        f'{100 * rest:.3g} % at {way.cutoff:.3g} Hz'
+        for rest, way in tried
+        if way.reversals == best.reversals
+    )
     if not raised:
         best, _, at_rest = resting(best)
-    return Choice(best, f' (residual of held-out segments: {cutoffs}){at_rest}')
+    return Choice(best, f' (residual of held-out segments: {cutoffs}){said}{at_rest}')
 
 
 def _first_within(tried: Sequence[tuple[float, Preparation]], limit: float) -> Preparation:
@@ -260,19 +291,18 @@ def _first_within(tried: Sequence[tuple[float, Preparation]], limit: float) -> P
 
 def _held_out(
     stretches: Mapping[Preparation, list[Block]],
-    preparation: Preparation,
+    own: list[Block],
     unknowns: Unknowns,
     base: BaseParameters,
 ) -> list[tuple[float, Preparation]]:
-    """Return held-out residuals of preparations, relative to the effort, on the samples of one.
+    """Return held-out residuals of preparations, relative to the effort, on the same samples.
 
     Args:
         stretches: Blocks of the same stretches of time under each preparation.
-        preparation: The one whose samples are predicted.
+        own: Blocks of these stretches, of the samples to predict.
         unknowns: The unknowns of the robot.
         base: Base parameters of the columns of the blocks.
     """
-    own = stretches[preparation]
     if len(own) < _LEAST_STRETCHES:
         return []
     evaluated, tried = Ridge.of_blocks(own, unknowns, base), []

@@ -112,6 +112,7 @@ class Preparation:
             empty: the maximum of 0.5 % of its peak, five standard deviations of its noise, and
             1e-4 of its velocity limit.
         effort: One of ``EFFORTS``; 'auto': the first of :func:`effort_sources`.
+        reversals: Whether measured efforts are used whose filter window contains a joint at rest.
     """
 
     timing: str = 'semi_implicit'
@@ -119,6 +120,7 @@ class Preparation:
     cutoff: float | None = None
     standstill: tuple[float, ...] = ()
     effort: str = 'auto'
+    reversals: bool = True
 
     def matched(
         self,
@@ -240,9 +242,10 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     excluded = marked(~np.isfinite(motion.effort), NO_EFFORT)
     for bit in (AT_LIMIT, SATURATED):
         excluded |= marked(_near(motion.time, run.time, states & bit > 0, reach), bit)
-    # Measured efforts are filtered with the same window as the direction, which may contain a
-    # reversal. Commanded efforts are exact elsewhere, so such windows are excluded.
-    slow = slow[kept] if measured else _near(motion.time, every, slow, reach)
+    # Friction at rest is unknown, as is when a filtered velocity had its real reversal. Measured
+    # efforts of such windows are used where they tell more of slow friction than they distort.
+    crossed = measured and preparation.reversals
+    slow = slow[kept] if crossed else _near(motion.time, every, slow, reach)
     excluded |= marked(slow & (excluded == 0), STICKING)
     memory = 1 + 2 * smooth.half // smooth.step
     return Samples(replace(motion, excluded=excluded), rest, memory)
