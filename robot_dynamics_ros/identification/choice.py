@@ -184,11 +184,11 @@ def _by_evidence(
 ) -> Choice:
     """Return the cut-off and the standstill speeds that predict held-out measured efforts best.
 
-    All cut-offs are evaluated on the same samples: those of the lowest one that leaves enough
-    windows in which no joint reverses. Their regressor has the least noise, while on noisier ones
-    estimates that noise biases towards zero predict best; and there the model is exact, while a
-    reversal in a window distorts samples and what was learned from them alike. Where the residual
-    is flat the lowest cut-off is chosen, since the bias by noise grows with it.
+    All cut-offs are evaluated on the same samples, those of the lowest one that leaves enough:
+    their regressor has the least noise, while on noisier ones estimates that noise biases towards
+    zero predict best. This is done with and without the windows in which a joint reverses, as a
+    reversal distorts samples and what was learned from them alike. Where the residual is flat the
+    lowest cut-off is chosen, since the bias by noise grows with it.
 
     A filter shifts reversals and mixes friction at rest, which is unknown, with that of sliding;
     around a reversal the acceleration is largest, so inertia takes the blame. Windows with a
@@ -254,17 +254,22 @@ def _by_evidence(
     }
     count = len(blocks[highest])
     blocks = {way: own for way, own in blocks.items() if len(own) == count}
-    evaluated = next((way for way in blocks if not way.reversals), next(iter(blocks)))
-    tried = _held_out(blocks, blocks[evaluated], unknowns, base)
+    kinds = []
+    for kind in (True, False):  # each judged on its own samples
+        alike = {way: some for way, some in blocks.items() if way.reversals == kind}
+        first = next(iter(alike.values()), [])
+        kinds += [_held_out(alike, first, unknowns, base)]
     best, said = highest, ''
-    if tried:
-        kinds = [[own for own in tried if own[1].reversals == kind] for kind in (True, False)]
-        ways = [_first_within(x, (1.0 + _FLAT) * min(rest for rest, _ in x)) for x in kinds if x]
-        rests = _held_out({way: blocks[way] for way in ways}, blocks[highest], unknowns, base)
+    if kinds := [tried for tried in kinds if tried]:
+        ways = [_first_within(x, (1.0 + _FLAT) * min(rest for rest, _ in x)) for x in kinds]
         best = ways[0]
         if len(ways) > 1:
-            own = [rest for rest, way in tried if way in ways]
-            every = [rest for rest, _ in rests]
+            both = {way: blocks[way] for way in ways}
+            sliding = next(way for way in blocks if not way.reversals)
+            own, every = (
+                [rest for rest, _ in _held_out(both, blocks[of], unknowns, base)]
+                for of in (sliding, highest)
+            )
             better = any((1.0 + _SAME) * y < x for x, y in (own, every))
             if better and every[1] <= (1.0 + _SAME) * every[0]:
                 best = ways[1]
@@ -276,6 +281,7 @@ def _by_evidence(
             )
     cutoffs = ', '.join(
         f'{100 * rest:.3g} % at {way.cutoff:.3g} Hz'
+        for tried in kinds
         for rest, way in tried
         if way.reversals == best.reversals
     )

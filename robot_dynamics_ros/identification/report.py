@@ -174,13 +174,14 @@ def _changed(result: Identification) -> list[Finding]:
     sure = np.where(change * influence > _MATTERS, sure, 0.0)
     names = [tuple(x for x in result.tree.link_names if f'{x}.' in row.name) for row in rows]
     sure = np.where([bool(found) for found in names], sure, 0.0)
-    if not (sure > _SURE).any():
+    if not (result.single or (sure > _SURE).any()):
         return []
-    row = rows[int(np.argmax(sure))]
-    surest = (
-        f'the surest is {row.name}: {row.value:.4g} ± {row.deviation:.2g} {row.unit}, '
-        f'not {row.nominal:.4g}'
-    )
+    row, surest = rows[int(np.argmax(sure))], ''
+    if (sure > _SURE).any():
+        surest = (
+            f'; the surest is {row.name}: {row.value:.4g} ± {row.deviation:.2g} {row.unit}, '
+            f'not {row.nominal:.4g}'
+        )
     if single := result.single:
         bodies = [result.tree.link_names[i] for i in single.bodies]
         weigh = f'{single.mass:.4g} ± {single.deviation:.1g} kg, not {single.nominal:.4g}'
@@ -191,7 +192,7 @@ def _changed(result: Identification) -> list[Finding]:
                 f'together they weigh {weigh}, and the files share the change in proportion to '
                 'their described masses'
             )
-        return [Finding('ok', f'beyond doubt other than described: {text}; {surest}')]
+        return [Finding('ok', f'beyond doubt other than described: {text}{surest}')]
     rotors = [
         tuple(f'the rotor of {x}' for x in result.tree.joint_names if f'{x}.armature' in row.name)
         for row in rows
@@ -205,7 +206,7 @@ def _changed(result: Identification) -> list[Finding]:
         if not set(group) & set(alone) and not any(set(own) < set(group) for own in changed)
     )
     parts = [*alone, *(f'one or more of {", ".join(group)}' for group in rest)]
-    return [Finding('ok', f'beyond doubt other than described: {"; ".join(parts)}; {surest}')]
+    return [Finding('ok', f'beyond doubt other than described: {"; ".join(parts)}{surest}')]
 
 
 def _left(tree: Robot, evidence: Evidence) -> list[Finding]:

@@ -303,13 +303,17 @@ def reduce_columns(
     B = np.zeros((len(kept), R.shape[1]))
     B[:, kept] = np.eye(len(kept))
     if kept and dropped:
-        K = np.linalg.lstsq(R[:, kept] / size[kept], R[:, dropped], rcond=None)[0]
+        inverse = np.linalg.pinv(R[:, kept] / size[kept])
+        K = inverse @ R[:, dropped]
+        if within is not None:  # the remainder that was tolerated, noise, has coefficients, too
+            noise = tolerance * np.linalg.norm(inverse, axis=1)
+            K[np.abs(K) < np.outer(noise, size[dropped])] = 0.0
         B[:, dropped] = K / size[kept][:, np.newaxis]
     independent = np.array(kept, dtype=int)
     leading = independent if within is None else within.leading[independent]
     B = B if within is None else B @ within.B
     nearest = np.round(B)
-    B = np.where(np.abs(B - nearest) < _SNAP, nearest, B)
+    B = np.where(np.abs(B - nearest) < np.where(nearest, tolerance, _SNAP), nearest, B)
     silent = np.flatnonzero(~B.any(axis=0))
     return BaseParameters(tuple(names), independent, leading, silent, B)
 

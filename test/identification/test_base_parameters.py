@@ -136,6 +136,18 @@ def test_data_that_excite_less_tell_fewer_combinations():
     assert_array_equal(fewer.leading, [0, 1])
 
 
+def test_noise_that_makes_columns_nearly_alike_gives_no_coefficients():
+    """As of a gripper at rest: its columns are those of the hand but for the noise of its states.
+
+    Two of the independent columns are nearly alike, too, which multiplies the noise.
+    """
+    rng = np.random.default_rng(4)
+    W = rng.normal(size=(400, 4))
+    W[:, 1] = W[:, 0] + 1e-3 * W[:, 1]
+    W[:, 3] = W[:, 2] + 5e-7 * W[:, 3]
+    assert reduce_columns(W, 'abcd').of_data(W).names == ('a', 'b', 'c + d')
+
+
 def test_combinations_are_printed_as_sums():
     assert combination(np.array([1.0, 0.0, -0.5, 2.0]), 'abcd') == 'a - 0.5 c + 2 d'
     assert combination(np.array([-1.0, 0.0]), 'ab') == '- a'

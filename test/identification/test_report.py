@@ -20,6 +20,7 @@ from samples import DOWN_Z, Sample
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.estimation.regressor import PER_BODY
+from robot_dynamics_ros.identification import report
 from robot_dynamics_ros.identification.identify import identify
 
 ARM = measured_arm()
@@ -92,7 +93,7 @@ def six_joints(heavier: float = 0.0) -> Sample:
 
 
 @pytest.mark.parametrize('seed', [7, 8])
-def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed):
+def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed, monkeypatch):
     """Noise gave another link 0.7 kg, and the two that were told shared the rest unequally."""
     arm = six_joints()
     run = moved(np.random.default_rng(seed), six_joints(1.6), 16.0, text=arm.xml)
@@ -101,6 +102,9 @@ def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed):
     masses = found.physical.values[: found.plan.unknowns.links : PER_BODY]
     expected = arm.tree.mass * np.where(np.isin(range(6), (2, 3)), 7.2 / 5.6, 1.0)
     np.testing.assert_allclose(masses, expected, rtol=0.02)
+    monkeypatch.setattr(report, '_SURE', np.inf)  # no combination alone is beyond doubt
+    (told,) = map(str, report._changed(found))
+    assert 'one of l3, l4, of which each alone explains the recordings' in told
 
 
 @pytest.mark.parametrize(('limit', 'told'), [(20.0, True), (2.0, False)])
