@@ -216,6 +216,7 @@ _STATES_PER_UNKNOWN = 4
 _STRUCTURAL = 1e-9  # relative remainder after projection below which a column is dependent
 _EXCITED = 1e-6  # the same for data, whose columns contain noise and rounding
 _NOTHING = 1e-12  # relative size below which a column has no effect
+_FAINT = 1e-4  # of a dependent column: a larger part of it is no noise, whatever its precision
 _SNAP = 1e-9  # coefficients this close to an integer are rounded
 
 
@@ -229,6 +230,7 @@ class BaseParameters:
         leading: Index of the leading parameter of each combination, shape (r,).
         no_effect: Indices of the parameters without any effect.
         B: Shape (r, p), with ``beta = B @ parameters``.
+        shown: B without coefficients that are noise.
     """
 
     parameters: tuple[str, ...]
@@ -236,6 +238,7 @@ class BaseParameters:
     leading: Array
     no_effect: Array
     B: Array
+    shown: Array
 
     def __len__(self) -> int:
         return len(self.independent)
@@ -243,7 +246,7 @@ class BaseParameters:
     @property
     def names(self) -> tuple[str, ...]:
         """The combinations in words, such as ``link1.Izz + 0.105625 link2.m + ...``."""
-        return tuple(combination(row, self.parameters) for row in self.B)
+        return tuple(combination(row, self.parameters) for row in self.shown)
 
     @property
     def alone(self) -> Array:
@@ -253,9 +256,9 @@ class BaseParameters:
 
     def only(self, kept: Array) -> BaseParameters:
         """Return the combinations with the given indices."""
-        return replace(
-            self, independent=self.independent[kept], leading=self.leading[kept], B=self.B[kept]
-        )
+        independent, leading = self.independent[kept], self.leading[kept]
+        B, shown = self.B[kept], self.shown[kept]
+        return replace(self, independent=independent, leading=leading, B=B, shown=shown)
 
     def of_data(self, factor: Array) -> BaseParameters:
         """Return the combinations that data can identify, possibly fewer.
@@ -302,20 +305,27 @@ def reduce_columns(
     kept, dropped = _select(R, size, np.flatnonzero(effective), tolerance)
     B = np.zeros((len(kept), R.shape[1]))
     B[:, kept] = np.eye(len(kept))
+    noise = np.zeros(B.shape, dtype=bool)
     if kept and dropped:
-        inverse = np.linalg.pinv(R[:, kept] / size[kept])
-        K = inverse @ R[:, dropped]
-        if within is not None:  # the remainder that was tolerated, noise, has coefficients, too
-            noise = tolerance * np.linalg.norm(inverse, axis=1)
-            K[np.abs(K) < np.outer(noise, size[dropped])] = 0.0
+        K = np.linalg.lstsq(R[:, kept] / size[kept], R[:, dropped], rcond=None)[0]
         B[:, dropped] = K / size[kept][:, np.newaxis]
+        if within is not None:  # the remainder that was tolerated has coefficients, too
+            spread = tolerance * np.linalg.norm(np.linalg.pinv(R[:, kept] / size[kept]), axis=1)
+            noise[:, dropped] = np.abs(K) < np.outer(np.minimum(spread, _FAINT), size[dropped])
     independent = np.array(kept, dtype=int)
     leading = independent if within is None else within.leading[independent]
-    B = B if within is None else B @ within.B
-    nearest = np.round(B)
-    B = np.where(np.abs(B - nearest) < np.where(nearest, tolerance, _SNAP), nearest, B)
+    shown = np.where(noise, 0.0, B)
+    if within is not None:
+        B, shown = B @ within.B, shown @ within.shown
+    B, shown = _snapped(B, _SNAP), _snapped(shown, tolerance)
     silent = np.flatnonzero(~B.any(axis=0))
-    return BaseParameters(tuple(names), independent, leading, silent, B)
+    return BaseParameters(tuple(names), independent, leading, silent, B, shown)
+
+
+def _snapped(B: Array, tolerance: float) -> Array:
+    """Return coefficients, to integers within a tolerance; to 0 within rounding only."""
+    nearest = np.round(B)
+    return np.where(np.abs(B - nearest) < np.where(nearest, tolerance, _SNAP), nearest, B)
 
 
 def _select(

@@ -143,7 +143,7 @@ def test_noise_that_makes_columns_nearly_alike_gives_no_coefficients():
     """
     rng = np.random.default_rng(4)
     W = rng.normal(size=(400, 4))
-    W[:, 1] = W[:, 0] + 1e-3 * W[:, 1]
+    W[:, 1] = W[:, 0] + 1e-2 * W[:, 1]
     W[:, 3] = W[:, 2] + 5e-7 * W[:, 3]
     assert reduce_columns(W, 'abcd').of_data(W).names == ('a', 'b', 'c + d')
 

@@ -290,10 +290,11 @@ def driven_at_the_elbow():
     """Return the parallelogram with a drive of a dependent joint: efforts are not forces of u."""
     mechanism = load_mechanism(*shipped_mechanism('parallelogram'))
     crank, elbow = map(mechanism.tree.joint_index, ('crank_joint', 'upper_arm_joint'))
-    drive = mechanism.drive.copy()
-    drive[:, elbow] += drive[:, crank]
-    drive[:, crank] = 0.0
-    return dataclasses.replace(mechanism, drive=drive)
+    actuators = {name: rates.copy() for name, rates in mechanism.actuators.items()}
+    for rates in actuators.values():
+        rates[elbow] += rates[crank]
+        rates[crank] = 0.0
+    return dataclasses.replace(mechanism, actuators=actuators)
 
 
 SLIDER, FORMULA = linkages.slider_crank(0.2, 0.6), linkages.slider_crank_form(0.2, 0.6)
