@@ -35,6 +35,7 @@ _MEASURE_DISTANCE = 0.05  # distance of the bounding spheres below which the sol
 UNCHECKED = 'NOT CHECKED FOR COLLISIONS'
 GROUND, _GROUND = 'the ground', -1  # its name, and its index in a pair, where it comes last
 _SAMPLE_COUNT = 100  # random postures used to detect pairs that always touch
+_UPRIGHT = 0.9  # least cosine of the tilt of a link that stands on the ground
 _MAX_NAMES, _BARE = 6, 'no <collision> or <visual> element'  # in a message
 
 
@@ -104,7 +105,8 @@ class CollisionChecker:
         excluded: Names of the excluded pairs, except those of one body.
         unchecked: Links of which no shape or only a part could be read, and moving links that
             have none, like all that is fixed to them; with the reasons.
-        remarks: A sentence about the unchecked links, if there are any.
+        remarks: Sentences about unchecked links and about an arm that stands on no ground, has
+            no box, and may therefore move through what it is mounted on.
 
     Args:
         tree: The robot; its ``xml`` contains the shapes.
@@ -120,8 +122,10 @@ class CollisionChecker:
         self._tree = tree
         known = collision_shapes(tree.xml) if tree.xml else CollisionShapes((), {})
         self.unchecked = unchecked_links(tree, known)
-        self.remarks = _remarks(tree, self.unchecked)
         links, obstacles = [], obstacles or Obstacles()
+        self.remarks = _remarks(tree, self.unchecked)
+        if not obstacles.boxes:
+            self.remarks += _mounting_remarks(tree)
         for shape in known.shapes:
             frame = tree.frames[shape.link]
             surface = shape.transformed(np.asarray(frame.R_BF), np.asarray(frame.p_BF))
@@ -354,8 +358,7 @@ def _adjacent(tree: Robot, links: Sequence[_Collider]) -> set[tuple[str, str]]:
     These are the links of a body and of its parent body. Of the fixed links, only the one that
     carries the arm counts, or the nearest one with a shape along the tree.
     """
-    joints = parse_urdf(tree.xml, lambda fault: None).joints if links else ()
-    above = {joint.child: joint.parent for joint in joints}
+    above = _links_above(tree) if links else {}
     by_body: dict[int, list[str]] = {}
     for link in links:
         by_body.setdefault(link.body, []).append(link.name)
@@ -369,6 +372,12 @@ def _adjacent(tree: Robot, links: Sequence[_Collider]) -> set[tuple[str, str]]:
             carriers = [] if name is None else [name]
         pairs |= {_sorted_pair(a, b) for a in carriers for b in by_body.get(body, [])}
     return pairs
+
+
+def _links_above(tree: Robot) -> dict[str, str]:
+    """Return the parent of every link of the file but the root."""
+    joints = parse_urdf(tree.xml, lambda fault: None).joints
+    return {joint.child: joint.parent for joint in joints}
 
 
 def _boxes(obstacles: Obstacles) -> Iterator[_Collider]:
@@ -415,3 +424,17 @@ def _remarks(tree: Robot, unchecked: Mapping[str, str]) -> tuple[str, ...]:
     return (
         f'{UNCHECKED}: {len(unchecked)} of {len(tree.frames)} links ({names}): {reasons[0]}{more}',
     )
+
+
+def _mounting_remarks(tree: Robot) -> tuple[str, ...]:
+    """Return a sentence if a link that carries an arm does not stand upright: z is not up."""
+    up = -np.asarray(tree.gravity, dtype=float)
+    above = _links_above(tree) if tree.xml and up.any() else {}
+    roots = (above.get(tree.link_names[body]) for body, at in enumerate(tree.parent) if at < 0)
+    for link in filter(None, roots):
+        if up @ np.asarray(tree.frames[link].R_BF)[:, 2] < _UPRIGHT * np.linalg.norm(up):
+            return (
+                f'{link!r} hangs or is tilted, and what it is mounted on is no obstacle: motions '
+                'may lead through it; give it as a box (--box, parameter boxes)',
+            )
+    return ()

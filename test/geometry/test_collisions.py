@@ -240,6 +240,26 @@ def test_many_links_without_meshes_are_one_line():
     assert "'wrist_2_link', …)" in remark  # others are only counted
 
 
+@pytest.mark.parametrize(
+    ('turned', 'gravity', 'boxes', 'says'),
+    [
+        ('0 0 1', (0.0, 0.0, -9.81), [], False),
+        ('3.14159 0 0', (0.0, 0.0, -9.81), [], True),  # a ceiling
+        ('0 1.5708 0', (0.0, 0.0, -9.81), [], True),  # a wall
+        ('0 0 0', (9.81, 0.0, 0.0), [], True),  # another, by the option
+        ('3.14159 0 0', (0.0, 0.0, 9.81), [], False),
+        ('3.14159 0 0', (0.0, 0.0, 0.0), [], False),
+        ('3.14159 0 0', (0.0, 0.0, -9.81), [[0.0, 0.0, 2.2, 3.0, 3.0, 0.2]], False),
+    ],
+)
+def test_an_unknown_mounting_is_told(turned, gravity, boxes, says):
+    world = f"""<link name="world"/><joint name="mount" type="fixed"><parent link="world"/>
+      <child link="base"/><origin xyz="0 0 2.1" rpy="{turned}"/></joint><link name="base">"""
+    arm = load_robot(ELBOW.replace('<link name="base">', world), gravity=gravity)
+    told = [each for each in CollisionChecker(arm, Obstacles(boxes)).remarks if 'mounted' in each]
+    assert [each.startswith("'base' hangs or is tilted") for each in told] == [True] * says
+
+
 def test_boxes_that_are_none_are_refused():
     for numbers in ([1.0] * 5, [0.0, 0.0, 0.0, 1.0, -1.0, 1.0], [math.nan] * 6):
         with pytest.raises(ParameterError, match='centre and size, six numbers each'):
