@@ -226,7 +226,7 @@ class TrajectorySender(SequenceNode):
         """Wait for messages of a topic; errors say why none could be used."""
         begin = time.monotonic()
         while not condition():
-            why = 'nobody publishes it: start a driver or simulator, or name its namespace'
+            why = 'no publisher discovered so far; start a driver or simulator in this namespace'
             if self.count_publishers(topic):
                 why = self._reader.problem() if self._reader else ''
                 why += why and f'; {self._other_units()}'

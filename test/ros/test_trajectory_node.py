@@ -260,7 +260,7 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
 @pytest.mark.parametrize(
     ('joints', 'said'),
     [
-        ([], 'error: joint_states: no state (nobody publishes it: start a driver'),
+        ([], 'error: joint_states: no state (no publisher discovered so far; start'),
         (
             ['a', 'b'],
             'never seen: joint1, joint2, joint3, joint4; the last message names: a, b; if the '
