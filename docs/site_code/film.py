@@ -56,7 +56,9 @@ def read_run(bag: str | Path) -> Run:
     """Return the forward kinematics of a recording while its reference moves."""
     recording = read_recording(bag)
     tree = load_robot(recording.description, joints=recording.joints, effort_limit=UNLIMITED)
-    moves = np.abs(np.nan_to_num(recording.reference_velocity)).max(axis=1) > 0.0
+    moves = np.nan_to_num(np.diff(recording.reference_position, axis=0)).any(axis=1)
+    if not moves.any():
+        sys.exit(f'film.py: {bag} has no reference that moves: choose another recording')
     first, last = np.flatnonzero(moves)[[0, -1]]
     rows, time = slice(first, last + 1), recording.time[first : last + 1]
     law = str(recorded_parameters(recording.parameters).get('law', Path(bag).name))

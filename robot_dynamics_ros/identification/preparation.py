@@ -29,6 +29,7 @@ from robot_dynamics_ros.estimation.effort_model import (
 from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
 from robot_dynamics_ros.estimation.regressor import regressor
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.plausibility import LEAST_STATES
 from robot_dynamics_ros.recordings.recording import EFFORTS, Recording
 from robot_dynamics_ros.recordings.timing import (
@@ -218,7 +219,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     if complete.sum() < LEAST_STATES:
         raise RecordingError(
             'the recording',
-            f'has {complete.sum()} states with position and velocity',
+            f'has {counted(int(complete.sum()), "state")} with position and velocity',
             f'at least {LEAST_STATES} are needed',
         )
     _refuse_impossible(run)

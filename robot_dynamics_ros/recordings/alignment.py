@@ -2,8 +2,9 @@
 """Find the time shift that aligns two recordings of the same motion.
 
 A coarse correlation of all joint velocities over all shifts gives an initial shift, which is then
-refined to minimise the position difference: to first order a shift d changes the positions by
-velocity times d, so each step of d is a linear least-squares quotient.
+refined to minimise the position difference, up to a constant offset of each joint as by gravity:
+to first order a shift d changes the positions by velocity times d, so each step of d is a linear
+least-squares quotient.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.estimation.accumulate import interpolate_columns
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time, span_origin
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -64,7 +66,7 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
     """
     for which, run in (('first', first), ('second', second)):
         if len(run.time) < _MIN_STATES:
-            problem = f'has {len(run.time)} states, fewer than {_MIN_STATES}'
+            problem = f'has {counted(len(run.time), "state")}, fewer than {_MIN_STATES}'
             raise RecordingError(f'the {which} run', problem, 'record for longer')
     one, other = _motions(first, second)
     moving = one.moves and other.moves
@@ -213,11 +215,12 @@ def _refined_shift(one: AlignedMotion, other: AlignedMotion, shift: float) -> fl
     for _ in range(_REFINEMENTS):
         inside = other.overlap(one.time + shift)
         time = one.time[inside] + shift
-        q, v = other.at(time, other.q), other.at(time, other.v)
-        denominator = float((weight * v * weight * v).sum())
+        away, v = one.q[inside] - other.at(time, other.q), other.at(time, other.v)
+        v = weight * (v - v.mean(axis=0))
+        denominator = float(np.square(v).sum())
         if not denominator > 0.0:
             break
-        step = float((weight * (one.q[inside] - q) * weight * v).sum()) / denominator
+        step = float((weight * away * v).sum()) / denominator
         shift += float(np.clip(step, -_COARSE_S, _COARSE_S))
         if abs(step) < _FINEST_S:
             break

@@ -363,6 +363,13 @@ def make_layout(
         if kind in _UNREAD and bag.counts.get(topic) and topic not in read
     ]
     names = _columns(list(dict.fromkeys(chain(*clocks))), tuple(joints), described, notes)
+    for row in clocks:
+        if twice := [name for name in names if row.count(name) > 1]:
+            raise RecordingError(
+                f'states on {topics.states!r}',
+                f'name {", ".join(twice)} more than once: which position is whose is not known',
+                'record joints of two arms under names of their own, as with a prefix',
+            )
     # Of the most frequent publisher.
     stamps, arrivals, moved = max(map(np.hstack, clocks.values()), key=np.size)
     changes = np.diff(stamps)
@@ -386,6 +393,12 @@ def make_layout(
             'commands have no timestamp of a state: each is paired with the last state before it'
         )
     recorded = set(chain(*clocks))
+    if not (topics.commands or topics.joint_commands):
+        arrays = ((x, bag.first(x, strict=False)) for x, y in bag.topics.items() if y == ARRAY)
+        fitting = [x for x, first in arrays if first and 0 < len(first.data) <= len(recorded)]
+        if fitting:
+            where = ' or '.join(sorted(fitting))
+            notes.append(f'no commands were found; if {where} has them, give --commands')
     orders = [command_joints, described, [name for name in described if name in recorded], names]
     likely = [list(names) for names in (orders[:1] if command_joints else orders[1:]) if names]
     commanded = next((names for names in likely if len(names) in sizes), likely[0])

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from shlex import quote
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.timing import longest_piece
 from robot_dynamics_ros.spatial.scalar import Array
@@ -84,7 +86,7 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
     if len(run.time) < LEAST_STATES:
         raise MissingError(
             'the recording',
-            f'has {len(run.time)} states with position and velocity in a row',
+            f'has {counted(len(run.time), "state")} with position and velocity in a row',
             f'at least {LEAST_STATES} are needed',
         )
     q, v, effort = run.position, run.velocity, run.measured_effort if measured else run.effort
@@ -177,7 +179,9 @@ def _check_efforts(effort: Array, moves: Array, tree: Robot, notes: Iterable[str
             'the recording', 'has zero efforts only', 'record the actual efforts of the drives'
         )
     driven = ','.join(np.array(tree.joint_names)[acts])
-    remedy = f'record it, or give the joints that have one, without a gripper: --joints {driven}'
+    remedy = (
+        f'record it, or give the joints that have one, without a gripper: --joints {quote(driven)}'
+    )
     for i, name in enumerate(tree.joint_names):
         place = f'joint {name!r} of the recording'
         if not known[:, i].any():

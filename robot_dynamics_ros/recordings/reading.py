@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import (
     choose_topics,
@@ -231,7 +233,8 @@ class RecordingReader(ExitStack):
         problems = []
         if wrong:
             first = format_time(wrong[0] / NANO)
-            problems.append(f'{len(wrong)} commands are not finite, the first at {first}')
+            many = counted(len(wrong), 'command')
+            problems.append(f'{many} with a value that is not finite, the first at {first}')
         if self.counts.not_finite > _MANY * self.counts.states:
             share = self.counts.not_finite / self.counts.states
             problems.append(f'{share:.0%} of the states have a non-finite position')
@@ -290,10 +293,10 @@ class RecordingReader(ExitStack):
             if len(rows.stamp_ns) > _SURELY_PAST and rows.stamp_ns.min() > end:
                 break  # not for a single state that came too early
         self.odd_commands = odd = lost.pop(_ODD)
-        odd_note = f'{odd} commands do not have {layout.width} values: left out'
+        odd_note = f'{counted(odd, "command")} without {layout.width} values: left out'
         self._losses = [odd_note] if odd and layout.order else []
         self._losses += [
-            f'{count} messages on {topic} cannot be used: left out'
+            f'{counted(count, "message")} on {topic} cannot be used: left out'
             for topic, count in lost.items()
             if count
         ]
@@ -317,15 +320,14 @@ class RecordingReader(ExitStack):
             values = values[:, known]
         return Values(group.place, group.stamp_ns, group.arrival_ns, values) if known else None
 
-    def topic_of(self, joints: Iterable[str]) -> str:
-        """Return another topic that has states of some of these joints; empty without one."""
-        used = (self.topics.states, self.topics.reference, *self.bag.sources, *self.bag.joined)
-        others = (x for x, kind in self.bag.topics.items() if kind == STATE and x not in used)
-        for topic in others:
-            message = self.bag.first(topic, strict=False)
-            if message and measures(topic) and {*joints} & {*message.name}:
-                return topic
-        return ''
+    def topics_of(self, joints: Iterable[str]) -> Iterator[str]:
+        """Yield the other topics with states of some of these joints."""
+        used = (self.topics.states, self.topics.reference, *self.bag.joined)
+        for topic in sorted(x for x, kind in self.bag.topics.items() if kind == STATE):
+            blocks = self.bag.columns(topic) if topic not in used else ()
+            groups = chain.from_iterable(found for block in blocks for _, _, found in block)
+            if {*joints} & {*next((group.names for group in groups), ())}:
+                yield topic
 
     def _measured_velocities(self, rows: Rows) -> tuple[Rows, list[str]]:
         """Return rows with NaN for velocities that were not measured, and what they are.
@@ -541,7 +543,7 @@ class RobotChoice:
             return tree
         locked = ', '.join(missing)
         note = f'joints without states are locked ({locked}): see --locked'
-        if other := reader.topic_of(missing):
+        if other := next(filter(measures, reader.topics_of(missing)), ''):
             note += f'; or read their states, too: --states {reader.topics.states},{other}'
         reader.remarks.append(note)
         return self._load(reader, {**self.selection, 'joints': known})
@@ -559,7 +561,7 @@ class RobotChoice:
             )
         loaded = tree, self._load(reader, self.selection, load_arm)
         for joints in (x.joint_names for x in loaded if x.n == len(names)):
-            option = f'--recorded-joints {",".join(names)}'
+            option = f'--recorded-joints {quote(",".join(names))}'
             return f'if they are {", ".join(joints)}, in this order: {option}'
         few = len(names) < tree.n
         return (
@@ -618,7 +620,8 @@ def _moved_locks(run: Recording, tree: Robot) -> Iterator[str]:
             )
         else:
             rest = f'{np.median(q):.4g}'
-            yield f'{MOVED}{name!r} stood at {rest}, {elsewhere}: give --locked {name}:={rest}'
+            option = f'--locked {quote(f"{name}:={rest}")}'
+            yield f'{MOVED}{name!r} stood at {rest}, {elsewhere}: give {option}'
 
 
 def _recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:

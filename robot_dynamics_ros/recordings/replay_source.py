@@ -21,7 +21,7 @@ from robot_dynamics_ros.errors import ConfigurationError, RecordingError, RobotD
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
-from robot_dynamics_ros.parameters import REMOVED, checked
+from robot_dynamics_ros.parameters import REMOVED, checked, counted
 from robot_dynamics_ros.recordings.reading import RecordingReader, with_velocities
 from robot_dynamics_ros.recordings.recording import (
     NANO,
@@ -164,7 +164,8 @@ class ReplaySource:
             else:
                 log.append(Change.read(message.data))
         if unreadable:
-            self.notes.append(f'{unreadable} changes of the controller are damaged: left out')
+            damaged = counted(unreadable, 'damaged change')
+            self.notes.append(f'{damaged} of the controller: left out')
         start = next((k for k, change in enumerate(log) if _begins_after(change, begin)), None)
         log = [x for x in log if x.stamp_ns > begin] if start is None else log[start:]
         for before, change in zip(log, log[1:], strict=False):

@@ -13,6 +13,7 @@ import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.columns import Group
 from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.spatial.scalar import Array
@@ -73,13 +74,15 @@ class Counts:
             (self.early, 'ahead of all that follow'),
             (self.not_finite, 'with a non-finite position'),
             (self.foreign, 'of zeros, as of a second publisher'),
-            (self.repeats, 'that repeat the previous one under a new timestamp'),
+            (self.repeats, 'equal to the previous one under a new timestamp'),
             (self.implausible, f'with a value beyond {_LARGEST_VALUE:g}'),
         ]
-        left_out = [f'{count} states {what}: left out' for count, what in counts if count]
+        left_out = [
+            f'{counted(count, "state")} {what}: left out' for count, what in counts if count
+        ]
         if self.velocity_unknown:
-            unknown = f'{self.velocity_unknown} states with an unknown velocity'
-            left_out.append(f'{unknown}: no acceleration there')
+            unknown = counted(self.velocity_unknown, 'state')
+            left_out.append(f'{unknown} with an unknown velocity: no acceleration there')
         if self.pauses:
             begin, length = (format_time(value / NANO) for value in self.pauses[0])
             text = f'no state for {length} after {begin}: a pause, or a clock that jumps'

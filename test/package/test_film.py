@@ -23,13 +23,21 @@ OFFSET = 0.1  # rad, of the first joint in the first recording
 
 @pytest.mark.slow
 def test_a_film_shows_both_arms_at_their_angles(tmp_path):
+    """The reference of the second has no velocities."""
     time = STEP * np.arange(200)
     target = np.stack([np.sin(time), np.cos(2 * time)], axis=1)
     rate = np.stack([np.cos(time), -2 * np.sin(2 * time)], axis=1)
-    for name, offset in (('first', OFFSET), ('second', 0.0)):
+    for name, offset, known in (('first', OFFSET, 1.0), ('second', 0.0, np.nan)):
         q = target + [offset, 0.0]
         run = Recording(
-            ('joint1', 'joint2'), time, q, rate, 0 * q, target, rate, sample('planar_2r').xml
+            ('joint1', 'joint2'),
+            time,
+            q,
+            rate,
+            0 * q,
+            target,
+            known * rate,
+            sample('planar_2r').xml,
         )
         write_recording(tmp_path / name, run)
     file = tmp_path / 'film.svg'

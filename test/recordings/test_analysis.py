@@ -428,6 +428,8 @@ def test_saturated_commands_and_states_beyond_the_limits_are_counted():
     assert 'lift: 1 command at the effort limit' in said(result)
     assert limits['states_outside'] == [0, 0, 10]
     assert 'lift: 10 states beyond the position limits, by up to ' in said(result)
+    measured = evaluated(replace(arm.recording(), measured_effort=arm.tau))
+    assert f'shoulder: {saturated[0]} measured efforts at the effort limit' in said(measured)
 
 
 def test_states_beyond_a_velocity_limit_are_told_with_their_peak():
@@ -516,6 +518,7 @@ def test_a_note_names_the_topic_of_the_reference_or_those_that_could_be_it(topic
         state(t, NAMES, q, topic=topic) for t, q in zip(arm.stamps.tolist(), arm.q, strict=True)
     ]
     own = [message for message in arm.messages() if message.topic != REFERENCE]
+    own += [state(0, ['finger'], [0.0], topic='/jaw/states')]  # of no joint of the arm
     notes = analyzed(write(tmp_path / 'bag', [*own, *other])).notes
     assert [x for x in notes if 'reference' in x and x.endswith(note)]
 

@@ -329,7 +329,7 @@ def test_a_damaged_message_that_is_compressed_by_itself_is_left_out_and_counted_
         db.execute('UPDATE messages SET data = substr(data, 1, 40) WHERE id = 7')
     run = read_recording(bag)
     assert len(run.time) == 49
-    assert '1 messages are damaged: left out' in run.notes
+    assert '1 damaged message: left out' in run.notes
 
 
 def test_the_effort_of_a_joint_is_that_of_its_whole_name(read):

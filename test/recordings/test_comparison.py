@@ -65,6 +65,12 @@ def test_the_way_to_align_can_be_chosen():
         align(first, second, '100')
 
 
+def test_a_joint_that_hangs_lower_throughout_shifts_no_time():
+    """Gravity pulls the second run off by 3 mrad: at first order that is no change in time."""
+    first, second = (without(run_of(error=x), 'reference_position') for x in (0.0, 3e-3))
+    assert align(first, second).shift == pytest.approx(0.0, abs=2e-6)
+
+
 @pytest.mark.parametrize('lost', [slice(100, 101), slice(None)])
 @pytest.mark.parametrize('which', ['velocity', 'reference_velocity'])
 def test_velocities_may_be_missing(which, lost):
@@ -186,7 +192,7 @@ def test_the_first_bags_description_is_used_for_both(description, command, tmp_p
     ended = command('compare', *bags)
     found = ended.figures
     assert found['difference']['rms_position'] == pytest.approx([0.0] * 3, abs=1e-6)
-    unusual = ['b: 1 states with a non-finite position: left out']
+    unusual = ['b: 1 state with a non-finite position: left out']
     assert found['notes'][:1] == unusual
     for place in (*found['notes'][1:], ended.out, ended.text('report.html')):
         assert ('that of a is used for both' in place) == bool(description)

@@ -124,7 +124,7 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
     expected = run.position + 0.1
     expected[7] = np.nan
     np.testing.assert_allclose(found.reference_position[:, order], expected)
-    assert f'1 messages on {CONTROLLER}/reference cannot be used: left out' in found.notes
+    assert f'1 message on {CONTROLLER}/reference cannot be used: left out' in found.notes
     if len(fields) == 4:
         np.testing.assert_allclose(found.effort[:, order], run.measured_effort)
     assert not any('not read' in note for note in found.notes)

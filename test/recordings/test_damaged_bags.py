@@ -344,7 +344,7 @@ def test_states_that_are_not_finite_are_left_out_and_counted(read):
     for note in (
         '3 states with a non-finite position',
         '2 states with a value beyond 1e+09',
-        '1 states with an unknown velocity',
+        '1 state with an unknown velocity',
     ):
         assert note in ' '.join(run.notes)
     assert np.isnan(run.velocity).sum() == 1
@@ -404,8 +404,8 @@ def test_a_straggler_and_repetitions_are_left_out(read):
     states.insert(44, states.pop(40))
     run = read(states)
     assert run.stamp_ns.tolist() == np.delete(motion.stamps, 40).tolist()
-    assert '1 states older than the previous state: left out' in run.notes
-    assert '1 states with the timestamp of the previous state: left out' in run.notes
+    assert '1 state older than the previous state: left out' in run.notes
+    assert '1 state with the timestamp of the previous state: left out' in run.notes
 
 
 def test_states_without_stamps_have_the_times_of_the_bag(read):

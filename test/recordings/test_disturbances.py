@@ -171,7 +171,7 @@ def test_states_that_are_published_again_are_left_out(case, tmp_path, rng):
     assert len(run.time) - 1 <= count <= len(run.time)
     assert read.position.tobytes() == run.position[:count].tobytes()
     np.testing.assert_allclose(read.time, run.time[:count], atol=1e-9)
-    assert 'states that repeat the previous one under a new timestamp' in ' '.join(read.notes)
+    assert 'states equal to the previous one under a new timestamp' in ' '.join(read.notes)
 
 
 def test_states_at_rest_are_kept(tmp_path, rng):

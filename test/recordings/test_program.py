@@ -80,6 +80,9 @@ def test_the_program_begins_after_the_motion_to_its_start(loop, command):
     # What is left of the initial error; with the clock from the first command or from 2 s it is
     # a tenth of a metre, which the circle covers in that time.
     assert max(part['rms']) < 1e-3
+    # No start is left from which f could decay: its errors, and their rates, are of the motion.
+    assert 'relative' in whole
+    assert not {'initial', 'deviation', 'relative'} & part.keys()
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import refusals
 from bags import Message, Motion, defined, state, write
+from bags import command as command_of
 from recorded_arm import frictionless, measured_arm, measured_run, messages, sinusoids
 from urdf_text import joint, link
 
@@ -62,6 +63,8 @@ def test_what_is_identified_of_the_arm_alone_locks_the_same_joints(command, rng)
 #: given the commands that are replayed.
 @refusals.written("""
     [q0 q1 q2, analyze, 2] | if they are pan, lift, elbow, in this order: --recorded-joints q0,q1,q2
+    ['q[0] q[1] q[2]', analyze, 2] | in this order: --recorded-joints 'q[0],q[1],q[2]'
+    [pan lift pan, analyze, 2] | name pan more than once ... a prefix
     [q0 q1 q2, 'analyze --recorded-joints q0,q1,q2', 0] | 'finger': taken for a gripper and locked
     [pan lift elbow, 'analyze --joints pan,finger', 2] | joints finger: have no states; recorded are pan, lift, elbow ... --locked
     [pan lift elbow finger, analyze --robot ARM, 0] | joints finger are not of the robot: left out
@@ -74,6 +77,17 @@ def test_joints_that_are_not_those_of_the_robot_are_told(given, said, command, r
     words += ['--effort', 'measured'] * (words[0] == 'analyze')
     run = run_of(rng, names=names.split()).rows(slice(100))
     assert re.search(said, command(words[0], run, *words[1:], code=code).said)
+
+
+@pytest.mark.parametrize('named', [False, True])
+def test_commands_of_another_name_are_named_and_read(named, tmp_path):
+    motion = Motion(50)
+    rows = [*motion.states(), *motion.commands('/fwd/cmd'), command_of(0, np.zeros(9), topic='/x')]
+    given = {'commands': '/fwd/cmd'} if named else {}
+    with RecordingReader(write(tmp_path / 'bag', rows), **given) as reader:
+        assert np.isfinite(reader.read().effort).all() == named
+        note = 'no commands were found; if /fwd/cmd has them, give --commands'
+        assert (note in reader.notes) != named
 
 
 def test_files_of_single_joints_are_to_be_joined(command):

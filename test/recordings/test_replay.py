@@ -306,13 +306,13 @@ DAMAGED = {
         '1 of 520 commands differ by more than 1e-09 or are not finite, the first at 0.12 s'),
     'a command with too few values': (
         spoiled(COMMANDS, 120, lambda content: setattr(content, 'data', content.data[:3])),
-        0, {'commands': STEPS - 1}, '1 commands do not have 4 values: left out'),
+        0, {'commands': STEPS - 1}, '1 command without 4 values: left out'),
     'a damaged change': (
         lambda messages: [*messages, Garbage(CHANGES, 400 * MS, 'std_msgs/msg/String', None)],
-        0, {'peak': EXACT}, '1 changes of the controller are damaged: left out'),
+        0, {'peak': EXACT}, '1 damaged change of the controller: left out'),
     'a state that is not finite': (
         spoiled(STATES, 200, set_item('position', 0, np.nan)),
-        0, {'peak': EXACT}, '1 states with a non-finite position: left out'),
+        0, {'peak': EXACT}, '1 state with a non-finite position: left out'),
     'a velocity that is not finite': (
         spoiled(STATES, 200, set_item('velocity', 0, np.nan)),
         1, {'commands': STEPS - 1, 'commands_lost': 0, 'within_tolerance': False},

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.converted import (
     CONTROLLER_STATE,
     Ros1Storage,
@@ -252,7 +253,7 @@ class BagReader(ExitStack):
             if count < expected:
                 sentences.append(f'{expected - count} of {expected} messages on {topic} are lost')
         if self._damaged_messages:
-            sentences.append(f'{self._damaged_messages} messages are damaged: left out')
+            sentences.append(f'{counted(self._damaged_messages, "damaged message")}: left out')
         return sentences
 
     def blocks(self, *topics: str) -> Iterator[list[RawMessage]]:

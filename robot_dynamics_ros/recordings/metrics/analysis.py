@@ -32,7 +32,6 @@ from robot_dynamics_ros.model.identified import NOTE
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.carried import carried
-from robot_dynamics_ros.recordings.columns import STATE
 from robot_dynamics_ros.recordings.history import LAW, followed, history
 from robot_dynamics_ros.recordings.metrics.effort import (
     UNIDENTIFIED,
@@ -272,13 +271,11 @@ def _model_note(choice: RobotChoice, tree: Robot, identified: str) -> str:
 
 def _reference_note(reader: RecordingReader) -> Iterator[str]:
     """Yield which topic of another name is the reference, or that none is."""
-    topics, bag = reader.topics, reader.bag
-    if topics.reference:
-        if not topics.reference.endswith('controller/reference'):
-            yield f'reference: {topics.reference}'
+    if reference := reader.topics.reference:
+        if not reference.endswith('controller/reference'):
+            yield f'reference: {reference}'
         return
-    alike = [x for x, kind in sorted(bag.topics.items()) if kind == STATE and bag.counts.get(x)]
-    others = ' or '.join(x for x in alike if x not in (topics.states, *bag.joined))
+    others = ' or '.join(reader.topics_of(reader.layout.joints))
     hint = f'; if {others} is it, give --reference' if others else ''
     yield f'no reference was recorded: tracking is not evaluated{hint}'
 
@@ -360,7 +357,7 @@ METRICS: dict[str, Metric] = {
     'effort': effort,
     'cross_check': cross_check,
     'energy': energy,
-    'limits': lambda given: limits(given.run, given.model.tree),
+    'limits': limits,
     'rates': rates,
     'contacts': contacts,
     'program': constraint_errors,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,7 @@ def _idle_findings(sums: EffortResidual) -> list[Finding]:
         'include, drives that were not recorded, or an arm that is moved by hand'
     )
     driven = ','.join(names[sums.effort.rms > 0.0])
-    remedy = f'without a gripper: --joints {driven}' if driven else ''
+    remedy = f'without a gripper: --joints {quote(driven)}' if driven else ''
     return [Finding('warning', text, remedy=remedy)]
 
 

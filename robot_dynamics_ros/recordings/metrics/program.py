@@ -83,9 +83,10 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
         ramped = start + evaluated.ramp  # until then the law's effort does not act alone
         begin = next((i for i, k in enumerate(first) if run.time[k] >= ramped), 0)
         alone, k = first[begin:], first[begin]
-        times = run.time[alone] - run.time[k]
-        design[alone] = exact_error(program.G0, program.G1, values[k], rate[k], times)
-        figures |= decay(rows, values[first], design[first])
+        if run.time[k] <= ramped + 2.0 * every * period:  # later, f is what disturbs the law
+            times = run.time[alone] - run.time[k]
+            design[alone] = exact_error(program.G0, program.G1, values[k], rate[k], times)
+            figures |= decay(rows, values[first], design[first])
         end = start + program.end
         moving = [k for k in first if run.time[k] <= end] or first
         figures['floor'] = root_mean_square(values[moving[-max(1, len(moving) // 4) :]]).tolist()

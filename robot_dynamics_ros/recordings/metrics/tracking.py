@@ -120,16 +120,14 @@ def at_limits(tree: Robot, position: Array, effort: Array) -> tuple[Array, Array
     return np.abs(effort) >= _SATURATION * tree.effort_limit, outside
 
 
-def limits(run: Recording, tree: Robot) -> MetricResult:
+def limits(evaluated: EvaluatedRun) -> MetricResult:
     """Evaluate the use of the effort, velocity and position limits.
-
-    Args:
-        run: A recording with joints in model order.
-        tree: The robot.
 
     Returns:
         Peaks, fractions of the limits, and counts, by joint; findings on joints beyond them.
     """
+    run, tree = evaluated.run, evaluated.model.tree
+    what = 'measured effort' if evaluated.source.startswith('measured') else 'command'
     effort, velocity = (RmsPeak.of(run.time, x) for x in (run.effort, run.velocity))
     limited = limits_efforts(tree)
     q, (saturated, beyond) = run.position, at_limits(tree, run.position, run.effort)
@@ -153,7 +151,7 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
     texts = []
     for j, name in enumerate(tree.joint_names):
         if limited and commands[j]:
-            texts.append(f'{name}: {counted(int(commands[j]), "command")} at the effort limit')
+            texts.append(f'{name}: {counted(int(commands[j]), what)} at the effort limit')
         if fast[j]:
             texts.append(
                 f'{name}: {counted(int(fast[j]), "state")} beyond the velocity limit, up to '
