@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import refusals
 import yaml
+from numpy.testing import assert_allclose
 from recorded_arm import DRIVES, two_link_run
 from samples import sample, shipped
 
@@ -37,8 +38,8 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, command):
     ended = command(f'identify {GIVEN} --most 0.1', bags[0], '--validate', bags[1])
     robot = load_robot(ended.folder / 'corrected.urdf', effort_limit=1000.0)
     # Exact data, and a nominal model that biases by a millionth.
-    np.testing.assert_allclose(robot.damping, DRIVES.damping, rtol=1e-4)
-    np.testing.assert_allclose(robot.coulomb_friction, DRIVES.coulomb_friction, rtol=1e-4)
+    assert_allclose(robot.damping, DRIVES.damping, rtol=1e-4)
+    assert_allclose(robot.coulomb_friction, DRIVES.coulomb_friction, rtol=1e-4)
     patch = yaml.safe_load(ended.text('parameters.yaml'))
     assert patch['joints']['joint1']['damping'] == robot.damping[0]
     assert patch['gravity'] == [0.0, -9.81, 0.0]
@@ -150,9 +151,9 @@ def test_the_demo_makes_the_same_controller_track_far_better(command):
     # The result is the simulated arm, despite sensor noise.
     real = with_payload(with_mismatch(shipped('scara').tree, **demo.WEAR), demo.tool())
     found = load_robot(out / 'corrected.urdf')
-    np.testing.assert_allclose(found.damping, real.damping, rtol=5e-3)
-    np.testing.assert_allclose(found.coulomb_friction, real.coulomb_friction, rtol=5e-3)
-    np.testing.assert_allclose(found.mass[2:].sum(), real.mass[2:].sum(), rtol=1e-3)
+    assert_allclose(found.damping, real.damping, rtol=5e-3)
+    assert_allclose(found.coulomb_friction, real.coulomb_friction, rtol=5e-3)
+    assert_allclose(found.mass[2:].sum(), real.mass[2:].sum(), rtol=1e-3)
     reports = (out / folder / 'report.html' for folder in ('', 'before', 'after', 'comparison'))
     for file in (out / 'bag', out / 'trajectory.yaml', *reports):
         assert file.exists()

@@ -9,6 +9,7 @@ differences of one function of s.
 import mpmath
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle, central_difference, complex_step
 from samples import random_state, sample
 from scipy.spatial.transform import Rotation
@@ -104,7 +105,7 @@ def test_rates_jacobian_and_bias_are_derivatives_of_the_value(constraint, rng):
         argument.setflags(write=False)
     found, again = (constraint.evaluate(q, v, TIME) for _ in range(2))
     for x, y in zip(found, again, strict=True):
-        np.testing.assert_array_equal(x, y)
+        assert_array_equal(x, y)
         assert not np.shares_memory(x, y)
     with mpmath.workdps(40):
         f, h = in_many_digits(constraint, q, v, a), mpmath.mpf(10) ** -10
@@ -114,11 +115,11 @@ def test_rates_jacobian_and_bias_are_derivatives_of_the_value(constraint, rng):
         value = now.astype(float)
     # Differences: h^2 = 1e-20. Doubles: 1e-15 of lengths and rates near 1, a few hundred
     # operations, and up to 1/sin of an angle near half a turn in the rotation vectors.
-    np.testing.assert_allclose(found.f, value, rtol=0.0, atol=2e-14)
-    np.testing.assert_allclose(found.f_dot, rate, rtol=1e-12, atol=2e-12)
-    np.testing.assert_allclose(found.Gamma @ a + found.beta, second, rtol=1e-11, atol=2e-11)
+    assert_allclose(found.f, value, rtol=0.0, atol=2e-14)
+    assert_allclose(found.f_dot, rate, rtol=1e-12, atol=2e-12)
+    assert_allclose(found.Gamma @ a + found.beta, second, rtol=1e-11, atol=2e-11)
     expected = complex_step(lambda x: constraint.evaluate(x, v, TIME).f, q)
-    np.testing.assert_allclose(found.Gamma, expected, rtol=1e-11, atol=1e-12)
+    assert_allclose(found.Gamma, expected, rtol=1e-11, atol=1e-12)
 
 
 def given(described, t):
@@ -177,7 +178,7 @@ def test_the_value_is_what_the_kind_says(rng):
     for kind, value in expected.items():
         found = make_constraint(kind, TREE, kind, d[kind]).evaluate(q, v, t).f
         # Lengths and angles near 1; the angle of near half a turn amplifies rounding.
-        np.testing.assert_allclose(found, np.ravel(value), atol=1e-13, err_msg=kind)
+        assert_allclose(found, np.ravel(value), atol=1e-13, err_msg=kind)
 
 
 def test_second_derivatives_are_derivatives_of_jacobian_and_drift(constraint, rng):
@@ -192,10 +193,10 @@ def test_second_derivatives_are_derivatives_of_jacobian_and_drift(constraint, rn
         return e.Gamma @ a + e.beta
 
     # h^4 = 1e-12 times a fifth derivative of up to 1e5.
-    np.testing.assert_allclose(found, hessian, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(C_q, central_difference(acceleration, q), rtol=1e-6, atol=1e-6)
+    assert_allclose(found, hessian, rtol=1e-6, atol=1e-6)
+    assert_allclose(C_q, central_difference(acceleration, q), rtol=1e-6, atol=1e-6)
     C_v = central_difference(lambda x: constraint.evaluate(q, x, TIME).beta, v)
-    np.testing.assert_allclose(found_C_v, C_v, rtol=1e-7, atol=1e-7)
+    assert_allclose(found_C_v, C_v, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from robot_dynamics_ros.constraints.curves import (
     Circle,
@@ -56,8 +57,8 @@ def test_rates_are_derivatives_of_the_value(moving):
             before, now, after = (np.array(moving.at(T + s)[0]) for s in (-h, 0, h))
             rate, bend = (after - before) / (2 * h), (after - 2 * now + before) / h**2
         _, v, a = moving.at(t)
-        np.testing.assert_allclose(v, rate.astype(float), atol=1e-10)
-        np.testing.assert_allclose(a, bend.astype(float), atol=1e-8)
+        assert_allclose(v, rate.astype(float), atol=1e-10)
+        assert_allclose(a, bend.astype(float), atol=1e-8)
 
 
 def test_value_and_both_rates_are_continuous_everywhere(moving):
@@ -84,7 +85,7 @@ def test_a_circle_has_its_radius_plane_speed_and_laps():
         assert abs(p @ normal) < 1e-15
     speed = np.linalg.norm(circle.at(1.4)[1])
     assert speed == pytest.approx(0.9)
-    np.testing.assert_allclose(circle.at(circle.timing.end)[0], circle.at(0.0)[0], atol=1e-15)
+    assert_allclose(circle.at(circle.timing.end)[0], circle.at(0.0)[0], atol=1e-15)
     turned = np.cross(circle.at(0.0)[0] - np.array(POINTS[1]), circle.at(0.5)[1])
     assert turned @ normal > 0.0, 'anticlockwise about the normal'
 
@@ -99,11 +100,11 @@ def test_splines_pass_through_their_points():
     times, waypoints = [0.0, 0.7, 1.5, 2.0], signals()['waypoints'].curve
     chords = np.linalg.norm(np.diff(POINTS, axis=0), axis=1)
     for s, t, point in zip([0.0, *np.cumsum(chords)], times, POINTS, strict=True):
-        np.testing.assert_allclose(spline.at(s)[0], point, atol=1e-14)
-        np.testing.assert_allclose(closed.at(s + closed.lap)[0], point, atol=1e-13)
-        np.testing.assert_allclose(waypoints.at(t)[0], point, atol=1e-14)
+        assert_allclose(spline.at(s)[0], point, atol=1e-14)
+        assert_allclose(closed.at(s + closed.lap)[0], point, atol=1e-13)
+        assert_allclose(waypoints.at(t)[0], point, atol=1e-14)
     for end in (0.0, 2.0):
-        np.testing.assert_allclose(waypoints.at(end)[1:], 0.0, atol=1e-12)
+        assert_allclose(waypoints.at(end)[1:], 0.0, atol=1e-12)
 
 
 def test_a_path_too_short_for_its_ramps_is_run_slower():
@@ -125,13 +126,13 @@ def test_a_followed_signal_passes_on_what_it_is_given():
 def test_a_blend_leaves_the_error_as_it_is_and_ends_at_zero():
     f, rate, T = np.array([0.3, -0.2]), np.array([1.0, 0.5]), 0.8
     o, do, ddo = quintic_offset(f, rate, T, 0.0)
-    np.testing.assert_array_equal((o, do, ddo), (f, rate, 0 * f))
-    np.testing.assert_array_equal(quintic_offset(f, rate, T, 2.0), 0.0)
+    assert_array_equal((o, do, ddo), (f, rate, 0 * f))
+    assert_array_equal(quintic_offset(f, rate, T, 2.0), 0.0)
     h = 1e-5
     for t in (0.1, 0.4, 0.7999):
         before, now, after = (np.array(quintic_offset(f, rate, T, t + s)) for s in (-h, 0, h))
-        np.testing.assert_allclose((after - before)[:2] / (2 * h), now[1:], atol=1e-7)
-    np.testing.assert_allclose(quintic_offset(f, rate, T, T - 1e-9), 0.0, atol=1e-6)
+        assert_allclose((after - before)[:2] / (2 * h), now[1:], atol=1e-7)
+    assert_allclose(quintic_offset(f, rate, T, T - 1e-9), 0.0, atol=1e-6)
 
 
 # ---- time without cases ------------------------------------------------------------------------
@@ -149,17 +150,17 @@ def test_the_formula_of_a_timing_is_the_timing(timing):
     ends = [timing.start, timing.start + timing.ramp, timing.end - timing.ramp, timing.end]
     for t in [*np.linspace(-1.0, 8.0, 901), *filter(math.isfinite, ends)]:
         # Sums of lengths below 16 in another order.
-        np.testing.assert_allclose(timing.formula(t), timing.at(t), rtol=0, atol=1e-14)
+        assert_allclose(timing.formula(t), timing.at(t), rtol=0, atol=1e-14)
 
 
 def test_the_formula_of_pieces_is_the_pieces(rng):
     pieces = PiecewisePolynomial(np.array([0.0, 1.0, 1.5, 4.0]), rng.normal(size=(3, 2, 6)))
     for s in (-1.0, 0.0, 0.3, 1.0, 1.2, 1.5, 3.9, 4.0, 5.0):
-        np.testing.assert_array_equal(pieces.formula(s), pieces.at(s))
+        assert_array_equal(pieces.formula(s), pieces.at(s))
 
 
 def test_a_closed_spline_has_a_formula_if_it_ends():
     points = [[0.0, 0.0], [1.0, 0.2], [0.4, 1.0]]
     spline = Spline(points, closed=True, laps=2.5)
     for s in np.linspace(0.0, spline.length * 0.999, 50):
-        np.testing.assert_allclose(spline.symbolic(s), spline.at(s), rtol=0, atol=1e-12)
+        assert_allclose(spline.symbolic(s), spline.at(s), rtol=0, atol=1e-12)

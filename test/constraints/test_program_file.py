@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import refusals
 import yaml
+from numpy.testing import assert_allclose, assert_array_equal
 from samples import sample, shipped
 
 from robot_dynamics_ros.constraints.contact import Contact
@@ -62,9 +63,9 @@ def test_a_phase_may_be_of_the_next_turn():
 def test_a_good_program_is_read(tree):
     program = load_program(GOOD, tree)
     assert (program.name, program.m, program.n) == ('good', 3, 4)
-    np.testing.assert_allclose(program.G0, 100.0 * np.eye(3))
-    np.testing.assert_allclose(program.G1, 20.0 * np.eye(3))
-    np.testing.assert_allclose(program.weights, [1.0, 1.0, 2.0])
+    assert_allclose(program.G0, 100.0 * np.eye(3))
+    assert_allclose(program.G1, 20.0 * np.eye(3))
+    assert_allclose(program.weights, [1.0, 1.0, 2.0])
     assert program.singularity.threshold == program.singularity.largest_damping == 0.02
     assert program.remarks == ()
     assert program.stack.rows[2] == 'pitch: tool pitch (rad)'
@@ -81,7 +82,7 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
     for source in (text, file, str(file), arrays):
         found = load_program(source, tree, check=False).stack.evaluate(q, v, 0.7)
         for x, y in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(x, y)
+            assert_array_equal(x, y)
 
 
 @refusals.written("""
@@ -167,7 +168,7 @@ def test_full_gains_that_stabilize_only_together_are_accepted(tree):
     G0 = [[25.0, 30.0, 0.0], [-30.0, 25.0, 0.0], [0.0, 0.0, 25.0]]
     G1 = [[20.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0, 0.0, 10.0]]
     program = load_program({**GOOD, 'gains': {'G0': G0, 'G1': G1}}, tree, check=False)
-    np.testing.assert_array_equal(program.G0, G0)
+    assert_array_equal(program.G0, G0)
 
 
 @pytest.mark.slow
@@ -247,9 +248,9 @@ def test_shipped_programs_are_accepted_by_name_without_remarks(name):
     # The path is a path: f = 0 and f_dot = 0 along it.
     for t, q, v in zip(path.times[::20], path.q[::20], path.v[::20], strict=True):
         found = program.stack.evaluate(q, v, t)
-        np.testing.assert_allclose(found.f, 0.0, atol=1e-7)
+        assert_allclose(found.f, 0.0, atol=1e-7)
         # The continuation damps directions below 1e-4 only; none is.
-        np.testing.assert_allclose(found.f_dot, 0.0, atol=1e-9)
+        assert_allclose(found.f_dot, 0.0, atol=1e-9)
 
 
 def test_a_program_may_follow_the_joint_reference():
@@ -259,9 +260,9 @@ def test_a_program_may_follow_the_joint_reference():
     q, v = np.array([0.1, 0.2, 0.3, 0.4]), np.ones(4)
     program.stack.signals[0].give([0.0, 0.1], [0.5, 0.5], [2.0, 3.0])
     found = program.stack.evaluate(q, v, 7.0)
-    np.testing.assert_allclose(found.f, [0.1, 0.2])
-    np.testing.assert_allclose(found.f_dot, [0.5, 0.5])
-    np.testing.assert_allclose(found.beta, [-2.0, -3.0])
+    assert_allclose(found.f, [0.1, 0.2])
+    assert_allclose(found.f_dot, [0.5, 0.5])
+    assert_allclose(found.beta, [-2.0, -3.0])
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import yaml
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import sample, shipped
 
@@ -50,7 +51,7 @@ def compare(program, robot, q, v, t):
         (kernel.f, kernel.f_dot, kernel.Gamma, kernel.beta), expected, strict=True
     ):
         scale = max(1.0, np.abs(wanted).max())
-        np.testing.assert_allclose(found, wanted, atol=1e-13 * scale)
+        assert_allclose(found, wanted, atol=1e-13 * scale)
     oracle = PinocchioOracle.of(robot)
     A = oracle.mass_matrix(q) + np.diag(program.tree.armature)
     pure = stabilizing_effort(
@@ -81,13 +82,13 @@ def test_the_kernel_equals_the_pure_function(case, inverse, threshold, rng):
     assert pure.damped == (threshold > 0.1), 'the case must show what it is for'
     # Two decompositions; the condition of the Jacobian and of the metric is up to 1e4.
     scale = np.abs(pure.acceleration).max()
-    np.testing.assert_allclose(kernel.acceleration, pure.acceleration, atol=1e-10 * scale)
+    assert_allclose(kernel.acceleration, pure.acceleration, atol=1e-10 * scale)
     assert kernel.damped == pure.damped
     assert kernel.sigma.min() == pytest.approx(pure.sigma_min, rel=1e-9)
     assert kernel.sigma.max() / kernel.sigma.min() == pytest.approx(pure.condition, rel=1e-9)
     solution = kernel.inverse()
     again = solution.solve(kernel.u) + solution.project(kernel.free)
-    np.testing.assert_allclose(again, pure.acceleration, atol=1e-10 * scale)
+    assert_allclose(again, pure.acceleration, atol=1e-10 * scale)
 
 
 @pytest.mark.slow
@@ -107,7 +108,7 @@ def test_the_kernel_equals_the_pure_function_through_a_singularity(inverse, rng)
         kernel, pure = compare(program, robot, q, v, 0.0)
         scale = np.abs(pure.acceleration).max()
         # A direction of length 1e-9 is accurate to 1e-7 of its length only.
-        np.testing.assert_allclose(kernel.acceleration, pure.acceleration, atol=1e-6 * scale)
+        assert_allclose(kernel.acceleration, pure.acceleration, atol=1e-6 * scale)
         assert abs(kernel.sigma.min() - pure.sigma_min) < 1e-15
         assert kernel.damped == pure.damped
 
@@ -129,18 +130,18 @@ def test_the_null_space_task_damps_returns_and_pushes_off_the_limits():
     tree = shipped('four_dof').tree
     task = NullSpaceTask.of(tree, damping=2.0, stiffness=3.0, limit_gain=50.0, limit_margin=0.1)
     v, middle = np.array([0.1, -0.2, 0.3, 0.4]), 0.5 * (tree.position_lower + tree.position_upper)
-    np.testing.assert_allclose(task.acceleration(middle, v), -2.0 * v, atol=1e-14)
+    assert_allclose(task.acceleration(middle, v), -2.0 * v, atol=1e-14)
     half_zone = 0.05 * (tree.position_upper - tree.position_lower)
     for q, push in (
         (tree.position_upper, -50.0),
         (tree.position_lower, 50.0),
         (tree.position_lower + half_zone, 50.0 / 4.0),
     ):
-        np.testing.assert_allclose(task.pull(q), push - 3.0 * (q - middle))
-    np.testing.assert_allclose(task.settling_velocity(middle + 0.1, v), -0.15, atol=1e-12)
+        assert_allclose(task.pull(q), push - 3.0 * (q - middle))
+    assert_allclose(task.settling_velocity(middle + 0.1, v), -0.15, atol=1e-12)
     endless = sample('branched').tree
     at_ease = NullSpaceTask.of(endless, limit_gain=50.0).pull(np.full(endless.n, 40.0))
     assert not at_ease[~np.isfinite(endless.position_lower)].any(), 'without limits, no push'
     free = NullSpaceTask.of(tree)
     assert free.empty
-    np.testing.assert_array_equal(free.settling_velocity(middle, v), v)
+    assert_array_equal(free.settling_velocity(middle, v), v)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pinocchio
 import pytest
+from numpy.testing import assert_allclose
 
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
@@ -53,18 +54,18 @@ def test_drawn_distances_are_those_that_f_says(t):
     (A, p), tool = ball.at(t, q), tool_of(tree, q)
     radius = np.linalg.norm(ball.surface.vertices @ A.T, axis=1).max()
     assert np.linalg.norm(tool - p) - radius == pytest.approx(kernel.f[0], abs=1e-9)
-    np.testing.assert_allclose(end.at(t, q)[1], tool, atol=1e-12)
+    assert_allclose(end.at(t, q)[1], tool, atol=1e-12)
     gap = np.linalg.norm(tool - other.at(t, q)[1])
     length = np.ptp(rod.line @ rod.at(t, q)[0].T, axis=0)
     assert gap - np.linalg.norm(length) == pytest.approx(kernel.f[1], abs=1e-12)
     place = target.at(t, q)[1]
-    np.testing.assert_allclose(tool - place, [*kernel.f[2:4], 0.0], atol=1e-12)
+    assert_allclose(tool - place, [*kernel.f[2:4], 0.0], atol=1e-12)
     A, p = path.at(t, q)
-    np.testing.assert_allclose((path.line @ A.T + p)[:, 2], tool[2], atol=1e-12)
+    assert_allclose((path.line @ A.T + p)[:, 2], tool[2], atol=1e-12)
     A, p = seen.at(t, q)
     assert (tool - p) @ A[:, 2] == pytest.approx(kernel.f[4], abs=1e-12)
     A, p = plane.at(t, q)
     assert [x.at(t, q)[1].tolist() for x in axes] == [p.tolist()] * 3
     assert (tool - p) @ A[:, 2] == pytest.approx(kernel.f[5], abs=1e-12)
     (A, p), start = path.at(math.nan, q), target.at(0.0, q)[1]
-    np.testing.assert_allclose((path.line @ A.T + p)[0], start, atol=1e-12)
+    assert_allclose((path.line @ A.T + p)[0], start, atol=1e-12)

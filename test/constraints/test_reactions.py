@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import yaml
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle, central_difference
 from samples import random_state, sample
 from scipy.linalg import sqrtm
@@ -56,16 +57,16 @@ def test_reactions_are_those_of_udwadia_and_kalaba_and_keep_the_constraint_of_pi
     N = reactions(A, b, Q, Gamma, beta)
     a = oracle.forward_dynamics(q, v, Q + Gamma.T @ N)
     # Rounding of the larger of the two terms, times the condition of A (up to 1e3).
-    np.testing.assert_allclose(Gamma @ a + beta, 0.0, atol=1e-11 * np.abs(a).max())
-    np.testing.assert_allclose(Gamma.T @ N, expected, atol=1e-11 * scale)
+    assert_allclose(Gamma @ a + beta, 0.0, atol=1e-11 * np.abs(a).max())
+    assert_allclose(Gamma.T @ N, expected, atol=1e-11 * scale)
     _, same = constraint_force(A, b, Q, Gamma, beta)
-    np.testing.assert_allclose(same, N, atol=1e-10 * np.abs(N).max())
+    assert_allclose(same, N, atol=1e-10 * np.abs(N).max())
     twice, five = np.eye(3, 2) + np.eye(3, 2, -2), rng.normal(size=(5, 2))
     for mixed in (np.eye(2), twice, five):
         rows, drift = mixed @ Gamma, mixed @ beta
         force, N = constraint_force(A, b, Q, rows, drift)
-        np.testing.assert_allclose(force, expected, atol=1e-11 * scale)
-        np.testing.assert_allclose(rows.T @ N, force, atol=1e-11 * scale)
+        assert_allclose(force, expected, atol=1e-11 * scale)
+        assert_allclose(rows.T @ N, force, atol=1e-11 * scale)
     for mixed, said in (
         (twice, 'linearly dependent; use constraint_force'),
         (five, 'more constraints than joints'),
@@ -95,7 +96,7 @@ def test_derivatives_of_reactions_and_acceleration_are_differences_of_them(robot
     for wanted, N, a in zip(expected, found[:3], found[3:], strict=True):
         # Differences of fourth order: 1e-16 / h = 1e-12, h^4 = 1e-16, of derivatives up to 1e8.
         scale = np.abs(wanted).max()
-        np.testing.assert_allclose(np.vstack([N, a]), wanted, atol=3e-8 * scale)
+        assert_allclose(np.vstack([N, a]), wanted, atol=3e-8 * scale)
 
 
 # ---- motion under constraints -------------------------------------------------------------------
@@ -148,7 +149,7 @@ def test_ideal_constraints_do_no_work():
         sum(oracle.energies(x, y)) for x, y in zip(motion.q[::12], motion.v[::12], strict=True)
     ]
     # Fourth order at 4 ms over half a second: 1e-7 J; a wrong stage leaves 7e-6 of 230 J.
-    np.testing.assert_allclose(levels, levels[0], rtol=0.0, atol=1e-6)
+    assert_allclose(levels, levels[0], rtol=0.0, atol=1e-6)
     assert np.ptp(motion.q[:, 0]) > 0.1
 
 

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import shipped
 
@@ -45,9 +46,9 @@ def test_effort_equals_the_formula_3_1_and_the_operational_space_form(m, inverse
     plus = W @ Gamma.T @ np.linalg.inv(Gamma @ W @ Gamma.T)
     acceleration = (np.eye(4) - plus @ Gamma) @ v - plus @ (beta + G1 @ f_dot + G0 @ f)
     found = stabilizing_effort(*case, **options)
-    np.testing.assert_allclose(found.acceleration, acceleration, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(found.effort, A @ acceleration + b, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(found.residual, 0.0, atol=1e-11)
+    assert_allclose(found.acceleration, acceleration, rtol=1e-10, atol=1e-10)
+    assert_allclose(found.effort, A @ acceleration + b, rtol=1e-10, atol=1e-10)
+    assert_allclose(found.residual, 0.0, atol=1e-11)
     assert not found.damped
 
 
@@ -56,14 +57,12 @@ def test_more_conditions_than_joints_are_met_in_the_mean_square(rng):
     A, b, Gamma, beta, f, f_dot, G0, G1, v = case = given(rng, 6)
     demand = -(beta + G1 @ f_dot + G0 @ f)
     found = stabilizing_effort(*case)
-    np.testing.assert_allclose(
-        found.acceleration, np.linalg.lstsq(Gamma, demand, rcond=None)[0], atol=1e-11
-    )
-    np.testing.assert_allclose(Gamma.T @ found.residual, 0.0, atol=1e-11)
+    assert_allclose(found.acceleration, np.linalg.lstsq(Gamma, demand, rcond=None)[0], atol=1e-11)
+    assert_allclose(Gamma.T @ found.residual, 0.0, atol=1e-11)
     assert np.abs(found.residual).max() > 0.1
     W = np.array([1.0, 2.0, 0.5, 3.0, 1.0, 0.2])
     weighted = stabilizing_effort(*case, weights=W)
-    np.testing.assert_allclose(Gamma.T @ (W * weighted.residual), 0.0, atol=1e-11)
+    assert_allclose(Gamma.T @ (W * weighted.residual), 0.0, atol=1e-11)
 
 
 # ---- singular Jacobians -------------------------------------------------------------------------
@@ -125,7 +124,7 @@ def test_exactly_lost_rank_gives_a_bounded_answer_by_default(rng):
     assert found.sigma_min < 1e-15
     assert found.condition > 1e14
     nothing = stabilizing_effort(A, b, 0.0 * Gamma, *rest)
-    np.testing.assert_allclose(nothing.acceleration, rest[-1], atol=1e-12)
+    assert_allclose(nothing.acceleration, rest[-1], atol=1e-12)
     assert nothing.condition == np.inf
 
 
@@ -145,8 +144,8 @@ def test_the_scaled_inverse_is_damped_in_the_unit_of_the_jacobian(m, scaled, thr
     damping = unit * 0.2 * np.sqrt(np.maximum(1.0 - (s / (unit * threshold)) ** 2, 0.0))
     expected = np.linalg.inv(L).T @ Vt.T @ np.diag(s / (s**2 + damping**2)) @ U.T @ R
     inverse, tau = TaskInverse(Gamma, W, w, Singularity(threshold, 0.2)), rng.normal(size=4)
-    np.testing.assert_allclose(inverse.matrix(), expected, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(inverse.reactions(tau), expected.T @ tau, rtol=1e-9, atol=1e-11)
+    assert_allclose(inverse.matrix(), expected, rtol=1e-9, atol=1e-11)
+    assert_allclose(inverse.reactions(tau), expected.T @ tau, rtol=1e-9, atol=1e-11)
     assert inverse.damped == (s.min() < unit * threshold)
 
 
@@ -155,7 +154,7 @@ def test_the_projector_does_not_leak_into_a_damped_task(rng):
     inverse = TaskInverse(Gamma, singularity=Singularity(0.05))
     assert inverse.damped
     v = rng.normal(size=4)
-    np.testing.assert_allclose(Gamma @ inverse.project(v), 0.0, atol=1e-12)
+    assert_allclose(Gamma @ inverse.project(v), 0.0, atol=1e-12)
     leaking = v - inverse.solve(Gamma @ v)
     assert np.abs(Gamma @ leaking).max() > 1e-4
 
@@ -179,7 +178,7 @@ def test_the_largest_scale_reaches_a_limit_and_passes_none(rng):
 
 
 def test_gains_may_be_numbers_diagonals_or_matrices():
-    np.testing.assert_array_equal(gain_matrix('G0', 3.0, 2), 3.0 * np.eye(2))
-    np.testing.assert_array_equal(gain_matrix('G0', [1.0, 2.0], 2), np.diag([1.0, 2.0]))
+    assert_array_equal(gain_matrix('G0', 3.0, 2), 3.0 * np.eye(2))
+    assert_array_equal(gain_matrix('G0', [1.0, 2.0], 2), np.diag([1.0, 2.0]))
     full = np.array([[1.0, 0.5], [0.0, 2.0]])
-    np.testing.assert_array_equal(gain_matrix('G0', full, 2), full)
+    assert_array_equal(gain_matrix('G0', full, 2), full)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from samples import sample
 from still_arm import MS, StillArm, driver_of
@@ -131,7 +132,7 @@ def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_t
     """At rest first, then moving: the subtracted terms are those of the same tick."""
     alone, shared = (Watched(*kinds, law=law) for kinds in ([], terms))
     found = shared.states(1, v=SPEED) - alone.states(1, v=SPEED)
-    np.testing.assert_allclose(found[0], -share, atol=1e-10)
+    assert_allclose(found[0], -share, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -146,12 +147,12 @@ def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_t
 def test_activation_and_stops_leave_to_the_driver_what_it_compensates(term, action, effort):
     """The command is zero, not the effort of the motors: the driver keeps holding the arm."""
     arm = Watched(term, stop_action=action, state_timeout_s=0.1, activation_ramp_s=1.0)
-    np.testing.assert_allclose(arm.commands[0], effort, atol=1e-12)
+    assert_allclose(arm.commands[0], effort, atol=1e-12)
     arm.state(v=SPEED if term == 'friction' else STILL)
     assert arm.wait()
-    np.testing.assert_allclose(arm.commands[-1], effort, atol=1e-10)
+    assert_allclose(arm.commands[-1], effort, atol=1e-10)
     assert arm.session.end()
-    np.testing.assert_allclose(arm.session.command, effort, atol=1e-10)
+    assert_allclose(arm.session.command, effort, atol=1e-10)
 
 
 def test_a_change_of_law_is_blended_in_what_the_motors_give():
@@ -161,17 +162,17 @@ def test_a_change_of_law_is_blended_in_what_the_motors_give():
     pulling = arm.commands[-1]
     assert np.abs(pulling).max() > 0.5
     arm.change(law='gravity_compensation')
-    np.testing.assert_allclose(arm.states(1, away)[0], pulling, atol=1e-4 * np.abs(pulling).max())
+    assert_allclose(arm.states(1, away)[0], pulling, atol=1e-4 * np.abs(pulling).max())
     for half in (0.5, 0.0):  # of the ramp; of the law that held the arm nothing is left then
         # Of a smooth step in the middle a millisecond is 0.15 %.
         found = arm.states(500, away)[-1]
-        np.testing.assert_allclose(found, half * pulling, atol=2e-3 * np.abs(pulling).max())
+        assert_allclose(found, half * pulling, atol=2e-3 * np.abs(pulling).max())
 
 
 def test_what_is_not_finite_falls_back_to_the_stop_action_less_the_share():
     arm = Watched('gravity', stop_action='gravity')
     arm.session.loop.law.effort = lambda t, q, v, reference, out: out.fill(np.nan)
-    np.testing.assert_allclose(arm.states(1), [STILL], atol=1e-12)
+    assert_allclose(arm.states(1), [STILL], atol=1e-12)
     assert arm.session.loop.limiter.non_finite.all()
 
 
@@ -240,4 +241,4 @@ def test_a_fault_while_states_are_fresh_brakes_as_any_stop_with_fresh_states(whe
     assert session.mode is SessionMode.FAULTED
     slope = 1e-3 * rate if rate else STOP * LIMIT
     assert (arm.steps(begin) <= slope + ROUNDING).all()
-    np.testing.assert_allclose(arm.commands[-1], 0.0, atol=1e-12)
+    assert_allclose(arm.commands[-1], 0.0, atol=1e-12)

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import random_state, sample, shipped
 
@@ -81,19 +82,19 @@ def test_effort_is_3_1_plus_armature_and_friction_and_its_terms_are_shown(robot,
         drives = tree.armature * expected.acceleration + tree.damping * v
         drives += tree.coulomb_friction * np.tanh(sliding / 0.1)
         wanted = expected.effort + drives
-        np.testing.assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max())
-        np.testing.assert_allclose(law.acceleration, expected.acceleration, atol=1e-10)
+        assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max())
+        assert_allclose(law.acceleration, expected.acceleration, atol=1e-10)
         seen, sigma = law.constraints(), np.linalg.svd(Gamma, compute_uv=False)
-        np.testing.assert_allclose(seen.f, f, atol=1e-14)
-        np.testing.assert_allclose(seen.f_dot, f_dot, atol=1e-13)
+        assert_allclose(seen.f, f, atol=1e-14)
+        assert_allclose(seen.f_dot, f_dot, atol=1e-13)
         assert (seen.sigma_min, seen.condition) == pytest.approx((sigma[-1], sigma[0] / sigma[-1]))
         assert (seen.damped, seen.scale) == (False, 1.0)
         u = -(beta + program.G1 @ f_dot + program.G0 @ f)
         inertia = Gamma @ np.linalg.solve(A + np.diag(tree.armature), Gamma.T)
         multipliers = np.linalg.solve(inertia, u)
-        np.testing.assert_allclose(seen.multipliers, multipliers, rtol=1e-7, atol=1e-8)
+        assert_allclose(seen.multipliers, multipliers, rtol=1e-7, atol=1e-8)
     effort(law, 20.0, q + 0.1, v)
-    np.testing.assert_allclose(seen.f, f, atol=1e-14)  # a copy
+    assert_allclose(seen.f, f, atol=1e-14)  # a copy
 
 
 def test_without_a_program_it_is_computed_torque(rng):
@@ -108,7 +109,7 @@ def test_without_a_program_it_is_computed_torque(rng):
             array[:] = rng.normal(size=4)
         ours.effort(0.0, q, v, reference, out)
         theirs.effort(0.0, q, v, reference, expected)
-        np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+        assert_allclose(out, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize('hold', ['continuous', 'semi_implicit', 'zero_order'])
@@ -121,7 +122,7 @@ def test_without_an_error_the_acceleration_comes_to_that_of_the_reference(hold, 
     reference.rows[:] = random_state(SCARA.tree, rng)
     for _ in range(20):
         law.effort(0.0, reference.position, reference.velocity, reference, np.zeros(4))
-    np.testing.assert_allclose(law.acceleration, reference.acceleration, atol=1e-9)
+    assert_allclose(law.acceleration, reference.acceleration, atol=1e-9)
 
 
 def test_a_blend_starts_without_a_demand_and_ends_on_the_program(robot):
@@ -133,7 +134,7 @@ def test_a_blend_starts_without_a_demand_and_ends_on_the_program(robot):
     for each in (law, plain):
         each.reset(0.0, q, v)
     parts = law.decompose(q, v, Reference(4), effort(law, 0.0, q, v))
-    np.testing.assert_allclose(parts['task'], 0.0, atol=1e-10)
+    assert_allclose(parts['task'], 0.0, atol=1e-10)
     assert np.abs(law.f).max() > 0.01
     for t, ended in ((0.5, False), (0.99, False), (1.0, True), (1.5, True)):
         found, expected = effort(law, t, q, v), effort(plain, t, q, v)
@@ -158,7 +159,7 @@ def test_beyond_the_limits_the_acceleration_keeps_its_direction_and_gravity_stay
             assert law.scale == 1.0
             continue
         assert 0.0 <= law.scale < 1.0
-        np.testing.assert_allclose(law.acceleration, law.scale * free.acceleration, atol=1e-9)
+        assert_allclose(law.acceleration, law.scale * free.acceleration, atol=1e-9)
         assert np.any(np.abs(found) >= limit * (1 - 1e-12)), 'no smaller than need be'
     assert law.scale < 1.0, 'a case must meet the limits'
 
@@ -187,7 +188,7 @@ def test_states_that_are_no_numbers_raise_nothing_and_leave_nothing(bad, limit_e
     assert not np.isfinite(effort(law, 0.001, np.full(4, bad), v)).all()
     assert np.isfinite(effort(law, 0.002, q, v)).all(), 'the next good state is answered'
     law.reset(0.0, q, v)
-    np.testing.assert_allclose(effort(law, 0.0, q, v), good, rtol=1e-12)
+    assert_allclose(effort(law, 0.0, q, v), good, rtol=1e-12)
 
 
 # ---- published quantities -----------------------------------------------------------------------
@@ -205,11 +206,11 @@ def test_the_parts_add_up_and_mean_what_they_say(robot, offset, rng):
         names = 'inertia coriolis gravity friction task null_space saturation'
         assert set(parts) == set(names.split())
         largest = max(np.abs(part).max() for part in parts.values())
-        np.testing.assert_allclose(sum(parts.values()), found, atol=1e-12 * largest)
+        assert_allclose(sum(parts.values()), found, atol=1e-12 * largest)
         assert np.any(parts['saturation'] != 0.0) == (law.scale < 1.0)
     A = PinocchioOracle.of(robot).mass_matrix(law._kernel.q) + np.diag(robot.tree.armature)
     a = np.linalg.solve(A, parts['null_space'])
-    np.testing.assert_allclose(law.Gamma @ a, 0.0, atol=1e-6 * max(1.0, np.abs(a).max()))
+    assert_allclose(law.Gamma @ a, 0.0, atol=1e-6 * max(1.0, np.abs(a).max()))
 
 
 # ---- parameters ---------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ def test_joints_without_a_drive_get_no_effort_and_still_move_as_commanded():
         t, q, v = path.times[k], path.q[k], path.v[k]
         law.reset(0.0, q, v)
         tau = effort(law, t, q, v)
-        np.testing.assert_array_equal(tau[passive], 0.0)
+        assert_array_equal(tau[passive], 0.0)
         seen = law.program.stack.evaluate(q, v, t)
         Gamma, beta = seen.Gamma[:2], seen.beta[:2]
         # Motion under the drives alone with the loop's reaction as an unknown.
@@ -246,7 +247,7 @@ def test_joints_without_a_drive_get_no_effort_and_still_move_as_commanded():
         K = np.block([[oracle.mass_matrix(q), -Gamma.T], [Gamma, np.zeros((2, 2))]])
         a = np.linalg.solve(K, np.concatenate([tau - b, -beta]))[:4]
         # The start of the feasibility check satisfies the loop to 1e-8 only, times G0 = 400.
-        np.testing.assert_allclose(a, law.acceleration, atol=1e-4)
+        assert_allclose(a, law.acceleration, atol=1e-4)
     parts = law.decompose(q, v, Reference(4), tau)
-    np.testing.assert_allclose(sum(parts.values()), tau, atol=1e-10)
+    assert_allclose(sum(parts.values()), tau, atol=1e-10)
     assert (np.delete(np.abs(parts['gravity']), passive) > 1.0).all()

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import yaml
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import random_state, sample
 
@@ -56,7 +57,7 @@ def test_gravity_laws_add_damping_or_feedback_by_the_inertia_at_home_and_the_wre
     for law, more in expected.items():
         # Two libraries in double precision, a hundred operations.
         wanted = oracle.gravity_forces(q) + more
-        np.testing.assert_allclose(effort(law, q, v, reference), wanted, rtol=1e-12, atol=1e-12)
+        assert_allclose(effort(law, q, v, reference), wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize('given', [{}, {'period': 0.002, 'discretization': 'zero_order'}])
@@ -75,12 +76,12 @@ def test_the_parts_add_up_and_a_look_at_them_changes_no_later_effort(name, robot
         inputs = pickle.dumps([at, slow, reference.rows])
         law.effort(t, at, slow, reference, whole)
         other.effort(t, at, slow, reference, out)
-        np.testing.assert_array_equal(whole, out)
+        assert_array_equal(whole, out)
         parts = law.decompose(at, slow, reference, whole)
         assert pickle.dumps([at, slow, reference.rows]) == inputs  # unchanged
         # Rounding of the largest part, which the sum may cancel.
         largest = max(np.abs(part).max() for part in parts.values())
-        np.testing.assert_allclose(sum(parts.values()), whole, atol=1e-13 * largest)
+        assert_allclose(sum(parts.values()), whole, atol=1e-13 * largest)
 
 
 def test_an_unknown_parameter_or_law_is_refused_and_the_known_are_listed(name):
@@ -139,7 +140,7 @@ def test_a_bad_value_is_refused_with_its_name_and_nothing_changes(name, rng):
                 law.set_parameters({**good, parameter: value})
             assert parameter in str(caught.value).replace(' ', '_')
             assert law.parameters == values
-    np.testing.assert_array_equal(effort(law, q, v, reference), before)
+    assert_array_equal(effort(law, q, v, reference), before)
 
 
 #: Values other than the defaults.
@@ -208,10 +209,10 @@ def test_every_parameter_is_kept_and_matters(name, rng):
         law.external.known = True
         before = effort(law, q, v, reference)
         law.set_parameters({parameter: others[parameter]})
-        np.testing.assert_array_equal(law.parameters[parameter], others[parameter])
+        assert_array_equal(law.parameters[parameter], others[parameter])
         if parameter not in ONLY_REFUSE - PREDICTS.get(name, set()):
             assert not np.array_equal(effort(law, q, v, reference), before)
         again = make_law(name, tree, **{**given, parameter: others[parameter]})
         again.external.known = True
         law.reset(0.0, q, v)  # a law may remember its last command
-        np.testing.assert_array_equal(effort(again, q, v, reference), effort(law, q, v, reference))
+        assert_array_equal(effort(again, q, v, reference), effort(law, q, v, reference))

@@ -8,6 +8,7 @@ import pytest
 import refusals
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from pushed_arm import PlantArm
 from safe_command import SafeCommand
 from samples import Sample, joint, link, robot, sample
@@ -46,9 +47,9 @@ def test_whatever_arrives_passes_as_far_as_limits_and_rates_permit(efforts, dt, 
         if safe.run(effort, dt):
             within = np.clip(effort, -LIMIT, LIMIT)
             limited = np.abs(effort) > LIMIT, np.abs(within - last) > most
-            np.testing.assert_array_equal(limiter.state[2:] - counts, limited)
+            assert_array_equal(limiter.state[2:] - counts, limited)
             reached = np.clip(within, last - most, last + most)
-            np.testing.assert_allclose(safe.command, reached, rtol=0, atol=2e-14)
+            assert_allclose(safe.command, reached, rtol=0, atol=2e-14)
         assert np.isfinite(safe.command).all()
         assert (np.abs(safe.command) <= LIMIT).all()
         assert (np.abs(safe.command - last) <= most + 2e-14).all()
@@ -60,7 +61,7 @@ def test_a_reset_begins_within_lowered_limits_not_on_the_way_to_them():
     limiter.soften(50.0)
     limiter.reset(np.array([-80.0, 4.0]))
     safe.run([-80.0, 4.0])
-    np.testing.assert_array_equal(safe.command, 0.2 * LIMIT * [-1.0, 1.0])
+    assert_array_equal(safe.command, 0.2 * LIMIT * [-1.0, 1.0])
 
 
 def test_what_is_not_finite_leaves_no_trace_but_its_count_and_the_last_command_decays():
@@ -69,11 +70,11 @@ def test_what_is_not_finite_leaves_no_trace_but_its_count_and_the_last_command_d
     before = limiter.state.copy()
     safe.efforts[0] = 3.0, math.nan
     assert not safe.filter.run(1.0, safe.zeros, 1e-3, safe.command, guarded=False)
-    np.testing.assert_array_equal(limiter.state, before)
-    np.testing.assert_array_equal(limiter.non_finite, [0, 1])
+    assert_array_equal(limiter.state, before)
+    assert_array_equal(limiter.non_finite, [0, 1])
     for value in np.tile([math.nan, math.inf], 25):
         assert not safe.run([3.0, value], 2e-3)
-    np.testing.assert_allclose(safe.command, np.array([10.0, -2.0]) * math.exp(-1.0), rtol=1e-12)
+    assert_allclose(safe.command, np.array([10.0, -2.0]) * math.exp(-1.0), rtol=1e-12)
 
 
 def test_with_the_share_of_a_driver_the_sum_is_within_the_limit_whatever_the_rate():
@@ -93,21 +94,21 @@ def test_after_a_change_the_command_comes_gently_until_it_has_arrived():
         safe.run([-4.0, 0.05])
         found.append(safe.command.copy())
     steps = np.diff(found[:11], axis=0)
-    np.testing.assert_allclose(steps, [[-0.5, 0.05], *[[-0.5, 0.0]] * 9], atol=1e-12)
-    np.testing.assert_allclose(found[-1], [-4.0, 0.05])
+    assert_allclose(steps, [[-0.5, 0.05], *[[-0.5, 0.0]] * 9], atol=1e-12)
+    assert_allclose(found[-1], [-4.0, 0.05])
     safe.run([8.0, 2.0])  # the law may still catch up
-    np.testing.assert_allclose(safe.command, [-3.5, 0.15])
+    assert_allclose(safe.command, [-3.5, 0.15])
     for _ in range(23 + 20):
         safe.run([8.0, 2.0])
     safe.run([-8.0, -2.0])  # what comes later is the law's own
-    np.testing.assert_allclose(safe.command, [-8.0, -2.0])
+    assert_allclose(safe.command, [-8.0, -2.0])
     assert not limiter.rate_limited.any()
 
 
 def test_the_weight_of_a_transfer_is_smooth_and_one_if_it_was_never_begun():
     x = np.linspace(0.0, 1.0, 5)
     found = [TransferWeight(0.5, 10.0).at(t) for t in [9.0, *(10.0 + 0.5 * x), 99.0]]
-    np.testing.assert_allclose(found, [0.0, *(3.0 * x**2 - 2.0 * x**3), 1.0])
+    assert_allclose(found, [0.0, *(3.0 * x**2 - 2.0 * x**3), 1.0])
     assert TransferWeight(0.5).at(0.0) == TransferWeight(0.0).at(0.0) == 1.0
 
 
@@ -172,7 +173,7 @@ def test_from_beyond_the_limit_the_joint_is_pushed_back_slowly():
 )
 def test_a_moderate_effort_in_the_middle_away_from_a_limit_or_at_rest_is_left_alone(q, push):
     guard = JointLimitGuard(TREE, INERTIA)
-    np.testing.assert_array_equal(confined(guard, q, STILL, G + push), G + push)
+    assert_array_equal(confined(guard, q, STILL, G + push), G + push)
     assert not guard.active.any()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import refusals
 import yaml
+from numpy.testing import assert_allclose, assert_array_equal
 from samples import sample
 from still_arm import driver_of
 
@@ -66,7 +67,7 @@ def test_every_shipped_profile_can_be_loaded_and_bound_and_says_what_its_driver_
     assert does == SHIPPED[name]
     assert len(driver.command_topics) == 1
     if name == 'dynamixel':  # 2.409 N m at the horn are 1 A, in mA
-        np.testing.assert_allclose(commanded(driver, np.full(4, 2.409)), 1000.0, rtol=1e-15)
+        assert_allclose(commanded(driver, np.full(4, 2.409)), 1000.0, rtol=1e-15)
 
 
 def test_left_out_keys_have_the_values_that_the_template_writes():
@@ -75,14 +76,14 @@ def test_left_out_keys_have_the_values_that_the_template_writes():
     assert (state.velocity, state.effort) == ('message', 'none')
     driver = driver_of(SCARA)
     for values in (driver.position_scale, driver.velocity_scale, driver.effort_scale):
-        np.testing.assert_array_equal(values, 1.0)
+        assert_array_equal(values, 1.0)
     assert driver.names == JOINTS
 
 
 def test_defaults_hold_for_joints_that_do_not_say_otherwise_also_by_their_name_alone():
     rows = ['joint3', {'joint': 'joint2', 'sign': 1}, 'joint1', 'joint4']
     driver = driver_of(SCARA, defaults={'sign': -1}, joints=rows)
-    np.testing.assert_array_equal(driver.position_scale, [-1.0, 1.0, -1.0, -1.0])
+    assert_array_equal(driver.position_scale, [-1.0, 1.0, -1.0, -1.0])
 
 
 @refusals.written("""
@@ -184,23 +185,23 @@ def test_every_conversion_has_the_value_that_its_words_say():
     driver = driver_of(SCARA, joints=FULL)
     x = np.array([75.0, 0.3, 120.0, 5000.0])
     expected = [-math.pi / 4, 0.6 * math.pi, 0.12, 0.1]
-    np.testing.assert_allclose(driver.position(x), expected, rtol=1e-15)
+    assert_allclose(driver.position(x), expected, rtol=1e-15)
     y = np.array([10.0, 60.0, 100.0, 5000.0])
     expected = [-math.pi / 18.0, 2.0 * math.pi, 0.1, 0.1]
-    np.testing.assert_allclose(driver.velocity(y), expected, rtol=1e-15)
+    assert_allclose(driver.velocity(y), expected, rtol=1e-15)
     # Joint 1: -(5.6 + 0.4) / (0.05 * 120); joint 2: against its axis, in mN m; joint 3: of the
     # rated 1.2 N m times 3000 rad/m, 36 N are 10 permille; joint 4: behind the gear.
     command = commanded(driver, np.array([5.6, 3.0, 36.0, 2.0]))
-    np.testing.assert_allclose(command, [-1.0, -3000.0, 10.0, 0.04], rtol=1e-14)
+    assert_allclose(command, [-1.0, -3000.0, 10.0, 0.04], rtol=1e-14)
     measured = driver.measured_effort(np.array([-1.0, -3000.0, 36.0, 0.04]))
-    np.testing.assert_allclose(measured, [6.0, 3.0, 36.0, 2.0], rtol=1e-14)
+    assert_allclose(measured, [6.0, 3.0, 36.0, 2.0], rtol=1e-14)
     assert driver.names == ('base', 'joint2', 'joint3', 'joint4')
 
 
 def test_the_order_of_a_command_is_that_of_the_profile():
     rows, command = [FULL[k] for k in (2, 0, 3, 1)], {'form': 'per_joint', 'topic': '{joint}/c'}
     driver = driver_of(SCARA, joints=rows, command=command)
-    np.testing.assert_array_equal(driver.order, [2, 0, 3, 1])
+    assert_array_equal(driver.order, [2, 0, 3, 1])
     assert driver.command_names == ('joint3', 'base', 'joint4', 'joint2')
     assert driver.command_topics == ['joint3/c', 'base/c', 'joint4/c', 'joint2/c']
 
@@ -212,10 +213,10 @@ def test_limits_of_listed_joints_replace_those_of_the_description_and_one_for_al
     xml = sample('scara').xml
     listed = effort_limits(profile(joints=joints(joint1={'effort_limit': 12.0})))
     tree = load_robot(xml, effort_limit=listed)
-    np.testing.assert_array_equal(tree.effort_limit[:2], [12.0, SCARA.effort_limit[1]])
+    assert_array_equal(tree.effort_limit[:2], [12.0, SCARA.effort_limit[1]])
     for_all = effort_limits(profile(defaults={'effort_limit': 20.0}))
     tree = load_robot(xml.replace('effort="45"', 'effort="0"'), effort_limit=for_all)
-    np.testing.assert_array_equal(tree.effort_limit[:2], [SCARA.effort_limit[0], 20.0])
+    assert_array_equal(tree.effort_limit[:2], [SCARA.effort_limit[0], 20.0])
     assert effort_limits(profile()) is None
     rows = joints(joint1={'joint': 'joint8', 'effort_limit': 12.0})
     with pytest.raises(UnknownNameError, match="joint in joints of driver profile 'own' 'joint8'"):

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import random_state, sample
 
@@ -42,7 +43,7 @@ def test_at_rest_where_it_began_an_action_balances_gravity(name, robot, rng):
     law, g = begun(name, robot.tree, q, still), PinocchioOracle.of(robot).gravity_forces(q)
     assert law.acts_on_old_states
     # Two libraries in double precision, torques up to 20.
-    np.testing.assert_allclose(effort_of(law, q, still), g, atol=1e-13)
+    assert_allclose(effort_of(law, q, still), g, atol=1e-13)
 
 
 def test_zero_is_zero_whatever_the_state_and_leaves_the_arm_to_the_driver(robot):
@@ -51,7 +52,7 @@ def test_zero_is_zero_whatever_the_state_and_leaves_the_arm_to_the_driver(robot)
         (Zero(robot.tree), np.zeros(4)),
         (Zero(robot.tree, None, StopSettings(driver_share=lambda q, v: share)), share),
     ):
-        np.testing.assert_array_equal(effort_of(law, nothing, nothing), effort)
+        assert_array_equal(effort_of(law, nothing, nothing), effort)
 
 
 def test_hold_and_damping_brake_and_hold_pulls_back_and_begins_with_a_brake(robot, rng):
@@ -62,15 +63,15 @@ def test_hold_and_damping_brake_and_hold_pulls_back_and_begins_with_a_brake(robo
     hold = HoldPosition(tree, None, StopSettings(frequency=8.0))
     hold.hold_at(q + 0.01)
     expected = g - 2 * 8.0 * m * v + 64.0 * m * 0.01
-    np.testing.assert_allclose(effort_of(hold, q, v), expected, atol=1e-12)
+    assert_allclose(effort_of(hold, q, v), expected, atol=1e-12)
     found = effort_of(Damping(tree), q, v)
-    np.testing.assert_allclose(found, g - 2 * 10.0 * m * v, atol=1e-12)
+    assert_allclose(found, g - 2 * 10.0 * m * v, atol=1e-12)
     hold, still = begun('hold', tree, q - 0.1, v), np.zeros(4)
     braked = effort_of(Brake(tree), q - 0.1, v)
-    np.testing.assert_array_equal(effort_of(hold, q - 0.1, v), braked)
+    assert_array_equal(effort_of(hold, q - 0.1, v), braked)
     effort_of(hold, q - 0.01, still)  # here it comes to rest
     pulled = effort_of(hold, q, still) - g
-    np.testing.assert_allclose(pulled, -0.01 * hold.stiffness, atol=1e-12)
+    assert_allclose(pulled, -0.01 * hold.stiffness, atol=1e-12)
 
 
 @pytest.mark.parametrize('plenty', [0.2, 1e3])
@@ -91,4 +92,4 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, known,
     rate = np.append(room / np.abs(momentum), 100.0).min()
     assert (rate == 100.0) == (plenty > 1.0)
     # Rounding of what is of the size of gravity, 20 N m, by 100 1/s times 3 ms.
-    np.testing.assert_allclose(effort, g - rate * momentum, rtol=1e-12, atol=1e-12)
+    assert_allclose(effort, g - rate * momentum, rtol=1e-12, atol=1e-12)

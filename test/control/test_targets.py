@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pinocchio
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from pushed_arm import START, PushedArm, arm
 from samples import sample
@@ -57,12 +58,12 @@ def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(rng,
     assert stream.resting  # the last target is more than 0.5 s old
     if not loss:  # no acceleration steps: the pole at 3 p = 45 1/s takes 4.4 % of the way a step
         assert (np.abs(np.diff(a, axis=0)).max(axis=0) <= 2.0 * most * -math.expm1(-0.045)).all()
-        np.testing.assert_allclose(v[1:], v[:-1] + 1e-3 * a[:-1], atol=1e-13)
+        assert_allclose(v[1:], v[:-1] + 1e-3 * a[:-1], atol=1e-13)
         mean = v[1:] if implicit else 0.5 * (v[1:] + v[:-1])
-        np.testing.assert_allclose(q[1:], q[:-1] + 1e-3 * mean, atol=1e-13)
+        assert_allclose(q[1:], q[:-1] + 1e-3 * mean, atol=1e-13)
         way = (q[6000:] - q[5990]) / (target - q[5990])
         assert way.max() < 1.0 + 1e-9
-        np.testing.assert_allclose(way[-1], 1.0, atol=1e-6)  # exp(-15 2.5 s), limits before
+        assert_allclose(way[-1], 1.0, atol=1e-6)  # exp(-15 2.5 s), limits before
 
 
 @pytest.mark.parametrize('axes', ['world', 'link3', 'tool'])
@@ -130,7 +131,7 @@ def test_what_cannot_be_followed_is_refused_and_the_reference_stays(said):
     with pytest.raises(RobotDynamicsError, match=said):
         prepare(session, partial(WRONG[said], targets))()
     arm_.settle(0.1)
-    np.testing.assert_array_equal(session.loop.reference.position, HERE)
+    assert_array_equal(session.loop.reference.position, HERE)
 
 
 class Floating(StillArm):
@@ -161,10 +162,10 @@ def test_a_single_wrench_acts_from_its_first_period_on_by_two_poles():
         least, most = (1.0 - (1.0 + p * t) * math.exp(-p * t) for t in (1e-3 * (k - 2), 1e-3 * k))
         part = (command - arm.gravity) @ effort_of(1.0) / (effort_of(1.0) @ effort_of(30.0))
         assert least - 1e-3 <= part <= most + 1e-3 * p
-        np.testing.assert_allclose(command - arm.gravity, part * effort_of(30.0), atol=1e-9)
+        assert_allclose(command - arm.gravity, part * effort_of(30.0), atol=1e-9)
     assert part > 0.75
     arm.states(3000)  # without another one it fades
-    np.testing.assert_allclose(arm.states(1)[0], arm.gravity, atol=1e-9)
+    assert_allclose(arm.states(1)[0], arm.gravity, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_no_change_of_a_parameter_drops_the_acting_wrench(change):
     # Two poles at 40 rad/s move by at most 40 / e per s.
     assert max(steps) < 1e-3 * 40.0 / math.e * np.abs(effort_of(30.0)).max()
     force = 20.0 if 'target_wrench_limit' in change else 30.0
-    np.testing.assert_allclose(after[-1] - arm.gravity, effort_of(force), atol=0.01)
+    assert_allclose(after[-1] - arm.gravity, effort_of(force), atol=0.01)
 
 
 def test_a_wrench_of_absurd_size_is_scaled_down_as_any_other():
@@ -198,7 +199,7 @@ def test_a_wrench_of_absurd_size_is_scaled_down_as_any_other():
     for _ in range(20):
         arm.push(1e300)
         arm.states(50)
-    np.testing.assert_allclose(arm.states(1)[0] - arm.gravity, effort_of(100.0), atol=0.01)
+    assert_allclose(arm.states(1)[0] - arm.gravity, effort_of(100.0), atol=0.01)
 
 
 def test_a_wrench_at_another_frame_acts_once_the_present_one_has_faded():
@@ -216,7 +217,7 @@ def test_a_wrench_at_another_frame_acts_once_the_present_one_has_faded():
     for _ in range(20):
         arm.push(30.0)
         arm.states(50)
-    np.testing.assert_allclose(arm.states(1)[0] - arm.gravity, effort_of(30.0, 'link3'), atol=0.01)
+    assert_allclose(arm.states(1)[0] - arm.gravity, effort_of(30.0, 'link3'), atol=0.01)
 
 
 @pytest.mark.parametrize('end', ['law', 'deactivation', 'silence'])
@@ -238,7 +239,7 @@ def test_a_wrench_that_was_ended_does_not_act_again(end):
         assert arm.wait(300)
         arm.states(100)
     arm.states(300)
-    np.testing.assert_allclose(session.command, arm.gravity, atol=1e-9)
+    assert_allclose(session.command, arm.gravity, atol=1e-9)
     arm.push(30.0)
     steps = np.diff(arm.states(20), axis=0)
     assert np.abs(steps).max() < 1e-3 * 15.0 / math.e * np.abs(effort_of(30.0)).max()

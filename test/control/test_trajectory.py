@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import refusals
+from numpy.testing import assert_allclose, assert_array_equal
 from samples import sample, shipped
 
 from robot_dynamics_ros.constraints.curves import Circle
@@ -71,8 +72,8 @@ def test_velocity_and_acceleration_are_the_derivatives_of_position(trajectory, r
         slope = (after - before) / (2 * h)
         # Central differences: truncation h^2 f'''/6 < 1e-8 for the jerks here (< 400),
         # rounding 1e-16 / h = 1e-11.
-        np.testing.assert_allclose(slope[0], now[1], atol=1e-7)
-        np.testing.assert_allclose(slope[1], now[2], atol=1e-6)
+        assert_allclose(slope[0], now[1], atol=1e-7)
+        assert_allclose(slope[1], now[2], atol=1e-6)
 
 
 def test_it_rests_before_the_start_and_after_the_end_and_begins_and_ends_so(trajectory):
@@ -80,20 +81,20 @@ def test_it_rests_before_the_start_and_after_the_end_and_begins_and_ends_so(traj
     for t, away in zip(ends, (-1e-9, 1e-9), strict=False):
         for outside in (t + away, t + 1e9 * away):
             position, *rates = state(trajectory, outside)
-            np.testing.assert_array_equal(position, state(trajectory, t)[0])
-            np.testing.assert_array_equal(rates, 0.0)
+            assert_array_equal(position, state(trajectory, t)[0])
+            assert_array_equal(rates, 0.0)
         # One nanosecond from rest; jerk below 1e4.
         _, velocity, acceleration = state(trajectory, t - away)
-        np.testing.assert_allclose(velocity, 0.0, atol=1e-9)
-        np.testing.assert_allclose(acceleration, 0.0, atol=1e-4)
-    np.testing.assert_array_equal(state(trajectory, max(ends))[1:], 0.0)  # the end itself
+        assert_allclose(velocity, 0.0, atol=1e-9)
+        assert_allclose(acceleration, 0.0, atol=1e-4)
+    assert_array_equal(state(trajectory, max(ends))[1:], 0.0)  # the end itself
 
 
 def test_the_table_holds_what_samples_are_whatever_their_order(trajectory, rng):
     times = rng.uniform(-0.5, end_of(trajectory) + 0.5, 57)
     samples = [state(trajectory, t) for t in times]
     # The same polynomials, summed in another way.
-    np.testing.assert_allclose(np.stack(trajectory.table(times), 1), samples, atol=1e-12)
+    assert_allclose(np.stack(trajectory.table(times), 1), samples, atol=1e-12)
 
 
 def test_the_instants_run_from_the_start_to_the_end(trajectory):
@@ -107,7 +108,7 @@ def test_hold_keeps_a_copy():
     here = np.array([0.1, 0.2])
     trajectory = Hold(here)
     here += 1.0
-    np.testing.assert_array_equal(state(trajectory, 5.0)[0], [0.1, 0.2])
+    assert_array_equal(state(trajectory, 5.0)[0], [0.1, 0.2])
 
 
 # Limits of a robot -------------------------------------------------------------------------------
@@ -181,8 +182,8 @@ def test_with_feedback_no_error_arises_and_an_initial_one_decays_by_the_discrete
     for k in range(800):
         sampler.sample(SINE, k * h, reference)
         p, w, a = reference.rows
-        np.testing.assert_allclose(p - q, e, atol=1e-11)
-        np.testing.assert_allclose(w - v, de, atol=1e-9)
+        assert_allclose(p - q, e, atol=1e-11)
+        assert_allclose(w - v, de, atol=1e-9)
         q, v = step(q, v, a + Kp * (p - q) + Kd * (w - v), h)
         e, de = step(e, de, -(Kp * e + Kd * de), h)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import refusals
 import yaml
+from numpy.testing import assert_allclose, assert_array_equal
 from safe_command import SafeCommand
 from samples import sample
 from still_arm import StillArm, driver_of
@@ -64,11 +65,11 @@ def test_signs_units_gears_and_order_are_those_of_the_motors():
     driver.write(np.array([0.0, 0.0, force, 0.3]))
     # the order of the rows: m4 counts against its axis; 0.2 N m of m3 are 1 A
     expected = [0.0, 0.0, -(0.3 - LEAD * force), 1e3 * LEAD * force / 0.2]
-    np.testing.assert_allclose(driver.command, expected, rtol=1e-14)
+    assert_allclose(driver.command, expected, rtol=1e-14)
     driver.read(np.array([0.0, 0.0, 13.0, -90.0]), np.array([0.0, 0.0, 60.0, 180.0]))
-    np.testing.assert_allclose(driver.q, q, rtol=1e-15)
+    assert_allclose(driver.q, q, rtol=1e-15)
     # one turn a second of the nut, half of one against the axis of the spline
-    np.testing.assert_allclose(driver.v, [0.0, 0.0, 0.03, -math.pi], rtol=1e-14)
+    assert_allclose(driver.v, [0.0, 0.0, 0.03, -math.pi], rtol=1e-14)
 
 
 def random_matrix(rng):
@@ -101,7 +102,7 @@ def test_power_is_conserved_and_everything_goes_there_and_back(rng):
         most = 1e-13 * np.abs(powers).max()
         assert powers[0].sum() == pytest.approx(powers[1].sum(), abs=most)
         way = driver.position(1e-3 * motors) - driver.position(0.0 * motors)
-        np.testing.assert_allclose(1e3 * way, driver.velocity(motors), rtol=1e-9, atol=1e-9)
+        assert_allclose(1e3 * way, driver.velocity(motors), rtol=1e-9, atol=1e-9)
         driver = bound(gear, joints=UNITS)
         for there, back in (
             (driver.position_reading, driver.position),
@@ -110,7 +111,7 @@ def test_power_is_conserved_and_everything_goes_there_and_back(rng):
             (partial(commanded, driver), driver.commanded_effort),
         ):
             # The condition of 100 costs two digits, offsets and units some more.
-            np.testing.assert_allclose(back(there(tau)), tau, rtol=1e-9, atol=1e-9)
+            assert_allclose(back(there(tau)), tau, rtol=1e-9, atol=1e-9)
 
 
 def test_no_motor_passes_its_limit_and_the_direction_is_kept(rng):
@@ -125,11 +126,11 @@ def test_no_motor_passes_its_limit_and_the_direction_is_kept(rng):
         used = np.abs([motors, motors + own]) / limits
         assert used[0].max() <= 1.0
         assert used[1].max() <= 1.0 + 1e-12
-        np.testing.assert_allclose(tau[:2], wanted[:2], atol=1e-14)  # of the sum with the share
+        assert_allclose(tau[:2], wanted[:2], atol=1e-14)  # of the sum with the share
         assert wanted[2] * tau[3] == pytest.approx(wanted[3] * tau[2], abs=1e-12 * 800.0)
-        np.testing.assert_allclose(MOTORS @ tau[2:], motors, atol=1e-15)
+        assert_allclose(MOTORS @ tau[2:], motors, atol=1e-15)
         if (np.abs([free, free + own]) <= limits).all():
-            np.testing.assert_allclose(tau, wanted, rtol=1e-12, atol=1e-13)
+            assert_allclose(tau, wanted, rtol=1e-12, atol=1e-13)
         else:
             scaled += 1
             assert np.isclose(used, 1.0, rtol=1e-9).any()  # no more than needed
@@ -155,7 +156,7 @@ def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands(
     arm = StillArm(ControllerSession(SCARA, settings, driver), [0.1, 0.2, 0.05, 0.3]).active()
     found = arm.session.command[2:]
     assert (np.abs(found) / limits).max() == pytest.approx(1.0, rel=1e-9)
-    np.testing.assert_allclose(MOTORS @ arm.session.loop.effort[2:], found, rtol=1e-9)
+    assert_allclose(MOTORS @ arm.session.loop.effort[2:], found, rtol=1e-9)
 
 
 def test_recordings_are_read_as_those_of_the_joints(rng):
@@ -167,12 +168,12 @@ def test_recordings_are_read_as_those_of_the_joints(rng):
     efforts[0, 2:] = np.nan
     for parameters, reference in (('', positions), ('law: computed_torque', motors)):
         read = in_model_units(replace(run, parameters=parameters), driver)
-        np.testing.assert_allclose(read.position, positions)
-        np.testing.assert_allclose(read.velocity, [driver.velocity(row) for row in speeds])
+        assert_allclose(read.position, positions)
+        assert_allclose(read.velocity, [driver.velocity(row) for row in speeds])
         expected = [driver.commanded_effort(row) for row in efforts]
-        np.testing.assert_allclose(read.effort, expected)
-        np.testing.assert_array_equal(np.isnan(read.effort[0]), [False, False, True, True])
-        np.testing.assert_allclose(read.reference_position, reference)  # ours is in SI
+        assert_allclose(read.effort, expected)
+        assert_array_equal(np.isnan(read.effort[0]), [False, False, True, True])
+        assert_allclose(read.reference_position, reference)  # ours is in SI
 
 
 @refusals.written("""

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import LoopOracle, PinocchioOracle, central_difference
 from samples import random_state, sample
 
@@ -76,12 +77,10 @@ def test_friction_and_armature_are_what_the_formula_says_and_can_be_switched_off
             expected = ARM.damping * v + ARM.coulomb_friction * d + further(v, load, d)
             found = JointTerms.of(ARM, stiction_velocity=width).friction(v, load)
             # A few operations on numbers of about 10, and 1e-16 of the exponential.
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
-        np.testing.assert_array_equal(
-            terms.effort(v, a, load), ARM.armature * a + terms.friction(v, load)
-        )
+            assert_allclose(found, expected, rtol=0, atol=1e-13)
+        assert_array_equal(terms.effort(v, a, load), ARM.armature * a + terms.friction(v, load))
     rest, smooth = np.zeros(4), JointTerms.of(ARM, friction=False)
-    np.testing.assert_array_equal(terms.friction(rest, load), DRIVE['offset'])
+    assert_array_equal(terms.friction(rest, load), DRIVE['offset'])
     assert not smooth.friction(v, load).any()
     assert smooth.effort(v, a).all()
     assert np.array_equal(JointTerms.of(ARM, armature=False).effort(v, a), terms.friction(v))
@@ -95,8 +94,8 @@ def test_friction_is_not_compensated_beyond_the_recorded_speed(rng):
         d, held = np.sign(v), np.clip(v, -most, most)
         expected = ARM.damping * held + ARM.coulomb_friction * d + further(held, load, d)
         found = JointTerms.of(limited).compensation(np.array(v), load)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-        np.testing.assert_allclose(compiled.at(np.array(v), load), found, rtol=1e-12)
+        assert_allclose(found, expected, rtol=1e-12)
+        assert_allclose(compiled.at(np.array(v), load), found, rtol=1e-12)
 
 
 @pytest.mark.parametrize('width', [0.0, math.nan])
@@ -124,7 +123,7 @@ def test_the_linear_model_has_the_slope_of_all_friction(robot, oracle, rng):
     scale = np.abs(expected).max()
     # Central differences of fourth order with h = 1e-3, and exp(-(v / 0.05)^2) within.
     found = np.hstack([A, B])[robot.n :]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * scale)
+    assert_allclose(found, expected, rtol=0, atol=1e-6 * scale)
 
 
 def test_what_a_contact_may_be_taken_for_is_the_friction_of_a_start_under_the_load(rng):
@@ -134,7 +133,7 @@ def test_what_a_contact_may_be_taken_for_is_the_friction_of_a_start_under_the_lo
     observer.update(1e-3, q + 1e-3 * v, v, still)
     expected = ARM.coulomb_friction + DRIVE['stribeck_friction']
     expected = expected + DRIVE['load_friction'] * np.abs(rigid(observer.q, v, still))
-    np.testing.assert_allclose(observer.breakaway, expected, rtol=1e-12)
+    assert_allclose(observer.breakaway, expected, rtol=1e-12)
 
 
 LAWS = ('computed_torque', 'impedance', 'hand_guiding', 'constraint_stabilization')
@@ -154,10 +153,10 @@ def test_every_law_that_compensates_friction_compensates_all_of_it(name, rng):
         for law, out in zip(laws, efforts, strict=True):
             law.effort(0.0, q, v, reference, out)
             parts = law.decompose(q, v, reference, out)
-            np.testing.assert_allclose(sum(parts.values()), out, atol=1e-11)
+            assert_allclose(sum(parts.values()), out, atol=1e-11)
         expected = further(v, load, np.tanh(v / 1e-3))
         # Two libraries in double precision; the largest effort is some hundred N m.
-        np.testing.assert_allclose(efforts[0] - efforts[1], expected, atol=1e-10)
+        assert_allclose(efforts[0] - efforts[1], expected, atol=1e-10)
 
 
 def test_the_plant_needs_what_the_formula_says_to_move_as_it_does():
@@ -175,4 +174,4 @@ def test_the_plant_needs_what_the_formula_says_to_move_as_it_does():
     load = rigid(*before, (now[1] - before[1]) / 1e-4)
     expected = further(before[1], load, np.sign(before[1]))
     # The load is that of the step before: it changes by some thousandth in 0.1 ms.
-    np.testing.assert_allclose(effort - load, expected, rtol=0.01, atol=0.01)
+    assert_allclose(effort - load, expected, rtol=0.01, atol=0.01)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_bags import NOMINAL, UNKNOWN
 
 from robot_dynamics_ros.identification.correction import corrected_urdf
@@ -74,7 +75,7 @@ def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proo
     text = corrected_urdf(found)
     check = check_model(text)
     assert (check.errors, check.warnings) == ((), ())
-    np.testing.assert_array_equal(load_robot(text, GAZEBO).damping, found.tree.damping)
+    assert_array_equal(load_robot(text, GAZEBO).damping, found.tree.damping)
     # And at rest the Coulomb friction that was found covers all that is needed.
     assert (np.array(after.rms_at_rest) < [0.005, 0.002, 0.001, 0.0005]).all()
 
@@ -82,8 +83,8 @@ def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proo
 def test_two_halves_agree_on_friction(learned):
     """The true values, which must be within 5 %, are not known here; the halves agree by far."""
     first, second = (found.tree for found in learned)
-    np.testing.assert_allclose(first.damping, second.damping, rtol=2e-3)
-    np.testing.assert_allclose(first.coulomb_friction, second.coulomb_friction, rtol=3e-3)
+    assert_allclose(first.damping, second.damping, rtol=2e-3)
+    assert_allclose(first.coulomb_friction, second.coulomb_friction, rtol=3e-3)
 
 
 @pytest.mark.slow
@@ -95,7 +96,5 @@ def test_coarse_encoders_hardly_change_what_is_found(unknown_run, nominal, whole
     found = identify([coarse], nominal)
     assert found.plan.preparation.timing == 'semi_implicit'
     # The requirement on friction is 5 %.
-    np.testing.assert_allclose(found.tree.damping, whole.tree.damping, rtol=0.015)
-    np.testing.assert_allclose(
-        found.tree.coulomb_friction, whole.tree.coulomb_friction, rtol=0.015
-    )
+    assert_allclose(found.tree.damping, whole.tree.damping, rtol=0.015)
+    assert_allclose(found.tree.coulomb_friction, whole.tree.coulomb_friction, rtol=0.015)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from samples import sample, shipped
 
@@ -58,16 +59,16 @@ def test_pose_jacobian_and_drift_are_those_of_pinocchio(arm, frame, rng):
         q, v = rng.uniform(arm.given.lower, arm.given.upper), rng.normal(size=4)
         R, p = arm.oracle.frame_pose(arm.link, q)
         found = arm.module.forward(q, arm.on_tree, **arm.point)
-        np.testing.assert_allclose(found.R_WF, R, atol=1e-15)
-        np.testing.assert_allclose(found.p_WF, p, atol=1e-15)
+        assert_allclose(found.R_WF, R, atol=1e-15)
+        assert_allclose(found.p_WF, p, atol=1e-15)
         turn = np.kron(np.eye(2), R.T if frame == 'tool' else np.eye(3))
         options = {'frame': frame, **arm.point}
         J, bias = arm.oracle.frame_jacobian(arm.link, q), arm.oracle.frame_bias(arm.link, q, v)
         found = arm.module.jacobian(q, arm.on_tree, **options)
-        np.testing.assert_allclose(found, turn @ J, atol=1e-15)
+        assert_allclose(found, turn @ J, atol=1e-15)
         # Accelerations up to 10 m/s^2.
         found = arm.module.bias_acceleration(q, v, arm.on_tree, **options)
-        np.testing.assert_allclose(found, turn @ bias, atol=1e-14)
+        assert_allclose(found, turn @ bias, atol=1e-14)
 
 
 def test_the_task_jacobian_of_the_four_joint_arm_has_the_published_determinant(rng):
@@ -91,7 +92,7 @@ def test_pose_jacobian_and_drift_run_over_symbols(arm):
 
     for symbolic, numeric in zip(results(names), results(values), strict=True):
         found = [float(sympy.sympify(x).subs(numbers)) for x in symbolic.ravel()]
-        np.testing.assert_allclose(found, numeric.ravel().astype(float), atol=1e-14)
+        assert_allclose(found, numeric.ravel().astype(float), atol=1e-14)
 
 
 def branch_of(module, q):
@@ -134,9 +135,9 @@ def test_every_branch_has_its_name_and_is_at_the_place_and_one_is_the_configurat
             assert 2 <= len(solutions) <= (2 if whole else 4)
             for s in solutions:
                 found = module.forward(s.q, geometry, **point)
-                np.testing.assert_allclose(found.p_WF, place.p_WF, atol=1e-12)
+                assert_allclose(found.p_WF, place.p_WF, atol=1e-12)
                 if whole:
-                    np.testing.assert_allclose(found.R_WF, place.R_WF, atol=1e-12)
+                    assert_allclose(found.R_WF, place.R_WF, atol=1e-12)
                 assert branch_of(module, s.q) in ('', s.branch)
             # Near stretched the angle is the square root of rounding.
             atol = 1e-9 if abs(math.sin(q[elbow])) > 1e-3 else 1e-6

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from robot_dynamics_ros.kinematics import four_dof
 from robot_dynamics_ros.kinematics.four_dof import FOUR_DOF, FOUR_DOF_WIDE
@@ -21,17 +22,17 @@ A2, A3 = 0.30, 0.25
 def test_worked_numbers():
     """Section 8 of the specification, ten digits; ``test_closed_kinematics`` has R and J."""
     R, p = four_dof.forward(EXAMPLE)
-    np.testing.assert_allclose(p, [0.1468955353, 0.0454401140, 0.5167359547], atol=5e-11)
+    assert_allclose(p, [0.1468955353, 0.0454401140, 0.5167359547], atol=5e-11)
     solutions = four_dof.inverse(p, -0.9)
     inside = [(0.3, -1.4631478012, 0.4, 0.1631478012), (0.3, -1.1, -0.4, 0.6)]
     outside = [
         (-2.8415926536, -2.0415926536, 0.4, 0.7415926536),
         (-2.8415926536, -1.6784448524, -0.4, 1.1784448524),
     ]
-    np.testing.assert_allclose([s.q for s in solutions], [*inside, *outside], atol=5e-11)
+    assert_allclose([s.q for s in solutions], [*inside, *outside], atol=5e-11)
     assert [s.within_limits for s in solutions] == [True, True, False, False]
     pose = four_dof.inverse_pose(R, p)
-    np.testing.assert_allclose([s.q for s in pose], inside, atol=5e-11)
+    assert_allclose([s.q for s in pose], inside, atol=5e-11)
 
 
 # ---- inverse ------------------------------------------------------------------------------------
@@ -41,7 +42,7 @@ def test_stretched_gives_one_solution_per_shoulder_branch_marked_singular():
     q = np.array([0.3, -1.1, 0.0, 0.6])
     R, p = four_dof.forward(q)
     (solution,) = four_dof.inverse_pose(R, p * (1 - 1e-16), FOUR_DOF)
-    np.testing.assert_allclose(solution.q, q, atol=1e-7)
+    assert_allclose(solution.q, q, atol=1e-7)
     assert solution.singular == ('elbow',)
     assert solution.status == 'singular'
 
@@ -52,13 +53,13 @@ def test_on_the_waist_axis_the_waist_keeps_its_angle_and_is_marked():
     assert [s.q[0] for s in solutions] == [0.4, 0.4]
     assert all('shoulder' in s.singular for s in solutions)
     for s in solutions:
-        np.testing.assert_allclose(four_dof.forward(s.q).p_WF, p, atol=1e-12)
+        assert_allclose(four_dof.forward(s.q).p_WF, p, atol=1e-12)
 
 
 def test_folded_onto_the_shoulder_axis_the_shoulder_keeps_its_angle():
     equal = replace(FOUR_DOF, a2=0.3, a3=0.3, tool=(0.0, 0.0, 0.0))
     (solution,) = four_dof.inverse([0, 0, 0], 0.2, equal, current=[0.1, -0.7, 0.0, 0.0])
-    np.testing.assert_allclose(solution.q[:2], [0.1, -0.7])
+    assert_allclose(solution.q[:2], [0.1, -0.7])
     assert set(solution.singular) == {'elbow', 'shoulder'}
 
 

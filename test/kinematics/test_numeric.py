@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import EliminationOracle, PinocchioOracle
 from samples import mimic_arm, random_tree, sample, shipped
 
@@ -25,8 +26,8 @@ def test_poses_of_a_six_joint_robot_are_found(seed, rng):
         assert found.converged
         R_found, p_found = oracle.frame_pose('link5', found.q)
         # Its tolerance is 1e-10 on distance and angle.
-        np.testing.assert_allclose(p_found, p, atol=1.1e-10)
-        np.testing.assert_allclose(R_found, R, atol=1.1e-10)
+        assert_allclose(p_found, p, atol=1.1e-10)
+        assert_allclose(R_found, R, atol=1.1e-10)
         assert (found.q >= robot.tree.position_lower).all()
         assert (found.q <= robot.tree.position_upper).all()
 
@@ -47,7 +48,7 @@ def test_a_good_start_converges_quadratically_at_the_first_attempt():
     found = inverse_kinematics(ARM.tree, p, R, start=q + 0.05)
     assert found.attempts == 1
     assert found.iterations <= 8
-    np.testing.assert_allclose(found.q, q, atol=1e-8)
+    assert_allclose(found.q, q, atol=1e-8)
 
 
 def test_out_of_reach_is_a_status_with_the_distance_left():
@@ -83,11 +84,11 @@ def test_the_answer_is_the_same_every_time():
     first, again, other = (
         inverse_kinematics(ARM.tree, p, R, start=FAR, restarts=9, seed=seed) for seed in (0, 0, 1)
     )
-    np.testing.assert_array_equal(first.q, again.q)
+    assert_array_equal(first.q, again.q)
     assert first.attempts == again.attempts != other.attempts > 1
     assert first.converged
     assert other.converged
-    np.testing.assert_allclose(ORACLE.frame_pose('tool', other.q)[1], p, atol=1e-8)
+    assert_allclose(ORACLE.frame_pose('tool', other.q)[1], p, atol=1e-8)
 
 
 def test_more_attempts_leave_no_larger_error():
@@ -114,13 +115,11 @@ def test_a_start_beyond_the_limits_is_led_into_them():
 def test_the_nearest_configuration_gives_position_priority_over_rotation():
     q = np.array([0.2, -1.2, 0.8, 0.1])
     R, p = ORACLE.frame_pose('tool', q)
-    np.testing.assert_allclose(
-        nearest_configuration(ARM.tree, p, R, 'tool', q + 0.1), q, atol=1e-6
-    )
+    assert_allclose(nearest_configuration(ARM.tree, p, R, 'tool', q + 0.1), q, atol=1e-6)
     far = nearest_configuration(ARM.tree, [2.0, 0.0, 0.2], None, 'tool', q)
     # Thirty steps toward the nearest point of its reach.
-    np.testing.assert_allclose(ORACLE.frame_pose('tool', far)[1], [0.67, 0.0, 0.2], atol=5e-3)
+    assert_allclose(ORACLE.frame_pose('tool', far)[1], [0.67, 0.0, 0.2], atol=5e-3)
     rolled = R @ np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # the arm cannot roll
     found = nearest_configuration(ARM.tree, p, rolled, 'tool', q + 0.3)
     # The square of the weight of a metre, 1e3, leaves 1e-6 of the rotation.
-    np.testing.assert_allclose(ORACLE.frame_pose('tool', found)[1], p, atol=1e-5)
+    assert_allclose(ORACLE.frame_pose('tool', found)[1], p, atol=1e-5)

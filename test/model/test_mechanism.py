@@ -14,6 +14,7 @@ import pytest
 import refusals
 import yaml
 from linkages import LINKAGES
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle, complex_step, complex_step_along
 from urdf_text import follow, joint
 
@@ -115,7 +116,7 @@ def test_crank_may_turn_fully_and_keeps_the_branch(mechanisms):
     once, again = mechanism.positions(np.array([0.3, 0.0])), q
     # After a full turn the dependent joints are back, or whole turns away.
     turns = (again - once)[[1, 3]] / (2.0 * math.pi)
-    np.testing.assert_allclose(turns, np.round(turns), atol=1e-12)
+    assert_allclose(turns, np.round(turns), atol=1e-12)
 
 
 def test_guess_declares_the_branch():
@@ -186,7 +187,7 @@ def test_a_closed_form_gives_what_newton_finds(mechanisms, name, files, formula,
     motion = near(closed, rng), *rng.normal(size=(2, closed.n))
     solved = mechanisms[name].tree_state(*motion)
     for found, expected in zip(closed.tree_state(*motion), solved, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-13)
+        assert_allclose(found, expected, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -228,14 +229,14 @@ def test_a_motion_keeps_its_branch_where_a_jump_from_the_assembly_finds_two():
         for u in np.linspace(one, other, 9):
             assert np.isfinite(model.inverse_dynamics(u, still, still)).all()
             assert (np.sign(elbows()) == signs).all()
-    np.testing.assert_array_equal(u, end)
+    assert_array_equal(u, end)
     reached = model.tree_state(end, still, still).q
-    np.testing.assert_allclose(mechanism.positions(np.array([corner, end]))[1], reached)
+    assert_allclose(mechanism.positions(np.array([corner, end]))[1], reached)
     with pytest.raises(MechanismError, match='no root continues the assembly'):
         mechanism.positions(np.array([[end]]))
-    np.testing.assert_allclose(mechanism.positions(np.array([[end]]), reached)[0, 0], reached)
+    assert_allclose(mechanism.positions(np.array([[end]]), reached)[0, 0], reached)
     # Where the last solution leads nowhere, the assembly does.
-    np.testing.assert_allclose(model.tree_state(start, still, still).q, mechanism.assembled)
+    assert_allclose(model.tree_state(start, still, still).q, mechanism.assembled)
 
 
 # ---- loop equations -----------------------------------------------------------------------------
@@ -249,11 +250,11 @@ def test_jacobian_and_drift_are_the_derivatives_of_the_residual(mechanisms, name
     for loop in mechanism.equations.loops:
         found = loop_motion(mechanism.tree, loop, q, v)
         J = complex_step(lambda x, loop=loop: loop_motion(mechanism.tree, loop, x, v).value, q)
-        np.testing.assert_allclose(found.J, J, atol=1e-14)
+        assert_allclose(found.J, J, atol=1e-14)
         along = complex_step_along(
             lambda x, loop=loop: loop_motion(mechanism.tree, loop, x, v).J @ v, q, v
         )
-        np.testing.assert_allclose(found.bias, along, atol=1e-13)
+        assert_allclose(found.bias, along, atol=1e-13)
 
 
 # ---- rates --------------------------------------------------------------------------------------
@@ -270,16 +271,16 @@ def test_A_is_the_derivative_of_the_positions_and_gamma_its_rate_times_the_rates
         array.setflags(write=False)
     state = mechanism.tree_state(u, ud, udd)
     A = complex_step(mechanism.positions, u)
-    np.testing.assert_allclose(state.A, A, atol=1e-14, rtol=1e-13)
+    assert_allclose(state.A, A, atol=1e-14, rtol=1e-13)
     still = np.zeros(mechanism.n)
     gamma = complex_step_along(lambda x: mechanism.tree_state(x, ud, still).A @ ud, u, ud)
-    np.testing.assert_allclose(state.gamma, gamma, atol=1e-13, rtol=1e-12)
-    np.testing.assert_allclose(state.v, state.A @ ud, atol=1e-15)
-    np.testing.assert_allclose(state.a, state.A @ udd + state.gamma, rtol=1e-14, atol=1e-15)
+    assert_allclose(state.gamma, gamma, atol=1e-13, rtol=1e-12)
+    assert_allclose(state.v, state.A @ ud, atol=1e-15)
+    assert_allclose(state.a, state.A @ udd + state.gamma, rtol=1e-14, atol=1e-15)
     kept = state.a.copy()
     for array in (state.q, state.v, state.a):
         array[...] = 7.0  # results are new
-    np.testing.assert_array_equal(mechanism.tree_state(u, ud, udd).a, kept)
+    assert_array_equal(mechanism.tree_state(u, ud, udd).a, kept)
 
 
 # ---- other numbers ------------------------------------------------------------------------------

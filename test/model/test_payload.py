@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import EliminationOracle
 from samples import Sample, mimic_arm, sample
 
@@ -60,14 +61,14 @@ def test_inverse_dynamics_and_gravity_are_those_of_the_robot_with_the_load(name,
     for _ in range(5):
         q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
         kernels.inverse_dynamics(q, v, a, out)
-        np.testing.assert_allclose(out, expected(q, v, a), atol=1e-11)  # rounding of 40
+        assert_allclose(out, expected(q, v, a), atol=1e-11)  # rounding of 40
         kernels.gravity_forces(q, out)
-        np.testing.assert_allclose(out, expected(q, 0 * q, 0 * q), atol=1e-11)
+        assert_allclose(out, expected(q, 0 * q, 0 * q), atol=1e-11)
     load.change(None, 0.0, 0.0)
     assert not load.carrying
     kernels.inverse_dynamics(q, v, a, out)
     compile_kernel(tree).inverse_dynamics(q, v, a, alone)
-    np.testing.assert_array_equal(out, alone)
+    assert_array_equal(out, alone)
 
 
 def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
@@ -88,9 +89,9 @@ def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
     load.change(POINT, 10.0, 2.0)
     for t, share in ((9.0, 0.0), (10.0, 0.0), (10.5, 0.15625), (11.0, 0.5)):
         load.advance(t)
-        np.testing.assert_allclose(efforts(), old + share * (new - old), atol=1e-11)
+        assert_allclose(efforts(), old + share * (new - old), atol=1e-11)
     load.change(None, 11.0, 1.0)
-    np.testing.assert_allclose(efforts(), (old + new) / 2, atol=1e-11)
+    assert_allclose(efforts(), (old + new) / 2, atol=1e-11)
     load.advance(11.5)
     load.restart(3.0)
     load.advance(3.3)
@@ -98,7 +99,7 @@ def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
     load.advance(4.0)
     assert not load.changing
     assert not load.carrying
-    np.testing.assert_allclose(efforts(), none, atol=1e-11)
+    assert_allclose(efforts(), none, atol=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +150,9 @@ def test_a_payload_comes_in_without_a_step_and_is_held_in_the_end(law):
     still = np.zeros(4)
     with_load = carrying('four_dof', LOAD)(PLACE, still, still)
     bare = carrying('four_dof')(PLACE, still, still)
-    np.testing.assert_allclose(efforts[99], bare, atol=1e-9)
-    np.testing.assert_allclose(efforts[440], with_load, atol=1e-9)
-    np.testing.assert_allclose(efforts[-1], bare, atol=1e-9)
+    assert_allclose(efforts[99], bare, atol=1e-9)
+    assert_allclose(efforts[440], with_load, atol=1e-9)
+    assert_allclose(efforts[-1], bare, atol=1e-9)
     # A cubic of 0.3 s is steepest in its middle: 1.5 / 0.3 s.
     fastest = np.abs(with_load - bare) * 1.5 / 0.3 * 1e-3
     assert (np.abs(np.diff(efforts, axis=0)) <= fastest * 1.0001 + 1e-9).all()

@@ -9,6 +9,7 @@ C4, C5, C12 and C13 are shapes and letters; C7 to C9, what our code could get wr
 import numpy as np
 import pinocchio as pin
 import pytest
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle, central_difference, complex_step_along
 from samples import random_state, sample, shipped
 
@@ -67,7 +68,7 @@ def test_c1_three_angles_need_the_matrix_b(rng):
 
     spin = C(theta).T @ complex_step_along(C, theta, rate)
     omega = np.array([spin[2, 1], spin[0, 2], spin[1, 0]])
-    np.testing.assert_allclose(np.transpose([C3.T @ C2.T @ e1, C3.T @ e2, e3]) @ rate, omega)
+    assert_allclose(np.transpose([C3.T @ C2.T @ e1, C3.T @ e2, e3]) @ rate, omega)
     assert np.abs(rate - omega).max() > 0.1
 
 
@@ -77,8 +78,8 @@ def test_c2_columns_change_with_the_joints_behind_them(rng):
     truth = complex_step_along(lambda x: body_columns(tree, x, v, 'tool')[0], q, v)
     l, n = body_columns(tree, q, v, 'tool')[0].T, tree.n
     ours = [sum(force_cross(l[s]).T @ l[i] * v[s] for s in range(i + 1, n)) for i in range(n - 1)]
-    np.testing.assert_allclose(np.transpose([*ours, np.zeros(6)]), truth, atol=1e-13)
-    np.testing.assert_allclose([force_cross(x).T @ x for x in l], 0.0, atol=1e-15)  # printed
+    assert_allclose(np.transpose([*ours, np.zeros(6)]), truth, atol=1e-13)
+    assert_allclose([force_cross(x).T @ x for x in l], 0.0, atol=1e-15)  # printed
     assert np.abs(truth).max() > 0.1
 
 
@@ -91,8 +92,8 @@ def test_c3_the_time_derivative_is_total():
     truth, ours = (after - before) / (2 * h), plane.evaluate(q, v, t).beta
     # The part of beta that is odd in v is 2 f_qt v.
     mixed = (ours - plane.evaluate(q, -v, t).beta) / 2
-    np.testing.assert_allclose(ours, truth, atol=1e-7)
-    np.testing.assert_allclose(mixed / 2, 0.046, atol=5e-4)
+    assert_allclose(ours, truth, atol=1e-7)
+    assert_allclose(mixed / 2, 0.046, atol=5e-4)
 
 
 def test_c6_the_way_from_the_reactions_to_the_law_needs_p_plus_and_v(rng):
@@ -112,7 +113,7 @@ def test_c6_the_way_from_the_reactions_to_the_law_needs_p_plus_and_v(rng):
             for x in (-np.linalg.solve(A, b), still)
         )
         scale = np.abs(ours).max()
-        np.testing.assert_allclose(free, ours, atol=1e-10 * scale)
+        assert_allclose(free, ours, atol=1e-10 * scale)
         assert (np.abs(printed - ours).max() < 1e-10 * scale) == (m == 4)
 
 
@@ -123,7 +124,7 @@ def test_c10_without_v_the_free_joints_are_not_accelerated_whatever_they_do(rng)
         np.eye(4), np.zeros(4), Gamma, rng.normal(size=2), zero, zero, 9.0, 6.0
     )
     null_space = np.linalg.svd(Gamma)[2][2:]
-    np.testing.assert_allclose(null_space @ found.acceleration, 0.0, atol=1e-14)
+    assert_allclose(null_space @ found.acceleration, 0.0, atol=1e-14)
 
 
 def test_c11_reactions_do_not_exist_for_more_constraints_than_joints(rng):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import refusals
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import shipped
 from scipy.linalg import solve_lyapunov
@@ -139,7 +140,7 @@ def test_margins_of_a_double_integrator_are_the_closed_form():
     assert found.phase[0] == pytest.approx(phase, rel=1e-4)
     assert found.delay[0] == pytest.approx(phase / w, rel=1e-3)
     assert found.gain[0] == math.inf
-    np.testing.assert_allclose(found.poles, np.roots([1, g1, g0]), atol=1e-9)
+    assert_allclose(found.poles, np.roots([1, g1, g0]), atol=1e-9)
     # |S - T| = |1 - L| / |1 + L| over a fine grid.
     s = 1j * np.geomspace(0.1, 1e3, 100001)
     L = (g1 * s + g0) / s**2
@@ -182,7 +183,7 @@ def test_margins_do_not_depend_on_the_version_of_numpy(monkeypatch):
 
     monkeypatch.setattr(np.linalg, 'solve', older_solve)
     for found, value in zip(loop_margins(*loop), expected, strict=True):
-        np.testing.assert_array_equal(found, value)
+        assert_array_equal(found, value)
 
 
 @pytest.mark.slow
@@ -198,7 +199,7 @@ def test_margins_along_a_program(program_and_path):
     assert 0.0 < found.disk <= 2.0
     assert found.disk_gain > 1.0
     later = program_margins(program, path, 0, delay=2e-3)
-    np.testing.assert_allclose(later.delay, found.delay - 2e-3, atol=4e-3)
+    assert_allclose(later.delay, found.delay - 2e-3, atol=4e-3)
     assert later.disk < found.disk
 
 
@@ -211,10 +212,10 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys, mo
     assert 'circle: tool x (m)' in printed
     assert 'gains:\n  G0: [[100' in printed
     document = json.loads(file.read_text())
-    np.testing.assert_allclose(document['G0'], 100.0 * np.eye(4))
-    np.testing.assert_allclose(document['G1'], 16.0 * np.eye(4))
+    assert_allclose(document['G0'], 100.0 * np.eye(4))
+    assert_allclose(document['G1'], 16.0 * np.eye(4))
     placed = np.abs(np.array(document['poles']))
-    np.testing.assert_allclose(placed, np.tile([8.0, 6.0], (8, 1)), atol=1e-6)
+    assert_allclose(placed, np.tile([8.0, 6.0], (8, 1)), atol=1e-6)
     assert len(document['margins']) == 5
     still = tmp_path / 'still.yaml'
     still.write_text('constraints: [{kind: joint_program, position: [0.1, 0.9, 0.1, 0.0]}]')
@@ -233,12 +234,12 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys, mo
         ('frequency --natural-frequency 9 --damping-ratio 0.5', 81.0, 9.0),
     ):
         found, printed = designed(method)
-        np.testing.assert_allclose(found['G0'], stiffness * np.eye(4), rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(found['G1'], damping * np.eye(4), rtol=1e-9, atol=1e-9)
+        assert_allclose(found['G0'], stiffness * np.eye(4), rtol=1e-9, atol=1e-9)
+        assert_allclose(found['G1'], damping * np.eye(4), rtol=1e-9, atol=1e-9)
         assert 'The rows are coupled' not in printed
     late, _ = designed('frequency --natural-frequency 9 --damping-ratio 0.5 --delay 0.0025')
     margins = [np.array(one['margins'][0]['delay']) for one in (found, late)]
-    np.testing.assert_allclose(margins[0] - margins[1], 1e-3, rtol=0.05)  # 1.5 ms by default
+    assert_allclose(margins[0] - margins[1], 1e-3, rtol=0.05)  # 1.5 ms by default
     usual, printed = designed('lqr --error 0.01')
     assert 'The rows are coupled' in printed
     faster, _ = designed('lqr --error 0.01 --rate 10')

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import refusals
+from numpy.testing import assert_allclose
 from scipy.interpolate import BPoly
 
 from robot_dynamics_ros.errors import TrajectoryError
@@ -22,7 +23,7 @@ def test_a_quintic_is_at_rest_at_both_ends():
     ends = np.zeros((2, 3, 2))
     ends[:, 0] = [0.0, 1.0], [2.0, 0.5]
     expected = BPoly.from_derivatives([0.0, 1.6], ends)(times)
-    np.testing.assert_allclose(found, expected, atol=1e-14)
+    assert_allclose(found, expected, atol=1e-14)
 
 
 def test_a_sine_follows_its_formula_after_the_ramp():
@@ -30,7 +31,7 @@ def test_a_sine_follows_its_formula_after_the_ramp():
     t = np.array([1.0, 2.3, 50.0])
     found, *_ = Sine([0.1], [0.5], [0.8], [0.4], ramp=1.0).table(t)
     expected = 0.1 + 0.5 * np.sin(1.6 * np.pi * (t - 0.5) + 0.4)
-    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6, atol=1e-12)
+    assert_allclose(found[:, 0], expected, rtol=1e-6, atol=1e-12)
 
 
 def test_a_fourier_series_is_the_sum_of_its_formula():
@@ -39,7 +40,7 @@ def test_a_fourier_series_is_the_sum_of_its_formula():
     angles = np.outer(t, 0.5 * np.pi * np.arange(1, 4))
     expected = [0.2, -0.4] + np.sin(angles) @ np.transpose(SINE)
     expected += np.cos(angles) @ np.transpose(COSINE)
-    np.testing.assert_allclose(found, expected, atol=1e-13)
+    assert_allclose(found, expected, atol=1e-13)
 
 
 KINDS = {'quintic': Quintic, 'sine': Sine, 'fourier': Fourier}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import refusals
 import yaml
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import sample, shipped, shipped_parameters
 from scipy.interpolate import BPoly, CubicHermiteSpline
@@ -61,10 +62,10 @@ def seconds(plan):
 def test_a_point_is_reached_from_rest_to_rest_in_its_time():
     goal = [0.3, -0.2, 0.05, 1.0]
     plan = plan_of(sample('scara'), ELBOW, kind='point', goal=goal, duration_s=2.005)
-    np.testing.assert_array_equal(plan.position[0], ELBOW)
-    np.testing.assert_allclose(plan.position[-1], goal, rtol=0, atol=1e-15)
+    assert_array_equal(plan.position[0], ELBOW)
+    assert_allclose(plan.position[-1], goal, rtol=0, atol=1e-15)
     for rates in (plan.velocity, plan.acceleration):
-        np.testing.assert_allclose(rates[[0, -1]], 0.0, atol=1e-12)
+        assert_allclose(rates[[0, -1]], 0.0, atol=1e-12)
     assert plan.times_ns[:3] == (0, 10_000_000, 20_000_000)
     assert plan.times_ns[-2:] == (2_000_000_000, 2_005_000_000)
     assert (plan.approach, plan.duration) == (0.0, 2.005)
@@ -85,7 +86,7 @@ def test_a_circle_of_the_page_begins_at_the_tool_and_lies_inwards():
     tree, q = sample('scara').tree, ELBOW
     given, at = circle_settings(tree, q, 'tool', 0.05, 0.5), frame_pose(tree, q, 'tool').p_WF
     centre, toward = np.array(given['center']), np.array(given['toward'])
-    np.testing.assert_allclose(centre + 0.05 * toward, at, atol=1e-15)
+    assert_allclose(centre + 0.05 * toward, at, atol=1e-15)
     assert np.hypot(*centre[:2]) == pytest.approx(np.hypot(*at[:2]) - 0.05)
     assert (centre[2], given['speed_scale']) == (at[2], 0.5)
 
@@ -114,9 +115,9 @@ def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     assert len(few.times_ns) < 210
     joined = JointWaypoints(Points(seconds(few), few.position, few.velocity, few.acceleration))
     position, _, acceleration = joined.table(seconds(many))
-    np.testing.assert_allclose(position, many.position, rtol=0, atol=3e-7)
+    assert_allclose(position, many.position, rtol=0, atol=3e-7)
     bound = 1e-3 * np.abs(many.acceleration).max()
-    np.testing.assert_allclose(acceleration, many.acceleration, rtol=0, atol=bound)
+    assert_allclose(acceleration, many.acceleration, rtol=0, atol=bound)
 
 
 def test_the_arm_rests_at_every_waypoint():
@@ -124,8 +125,8 @@ def test_the_arm_rests_at_every_waypoint():
     timing = {'kind': 'waypoints', 'waypoints': sum(points, []), 'waypoint_times': times}
     plan = plan_of(sample('scara'), ELBOW, **timing)
     at = [plan.times_ns.index(round(t * 1e9)) for t in times]
-    np.testing.assert_allclose(plan.position[at], points, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(plan.velocity[at], 0.0, atol=1e-12)
+    assert_allclose(plan.position[at], points, rtol=0, atol=1e-12)
+    assert_allclose(plan.velocity[at], 0.0, atol=1e-12)
     assert plan.duration == 2.5
 
 
@@ -140,7 +141,7 @@ def test_a_file_whose_first_point_is_later_starts_where_the_arm_is(tmp_path):
     expected = CubicHermiteSpline([0.0, 2.0], [ELBOW, goal], [still, speed])
     first = seconds(plan) <= 2.0
     found = plan.position[first]
-    np.testing.assert_allclose(found, expected(seconds(plan)[first]), rtol=0, atol=1e-12)
+    assert_allclose(found, expected(seconds(plan)[first]), rtol=0, atol=1e-12)
 
 
 @refusals.written("""
@@ -167,20 +168,20 @@ def test_a_file_is_followed_after_an_approach_at_half_speed(tmp_path):
     expected = motion.table(0.5 * seconds(plan)[start:] - 1.5)
     # The file is the quintic itself, cut into pieces.
     for k, found in enumerate((plan.position, plan.velocity, plan.acceleration)):
-        np.testing.assert_allclose(found[start:], 0.5**k * expected[k], rtol=0, atol=1e-9)
+        assert_allclose(found[start:], 0.5**k * expected[k], rtol=0, atol=1e-9)
 
 
 def test_a_sine_starts_and_ends_at_rest_where_the_arm_is():
     size = [0.1, 0.2, 0.02, 0.5]
     sine = {'amplitude': size, 'frequency': [0.5], 'phase': [0.0, 1.0, 2.0, 3.0]}
     plan = plan_of(sample('scara'), ELBOW, kind='sine', **sine, duration_s=4.0)
-    np.testing.assert_allclose(plan.position[0], ELBOW, rtol=0, atol=1e-15)
-    np.testing.assert_allclose(plan.velocity[[0, -1]], 0.0, atol=1e-12)
-    np.testing.assert_allclose(np.ptp(plan.position, axis=0), 2.0 * np.array(size), rtol=2e-3)
+    assert_allclose(plan.position[0], ELBOW, rtol=0, atol=1e-15)
+    assert_allclose(plan.velocity[[0, -1]], 0.0, atol=1e-12)
+    assert_allclose(np.ptp(plan.position, axis=0), 2.0 * np.array(size), rtol=2e-3)
     assert plan.approach == 0.0
     sine['phase'] = [2.0 * math.pi, 1.0, 2.0, 3.0 + 2.0 * math.pi]
     turned = plan_of(sample('scara'), ELBOW, kind='sine', **sine, duration_s=4.0)
-    np.testing.assert_allclose(turned.position, plan.position, rtol=0, atol=1e-12)
+    assert_allclose(turned.position, plan.position, rtol=0, atol=1e-12)
 
 
 CENTER = PinocchioOracle.of(sample('four_dof')).frame_pose('tool', BENT)[1]
@@ -208,14 +209,14 @@ def test_the_tool_runs_a_circle_at_its_present_angle(robot, begin, circle, angle
     height = tool @ normal
     flat = tool - np.outer(height, normal)
     # The path is solved to 1e-8 m between its knots.
-    np.testing.assert_allclose(np.linalg.norm(flat, axis=1), circle['radius'], rtol=0, atol=3e-8)
+    assert_allclose(np.linalg.norm(flat, axis=1), circle['radius'], rtol=0, atol=3e-8)
     across = np.cross(normal, flat[0])
     turned = np.unwrap(np.arctan2(flat @ across, flat @ flat[0]))
-    np.testing.assert_allclose(turned[[0, -1]], [0.0, 4 * math.pi], atol=1e-6)
+    assert_allclose(turned[[0, -1]], [0.0, 4 * math.pi], atol=1e-6)
     waves = 0.5 * circle.get('height', 0.0) * (1 - np.cos(2 * turned))
-    np.testing.assert_allclose(height, waves, atol=3e-8)
+    assert_allclose(height, waves, atol=3e-8)
     angles = plan.position[running] @ angle
-    np.testing.assert_allclose(angles, begin @ angle, rtol=0, atol=3e-8)
+    assert_allclose(angles, begin @ angle, rtol=0, atol=3e-8)
 
 
 def test_a_line_leads_from_where_the_tool_is_to_its_end():
@@ -223,7 +224,7 @@ def test_a_line_leads_from_where_the_tool_is_to_its_end():
     end = [0.30, -0.2, 0.25]
     plan = plan_of(robot, ELBOW, kind='line', line_to=end, keep_tool_angle=True)
     tool = tool_positions(robot, plan)
-    np.testing.assert_allclose(tool[-1], end, rtol=0, atol=3e-8)
+    assert_allclose(tool[-1], end, rtol=0, atol=3e-8)
     along = np.array(end) - tool[0]
     off = np.cross(tool - tool[0], along / np.linalg.norm(along))
     assert np.abs(off).max() < 3e-8
@@ -324,11 +325,11 @@ def test_a_circle_from_a_singular_posture_begins_at_home_or_another_posture():
     circle['center'] = (start - [0.05, 0.0, 0.0]).tolist()
     for given in ({'home': home.tolist()}, {}):
         plan = make_plan(tree, DEFAULTS | circle | given, np.zeros(6))
-        np.testing.assert_array_equal(plan.position[0], 0.0)
+        assert_array_equal(plan.position[0], 0.0)
         begin = plan.position[np.searchsorted(seconds(plan), plan.approach)]
         if given:
-            np.testing.assert_allclose(begin, home, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(frame_pose(tree, begin, 'l6').p_WF, start, atol=1e-7)
+            assert_allclose(begin, home, rtol=0, atol=1e-9)
+        assert_allclose(frame_pose(tree, begin, 'l6').p_WF, start, atol=1e-7)
     circle['center'] = [5.0, 0.0, 0.0]
     with pytest.raises(TrajectoryError, match='singular.*by kind point, or set home'):
         make_plan(tree, DEFAULTS | circle, np.zeros(6))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bags import DESCRIPTION, STATES, Message, T, defined, header, state, write
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import measured_arm, measured_run, sinusoids
 from rosbags.rosbag1 import Writer as WriterOfRos1
 from rosbags.typesys import Stores, get_typestore
@@ -44,9 +45,9 @@ def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):
     )
     read = read_recording(mapping)
     assert read.joints == JOINTS
-    np.testing.assert_array_equal(read.effort, run.measured_effort)
-    np.testing.assert_array_equal(read.reference_velocity, run.velocity)
-    np.testing.assert_allclose(np.diff(read.time), 0.01, rtol=1e-6)
+    assert_array_equal(read.effort, run.measured_effort)
+    assert_array_equal(read.reference_velocity, run.velocity)
+    assert_allclose(np.diff(read.time), 0.01, rtol=1e-6)
 
 
 def test_a_table_is_compared_with_a_bag(run, tmp_path, command):
@@ -57,8 +58,8 @@ def test_a_table_is_compared_with_a_bag(run, tmp_path, command):
     bag = ros1(run, tmp_path / 'old.bag')
     found = command('compare --align 0', bag, log, '--robot', run.description).figures
     assert found['states'] == 400
-    np.testing.assert_allclose(found['difference']['rms_position'], [1e-3, 2e-3, 3e-3])
-    np.testing.assert_array_equal(found['difference']['peak_effort'], 0.0)
+    assert_allclose(found['difference']['rms_position'], [1e-3, 2e-3, 3e-3])
+    assert_array_equal(found['difference']['peak_effort'], 0.0)
 
 
 def ros1(run, path):
@@ -83,8 +84,8 @@ def ros1(run, path):
 def test_a_bag_of_ros_1_is_read(run, tmp_path, command):
     bag = ros1(run, tmp_path / 'old.bag')
     read = read_recording(bag)
-    np.testing.assert_array_equal(read.position, run.position)
-    np.testing.assert_array_equal(read.measured_effort, run.measured_effort)
+    assert_array_equal(read.position, run.position)
+    assert_array_equal(read.measured_effort, run.measured_effort)
     assert read.description == run.description
     bag.write_bytes(bag.read_bytes()[:-3000])  # without its index
     command('analyze', bag, code=2)
@@ -120,13 +121,13 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
         messages.append(Message(CONTROLLER, stamp, KIND, content, store))
     found = read(messages)
     order = [found.joints.index(name) for name in JOINTS]
-    np.testing.assert_allclose(found.position[:, order], run.position)
+    assert_allclose(found.position[:, order], run.position)
     expected = run.position + 0.1
     expected[7] = np.nan
-    np.testing.assert_allclose(found.reference_position[:, order], expected)
+    assert_allclose(found.reference_position[:, order], expected)
     assert f'1 message on {CONTROLLER}/reference cannot be used: left out' in found.notes
     if len(fields) == 4:
-        np.testing.assert_allclose(found.effort[:, order], run.measured_effort)
+        assert_allclose(found.effort[:, order], run.measured_effort)
     assert not any('not read' in note for note in found.notes)
 
 
@@ -156,10 +157,10 @@ def test_joint_states_in_fields_of_a_message_are_topics(stamped, run, tmp_path, 
             read_recording(bag, **given)
     names = {'states': f'{ROBOT}/measured', 'reference': f'{ROBOT}/motor_state'}
     found = read_recording(bag, **names)
-    np.testing.assert_allclose(found.time, run.time, atol=1e-9)
-    np.testing.assert_array_equal(found.position, run.position)
-    np.testing.assert_array_equal(found.measured_effort, run.measured_effort)
-    np.testing.assert_array_equal(np.flatnonzero(np.isnan(found.reference_position[:, 0])), [7])
+    assert_allclose(found.time, run.time, atol=1e-9)
+    assert_array_equal(found.position, run.position)
+    assert_array_equal(found.measured_effort, run.measured_effort)
+    assert_array_equal(np.flatnonzero(np.isnan(found.reference_position[:, 0])), [7])
     command('analyze', bag, '--robot', run.description, '--states', names['states'])
     others = [state(x.time, JOINTS, 3 * [1.0], topic='/states') for x in rows]
     both = write(tmp_path / 'both', rows + others)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from recorded_bags import STAUBLI, UNKNOWN, monitored
 
 from robot_dynamics_ros.estimation.model_monitor import ModelMonitor
@@ -30,15 +31,15 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
     run = run.of_joints(tree.joint_names)
     analyzed = evaluate(run, tree, AnalysisSettings(effort='commanded')).figures['effort']
     identified = validate([run], tree, Preparation('semi_implicit'))
-    np.testing.assert_allclose(identified.rms, analyzed['residual_rms'], rtol=ROUNDING)
-    np.testing.assert_allclose(identified.peak, analyzed['residual_peak'], rtol=ROUNDING)
-    np.testing.assert_allclose(identified.rms_effort, analyzed['effort_rms'], rtol=ROUNDING)
+    assert_allclose(identified.rms, analyzed['residual_rms'], rtol=ROUNDING)
+    assert_allclose(identified.peak, analyzed['residual_peak'], rtol=ROUNDING)
+    assert_allclose(identified.rms_effort, analyzed['effort_rms'], rtol=ROUNDING)
     assert identified.sliding == analyzed['evaluated']
     assert identified.at_rest == analyzed['left_out']['at rest with Coulomb friction']
 
     monitor = monitored(ModelMonitor(tree, compare_with=''), run)
     # Stamps as floats: a step of 1 ms is known to 1e-13 of a second of 10.
-    np.testing.assert_allclose(monitor.summary().rms, analyzed['residual_rms'], rtol=1e-6)
+    assert_allclose(monitor.summary().rms, analyzed['residual_rms'], rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -62,5 +63,5 @@ def test_identify_says_of_a_description_what_analyze_says(command):
     residuals = command('identify', STAUBLI, *words).figures['residuals']
     described = command('analyze --no-report', STAUBLI).figures['effort']
     share = np.array(residuals['nominal']['percent']) / 100.0
-    np.testing.assert_allclose(share, described['residual_share'], rtol=GRID)
-    np.testing.assert_allclose(residuals['nominal']['rms'], described['residual_rms'], rtol=GRID)
+    assert_allclose(share, described['residual_share'], rtol=GRID)
+    assert_allclose(residuals['nominal']['rms'], described['residual_rms'], rtol=GRID)

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from peer import RELIABLE
 from recorded_bags import excerpt
@@ -110,7 +111,7 @@ def test_a_recording_of_gazebo_is_split_and_its_own_gravity_is_found(processes, 
     residuals = feed.steps(*steps)  # at once: within two periods of the diagnostics
     # The quill and its load, 1.87 kg, times 0.01 m/s^2. A difference of velocities of 1 rad/s over
     # 1 ms leaves 1e-13 rad/s^2.
-    np.testing.assert_allclose([msg.effort[2] for msg in residuals], 0.0187, atol=1e-9)
+    assert_allclose([msg.effort[2] for msg in residuals], 0.0187, atol=1e-9)
     # Fewer instants do not tell a gravity.
     status = feed.status('model', count, lambda x: int(values_of(x).get('instants', 0)) >= 30)
     assert status.level == DiagnosticStatus.WARN
@@ -128,10 +129,10 @@ def test_a_recording_of_gazebo_is_split_and_its_own_gravity_is_found(processes, 
         q, v, v_next, _ = steps[k]
         peer.spin_until(lambda k=k: all(of_step(name, k) for name in parts), 20.0, 'every part')
         expected = ORACLE.inverse_dynamics(q, v, (v_next - v) / 1e-3)
-        np.testing.assert_allclose(of_step('effort', k).effort, expected, atol=1e-9)
+        assert_allclose(of_step('effort', k).effort, expected, atol=1e-9)
         together = np.sum([of_step(name, k).effort for name in PARTS], axis=0)
-        np.testing.assert_allclose(together, expected, atol=1e-9)
-        np.testing.assert_array_equal(of_step('effort', k).position, q)
+        assert_allclose(together, expected, atol=1e-9)
+        assert_array_equal(of_step('effort', k).position, q)
 
 
 def test_what_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
@@ -148,7 +149,7 @@ def test_what_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
     assert "joint 'joint3': 19.6 N RMS are not explained, more than 0.5" in error.message
     assert peer.set('monitor', payload_mass=2.0).successful
     (residual,) = feed.steps((place, rest, rest, loaded))
-    np.testing.assert_allclose(residual.effort, 0.0, atol=1e-9)
+    assert_allclose(residual.effort, 0.0, atol=1e-9)
 
     second = peer.publisher(JointState, 'joint_states', RELIABLE)
     peer.spin_until(second.get_subscription_count, 20.0, 'the second publisher')
@@ -208,6 +209,6 @@ def test_efforts_of_the_command_topic_are_compared_in_the_drivers_units(processe
 
     peer.spin_until(explained, 30.0, 'a residual')
     found = feed.residuals[-1]
-    np.testing.assert_allclose(found.position, [0.0, np.deg2rad(-30.0), 0.1, 0.0], atol=1e-12)
+    assert_allclose(found.position, [0.0, np.deg2rad(-30.0), 0.1, 0.0], atol=1e-12)
     weight = ORACLE.gravity_forces(np.array(found.position))
-    np.testing.assert_allclose(np.array(found.effort) + weight, expected, atol=1e-9)
+    assert_allclose(np.array(found.effort) + weight, expected, atol=1e-9)

@@ -11,6 +11,7 @@ import signal
 import numpy as np
 from answering import Answering, law
 from geometry_msgs.msg import WrenchStamped
+from numpy.testing import assert_allclose, assert_array_equal
 from peer import LATCHED, RELIABLE
 from resting_arm import COMMANDS, JOINTS
 from rosgraph_msgs.msg import Clock
@@ -66,13 +67,13 @@ def test_lockstep_over_dds_equals_the_loop_in_one_process_bit_for_bit(processes,
     assert simulator.wait() == 0
     assert 'end of the run: t = 0.200000 s' in simulator.output
     states, efforts = in_process_loop(200, payload_from=40)
-    np.testing.assert_array_equal(arrays(driver.states), states)
+    assert_array_equal(arrays(driver.states), states)
     assert [stamp_ns(msg) for msg in driver.states] == [k * 1_000_000 for k in range(201)]
     assert driver.states[0].name == list(JOINTS)
     # The effort in a state is that of the previous step, within its limit.
     limit = sample('scara').tree.effort_limit
     acted = np.array([msg.effort for msg in driver.states])
-    np.testing.assert_array_equal(acted, [np.zeros(4), *np.clip(efforts, -limit, limit)])
+    assert_array_equal(acted, [np.zeros(4), *np.clip(efforts, -limit, limit)])
 
     def ticks() -> set[int]:
         return {msg.clock.sec * NANO + msg.clock.nanosec for msg in clock}
@@ -116,13 +117,13 @@ def test_a_paused_simulator_is_stepped_pushed_reset_and_changed(processes, peer)
 
     expected = in_process_loop(2)[0]
     for service, step in (('step', 1), ('step', 2), ('reset', 0)):
-        np.testing.assert_array_equal(after(service), expected[step])
+        assert_array_equal(after(service), expected[step])
     simulator.says('2 steps to t = 0.002000 s; commands: 3 accepted', 10.0)
     assert stamp_ns(driver.states[3]) == 0
 
     driver.publish([0.0, np.nan, 0.0, 0.0])  # does not replace the answer
     simulator.says('refused: not finite')
-    np.testing.assert_array_equal(after('step'), expected[1])
+    assert_array_equal(after('step'), expected[1])
 
     peer.spin_until(push.get_subscription_count, 20, 'the simulator listens')
     message = WrenchStamped()
@@ -153,7 +154,7 @@ def test_a_paused_simulator_is_stepped_pushed_reset_and_changed(processes, peer)
     state = np.empty((2, 4))
     heavy.read(*state)
     after('reset')
-    np.testing.assert_allclose(after('step'), state, rtol=0, atol=1e-9)
+    assert_allclose(after('step'), state, rtol=0, atol=1e-9)
     simulator.says('end of the run: t = 0.001000 s')
     assert peer.set('simulator', end_time_s=0.0).successful
     peer.ask('simulator/pause', False)
@@ -172,7 +173,7 @@ def test_a_missing_peer_is_named_a_late_one_goes_on_and_others_are_replaced_or_e
     driver = Answering(peer, last_stamp=9_000_000)
     peer.spin_until(lambda: len(driver.states) == 11, 30, '10 steps')
     expected = in_process_loop(10)[0]
-    np.testing.assert_array_equal(arrays(driver.states), expected)
+    assert_array_equal(arrays(driver.states), expected)
     peers = f'/test_peer, publisher of /{COMMANDS}'
     simulator.says(f'{peers}: no command answering the state at t = 0.010000')
     assert peer.set('simulator', on_peer_timeout='zero').successful
@@ -184,7 +185,7 @@ def test_a_missing_peer_is_named_a_late_one_goes_on_and_others_are_replaced_or_e
         plant.step(np.zeros(4))
         plant.read(*free)
         # The solver begins its iterations elsewhere than that of the simulator.
-        np.testing.assert_allclose(state, free, rtol=0, atol=1e-9)
+        assert_allclose(state, free, rtol=0, atol=1e-9)
     assert peer.set('simulator', on_peer_timeout='exit').successful
     assert simulator.wait(60) == 1
     assert f'error: {peers}: no command' in simulator.output
@@ -200,7 +201,7 @@ def test_commands_by_joint_in_another_order_drive_a_robot_that_comes_by_topic(pr
     description = peer.publisher(String, 'robot_description', LATCHED)
     description.publish(String(data=sample('scara').xml))
     peer.spin_until(lambda: len(driver.states) == 51, 60, '50 steps')
-    np.testing.assert_array_equal(arrays(driver.states), in_process_loop(50)[0])
+    assert_array_equal(arrays(driver.states), in_process_loop(50)[0])
     assert simulator.wait() == 0
 
 

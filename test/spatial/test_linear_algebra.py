@@ -7,6 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
+from numpy.testing import assert_allclose
 
 from robot_dynamics_ros.spatial import linear_algebra as dense
 from robot_dynamics_ros.spatial.linear_algebra import (
@@ -29,7 +30,7 @@ def test_solution_satisfies_the_equations_in_its_own_array(rng, function, shape,
     x = function(matrix, right)
     assert (x.shape, x.dtype == float) == (shape, dtype is float)
     # Condition of a random matrix of four rows, below 1e3, times rounding.
-    np.testing.assert_allclose((matrix @ x).astype(complex), right.astype(complex), atol=1e-12)
+    assert_allclose((matrix @ x).astype(complex), right.astype(complex), atol=1e-12)
 
 
 @pytest.mark.parametrize('function', [solve, solve_positive_definite])
@@ -50,7 +51,7 @@ def test_a_zero_on_the_diagonal_does_no_harm():
     matrix = np.array([[0, 1, 2], [1, 0, 3], [4, 5, 0]], dtype=object)
     right = np.array([mp.mpf(8), mp.mpf(10), mp.mpf(14)], dtype=object)
     # The condition of the matrix, about 20, times rounding.
-    np.testing.assert_allclose(solve(matrix, right).astype(float), [1.0, 2.0, 3.0], rtol=1e-14)
+    assert_allclose(solve(matrix, right).astype(float), [1.0, 2.0, 3.0], rtol=1e-14)
     a, b, c, d = sp.symbols('a b c d')
     found = solve(np.array([[a, b], [c, d]]), np.array([5, 6], dtype=object))
     values = {a: 0, b: 2, c: 3, d: 4}
@@ -80,19 +81,19 @@ def test_jacobi_finds_the_singular_values_of_lapack(k, m, rng):
         expected = np.linalg.svd(matrix, compute_uv=False)
         size = max(expected[0], 1e-300)
         found = np.sort(np.linalg.norm(B, axis=0))[::-1]
-        np.testing.assert_allclose(found, expected, atol=1e-14 * size)
-        np.testing.assert_allclose(V.T @ V, np.eye(m), atol=1e-14)
-        np.testing.assert_allclose(matrix @ V, B, atol=1e-14 * size)
+        assert_allclose(found, expected, atol=1e-14 * size)
+        assert_allclose(V.T @ V, np.eye(m), atol=1e-14)
+        assert_allclose(matrix @ V, B, atol=1e-14 * size)
         gram = B.T @ B
-        np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-14 * size**2)
+        assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-14 * size**2)
 
 
 def test_triangular_solves_and_factor_are_those_of_lapack(rng):
     root = rng.normal(size=(5, 5))
     A, right = root @ root.T + np.eye(5), rng.normal(size=(5, 2))
     L = dense.cholesky(A).astype(float)
-    np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=1e-14)
+    assert_allclose(L, np.linalg.cholesky(A), atol=1e-14)
     for solve_triangular, matrix in ((dense.solve_lower, L), (dense.solve_upper, L.T)):
         found, expected = solve_triangular(L, right), np.linalg.solve(matrix, right)
-        np.testing.assert_allclose(found.astype(float), expected, atol=1e-13)
+        assert_allclose(found.astype(float), expected, atol=1e-13)
     assert dense.squared_norm(right) == pytest.approx(np.sum(right**2))
