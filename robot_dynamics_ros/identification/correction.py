@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -73,7 +74,21 @@ def corrected_urdf(identified: Identification) -> str:
     if not xml:
         raise ConfigurationError('robot', 'has no URDF text', 'load it from a URDF')
     text = patch_urdf(xml, corrected_links(identified), corrected_joints(identified))
-    return text if NOTE in text else f'{text.rstrip()}\n<!-- {NOTE} -->\n'
+    text = re.sub(f'\n<!-- {NOTE}.*?-->', '', text, flags=re.DOTALL).rstrip()
+    said = '\n'.join([NOTE, *not_measured(identified)]).replace('--', '==')  # ends no comment
+    return f'{text}\n<!-- {said} -->\n'
+
+
+def not_measured(identified: Identification) -> list[str]:
+    """Return of which links the written masses are no measurements, one sentence or none."""
+    alone, names = identified.estimate.base.alone, identified.tree.link_names
+    links = [name for i, name in enumerate(names) if PER_BODY * i not in alone]
+    if not links:
+        return []
+    return [
+        f'of {", ".join(links)} only sums with others are known: '
+        'their own masses, centres and inertias are no measurements'
+    ]
 
 
 def parameter_patch(identified: Identification) -> dict[str, Any]:
@@ -123,8 +138,9 @@ def _further_terms(identified: Identification, joint: str) -> dict[str, Any]:
 
 
 def parameter_text(identified: Identification) -> str:
-    """Return :func:`parameter_patch` as YAML text, with the formula in a header comment."""
-    return commented(FORMULA.splitlines(), parameter_patch(identified))
+    """Return :func:`parameter_patch` as YAML text, with formula and limits in the header."""
+    header = [*FORMULA.splitlines(), *not_measured(identified)]
+    return commented(header, parameter_patch(identified))
 
 
 def commented(comments: Sequence[str], values: Any) -> str:

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from oracles import PinocchioOracle
 from recorded_arm import (
     Drives,
     measured_arm,
@@ -64,6 +65,7 @@ from robot_dynamics_ros.model.payload import Payload, with_payload
 
 STEP = 2e-3
 EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)
+NO_MEASUREMENT = 'their own masses, centres and inertias are no measurements'
 EXACT_PREPARATION = Preparation('semi_implicit')
 
 
@@ -107,6 +109,18 @@ def run_of(name):
     return exact_run(sample(name), drives_of(sample(name).tree.n))
 
 
+def masses_without_an_effect_of_their_own(robot):
+    """Return the links whose mass can change, with other parameters, and no effort does."""
+    n, oracle, rng = robot.tree.n, PinocchioOracle.of(robot), np.random.default_rng(3)
+    states = rng.uniform(-1.0, 1.0, (16 * n, 3, n))
+    rows = [np.hstack([oracle.regressor(*state), np.diag(state[2])]) for state in states]
+    _, size, directions = np.linalg.svd(np.concatenate(rows))
+    free = directions[np.count_nonzero(size > 1e-10 * size[0]) :, : 10 * n : 10]
+    return [
+        x for x, part in zip(robot.tree.link_names, free.T, strict=True) if max(abs(part)) > 1e-9
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('name', ['scara', 'rrpr', 'branched', 'random_tree_7'])
 def test_base_parameters_and_the_corrected_urdf_come_out_of_exact_data(name):
@@ -128,9 +142,14 @@ def test_base_parameters_and_the_corrected_urdf_come_out_of_exact_data(name):
     assert max(after.percent) < 1e-3
     assert min(validate([run], tree, found.plan.preparation).percent) > 1.0
     assert check_model(text, effort_limit=1.0).errors == ()
+    assert text.count(f'only sums with others are known: {NO_MEASUREMENT}') == 1
+    named = text.rpartition('\nof ')[2].partition(' only sums')[0].split(', ')
+    assert named == masses_without_an_effect_of_their_own(robot)
     if name == 'scara':  # what is not told apart keeps its nominal value
         assert found.tree.armature[0] == tree.armature[0] == 0.06
         assert [found.plan.unknowns.names[k] for k in found.physical.held] == ['joint1.armature']
+        once_more = identify([run], free_of_limits(again), request=EXACT)
+        assert corrected_urdf(once_more).count(NO_MEASUREMENT) == 1
 
 
 def test_offsets_are_found_where_asked_for():
