@@ -57,6 +57,7 @@ from robot_dynamics_ros.identification.least_squares import Block
 from robot_dynamics_ros.identification.preparation import effort_sources
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.output_folder import require_free
@@ -97,9 +98,10 @@ def run(args: argparse.Namespace) -> int:
     if nonsense := implausible(identified, evidence.residuals[1]):
         return _refused([*tilt, *nonsense])
     problems = _problems(identified, evidence, args.most)
-    remarks = [proof, *tilt, *_friction_remarks(identified), *evidence.remarks, *problems]
-    options = given(args, RECORDING)
-    deliver_results(args.output, identified, evidence, remarks, results, options)
+    findings = [Finding('error', problem) for problem in problems]
+    findings += [Finding('warning', remark) for remark in (*tilt, *evidence.remarks)]
+    said, options = [proof, _files_remark(identified)], given(args, RECORDING)
+    deliver_results(args.output, identified, evidence, findings, said, results, options)
     return 1 if problems or any(bag.error for bag in results) else 0
 
 
@@ -261,17 +263,16 @@ def _problems(identified: Identification, evidence: Evidence, most: float | None
     return problems
 
 
-def _friction_remarks(identified: Identification) -> list[str]:
-    """Return which joints have friction that a URDF cannot hold, in one sentence."""
+def _files_remark(identified: Identification) -> str:
+    """Return what each file is for, and which joints have friction that a URDF cannot hold."""
     tree = identified.tree
     whole = np.array([tree.damping, tree.coulomb_friction])
-    further = (identified.urdf_friction != whole).any(axis=0)
-    if not further.any():
-        return []
-    return [
-        f'friction of {", ".join(np.array(tree.joint_names)[further])}: corrected.urdf alone '
-        'holds the closest viscous and Coulomb friction, parameters.yaml all terms (--identified)'
-    ]
+    further = np.array(tree.joint_names)[(identified.urdf_friction != whole).any(axis=0)]
+    closest = f', with the closest viscous and Coulomb friction of {", ".join(further)}'
+    return (
+        f'parameters.yaml has all terms; corrected.urdf is for other programs'
+        f'{closest if len(further) else ""}; report.html and identification.json have all numbers'
+    )
 
 
 def _broken(bags: Sequence[BagOutcome]) -> list[str]:

@@ -46,6 +46,7 @@ from robot_dynamics_ros.identification.loads import (
 )
 from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, require_free, write_json
@@ -64,6 +65,7 @@ def deliver_results(
     output: Path,
     result: Identification,
     evidence: Evidence,
+    findings: Sequence[Finding],
     remarks: Sequence[str],
     bags: Sequence[BagOutcome],
     options: Mapping[str, Sequence[str]],
@@ -79,13 +81,11 @@ def deliver_results(
     document = as_dict(result) | {
         'bags': [bag.as_dict() for bag in bags],
         'residuals': {'nominal': vars(before), 'corrected': vars(after)},
-        'remarks': list(remarks),
+        'remarks': [*remarks, *map(str, findings)],
     }
     learned = listed([short_name(Path(bag.bag)) for bag in bags if bag.learned])
-    lead = f'Learned from {learned}; {remarks[0]}.'
-    report = identification_report(
-        lead, result, evidence, [*remarks[1:], *_bag_sentences(bags)], bags
-    )
+    lead, notes = f'Learned from {learned}; {remarks[0]}', [*remarks[1:], *_bag_sentences(bags)]
+    report = identification_report(lead, result, evidence, findings, notes, bags)
     usable, file = next((bag.bag for bag in bags if not bag.error), 'BAG'), output / FILES[1]
     read = {name: words for name, words in options.items() if name != '--identified'}
     steps = [

@@ -74,23 +74,19 @@ def print_table(table: ReportTable) -> None:
     if not console.is_terminal:
         console.width = _WIDTH_IN_FILES
     console.print(shown)
+    if table.text:
+        say(table.text, 'dim')
 
 
 def print_report(report: Report, output: Path) -> None:
-    """Print a report without its plots, and the output folder."""
+    """Print a report without plots and what is below them, its findings last, and its folder."""
     say(report.lead)
-    print_findings(report.findings)
     for table in report.tables:
         print_table(table)
-    for part in report.below:
-        if isinstance(part, ReportTable):
-            print_table(part)
-        else:
-            say(part.title, 'italic')
-            print_lines('dim', '    –', part.lines)
-    print_lines('dim', ' next', report.steps)
     print_lines('dim', ' note', report.notes)
     say(f'results: {output}')
+    print_findings(report.findings)
+    print_lines('dim', ' next', report.steps)
 
 
 def print_thresholds(results: Iterable[ThresholdResult], where: str = '') -> None:

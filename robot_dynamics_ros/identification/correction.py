@@ -177,17 +177,6 @@ def base_rows(identified: Identification) -> list[Row]:
     ]
 
 
-def joint_rows(identified: Identification) -> list[Row]:
-    """Return a row per drive term of the corrected robot."""
-    unknowns = identified.plan.unknowns
-    rows = {k: _row(identified, k) for k in range(unknowns.links, len(unknowns))}
-    return [
-        row
-        for k, row in rows.items()
-        if row.deviation or row.nominal or unknowns.term_of(k) not in DRIVE_TERMS
-    ]
-
-
 def _row(identified: Identification, k: int) -> Row:
     unknowns = identified.plan.unknowns
     return Row(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Report of an identification: residuals before and after, parameters and deviations, plots.
 
+A terminal shows the verdict, what changed beyond doubt, friction, and what stays as described.
+
 The plots show measured and predicted efforts, and residuals over time, velocity and load.
 """
 
@@ -16,9 +18,9 @@ from robot_dynamics_ros.estimation.accumulate import correlation
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.estimation.residual_causes import resolved
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
-from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
+from robot_dynamics_ros.identification.correction import Row, base_rows
 from robot_dynamics_ros.identification.identify import USED, Identification
-from robot_dynamics_ros.identification.unknowns import recorded_speed
+from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS, recorded_speed
 from robot_dynamics_ros.identification.validation import (
     SMALL,
     Residuals,
@@ -53,10 +55,14 @@ _SURE = 3.0  # standard deviations of a change beyond doubt,
 _MATTERS = 0.01  # if it changes a joint's effort by this share
 _ALTERNATES = 0.3  # correlation of successive residuals that counts
 _SLOW = 0.2  # of the velocity limit
-_MOST_BAGS = 10  # rows of the table of bags
+_MOST_BAGS = _MOST_ROWS = 10  # rows of the table of bags, and of what changed
 _BINS = 60  # velocity bins of a friction curve
 _MEASURED, _MODEL, _BEFORE = GREY, COLOURS[0], COLOURS[1]
 _TOGETHER = 'Those of a joint include those of the mimic joints that move with it.'
+_CHANGED = (
+    f'Links: other than described by more than {_SURE:g} standard deviations, '
+    f'the surest {_MOST_ROWS} at most'
+)
 _LEGEND = (
     'Of a sum, only the total is identified. Per link, in the frame of its joint: m mass, '
     'mx my mz mass times centre of mass, Ixx … Izz moments about the origin of that frame.'
@@ -67,69 +73,66 @@ def identification_report(
     lead: str,
     result: Identification,
     evidence: Evidence,
+    findings: Sequence[Finding] = (),
     remarks: Sequence[str] = (),
     bags: Sequence[BagOutcome] = (),
 ) -> Report:
-    """Return the report, without plots.
+    """Return the report, without plots; what a terminal need not show is below them.
 
     Args:
-        lead: One sentence below the heading.
+        lead: From what it was learned and how it is validated, without a full stop.
         result: The identification.
         evidence: Its residuals on the validation recordings.
+        findings: Further findings.
         remarks: Further remarks, one sentence each.
         bags: Results and remarks of each bag.
     """
     before, after = evidence.residuals
-    count = f'{len(result.estimate.base)}'
+    worst = _percent(before.worst), _percent(after.worst)
     tiles = [
-        (_percent(before.worst), 'unexplained before, worst joint'),
-        (_percent(after.worst), 'unexplained after, worst joint'),
-        (count, 'combinations of parameters determined'),
+        (worst[0], 'unexplained before, worst joint'),
+        (worst[1], 'unexplained after, worst joint'),
+        (f'{len(result.estimate.base)}', 'combinations of parameters determined'),
         (f'{result.estimate.condition:.3g}', 'condition of the motion (1 is best)'),
     ]
-    tables = [_residual_table(result, before, after)]
+    rows = base_rows(result)
+    sure = _certainty(result, rows)
+    changed = [rows[k] for k in np.argsort(-sure)[:_MOST_ROWS] if sure[k] > _SURE]
+    tables = [_value_table(_CHANGED, changed, _LEGEND)] if changed else []
+    details: list[ReportTable | ReportList] = [_residual_table(result, before, after)]
     if any(bag.efforts for bag in bags):
-        tables.append(_used_table(after.joints, bags))
+        details.append(_used_table(after.joints, bags))
     if len(bags) > 1:
-        tables.append(_bag_table(bags))
+        details.append(_bag_table(bags))
     undetermined = result.undetermined() or ['nothing: every parameter is determined']
     return Report(
         f'Identification of {result.tree.name}',
-        lead,
+        f'{lead}: unexplained effort of the worst joint {worst[0]} before, {worst[1]} after.',
         [
             _verdict(result, before, after),
-            *_changed(result),
+            *findings,
+            *_changed(result, sure),
             *_left(result.tree, evidence),
             *_slow(result, evidence),
         ],
         tiles,
-        tables,
-        [result.plan.choice.sentence(), _used(after), *result.chosen, *remarks],
+        [*tables, _drive_table(result)],
+        [_kept(result), *remarks],
         below=[
-            _value_table(
-                'Friction and armature of the corrected robot',
-                joint_rows(result),
-                _TOGETHER if result.tree.bodies > result.tree.n else '',
-            ),
+            *details,
             _link_table(result),
-            _value_table('Identified from the data: base parameters', base_rows(result), _LEGEND),
+            _value_table('Identified from the data: base parameters', rows, _LEGEND),
             ReportList('Not determined by the data', undetermined),
+            ReportList(
+                'How the recordings were used',
+                [result.plan.choice.sentence(), *result.chosen],
+            ),
         ],
     )
 
 
-def _used(after: Residuals) -> str:
-    """Return the number of validation samples of each joint as one sentence."""
-    counts = ', '.join(
-        f'{joint} {moves} moving and {rests} at rest'
-        for joint, moves, rests in zip(after.joints, after.sliding, after.at_rest, strict=True)
-    )
-    return f'filtered samples for validation: {counts}'
-
-
 def _verdict(result: Identification, before: Residuals, after: Residuals) -> Finding:
     """Return the verdict on each joint as one sentence with its severity."""
-    tilt = result.plan.gravity
     if math.isnan(after.worst):
         text = 'no joint moves in the recordings for validation: nothing is validated'
         return Finding('error', text)
@@ -153,35 +156,30 @@ def _verdict(result: Identification, before: Residuals, after: Residuals) -> Fin
             f"{after.worst:.3g} % against {before.worst:.3g} % of a joint's effort"
         )
         return Finding('error', text)
-    if tilt is not None and tilt.tilted:
-        return Finding('warning', tilt.sentence())
     joints = zip(after.joints, before.percent, after.percent, strict=True)
     moved = (row for row in joints if not math.isnan(row[2]))
-    each = ', '.join(f'{joint} {old:.3g} → {new:.2g} %' for joint, old, new in moved)
+    each = ', '.join(f'{joint} {_percent(old)} → {_percent(new)}' for joint, old, new in moved)
     text = f'effort that the description → the corrected model leaves unexplained: {each}'
     return Finding('warning' if after.worst > _FAIR else 'ok', text)
 
 
-def _changed(result: Identification) -> list[Finding]:
-    """Return which links are other than described, and which combination says so most surely.
+def _certainty(result: Identification, rows: Sequence[Row]) -> Array:
+    """Return by how many standard deviations links are other than described, of each combination.
+
+    0 without a link, and where the change hardly matters to any effort.
+    """
+    change = np.array([abs(row.value - row.nominal) for row in rows])
+    sure = change / np.maximum([row.deviation for row in rows], np.finfo(float).tiny)
+    links = result.estimate.base.shown[:, : result.plan.unknowns.links].any(axis=1)
+    return np.where(links & (change * result.estimate.influence > _MATTERS), sure, 0.0)
+
+
+def _changed(result: Identification, sure: Array) -> list[Finding]:
+    """Return which links are other than described.
 
     A combination tells that one of its links is, not which: certain are those that are alone in
     one, and of every other combination at least one.
     """
-    rows, influence = base_rows(result), result.estimate.influence
-    change = np.array([abs(row.value - row.nominal) for row in rows])
-    sure = change / np.maximum([row.deviation for row in rows], np.finfo(float).tiny)
-    sure = np.where(change * influence > _MATTERS, sure, 0.0)
-    names = [tuple(x for x in result.tree.link_names if f'{x}.' in row.name) for row in rows]
-    sure = np.where([bool(found) for found in names], sure, 0.0)
-    if not (result.single or (sure > _SURE).any()):
-        return []
-    row, surest = rows[int(np.argmax(sure))], ''
-    if (sure > _SURE).any():
-        surest = (
-            f'; the surest is {row.name}: {row.value:.4g} ± {row.deviation:.2g} {row.unit}, '
-            f'not {row.nominal:.4g}'
-        )
     if single := result.single:
         bodies = [result.tree.link_names[i] for i in single.bodies]
         weigh = f'{single.mass:.4g} ± {single.deviation:.1g} kg, not {single.nominal:.4g}'
@@ -192,13 +190,15 @@ def _changed(result: Identification) -> list[Finding]:
                 f'together they weigh {weigh}, and the files share the change in proportion to '
                 'their described masses'
             )
-        return [Finding('ok', f'beyond doubt other than described: {text}{surest}')]
-    rotors = [
-        tuple(f'the rotor of {x}' for x in result.tree.joint_names if f'{x}.armature' in row.name)
-        for row in rows
+        return [Finding('ok', f'beyond doubt other than described: {text}')]
+    owners = [
+        {'armature': f'the rotor of {name}'}.get(term, '' if term in TERMS else name)
+        for name, _, term in (x.rpartition('.') for x in result.plan.unknowns.names)
     ]
-    groups = zip(names, rotors, (sure > _SURE).tolist(), strict=True)
-    changed = [(*links, *more) for links, more, certain in groups if certain]
+    changed = [
+        tuple(dict.fromkeys(owners[k] for k in np.flatnonzero(row) if owners[k]))
+        for row in result.estimate.base.shown[sure > _SURE]
+    ]
     alone = dict.fromkeys(group[0] for group in changed if len(group) == 1)
     rest = dict.fromkeys(
         group
@@ -206,7 +206,8 @@ def _changed(result: Identification) -> list[Finding]:
         if not set(group) & set(alone) and not any(set(own) < set(group) for own in changed)
     )
     parts = [*alone, *(f'one or more of {", ".join(group)}' for group in rest)]
-    return [Finding('ok', f'beyond doubt other than described: {"; ".join(parts)}{surest}')]
+    text = f'beyond doubt other than described: {"; ".join(parts)}'
+    return [Finding('ok', text)] if parts else []
 
 
 def _left(tree: Robot, evidence: Evidence) -> list[Finding]:
@@ -238,20 +239,32 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
     tree = result.tree
     fastest = np.abs(evidence.series[1].velocity).max(axis=0)
     known = recorded_speed(tree)
-    return [
-        Finding(
-            'warning',
-            f'{tree.joint_names[i]} moves at up to {fastest[i]:.2g} per second, its limit '
-            f'is {tree.velocity_limit[i]:.3g}: '
-            + (
-                f'faster than {known[i]:.2g}, the friction of that speed is compensated'
-                if np.isfinite(known[i])
-                else 'its friction was not identified, that of the model is compensated'
-            )
-            + '; record it at the speeds of later motions',
+    slow = [
+        f'{tree.joint_names[i]} moves at up to {fastest[i]:.2g} per second, its limit '
+        f'is {tree.velocity_limit[i]:.3g}: '
+        + (
+            f'faster than {known[i]:.2g}, the friction of that speed is compensated'
+            if np.isfinite(known[i])
+            else 'its friction was not identified, that of the model is compensated'
         )
         for i in np.flatnonzero(fastest < _SLOW * tree.velocity_limits(0.0)).tolist()
     ]
+    if not slow:
+        return []
+    return [Finding('warning', f'{"; ".join(slow)}; record at the speeds of later motions')]
+
+
+def _kept(result: Identification) -> str:
+    """Return in one sentence how many parameters the data do not determine, and which drives."""
+    unknowns, base = result.plan.unknowns, result.estimate.base
+    links, held = unknowns.links, result.physical.held
+    drives = [unknowns.names[k] for k in held if unknowns.term_of(k) in DEFAULT_TERMS]
+    single = np.count_nonzero(base.alone < links)
+    parts = [f'{links - single} of {links} masses, centres and inertias of links', *drives]
+    return (
+        'not determined alone, so as described or, of a sum, in the described proportion: '
+        f'{", ".join(parts)}'
+    )
 
 
 def _residual_table(result: Identification, before: Residuals, after: Residuals) -> ReportTable:
@@ -310,7 +323,9 @@ def _bag_table(bags: Sequence[BagOutcome]) -> ReportTable:
 
 
 def _percent(value: float) -> str:
-    return 'not moved' if math.isnan(value) else f'{value:.3g} %'
+    if math.isnan(value):
+        return 'not moved'
+    return f'{value:.3g} %' if value >= _PERFECT else f'< {_PERFECT:g} %'
 
 
 def _value_table(title: str, values: Sequence[Row], text: str = '') -> ReportTable:
@@ -319,13 +334,35 @@ def _value_table(title: str, values: Sequence[Row], text: str = '') -> ReportTab
         (
             row.name,
             *(f'{0.0 if abs(x) < ROUNDING else x:.5g}' for x in (row.nominal, row.value)),
-            f'{row.deviation:.2g}' if row.deviation else 'not determined',
+            f'{row.deviation:.2g}',
             _change(row.nominal, row.value),
             row.unit,
         )
         for row in values
     ]
     return ReportTable(head, rows, title, text)
+
+
+def _drive_table(result: Identification) -> ReportTable:
+    """Return a table of friction and armature with a row for each joint."""
+    unknowns, physical, tree = result.plan.unknowns, result.physical, result.tree
+    values = zip(unknowns.nominal, physical.values, physical.deviations, strict=True)
+    told = np.array([_drive(*row) for row in values])
+    columns = {
+        term.removesuffix('_friction'): cells
+        for term in unknowns.terms
+        if any(cells := unknowns.term(told, term).tolist())
+    }
+    rows = list(zip(tree.joint_names, *columns.values(), strict=True))
+    title = 'Friction and armature ± standard deviation (as described), SI units'
+    text = _TOGETHER if tree.bodies > tree.n else ''
+    return ReportTable(('joint', *columns), rows, title, text)
+
+
+def _drive(nominal: float, value: float, deviation: float) -> str:
+    """Return an identified term, with the described one if there is any."""
+    described = f'({nominal:.4g})' if nominal else ''
+    return f'{value:.4g} ± {deviation:.2g} {described}'.strip() if deviation else described
 
 
 def _change(old: float, new: float) -> str:

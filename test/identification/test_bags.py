@@ -96,7 +96,7 @@ def test_a_dask_cluster_gives_the_same_result_and_survives_a_worker_that_dies(
         for name in ('corrected.urdf', 'parameters.yaml', 'identification.json'):
             assert alone.text(name) == ended.text(name)
         assert 'gathering: 7 of 7 bags, 3 failed' in ended.err
-        assert '7 bags, 3 failed' in ended.out
+        assert '7 bags, 3 failed' in ended.text('report.html')
         # One item per worker: of what waits behind a deadly one, a busy cluster gives up too.
         first, then = (
             dict(
@@ -229,7 +229,8 @@ def test_a_part_of_few_states_is_called_short(plan, tmp_path):
 def test_the_plan_is_made_from_the_first_part_that_moves(monkeypatch, command):
     monkeypatch.setattr(timing, 'PART_S', 2.0)
     run = rest_and_motion()
-    assert 'timing semi_implicit' in command(f'{IDENTIFY} --jobs 1', run).out
+    learned = command(f'{IDENTIFY} --jobs 1', run)
+    assert 'timing semi_implicit' in learned.text('report.html')
     rest = command(IDENTIFY, run.rows(run.time < 5.0), code=2)
     assert 'moves no joint; record a motion' in rest.err
     run.position[:] += np.where(run.time < 2.0, 50.0, 0.0)[:, np.newaxis]
