@@ -184,7 +184,8 @@ class RecordedLoop:
         self._publish_parameters(self._now())
 
     def _publish_parameters(self, time: int) -> None:
-        content = yaml.safe_dump(dict(self.given))
+        files = self.session.published_parameters().get('files', {})
+        content = yaml.safe_dump({**self.given, 'files': files})
         self.messages.append(text(time or self._clock(0), content, PARAMETERS))
 
 

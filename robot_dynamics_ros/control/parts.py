@@ -40,6 +40,7 @@ from robot_dynamics_ros.parameters import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_type
+from robot_dynamics_ros.yaml_reader.parsing import FILES, texts_of
 
 F = FixedParameter
 
@@ -101,6 +102,7 @@ class ControllerParts:
             not act; None: not needed.
         carrying: Whether the arm carries the payload of the parameters.
         source: Name of the states' source in remarks.
+        texts: Texts of the files that parameters named, by name.
 
     Raises:
         RobotDynamicsError: A parameter is rejected.
@@ -121,6 +123,7 @@ class ControllerParts:
         require_known(self.declared, sorted(own), 'parameter')
         values = {**defaults(self.declared), **(parameters or {})}
         self.parameters: dict[str, Any] = checked(self.declared, values, tree.n)
+        self.texts = texts_of(self.parameters)
         self._generator, self.carrying = generator, True
         profile = driver.profile if driver is not None and driver.has_profile else None
         command = self.parameters['joints'], self.parameters['command_form']
@@ -191,9 +194,13 @@ class ControllerParts:
     def published_parameters(self) -> dict[str, Any]:
         """Return the parameters, with joints locked as ``measured`` where they are in the model.
 
-        Without the description, which has its own topic.
+        Without the description, which has its own topic; with the texts of the files that they
+        name, as they were when they were read.
         """
-        return {**with_locked(self.parameters, self.locked.taken), 'robot_description': ''}
+        values = with_locked(self.parameters, self.locked.taken)
+        named = {x for x in values.values() if isinstance(x, str)}
+        texts = {name: self.texts[name] for name in sorted(named & self.texts.keys())}
+        return {**values, 'robot_description': '', **({FILES: texts} if texts else {})}
 
     def make_follower(self, driven: Mapping[str, Any]) -> ControlLaw | None:
         """Return the law that holds the arm while the selected law does not act, if needed.

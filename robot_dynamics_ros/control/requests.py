@@ -44,6 +44,7 @@ from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.parameters import checked, counted, require_known
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array, require_type
+from robot_dynamics_ros.yaml_reader.parsing import FILES, texts_of, with_texts
 
 Apply = Callable[[], str]
 #: How to apply a request, and its content in the log; None: it is not logged.
@@ -246,8 +247,10 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
     loop.load.check(payload)
     session.contact.check(driven)
     SensorTool.of(driven).check(session.tree)
+    texts = texts_of(changed)
 
     def apply() -> str:
+        session.texts.update(texts)
         try:
             if law is not None:
                 loop.replace(loop.law, law, later=session.mode is SessionMode.REACTING)
@@ -261,7 +264,7 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
             raise RuntimeError(str(error)) from error
         return f'changed: {", ".join(sorted(changed)) or "nothing"}'
 
-    return apply, {'values': changed} if changed else None
+    return apply, {'values': with_texts({**changed, FILES: texts})} if changed else None
 
 
 def _made_follower(

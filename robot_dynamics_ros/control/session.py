@@ -22,6 +22,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 #: Longest time of a deactivation in motion, ns.
 _BRAKING_NS = 3_000_000_000
@@ -91,7 +92,7 @@ class ControllerSession(SessionModes):
         state = self.loop.state
         self.log.add('speed', factor=self.loop.generator.speed.target)
         begin = {'stamp_ns': state.stamp_ns, 'q': state.q.tolist(), 'v': state.v.tolist()}
-        self.log.begin(parameters=self.published_parameters(), state=begin)
+        self.log.begin(parameters=with_texts(self.published_parameters()), state=begin)
         self._handle(SessionEvent.ACTIVATE)
         law = self.loop.law
         self.remark('info', '; '.join(filter(None, (f'active: {law.name}', law.start()))))

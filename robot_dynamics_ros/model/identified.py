@@ -82,14 +82,15 @@ class IdentifiedParameters(NamedTuple):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> IdentifiedParameters:
-        """Read a parameter file.
+        """Read a parameter file, or its text.
 
         Raises:
             ConfigurationError: The file cannot be read or is not a parameter file.
         """
         require_type('identified', path, (str, os.PathLike), 'a path')
-        file = os.fspath(path)
-        section = Section(f'identified {file!r}', read_yaml(file, 'identified'))
+        source = os.fspath(path)
+        file = 'in the recording' if '\n' in source else source
+        section = Section(f'identified {file!r}', read_yaml(source, 'identified'))
         unit = section.optional('effort_unit', text)
         if unit:
             raise _fault(file, f'is refused: its terms are in {unit}, not in N m or N')

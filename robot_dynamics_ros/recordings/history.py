@@ -20,6 +20,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 _ALWAYS = -(1 << 63)  # before every timestamp, ns
 _ROUNDING = 1e-9  # rad or m
@@ -63,7 +64,7 @@ def history(reader: RecordingReader) -> History:
     Args:
         reader: The bag, of which the run was read.
     """
-    now = Acted(_ALWAYS, '', frozenset(), {**DEFAULTS, **reader.parameters}, True)
+    now = Acted(_ALWAYS, '', frozenset(), {**DEFAULTS, **with_texts(reader.parameters)}, True)
     unread: RobotDynamicsError | None = None
     acted, topic, last = [now], reader.topics.changes, _ALWAYS
     shifts, ends = [0, *reader.shifts.tolist()], [*reader.counts.restart_ns, math.inf]
@@ -147,9 +148,9 @@ def _other_than_reference(values: Mapping[str, Any], tree: Robot) -> str:
         return f'{LAW}{law.name}'
     if law is not ConstraintStabilization:
         return ''
-    text = f'program {values["program"]!r}'
     try:
         program = load_program(values['program'], tree, check=False)
     except RobotDynamicsError:  # of another robot, which is told elsewhere
-        return text
-    return '' if any(isinstance(x, Followed) for x in program.stack.signals) else text
+        return 'a program'
+    follows = any(isinstance(x, Followed) for x in program.stack.signals)
+    return '' if follows else f'program {program.name!r}'

@@ -65,7 +65,7 @@ from robot_dynamics_ros.recordings.stream_alignment import (
     usable_rows,
 )
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
+from robot_dynamics_ros.yaml_reader.parsing import with_texts, yaml_mapping
 
 UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
 
@@ -588,12 +588,13 @@ class RobotChoice:
                 'give --robot or --description',
             )
         given = {key: value for key, value in selection.items() if key != 'loops' or value}
+        recorded = with_texts(reader.parameters)
         load = partial(
             loader,
             source,
             self.gravity or _recorded_gravity(reader.parameters),
-            identified=self.identified or str(reader.parameters.get('identified') or ''),
-            **{'loops': str(reader.parameters.get('loops') or ''), **given},
+            identified=self.identified or str(recorded.get('identified') or ''),
+            **{'loops': str(recorded.get('loops') or ''), **given},
         )
         try:
             return load(effort_limit=self.effort_limit)

@@ -31,6 +31,7 @@ from robot_dynamics_ros.recordings.recording import (
     recorded_driver,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 #: References that a replay can follow.
 REFERENCES = ('auto', 'recorded')
@@ -85,7 +86,8 @@ class ReplaySource:
         self._bag, self.overrides, self.notes = bag, overrides, list[str]()
         self._topics: dict[str, Any] = {'namespace': namespace, **topics}
         with RecordingReader(bag, **self._topics) as reader:
-            stored, layout, described = reader.parameters, reader.layout, reader.description
+            stored, layout = with_texts(reader.parameters), reader.layout
+            described = reader.description
             self.log = self._read_log(reader)
         self.logged = bool(self.log) and self.log[0].kind == 'activation'
         self.recorded = self.logged or bool(stored)

@@ -13,6 +13,7 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_shapes import ProgramShape, program_shapes
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.viewing.arm_scene import set_pose
+from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 _LEAST_MOVE = 1e-6  # m; smaller changes are not sent
 
@@ -23,7 +24,7 @@ def read_program(parameters: Mapping[str, Any], xml: str) -> Program | None:
     Raises:
         RobotDynamicsError: The program cannot be read, or does not fit the description.
     """
-    source = parameters.get('program')
+    source = with_texts(parameters).get('program')
     if parameters.get('law') != 'constraint_stabilization' or not source:
         return None
     return load_program(source, load_robot(xml, effort_limit=1.0), check=False)

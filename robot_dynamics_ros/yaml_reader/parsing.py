@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -88,6 +89,27 @@ def file_text(source: str, what: str, shipped: Mapping[str, Path] | None = None)
     except UnicodeDecodeError as error:
         problem = f'is not UTF-8 text (byte {content[error.start]:#x} at {error.start})'
         raise ConfigurationError(culprit, problem, 'save it as UTF-8') from None
+
+
+#: Key of the texts of files beside the values that name the files.
+FILES = 'files'
+
+
+def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of the YAML files that values name, by name, of those that can be read."""
+    found = dict[str, str]()
+    for value in values.values():
+        if isinstance(value, str) and value.endswith(('.yaml', '.yml')) and _path(value):
+            with suppress(ConfigurationError):
+                found[value] = file_text(value, 'file')
+    return found
+
+
+def with_texts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with the texts under :data:`FILES` in place of the files' names."""
+    texts = values.get(FILES) or {}
+    known = {key: x for key, x in values.items() if key != FILES}
+    return {key: texts.get(x, x) if isinstance(x, str) else x for key, x in known.items()}
 
 
 def _path(source: str) -> Path | None:

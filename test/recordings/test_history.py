@@ -11,8 +11,11 @@ import pytest
 from bags import MS, text, write
 from recorded_loop import CHANGES, FIRST, GIVEN, RecordedLoop
 
+from robot_dynamics_ros.constraints.program_file import shipped_programs
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.replay import replay
+from robot_dynamics_ros.recordings.replay_source import ReplaySource
 
 STEPS, SWITCH = 600, 300
 CIRCLE = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'lead_in': 0.0}
@@ -38,6 +41,26 @@ def test_an_arm_that_follows_no_reference_tracks_nothing(tmp_path, given):
     name = "program 'scara_circle'" if 'program' in given else f'law {given["law"]}'
     assert f'{name} of the controller {AWAY}' in result.notes
     assert any('force of a hand' in note for note in result.notes) == ('program' not in given)
+
+
+@pytest.mark.parametrize('switches', [False, True], ids=['first', 'then'])
+def test_a_recording_holds_the_files_of_its_controller(tmp_path, switches):
+    """A program that edited afterwards was evaluated and replayed in place of the recorded one."""
+    program = tmp_path / 'circle.yaml'
+    program.write_text(shipped_programs()['scara_circle'].read_text())
+    own = {**CIRCLE, 'program': str(program)}
+    given, behind = {**GIVEN, **own}, {}
+    if switches:
+        given, behind = GIVEN, {20: lambda loop: loop.change(**own)}
+    loop = RecordedLoop(given, behind=behind).run(100)
+    program.unlink()
+    again = replay(ReplaySource(write(tmp_path / 'bag', loop.messages), {}))
+    np.testing.assert_array_equal(again.efforts[again.outcome == 'compared'], loop.efforts)
+    assert again.problems == []
+    program.write_text('name: another')
+    result = analyze_bag(tmp_path / 'bag', AnalysisSettings())
+    assert any(f"program 'scara_circle' of the controller {AWAY}" in x for x in result.notes)
+    assert switches or result.figures['program']['program'] == 'scara_circle'
 
 
 @pytest.mark.slow

@@ -88,6 +88,7 @@ from robot_dynamics_ros.recordings.timing import (
     make_instants,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 _EXPLAINED = 0.01  # share of the effort that a model may leave unexplained
 _IDENTIFIED = Path('out') / 'identified'
@@ -341,8 +342,9 @@ def _program(
     """Return the program given by the task, else that of the controller, if any."""
     if settings.program:
         return load_program(settings.program, tree, check=False)
-    recorded = str(reader.parameters.get('program') or '')
-    if reader.parameters.get('law') != 'constraint_stabilization' or not recorded:
+    values = with_texts(reader.parameters)
+    recorded = str(values.get('program') or '')
+    if values.get('law') != 'constraint_stabilization' or not recorded:
         return None
     try:
         return load_program(recorded, tree, check=False)

@@ -18,6 +18,7 @@ from robot_dynamics_ros.recordings.reading import recorded_parameters
 from robot_dynamics_ros.recordings.recording import NANO, format_duration
 from robot_dynamics_ros.recordings.report.toolkit import LENGTH, joint_units, quantity
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import FILES
 
 #: Time, s on the clock of the recording, and what happened.
 Event = tuple[float, str]
@@ -111,6 +112,7 @@ def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
             found.append((at, f'trajectory {message.data}'))
         elif topic == topics.parameters:
             values = recorded_parameters(message.data)
+            values.pop(FILES, None)
             changes = {key: x for key, x in values.items() if known and known.get(key) != x}
             known = values
             found += [(at, f'{key} = {value}'[:80]) for key, value in changes.items()]
