@@ -8,11 +8,11 @@ import re
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
-PACKAGE = Path(__file__).resolve().parents[1] / 'robot_dynamics_ros'
+PACKAGE = ROOT / 'robot_dynamics_ros'
 
 # An import may only refer to the same or an earlier subpackage, directly or transitively.
 SUBPACKAGES = (

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from campaigns.support import cell, run_all
+from checkout import ROOT
 from samples import world_files
 
 from robot_dynamics_ros.cli.arguments import option
@@ -49,7 +50,7 @@ MOVES = (0.05, 0.02)  # rad, m: only joints that move by more are compared
 _OFF = 0.005  # m off the plane at the start of the program
 _DECAY = 10.0  # duration of the observed decay, in time constants
 _EFFORT = 100.0  # N m or N, default effort limit
-_PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'results' / 'arms.md'
+_PAGE = ROOT / 'docs' / 'results' / 'arms.md'
 _ARM = {
     'joints': 'joints (bodies)',
     'radius_m': 'circle, m',

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from checkout import ROOT
 from oracles import PinocchioOracle
 from samples import random_tree, world_files
 
@@ -45,7 +46,7 @@ from robot_dynamics_ros.ros.gazebo_files import (
 from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
-ROBOTS_PAGE = Path(__file__).parents[2] / 'docs' / 'robots.md'
+ROBOTS_PAGE = ROOT / 'docs' / 'robots.md'
 WORLD = {file.stem: str(file.locate()) for file in world_files()}
 ARMS = {
     'panda': ([WORLD.get('panda', ''), '--tip', 'panda_hand_tcp'], 'panda_hand_tcp', 7),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from recorded_bags import NOMINAL
 from samples import sample
 from urdf_text import joint, link, robot
 
@@ -15,6 +16,7 @@ from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.build import exact_angle
+from robot_dynamics_ros.recordings.reading import read_recording
 
 I = np.diag([0.02, 0.03, 0.04])
 
@@ -119,6 +121,13 @@ def test_the_scara_has_the_masses_and_lengths_of_its_table():
     assert np.array_equal(tree.R_PJ[2], np.diag([1.0, -1.0, -1.0]))
     for tensor in tree.inertia:
         assert np.abs(tensor[np.triu_indices(3, 1)]).min() > 1e-5
+
+
+def test_the_scara_is_that_of_the_recording_of_gazebo():
+    """Which its motion proves (``recordings/test_analysis``); names and friction differ."""
+    recorded, tree = load_robot(read_recording(NOMINAL).description), sample('scara').tree
+    for name in ('mass', 'com', 'inertia', 'axis', 'p_PJ', 'R_PJ'):
+        np.testing.assert_allclose(getattr(tree, name), getattr(recorded, name), atol=1e-15)
 
 
 def test_the_limits_profile_of_the_four_joint_arm_can_be_chosen():

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
-PROJECT = Path(__file__).resolve().parents[2]
 PACKAGE = 'robot_dynamics_ros'
 LEFT_OUT = ('.*', 'out', '__pycache__', 'test', 'benchmark')
 
@@ -27,7 +27,7 @@ def python(tmp_path_factory) -> Path:
 def workspace(tmp_path_factory, python) -> Path:
     """Return a workspace in which colcon has built and installed the package."""
     folder = tmp_path_factory.mktemp('workspace')
-    shutil.copytree(PROJECT, folder / 'src' / PACKAGE, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    shutil.copytree(ROOT, folder / 'src' / PACKAGE, ignore=shutil.ignore_patterns(*LEFT_OUT))
     run([str(python), '-m', 'colcon', 'build'], folder)
     return folder
 
@@ -68,11 +68,11 @@ def test_the_installed_package_is_whole_and_finds_its_own_files(workspace, pytho
     install = workspace / 'install' / PACKAGE
     assert install in module.parents
     assert share == install / 'share' / PACKAGE
-    assert int(programs) == len(list((PROJECT / 'config' / 'programs').glob('*.yaml')))
+    assert int(programs) == len(list((ROOT / 'config' / 'programs').glob('*.yaml')))
     for folder in ('config', 'launch', 'urdf', 'worlds'):
-        assert files(share / folder) == files(PROJECT / folder)
+        assert files(share / folder) == files(ROOT / folder)
     assert (share / 'package.xml').is_file()
-    assert files(module.parent) == files(PROJECT / PACKAGE)
+    assert files(module.parent) == files(ROOT / PACKAGE)
 
 
 def files(folder: Path) -> set[Path]:

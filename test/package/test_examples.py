@@ -7,18 +7,17 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import mujoco
 import numpy as np
 import pytest
+from checkout import ROOT
 
 from robot_dynamics_ros import load_robot, make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 
 pytestmark = pytest.mark.slow  # each runs in a separate process
 
-ROOT = Path(__file__).resolve().parents[2]
 NUMBER = r'([-+]?\d[\d.]*(?:e[-+]\d+)?)'
 
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from checkout import ROOT
 from oracles import PinocchioOracle, relative_error
 from recorded_arm import Drives, periodic_motion, semi_implicit_run
 from samples import random_state, sample
@@ -19,7 +19,7 @@ from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts
 
-PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'extending.md'
+PAGE = ROOT / 'docs' / 'extending.md'
 
 
 def shown(name: str) -> Any:

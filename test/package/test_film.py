@@ -7,16 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from checkout import ROOT
 from samples import sample
 
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 
-ROOT = Path(__file__).resolve().parents[2]
 STEP, LENGTH = 0.01, 0.5  # s; m, from the first to the second joint
 OFFSET = 0.1  # rad, of the first joint in the first recording
 

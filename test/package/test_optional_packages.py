@@ -7,11 +7,9 @@ import re
 import subprocess
 import sys
 from importlib import util
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from checkout import ROOT
 
 # A new interpreter in which none of these can be imported, as if they were not installed.
 BARE = """

@@ -15,10 +15,10 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from checkout import ROOT
 
 import robot_dynamics_ros
 
-PROJECT = Path(__file__).resolve().parents[2]
 # What can be imported once an extra is installed, and without it cannot.
 PROVIDED = {
     'kernels': {'llvmlite'},
@@ -56,7 +56,7 @@ def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('wheel')
     source = folder / 'source'
     kept = shutil.ignore_patterns('.*', 'build', 'install', 'log', 'out', '*.egg-info')
-    shutil.copytree(PROJECT, source, ignore=kept)
+    shutil.copytree(ROOT, source, ignore=kept)
     pip = (sys.executable, '-m', 'pip', '--disable-pip-version-check', 'wheel', '--quiet')
     run(*pip, '--no-deps', '--no-build-isolation', '--wheel-dir', folder, source, cwd=folder)
     return next(folder.glob('*.whl'))
@@ -97,10 +97,8 @@ def test_the_wheel_carries_every_file_that_is_shipped(wheel):
     with zipfile.ZipFile(wheel) as file:
         names = {name.partition('.data/data/')[2] or name for name in file.namelist()}
     folders = ('config', 'launch', 'urdf', 'worlds')
-    files = [path for folder in folders for path in (PROJECT / folder).rglob('*.*')]
-    files = [
-        path.relative_to(PROJECT).as_posix() for path in files if '__pycache__' not in str(path)
-    ]
+    files = [path for folder in folders for path in (ROOT / folder).rglob('*.*')]
+    files = [path.relative_to(ROOT).as_posix() for path in files if '__pycache__' not in str(path)]
     assert files
     assert {f'share/robot_dynamics_ros/{file}' for file in files} <= names
     assert {'robot_dynamics_ros/py.typed', 'share/robot_dynamics_ros/package.xml'} <= names
@@ -108,9 +106,9 @@ def test_the_wheel_carries_every_file_that_is_shipped(wheel):
 
 def test_one_version_is_told_everywhere(metadata):
     version = robot_dynamics_ros.__version__
-    citation = yaml.safe_load((PROJECT / 'CITATION.cff').read_text(encoding='utf-8'))
-    package = ElementTree.parse(PROJECT / 'package.xml')
-    changes = (PROJECT / 'CHANGELOG.rst').read_text(encoding='utf-8')
+    citation = yaml.safe_load((ROOT / 'CITATION.cff').read_text(encoding='utf-8'))
+    package = ElementTree.parse(ROOT / 'package.xml')
+    changes = (ROOT / 'CHANGELOG.rst').read_text(encoding='utf-8')
     latest = re.search(r'^(\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)\n-+$', changes, re.MULTILINE)
     assert metadata['Version'] == package.findtext('version') == version
     assert (citation['version'], str(citation['date-released'])) == latest.groups()
@@ -119,7 +117,7 @@ def test_one_version_is_told_everywhere(metadata):
 
 def locked(name: str) -> dict[str, str]:
     """Return the versions that a lock file names."""
-    text = (PROJECT / name).read_text(encoding='utf-8')
+    text = (ROOT / name).read_text(encoding='utf-8')
     return dict(re.findall(r'^([\w-]+)==(\S+)', text, re.MULTILINE))
 
 
@@ -147,7 +145,7 @@ def test_an_install_of_each_extra_brings_its_libraries_and_no_others(wheel, tmp_
     uv = (sys.executable, '-m', 'uv')
     run(*uv, 'venv', '--quiet', '--python', sys.executable, tmp_path / 'venv', cwd=tmp_path)
     python = tmp_path / 'venv' / 'bin' / 'python'
-    locked = ('--constraint', PROJECT / 'requirements-dev.txt')
+    locked = ('--constraint', ROOT / 'requirements-dev.txt')
     install = (*uv, 'pip', 'install', '--python', python, *locked)
     for extra, expected in (('', set()), ('ros', PROVIDED['ros']), ('all', EVERYTHING)):
         run(*install, f'{wheel}[{extra}]', cwd=tmp_path)
@@ -162,7 +160,7 @@ def test_scripts_in_any_folder_import_the_clone_of_their_environment(tmp_path):
     clone = tmp_path / 'a clone'
     clone.mkdir()
     for name in ('Makefile', 'requirements.txt', 'robot_dynamics_ros'):
-        (clone / name).symlink_to(PROJECT / name)
+        (clone / name).symlink_to(ROOT / name)
     # Everything but the installation of the dependencies and the demo itself.
     run('make', 'demo', 'install=true', 'RUN=true', f'PYTHON={sys.executable}', cwd=clone)
     show = 'import robot_dynamics_ros as package; print(package.__file__)'

@@ -10,10 +10,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 import robot_dynamics_ros
 
-ROOT = Path(__file__).resolve().parents[2]
 # Other public import paths; each lists its names.
 DOORS = ('constraints', 'dynamics', 'identification', 'kinematics', 'model')
 

@@ -6,17 +6,17 @@ from __future__ import annotations
 import math
 import re
 import shutil
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import yaml
+from checkout import ROOT
 from generated_c import SANITIZED, run
 from samples import sample
 
 from robot_dynamics_ros.symbolic.c_source import c_source, write
 
-EXAMPLE = Path(__file__).resolve().parents[2] / 'examples' / 'ros2_control'
+EXAMPLE = ROOT / 'examples' / 'ros2_control'
 
 # Holds the SCARA with an initial error, 1e-5 s a step, and prints the error of every joint.
 PROGRAM = """

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import setuptools
-from processes import PROJECT, NodeProcess, Processes, popen, write_script
+from processes import ROOT, NodeProcess, Processes, popen, write_script
 
 PACKAGE = 'robot_dynamics_ros'
-BRIDGE = PROJECT.parent / 'shared' / 'tools' / 'gz_bridge.py'
+BRIDGE = ROOT.parent / 'shared' / 'tools' / 'gz_bridge.py'
 #: Time after which launch sends the next signal to a process, s.
 _PATIENT = {'sigterm_timeout': 60, 'sigkill_timeout': 60}
 _NODE = """
@@ -70,7 +70,7 @@ def setup_arguments() -> dict[str, Any]:
     """Return what setup.py hands to setuptools."""
     taken: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(PROJECT)
+        patch.chdir(ROOT)
         patch.setattr(setuptools, 'setup', lambda **arguments: taken.update(arguments))
         runpy.run_path('setup.py')
     return taken
@@ -86,7 +86,7 @@ def make_prefix(folder: Path) -> Path:
         for name, (module, _, function) in targets.items()
     }
     make_package(folder, PACKAGE, texts)
-    (folder / 'share' / PACKAGE).symlink_to(PROJECT)
+    (folder / 'share' / PACKAGE).symlink_to(ROOT)
     return folder
 
 

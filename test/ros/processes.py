@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from checkout import ROOT
 
 from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.ros.rclpy_compat import remove_unfinished_ports
 
-PROJECT = Path(__file__).resolve().parents[2]
 # The demo uses higher domains; even higher ones would use ports of other programs.
 _DOMAINS = range(10, 80)
 # The ports, which are few and used again, are named otherwise.
@@ -181,7 +181,7 @@ class Processes:
         self._folder = folder
         self.domain = domain
         self.nodes: list[NodeProcess] = []
-        known = [str(PROJECT), *filter(None, [os.environ.get('PYTHONPATH')])]
+        known = [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
         self.env = os.environ | {
             'ROS_DOMAIN_ID': str(domain),
             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
@@ -225,7 +225,7 @@ class Processes:
         program = _TIED + (code or _MAIN.format(node=node))
         command = [sys.executable, '-c', program, *ros, *arguments]
         log = self._folder / f'{count}_{node}.log'
-        process = popen(command, self.env | dict(env or {}), log, PROJECT)
+        process = popen(command, self.env | dict(env or {}), log, ROOT)
         started = NodeProcess(node, process, log)
         self.nodes.append(started)
         return started

@@ -2,9 +2,9 @@
 """The declarations of all nodes: consistent, documented, defaults accepted."""
 
 import runpy
-from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
@@ -12,8 +12,6 @@ from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.ros.executables import NODES, declared_parameters
-
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize('node', NODES)
@@ -46,7 +44,7 @@ def test_a_replay_has_the_defaults_of_the_node():
 
 
 def test_the_page_in_the_documentation_lists_every_parameter():
-    pages = runpy.run_path(str(PROJECT / 'docs' / 'site_code' / 'tables.py'))
+    pages = runpy.run_path(str(ROOT / 'docs' / 'site_code' / 'tables.py'))
     page = pages['parameters']()
     for executable in NODES:
         section = page.partition(f'## {executable}\n')[2].partition('\n## ')[0]

@@ -14,14 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 import refusals
-from processes import PROJECT, wait_until
+from processes import ROOT, wait_until
 
 from robot_dynamics_ros.__main__ import main
 
 # A demo of a minute may take several on a busy machine.
 pytestmark = pytest.mark.timeout(900)
 #: Output of the demo on another machine; lockstep makes it the same everywhere.
-FIGURES = json.loads((PROJECT / 'test' / 'data' / 'demo_figures.json').read_text(encoding='utf-8'))
+FIGURES = json.loads((ROOT / 'test' / 'data' / 'demo_figures.json').read_text(encoding='utf-8'))
 
 
 @pytest.fixture(scope='module')
@@ -83,7 +83,7 @@ def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
     given = ['demo', '--robot', 'scara', '--law', 'pd_gravity', '--out', str(tmp_path)]
     run = psutil.Popen(
         [sys.executable, '-m', 'robot_dynamics_ros', *given],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=PROJECT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
     )  # fmt: skip
     log = tmp_path / 'scara' / 'pd_gravity' / 'logs' / 'trajectory.log'
     wait_until(lambda: log.exists() and 'sent circle' in log.read_text(), 90.0, 'the motion')

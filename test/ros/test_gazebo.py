@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lifecycle_msgs.srv import GetState
-from processes import PROJECT, wait_until
+from processes import ROOT, wait_until
 from rclpy.qos import QoSProfile
 from resting_arm import JOINTS
 from sensor_msgs.msg import JointState
@@ -81,7 +81,7 @@ def slow_world(tmp_path):
     """Shipped worlds at a fifth of real time, so that machine load does not affect tracking."""
 
     def make(name: str) -> Path:
-        text = (PROJECT / 'worlds' / f'{name}.sdf').read_text(encoding='utf-8')
+        text = (ROOT / 'worlds' / f'{name}.sdf').read_text(encoding='utf-8')
         fast, slow = (f'<real_time_factor>{x}</real_time_factor>' for x in ('1', '0.2'))
         assert text.count(fast) == 1
         world = tmp_path / f'slow_{name}.sdf'
@@ -145,7 +145,7 @@ def test_an_arm_that_collides_with_itself_at_zero_starts_at_its_planned_posture(
 
 def test_no_force_is_left_in_a_gazebo_that_goes_on(launches, peer):
     """The quill is held against gravity; without force it falls to its end at 0.25 m."""
-    world = PROJECT / 'worlds' / 'arm.sdf'
+    world = ROOT / 'worlds' / 'arm.sdf'
     gazebo = launches.command('gz', 'sim', '-s', str(world))
     launch = launches.launch('gazebo', gui=False, start_world=False, motion=False)
     arm = Arm(peer)
@@ -203,7 +203,7 @@ def test_a_motion_goes_on_after_a_pause_and_steps_and_a_reset_is_told(launches, 
 
 
 def test_an_arm_is_inserted_into_its_own_of_two_worlds(launches, tmp_path):
-    text = (PROJECT / 'worlds' / 'arm.sdf').read_text(encoding='utf-8')
+    text = (ROOT / 'worlds' / 'arm.sdf').read_text(encoding='utf-8')
     begin, end = text.index('<world'), text.index('</sdf>')
     other = text[begin:end].replace('name="arm"', 'name="another"')
     world = tmp_path / 'two.sdf'

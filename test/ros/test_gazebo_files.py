@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pinocchio
 import pytest
 import yaml
+from checkout import ROOT
 from urdf_text import follow, joint, link, symmetric
 
 from robot_dynamics_ros.control.setup import PARAMETERS
@@ -33,12 +33,11 @@ from robot_dynamics_ros.ros.gazebo_world import lockstep_world, step_ns
 with contextlib.suppress(ImportError):  # Gazebo's own reader, if it is there
     import sdformat  # noqa: F401
 
-PROJECT = Path(__file__).resolve().parents[2]
 ARMS = ('scara', 'four_dof')
 ROBOTS = (*ARMS, 'parallelogram')
 JOINTS = [f'joint{i}' for i in range(1, 5)]
 LINKAGE = ['lower_arm_joint', 'upper_arm_joint', 'crank_joint', 'rod_joint']
-WORLDS = sorted((PROJECT / 'worlds').glob('*.sdf'))
+WORLDS = sorted((ROOT / 'worlds').glob('*.sdf'))
 JOINT_STATES = 'gz::sim::systems::JointStatePublisher'
 JOINT_FORCE = 'gz::sim::systems::ApplyJointForce'
 TRIGGERED = 'gz::sim::systems::TriggeredPublisher'
@@ -48,7 +47,7 @@ each_robot = pytest.mark.parametrize('robot', ROBOTS)
 
 
 def urdf(robot: str, **mappings: str) -> ElementTree.Element:
-    path = PROJECT / 'urdf' / f'{robot}.urdf.xacro'
+    path = ROOT / 'urdf' / f'{robot}.urdf.xacro'
     return ElementTree.fromstring(read_description(path, mappings).xml)
 
 
@@ -141,7 +140,7 @@ def test_the_native_description_publishes_all_joints_and_drives_the_driven(robot
 @each_arm
 def test_the_native_description_is_the_arm_without_drive_inertia_and_friction_if_wanted(robot):
     arm, simulated, without = (
-        load_robot(PROJECT / 'urdf' / f'{robot}.urdf.xacro', mappings=mappings)
+        load_robot(ROOT / 'urdf' / f'{robot}.urdf.xacro', mappings=mappings)
         for mappings in (
             {},
             {'gazebo': 'native'},
@@ -393,7 +392,7 @@ def test_what_gazebo_would_refuse_or_not_couple_is_named(text, problem):
 
 
 def test_loops_that_gazebo_would_leave_open_are_refused():
-    robot = load_robot(PROJECT / 'urdf' / 'four_bar.urdf.xacro', loops='four_bar')
+    robot = load_robot(ROOT / 'urdf' / 'four_bar.urdf.xacro', loops='four_bar')
     with pytest.raises(ConfigurationError, match='closed loops, which the model for Gazebo would'):
         gazebo_description(robot, {'gazebo': 'native'})
 

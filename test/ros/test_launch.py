@@ -18,7 +18,7 @@ import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from oracles import PinocchioOracle
 from peer import RELIABLE
-from processes import PATIENCE, PROJECT
+from processes import PATIENCE, ROOT
 from recorded_bags import NOMINAL
 from samples import sample
 from sensor_msgs.msg import JointState
@@ -144,7 +144,7 @@ def test_two_robots_have_their_own_joints_and_one_page(launches, peer, listening
 
 def patient(tmp_path, name: str, **changes) -> Path:
     """Return the path of a shipped driver profile with a longer timeout for slow machines."""
-    data = yaml.safe_load((PROJECT / 'config' / 'drivers' / f'{name}.yaml').read_text('utf-8'))
+    data = yaml.safe_load((ROOT / 'config' / 'drivers' / f'{name}.yaml').read_text('utf-8'))
     data['state']['timeout_s'] = 5.0
     path = tmp_path / f'{name}.yaml'
     path.write_text(yaml.safe_dump(data | changes), encoding='utf-8')

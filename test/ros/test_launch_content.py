@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 import pytest
 import refusals
 import yaml
+from checkout import ROOT
 from samples import sample
 from scipy.spatial.transform import Rotation
 
@@ -32,13 +33,12 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
 from robot_dynamics_ros.ros.executables import NODES, declared_parameters
 
-PROJECT = Path(__file__).resolve().parents[2]
-LAUNCH_FILES = sorted((PROJECT / 'launch').glob('*.launch.py'))
-XACRO = str(PROJECT / 'urdf' / 'four_dof.urdf.xacro')
+LAUNCH_FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
+XACRO = str(ROOT / 'urdf' / 'four_dof.urdf.xacro')
 
 
 def config(name: str):
-    return yaml.safe_load((PROJECT / 'config' / name).read_text('utf-8'))
+    return yaml.safe_load((ROOT / 'config' / name).read_text('utf-8'))
 
 
 def assigned(path: Path) -> dict[str, ast.expr]:
@@ -53,7 +53,7 @@ def assigned(path: Path) -> dict[str, ast.expr]:
 @pytest.mark.parametrize('path', LAUNCH_FILES, ids=lambda path: path.name)
 def test_every_argument_has_a_sentence_and_laws_are_those_of_all_packages(path):
     """By the constant LAW, which asks the registry for all that are installed."""
-    shared = assigned(PROJECT / 'robot_dynamics_ros' / 'ros' / 'launching.py')
+    shared = assigned(ROOT / 'robot_dynamics_ros' / 'ros' / 'launching.py')
     assert 'known_laws()' in ast.unparse(shared['LAW'])
     names = []
     for element in assigned(path)['ARGUMENTS'].elts:
@@ -123,7 +123,7 @@ def scene(monkeypatch):
     monkeypatch.setattr('shutil.which', lambda _: 'there')
 
     def begun(name: str, *words: str, **given: str) -> Scene:
-        path = str(PROJECT / 'launch' / f'{name}.launch.py')
+        path = str(ROOT / 'launch' / f'{name}.launch.py')
         *declared, begin = runpy.run_path(path)['generate_launch_description']().entities
         context = LaunchContext(argv=words)
         context.launch_configurations.update(given)
@@ -254,7 +254,7 @@ def test_a_stage_decides_law_limits_and_speed(scene, stage, law, part, speed):
     if speed:
         motion = found.parameters('trajectory')
         assert (motion['speed_scale'], motion['sample_rate']) == (speed, 25.0)
-        given['params_file'] = str(PROJECT / 'config' / 'scara.yaml')  # as if it were one's own
+        given['params_file'] = str(ROOT / 'config' / 'scara.yaml')  # as if it were one's own
         assert 'sample_rate' not in scene('hardware', **given).parameters('trajectory')
 
 
@@ -290,7 +290,7 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(scene, tmp_path):
 def test_what_cannot_be_started_is_refused(scene, given, said):
     name, words = given
     with pytest.raises(RobotDynamicsError, match=said):
-        scene(name, **{key: word.replace('HERE', str(PROJECT)) for key, word in words.items()})
+        scene(name, **{key: word.replace('HERE', str(ROOT)) for key, word in words.items()})
 
 
 @pytest.mark.parametrize('name', ['simulation', 'gazebo', 'hardware'])
@@ -351,7 +351,7 @@ def test_a_plan_of_a_description_is_said_and_other_files_are_none(scene, tmp_pat
 @pytest.mark.parametrize(
     ('words', 'is_refused'),
     [(['robot_dynamics_ros', 'hardware.launch.py'], True),
-     ([str(PROJECT / 'launch' / 'hardware.launch.py')], True),
+     ([str(ROOT / 'launch' / 'hardware.launch.py')], True),
      (['cell', 'cell.launch.py'], False)],
 )  # fmt: skip
 def test_a_misspelt_argument_starts_no_arm(scene, monkeypatch, words, is_refused):
@@ -461,7 +461,7 @@ def test_moveit_is_told_where_the_action_of_the_shipped_arms_is():
     manager = content[content['moveit_controller_manager'].split('/')[0]]
     (name,) = manager['controller_names']
     assert name in NODES
-    source = PROJECT / 'robot_dynamics_ros/ros/controller/trajectory_action.py'
+    source = ROOT / 'robot_dynamics_ros/ros/controller/trajectory_action.py'
     assert f"'~/{manager[name]['action_ns']}'" in source.read_text('utf-8')
     for robot in ('scara', 'four_dof'):
         assert list(sample(robot).tree.joint_names) == manager[name]['joints']
@@ -471,6 +471,6 @@ def test_moveit_is_told_where_the_action_of_the_shipped_arms_is():
 
 
 def test_the_package_depends_on_every_package_its_launch_files_import():
-    tags = ElementTree.parse(PROJECT / 'package.xml').getroot().iter('exec_depend')
+    tags = ElementTree.parse(ROOT / 'package.xml').getroot().iter('exec_depend')
     depends = {tag.text for tag in tags}
     assert depends >= {'ament_index_python', 'launch', 'launch_ros', 'xacro', 'python3-yaml'}

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from checkout import ROOT
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints.program_file import load_program
@@ -23,7 +24,6 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.conversions import message_class
 from robot_dynamics_ros.ros.plot_layouts import foxglove_text, plotjuggler_text
 
-PROJECT = Path(__file__).resolve().parents[2]
 _NUMBERS = {'double', 'sequence<double>'}
 _SHOWN = {
     f'/controller/{name}'
@@ -39,7 +39,7 @@ _LAWS = ('computed_torque', 'constraint_stabilization', 'impedance')
 @pytest.fixture(scope='module')
 def topics() -> dict[str, str]:
     """Return the types of the topics that the controller publishes."""
-    nodes = runpy.run_path(str(PROJECT / 'docs' / 'site_code' / 'tables.py'))['nodes']()
+    nodes = runpy.run_path(str(ROOT / 'docs' / 'site_code' / 'tables.py'))['nodes']()
     return {
         name.replace('~', '/controller'): kind.replace('/', '/msg/')
         for name, kind in nodes['controller']['publishers']
@@ -77,7 +77,7 @@ class Arm:
 @pytest.fixture(scope='module', params=['shipped', 'written'])
 def arm(request, tmp_path_factory) -> Arm:
     if request.param == 'shipped':
-        return Arm(PROJECT / 'config', load_robot(shipped_robot('scara')), 'scara_circle')
+        return Arm(ROOT / 'config', load_robot(shipped_robot('scara')), 'scara_circle')
     folder = tmp_path_factory.mktemp('arm')
     words = ['new_robot', 'four_dof', '--joints', 'joint1,joint2,joint4', '--out', str(folder)]
     assert main(words) == 0
@@ -155,4 +155,4 @@ def test_layouts_of_the_package_are_written_by_the_function_of_new_robot():
     tree = load_robot(shipped_robot('scara'))
     rows = load_program('scara_circle', tree).stack.rows
     for name, write in (('plotjuggler.xml', plotjuggler_text), ('foxglove.json', foxglove_text)):
-        assert (PROJECT / 'config' / name).read_text('utf-8') == write(tree, rows)
+        assert (ROOT / 'config' / name).read_text('utf-8') == write(tree, rows)

@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 import pytest
-from processes import PROJECT
+from processes import ROOT
 from rcl_interfaces.srv import DescribeParameters
 from resting_arm import ARM, ORACLE, PLACE, RestingArm
 
@@ -21,7 +21,7 @@ REST = [0.1, -0.9, -0.5, 0.6]
 @pytest.fixture
 def installed(tmp_path) -> dict[str, str]:
     """Install the law of the page into a folder, and return the environment that finds it."""
-    page = (PROJECT / 'docs' / 'extending.md').read_text('utf-8')
+    page = (ROOT / 'docs' / 'extending.md').read_text('utf-8')
     (code,) = (x for x in re.findall(r'```python\n(.*?)```', page, re.DOTALL) if 'Spring(' in x)
     info = tmp_path / 'virtual_spring-1.0.dist-info'
     info.mkdir()
@@ -31,7 +31,7 @@ def installed(tmp_path) -> dict[str, str]:
         '[robot_dynamics_ros.laws]\nvirtual_spring = virtual_spring:VirtualSpring\n'
         'broken = virtual_spring:Missing\n'
     )
-    known = [str(tmp_path), str(PROJECT), os.environ.get('PYTHONPATH', '')]
+    known = [str(tmp_path), str(ROOT), os.environ.get('PYTHONPATH', '')]
     return {'PYTHONPATH': os.pathsep.join(filter(None, known))}
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from processes import PROJECT
+from processes import ROOT
 from scipy.linalg import expm
 
 from robot_dynamics_ros.__main__ import main
@@ -54,7 +54,7 @@ def play(name: str, seconds: float) -> list[np.ndarray]:
         of a joint / its limit; the force on the board, N.
     """
     nodes, rows = scene.lockstep_run(scene.SCENES[name]), []
-    file = yaml.safe_load((PROJECT / 'config' / f'{nodes.robot}.yaml').read_text('utf-8'))
+    file = yaml.safe_load((ROOT / 'config' / f'{nodes.robot}.yaml').read_text('utf-8'))
     control, simulate = (file[f'/**/{x}']['ros__parameters'] for x in ('controller', 'simulator'))
     simulate = {**defaults(SIMULATOR), **simulate, **nodes.simulator}
     tree = robot_from_parameters(simulate)
@@ -76,7 +76,7 @@ def play(name: str, seconds: float) -> list[np.ndarray]:
 
 def deviation(name: str, f: np.ndarray) -> float:
     """Return how far a scene is from its design, as a share of its largest initial value."""
-    file = PROJECT / 'config' / 'programs' / f'{scene.SCENES[name].program}.yaml'
+    file = ROOT / 'config' / 'programs' / f'{scene.SCENES[name].program}.yaml'
     parts = yaml.safe_load(file.read_text(encoding='utf-8'))['constraints']
     frequencies = [float(x['natural_frequency']) for x in parts for _ in x.get('axes', 'x')]
     away = []
@@ -125,7 +125,7 @@ def figures(out: Path) -> dict[str, Any]:
 def test_an_arm_of_ones_own_is_held_on_the_plane_that_is_planned_for_it(tmp_path, monkeypatch):
     planned = scene.own_scene
     monkeypatch.setattr(scene, 'own_scene', lambda *x: replace(planned(*x), duration=1.5))
-    file = str(PROJECT / 'urdf' / 'four_dof.urdf.xacro')
+    file = str(ROOT / 'urdf' / 'four_dof.urdf.xacro')
     assert main(['scene', file, 'limits_profile:=wide', '--out', str(tmp_path)]) == 0
     [part] = figures(tmp_path / 'plane')['program']['relative']
     assert part <= SHARE  # of 5 mm off the plane

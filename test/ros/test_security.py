@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from processes import PROJECT, write_script
+from processes import ROOT, write_script
 
 pytest.importorskip('launch_ros', reason='launch is not installed')
 
@@ -72,7 +72,7 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, launches, peer, scene)
     launches.add_bridge()
     launches.add_player(IDLE)
     write_script(launches.prefix / 'lib' / PACKAGE / 'trajectory', _STAYING)
-    file = PROJECT / 'config' / 'security' / f'{scene}.policy.xml'
+    file = ROOT / 'config' / 'security' / f'{scene}.policy.xml'
     launch = launches.launch(scene, **arguments)
     seen: dict[tuple[str, str], NodeUse] = {}
 
@@ -155,7 +155,7 @@ def test_a_policy_is_read_as_it_is_written(tmp_path):
 
 def test_every_launch_file_has_a_policy():
     files = {
-        name: {path.name.partition('.')[0] for path in (PROJECT / name).glob(pattern)}
+        name: {path.name.partition('.')[0] for path in (ROOT / name).glob(pattern)}
         for name, pattern in (('launch', '*.launch.py'), ('config/security', '*.policy.xml'))
     }
     assert files['launch'] == files['config/security'] == set(SCENES)

@@ -16,11 +16,11 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+from checkout import ROOT
 
 from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import COMMANDS, NODE_COMMANDS, main
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 OF_ROS = ('ros2', 'sudo', 'rosdep', 'colcon', 'cd')
 OURS = ('python', 'make', 'robot-dynamics')

@@ -11,11 +11,11 @@ import sys
 import tracemalloc
 from functools import cache
 from itertools import repeat
-from pathlib import Path
 
 import linkages
 import numpy as np
 import pytest
+from checkout import ROOT
 from samples import random_state, sample
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
@@ -392,7 +392,7 @@ except ShapeError:
 
 def test_without_llvmlite_the_generated_python_runs_and_says_so_once():
     command = [sys.executable, '-c', WITHOUT_COMPILER]
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(ROOT)
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == 'python\n'

@@ -9,10 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from checkout import ROOT
 from samples import sample
 
 from robot_dynamics_ros import disk_cache
@@ -22,8 +22,6 @@ from robot_dynamics_ros.symbolic import kernel
 from robot_dynamics_ros.symbolic.kernel import compile_kernel, fingerprint, generated_source
 from robot_dynamics_ros.symbolic.machine_code import machine
 from robot_dynamics_ros.symbolic.outputs import KernelSpec
-
-ROOT = Path(__file__).resolve().parents[2]
 
 # Run in a separate process: get kernels, check a result, print how they run and whether the
 # code that writes LLVM instructions was loaded, which a warm start has no use for.

@@ -6,10 +6,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
+from checkout import ROOT
 from samples import Sample, sample
 from urdf_text import joint, link, robot, symmetric
 
@@ -22,7 +22,7 @@ from robot_dynamics_ros.symbolic.operation_counts import (
     operation_counts,
 )
 
-DOCS = Path(__file__).resolve().parents[2] / 'docs'
+DOCS = ROOT / 'docs'
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
 INERTIA = symmetric(0.05, 0.04, 0.03, 0.006, -0.009, 0.007)
 
