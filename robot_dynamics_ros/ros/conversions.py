@@ -391,6 +391,9 @@ class PreparedMessage:
 class EffortWriter:
     """Publishes commands with preallocated messages.
 
+    Attributes:
+        sent: Number of commands so far.
+
     Args:
         publishers: One for all joints, one per joint, or one for positions and one for efforts.
         joints: Names of the commanded joints, in the order of the command.
@@ -411,7 +414,7 @@ class EffortWriter:
         now_ns: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._now_ns = now_ns if form == 'joint_command' else None
-        self._overlaid, self._per_joint = overlaid, form == 'per_joint'
+        self._overlaid, self._per_joint, self.sent = overlaid, form == 'per_joint', 0
         message = command_message(form, joints)
         self._outputs = [(publisher, PreparedMessage(message)) for publisher in publishers]
 
@@ -423,6 +426,7 @@ class EffortWriter:
         elif self._overlaid is not None:
             rows = (self._overlaid, command)
         stamp = None if self._now_ns is None else self._now_ns()
+        self.sent += 1
         for (publisher, message), row in zip(self._outputs, rows, strict=True):
             message.doubles[-1][:] = row
             message.publish(publisher, stamp)

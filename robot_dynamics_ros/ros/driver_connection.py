@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -39,13 +39,16 @@ from robot_dynamics_ros.ros.node import (
     Rivals,
     publisher_names,
 )
+from robot_dynamics_ros.ros.rclpy_compat import with_info
 from robot_dynamics_ros.ros.spinning import run
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
 _COMMAND_DEPTH = 1
 _CLOCKS_AGREE_S = 1.0
-_DISCOVERY_S = 3.0
+_DISCOVERY_S, _LOOK_PERIOD_S = 3.0, 0.1
+_ALONE = 'end one, or set share_command_topic'
+_NO_NUMBER = 2**64 - 1  # of a middleware that does not number its messages
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _PROGRESS_PERIOD_S, _TIMEOUT_S = 1.0, 10.0  # of collecting states
@@ -72,6 +75,7 @@ class DriverConnection:
     publishers: list[Any]
     _subscriber_count = 0  # smallest count of any command topic
     _began_at = 0.0
+    _heard: Any = None  # the subscription of the commands, while another node publishes them
 
     def __init__(self, driver: DriverInterface) -> None:
         self.driver, self.state_topic = driver, driver.profile.state.topic
@@ -168,14 +172,15 @@ class DriverConnection:
         return ''
 
     def competitors(self, node: Node) -> str:
-        """Return which nodes publish the same command; a killed one counts until its lease ends.
+        """Return which nodes publish the same command, and after ``; `` what to do about it.
 
-        Empty if only this node does.
+        A killed one counts until its lease ends. Empty if only this node does.
         """
         for publisher in self.publishers:
             names = publisher_names(node, publisher.topic_name)
             if len(names) > 1:
-                return f'{len(names)} nodes command {publisher.topic_name}: {", ".join(names)}'
+                topic = publisher.topic_name
+                return f'{len(names)} nodes publish {topic}: {", ".join(names)}; {_ALONE}'
         return ''
 
     def begin(self, node: Node) -> None:
@@ -184,10 +189,35 @@ class DriverConnection:
         self.has_new_subscriber()
         self._compare_clocks(node)
 
-    @property
-    def is_new(self) -> bool:
-        """Whether it has begun so lately that running nodes may be undiscovered, if it is busy."""
-        return time.monotonic() - self._began_at < _DISCOVERY_S
+    def hear_older(self, node: Any, competitors: Callable[[], str | bool]) -> None:
+        """Deactivate a node if another one, discovered late, commanded before it.
+
+        Of two that answer the same states, the one that has sent more commands began earlier.
+        Nothing is heard any more once other nodes have had the time to be discovered.
+
+        Args:
+            node: The lifecycle node that owns the publishers.
+            competitors: Returns which nodes publish the commands besides this one, if it is
+                active; empty if none does.
+        """
+
+        def on_command(info: Mapping[str, Any]) -> None:
+            is_older = self.writer.sent < info['publication_sequence_number'] < _NO_NUMBER
+            if is_older and (others := competitors()):
+                node.get_logger().error(f'deactivated: {others}')
+                node.trigger_deactivate()
+
+        def look() -> None:
+            is_new = time.monotonic() - self._began_at < _DISCOVERY_S
+            if self._heard is not None and not is_new:
+                node.destroy_subscription(self._heard)
+                self._heard = None
+            elif self._heard is None and is_new and competitors():
+                publisher, hear = self.publishers[-1], with_info(on_command)
+                kind, topic = publisher.msg_type, publisher.topic_name
+                self._heard = node.create_subscription(kind, topic, hear, PASSIVE, raw=True)
+
+        node.create_timer(_LOOK_PERIOD_S, look, clock=STEADY)
 
     def _compare_clocks(self, node: Node) -> None:
         """Warn if the timestamps of the states are far from the clock of a node."""

@@ -109,6 +109,21 @@ def take_message(subscription: Any) -> tuple[Any, Any] | None:
     return taken if taken is None else (taken[0], taken[1])
 
 
+def with_info(take: Callable[[Any], None]) -> Callable[..., None]:
+    """Return the callback of a subscription for a function of the info of a message.
+
+    An executor of rclpy gives message and info, the EventsExecutor both as one tuple.
+    """
+
+    def on_message(*taken: Any) -> None:
+        take(taken[-1][1] if len(taken) == 1 else taken[1])
+
+    parameter = inspect.Parameter
+    both = [parameter(name, parameter.POSITIONAL_ONLY) for name in ('message', 'info')]
+    on_message.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
+    return on_message
+
+
 class DeliveryGate:
     """Holds back the messages of attached subscriptions before they wake this process.
 

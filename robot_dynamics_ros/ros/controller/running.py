@@ -69,6 +69,7 @@ class RunningController:
         self._rivals = Rivals(node, self.connection.state_topic)
         self._monitor = ControllerMonitor(node, session)
         self._watchdog = node.create_timer(_WATCH_PERIOD_S, self._watch, clock=STEADY)
+        self.connection.hear_older(node, lambda: session.controls and self._competitors())
         self._trajectories = ControllerTrajectories(node, session, services)
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
         for remark in tree.remarks:
@@ -162,7 +163,7 @@ class RunningController:
             ConfigurationError: No fresh state, or a second publisher of states or commands.
         """
         if others := self._competitors():
-            raise ConfigurationError('not activated', others, 'end it, or set share_command_topic')
+            raise ConfigurationError('not activated', *others.split('; '))
         if others := self._rivals.sentence(self._contradictions):
             raise ConfigurationError('not activated', others, SEPARATE)
         self._watch()  # update the message of a refusal
@@ -219,12 +220,10 @@ class RunningController:
         return taken is not None
 
     def report(self) -> HealthReport:
-        """Return the health since the last call; a second controller, found late, ends this."""
-        if self.session.controls and self.connection.is_new and (others := self._competitors()):
-            self._log.error(f'deactivated: {others}; end it, or set share_command_topic')
-            self._node.trigger_deactivate()
+        """Return the health since the last call."""
         rivals = self._rivals.sentence(self._contradictions, reports=True)
-        report = self._health.report(self.session, rivals and f'{rivals}: {SEPARATE}')
+        others = f'{rivals}: {SEPARATE}' if rivals else self._competitors()
+        report = self._health.report(self.session, others)
         report.values['states_read_as_messages'] = self.connection.reader.deserialized
         report.values['states_unreadable'] = self.connection.reader.unreadable
         self._log.debug(f'{report.message}; {report.values}')
