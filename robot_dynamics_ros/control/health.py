@@ -229,7 +229,7 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
     }
 
 
-def _followed(session: Any, law: Mapping[str, str]) -> str:
+def _followed(session: ControllerSession, law: Mapping[str, str]) -> str:
     if session.mode is SessionMode.INACTIVE:
         return 'nothing'
     if session.mode is SessionMode.FOLLOWING and session.loop.generator.moving:

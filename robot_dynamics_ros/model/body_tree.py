@@ -45,12 +45,12 @@ class BodyTree(ABC):
         parent: Index of the parent body of each body; -1 for the base.
         prismatic: Whether the joint of each body is prismatic (True) or revolute (False); of the
             independent joints see ``joint_is_prismatic``.
-        axis: Unit joint axes in the joint's own frame, shape (n, 3).
-        R_PJ: Rotation of each joint frame in its parent body, shape (n, 3, 3).
-        p_PJ: Origin of each joint frame in its parent body at q = 0, shape (n, 3), m.
-        mass: Body masses, shape (n,), kg.
-        com: Centres of mass in the body frames, shape (n, 3), m.
-        inertia: Tensors about the centres of mass, body axes, shape (n, 3, 3), kg m^2.
+        axis: Unit joint axes in the joint's own frame, shape (bodies, 3).
+        R_PJ: Rotation of each joint frame in its parent body, shape (bodies, 3, 3).
+        p_PJ: Origin of each joint frame in its parent body at q = 0, shape (bodies, 3), m.
+        mass: Body masses, shape (bodies,), kg.
+        com: Centres of mass in the body frames, shape (bodies, 3), m.
+        inertia: Tensors about the centres of mass, body axes, shape (bodies, 3, 3), kg m^2.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
         frames: Frame of every link of the file in the body that it is lumped into, by link name.
     """

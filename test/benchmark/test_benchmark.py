@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -41,3 +46,17 @@ def test_the_robots_to_measure_with_can_be_read():
         tree = load_robot(xml, effort_limit=1.0)
         assert not tree.damping.any()
         assert not tree.armature.any()
+
+
+def test_a_state_passes_few_functions_until_its_command(monkeypatch, tmp_path):
+    """What a reader has to follow; docs/control.md names the bounds."""
+    pytest.importorskip('rclpy')
+    monkeypatch.setenv('ROS_DOMAIN_ID', '96')
+    monkeypatch.setenv('PYTHONPATH', str(Path(__file__).parents[2]))
+    run = [sys.executable, '-m', 'benchmark', 'trace']
+    said = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    found = re.search(r'until the command is published: (\d+) functions in (\d+) modules', said)
+    assert found is not None, said
+    functions, modules = map(int, found.groups())
+    assert 10 < functions <= 25
+    assert 5 < modules <= 10
