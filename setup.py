@@ -29,6 +29,7 @@ EXTRAS = {
     'sim': ['mujoco'],
     'recordings': ['rosbags', 'plotly'],
     'view': ['viser'],
+    'meshes': ['trimesh'],  # glTF
     'cluster': ['distributed', 'pyarrow'],
 }
 TEST = [

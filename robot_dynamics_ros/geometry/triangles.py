@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Triangle meshes: URDF primitives, mesh files, and distances of the solids they bound.
 
-Mesh files are STL, OBJ and COLLADA. Distances are computed by coal (formerly hppfcl), which is
-installed with Pinocchio and is exact for triangle meshes.
+Mesh files are STL, OBJ and COLLADA; glTF needs trimesh. Distances are computed by coal (formerly
+hppfcl), which is installed with Pinocchio and is exact for triangle meshes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 Colour = tuple[float, float, float, float]
 _SEGMENTS = 32  # segments of a circle
+_MAX_SIZE = 10_000_000  # nodes and triangles of a COLLADA scene
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,19 +114,21 @@ def read_mesh(path: Path) -> list[Triangles]:
 
     Raises:
         DescriptionError: The file cannot be read or has an unsupported format.
+        MissingDependencyError: It is glTF, and trimesh is not installed.
     """
     culprit = f'mesh {path.name!r}'
     readers = {'.stl': _read_stl, '.obj': _read_obj, '.dae': read_collada}
+    readers |= dict.fromkeys(('.glb', '.gltf'), _read_gltf)
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DescriptionError(culprit, 'unknown format', f'known: {", ".join(readers)}')
     try:
-        parts = reader(path)
+        parts = [part for part in reader(path) if len(part.faces)]
         faulty = [part for part in parts if not _is_valid(part)]
     except OSError as error:
         problem = f'cannot be read ({error.strerror})'
         raise DescriptionError(culprit, problem, 'give a readable file') from error
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
         raise DescriptionError(culprit, f'malformed ({error})', 'export it again') from error
     if faulty or not parts:
         problem = 'has invalid vertices' if faulty else 'has no triangles'
@@ -198,6 +201,24 @@ def _lines(path: Path) -> Iterator[list[str]]:
             yield words
 
 
+def _read_gltf(path: Path) -> list[Triangles]:
+    try:
+        trimesh = import_module('trimesh')
+    except ImportError as error:
+        remedy = "install it (pip 'trimesh'), or export the mesh as STL, OBJ or COLLADA"
+        raise MissingDependencyError('trimesh', f'mesh {path.name!r}', remedy) from error
+    try:
+        return [_of_trimesh(part) for part in trimesh.load_scene(path).dump()]
+    except Exception as error:  # of any type where a file is malformed
+        raise ValueError(f'{type(error).__name__}: {error}') from error
+
+
+def _of_trimesh(part: Any) -> Triangles:
+    material = getattr(part.visual, 'material', None)
+    colour = None if material is None else tuple((np.array(material.main_color) / 255.0).tolist())
+    return Triangles(np.asarray(part.vertices, dtype=float), np.asarray(part.faces), colour)
+
+
 def read_collada(path: Path) -> list[Triangles]:
     """Return the surfaces of the scene of a COLLADA 1.4 or 1.5 file, m.
 
@@ -221,18 +242,27 @@ class _Document:
 
     def __init__(self, root: Element) -> None:
         self._by_id = {element.get('id', ''): element for element in root.iter()}
+        self._size = 0
+
+    def _grow(self, size: int) -> None:
+        """Count nodes and triangles: instances of instances may be without end."""
+        self._size += size
+        if self._size > _MAX_SIZE:
+            raise ValueError(f'more than {_MAX_SIZE} nodes and triangles')
 
     def _resolve(self, element: Element, key: str = 'url') -> Element:
         return self._by_id[element.get(key, '').removeprefix('#')]
 
     def surfaces(self, node: Element, T: Array) -> Iterator[Triangles]:
         """Yield the surfaces of a node and its children; T (4, 4) maps its parent to the file."""
+        self._grow(1)
         for element in node:
             T = T @ _transform(element)
         for instance in node.findall('instance_geometry'):
             colours = dict(self._bound_colours(instance))
             for mesh in self._resolve(instance).iter('mesh'):
                 for symbol, part in self._parts(mesh):
+                    self._grow(len(part.faces))
                     transformed = part.transformed(T[:3, :3], T[:3, 3])
                     yield replace(transformed, colour=colours.get(symbol))
         for child in node.findall('node'):

@@ -26,10 +26,13 @@ from unittest.mock import patch
 import numpy as np
 from campaigns.fuzz_inputs import (
     BAGS,
+    MESH_ROBOT,
+    MESHES,
     STORAGE,
     bag_mutated,
     bags,
     memory_limited,
+    mesh_mutated,
     motion,
     mutated,
     own_folder,
@@ -55,6 +58,7 @@ from robot_dynamics_ros.description.shipped import (
     shipped_mechanism,
 )
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.geometry.triangles import read_mesh
 from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
@@ -127,6 +131,13 @@ def _read_bag(text: str, origin: int) -> None:
     analyze_bag(path, AnalysisSettings())
 
 
+def _read_mesh(text: str, origin: int) -> None:
+    path = write_input('mesh', text, origin, Path())
+    for part in read_mesh(path.with_name([*MESHES][origin])):
+        if not np.isfinite(part.vertices).all() or part.faces.max() >= len(part.vertices):
+            raise ArithmeticError('vertices that are not finite, or faces without vertices')
+
+
 def _read_command_line(text: str, _: int) -> None:
     """Run a command whose file is missing or not a robot; it must print one error."""
     printed = io.StringIO()
@@ -175,6 +186,9 @@ def write_input(kind: str, text: str, origin: int, folder: Path) -> Path:
         metadata, _, storage = text.partition(STORAGE)
         (path / [*BAGS.values()][origin]).write_bytes(storage.encode('latin-1'))
         text, path = metadata, path / 'metadata.yaml'
+    if kind == 'mesh':
+        (folder / [*MESHES][origin]).write_bytes(text.encode('latin-1', 'replace'))
+        text = MESH_ROBOT.format([*MESHES][origin])
     path.write_bytes(text.encode('utf-8', 'surrogatepass'))
     return folder / KINDS[kind].file
 
@@ -230,6 +244,9 @@ KINDS = {
         _read_trajectory,
         'motion.yaml',
         'send --robot scara -p kind:=file -p file:=FILE -p confirm:=false -p controller:=soak',
+    ),
+    'mesh': InputKind(
+        lambda: [*MESHES.values()], _read_mesh, 'robot.urdf', 'check_model FILE', mesh_mutated
     ),
     'bag': InputKind(bags, _read_bag, 'bag', 'analyze FILE', bag_mutated),
     'command_line': InputKind(lambda: _COMMANDS, _read_command_line),

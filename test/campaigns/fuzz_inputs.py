@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import re
@@ -11,6 +12,7 @@ import resource
 import signal
 import struct
 import tempfile
+from base64 import b64encode
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
@@ -222,6 +224,50 @@ def bag_mutated(draw: DrawFn, text: str) -> str:
         return draw(mutated(metadata)) + STORAGE + storage
     data = draw(mutated_bytes(storage.encode('latin-1')))
     return metadata + STORAGE + data.decode('latin-1')
+
+
+#: A square in every format of meshes; colours of another file.
+MESHES = {
+    'a.stl': 'vertex 0 0 0\nvertex 1 0 0\nvertex 1 1 0\n' * 2,
+    'b.stl': struct.pack('<80xi12fH', 1, *range(12), 0).decode('latin-1'),
+    'a.obj': 'mtllib a.mtl\nv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nusemtl red\nf 1/1/1 2 3//3 -1\n',
+    'a.dae': """<COLLADA><asset><unit meter="1.0"/></asset>
+<library_geometries><geometry id="square"><mesh>
+  <source id="points"><float_array count="12">0 0 0 1 0 0 1 1 0 0 1 0</float_array>
+    <technique_common><accessor stride="3"/></technique_common></source>
+  <vertices id="corners"><input semantic="POSITION" source="#points"/></vertices>
+  <polylist material="red"><input semantic="VERTEX" source="#corners" offset="0"/>
+    <vcount>4</vcount><p>0 1 2 3</p></polylist>
+</mesh></geometry></library_geometries>
+<library_nodes><node id="part"><translate>0 0 1</translate>
+  <instance_geometry url="#square"/></node></library_nodes>
+<library_visual_scenes><visual_scene id="scene"><node id="all"><matrix>
+  1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1</matrix><instance_node url="#part"/></node>
+</visual_scene></library_visual_scenes></COLLADA>""",
+    'a.gltf': json.dumps({
+        'asset': {'version': '2.0'}, 'scene': 0, 'scenes': [{'nodes': [0]}],
+        'nodes': [{'mesh': 0, 'translation': [0.0, 0.0, 1.0]}],
+        'meshes': [{'primitives': [{'attributes': {'POSITION': 1}, 'indices': 0}]}],
+        'accessors': [
+            {'bufferView': 0, 'componentType': 5123, 'count': 3, 'type': 'SCALAR'},
+            {'bufferView': 1, 'componentType': 5126, 'count': 3, 'type': 'VEC3'},
+        ],
+        'bufferViews': [
+            {'buffer': 0, 'byteLength': 6}, {'buffer': 0, 'byteOffset': 8, 'byteLength': 36},
+        ],
+        'buffers': [{'byteLength': 44, 'uri': 'data:application/octet-stream;base64,' + b64encode(
+            struct.pack('<4H9f', 0, 1, 2, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0)).decode()}],
+    }),
+}  # fmt: skip
+#: A robot of such a mesh.
+MESH_ROBOT = """<robot name="r"><link name="a"><visual><geometry><mesh filename="{}"/>
+  </geometry></visual></link></robot>"""
+
+
+def mesh_mutated(text: str) -> st.SearchStrategy[str]:
+    """Return the mutations of a mesh file: as a text, and as bytes."""
+    of_bytes = mutated_bytes(text.encode('latin-1')).map(lambda data: data.decode('latin-1'))
+    return mutated(text) | of_bytes
 
 
 # Limits ------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,8 @@ from solids import cuboid
 from urdf_text import link, robot
 
 from robot_dynamics_ros.description.urdf import Inertial, Link, Pose, read_description
-from robot_dynamics_ros.errors import DescriptionError
-from robot_dynamics_ros.geometry import robot_shapes
+from robot_dynamics_ros.errors import DescriptionError, MissingDependencyError
+from robot_dynamics_ros.geometry import robot_shapes, triangles
 from robot_dynamics_ros.geometry.robot_shapes import decimated
 from robot_dynamics_ros.geometry.triangles import box, capsule, cylinder, read_mesh, sphere
 from robot_dynamics_ros.model.findings import report_link
@@ -155,7 +156,45 @@ def test_an_stl_may_be_written_as_text(tmp_path):
     assert part.vertices[part.faces[0]].tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
 
 
+def test_a_gltf_has_its_scene_s_transforms_and_colours(tmp_path, monkeypatch):
+    trimesh = pytest.importorskip('trimesh')
+    cube = trimesh.creation.box((1.0, 2.0, 3.0))
+    red = trimesh.visual.material.PBRMaterial(baseColorFactor=[255, 0, 0, 255])
+    cube.visual = trimesh.visual.TextureVisuals(material=red)
+    at = np.eye(4)
+    at[:3, 3] = 1.0, 0.0, -2.0
+    scene = trimesh.Scene()
+    scene.add_geometry(cube, transform=at)
+    scene.export(tmp_path / 'a.glb')
+    (part,) = read_mesh(tmp_path / 'a.glb')
+    assert_array_equal(np.ptp(part.vertices, axis=0), [1.0, 2.0, 3.0])
+    assert_array_equal(part.vertices.mean(axis=0), at[:3, 3])
+    assert volume(part) == pytest.approx(6.0, rel=1e-12)
+    assert part.colour == (1.0, 0.0, 0.0, 1.0)
+    monkeypatch.setitem(sys.modules, 'trimesh', None)
+    with pytest.raises(MissingDependencyError, match=r"mesh 'a.glb' needs trimesh, .* as STL"):
+        read_mesh(tmp_path / 'a.glb')
+
+
+ENDLESS = '<node id="a{}"><instance_node url="#a{}"/><instance_node url="#a{}"/></node>'
+
+
+@pytest.mark.parametrize('depth', [1, 60], ids=['of itself', 'doubled 60 times'])
+def test_instances_of_instances_end(tmp_path, monkeypatch, depth):
+    monkeypatch.setattr(triangles, '_MAX_SIZE', 10_000)  # the time of its default is not needed
+    nodes = ''.join(ENDLESS.format(k, (k + 1) % depth, (k + 1) % depth) for k in range(depth))
+    scene = '<visual_scene><node><instance_node url="#a0"/></node></visual_scene>'
+    (tmp_path / 'a.dae').write_text(
+        f'<COLLADA><library_nodes>{nodes}</library_nodes>'
+        f'<library_visual_scenes>{scene}</library_visual_scenes></COLLADA>'
+    )
+    with pytest.raises(DescriptionError, match=r'malformed \((maximum rec|more than)'):
+        read_mesh(tmp_path / 'a.dae')
+
+
 @refusals.written(r"""
+    {a.stl: vertex} | mesh 'a.stl' ... has no triangles
+    {a.gltf: '{'} | mesh 'a.gltf' ... malformed
     {a.stl: ''} | mesh 'a.stl' ... has no triangles
     {a.stl: "solid\nvertex 1 2\n"} | mesh 'a.stl' ... malformed
     {a.stl: "vertex 0 0 0\nvertex 1 0 0\nvertex nan 1 0\n"} | mesh 'a.stl' ... invalid vertices

@@ -28,6 +28,7 @@ PROVIDED = {
     'sim': {'mujoco'},
     'recordings': {'rosbags', 'plotly'},
     'view': {'viser'},
+    'meshes': {'trimesh'},
     'cluster': {'distributed', 'pyarrow'},
 }
 EVERYTHING = set().union(*PROVIDED.values())
