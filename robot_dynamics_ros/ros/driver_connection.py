@@ -39,7 +39,7 @@ from robot_dynamics_ros.ros.node import (
     Rivals,
     publisher_names,
 )
-from robot_dynamics_ros.ros.rclpy_compat import with_info
+from robot_dynamics_ros.ros.rclpy_compat import take_message, with_info
 from robot_dynamics_ros.ros.spinning import run
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -50,7 +50,7 @@ _DISCOVERY_S, _LOOK_PERIOD_S = 3.0, 0.1
 _ALONE = 'end one, or set share_command_topic'
 _NO_NUMBER = 2**64 - 1  # of a middleware that does not number its messages
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
-STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+STATE_QOS = QoSProfile(depth=16, reliability=ReliabilityPolicy.BEST_EFFORT)
 _PROGRESS_PERIOD_S, _TIMEOUT_S = 1.0, 10.0  # of collecting states
 
 
@@ -115,6 +115,17 @@ class DriverConnection:
                 raw=True,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies(),
             )
+
+    def pending(self, content: bytes) -> Iterator[bytes]:
+        """Yield a message of the states and those that have arrived after it.
+
+        Nodes may publish parts of a state, or other joints, at the same instant.
+        """
+        yield content
+        for _ in range(STATE_QOS.depth):
+            if (taken := take_message(self.states)) is None:
+                return
+            yield taken[0]
 
     def command_stamp_ns(self, clock: Clock) -> int:
         """Return the time of a command, ns: that of its state if simulated time was not received.

@@ -92,17 +92,19 @@ class RunningController:
         reader, state, session = self.connection.reader, self.connection.state, self.session
         if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
             return
-        begin = state.arrival_ns = time.perf_counter_ns()
-        if not reader.read(content):
+        stamp, state.arrival_ns = None, time.perf_counter_ns()
+        for message in self.connection.pending(content):
+            if reader.read(message):
+                stamp = state.stamp_ns = reader.time_ns(message, self._node.get_clock())
+                state.effort = reader.effort() if session.wants_effort else None
             self._check_locked_joints()
+        if stamp is None:
             return
-        stamp = state.stamp_ns = reader.time_ns(content, self._node.get_clock())
-        state.effort = reader.effort() if session.wants_effort else None
         if session.loop.force.frame:
             self.services.take_wrench()
         if session.update(state):
             self.connection.writer.publish(session.command)
-            self._health.count(stamp, time.perf_counter_ns() - begin)
+            self._health.count(stamp, time.perf_counter_ns() - state.arrival_ns)
             session.settle()
             self._trajectories.publish_feedback()
             self._monitor.update_count()
@@ -110,7 +112,6 @@ class RunningController:
             self._monitor.publish_contact(stamp)
         elif session.repeats > 1:
             self._repeat_command(stamp)
-        self._check_locked_joints()
         if session.remarks:
             self.services.log_remarks()
 
