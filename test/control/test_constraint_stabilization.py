@@ -224,6 +224,16 @@ def test_gains_that_the_period_cannot_carry_are_refused(hold):
     law.set_parameters({'discretization': hold, 'period': 0.01})
 
 
+def test_a_refusal_of_gains_names_the_program_that_was_given():
+    file = str(share_directory() / 'config' / 'programs' / 'scara_circle.yaml')
+    tree = SCARA.tree
+    for given, name in ((file, file), (load_program(file, tree), 'scara_circle')):
+        law = make_law('constraint_stabilization', tree, program=given)
+        with pytest.raises(ParameterError, match="^parameter program = '") as refused:
+            law.set_parameters({'discretization': 'zero_order', 'period': 0.2})
+        assert refused.value.value == name
+
+
 # ---- a loop held by the mechanism ---------------------------------------------------------------
 
 

@@ -110,12 +110,13 @@ class ConstraintStabilization(ModelLaw):
         program: Program | Source | None = None,
         **parameters: Any,
     ) -> None:
+        given = program if isinstance(program, str) else getattr(program, 'name', '')
         if program is None or program == '':
             program = follow_reference(tree)
         elif not isinstance(program, Program):
             program = load_program(program, tree)
         self.program, self._kernel, self.passive = program, ProgramKernel(program), program.passive
-        super().__init__(tree, kernels, **parameters)
+        super().__init__(tree, kernels, program=given, **parameters)
 
     def build(self) -> None:
         """Compile the efforts, find the signals that follow; see :class:`ModelLaw`."""
@@ -170,7 +171,7 @@ class ConstraintStabilization(ModelLaw):
 
     def feedback_loops(self, q: Array) -> Iterator[FeedbackLoop]:
         """Return the error dynamics, the null-space motion and the pressed surfaces."""
-        program, subject = self.program, f'the gains of program {self.program.name!r}'
+        program, subject = self.program, f'the feedback of program {self.program.name!r}'
         yield error_loop(program.G0, program.G1, subject=subject)
         if program.null_space is not None:
             gains = np.diag(program.null_space.stiffness), np.diag(program.null_space.damping)
