@@ -18,7 +18,7 @@ from robot_dynamics_ros.estimation.accumulate import correlation
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.estimation.residual_causes import resolved
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
-from robot_dynamics_ros.identification.correction import Row, base_rows
+from robot_dynamics_ros.identification.correction import Row, base_rows, not_measured
 from robot_dynamics_ros.identification.identify import USED, Identification
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS, recorded_speed
 from robot_dynamics_ros.identification.validation import (
@@ -55,7 +55,7 @@ _SURE = 3.0  # standard deviations of a change beyond doubt,
 _MATTERS = 0.01  # if it changes a joint's effort by this share
 _ALTERNATES = 0.3  # correlation of successive residuals that counts
 _SLOW = 0.2  # of the velocity limit
-_MOST_BAGS = _MOST_ROWS = 10  # rows of the table of bags, and of what changed
+_MOST_ROWS = 10  # of the table of bags, and of what changed
 _BINS = 60  # velocity bins of a friction curve
 _MEASURED, _MODEL, _BEFORE = GREY, COLOURS[0], COLOURS[1]
 _TOGETHER = 'Those of a joint include those of the mimic joints that move with it.'
@@ -117,16 +117,13 @@ def identification_report(
         ],
         tiles,
         [*tables, _drive_table(result)],
-        [_kept(result), *remarks],
+        [*_kept(result), *remarks],
         below=[
             *details,
             _link_table(result),
             _value_table('Identified from the data: base parameters', rows, _LEGEND),
             ReportList('Not determined by the data', undetermined),
-            ReportList(
-                'How the recordings were used',
-                [result.plan.choice.sentence(), *result.chosen],
-            ),
+            ReportList('Preparation and terms', [result.plan.choice.sentence(), *result.chosen]),
         ],
     )
 
@@ -254,17 +251,12 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
     return [Finding('warning', f'{"; ".join(slow)}; record at the speeds of later motions')]
 
 
-def _kept(result: Identification) -> str:
-    """Return in one sentence how many parameters the data do not determine, and which drives."""
-    unknowns, base = result.plan.unknowns, result.estimate.base
-    links, held = unknowns.links, result.physical.held
-    drives = [unknowns.names[k] for k in held if unknowns.term_of(k) in DEFAULT_TERMS]
-    single = np.count_nonzero(base.alone < links)
-    parts = [f'{links - single} of {links} masses, centres and inertias of links', *drives]
-    return (
-        'not determined alone, so as described or, of a sum, in the described proportion: '
-        f'{", ".join(parts)}'
-    )
+def _kept(result: Identification) -> list[str]:
+    """Return which links and which drives the data do not determine, at most a sentence each."""
+    unknowns = result.plan.unknowns
+    drives = [k for k in result.physical.held if unknowns.term_of(k) in DEFAULT_TERMS]
+    names = ', '.join(unknowns.names[k] for k in drives)
+    return [*not_measured(result), *([f'not determined, as described: {names}'] if names else [])]
 
 
 def _residual_table(result: Identification, before: Residuals, after: Residuals) -> ReportTable:
@@ -315,7 +307,7 @@ def _bag_table(bags: Sequence[BagOutcome]) -> ReportTable:
     )
     rows = [
         (bag.bag, *(_percent(np.fmax.reduce(part, initial=0.0)) for part in bag.percent))
-        for bag in validated[:_MOST_BAGS]
+        for bag in validated[:_MOST_ROWS]
     ]
     failed = sum(bool(bag.error) for bag in bags)
     title = f'{len(bags)} bags, {failed} failed; largest residual of a joint, of its RMS effort'
