@@ -35,7 +35,6 @@ from robot_dynamics_ros.identification.least_squares import (
 )
 from robot_dynamics_ros.identification.physical import (
     PhysicalParameters,
-    joint_terms,
     likely_masses,
     physical_parameters,
 )
@@ -285,7 +284,7 @@ def conclude(
     unknowns = plan.unknowns
     base, fitted, chosen = _determined(blocks, plan)
     single = single_change(fitted, unknowns)
-    physical = _trusted(fitted, plan, prior_weight, None if single is None else single.near)
+    physical = _trusted(fitted, plan, prior_weight, single)
     drives = {term: unknowns.term(physical.values, term).copy() for term in unknowns.terms}
     tree = with_inertial_parameters(unknowns.tree, physical.values[: unknowns.links])
     fastest = np.max([block.speeds for block in blocks], axis=0)
@@ -360,37 +359,35 @@ def _urdf_friction(
 
 
 def _trusted(
-    fitted: Estimate, plan: IdentificationPlan, prior_weight: float, near: Array | None
+    fitted: Estimate, plan: IdentificationPlan, prior_weight: float, single: SingleChange | None
 ) -> PhysicalParameters:
     """Return physical parameters; with measured efforts, prefer likely link masses.
 
-    Links close to the nominal ones are taken if they explain the data as well: along what the data
-    hardly determine, noise alone would move them. Those close to a single change explain the data,
-    else there is none. Deviations remain those of the original weight.
+    Links close to the nominal ones are taken if they explain the data as well, with the inertia of
+    rotors if need be: along what the data hardly determine, noise alone would move them. Those
+    close to a single change explain the data, else there is none. Deviations remain those of the
+    original weight.
     Else the weight of the nominal links is increased in steps until every link mass is likely. If
     no step achieves this, the result with the original weight is returned.
     """
-    first = _with_rotors(fitted, plan.unknowns, prior_weight, near)
-    rotors = np.array_equal(first.held, joint_terms(fitted, plan.unknowns, rotors=True)[1])
-    weight = _DESCRIBED * prior_weight
-    close = physical_parameters(fitted, plan.unknowns, weight, rotors=rotors, near=near)
-    if near is not None or close.misfit <= first.misfit + _AS_WELL:
-        return replace(close, deviations=first.deviations, data_share=first.data_share)
-    if plan.preparation.effort != 'measured':
-        return first
-    for times in _TRUST:
-        tried = _with_rotors(fitted, plan.unknowns, times * prior_weight, near)
-        if likely_masses(tried.values, plan.unknowns):
+    unknowns, near = plan.unknowns, None if single is None else single.near
+    for free in (False, True) if single is None else (single.rotors,):
+        first, close = (
+            physical_parameters(fitted, unknowns, times * prior_weight, rotors=free, near=near)
+            for times in (1.0, _DESCRIBED)
+        )
+        if single is not None or close.misfit <= first.misfit + _AS_WELL:
+            return replace(close, deviations=first.deviations, data_share=first.data_share)
+    for times in _TRUST if plan.preparation.effort == 'measured' else ():
+        tried = _with_rotors(fitted, unknowns, times * prior_weight)
+        if likely_masses(tried.values, unknowns):
             return tried
-    return first
+    return _with_rotors(fitted, unknowns, prior_weight)
 
 
-def _with_rotors(
-    fitted: Estimate, unknowns: Unknowns, prior_weight: float, near: Array | None
-) -> PhysicalParameters:
+def _with_rotors(fitted: Estimate, unknowns: Unknowns, weight: float) -> PhysicalParameters:
     links, rotors = (
-        physical_parameters(fitted, unknowns, prior_weight, rotors=free, near=near)
-        for free in (False, True)
+        physical_parameters(fitted, unknowns, weight, rotors=free) for free in (False, True)
     )
     return rotors if links.cost - rotors.cost > _ROTORS else links
 

@@ -52,6 +52,7 @@ class SingleChange:
         mass: Mass of these bodies together, if one of them alone is other than described, kg.
         nominal: The same as described, kg.
         deviation: Standard deviation of ``mass``, kg.
+        rotors: Whether this needs armature that is not separable from link inertia.
     """
 
     bodies: tuple[int, ...]
@@ -59,6 +60,7 @@ class SingleChange:
     mass: float
     nominal: float
     deviation: float
+    rotors: bool
 
 
 def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None:
@@ -87,11 +89,13 @@ def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None
         if any(fit.deviations[PER_BODY * i] > _VAGUE * masses[i] for i, fit in fits.items()):
             return None
         if fits:
-            return _shared(fits, unknowns)
+            return _shared(fits, unknowns, rotors)
     return None
 
 
-def _shared(fits: Mapping[int, PhysicalParameters], unknowns: Unknowns) -> SingleChange:
+def _shared(
+    fits: Mapping[int, PhysicalParameters], unknowns: Unknowns, rotors: bool
+) -> SingleChange:
     """Return the change shared among bodies, from the fit with each of them alone."""
     nominal = unknowns.nominal[: unknowns.links]
     masses = nominal[::PER_BODY][list(fits)]
@@ -102,7 +106,8 @@ def _shared(fits: Mapping[int, PhysicalParameters], unknowns: Unknowns) -> Singl
     mean = float(share @ gained)
     deviation = float(np.sqrt(share @ (np.square(own) + np.square(gained - mean))))
     total = float(masses.sum())
-    return SingleChange(tuple(fits), nominal + share @ change, total + mean, total, deviation)
+    near = nominal + share @ change
+    return SingleChange(tuple(fits), near, total + mean, total, deviation, rotors)
 
 
 def _explains(estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int | None) -> bool:
