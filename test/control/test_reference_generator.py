@@ -89,6 +89,7 @@ HERE = np.tile(moving_generator().snapshot().reference.position, (2, 1))
     ('points', 'start_ns', 'said'),
     [
         (BACK, 300 * PERIOD - 1_300_000_000, 'header.stamp: the trajectory was over 0.2'),
+        (BACK, NANO + 200 * PERIOD, 'header.stamp: is 0.500 s ago, .* by now 0.07.* from joint'),
         # The quintic of 0.3 rad in 2 s passes 0.0080 rad at 0.3 s and 0.0706 rad at 0.7 s.
         (
             Points.at_rest([0.0, 0.5], HERE),
@@ -103,7 +104,7 @@ HERE = np.tile(moving_generator().snapshot().reference.position, (2, 1))
     ],
 )
 def test_what_can_be_followed_no_more_by_the_time_it_is_ready_is_refused(points, start_ns, said):
-    """It is over, its step has grown, the way to its first point has become too fast."""
+    """It is over, has led away, its step has grown, the way to its first point is too fast."""
     generator = moving_generator()
     prepared = generator.prepare(generator.snapshot(), points, start_ns)
     run(generator, 400)
