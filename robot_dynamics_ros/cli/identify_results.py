@@ -84,8 +84,17 @@ def deliver_results(
         'remarks': [*remarks, *map(str, findings)],
     }
     learned = listed([short_name(Path(bag.bag)) for bag in bags if bag.learned])
-    lead, notes = f'Learned from {learned}; {remarks[0]}', [*remarks[1:], *_bag_sentences(bags)]
-    report = identification_report(lead, result, evidence, findings, notes, bags)
+    failed = _first([f'failed: {bag.error}' for bag in bags if bag.error])
+    findings = [*(Finding('error', reason) for reason in failed), *findings]
+    notes = [f'{bag.bag}: {note}' for bag in bags for note in bag.notes if not bag.error]
+    report = identification_report(
+        f'Learned from {learned}; {remarks[0]}',
+        result,
+        evidence,
+        findings,
+        [*remarks[1:], *_first(notes)],
+        bags,
+    )
     usable, file = next((bag.bag for bag in bags if not bag.error), 'BAG'), output / FILES[1]
     read = {name: words for name, words in options.items() if name != '--identified'}
     steps = [
@@ -129,10 +138,8 @@ def listed(names: Sequence[object], most: int = 3) -> str:
     return f'{text} and {len(names) - most} more' if len(names) > most else text
 
 
-def _bag_sentences(bags: Sequence[BagOutcome]) -> list[str]:
-    """Return remarks on bags, one sentence each, failures first."""
-    sentences = [f'failed: {bag.error}' for bag in bags if bag.error]
-    sentences += [f'{bag.bag}: {note}' for bag in bags for note in bag.notes if not bag.error]
+def _first(sentences: Sequence[str]) -> list[str]:
+    """Return the first of the sentences on bags, and how many more there are."""
     more = len(sentences) - _MOST_NOTES
     about = [f'and {more} more about bags: see {FILES[2]}'] if more > 0 else []
     return [*sentences[:_MOST_NOTES], *about]

@@ -68,7 +68,8 @@ def test_bad_bags_are_told_and_the_good_ones_are_used(alone):
         assert bag['learned'] == bag['validated'] == name.startswith('run')
         assert bool(bag['error']) != name.startswith('run')
         assert bool(bag['notes']) == (name == 'run3')
-    assert 'failed: ' in alone.said
+        last = alone.said.partition(' results: ')[2]
+        assert not bag['error'] or f'error failed: {bag["error"]}' in last
     assert 'no such file or folder' in news['gone']['error']
     assert 'no joint moves freely under a known effort' in news['still']['error']
     assert "'stranger" in news['stranger']['error'].replace('/bag', '').replace('/', "'")
