@@ -81,14 +81,17 @@ class Command(NamedTuple):
         """Check the arguments and run the command; return the exit code.
 
         Raises:
-            ConfigurationError: A number is out of the range that its option declares, or a file
-                would be lost.
+            ConfigurationError: A number is not finite or out of the range that its option
+                declares, or a file would be lost.
         """
         for key, settings in self.options.items():
             values = getattr(args, _destination(key, settings), None)
-            if 'check' in settings and values is not None:
-                for value in values if isinstance(values, list) else [values]:
-                    settings['check'](key.split()[0], value)
+            check = settings.get('check', read.number if settings.get('type') is float else None)
+            if check is None or values is None or values == settings.get('default'):
+                continue
+            for value in values if isinstance(values, list) else [values]:
+                for number in value if isinstance(value, list) else [value]:
+                    check(key.split()[0], number)
         require_replaceable(args)
         give_packages(getattr(args, 'package', ()))
         with nullcontext() if self.lasts else sign_of_life(args.command):

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import math
 import re
+from argparse import Namespace
+from importlib import import_module
 
 import pytest
 import refusals
 
-from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.__main__ import _MODULES, COMMANDS, main
 from robot_dynamics_ros.cli import nodes
 from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.errors import ConfigurationError
 
 PARAMETERS = '{ros__parameters: {robot: scara}}'
 
@@ -89,3 +93,19 @@ def test_files_are_passed_absolute_as_a_recording_of_them_is_read_elsewhere(
     (tmp_path / 'circle').touch()  # the name of a value, too
     assert main(['control', *words.split(), '-p', 'kind:=circle']) == 0
     assert started[0][-3:] == [f'program:={tmp_path / "near/task.yaml"}', '-p', 'kind:=circle']
+
+
+def test_no_number_of_any_command_may_be_other_than_finite():
+    numbers = 0
+    for name in COMMANDS:
+        module = import_module(f'robot_dynamics_ros.cli.{_MODULES.get(name, name)}')
+        command = module.COMMANDS[name]._replace(run=lambda _: pytest.fail('it was accepted'))
+        for key, settings in command.options.items():
+            option = key.split()[0]
+            if settings.get('type') is float:
+                numbers += 1
+                destination = settings.get('dest') or option.strip('-').replace('-', '_')
+                given = Namespace(command=name, **{destination: math.nan})
+                with pytest.raises(ConfigurationError, match=f'{option}.* nan'):
+                    command.execute(given)
+    assert numbers > 20
