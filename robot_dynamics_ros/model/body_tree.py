@@ -72,7 +72,7 @@ class BodyTree(ABC):
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            object.__setattr__(self, name, _frozen(value))
+            object.__setattr__(self, name, frozen(value))
 
     @property
     def n(self) -> int:
@@ -197,12 +197,12 @@ class BodyTree(ABC):
         return tuple(reversed(bodies))
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
     """Return an array that nobody can write to, and containers of arrays with such ones."""
     if isinstance(value, Affine):
-        return Affine(*map(_frozen, value))
+        return Affine(*map(frozen, value))
     if isinstance(value, Mapping):
-        return {key: _frozen(part) for key, part in value.items()}
+        return {key: frozen(part) for key, part in value.items()}
     if not isinstance(value, np.ndarray) or not (value.flags.writeable or value.base is not None):
         return value
     value = value.copy()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -68,12 +67,12 @@ class LimitedTree(BodyTree):
         span = self.position_upper - self.position_lower
         return np.where(np.isfinite(span), span, 0.0)
 
-    @cached_property
+    @property
     def reference_lower(self) -> Array:
         """Lower limit of references, shape (n,), rad or m: of the position, and the soft one."""
         return np.maximum(self.position_lower, self.soft_lower)
 
-    @cached_property
+    @property
     def reference_upper(self) -> Array:
         """Upper limit of references, shape (n,), rad or m; see ``reference_lower``."""
         return np.minimum(self.position_upper, self.soft_upper)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.model.assembly import Assembly
-from robot_dynamics_ros.model.body_tree import BodyTree
+from robot_dynamics_ros.model.body_tree import BodyTree, frozen
 from robot_dynamics_ros.model.dependence import Affine, Dependence, Explicit, TreeState
 from robot_dynamics_ros.model.loops import Loop, LoopEquations
 from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
@@ -134,7 +134,7 @@ class Mechanism(Robot):
     @cached_property
     def drive(self) -> Array:
         """Matrix from the rates of all joints to those of the drives, shape (n, bodies)."""
-        return np.array([*self.actuators.values()])
+        return frozen(np.array([*self.actuators.values()]))
 
     def actuator_matrix(self, A: Array) -> Array:
         """Return B, coordinate rates to drive rates, shape (n, n), from A of a tree state."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from robot_dynamics_ros.errors import MechanismError, ModelError
+from robot_dynamics_ros.model.body_tree import frozen
 from robot_dynamics_ros.model.dependence import Affine, TreeState
 from robot_dynamics_ros.model.joint_limits import LimitedTree
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
@@ -179,7 +180,7 @@ class RobotTree(Robot):
     @cached_property
     def dependence(self) -> Affine:
         """The identity; exact integers."""
-        return Affine(np.eye(self.n, dtype=int), np.zeros(self.n, dtype=int))
+        return frozen(Affine(np.eye(self.n, dtype=int), np.zeros(self.n, dtype=int)))
 
     @property
     def rate(self) -> Array:

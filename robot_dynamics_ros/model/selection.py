@@ -129,6 +129,9 @@ def select(
         elif relation is not None:
             position = positions.get(relation.joint, _default_position(moving[relation.joint]))
             held[name] = relation.multiplier * position + relation.offset
+            if relation.multiplier == 0.0:
+                problem = f'follows {relation.joint!r} with multiplier 0'
+                remarks.append(f'joint {name!r}: {problem}; it is locked at {held[name]:g}')
         else:
             held[name] = _default_position(joint)
             if joint.mimic is not None:

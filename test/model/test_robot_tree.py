@@ -82,7 +82,9 @@ def test_a_tree_copies_the_arrays_that_it_freezes():
     assert friction.tolist() == [0.1]
     names = ('inertia', 'axis', 'R_PJ', 'p_PJ', 'gravity', 'effort_limit', 'mass', 'com')
     frozen = [getattr(changed, name) for name in names]
-    for array in (*frozen, friction, changed.frames['tool'].p_BF):
+    changed.reference_lower[:] = changed.reference_upper[:] = 9.0  # each call returns a new array
+    assert (changed.reference_lower, changed.reference_upper) == (-1.0, 1.0)
+    for array in (*frozen, friction, *changed.dependence, changed.frames['tool'].p_BF):
         with pytest.raises(ValueError, match='read-only'):
             array[...] = 0.0
     with pytest.raises(AttributeError):

@@ -69,6 +69,13 @@ def test_faults_of_locked_joints_are_remarks():
         load_robot(text)
 
 
+def test_a_mimic_joint_that_moves_with_none_is_said_to_be_locked():
+    mimic = '<mimic joint="j1" multiplier="0" offset="0.2"/></joint>'
+    tree = load_robot(mimic.join(GOOD.rsplit('</joint>', 1)))
+    assert tree.locked == {'j2': 0.2}
+    assert remark(tree, "joint 'j2': follows 'j1' with multiplier 0; it is locked at 0.2")
+
+
 @refusals.written("""
 {joints: [j9]}                    | UnknownNameError: ... unknown joint 'j9'; known: j1, j2
 {locked: {j9: 0.0}}               | UnknownNameError: ... unknown joint in locked 'j9'
