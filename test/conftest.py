@@ -65,6 +65,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return Commands(tmp_path_factory.mktemp('shared'))
 
 
+@pytest.fixture(scope='module')
+def browser() -> Iterator[Any]:
+    """Yield a browser for the tests of a module."""
+    from browser import chromium
+
+    with chromium() as opened:
+        yield opened
+
+
 @pytest.fixture
 def without_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the figures of reports, half of the time of a command, where nobody looks."""

@@ -26,6 +26,16 @@ def by_error(
     return pytest.mark.parametrize(('call', 'error', 'text'), cases)
 
 
+def every(rows: Mapping[type[Exception], Any]) -> Callable[..., None]:
+    """Return a test that checks every row of a table."""
+
+    @by_error(rows)
+    def test(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+        check(call, error, text)
+
+    return test
+
+
 def written(rows: str) -> pytest.MarkDecorator:
     """Return a parametrization of a test by ``given`` and ``said``, from lines of a text.
 

@@ -255,7 +255,7 @@ def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
     assert back_and_forth.max(initial=0.0) < 0.05  # of the limit; 0.3 and more before
 
 
-@refusals.by_error(
+test_bad_settings_are_refused_by_name = refusals.every(
     {
         ParameterError: {
             'effort_limit': [lambda x=x: EffortLimiter([1.0, x]) for x in (0.0, math.inf)],
@@ -264,5 +264,3 @@ def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
         }
     }
 )
-def test_bad_settings_are_refused_by_name(call, error, text):
-    refusals.check(call, error, text)

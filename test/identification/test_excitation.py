@@ -137,7 +137,7 @@ def test_the_command_bounds_the_tool_frame_of_any_arm(command):
 TREE = sample('scara').tree
 
 
-@refusals.by_error({
+test_wrong_requests_are_refused_by_name = refusals.every({
     ParameterError: {
         'harmonics': lambda: design_excitation(TREE, harmonics=2),
         'period': lambda: design_excitation(TREE, period=0.0),
@@ -148,5 +148,3 @@ TREE = sample('scara').tree
     UnknownNameError: {'frame': lambda: design_excitation(
         TREE, bounds=Bounds(frame='claw', lower=(0.0, 0.0, 0.0)))},
 })  # fmt: skip
-def test_wrong_requests_are_refused_by_name(call, error, text):
-    refusals.check(call, error, text)

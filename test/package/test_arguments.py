@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from refusals import by_error, check
+from refusals import every
 from samples import sample
 
 from robot_dynamics_ros import (
@@ -63,7 +63,7 @@ def active() -> ControllerSession:
 SESSION = active()
 
 
-@by_error(
+test_it_names_the_argument_and_what_would_be_right = every(
     {
         DescriptionError: {
             'is None; give a path or the URDF text': lambda: load_arm(None),
@@ -152,8 +152,6 @@ SESSION = active()
         },
     }
 )
-def test_it_names_the_argument_and_what_would_be_right(call, error, text):
-    check(call, error, text)
 
 
 @pytest.mark.parametrize('name', MODELS)

@@ -9,7 +9,6 @@ import re
 import numpy as np
 import pytest
 import urdf_text
-from browser import chromium
 from oracles import PinocchioOracle
 from reports import data_of
 
@@ -61,12 +60,6 @@ def run(robot):
 @pytest.fixture(scope='module')
 def report(shared, run):
     return shared('analyze', run).folder / 'report.html'
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope='module')

@@ -9,7 +9,7 @@ import re
 import pytest
 import viser
 from bags import MS
-from browser import Tab, chromium
+from browser import Tab
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Vector3, WrenchStamped
 from resting_arm import joint_state
@@ -26,13 +26,6 @@ from robot_dynamics_ros.viewing.arm import ArmInstant
 
 #: A state every 20 ms: processor time is left for the browser.
 SLOW = {'mode': 'real_time', 'real_time_factor': 0.05}
-
-
-@pytest.fixture(scope='module')
-def browser():
-    """Yield a browser for the tests of this file."""
-    with chromium() as opened:
-        yield opened
 
 
 def address(viewer) -> str:

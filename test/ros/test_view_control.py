@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from browser import Tab, chromium
+from browser import Tab
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.srv import GetState
 from rclpy.qos import QoSProfile
@@ -24,13 +24,6 @@ from robot_dynamics_ros.viewing.server import PageServer
 
 NEWEST = QoSProfile(depth=1)  # queued messages must not be taken as current
 NARROW = 880  # pixels: hardly any scene, so that the page answers at once
-
-
-@pytest.fixture(scope='module')
-def browser():
-    """Yield a browser for the tests of this file."""
-    with chromium() as opened:
-        yield opened
 
 
 SLOW = 0.05  # slow motion, so that a busy machine and its browser keep up with the arm

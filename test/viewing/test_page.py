@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import refusals
 import viser
-from browser import Tab, chromium
+from browser import Tab
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import sample
@@ -71,13 +71,6 @@ def arm(page):
 def handle(page: Page, name: str):
     """Return what is drawn under a name."""
     return page.server.scene.get_handle_by_name(name)
-
-
-@pytest.fixture(scope='module')
-def browser():
-    """Yield a browser for the tests of this file."""
-    with chromium() as opened:
-        yield opened
 
 
 def marked(picture: np.ndarray) -> np.ndarray:
