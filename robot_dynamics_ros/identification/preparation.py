@@ -26,7 +26,7 @@ from robot_dynamics_ros.estimation.effort_model import (
     exclusions,
     marked,
 )
-from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
+from robot_dynamics_ros.estimation.filtering import low_pass, moving_joints, white_noise
 from robot_dynamics_ros.estimation.regressor import regressor
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import counted
@@ -133,7 +133,9 @@ class Preparation:
         """Match motions and efforts of a recording: to identify, and to validate.
 
         Efforts of a joint that are zero throughout, as of a gripper whose driver tells none, are
-        unknown. That of a known payload is subtracted, and unknown where it changes.
+        unknown. A joint that moves by no more than its noise rests where it is at the median:
+        noise, whose accelerations move no link, tells nothing of what it carries. That of a known
+        payload is subtracted, and unknown where it changes.
 
         Args:
             run: The recording, with the joints of the robot.
@@ -154,7 +156,13 @@ class Preparation:
         measured = effort_sources(run, self.effort)[0] == 'measured'
         run = acting(run, measured=measured, late=self.delay)
         acts = np.nan_to_num(run.effort).any(axis=0)
-        run = replace(run, effort=np.where(acts, run.effort, np.nan))
+        moves = moving_joints(*np.nan_to_num([run.position, run.velocity]))
+        run = replace(
+            run,
+            position=np.where(moves, run.position, np.median(run.position, axis=0)),
+            velocity=np.where(moves, run.velocity, 0.0),
+            effort=np.where(acts, run.effort, np.nan),
+        )
         timing = find_timing(run, commanded=not measured, name=self.timing, cutoff=cutoff)
         motion = make_instants(run, timing, sign)
         effort = motion.effort - _carried(run, tree, motion)

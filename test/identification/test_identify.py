@@ -17,6 +17,7 @@ from recorded_arm import (
     periodic_motion,
     pinocchio_parameters,
     semi_implicit_run,
+    sinusoidal_run,
     sinusoids,
     two_link_run,
 )
@@ -166,6 +167,18 @@ def test_what_one_link_explains_with_a_rotor_is_shared_with_no_other_link(rng):
     found = identify([run], tree)
     assert_allclose(found.tree.armature, [0.3, 0.0], atol=2e-3)
     assert_allclose(found.tree.mass, true.mass, rtol=2e-3)
+
+
+def test_a_joint_at_rest_is_as_one_that_is_locked_there(rng):
+    """Noise told what it carries: deviations of the others were thousands of times larger."""
+    arm, way = measured_arm(), Request(cutoff=5.0)
+    run = sinusoidal_run(arm, rng, 16.0, rests=[2], noise=(1e-6, 1e-3, 0.1))
+    locked = load_robot(arm.xml, joints=['pan', 'lift'])
+    one, two = (identify([run], tree, request=way).estimate for tree in (arm.tree, locked))
+    assert one.condition == pytest.approx(two.condition, rel=1e-3)
+    assert_allclose(one.values[-4:], two.values[-4:], rtol=1e-3, atol=1e-6)
+    assert len(one.base) == len(two.base)
+    assert_allclose(one.deviations, two.deviations, rtol=1e-2)
 
 
 def test_offsets_are_found_where_asked_for():
