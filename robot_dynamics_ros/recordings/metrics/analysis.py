@@ -359,7 +359,7 @@ METRICS: dict[str, Metric] = {
     'effort': effort,
     'cross_check': cross_check,
     'energy': energy,
-    'limits': limits,
+    'limits': lambda given: limits(given.run, given.model.tree, given.source),
     'rates': rates,
     'contacts': contacts,
     'program': constraint_errors,

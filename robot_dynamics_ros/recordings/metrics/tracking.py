@@ -120,14 +120,18 @@ def at_limits(tree: Robot, position: Array, effort: Array) -> tuple[Array, Array
     return np.abs(effort) >= _SATURATION * tree.effort_limit, outside
 
 
-def limits(evaluated: EvaluatedRun) -> MetricResult:
+def limits(run: Recording, tree: Robot, source: str = 'commanded') -> MetricResult:
     """Evaluate the use of the effort, velocity and position limits.
+
+    Args:
+        run: A recording with joints in model order.
+        tree: The robot.
+        source: Description of its efforts, as of ``EvaluatedRun``.
 
     Returns:
         Peaks, fractions of the limits, and counts, by joint; findings on joints beyond them.
     """
-    run, tree = evaluated.run, evaluated.model.tree
-    what = 'measured effort' if evaluated.source.startswith('measured') else 'command'
+    what = 'measured effort' if source.startswith('measured') else 'command'
     effort, velocity = (RmsPeak.of(run.time, x) for x in (run.effort, run.velocity))
     limited = limits_efforts(tree)
     q, (saturated, beyond) = run.position, at_limits(tree, run.position, run.effort)
