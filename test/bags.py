@@ -139,6 +139,12 @@ class Motion:
         return [message for row in rows for message in row]
 
 
+def assert_read(run: Any, motion: Motion) -> None:
+    """Check positions and commands, bit for bit."""
+    assert run.position.tobytes() == motion.q.tobytes()
+    assert run.effort.tobytes() == motion.tau.tobytes()
+
+
 def write(path: Path, messages: Iterable[Message], form: str = 'mcap') -> Path:
     """Write messages, in order, into a bag of the given form."""
     storage, compression, version = FORMS[form]

@@ -21,6 +21,7 @@ from bags import (
     STORE,
     Message,
     Motion,
+    assert_read,
     command,
     defined,
     header,
@@ -78,12 +79,6 @@ def judged(bag: Path) -> list[tuple[str, int, bytes]]:
     """Return the messages by rosbags."""
     with AnyReader([bag], default_typestore=STORE) as reader:
         return [(c.topic, time, bytes(data)) for c, time, data in reader.messages()]
-
-
-def assert_read(run, motion: Motion) -> None:
-    """Check positions and commands, bit for bit."""
-    assert run.position.tobytes() == motion.q.tobytes()
-    assert run.effort.tobytes() == motion.tau.tobytes()
 
 
 def same(one, other) -> bool:

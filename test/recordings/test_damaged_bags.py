@@ -22,6 +22,7 @@ from bags import (
     SECOND,
     STATES,
     Motion,
+    assert_read,
     header,
     state,
     storage_file,
@@ -202,7 +203,7 @@ def test_the_journal_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(kin
             shutil.copy(f'{file}{suffix}', killed / f'bag_0.db3{suffix}')
     before = contents(killed)
     run = read_recording(killed)
-    assert run.position.tobytes() == motion.q.tobytes()
+    assert_read(run, motion)
     assert any('its journal was used' in note for note in run.notes)
     assert contents(killed) == before
 
@@ -282,7 +283,7 @@ def test_parameters_that_are_any_text_are_as_none(read):
     motion = Motion(50)
     for given in ('2020-99-99', 'joints: 5', 'gravity: 2020-13-45', '[' * 4000):
         run = read([text(0, given, '/controller/parameters'), *motion.messages()])
-        assert run.effort.tobytes() == motion.tau.tobytes()
+        assert_read(run, motion)
         assert recorded_parameters(run.parameters).get('joints') in (None, 5)
 
 
@@ -293,8 +294,7 @@ def test_a_damaged_definition_of_a_type_is_done_without(tmp_path):
     definitions = file.read_bytes().replace(b'float64[] data', b'float64[] dapa')
     file.write_bytes(definitions.replace(b'Time stamp', b'Time stimp'))
     run = read_recording(tmp_path / 'bag')
-    assert run.position.tobytes() == motion.q.tobytes()
-    assert run.effort.tobytes() == motion.tau.tobytes()
+    assert_read(run, motion)
 
 
 def test_a_refused_bag_leaves_nothing_in_the_temporary_folder(tmp_path, monkeypatch):
@@ -416,7 +416,7 @@ def test_states_without_stamps_have_the_times_of_the_bag(read):
             message.content.header = header(0)
     run = read(messages)
     assert run.stamp_ns.tolist() == motion.stamps.tolist()
-    assert run.effort.tobytes() == motion.tau.tobytes()
+    assert_read(run, motion)
     assert 'the states have no timestamps: the times of the bag are used' in run.notes
 
 
