@@ -237,8 +237,13 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
     fastest = np.abs(evidence.series[1].velocity).max(axis=0)
     known = recorded_speed(tree)
     slow = [
-        f'{tree.joint_names[i]} moves at up to {fastest[i]:.2g} per second, its limit '
-        f'is {tree.velocity_limit[i]:.3g}: '
+        f'{tree.joint_names[i]} '
+        + (
+            f'moves at up to {fastest[i]:.2g} per second, its limit '
+            f'is {tree.velocity_limit[i]:.3g}: '
+            if fastest[i]
+            else 'rests: '
+        )
         + (
             f'faster than {known[i]:.2g}, the friction of that speed is compensated'
             if np.isfinite(known[i])
