@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import setuptools
+import yaml
 from processes import ROOT, NodeProcess, Processes, popen, write_script
 
 PACKAGE = 'robot_dynamics_ros'
@@ -151,6 +152,14 @@ class Launches(Processes):
         make_package(self.prefix, 'ros2bag', {})
         write_script(self._folder / 'ros2', text)
         self.env['PATH'] = f'{self._folder}{os.pathsep}{self.env["PATH"]}'
+
+    def patient_profile(self, name: str, **changes: Any) -> Path:
+        """Return a shipped driver profile with a longer timeout, for slow machines."""
+        data = yaml.safe_load((ROOT / 'config' / 'drivers' / f'{name}.yaml').read_text('utf-8'))
+        data['state']['timeout_s'] = 5.0
+        path = self._folder / f'{name}.yaml'
+        path.write_text(yaml.safe_dump(data | changes), encoding='utf-8')
+        return path
 
     def launch(self, name: str, *options: str, **arguments: object) -> LaunchProcess:
         """Start ``ros2 launch robot_dynamics_ros NAME.launch.py`` with arguments."""

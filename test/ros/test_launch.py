@@ -10,15 +10,13 @@ import os
 import re
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from oracles import PinocchioOracle
 from peer import RELIABLE
-from processes import PATIENCE, ROOT
+from processes import PATIENCE
 from recorded_bags import NOMINAL
 from samples import sample
 from sensor_msgs.msg import JointState
@@ -142,15 +140,6 @@ def test_two_robots_have_their_own_joints_and_one_page(launches, peer, listening
 # A real arm, replaced by the emulated driver -----------------------------------------------------
 
 
-def patient(tmp_path, name: str, **changes) -> Path:
-    """Return the path of a shipped driver profile with a longer timeout for slow machines."""
-    data = yaml.safe_load((ROOT / 'config' / 'drivers' / f'{name}.yaml').read_text('utf-8'))
-    data['state']['timeout_s'] = 5.0
-    path = tmp_path / f'{name}.yaml'
-    path.write_text(yaml.safe_dump(data | changes), encoding='utf-8')
-    return path
-
-
 def test_in_the_monitor_stage_an_arm_is_watched_and_nothing_commands(launches, peer):
     launch = launches.launch('hardware', emulator=True, log_level='debug')
     awaits_verdict(peer, 'the model explains the efforts')
@@ -162,10 +151,10 @@ def test_in_the_monitor_stage_an_arm_is_watched_and_nothing_commands(launches, p
 
 
 def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(
-    launches, peer, listening, tmp_path
+    launches, peer, listening
 ):
     states, commands = listening()
-    profile = patient(tmp_path, 'generic_ros2_control')
+    profile = launches.patient_profile('generic_ros2_control')
     launch = launches.launch(
         'hardware', stage='slow', emulator=True, motion=True, driver_profile=profile
     )
@@ -179,11 +168,11 @@ def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(
     assert launch.output.count(CLEAN) == 3
 
 
-def test_an_arm_in_a_namespace_is_recorded_under_the_names_of_its_driver(launches, peer, tmp_path):
+def test_an_arm_in_a_namespace_is_recorded_under_the_names_of_its_driver(launches, peer):
     axes = [{'joint': f'joint{i}', 'driver_name': f'axis_{i}'} for i in range(1, 5)]
     launch = launches.launch(
         'hardware', stage='full', emulator=True, namespace='left', record=True, bag='bag',
-        monitor=True, motion=True, driver_profile=patient(tmp_path, 'ur', joints=axes),
+        monitor=True, motion=True, driver_profile=launches.patient_profile('ur', joints=axes),
     )  # fmt: skip
     launch.says('sent circle', 80.0)  # from where the controller holds, in the model's names
     commands = peer.collect(Float64MultiArray, '/left/forward_effort_controller/commands')

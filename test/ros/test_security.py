@@ -71,6 +71,9 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, launches, peer, scene)
     launches.env |= Gazebo(tmp_path, f'/world/{world}/create /world/{world}/control').env
     launches.add_bridge()
     launches.add_player(IDLE)
+    if scene == 'hardware':  # in real time: a motion is refused if states were missing before it
+        profile = launches.patient_profile('generic_ros2_control')
+        arguments = arguments | {'driver_profile': profile}
     write_script(launches.prefix / 'lib' / PACKAGE / 'trajectory', _STAYING)
     file = ROOT / 'config' / 'security' / f'{scene}.policy.xml'
     launch = launches.launch(scene, **arguments)
