@@ -169,7 +169,7 @@ class LoadedKernels(KernelSet):
 
     def apart(self) -> LoadedKernels:
         """Return the same kernels with separate work arrays."""
-        return LoadedKernels(self._load, self.bare)
+        return LoadedKernels(self._load, self.bare.apart())
 
     def _mass_matrix(self, load: PayloadModel, bare: KernelSet) -> Kernel:
         """Return the kernel of the mass matrix with the load, computed column by column."""

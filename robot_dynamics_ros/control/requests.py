@@ -248,6 +248,8 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
     session.contact.check(driven)
     SensorTool.of(driven).check(session.tree)
     texts = texts_of(changed)
+    if law is not None and session.controls:  # last, to be of the present motion
+        law.rehearse(loop.state.time, loop.q.copy(), loop.v.copy())
 
     def apply() -> str:
         session.texts.update(texts)

@@ -12,8 +12,11 @@ from pushed_arm import PlantArm
 from samples import shipped
 from scipy.interpolate import BPoly
 
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.program_effort import LeadIn
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.payload import PayloadModel
+from robot_dynamics_ros.control.requests import prepare_parameters, prepare_payload
 
 LAW = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
 ON_CIRCLE = [-0.30, 1.28, 0.10, 0.90]
@@ -106,3 +109,51 @@ def test_from_the_stretched_elbow_the_arm_goes_quietly_to_the_circle_and_draws_i
     error, effort, speed = run([0.0] * 4, 1000, lead_in=0.0).T
     assert effort.max() > 0.9, 'what it is good for'
     assert speed.max() > 1.0
+
+
+@pytest.mark.parametrize(('ticks', 'count'), [(0, 1), (50, 1), (200, 2)])
+def test_a_change_of_law_rehearses_as_it_is_prepared_and_again_once_that_is_old(
+    monkeypatch, ticks, count
+):
+    """The commit is between two ticks; a rehearsal of slow gains takes many of them."""
+    arm, states = PlantArm(SCARA, ON_CIRCLE, {'period': 1e-3}), []
+    arm.activate()
+    rehearse = ConstraintStabilization._rehearse
+
+    def counted(law, q, v):
+        states.append(q.copy())
+        return rehearse(law, q, v)
+
+    monkeypatch.setattr(ConstraintStabilization, '_rehearse', counted)
+    commit = prepare_parameters(arm.session, LAW | {'lead_in': 0.25})
+    assert len(states) == 1
+    for _ in arm.run(ticks):
+        pass
+    commit()
+    assert len(states) == count
+    assert arm.session.loop.law.start().startswith('no lead-in: the program can begin where')
+
+
+def test_a_law_that_is_prepared_in_a_thread_disturbs_no_effort_of_the_one_that_acts(monkeypatch):
+    """The thread may come between any two steps of a tick, here where the payload is added."""
+    given = {'period': 1e-3, 'payload_frame': 'tool', 'payload_mass': 1.0}
+    arm = PlantArm(SCARA, ON_CIRCLE, given)
+    arm.activate()
+    prepare_payload(arm.session, True)()
+    for _ in arm.run(10):
+        pass
+    loop = arm.session.loop
+    law, add = arm.session.make_law({**arm.session.parameters, **LAW}), PayloadModel.add
+    q, v, expected, effort, other = loop.q.copy(), loop.v.copy(), *np.zeros((3, 4))
+    loop.law.effort(1.0, q, v, loop.reference, expected)
+
+    def interrupted(load, *arguments):
+        add(load, *arguments)
+        with monkeypatch.context() as once:
+            once.setattr(PayloadModel, 'add', add)
+            law.effort(1.0, q + 0.5, v + 1.0, loop.reference, other)
+
+    monkeypatch.setattr(PayloadModel, 'add', interrupted)
+    loop.law.effort(1.0, q, v, loop.reference, effort)
+    assert other.any()
+    assert effort.tolist() == expected.tolist()

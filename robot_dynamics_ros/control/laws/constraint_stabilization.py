@@ -42,6 +42,7 @@ P = Parameter
 _LEAD_IN_BLEND_S = 0.3  # time over which the remaining error after a lead-in is blended out
 # Of a rehearsal: step by the fastest root, duration by the slowest one, and most steps.
 _STEP, _DECAY, _MOST_STEPS = 0.2, 4.0, 500
+_REHEARSED_S = 0.1  # for which the result of a rehearsal holds, in motion
 
 
 class ConstraintStabilization(ModelLaw):
@@ -121,7 +122,7 @@ class ConstraintStabilization(ModelLaw):
     def build(self) -> None:
         """Compile the efforts, find the signals that follow; see :class:`ModelLaw`."""
         tree, program = self.tree, self.program
-        self._effort = ProgramEffort(tree, self._kernels.inverse_dynamics, self._kernel)
+        self._effort = ProgramEffort(tree, self._kernels.apart().inverse_dynamics, self._kernel)
         self.f, self.f_dot, self.Gamma = self._kernel.f, self._kernel.f_dot, self._kernel.Gamma
         n, m = tree.n, program.m
         self.acceleration, self._previous = np.zeros((2, n))
@@ -135,7 +136,7 @@ class ConstraintStabilization(ModelLaw):
         self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
         self._start: float | None = None
         self._lead: LeadIn | None = None
-        self._never_leads, self._obstacle = '', ''
+        self._never_leads, self._obstacle, self._rehearsed_at = '', '', -math.inf
         self.leading, self._blend = False, program.blend
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
 
@@ -200,15 +201,20 @@ class ConstraintStabilization(ModelLaw):
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
-        self._start, self.leading, self._obstacle = t, False, ''
+        if not 0.0 <= t - self._rehearsed_at < _REHEARSED_S:
+            self.rehearse(t, q, v)
+        self._start, self._rehearsed_at = t, -math.inf  # once only
         self._begin_program(q, v, self.program.blend)
-        if self._lead is None:
-            return
-        self._obstacle = self._rehearse(q.copy(), v.copy())
-        self._begin_program(q, v, self.program.blend)
-        if self._obstacle:
+        if self._obstacle and self._lead is not None:
             self._lead.begin(q, v)
             self._start, self.leading = t + self._lead.duration, True
+
+    def rehearse(self, t: float, q: Array, v: Array) -> None:
+        """Find out whether the program can begin at a state; see :class:`ControlLaw`."""
+        self._start, self._rehearsed_at, self.leading, self._obstacle = t, t, False, ''
+        if self._lead is not None:
+            self._begin_program(q, v, self.program.blend)
+            self._obstacle = self._rehearse(q.copy(), v.copy())
 
     def _begin_program(self, q: Array, v: Array, blend: float) -> None:
         """Start the program at a state; blend its initial error out over ``blend`` s."""

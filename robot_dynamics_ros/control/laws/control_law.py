@@ -195,6 +195,12 @@ class ControlLaw(ABC):
     def reset(self, t: float, q: Array, v: Array) -> None:  # noqa: B027
         """Start or restart at a measured state at time t, s; stateless laws do nothing."""
 
+    def rehearse(self, t: float, q: Array, v: Array) -> None:  # noqa: B027
+        """Prepare a reset that follows soon at such a state, see ``reset``; stateless laws do not.
+
+        Called in another thread than that of the ticks, before the law acts.
+        """
+
     def resembles(self, other: ControlLaw) -> bool:
         """Return whether another law differs only by parameters that may change."""
         return type(self) is type(other) and all(
