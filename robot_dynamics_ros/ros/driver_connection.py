@@ -39,7 +39,7 @@ from robot_dynamics_ros.ros.node import (
     Rivals,
     publisher_names,
 )
-from robot_dynamics_ros.ros.rclpy_compat import take_message, with_info
+from robot_dynamics_ros.ros.rclpy_compat import with_info
 from robot_dynamics_ros.ros.spinning import run
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -115,17 +115,6 @@ class DriverConnection:
                 raw=True,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies(),
             )
-
-    def pending(self, content: bytes) -> Iterator[bytes]:
-        """Yield a message of the states and those that have arrived after it.
-
-        Nodes may publish parts of a state, or other joints, at the same instant.
-        """
-        yield content
-        for _ in range(STATE_QOS.depth):
-            if (taken := take_message(self.states)) is None:
-                return
-            yield taken[0]
 
     def command_stamp_ns(self, clock: Clock) -> int:
         """Return the time of a command, ns: that of its state if simulated time was not received.

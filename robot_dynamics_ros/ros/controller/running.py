@@ -20,7 +20,7 @@ from robot_dynamics_ros.ros.controller.parameter_services import ParameterServic
 from robot_dynamics_ros.ros.controller.services import SessionServices
 from robot_dynamics_ros.ros.controller.trajectory_action import ControllerTrajectories
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor
-from robot_dynamics_ros.ros.driver_connection import DriverConnection
+from robot_dynamics_ros.ros.driver_connection import STATE_QOS, DriverConnection
 from robot_dynamics_ros.ros.node import SEPARATE, STEADY, Rivals, declare_new
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.spinning import tick_until
@@ -93,11 +93,17 @@ class RunningController:
         if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
             return
         stamp, state.arrival_ns = None, time.perf_counter_ns()
-        for message in self.connection.pending(content):
-            if reader.read(message):
-                stamp = state.stamp_ns = reader.time_ns(message, self._node.get_clock())
+        states = self.connection.states
+        for _ in range(STATE_QOS.depth):  # several nodes may publish joints at the same instant
+            if reader.read(content):
+                stamp = state.stamp_ns = reader.time_ns(content, self._node.get_clock())
                 state.effort = reader.effort() if session.wants_effort else None
             self._check_locked_joints()
+            with states.handle:
+                taken = states.handle.take_message(states.msg_type, states.raw)
+            if taken is None:
+                break
+            content = taken[0]
         if stamp is None:
             return
         if session.loop.force.frame:
