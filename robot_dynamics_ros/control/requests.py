@@ -223,12 +223,16 @@ def builds_law(session: ControllerSession, values: Mapping[str, Any]) -> bool:
 
 
 @_request('parameters')
-def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) -> Prepared:
+def prepare_parameters(
+    session: ControllerSession, values: Mapping[str, Any], rehearsed: Array | None = None
+) -> Prepared:
     """Set parameters; the law is rebuilt only if ``law`` or one of its parameters changes.
 
     Args:
         session: The session.
         values: By name, see ``session.declared``.
+        rehearsed: Time, s, and positions and velocities of the joints at which a new law rehearses
+            its begin, shape (1 + 2 n,); None for the present ones.
     """
     require_type('values', values, Mapping, 'a mapping of parameter names to values')
     require_known(session.declared, values, 'parameter')
@@ -249,7 +253,9 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
     SensorTool.of(driven).check(session.tree)
     texts = texts_of(changed)
     if law is not None and session.controls:  # last, to be of the present motion
-        law.rehearse(loop.state.time, loop.q.copy(), loop.v.copy())
+        if rehearsed is None:
+            rehearsed = np.array([loop.state.time, *loop.q, *loop.v])
+        law.rehearse(float(rehearsed[0]), *rehearsed[1:].reshape(2, -1))
 
     def apply() -> str:
         session.texts.update(texts)
@@ -266,7 +272,8 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
             raise RuntimeError(str(error)) from error
         return f'changed: {", ".join(sorted(changed)) or "nothing"}'
 
-    return apply, {'values': with_texts({**changed, FILES: texts})} if changed else None
+    content = {'values': with_texts({**changed, FILES: texts}), 'rehearsed': rehearsed}
+    return apply, content if changed else None
 
 
 def _made_follower(

@@ -177,15 +177,16 @@ class _Replay:
         if self._generator is not None and change.kind in _OF_REFERENCE:
             return
         if change.kind == 'parameters':
-            self._set({**change.content['values'], **self._source.overrides})
+            values = {**change.content['values'], **self._source.overrides}
+            self._set(values, change.content.get('rehearsed'))
         else:
             repeat(self._session, change.kind, change.content)
         if change.kind == 'locked':
             self._known_fault = self._session.fault
 
-    def _set(self, values: Mapping[str, Any]) -> None:
+    def _set(self, values: Mapping[str, Any], rehearsed: Array | None = None) -> None:
         own = {name: x for name, x in values.items() if name in self._known}
-        prepare_parameters(self._session, own)()
+        prepare_parameters(self._session, own, rehearsed)()
 
     def _move_locked_joints(self, values: Mapping[str, Any]) -> None:
         """Rebuild the session with the locked joints where new parameters have them."""

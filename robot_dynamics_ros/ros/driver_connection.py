@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,7 @@ from robot_dynamics_ros.ros.node import (
     Rivals,
     publisher_names,
 )
-from robot_dynamics_ros.ros.rclpy_compat import with_info
+from robot_dynamics_ros.ros.rclpy_compat import taker, with_info
 from robot_dynamics_ros.ros.spinning import run
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -66,6 +66,7 @@ class DriverConnection:
         state: The last state, for the controller to fill.
         writer: Publishes commands; available after :meth:`open`.
         states: The subscription of the states; available after :meth:`open`.
+        take: Takes a further state that waits, and its info; likewise.
         publishers: The publishers of the commands; available after :meth:`open`.
         state_topic: Name of the state topic.
     """
@@ -115,6 +116,7 @@ class DriverConnection:
                 raw=True,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies(),
             )
+        self.take = taker(self.states)
 
     def command_stamp_ns(self, clock: Clock) -> int:
         """Return the time of a command, ns: that of its state if simulated time was not received.
@@ -215,7 +217,8 @@ class DriverConnection:
             elif self._heard is None and is_new and competitors():
                 publisher, hear = self.publishers[-1], with_info(on_command)
                 kind, topic = publisher.msg_type, publisher.topic_name
-                self._heard = node.create_subscription(kind, topic, hear, PASSIVE, raw=True)
+                with suppress(RuntimeError):  # a security policy may forbid it
+                    self._heard = node.create_subscription(kind, topic, hear, PASSIVE, raw=True)
 
         node.create_timer(_LOOK_PERIOD_S, look, clock=STEADY)
 

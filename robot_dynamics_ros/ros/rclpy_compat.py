@@ -102,6 +102,11 @@ def _is_initialized(port: Path) -> bool:
         return int.from_bytes(file.read(4), sys.byteorder) > 1
 
 
+def taker(subscription: Any) -> Callable[[], tuple[Any, Any] | None]:
+    """Return a function that does as :func:`take_message`, for callbacks of the subscription."""
+    return partial(subscription.handle.take_message, subscription.msg_type, subscription.raw)
+
+
 def take_message(subscription: Any) -> tuple[Any, Any] | None:
     """Take a pending message and its info without an executor; None if there is none."""
     with subscription.handle:

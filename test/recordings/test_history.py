@@ -12,6 +12,8 @@ from bags import MS, text, write
 from recorded_loop import CHANGES, FIRST, GIVEN, RecordedLoop
 
 from robot_dynamics_ros.constraints.program_file import shipped_programs
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.replay import replay
@@ -61,6 +63,28 @@ def test_a_recording_holds_the_files_of_its_controller(tmp_path, switches):
     result = analyze_bag(tmp_path / 'bag', AnalysisSettings())
     assert any(f"program 'scara_circle' of the controller {AWAY}" in x for x in result.notes)
     assert switches or result.figures['program']['program'] == 'scara_circle'
+
+
+def test_a_replay_rehearses_a_law_where_its_controller_did(tmp_path, monkeypatch):
+    """It rehearsed at the state of the commit, and could lead in where the controller had not."""
+    seen, rehearse = [], ConstraintStabilization.rehearse
+
+    def noted(law, t, q, v):
+        seen.append((t, *q, *v))
+        rehearse(law, t, q, v)
+
+    def prepare(loop):
+        loop.commit = prepare_parameters(loop.session, {**CIRCLE, 'lead_in': 0.5})
+
+    monkeypatch.setattr(ConstraintStabilization, 'rehearse', noted)
+    loop = RecordedLoop(GIVEN, before={5: moving}, behind={80: prepare, 95: lambda x: x.commit()})
+    loop.run(120)
+    recorded = seen.copy()
+    seen.clear()
+    again = replay(ReplaySource(write(tmp_path / 'bag', loop.messages), {}))
+    np.testing.assert_array_equal(again.efforts[again.outcome == 'compared'], loop.efforts)
+    assert len(recorded) == 1
+    assert seen == recorded
 
 
 @pytest.mark.slow

@@ -93,15 +93,12 @@ class RunningController:
         if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
             return
         stamp, state.arrival_ns = None, time.perf_counter_ns()
-        states = self.connection.states
         for _ in range(STATE_QOS.depth):  # several nodes may publish joints at the same instant
             if reader.read(content):
                 stamp = state.stamp_ns = reader.time_ns(content, self._node.get_clock())
                 state.effort = reader.effort() if session.wants_effort else None
             self._check_locked_joints()
-            with states.handle:
-                taken = states.handle.take_message(states.msg_type, states.raw)
-            if taken is None:
+            if (taken := self.connection.take()) is None:
                 break
             content = taken[0]
         if stamp is None:

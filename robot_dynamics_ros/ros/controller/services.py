@@ -14,12 +14,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.control.request_worker import Finish, RequestWorker
-from robot_dynamics_ros.control.requests import (
-    Apply,
-    prepare_payload,
-    prepare_waypoint,
-    tared,
-)
+from robot_dynamics_ros.control.requests import Apply, prepare_payload, prepare_waypoint, tared
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller_topics import subscribe_streams
