@@ -23,6 +23,8 @@ from robot_dynamics_ros.control.drivers.profile import (
     load_driver_profile,
     shipped_profiles,
 )
+from robot_dynamics_ros.description.urdf import Inertial, Pose
+from robot_dynamics_ros.description.urdf_patch import with_fixed_link
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.identification import (
     Identification,
@@ -47,6 +49,7 @@ from robot_dynamics_ros.identification.loads import (
 from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, require_free, write_json
@@ -154,7 +157,7 @@ class Learned(NamedTuple):
 
 
 Learn = Callable[[Sequence[Path]], Learned]
-_PAYLOAD, _PROFILE = 'payload.yaml', 'driver_profile.yaml'
+_PAYLOAD, _LOADED, _PROFILE = 'payload.yaml', 'loaded.urdf', 'driver_profile.yaml'
 
 
 #: Arguments of a run with a load.
@@ -190,18 +193,20 @@ def weigh(args: argparse.Namespace, learn: Learn) -> int:
     Raises:
         RobotDynamicsError: Nothing can be estimated; states why.
     """
-    name = _PROFILE if args.gains else _PAYLOAD
-    require_free(args.output, [name], force=args.force)
-    text, said = _gains(args, learn) if args.gains else _payload(args, learn)
+    names = [_PROFILE] if args.gains else [_PAYLOAD, _LOADED]
+    require_free(args.output, names, force=args.force)
+    *texts, said = _gains(args, learn) if args.gains else _payload(args, learn)
     with atomic_folder(args.output) as folder:
-        (folder / name).write_text(text, encoding='utf-8')
-    print(*said, f'written: {args.output / name}', sep='\n')
+        for name, text in zip(names, texts, strict=True):
+            (folder / name).write_text(text, encoding='utf-8')
+    print(*said, *(f'written: {args.output / name}' for name in names), sep='\n')
     if not args.gains:
-        print('the controller takes it after the parameters of the arm, as another --params')
+        print(f'the controller takes {_PAYLOAD} behind the parameters of the arm, as --params')
+        print(f'{_LOADED} has the load as a link, for one that stays, as a tool')
     return 0
 
 
-def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
+def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, str, list[str]]:
     if len(args.bags) != 1:
         raise ConfigurationError('--payload', f'has {len(args.bags)} bags', 'give the loaded run')
     identified, (source, *_), _ = learn(args.unloaded or args.bags)
@@ -216,7 +221,15 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
         gains = gains_by_weight(identified, replace(source, path=str(args.unloaded[0])).read()[0])
     load = estimate_load(identified, loaded, args.payload, gains, described=described)
     tilt = tilt_remarks(identified.plan, args)
-    return _payload_text(load), [*tilt, *_payload_sentences(load)]
+    xml = identified.tree.xml if described else corrected_urdf(identified)
+    return _payload_text(load), _with_link(xml, load.payload), [*tilt, *_payload_sentences(load)]
+
+
+def _with_link(xml: str, load: Payload) -> str:
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = np.asarray(load.inertia).tolist()
+    at = Pose(tuple(np.asarray(load.com).tolist()))
+    inertial = Inertial(load.mass, at, xx, xy, xz, yy, yz, zz)
+    return with_fixed_link(xml, load.frame, f'{load.frame}_load', inertial)
 
 
 def _with_load(source: Source) -> Recording:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
 
 from robot_dynamics_ros.description.urdf import TENSOR, Inertial, Joint, Lock, Pose, parse_xml
 from robot_dynamics_ros.errors import DescriptionError, known_name
@@ -52,6 +53,23 @@ def patch_urdf(
     for start, end, content in sorted(edits, reverse=True):
         data = data[:start] + content + data[end:]
     return data.decode('utf-8')
+
+
+def with_fixed_link(xml: str, parent: str, name: str, inertial: Inertial) -> str:
+    """Return URDF text with another link, fixed to a link with equal axes and origin.
+
+    Args:
+        xml: URDF text, xacro already expanded.
+        parent: Name of that link.
+        name: Name of the new one, and of its joint.
+        inertial: Mass and inertia of the new one.
+    """
+    parent, child = quoteattr(parent), quoteattr(name)
+    before, end, behind = xml.rpartition('</robot')
+    return (
+        f'{before}  <link name={child}>{_inertial(inertial)}</link>\n  <joint name={child} '
+        f'type="fixed"><parent link={parent}/><child link={child}/></joint>\n{end}{behind}'
+    )
 
 
 def fix_joints(xml: str, joints: Iterable[Joint]) -> str:

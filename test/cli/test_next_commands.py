@@ -7,6 +7,7 @@ import shlex
 from dataclasses import replace
 
 import numpy as np
+import pinocchio as pin
 import pytest
 import yaml
 from bags import COMMANDS, REFERENCE, STATES, write
@@ -88,15 +89,25 @@ def test_a_load_is_measured_next_and_not_the_arm_identified_anew(loaded, viscous
     xml = arm_xml().replace('</robot>', f'{load}</robot>' if loaded else '</robot>')
     arm = RecordedArm(1500, viscous=viscous, xml=xml)
     bag = write_run(tmp_path / 'run', replace(arm.recording(), description=''))
-    identify, *_ = run('analyze', bag, '--robot', 'arm.urdf', '--no-report')
+    identify, *more = run('analyze', bag, '--robot', 'arm.urdf', '--no-report')
     assert identify[0] == 'identify'
-    assert ('--payload' in identify) == (not viscous)
-    if not viscous:
+    assert any(x[0] == 'identify' for x in more) == (loaded and viscous > 0.0)
+    assert ('--payload' in identify) == loaded
+    if loaded:
         assert identify[identify.index('--payload') + 1] == 'tool'
         run(*identify)
-        (found,) = (tmp_path / 'out/identified/run').iterdir()
-        mass = yaml.safe_load(found.read_text())['/**']['ros__parameters']['payload_mass']
-        assert mass == pytest.approx(1.5, rel=0.01)
+        found = tmp_path / 'out/identified/run'
+        values = yaml.safe_load((found / 'payload.yaml').read_text())['/**']['ros__parameters']
+        assert values['payload_mass'] == pytest.approx(1.5, rel=0.01)
+        with_load, true = (
+            pin.buildModelFromUrdf(str(found / 'loaded.urdf')),
+            pin.buildModelFromXML(xml),
+        )
+        for q in (np.full(true.nq, 0.3), np.full(true.nq, -0.8)):
+            one, two = (
+                pin.computeGeneralizedGravity(x, x.createData(), q) for x in (with_load, true)
+            )
+            np.testing.assert_allclose(one, two, rtol=0.01, atol=0.01 * np.abs(two).max())
 
 
 @pytest.mark.slow

@@ -323,9 +323,11 @@ def _steps(
     elif wrong and unexplained and evaluation.identifiable:
         output = choose_folder(None, _IDENTIFIED / short_name(Path(bag)), force=False)
         of = () if settings.effort == AUTO else ('--effort', settings.effort)
-        if 'load' in causes and 'drives' not in causes:  # no fault of the arm
-            of = (*of, '--payload', evaluation.evaluated.frame)
-        steps.append(command_line('identify', bag, '--output', output, *of, options=options))
+        load = ('--payload', evaluation.evaluated.frame) if 'load' in causes else ()
+        for more in (load, ()) if load and 'drives' in causes else (load,):  # of the arm last
+            words = *of, *more
+            step = command_line('identify', bag, '--output', output, *words, options=options)
+            steps.append(step)
     logged = bool(reader.bag.counts.get(reader.topics.changes))
     known = logged or limits_efforts(evaluation.evaluated.model.tree)
     if figures['tracking'] and figures['rates']['commands'] and known:
