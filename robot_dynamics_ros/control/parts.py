@@ -297,7 +297,8 @@ class ControllerParts:
 
     def is_silent(self, now_ns: int) -> bool:
         """Return whether the last state has timed out at a time on the arrivals' clock, ns."""
-        return self._received_ns is None or now_ns - self._received_ns >= self._timeout_ns
+        heard = self._received_ns is not None and now_ns - self._received_ns < self._timeout_ns
+        return not heard  # also where a time is NaN
 
     def silence(self) -> str:
         """Return the error text of a state timeout, with the reason if it is known."""

@@ -91,6 +91,11 @@ def require_identifier(kind: str, name: str) -> str:
     return name
 
 
+def in_comment(text: str) -> str:
+    """Return text, which may contain any names, without what begins or ends a comment in C."""
+    return re.sub(r'/(?=\*)|\*(?=/)', r'\g<0> ', text)
+
+
 def declaration(prefix: str, function: CFunction, n: int) -> str:
     """Return the prototype of a function with its documentation and size macros.
 
@@ -107,7 +112,8 @@ def declaration(prefix: str, function: CFunction, n: int) -> str:
             macros.append(f'#define {macro} {math.prod(shape)} /* {size}{order} */')
         arguments.append(f' *   {name:<13}{function.arguments[name]}')
     work = f' * {function.code.operations().total()} operations. */'
-    lines = [*macros, f'/* {function.meaning}', *arguments, work, _head(prefix, function, n) + ';']
+    meaning = f'/* {in_comment(function.meaning)}'
+    lines = [*macros, meaning, *arguments, work, _head(prefix, function, n) + ';']
     return '\n'.join([*lines, ''])
 
 

@@ -28,6 +28,7 @@ from robot_dynamics_ros.symbolic.c_function import (
     declaration,
     definition,
     identifiers,
+    in_comment,
     require_identifier,
     self_test,
 )
@@ -229,4 +230,4 @@ def _comment(spec: KernelSpec) -> str:
         'results that depend on it. Sine and cosine are those of libm, for any angle.',
     ]
     text = '\n'.join(f' * {line}'.rstrip() for line in lines)
-    return f'/*\n{text.replace("*/", "* /")}\n */\n'
+    return f'/*\n{in_comment(text)}\n */\n'

@@ -30,7 +30,7 @@ from robot_dynamics_ros.control.requests import (
 )
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.spline import Points
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, ShapeError
 
 TREE = sample('four_dof').tree
 PLACE = np.array([0.2, -1.0, -0.4, 0.6])
@@ -642,6 +642,43 @@ def test_a_trajectory_that_was_prepared_before_the_arm_was_held_is_refused():
     with pytest.raises(RobotDynamicsError, match='before the arm was brought to a hold'):
         commit()
     assert run.session.mode is SessionMode.HOLDING
+
+
+def test_a_trajectory_that_was_checked_is_the_one_that_is_followed():
+    """The arrays that were given may be filled with the next one at once."""
+    references = []
+    for later in (0.1, 0.4):
+        run = Driven().active()
+        points = Points.at_rest([1.0], PLACE[np.newaxis] + 0.1)
+        commit = prepare_trajectory(run.session, points)
+        points.position[:] = PLACE + later
+        points.time[:] *= later
+        commit()
+        run.states(5)
+        references.append(run.session.loop.reference.position.copy())
+    assert np.array_equal(*references)
+    assert (references[0] != PLACE).all()
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf, 'one'])
+def test_a_first_state_whose_time_is_no_number_is_refused_and_the_next_is_not(bad):
+    run = Driven()
+    run.session.update(ArmState(bad, run.now, PLACE, STILL))
+    run.active()
+    assert run.session.mode is SessionMode.HOLDING
+
+
+def test_states_of_unknown_arrival_do_not_count_as_fresh():
+    run = Driven().active()
+    run.stamp += MS
+    run.session.update(ArmState(run.stamp, np.nan, PLACE, STILL))
+    assert run.session.watch(run.now)
+    assert run.session.mode is SessionMode.STOPPED
+
+
+def test_measured_efforts_of_a_wrong_number_are_refused_by_name():
+    with pytest.raises(ShapeError, match=r'effort has shape \(2,\); expected \(4,\)'):
+        Driven().session.driver.state(0, 0, PLACE, STILL, STILL[:2])
 
 
 def test_a_payload_is_carried_and_put_down_by_the_model():

@@ -263,6 +263,14 @@ def test_a_frame_whose_name_is_no_identifier_has_functions():
     assert 'void a_b_ee_link_pose(' in files['a_b.h']
 
 
+@needs_gcc
+def test_names_that_begin_or_end_a_comment_in_c_compile_without_a_warning(tmp_path):
+    xml = robot('scara').xml.replace('"tool"', '"a*/b"').replace('"joint1"', '"c/*d*/*/*e"')
+    files = c_source(load_robot(xml), ('gravity_forces',), frames=('a*/b',), name='arm')
+    write(files, tmp_path)
+    run('gcc', *WARNINGS, '-c', 'arm.c', cwd=tmp_path)
+
+
 def test_the_header_says_what_it_is_of():
     header = files('scara')['arm.h']
     for words in ('0  joint1: revolute, rad, N m', '2  joint3: prismatic, m, N',

@@ -272,8 +272,9 @@ class DriverInterface:
         shape = (len(self.position_scale),)
         x = self.position_reading(array('q', q, shape, finite=False))
         y = self.velocity_reading(array('v', v, shape, finite=False))
-        z = None if effort is None else self.effort_reading(effort)
-        return ArmState(stamp_ns, arrival_ns, x, y, z)
+        if effort is not None:
+            effort = self.effort_reading(array('effort', effort, shape, finite=False))
+        return ArmState(stamp_ns, arrival_ns, x, y, effort)
 
     def position_reading(self, q: Array) -> Array:
         """Return the driver's reading at positions, rad or m, new array."""

@@ -468,9 +468,9 @@ class MeasuredState:
 
     def take(self, stamp_ns: int, q: Array, v: Array) -> StateVerdict:
         """Validate and store a state; see ``ControlLoop.observe``."""
-        if self._origin_ns is None:
+        if self._origin_ns is None and math.isfinite(stamp_ns):
             self._origin_ns = stamp_ns
-        elapsed = (stamp_ns - self._origin_ns) / _SECOND_NS
+        elapsed = (stamp_ns - (self._origin_ns or 0)) / _SECOND_NS
         if self._derivative is not None:
             v = self._still
         has_before = math.isfinite(self.validator.time)

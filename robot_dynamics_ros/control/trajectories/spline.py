@@ -98,7 +98,7 @@ class Points(NamedTuple):
 
 
 def as_points(points: Any, n: int) -> Points:
-    """Return points of n joints whose times and values may be lists.
+    """Return points of n joints, copies of arrays or lists: what was checked cannot change.
 
     Raises:
         ShapeError, ParameterError: They are not arrays or lists of these shapes.
@@ -106,9 +106,9 @@ def as_points(points: Any, n: int) -> Points:
     if not isinstance(points, Sequence) or len(points) != 4:
         expected = 'must be times, positions, velocities and accelerations (or None)'
         raise ParameterError('points', points, expected)
-    times, shape = array('times', points[0], ('k',), finite=False), (len(points[0]), n)
+    times, shape = array('times', points[0], ('k',), finite=False).copy(), (len(points[0]), n)
     given = zip(_KINDS, points[1:], strict=True)
-    q, v, a = (x if x is None else array(kind, x, shape, finite=False) for kind, x in given)
+    q, v, a = (x if x is None else array(kind, x, shape, finite=False).copy() for kind, x in given)
     return Points(times, q, v, a)
 
 
