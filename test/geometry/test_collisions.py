@@ -271,7 +271,7 @@ def test_boxes_that_are_none_are_refused():
     [
         ('--ground-below', 'nan', '--ground-below: is nan'),
         ('--ground-below', 'inf', '--ground-below: is inf'),
-        ('--above', 'nan', 'parameter lower = (-inf, -inf, nan)'),
+        ('--above', 'nan', '--above: is nan'),
     ],
 )
 def test_a_height_that_is_none_is_refused(option, number, culprit, command):
