@@ -54,7 +54,7 @@ class SampleTiming:
         even: Whether states are treated as equally spaced, whatever their timestamps.
         cutoff: Cutoff of the zero-phase low-pass filter on all signals, Hz; None for no filter.
         residual: Residual of the semi-implicit rule, RMS relative to the motion; NaN at rest.
-        trapezoidal_residual: The same for the trapezoidal rule.
+        trapezoidal_residual: The same for the trapezoidal rule, of the filtered signals.
         reason: Why this timing was chosen, one sentence.
     """
 
@@ -137,6 +137,9 @@ def find_timing(
     noise = f'; zero-phase low-pass at {filtered:.3g} Hz' if filtered else ''
     reason = f'{why}: {TIMINGS[chosen]}{noise}{stamps}'
     used = None if filtered is None else float(filtered)
+    if used and period:
+        left = _filtered_residual(recording, period, used)
+        trapezoidal_residual = float(np.fmin(left, trapezoidal_residual))
     return SampleTiming(chosen, period, even, used, residual, trapezoidal_residual, reason)
 
 
@@ -201,6 +204,22 @@ def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], 
         how = f'{spread}: treated as equal intervals'
         return line, True, by_line, how
     return period, False, by_stamps, f'{spread}: taken at their own times'
+
+
+def _filtered_residual(recording: Recording, period: float, cutoff: float) -> float:
+    """Return the residual of the trapezoidal rule of low-passed signals; NaN if they are short.
+
+    Noise that the filter removes hides no cause of wrong efforts.
+    """
+    piece, smooth = longest_piece(recording), replace(low_pass(cutoff, 1.0 / period), step=1)
+    rows = slice(smooth.half, len(piece.time) - smooth.half)
+    if len(piece.time) < 2 * smooth.half + _MIN_STATES:
+        return float('nan')
+    filtered = replace(
+        piece.rows(rows), position=smooth(piece.position), velocity=smooth(piece.velocity)
+    )
+    steps = np.diff(filtered.stamp_ns) / NANO
+    return _residuals(filtered, steps, _periods(steps, period) == 1)[1]
 
 
 def _why(residual: float, commanded: bool) -> str:
