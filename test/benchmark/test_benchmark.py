@@ -50,7 +50,6 @@ def test_the_robots_to_measure_with_can_be_read():
 
 def test_a_state_passes_few_functions_until_its_command(monkeypatch, tmp_path):
     """What a reader has to follow; docs/control.md names the bounds."""
-    pytest.importorskip('rclpy')
     monkeypatch.setenv('ROS_DOMAIN_ID', '96')
     monkeypatch.setenv('PYTHONPATH', str(Path(__file__).parents[2]))
     run = [sys.executable, '-m', 'benchmark', 'trace']

@@ -11,6 +11,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 import refusals
+import trimesh
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import world_files
 from solids import cuboid
@@ -157,7 +158,6 @@ def test_an_stl_may_be_written_as_text(tmp_path):
 
 
 def test_a_gltf_has_its_scene_s_transforms_and_colours(tmp_path, monkeypatch):
-    trimesh = pytest.importorskip('trimesh')
     cube = trimesh.creation.box((1.0, 2.0, 3.0))
     red = trimesh.visual.material.PBRMaterial(baseColorFactor=[255, 0, 0, 255])
     cube.visual = trimesh.visual.TextureVisuals(material=red)
