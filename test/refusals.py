@@ -1,39 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of refusals of a room: what is called, the error, and what its text contains."""
+"""Tables of refusals of a room: what is given or called, the error, and what its text contains."""
 
 from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
-
-def by_error(
-    rows: Mapping[type[Exception], Mapping[str, Callable[[], Any] | list[Callable[[], Any]]]],
-) -> pytest.MarkDecorator:
-    """Return a parametrization by ``call``, ``error`` and ``text``, what an error contains."""
-    cases = [
-        (call, error, text)
-        for error, texts in rows.items()
-        for text, calls in texts.items()
-        for call in (calls if isinstance(calls, list) else [calls])
-    ]
-    return pytest.mark.parametrize(('call', 'error', 'text'), cases)
+from robot_dynamics_ros.errors import RobotDynamicsError
 
 
-def every(rows: Mapping[type[Exception], Any]) -> Callable[..., None]:
-    """Return a test that checks every row of a table."""
+def _cells(rows: str) -> list[list[str]]:
+    """Return what is before and behind the last bar of each line."""
+    lines = (line.rsplit(' | ', 1) for line in rows.strip().splitlines())
+    return [[cell.strip() for cell in line] for line in lines]
 
-    @by_error(rows)
-    def test(call: Callable[[], Any], error: type[Exception], text: str) -> None:
-        check(call, error, text)
 
-    return test
+def _pattern(said: str) -> str:
+    """Return a pattern of ``words ... words``, in this order."""
+    return '(?s)' + '.*'.join(map(re.escape, said.split(' ... ')))
 
 
 def written(rows: str) -> pytest.MarkDecorator:
@@ -41,27 +33,30 @@ def written(rows: str) -> pytest.MarkDecorator:
 
     A line is ``YAML | words ... words``: what is given, and a pattern of words in this order.
     """
-    lines = [line.rsplit(' | ', 1) for line in rows.strip().splitlines()]
-    cases = [
-        (yaml.safe_load(given), '(?s)' + '.*'.join(map(re.escape, said.strip().split(' ... '))))
-        for given, said in lines
-    ]
-    return pytest.mark.parametrize(('given', 'said'), cases, ids=[row.strip() for row, _ in lines])
+    lines = _cells(rows)
+    cases = [(yaml.safe_load(given), _pattern(said)) for given, said in lines]
+    return pytest.mark.parametrize(('given', 'said'), cases, ids=[given for given, _ in lines])
 
 
-def check(call: Callable[[], Any], error: type[Exception], text: str) -> None:
-    """Check that a call raises an error that names culprit, number and remedy.
+def called(rows: str, names: dict[str, Any], *modules: ModuleType) -> Callable[..., None]:
+    """Return a test of the lines ``call | error: words ... words`` of a text.
 
-    The arrays, lists and mappings that its code names are unchanged by it.
-
-    Args:
-        call: A lambda of a table; its inputs are globals of the module.
-        error: The error, or a base.
-        text: Pattern of its message.
+    A call is an expression of given names, and of those in modules. It raises an error of that
+    class whose text contains the words in this order: culprit, number and remedy. Arrays, lists
+    and mappings that it names are unchanged by it.
     """
-    known = (call.__globals__.get(name) for name in call.__code__.co_names)
-    inputs = [value for value in known if isinstance(value, (np.ndarray, list, dict))]
-    before = pickle.dumps(inputs)
-    with pytest.raises(error, match=text):
-        call()
-    assert pickle.dumps(inputs) == before
+    names = dict(ChainMap(*map(vars, modules), names))
+
+    @pytest.mark.parametrize(('call', 'said'), _cells(rows))
+    def test(call: str, said: str) -> None:
+        code, (error, words) = compile(call, call, 'eval'), said.split(': ', 1)
+        given = [names[x] for x in code.co_names if x in names]
+        inputs = [x for x in given if isinstance(x, (np.ndarray, list, dict))]
+        before = pickle.dumps(inputs)
+        kinds = (RobotDynamicsError, TypeError, AttributeError)
+        with pytest.raises(kinds, match=_pattern(words)) as refusal:
+            eval(code, names)
+        assert refusal.typename == error
+        assert pickle.dumps(inputs) == before
+
+    return test

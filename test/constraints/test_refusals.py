@@ -11,33 +11,20 @@ import pytest
 import refusals
 from samples import sample, shipped
 
-from robot_dynamics_ros.constraints.constrained_motion import (
-    constrained_linearization,
-    simulate_constrained,
+from robot_dynamics_ros.constraints import (
+    constrained_motion,
+    curves,
+    error_dynamics,
+    program,
+    reactions,
+    signals,
+    stabilization,
 )
 from robot_dynamics_ros.constraints.constraint import Stack
-from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous, Spline, Waypoints
-from robot_dynamics_ros.constraints.damped_inverse import Singularity
-from robot_dynamics_ros.constraints.error_dynamics import exact_error, projected_gains
-from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.reactions import (
-    constraint_force,
-    reaction_derivatives,
-    reactions,
-)
 from robot_dynamics_ros.constraints.registry import make_constraint, moving_frame, signal
-from robot_dynamics_ros.constraints.signals import Constant, Timing
-from robot_dynamics_ros.constraints.stabilization import gain_matrix, stabilizing_effort
+from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
 from robot_dynamics_ros.dynamics import make_formulation
-from robot_dynamics_ros.errors import (
-    DescriptionError,
-    NonFiniteError,
-    ParameterError,
-    ProgramError,
-    ShapeError,
-    SingularityError,
-    UnknownNameError,
-)
+from robot_dynamics_ros.errors import DescriptionError
 
 TREE, OTHER = sample('rrpr').tree, shipped('scara').tree
 O, NAN, INF, ZEROS = [0.0, 0.0, 0.0], float('nan'), float('inf'), np.zeros(4)
@@ -49,102 +36,71 @@ NONE, ONE = np.zeros((0, 2)), [0.0]
 POINT = make_constraint('joint_program', TREE, 'x', {'joints': ['j1'], 'position': 0.0})
 ELSE = make_constraint('joint_program', OTHER, 'y', {'position': [0] * 4})
 STACK, UNIT = Stack([POINT]), np.eye(1)
+KANE, LAGRANGE = (make_formulation(name, TREE) for name in ('kane', 'lagrange'))
 
 
-def effort(f=ONE, G0=1.0, inverse='euclidean', gamma=GAMMA, **options):
+def demanded(f=ONE, G0=1.0, inverse='euclidean', gamma=GAMMA, **options):
     return stabilizing_effort(A, b, gamma, BETA, f, ONE, G0, 1.0, [0.0, 0.0], inverse, **options)
 
 
-REFUSED = {
-    ParameterError: {
-        'rate = -1.0 refused': lambda: Timing(1.0, -1.0),
-        'ramp = 0.0 refused': lambda: Timing(1.0, 1.0, 0.0),
-        'start = -1.0 refused': lambda: Timing(1.0, 1.0, 1.0, -1.0),
-        'ramp = 1.5 refused: .* at most 1': lambda: Timing.of_duration(1.0, 2.0, 1.5),
-        'must differ from the start': lambda: Line(O, O),
-        'radius = 0.0 refused': lambda: Circle(O, 0.0),
-        'normal .* must be a direction': lambda: Circle(O, 1.0, O),
-        'toward .* must be a direction': lambda: Circle(O, 1.0, [0, 0, 1], [0, 0, 2]),
-        'laps = 0 refused': lambda: Circle(O, 1.0, laps=0),
-        'laps = inf refused: must be finite': lambda: Spline(THREE, closed=True).symbolic(0.0),
-        'neighbours must differ': lambda: Spline([[0.0], [0.0]]),
-        'must be real numbers in rows': lambda: Spline([O, [0.0]]),
-        'strictly increasing': lambda: Waypoints([0.0, 1.0, 0.5], THREE),
-        'begin with 0': lambda: Waypoints([0.5, 1.0, 2.0], THREE),
-        'at least one, with different names': lambda: Stack([]),
-        'all must be of one robot': lambda: Stack([POINT, ELSE]),
-        'inverse': lambda: Program('p', STACK, UNIT, UNIT, [1.0], 'moore'),
-        "'soft' refused: must be real numbers": lambda: effort(G0='soft'),
-        'weights .* must be positive definite': lambda: effort(weights=[-1.0]),
-        'metric .* must be positive definite': lambda: effort(metric=[-1.0, 1.0]),
-        'threshold = .* positive': lambda: Singularity(threshold=0.0),
-        'damping = .* positive': lambda: Singularity(damping=0.0),
-        'A .*must be positive definite': lambda: constraint_force(DOUBT, b, Q, GAMMA, BETA),
-        'A .*must be real numbers': lambda: reactions(1j * UNIT, ONE, ONE, UNIT, ONE),
-        'times .*must be real numbers': lambda: Waypoints(np.array([0, 1], 'm8[s]'), THREE[:2]),
-        'v .*must be real numbers in rows': lambda: POINT.evaluate(ZEROS, [1, [2], 3, 4], 0.0),
-        'times .*must be real numbers in': lambda: exact_error(UNIT, UNIT, ONE, ONE, ['now']),
-        'Q = .*must be real numbers': lambda: constrained_linearization(
-            make_formulation('kane', TREE), POINT, ZEROS, ZEROS, ['a'] * 4, 0.0
-        ),
-        'damping .*must be real numbers': lambda: make_formulation(
-            'lagrange', TREE
-        ).hamilton_equations(ZEROS, ZEROS, ZEROS, ['b'] * 4),
-        'Q .*must be real numbers in rows of one length': lambda: constraint_force(
-            A, b, [[1.0], b], GAMMA, BETA
-        ),
-    },
-    ShapeError: {
-        r'to has shape \(3,\); expected \(2,\)': lambda: Line([0.0, 1.0], O),
-        r'points has shape \(1,\); expected \(points': lambda: Spline([0.0]),
-        r'value has shape \(0,\); expected \(numbers': lambda: Constant([]),
-        r'q has shape \(5,\); expected \(4,\)': lambda: POINT.evaluate(
-            np.zeros(5), np.zeros(4), 0.0
-        ),
-        'G0': lambda: Program('p', STACK, np.eye(2), UNIT, ONE),
-        r'f0 has shape \(2,\); expected \(1,\)': lambda: exact_error(UNIT, UNIT, b, ONE, ONE),
-        r'G0 has shape \(1, 1\); expected': lambda: projected_gains(UNIT, UNIT, np.eye(2)),
-        r'q has shape \(5,\); expected \(4,\)$': lambda: simulate_constrained(
-            make_formulation('kane', TREE), POINT, None, np.zeros(5), np.zeros(3), 0.1
-        ),
-        'weights': lambda: Program('p', STACK, UNIT, UNIT, b),
-        r'G0 has shape \(3,\); expected': lambda: gain_matrix('G0', O, 2),
-        'metric': lambda: effort(metric=O),
-        r'Gamma has shape \(0, 2\)': lambda: effort(gamma=NONE),
-        r'K has shape \(2,\); expected \(2, 2\)': lambda: reaction_derivatives(
-            A, A, b, GAMMA, GAMMA, GAMMA
-        ),
-        r'A has shape \(1, 2\)': lambda: reactions([b], b, Q, GAMMA, BETA),
-        r'Gamma has shape \(2,\); expected \(m, n\)': lambda: reactions(A, b, Q, b, BETA),
-        r'Gamma has shape \(0, 2\); expected .* at least one': lambda: constraint_force(
-            A, b, Q, NONE, BETA
-        ),
-        r'beta has shape \(2,\); expected \(1,\)': lambda: reactions(A, b, Q, GAMMA, b),
-    },
-    NonFiniteError: {
-        'is not finite': [lambda: Lissajous([0.0], [NAN], [1.0]), lambda: Constant([INF])],
-        'G1': lambda: gain_matrix('G1', NAN, 2),
-        'f is not finite': lambda: effort(f=[NAN]),
-        'b is not finite': lambda: reactions(A, [1.0, NAN], Q, GAMMA, BETA),
-    },
-    UnknownNameError: {
-        "constraint kind 'torus'; known: .*sphere": lambda: make_constraint(
-            'torus', TREE, 'c', {}
-        ),
-        'unknown inverse .moore.; known: euclidean, inertia': lambda: effort(inverse='moore'),
-    },
-    ProgramError: {
-        "unknown joint 'elbow'; known: ": lambda: make_constraint(
-            'joint_coupling', TREE, 'c', {'coefficients': {'elbow': 1.0}, 'value': 0.0}
-        ),
-    },
-    SingularityError: {
-        'linearly dependent': lambda: reactions(A, b, Q, [[0.0, 0.0]], BETA),
-    },
-}
-
-
-test_it_is_refused_by_name = refusals.every(REFUSED)
+test_it_is_refused_by_name = refusals.called("""
+Timing(1.0, -1.0)                                  | ParameterError: rate = -1.0 refused
+Timing(1.0, 1.0, 0.0)                              | ParameterError: ramp = 0.0 refused
+Timing(1.0, 1.0, 1.0, -1.0)                        | ParameterError: start = -1.0 refused
+Timing.of_duration(1.0, 2.0, 1.5)                  | ParameterError: ramp = 1.5 refused: ... at most 1
+Line(O, O)                                         | ParameterError: must differ from the start
+Circle(O, 0.0)                                     | ParameterError: radius = 0.0 refused
+Circle(O, 1.0, O)                                  | ParameterError: normal ... must be a direction
+Circle(O, 1.0, [0, 0, 1], [0, 0, 2])               | ParameterError: toward ... must be a direction
+Circle(O, 1.0, laps=0)                             | ParameterError: laps = 0 refused
+Spline(THREE, closed=True).symbolic(0.0)           | ParameterError: laps = inf refused: must be finite
+Spline([[0.0], [0.0]])                             | ParameterError: neighbours must differ
+Spline([O, [0.0]])                                 | ParameterError: must be real numbers in rows
+Waypoints([0.0, 1.0, 0.5], THREE)                  | ParameterError: strictly increasing
+Waypoints([0.5, 1.0, 2.0], THREE)                  | ParameterError: begin with 0
+Stack([])                                          | ParameterError: at least one, with different names
+Stack([POINT, ELSE])                               | ParameterError: all must be of one robot
+Program('p', STACK, UNIT, UNIT, [1.0], 'moore')    | ParameterError: inverse
+demanded(G0='soft')                                  | ParameterError: 'soft' refused: must be real numbers
+demanded(weights=[-1.0])                             | ParameterError: weights ... must be positive definite
+demanded(metric=[-1.0, 1.0])                         | ParameterError: metric ... must be positive definite
+Singularity(threshold=0.0)                         | ParameterError: threshold = ... positive
+Singularity(damping=0.0)                           | ParameterError: damping = ... positive
+constraint_force(DOUBT, b, Q, GAMMA, BETA)         | ParameterError: A ... must be positive definite
+reactions(1j * UNIT, ONE, ONE, UNIT, ONE)          | ParameterError: A ... must be real numbers
+Waypoints(np.array([0, 1], 'm8[s]'), THREE[:2])    | ParameterError: times ... must be real numbers
+POINT.evaluate(ZEROS, [1, [2], 3, 4], 0.0)         | ParameterError: v ... must be real numbers in rows
+exact_error(UNIT, UNIT, ONE, ONE, ['now'])         | ParameterError: times ... must be real numbers in
+constrained_linearization(KANE, POINT, ZEROS, ZEROS, ['a'] * 4, 0.0) | ParameterError: Q = ... must be real numbers
+LAGRANGE.hamilton_equations(ZEROS, ZEROS, ZEROS, ['b'] * 4) | ParameterError: damping ... must be real numbers
+constraint_force(A, b, [[1.0], b], GAMMA, BETA)    | ParameterError: Q ... must be real numbers in rows of one length
+Line([0.0, 1.0], O)                                | ShapeError: to has shape (3,); expected (2,)
+Spline([0.0])                                      | ShapeError: points has shape (1,); expected (points
+Constant([])                                       | ShapeError: value has shape (0,); expected (numbers
+POINT.evaluate(np.zeros(5), np.zeros(4), 0.0)      | ShapeError: q has shape (5,); expected (4,)
+Program('p', STACK, np.eye(2), UNIT, ONE)          | ShapeError: G0
+exact_error(UNIT, UNIT, b, ONE, ONE)               | ShapeError: f0 has shape (2,); expected (1,)
+projected_gains(UNIT, UNIT, np.eye(2))             | ShapeError: G0 has shape (1, 1); expected
+simulate_constrained(KANE, POINT, None, np.zeros(5), np.zeros(3), 0.1) | ShapeError: q has shape (5,); expected (4,)
+Program('p', STACK, UNIT, UNIT, b)                 | ShapeError: weights
+gain_matrix('G0', O, 2)                            | ShapeError: G0 has shape (3,); expected
+demanded(metric=O)                                   | ShapeError: metric
+demanded(gamma=NONE)                                 | ShapeError: Gamma has shape (0, 2)
+reaction_derivatives(A, A, b, GAMMA, GAMMA, GAMMA) | ShapeError: K has shape (2,); expected (2, 2)
+reactions([b], b, Q, GAMMA, BETA)                  | ShapeError: A has shape (1, 2)
+reactions(A, b, Q, b, BETA)                        | ShapeError: Gamma has shape (2,); expected (m, n)
+constraint_force(A, b, Q, NONE, BETA)              | ShapeError: Gamma has shape (0, 2); expected ... at least one
+reactions(A, b, Q, GAMMA, b)                       | ShapeError: beta has shape (2,); expected (1,)
+Lissajous([0.0], [NAN], [1.0])                     | NonFiniteError: is not finite
+Constant([INF])                                    | NonFiniteError: is not finite
+gain_matrix('G1', NAN, 2)                          | NonFiniteError: G1
+demanded(f=[NAN])                                    | NonFiniteError: f is not finite
+reactions(A, [1.0, NAN], Q, GAMMA, BETA)           | NonFiniteError: b is not finite
+make_constraint('torus', TREE, 'c', {})            | UnknownNameError: constraint kind 'torus'; known: ... sphere
+demanded(inverse='moore')                            | UnknownNameError: unknown inverse 'moore'; known: euclidean, inertia
+make_constraint('joint_coupling', TREE, 'c', {'coefficients': {'elbow': 1.0}, 'value': 0.0}) | ProgramError: unknown joint 'elbow'; known:
+reactions(A, b, Q, [[0.0, 0.0]], BETA)             | SingularityError: linearly dependent
+""", globals(), constrained_motion, curves, error_dynamics, program, reactions, signals, stabilization)  # fmt: skip  # noqa: E501
 
 
 @refusals.written("""

@@ -20,7 +20,6 @@ from robot_dynamics_ros.control.safety.limits import (
     acceleration_bound,
 )
 from robot_dynamics_ros.control.transfer import TransferWeight
-from robot_dynamics_ros.errors import ParameterError
 
 LIMIT = np.array([90.0, 5.0])
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True)
@@ -255,12 +254,10 @@ def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
     assert back_and_forth.max(initial=0.0) < 0.05  # of the limit; 0.3 and more before
 
 
-test_bad_settings_are_refused_by_name = refusals.every(
-    {
-        ParameterError: {
-            'effort_limit': [lambda x=x: EffortLimiter([1.0, x]) for x in (0.0, math.inf)],
-            'inertia': [lambda x=x: JointLimitGuard(TREE, x) for x in ([1, 0, 1, 1], [1.0] * 3)],
-            'limit_braking': lambda: JointLimitGuard(TREE, 1.0, 1.5),
-        }
-    }
-)
+test_bad_settings_are_refused_by_name = refusals.called("""
+EffortLimiter([1.0, 0.0])               | ParameterError: effort_limit
+EffortLimiter([1.0, float('inf')])      | ParameterError: effort_limit
+JointLimitGuard(TREE, [1, 0, 1, 1])     | ParameterError: inertia
+JointLimitGuard(TREE, [1.0, 1.0, 1.0])  | ParameterError: inertia
+JointLimitGuard(TREE, 1.0, 1.5)         | ParameterError: limit_braking
+""", globals())  # fmt: skip

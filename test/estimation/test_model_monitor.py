@@ -14,7 +14,6 @@ from oracles import PinocchioOracle
 from recorded_bags import NOMINAL, monitored
 from samples import sample
 
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.model_monitor import (
     ModelMonitor,
@@ -229,12 +228,10 @@ def test_a_state_that_is_not_finite_is_left_out():
     assert np.isfinite(pairing.take(0.003, good, good, good).a).all()
 
 
-test_wrong_settings_are_refused = refusals.every({
-    UnknownNameError: {'filtered, semi_implicit': lambda: Pairing('exact', 0.1, 1.0)},
-    ParameterError: {
-        'cutoff_hz': lambda: Pairing('filtered', 0.1, 0.0),
-        'longest_step': lambda: Pairing('filtered', 0.0, 1.0),
-        'must not be below residual_warn': lambda: Thresholds.of(SCARA, 3.0, 2.0),
-        'give 1 or 4 numbers': lambda: Thresholds.of(SCARA, [1.0, 2.0]),
-    },
-})  # fmt: skip
+test_wrong_settings_are_refused = refusals.called("""
+Pairing('exact', 0.1, 1.0)       | UnknownNameError: filtered, semi_implicit
+Pairing('filtered', 0.1, 0.0)    | ParameterError: cutoff_hz
+Pairing('filtered', 0.0, 1.0)    | ParameterError: longest_step
+Thresholds.of(SCARA, 3.0, 2.0)   | ParameterError: must not be below residual_warn
+Thresholds.of(SCARA, [1.0, 2.0]) | ParameterError: give 1 or 4 numbers
+""", globals())  # fmt: skip

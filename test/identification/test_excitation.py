@@ -13,7 +13,6 @@ from oracles import PinocchioOracle
 from samples import sample
 
 from robot_dynamics_ros.cli.excite import excitation_trajectory
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.identification.excitation import Bounds, design_excitation
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 
@@ -137,14 +136,11 @@ def test_the_command_bounds_the_tool_frame_of_any_arm(command):
 TREE = sample('scara').tree
 
 
-test_wrong_requests_are_refused_by_name = refusals.every({
-    ParameterError: {
-        'harmonics': lambda: design_excitation(TREE, harmonics=2),
-        'period': lambda: design_excitation(TREE, period=0.0),
-        'seed = -1 refused: must not be negative': lambda: design_excitation(TREE, seed=-1),
-        'velocity': lambda: Bounds(velocity=1.5),
-        'lower': lambda: Bounds(lower=(0.0, 0.0, 1.0), upper=(1.0, 1.0, 0.0)),
-    },
-    UnknownNameError: {'frame': lambda: design_excitation(
-        TREE, bounds=Bounds(frame='claw', lower=(0.0, 0.0, 0.0)))},
-})  # fmt: skip
+test_wrong_requests_are_refused_by_name = refusals.called("""
+design_excitation(TREE, harmonics=2)    | ParameterError: harmonics
+design_excitation(TREE, period=0.0)     | ParameterError: period
+design_excitation(TREE, seed=-1) | ParameterError: seed = -1 refused: must not be negative
+Bounds(velocity=1.5)  | ParameterError: velocity
+Bounds(lower=(0.0, 0.0, 1.0), upper=(1.0, 1.0, 0.0)) | ParameterError: lower
+design_excitation(TREE, bounds=Bounds(frame='claw', lower=(0.0, 0.0, 0.0))) | UnknownNameError: frame
+""", globals())  # fmt: skip  # noqa: E501
