@@ -61,9 +61,12 @@ def test_an_axis_is_scaled_to_length_one():
 
 
 def test_an_angle_that_is_written_as_a_quarter_turn_is_one():
-    for quarters, written in ((1, (1.57, 1.5708, 1.5707)), (0, (1.5712, 1.58, 1.6, 0.1, -0.3))):
-        for angle in written:
-            assert exact_angle(angle) == (quarters * np.pi / 2 if quarters else angle)
+    for quarters, written in ((1, (1.57, 1.5708, 1.5707, 1.5707963267)), (2, (3.14, 3.14158))):
+        assert {exact_angle(sign * x) * sign for x in written for sign in (1, -1)} == {
+            quarters * np.pi / 2
+        }
+    for angle in (1.5712, 1.58, 1.6, 0.1, -0.3, 1.0, 2.0, 3.0, 0.01, 3e-4, 0.7854):
+        assert exact_angle(angle) == angle
 
 
 def test_text_file_and_xacro_give_the_same_robot(tmp_path):
