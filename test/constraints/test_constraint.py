@@ -9,6 +9,7 @@ differences of one function of s.
 import mpmath
 import numpy as np
 import pytest
+import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle, central_difference, complex_step
 from samples import random_state, sample
@@ -24,66 +25,56 @@ TREE = ROBOT.tree
 TIME = 1.3  # within the ramps of all signals, so that all vary
 
 
-def moving(*center, amplitude=0.1):
-    """Return a signal of which no derivative vanishes at TIME."""
-    k = range(len(center))
-    figure = {
-        'center': list(center),
-        'amplitude': [amplitude] * len(center),
-        'frequency': [0.31 + 0.07 * i for i in k],
-        'phase': [0.4 + 0.5 * i for i in k],
-    }
+def moving(loader, node):
+    """Return a signal of which no derivative vanishes at TIME, from its centre."""
+    center = loader.construct_sequence(node)
+    figure = {'center': center, 'amplitude': [0.1] * len(center)}
+    for name, first, step in (('frequency', 0.31, 0.07), ('phase', 0.4, 0.5)):
+        figure[name] = [first + step * k for k in range(len(center))]
     return {'lissajous': figure, 'start': 0.2, 'ramp': 2.0}
 
 
-FRAME = {
-    'origin': moving(0.1, -0.2, 0.3),
-    'rpy': [0.3, -0.5, 0.8],
-    'turn': {'axis': [1.0, -2.0, 0.5], 'angle': moving(0.2, amplitude=0.7)},
-}
+class Loader(yaml.SafeLoader):
+    """Reads signals from their centres."""
 
 
-def descriptions():
-    """Return one truly rheonomic description of every kind."""
-    names = list(TREE.joint_names)
-    on_tip = {'frame': TIP, 'point': [0.05, -0.03, 0.08]}
-    on_both = {**on_tip, 'other_frame': OTHER, 'other_point': [0.1, 0.2, 0.0]}
-    turning = {'frame': TIP, 'reference': FRAME, 'axis': [0.2, 1.0, -0.4]}
-    return {
-        'axis_alignment': turning,
-        'axis_angle': {**turning, 'angle': moving(0.7)},
-        'coincidence': on_both,
-        'cylinder': {**on_tip, 'cylinder': FRAME, 'radius': moving(0.2)},
-        'distance': {**on_both, 'length': moving(0.3)},
-        'joint_coupling': {
-            'coefficients': [{names[0]: 1.5, names[-1]: -0.7}, {names[1]: 1.0}],
-            'value': moving(0.1, 0.2),
-        },
-        'joint_program': {'position': moving(*np.linspace(0.1, 0.5, TREE.n))},
-        'line': {**on_tip, 'line': FRAME},
-        'orientation': {'frame': TIP, 'target': FRAME},
-        'pitch': {
-            'frame': TIP,
-            'angle': moving(0.3),
-            'hinge': [0.1, 0.2, 1.0],
-            'approach': [2.0, -1.0, 0.0],
-            'up': [0.1, 0.2, 1.0],
-        },
-        'plane': {**on_tip, 'plane': FRAME, 'distance': moving(0.05)},
-        'point': {**on_tip, 'axes': 'zx', 'target': moving(0.1, 0.2), 'reference': FRAME},
-        'pose': {**on_tip, 'target': FRAME},
-        'sphere': {**on_tip, 'sphere': FRAME, 'radius': moving(0.2)},
-    }
+Loader.add_constructor('!moving', moving)
+#: One truly rheonomic description of every kind.
+DESCRIBED = yaml.load(
+    """
+axis_alignment: &turning {frame: left_camera, axis: [0.2, 1.0, -0.4], reference: &frame {
+  origin: !moving [0.1, -0.2, 0.3], rpy: [0.3, -0.5, 0.8], turn: {axis: [1.0, -2.0, 0.5], angle: {
+    lissajous: {center: [0.2], amplitude: [0.7], frequency: [0.31], phase: [0.4]},
+    start: 0.2, ramp: 2.0}}}}
+axis_angle: {<<: *turning, angle: !moving [0.7]}
+coincidence: &both {frame: left_camera, point: &point [0.05, -0.03, 0.08],
+                    other_frame: right_lower, other_point: [0.1, 0.2, 0.0]}
+cylinder: {frame: left_camera, point: *point, cylinder: *frame, radius: !moving [0.2]}
+distance: {<<: *both, length: !moving [0.3]}
+joint_coupling: {coefficients: [{waist: 1.5, neck: -0.7}, {left_shoulder: 1.0}],
+                 value: !moving [0.1, 0.2]}
+joint_program: {position: !moving [0.1, 0.18, 0.26, 0.34, 0.42, 0.5]}
+line: {frame: left_camera, point: *point, line: *frame}
+orientation: {frame: left_camera, target: *frame}
+pitch: {frame: left_camera, angle: !moving [0.3], hinge: [0.1, 0.2, 1.0],
+        approach: [2.0, -1.0, 0.0], up: [0.1, 0.2, 1.0]}
+plane: {frame: left_camera, point: *point, plane: *frame, distance: !moving [0.05]}
+point: {frame: left_camera, point: *point, axes: zx, target: !moving [0.1, 0.2], reference: *frame}
+pose: {frame: left_camera, point: *point, target: *frame}
+sphere: {frame: left_camera, point: *point, sphere: *frame, radius: !moving [0.2]}
+""",
+    Loader,
+)
+FRAME = DESCRIBED['line']['line']
 
 
 @pytest.fixture(params=[*CONSTRAINTS, 'stack'])
 def constraint(request):
-    described = descriptions()
-    assert set(described) == set(CONSTRAINTS), 'every kind must be examined'
+    assert set(DESCRIBED) == set(CONSTRAINTS), 'every kind must be examined'
     if request.param != 'stack':
-        return make_constraint(request.param, TREE, 'c', described[request.param])
+        return make_constraint(request.param, TREE, 'c', DESCRIBED[request.param])
     kinds = ('plane', 'orientation', 'joint_coupling')
-    return Stack([make_constraint(kind, TREE, kind, described[kind]) for kind in kinds])
+    return Stack([make_constraint(kind, TREE, kind, DESCRIBED[kind]) for kind in kinds])
 
 
 def in_many_digits(constraint, q, v, a):
@@ -143,7 +134,7 @@ def angle_between(a, b):
 
 def test_the_value_is_what_the_kind_says(rng):
     """By Pinocchio's poses, scipy's rotations and the plain formula of every kind."""
-    t, oracle, d = TIME, PinocchioOracle.of(ROBOT), descriptions()
+    t, oracle, d = TIME, PinocchioOracle.of(ROBOT), DESCRIBED
     q, v, _ = random_state(TREE, rng)
     (R, p), (R2, p2), (o, C) = oracle.frame_pose(TIP, q), oracle.frame_pose(OTHER, q), frame_at(t)
     point = p + R @ d['point']['point']

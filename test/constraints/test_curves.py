@@ -6,47 +6,40 @@ import math
 import mpmath
 import numpy as np
 import pytest
+import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 
 from robot_dynamics_ros.constraints.curves import (
-    Circle,
-    Line,
-    Linear,
     Lissajous,
     PiecewisePolynomial,
     Spline,
-    Waypoints,
 )
+from robot_dynamics_ros.constraints.registry import signal
 from robot_dynamics_ros.constraints.signals import (
     Clock,
     Followed,
-    Timed,
     Timing,
     quintic_offset,
 )
 
-POINTS = [[0.0, 0.0, 0.0], [0.3, 0.1, 0.0], [0.4, 0.4, 0.2], [0.1, 0.5, 0.1]]
+SIGNALS = yaml.safe_load("""
+points: &points [[0.0, 0.0, 0.0], &begin [0.3, 0.1, 0.0], [0.4, 0.4, 0.2], [0.1, 0.5, 0.1]]
+line: {line: {from: [0.0, 0.0, 0.0], to: [0.4, 0.4, 0.2]}, duration: 2.0, start: 0.3}
+circle: {circle: {center: *begin, radius: 0.2, normal: [1, 2, 3], laps: 2}, speed: 0.9}
+endless circle: {circle: {center: *begin, radius: 0.2}, speed: 0.5, ramp: 0.4, start: 0.2}
+lissajous: {lissajous: {center: [0.1, 0.2], amplitude: [0.3, 0.1], frequency: [0.5, 1.0],
+                        phase: [0.2, 0.0]}}
+linear: {linear: {from: [0.1], rate: [0.5]}, ramp: 0.5}
+spline: {spline: {points: *points}, speed: 0.5, ramp: 0.3}
+closed spline: {spline: {points: *points, closed: true}, speed: 0.9, ramp: 0.3}
+waypoints: {waypoints: {times: [0.0, 0.7, 1.5, 2.0], points: *points}, start: 0.25}
+""")
+POINTS = SIGNALS.pop('points')
 
 
-def signals():
-    waypoints = Waypoints([0.0, 0.7, 1.5, 2.0], POINTS)
-    return {
-        'line': Timed(Line(POINTS[0], POINTS[2]), Timing.of_duration(0.6, 2.0, start=0.3)),
-        'circle': Timed(Circle(POINTS[1], 0.2, [1, 2, 3], laps=2), Timing(0.8 * math.pi, 0.9)),
-        'endless circle': Timed(Circle(POINTS[1], 0.2), Timing(math.inf, 0.5, 0.4, 0.2)),
-        'lissajous': Timed(
-            Lissajous([0.1, 0.2], [0.3, 0.1], [0.5, 1.0], [0.2, 0.0]), Timing(math.inf, 1.0)
-        ),
-        'linear': Timed(Linear([0.1], [0.5]), Timing(math.inf, 1.0, 0.5)),
-        'spline': Timed(Spline(POINTS), Timing(Spline(POINTS).length, 0.5, 0.3)),
-        'closed spline': Timed(Spline(POINTS, closed=True), Timing(math.inf, 0.9, 0.3)),
-        'waypoints': Timed(waypoints, Clock(waypoints.length, 0.25)),
-    }
-
-
-@pytest.fixture(params=signals())
+@pytest.fixture(params=SIGNALS)
 def moving(request):
-    return signals()[request.param]
+    return signal('x', SIGNALS[request.param])
 
 
 def test_rates_are_derivatives_of_the_value(moving):
@@ -77,7 +70,7 @@ def test_it_rests_before_its_start_and_after_its_end(moving):
 
 
 def test_a_circle_has_its_radius_plane_speed_and_laps():
-    circle = signals()['circle']
+    circle = signal('x', SIGNALS['circle'])
     normal = np.array([1.0, 2.0, 3.0]) / math.sqrt(14.0)
     for t in np.linspace(0.0, circle.horizon, 50):
         p = np.array(circle.at(t)[0]) - POINTS[1]
@@ -97,7 +90,7 @@ def test_a_lap_of_a_figure_is_the_period_of_its_slowest_component_that_moves():
 
 def test_splines_pass_through_their_points():
     spline, closed = Spline(POINTS), Spline(POINTS, closed=True)
-    times, waypoints = [0.0, 0.7, 1.5, 2.0], signals()['waypoints'].curve
+    times, waypoints = [0.0, 0.7, 1.5, 2.0], signal('x', SIGNALS['waypoints']).curve
     chords = np.linalg.norm(np.diff(POINTS, axis=0), axis=1)
     for s, t, point in zip([0.0, *np.cumsum(chords)], times, POINTS, strict=True):
         assert_allclose(spline.at(s)[0], point, atol=1e-14)

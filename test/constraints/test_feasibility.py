@@ -11,11 +11,11 @@ from oracles import PinocchioOracle
 from samples import sample, shipped
 from scipy.linalg import null_space
 
+from robot_dynamics_ros.constraints import registry
 from robot_dynamics_ros.constraints import signals as where
-from robot_dynamics_ros.constraints.curves import Circle, Linear, Lissajous, Spline, Waypoints
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.constraints.signals import Clock, Constant, Timed, Timing, instants
+from robot_dynamics_ros.constraints.signals import Constant, instants
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory
@@ -62,21 +62,20 @@ def test_a_slow_signal_does_not_make_the_walk_skip_a_fast_one(monkeypatch):
     )
 
 
-ONWARD = Timing(np.inf, 1.0, 1.0, 10.0)
+#: Signals; seconds for a lap, a unit or the longest segment; steps in it.
+MOVING = yaml.safe_load("""
+circle: [{circle: {center: [0, 0, 0], radius: 0.1}, speed: 0.5, start: 10}, 1.256637061, 40]
+lissajous: [{lissajous: {center: 0, amplitude: 1, frequency: 2}, start: 10}, 0.5, 40]
+linear: [{linear: {from: 0, rate: -2}, start: 10}, 1.0, 40]
+spline: [{spline: {points: [[0.0], [1.0], [1.1]]}, speed: 0.2, ramp: 0.9, start: 10}, 5.0, 40]
+waypoints: [{waypoints: {times: [0, 0.8, 8], points: [[0.0], [1.0], [2.0]]}, start: 10}, 7.2, 8]
+""")
 
 
-@pytest.mark.parametrize(
-    ('signal', 'once', 'parts'),  # seconds for a lap, a unit or the longest segment; steps in it
-    [
-        (Timed(Circle([0, 0, 0], 0.1), Timing(np.inf, 0.5, 1.0, 10.0)), 0.2 * np.pi / 0.5, 40),
-        (Timed(Lissajous([0.0], [1.0], [2.0]), ONWARD), 0.5, 40),
-        (Timed(Linear([0.0], [-2.0]), ONWARD), 1.0, 40),
-        (Timed(Spline([[0.0], [1.0], [1.1]]), Timing(1.1, 0.2, 0.9, 10.0)), 5.0, 40),
-        (Timed(Waypoints([0, 0.8, 8], [[0.0], [1.0], [2.0]]), Clock(8.0, 10.0)), 7.2, 8),
-    ],
-    ids=['circle', 'lissajous', 'linear', 'spline', 'waypoints'],
-)
-def test_instants_are_close_where_a_signal_moves(signal, once, parts):
+@pytest.mark.parametrize('kind', MOVING)
+def test_instants_are_close_where_a_signal_moves(kind):
+    described, once, parts = MOVING[kind]
+    signal = registry.signal('x', described)
     times = instants([signal], 20.0, 3)
     moving = times[(times >= 11.0) & (times <= signal.timing.end)]
     timing = signal.timing  # at rest until the start, which is an instant itself, as every change
