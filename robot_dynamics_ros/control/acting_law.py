@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.laws.stop_laws import (
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.control.settings import LoopSettings
-from robot_dynamics_ros.control.targets import TargetWrench
+from robot_dynamics_ros.control.target_wrench import TargetWrench
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.transfer import Transfer
 from robot_dynamics_ros.model.robot_tree import Robot
@@ -45,7 +45,7 @@ class ActingLaw:
         state: The last valid state.
         q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s.
         limiter: Limits of the command.
-        wrench: Streamed wrench, see :meth:`exert`; None: none.
+        wrench: Streamed wrench, whose efforts compliant laws add.
         force: External force on the arm, for laws that use it.
         stop_law: The stop action.
         transfer: Transfer from the former law.
@@ -69,11 +69,11 @@ class ActingLaw:
         self.q, self.v = self.state.q, self.state.v
         self.limiter = EffortLimiter(tree.effort_limit)
         self.force, self.transfer = ForceSensor(tree), Transfer(self.limiter)
-        self.wrench: TargetWrench | None = None
+        self.wrench = TargetWrench()
         self._acting_effort: Callable[[], Array | None] = lambda: None
-        self._idle = Gravity(tree, kernels)  # acts until control begins
+        self._idle = Gravity(tree, kernels)  # from which control begins
         self.acting: ControlLaw = self._idle
-        self._next: ControlLaw | None = None
+        self._next: ControlLaw | None = None  # after the brake, or a stop action without states
 
     def switch(self, law: ControlLaw | None = None, *, brake: bool = False) -> None:
         """Let a law act from the present state on.
@@ -91,13 +91,8 @@ class ActingLaw:
         law, former = law or self.present, self.acting
         follows = law.follows_reference and not (former.follows_reference or self.braking)
         if brake or follows:
-            self._abort_motion()
-            self._act(self._brake, None)
-            self._next = law
-        elif law.urgent:
-            self._abort_motion()
-            self._act(law, None)
-        elif self.braking:
+            self._act(self._brake, following=law)
+        elif self.braking and not law.urgent:
             self._next = law
         else:
             self._act(law, former)
@@ -121,27 +116,28 @@ class ActingLaw:
             self.law = law
         if later and not alike:
             return
-        if following is former and self.acting is self._idle:
-            self._begin(law)
-        elif following is former:
+        if following is former:
             self._next = law
         elif self.acting is former:
             self.switch(law)
             self._next = self._next or following
 
-    def _act(self, law: ControlLaw, former: ControlLaw | None) -> None:
-        """Let a law act, by transfer from the former one or at once."""
+    def _act(
+        self,
+        law: ControlLaw,
+        former: ControlLaw | None = None,
+        following: ControlLaw | None = None,
+    ) -> None:
+        """Let a law act, by transfer from the former one or at once, and then another one."""
         t = self.state.time
-        self.acting, self._next = law, None
+        if law.urgent:
+            self.generator.begin_glide()
+        if law.urgent or not law.yields:
+            self._end_wrench()
+        self.acting, self._next = law, following
         law.use_external(self.force.external)
         law.reset(t, self.q, self.v)
         self.transfer.start(t, former, urgent=law.urgent)
-        if not law.yields:
-            self.exert(None)
-
-    def _abort_motion(self) -> None:
-        self.generator.begin_glide()
-        self.exert(None)
 
     @property
     def present(self) -> ControlLaw:
@@ -153,19 +149,9 @@ class ActingLaw:
         """Whether the arm is being braked; False again once it is at rest."""
         return self.acting is self._brake
 
-    def exert(self, wrench: TargetWrench | None) -> None:
-        """Let compliant laws add the efforts of a streamed wrench; None: of none."""
-        self.wrench = wrench
+    def _end_wrench(self) -> None:
+        self.wrench.reset()
         self.force.external.commanded.fill(0.0)
-
-    def _begin(self, law: ControlLaw) -> None:
-        """Begin with a law at the last state, from gravity compensation; it acts with a tick."""
-        self.exert(None)
-        self._act(law, self._idle)
-        self.acting, self._next = self._idle, law
-        gravity = self._idle.parts(self.q, self.v, self.generator.reference)['gravity']
-        self.limiter.reset(gravity - self.driver.compensation(self.q, self.v))
-        self.generator.rest_at(self.q, self.state.stamp_ns)
 
     def _make_stop_laws(self, settings: LoopSettings) -> None:
         """Make the stop action and the brake; they replace those that act."""

@@ -148,7 +148,7 @@ class ForceSensor:
 
     def __init__(self, tree: Robot) -> None:
         self.tree, self.external = tree, ExternalEffort(tree.n)
-        self._efforts: FrameEfforts | None = None
+        self._compiled = dict[str, FrameEfforts]()
         self.frame, self.tool = '', SensorTool()
         self._wrench, self._received_ns = np.zeros(6), -_TIMEOUT_NS
         self._bias = np.zeros(6)
@@ -161,7 +161,8 @@ class ForceSensor:
         Raises:
             UnknownNameError: There is no such link.
         """
-        self.frame, self._efforts = frame, FrameEfforts(self.tree, frame)
+        self.frame = frame
+        self.efforts(frame)
 
     def carry(self, tool: SensorTool) -> None:
         """Subtract other parameters from the next measurement on.
@@ -175,29 +176,25 @@ class ForceSensor:
             self._samples.clear()
         self.tool, self._bias = tool, np.array(tool.sensor_bias)
 
-    def store(
-        self,
-        frame: str,
-        efforts: FrameEfforts,
-        wrench: Array,
-        now_ns: int,
-        q: Array,
-        *,
-        resting: bool,
-    ) -> None:
+    def store(self, frame: str, wrench: Array, now_ns: int, q: Array, *, resting: bool) -> None:
         """Store a measured wrench.
 
         Args:
             frame: Link of the sensor.
-            efforts: Converter of wrenches there, see :meth:`efforts`.
             wrench: Shape (6,), in the axes of the link, N and N m; kept.
             now_ns: Timestamp of the last state, ns.
             q: Its positions, shape (n,), rad or m.
             resting: Whether the arm is at rest.
+
+        Raises:
+            ConfigurationError: Bias and tool belong to another frame.
+            UnknownNameError: There is no such frame.
         """
+        self.tool.require_frame(frame)
+        efforts = self.efforts(frame)
         if frame != self.frame or not resting:
             self._samples.clear()
-        self.frame, self._efforts = frame, efforts
+        self.frame = frame
         if self.tool.sensor_tool_mass:
             wrench = wrench - self.tool.weight(efforts.rotation(q).T @ self.tree.gravity)
         if resting:
@@ -225,19 +222,22 @@ class ForceSensor:
         return np.mean(used, axis=0), len(used)
 
     def efforts(self, frame: str) -> FrameEfforts:
-        """Return the converter of wrenches at a frame; a new frame is compiled.
+        """Return the converter of wrenches at a frame; compiled at first, in any thread.
 
         Raises:
-            ConfigurationError: Bias and tool belong to another frame.
             UnknownNameError: There is no such frame.
         """
-        self.tool.require_frame(frame)
-        efforts = self._efforts if frame == self.frame else None
-        return efforts or FrameEfforts(self.tree, frame)
+        if not self.has_compiled(frame):
+            self._compiled.setdefault(frame, FrameEfforts(self.tree, frame))
+        return self._compiled[frame]
+
+    def has_compiled(self, frame: str) -> bool:
+        """Return whether ``efforts`` is fast."""
+        return frame in self._compiled
 
     def update(self, now_ns: int, q: Array) -> None:
         """Update ``external`` by the last measured wrench at a state's timestamp, ns."""
-        external, efforts = self.external, self._efforts
-        external.sense(efforts is not None and 0 <= now_ns - self._received_ns < _TIMEOUT_NS)
-        if external.measured and efforts is not None:
-            efforts.write(q, self._wrench, True, external.effort)
+        external = self.external
+        external.sense(0 <= now_ns - self._received_ns < _TIMEOUT_NS)
+        if external.measured:
+            self.efforts(self.frame).write(q, self._wrench, True, external.effort)

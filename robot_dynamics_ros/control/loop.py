@@ -84,7 +84,7 @@ class ControlLoop(ActingLaw):
         self.reference = generator.reference
         self.effort, self._speeds = np.zeros(n), tree.velocity_limits()
         self._gravity, self._desired, self._zeros = np.zeros((3, n))
-        self.measured_effort = np.full(n, np.nan)
+        self.measured_effort, self._begun = np.full(n, np.nan), True  # a command since the start
         self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
         joined = driver.transmissions
@@ -190,8 +190,8 @@ class ControlLoop(ActingLaw):
         restarted = verdict is StateVerdict.RESTARTED
         if restarted and self._load is not None:
             self._load.restart(self.state.time)
-        if restarted and self.acting is self._idle and self._next is not None:
-            self._begin(self._next)
+        if restarted and not self._begun:
+            self._begin()
         elif self.acting.acts_on_old_states:
             if restarted:
                 self.acting.reset(self.state.time, self.q, self.v)
@@ -209,7 +209,16 @@ class ControlLoop(ActingLaw):
         self.state.validator.allow_repeat()  # a repetition of the present state is answered too
         if self._load is not None:
             self._load.advance(math.inf)  # a change made while inactive needs no transition
-        self._begin(self.law)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Let the selected law act at the last state, from gravity compensation."""
+        self._end_wrench()
+        self._act(self.law, self._idle)
+        self.kernels.gravity_forces(self.q, self._gravity)
+        self.limiter.reset(self._gravity - self.driver.compensation(self.q, self.v))
+        self.generator.rest_at(self.q, self.state.stamp_ns)
+        self._begun = False
 
     # The tick -----------------------------------------------------------------------------------
 
@@ -220,12 +229,13 @@ class ControlLoop(ActingLaw):
             dt: Time since the last command, s; None: since the last state.
         """
         t, q, v, effort = self.state.time, self.q, self.v, self._desired
+        self._begun = True
         if dt is None:
             dt = self.state.dt or self.settings.period
         if self.acting is self.stop_law and self._next is not None:  # states are back
-            self.switch(self._next, brake=True)
+            self.switch(brake=True)
             dt = min(dt, self.settings.period)  # the gap does not enlarge the permitted change
-        if self._next is not None or not self.acting.acts_on_old_states:
+        if not self.acting.acts_on_old_states:
             self._update_inputs(t, dt)
         self.kernels.gravity_forces(q, self._gravity)
         law, driver = self.acting, self.driver
@@ -254,10 +264,9 @@ class ControlLoop(ActingLaw):
             final: Whether it is the last command; if so, no rate limit applies.
         """
         if not self.acting.acts_on_old_states:
-            following = self.present
-            self.switch(self.stop_law)
-            self._next = None if final else following
+            self._act(self.stop_law, following=self.present)
         law, t, q, v, effort = self.acting, self.state.time, self.q, self._zeros, self._desired
+        self._begun = True
         law.reset(t, q, v)
         law.effort(t, q, v, self.reference, effort)
         share = self.driver.compensation(q, v)
@@ -290,21 +299,19 @@ class ControlLoop(ActingLaw):
         uses_force = self.acting.answers_force or transfer.former is not None
         if external.stepped and external.has_stepped() and uses_force:
             transfer.limit_rate('external effort')
-        if self.wrench is not None:
+        if self.wrench.active:
             self.wrench.update(self.state.stamp_ns, self.q, external.commanded)
 
     def _follow_on(self, t: float, dt: float) -> None:
-        """Let the next law act after the activation, or once arm and reference are at rest."""
+        """Let the next law act once arm and reference are at rest, or the reference moves on."""
         generator, law = self.generator, self._next
         assert law is not None
-        if self.acting is self._idle:
-            self.acting, self._next = law, None
-            return
-        arrived = not generator.resting or generator.glide(self.q, dt)
-        if not generator.resting or (arrived and self._brake.is_over(t, self.v)):
-            if generator.resting:  # discard the remaining velocity of the glide
-                self.reference.velocity.fill(0.0)
-            self._act(law, None)
+        if generator.resting:
+            arrived = generator.glide(self.q, dt)
+            if not (arrived and self._brake.is_over(t, self.v)):
+                return
+            self.reference.velocity.fill(0.0)  # the rest of the glide
+        self._act(law)
 
     def decompose(self) -> dict[str, Array]:
         """Return the law's efforts of the last tick by part; allocates, so not for the tick."""

@@ -74,7 +74,7 @@ class SessionAction(Enum):
     ACCEPT = 'accept'
     #: The law that acts answers the state; after a timeout the brake comes first.
     ACTING = 'acting'
-    #: Gravity compensation, then the selected law, at the measured position.
+    #: The selected law at the measured position, from gravity compensation.
     START = 'start'
     #: The selected law.
     LAW = 'law'

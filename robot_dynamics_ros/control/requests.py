@@ -10,14 +10,14 @@ deactivated or told to hold since the request was prepared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
-from robot_dynamics_ros.control.force_sensor import MAX_WRENCH, SensorTool
+from robot_dynamics_ros.control.force_sensor import SensorTool
 from robot_dynamics_ros.control.goals import Outcome, ResultCode, goal_to_follow, refusal
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
@@ -29,7 +29,6 @@ from robot_dynamics_ros.control.setup import (
     law_parameters,
     payload_from_parameters,
 )
-from robot_dynamics_ros.control.targets import TargetWrench
 from robot_dynamics_ros.control.trajectories.following import ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.points import add_waypoint, read_trajectory
 from robot_dynamics_ros.control.trajectories.spline import Points, as_points
@@ -43,7 +42,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.parameters import checked, counted, require_known
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array, require_type
+from robot_dynamics_ros.spatial.validation import require_type
 from robot_dynamics_ros.yaml_reader.parsing import FILES, texts_of, with_texts
 
 Apply = Callable[[], str]
@@ -348,52 +347,6 @@ def prepare_target(session: ControllerSession, read: Callable[[], Array]) -> Pre
     return follow, {'target': target.tolist()}
 
 
-@_request('target wrench')
-def prepare_wrench(
-    session: ControllerSession, read: Callable[[], tuple[TargetWrench, Array, bool]]
-) -> Prepared:
-    """Exert a streamed wrench.
-
-    Args:
-        session: The session.
-        read: Returns the result of ``StreamedTargets.wrench``.
-    """
-    wrench = read()
-
-    def apply() -> str:
-        session.targets.apply_wrench(*wrench)
-        return ''
-
-    adder, values, in_frame = wrench
-    axes = adder.frame if in_frame else session.tree.base_link
-    return apply, {'axes': axes, 'wrench': values.tolist()}
-
-
-@_request('measured wrench')
-def prepare_measured_wrench(
-    session: ControllerSession, frame: str, wrench: Sequence[float] | Array
-) -> Prepared:
-    """Store the measurement of a force-torque sensor.
-
-    Args:
-        session: The session.
-        frame: Link of the sensor.
-        wrench: Wrench exerted on the arm at this link, in its axes, shape (6,), N and N m.
-    """
-    values = array('measured wrench', wrench, (6,))
-    if np.abs(values).max() > MAX_WRENCH:
-        raise ConfigurationError('measured wrench', f'is {values.tolist()}', 'check the sensor')
-    loop = session.loop
-    efforts = loop.force.efforts(frame)
-
-    def apply() -> str:
-        now, resting = loop.state.stamp_ns, not loop.moving
-        loop.force.store(frame, efforts, values, now, loop.q, resting=resting)
-        return ''
-
-    return apply, {'frame': frame, 'wrench': values.tolist()}
-
-
 def tared(session: ControllerSession, now_ns: int) -> tuple[dict[str, Any], str]:
     """Return the parameters with which an arm at rest feels no external wrench.
 
@@ -434,10 +387,14 @@ def _pose(session: ControllerSession, msg: Any) -> Commit:
     return prepare_target(session, lambda: session.targets.pose(msg.header.frame_id, *pose, q))
 
 
-def _wrench(session: ControllerSession, msg: Any) -> Commit:
-    q = session.loop.q.copy()
-    read = partial(session.targets.wrench, msg.header.frame_id, wrench_of(msg), q)
-    return prepare_wrench(session, read)
+def _wrench(session: ControllerSession, msg: Any) -> Apply:
+    session.loop.force.efforts(session.parameters['target_frame'])
+    return partial(session.exert_wrench, msg.header.frame_id, wrench_of(msg))
+
+
+def _measured_wrench(session: ControllerSession, msg: Any) -> Apply:
+    session.loop.force.efforts(msg.header.frame_id)
+    return partial(session.measure_wrench, msg.header.frame_id, wrench_of(msg))
 
 
 #: Preparation of a message of ROS or of a recording, by the last part of the topic.
@@ -445,9 +402,7 @@ STREAMED: dict[str, Callable[[ControllerSession, Any], Apply]] = {
     'target_joint': _joints,
     'target_pose': _pose,
     'target_wrench': _wrench,
-    'measured_wrench': lambda session, msg: prepare_measured_wrench(
-        session, msg.header.frame_id, wrench_of(msg)
-    ),
+    'measured_wrench': _measured_wrench,
     'enable_guiding': lambda session, msg: partial(session.enable, msg.data),
     'speed_scaling_input': lambda session, msg: partial(session.set_speed, msg.factor),
 }
@@ -469,12 +424,6 @@ def _trajectory_again(
     holds = session.loop.generator.holds
     snapshot = ReferenceSnapshot(reference, measured, now_ns, holds)
     return _prepare_points(session, Points(*points), start_ns, snapshot)
-
-
-def _wrench_again(
-    session: ControllerSession, axes: str, wrench: Sequence[float] | Array
-) -> Commit:
-    return prepare_wrench(session, lambda: session.targets.wrench(axes, wrench))
 
 
 def _activation_again(
@@ -503,8 +452,8 @@ REPEATED: dict[str, Callable[..., Any]] = {
     'parameters': prepare_parameters,
     'payload': prepare_payload,
     'target': lambda session, target: prepare_target(session, lambda: np.array(target)),
-    'target wrench': _wrench_again,
-    'measured wrench': prepare_measured_wrench,
+    'target wrench': ControllerSession.exert_wrench,
+    'measured wrench': ControllerSession.measure_wrench,
     'speed': ControllerSession.set_speed,
     'enabling': ControllerSession.enable,
     'reaction': lambda session: None,  # it follows from the states again
@@ -533,6 +482,8 @@ def repeat(session: ControllerSession, kind: str, content: Mapping[str, Any]) ->
 
 def compiles(session: ControllerSession, name: str, msg: Any) -> bool:
     """Return whether the preparation of a streamed message is slow, as for a new frame."""
+    if name == 'target_wrench':
+        return not session.loop.force.has_compiled(session.parameters['target_frame'])
     if name == 'measured_wrench':
-        return bool(msg.header.frame_id != session.loop.force.frame)
-    return name == 'target_pose' or (name == 'target_wrench' and session.targets.is_at_new_frame)
+        return not session.loop.force.has_compiled(msg.header.frame_id)
+    return name == 'target_pose'

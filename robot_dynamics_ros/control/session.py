@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.control.force_sensor import MAX_WRENCH
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
 from robot_dynamics_ros.control.session_modes import SessionModes
@@ -206,6 +207,31 @@ class ControllerSession(SessionModes):
         if is_press and self.waits_for_enabling:
             self._handle(SessionEvent.RELEASE)
             self.remark('info', 'guiding is enabled')
+        return ''
+
+    def exert_wrench(self, axes: str, wrench: Sequence[float] | Array) -> str:
+        """Exert a streamed wrench; arguments and errors see ``StreamedTargets.exert``."""
+        self.log.add('target wrench', **self.targets.exert(axes, wrench))
+        return ''
+
+    def measure_wrench(self, frame: str, wrench: Sequence[float] | Array) -> str:
+        """Store the measurement of a force-torque sensor; the first one at a link is compiled for.
+
+        Args:
+            frame: Link of the sensor.
+            wrench: Wrench exerted on the arm at this link, in its axes, shape (6,), N and N m.
+
+        Raises:
+            RobotDynamicsError: It is no such wrench, or the robot moves no such link.
+            ConfigurationError: It is enormous, or bias and tool belong to another link.
+        """
+        values, loop = array('measured wrench', wrench, (6,)), self.loop
+        if np.abs(values).max() > MAX_WRENCH:
+            raise ConfigurationError(
+                'measured wrench', f'is {values.tolist()}', 'check the sensor'
+            )
+        loop.force.store(frame, values, loop.state.stamp_ns, loop.q, resting=not loop.moving)
+        self.log.add('measured wrench', frame=frame, wrench=values.tolist())
         return ''
 
     def rebuild(self, tree: Robot) -> None:

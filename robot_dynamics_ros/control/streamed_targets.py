@@ -10,7 +10,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.settings import LockedJointWatch
-from robot_dynamics_ros.control.targets import TargetFilter, TargetSettings, TargetWrench
+from robot_dynamics_ros.control.targets import TargetFilter, TargetSettings
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 from robot_dynamics_ros.model import frame_pose
@@ -27,8 +27,8 @@ _NEAR, _ALIGNED, _FAR = 1e-3, 0.02, 0.1
 class StreamedTargets:
     """Converts streamed targets into references or wrenches of a control loop.
 
-    ``joints``, ``pose`` and ``wrench`` do not change anything and may run in the background; apply
-    their results with ``follow`` and ``apply_wrench``.
+    ``joints`` and ``pose`` do not change anything and may run in the background; apply their
+    results with ``follow``. ``exert`` acts at once.
 
     Attributes:
         shortfall: Sentence on the last target if it is out of reach, so that the nearest one is
@@ -45,17 +45,15 @@ class StreamedTargets:
     ) -> None:
         self._loop, self._tree, self._locked = loop, loop.tree, locked
         self.shortfall = ''
-        self._wrench: TargetWrench | None = None
         self.configure(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Apply parameters; an active wrench continues to act."""
+        """Apply parameters; a wrench that acts continues to."""
         settings = TargetSettings.of(parameters)
         if settings == getattr(self, '_settings', None):
             return
         self._settings, self._filter = settings, TargetFilter(self._tree, settings)
-        if self._wrench is not None:
-            self._wrench.configure(settings)
+        self._loop.wrench.configure(settings)
 
     def joints(self, names: Sequence[str], position: Sequence[float]) -> Array:
         """Return target positions of all joints; joints not named keep their present target.
@@ -145,59 +143,36 @@ class StreamedTargets:
         """Set the target of all joints, shape (n,); return whether it starts a new stream."""
         return self._loop.generator.aim(target, self._filter)
 
-    def wrench(
-        self, axes: str, wrench: Sequence[float] | Array, q: Array | None = None
-    ) -> tuple[TargetWrench, Array, bool]:
-        """Return the adder of a wrench, the wrench, and whether it is given in ``target_frame``.
+    def exert(self, axes: str, wrench: Sequence[float] | Array) -> dict[str, Any]:
+        """Exert a wrench at ``target_frame`` from now on; the first one there is compiled for.
 
         Args:
             axes: Link in the axes of whose frame the components are; those of ``target_frame``
                 turn with it, those of other links do not.
             wrench: Force and torque to be exerted by the arm, shape (6,), N and N m.
-            q: Joint positions, see :meth:`pose`.
+
+        Returns:
+            The same arguments in the axes of ``target_frame`` or the base.
 
         Raises:
-            ConfigurationError: The law is not compliant, so that it cannot apply a wrench.
+            ConfigurationError: The law is not compliant, so that it cannot apply a wrench, or
+                one acts at another frame or in other axes.
             UnknownNameError: There is no such frame; lists those that exist.
         """
-        law = self._loop.law
-        if not law.yields:
+        loop, tree, frame = self._loop, self._tree, self._settings.target_frame
+        if not loop.law.yields:
             raise ConfigurationError(
-                'target_wrench', f'law {law.name!r} does not yield to a wrench', 'use impedance'
+                'target_wrench',
+                f'law {loop.law.name!r} does not yield to a wrench',
+                'use impedance',
             )
-        values, in_frame = (
-            array('target_wrench', wrench, (6,)),
-            axes == self._settings.target_frame,
-        )
-        self._tree.moving_frame(self._settings.target_frame, 'target_frame')
-        if not in_frame:
-            R = self._frame('target_wrench', axes, q).R_WF
-            values = np.concatenate([R @ values[:3], R @ values[3:]])
-        known = None if self.is_at_new_frame else self._wrench
-        adder = known or TargetWrench(self._tree, self._settings)
-        return adder, values, in_frame
-
-    @property
-    def is_at_new_frame(self) -> bool:
-        """Whether the next wrench acts at a frame that must be compiled."""
-        return self._wrench is None or self._wrench.frame != self._settings.target_frame
-
-    def apply_wrench(self, adder: TargetWrench, wrench: Array, in_frame: bool) -> None:
-        """Apply a wrench from now on.
-
-        Raises:
-            ConfigurationError: A wrench acts at another frame or in other axes.
-        """
-        acting = self._loop.wrench
-        if acting is not None and acting.active and acting.frame != adder.frame:
-            raise ConfigurationError(
-                'target_wrench', 'changes its frame while it acts', 'wait until it has faded'
-            )
-        if acting is not adder:
-            adder.reset()
-        adder.aim(wrench, in_frame)
-        self._wrench = adder
-        self._loop.exert(adder)
+        values = array('target_wrench', wrench, (6,))
+        tree.moving_frame(frame, 'target_frame')
+        if axes != frame:
+            R = self._frame('target_wrench', axes, None).R_WF
+            values, axes = np.concatenate([R @ values[:3], R @ values[3:]]), tree.base_link
+        loop.wrench.aim(loop.force.efforts(frame), values, axes == frame)
+        return {'axes': axes, 'wrench': values.tolist()}
 
     def _frame(self, subject: str, axes: str, q: Array | None) -> FramePose:
         """Return the pose of a link by the model, if that is where the link is."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Streamed targets and wrenches.
+r"""Streamed targets of the joints.
 
 Targets may have any rate and jumps; the arm can follow the filtered reference.
 
@@ -23,10 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.force_sensor import FrameEfforts
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
-from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread
 from robot_dynamics_ros.spatial.scalar import Array
@@ -173,85 +171,3 @@ class TargetStream(Trajectory):
     def sample(self, t: float, reference: Reference) -> None:
         """Return the present reference, independent of the time; see :class:`Trajectory`."""
         reference.rows.T[:] = self._motion
-
-
-_SMALL = 1e-9  # N, N m: a smaller wrench is not applied any more
-
-
-class TargetWrench:
-    """Efforts of a filtered wrench at a frame.
-
-    Attributes:
-        frame: Name of the frame.
-        active: Whether a wrench acts.
-
-    Args:
-        tree: The robot.
-        settings: Frame, bandwidth, limits, timeout.
-
-    Raises:
-        UnknownNameError: The robot has no such frame.
-    """
-
-    def __init__(self, tree: Robot, settings: TargetSettings) -> None:
-        self.frame = settings.target_frame
-        self._efforts = FrameEfforts(tree, self.frame)
-        self._stages = np.zeros((3, 6))
-        self._target, self._first_stage, self._wrench = self._stages
-        self.reset()
-        self.configure(settings)
-
-    def reset(self) -> None:
-        """Begin again without a wrench, at the state of the next call of ``update``."""
-        self._stages.fill(0.0)
-        self._in_frame, self.active = False, False
-        self._now_ns: int | None = None  # timestamps of the last state and target
-        self._received_ns: int | None = None
-
-    def configure(self, settings: TargetSettings) -> None:
-        """Apply all settings except the frame; the acting wrench moves to the new limits."""
-        self._limits = tuple(settings.target_wrench_limit)
-        self._bandwidth = settings.target_bandwidth
-        self._timeout_ns = round(1e9 * settings.target_timeout_s)
-        self._set_target(self._target.copy())
-
-    def _set_target(self, wrench: Array) -> None:
-        for part, limit in zip((slice(3), slice(3, 6)), self._limits, strict=True):
-            size = math.hypot(*wrench[part])  # squares may overflow
-            self._target[part] = wrench[part] * (limit / size if size > limit else 1.0)
-
-    def aim(self, wrench: Array, in_frame: bool) -> None:
-        """Set the target wrench.
-
-        Args:
-            wrench: Force and torque to be exerted by the arm, shape (6,), N and N m.
-            in_frame: Whether its components are in the axes of the frame; else of the base.
-
-        Raises:
-            ConfigurationError: The axes differ from those of the wrench that still acts.
-        """
-        if in_frame != self._in_frame and self.active:
-            raise ConfigurationError(
-                'target_wrench', 'changes its axes while it acts', 'keep the frame_id'
-            )
-        self._in_frame = in_frame
-        self._set_target(wrench)
-        self._received_ns, self.active = self._now_ns, True
-
-    def update(self, now_ns: int, q: Array, out: Array) -> None:
-        """Compute the wrench's efforts at a timestamp, ns, into ``out``, shape (n,)."""
-        before, self._now_ns = self._now_ns, now_ns
-        if not self.active:
-            out.fill(0.0)
-            return
-        if self._received_ns is None:
-            self._received_ns = now_ns
-        if now_ns - self._received_ns > self._timeout_ns:
-            self._target.fill(0.0)
-        h = 0.0 if before is None else 1e-9 * (now_ns - before)
-        part = -math.expm1(-self._bandwidth * min(max(h, 0.0), 0.02))
-        self._first_stage += part * (self._target - self._first_stage)
-        self._wrench += part * (self._first_stage - self._wrench)
-        if not self._target.any() and np.abs(self._wrench).max() < _SMALL:
-            self.active = False
-        self._efforts.write(q, self._wrench, self._in_frame, out)

@@ -76,8 +76,8 @@ class Transfer:
         self._duration = duration
 
     def start(self, t: float, former: ControlLaw | None, *, urgent: bool = False) -> None:
-        """Start at a time, s, from a law; None: the present law acts alone at once."""
-        self.former = former
+        """Start at a time, s, from a law, if the present one is not urgent, which acts alone."""
+        self.former = None if urgent else former
         self.weight = TransferWeight(self._duration, t)
         self.limit_rate('stop' if urgent else 'law')
 

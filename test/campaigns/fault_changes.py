@@ -24,12 +24,10 @@ from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import (
     prepare_goal,
-    prepare_measured_wrench,
     prepare_parameters,
     prepare_payload,
     prepare_target,
     prepare_trajectory,
-    prepare_wrench,
 )
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import frame_jacobian
@@ -307,7 +305,7 @@ class FaultChanges(FaultEvaluator):
 
     def _target_wrench(self, rng: Generator) -> None:
         axes, wrench = self._axes(rng), self._odd(10.0 * rng.normal(size=6), rng)
-        prepare_wrench(self.session, partial(self.session.targets.wrench, axes, wrench))()
+        self.session.exert_wrench(axes, wrench)
 
     def _axes(self, rng: Generator) -> str:
         return str(rng.choice([self.tree.base_link, 'tool', '']))
@@ -317,7 +315,7 @@ class FaultChanges(FaultEvaluator):
 
         def send() -> None:
             wrench = self._odd(10.0 * rng.normal(size=6), rng)
-            prepare_measured_wrench(self.session, 'tool', wrench)()
+            self.session.measure_wrench('tool', wrench)
 
         self._lasting(rng, 1, send)
 

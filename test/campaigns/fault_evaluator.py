@@ -324,7 +324,7 @@ class FaultEvaluator:
             self.breach('does not answer clean states')
         fast = np.abs(self.v) > 0.1 * self.tree.velocity_limit
         free = not self.loaded and self.now * 1e-9 - self.rated_at > 0.5 * TAIL
-        free &= self.loop.wrench is None  # a streamed wrench decays as slowly as it rose
+        free &= not self.loop.wrench.active  # a streamed wrench decays as slowly as it rose
         free &= (self.now - self.disturbed) * 1e-9 * self.frequency > _SETTLES
         if self.loop.law.follows_reference and free and fast.any():
             self.breach('has not come to rest', self.v)
@@ -341,7 +341,7 @@ class FaultEvaluator:
         expected = np.clip(expected - share, -permitted, permitted)
         away = np.abs(loop.effort - expected) / limit
         # A change lasts until the command has met the law, which a tumbling arm delays.
-        free = ~self.acting & ~self.ramped & self.driven_joints & (loop.wrench is None)
+        free = ~self.acting & ~self.ramped & self.driven_joints & (not loop.wrench.active)
         if (away[free] > 1e-9).any():
             self.breach('the effort is not that of the law', loop.effort, expected)
 

@@ -107,7 +107,7 @@ class FaultTrial(FaultChanges):
                 with REJECTED:
                     act()
             self.disturbed = self.now
-        if self.lasting or self.loop.wrench is not None:  # which may move the arm
+        if self.lasting or self.loop.wrench.active:  # which may move the arm
             self.energy = None
 
     def _advance(self) -> None:

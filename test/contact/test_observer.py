@@ -20,7 +20,6 @@ from robot_dynamics_ros.contact.observer import (
     ObserverSettings,
 )
 from robot_dynamics_ros.control.requests import (
-    prepare_measured_wrench,
     prepare_payload,
 )
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
@@ -245,7 +244,7 @@ def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
     arm = ObservedArm('scara')
     for force in (5.0, 1e300):
         with suppress(ConfigurationError):
-            prepare_measured_wrench(arm.session, 'tool', [force] + [0.0] * 5)()
+            arm.session.measure_wrench('tool', [force] + [0.0] * 5)
         arm.run(1)
         external = arm.session.loop.force.external
         assert external.measured
@@ -258,7 +257,7 @@ def test_a_wrench_that_arrives_goes_and_returns_changes_the_command_slowly():
     arm, steps = ObservedArm('scara', frictionless('scara'), **given), []
     for k in range(600):  # outdated 100 ms after the last one
         if 100 < k % 300 < 130:
-            prepare_measured_wrench(arm.session, 'tool', [10.0, -10.0, 10.0, 0.5, -0.5, 0.5])()
+            arm.session.measure_wrench('tool', [10.0, -10.0, 10.0, 0.5, -0.5, 0.5])
         before = arm.session.loop.effort.copy()
         arm.run(1)
         steps.append(np.abs(arm.session.loop.effort - before) / arm.tree.effort_limit)

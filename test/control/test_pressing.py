@@ -19,7 +19,6 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.requests import (
-    prepare_measured_wrench,
     tared,
 )
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -93,7 +92,7 @@ class Pressing(PlantArm):
         """Pass the measured force, if there is a sensor, and then the state to the session."""
         if self.sensed:
             wrench = self.plant.board_wrench().tolist()
-            prepare_measured_wrench(self.session, 'tool', wrench)()
+            self.session.measure_wrench('tool', wrench)
         return super().answer()
 
     def act(self) -> None:

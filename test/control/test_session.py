@@ -278,6 +278,16 @@ def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
     assert run.session.loop.reference.position == pytest.approx(PLACE + 0.1 * answered)
 
 
+@pytest.mark.parametrize('action', ['zero', 'gravity'])
+def test_the_stop_action_acts_also_where_no_state_follows_the_activation(action):
+    run = Driven({'law': 'computed_torque', 'stop_action': action})
+    run.state()
+    run.session.activate(run.now)
+    run.wait()
+    assert run.session.loop.acting.name == action
+    assert np.any(run.session.command) == (action == 'gravity')
+
+
 def test_no_change_ends_braking_early():
     changes, ends = ({}, {'state_timeout_s': 0.2}, {'stop_effort_share': 0.35}), []
     for change in changes:

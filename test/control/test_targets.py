@@ -20,7 +20,6 @@ from robot_dynamics_ros.control.requests import (
     STREAMED,
     compiles,
     prepare_target,
-    prepare_wrench,
 )
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.targets import (
@@ -78,10 +77,9 @@ def test_poses_and_wrenches_in_the_frame_of_any_link_mean_what_pinocchio_says(ax
     target = session.targets.pose(axes, R.T @ (p_goal - p), quaternion)
     assert target == pytest.approx(goal, abs=1e-7)
     wrench = rng.normal(size=6)
-    adder, values, in_frame = session.targets.wrench(axes, wrench)
     for k in range(2000):  # two poles at 15 1/s settle to 1e-11
-        adder.aim(values, in_frame)
-        adder.update(k * MS, start, effort := np.zeros(4))
+        session.exert_wrench(axes, wrench)
+        session.loop.wrench.update(k * MS, start, effort := np.zeros(4))
     turned = np.concatenate([R @ wrench[:3], R @ wrench[3:]])
     assert effort == pytest.approx(oracle.frame_jacobian('tool', start).T @ turned, abs=1e-9)
 
@@ -118,7 +116,7 @@ WRONG = {
     'moon.*known: base_link, link1': lambda targets: targets.pose('moon', *np.zeros((2, 3))),
     'has an empty frame_id': lambda targets: targets.pose('', np.zeros(3), np.zeros(4)),
     'out of reach': lambda targets: targets.pose('world', [5.0] * 3, np.zeros(4)),
-    'does not yield': lambda targets: targets.wrench('world', np.zeros(6)),
+    'does not yield': lambda targets: targets.exert('world', np.zeros(6)),
     'follows no reference': lambda targets: targets.joints((), HERE),
 }
 
@@ -127,9 +125,8 @@ WRONG = {
 def test_what_cannot_be_followed_is_refused_and_the_reference_stays(said):
     laws = ['gravity_compensation'] if 'no reference' in said else []
     arm_, session, targets = pushed(*laws)
-    prepare = prepare_wrench if 'yield' in said else prepare_target
     with pytest.raises(RobotDynamicsError, match=said):
-        prepare(session, partial(WRONG[said], targets))()
+        prepare_target(session, partial(WRONG[said], targets))()
     arm_.settle(0.1)
     assert_array_equal(session.loop.reference.position, HERE)
 

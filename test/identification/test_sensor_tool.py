@@ -17,7 +17,6 @@ from samples import DOWN_Z, sample
 from urdf_text import joint, link
 
 from robot_dynamics_ros.control.requests import (
-    prepare_measured_wrench,
     prepare_parameters,
     tared,
 )
@@ -211,7 +210,7 @@ class FeelingArm:
         if (self.session.loop.q != q).any():  # states in between are missing
             self.stamp += 10_000 * MS
         self.state(q, v)
-        prepare_measured_wrench(self.session, frame, wrench)()
+        self.session.measure_wrench(frame, wrench)
         self.state(q, v)
         return self.session.loop.force.external
 

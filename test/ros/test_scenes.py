@@ -25,7 +25,6 @@ from scipy.linalg import expm
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import scene
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
-from robot_dynamics_ros.control.requests import prepare_measured_wrench
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
@@ -64,7 +63,7 @@ def play(name: str, seconds: float) -> list[np.ndarray]:
     law = arm.session.loop.law
     for _ in range(round(seconds * 1e3)):
         if sensor := nodes.controller['sensor_frame']:
-            prepare_measured_wrench(arm.session, sensor, plant.board_wrench().tolist())()
+            arm.session.measure_wrench(sensor, plant.board_wrench().tolist())
         assert arm.answer()
         share = np.abs(arm.effort / tree.effort_limit).max()
         force = np.linalg.norm(plant.board_force)
