@@ -36,6 +36,7 @@ from robot_dynamics_ros.messages import (
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.spatial.scalar import Array
 
+_STAMP_END = 12  # of a serialized message with a timestamp, bytes
 _JOINT_COMMAND, _INTERFACE = 'control_msgs/msg/JointCommand', 'effort'
 
 
@@ -333,13 +334,16 @@ def wrench_message(frame: str, wrench: Array, stamp: Time) -> WrenchStamped:
 
 
 def leading_stamp_ns(data: bytes) -> int:
-    """Return the timestamp at the start of a serialized message, ns.
+    """Return the timestamp at the start of a serialized message, ns; 0 for one before 1970.
 
     A Header and a Time both begin with int32 sec, uint32 nanosec, after the 4 bytes of the
-    encapsulation header, whose second byte gives the byte order.
+    encapsulation header, whose second byte gives the byte order. The timestamp of a message that
+    is too short for them is 0.
     """
+    if len(data) < _STAMP_END:
+        return 0
     sec, nanosec = unpack_from('<iI' if data[1] & 1 else '>iI', data, 4)
-    return int(sec * NANO + nanosec)
+    return max(int(sec * NANO + nanosec), 0)
 
 
 def state_message(joints: Sequence[str], *, effort: bool = True) -> JointState:

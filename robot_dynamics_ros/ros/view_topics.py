@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -90,9 +91,11 @@ class RecentMessages:
         return new
 
     def at(self, stamp: int) -> Any:
-        """Return the message with a timestamp, ns; an empty one if there is none."""
-        data = self.messages.get(stamp)
-        return self._kind() if data is None else deserialize_message(data, self._kind)
+        """Return the message with a timestamp, ns; an empty one if none can be read."""
+        if (data := self.messages.get(stamp)) is not None:
+            with suppress(RuntimeError):  # it is no message of the type
+                return deserialize_message(data, self._kind)
+        return self._kind()
 
     def is_fresh(self, seconds: float) -> bool:
         """Return whether a message arrived within a time, s."""

@@ -16,11 +16,13 @@ from answering import Answering
 from peer import LATCHED, RELIABLE
 from processes import free_domain
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from resting_arm import joint_state
 from rosbags.highlevel import AnyReader
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.recorder import Recorder, Stream
 from robot_dynamics_ros.ros.spinning import run
 
@@ -216,6 +218,25 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
     assert stamps(bag['/joint_states']) == seconds
     assert stamps(bag['/temperature']) == stamps(bag['/clock_copy']) == seconds[1:]
     assert [message.data for _, message in bag['/temperature']] == [22.0, 23.0, 24.0, 25.0, 26.0]
+
+
+def test_what_has_no_valid_time_is_recorded_and_ends_no_recording(processes, peer, tmp_path):
+    """Messages that are too short for a timestamp, or whose timestamp is negative."""
+    recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
+    publishers = [peer.publisher(JointState, topic) for topic in (RUN[0], RUN[2])]
+    peer.spin_until(lambda: all(p.get_subscription_count() for p in publishers), 20, 'recorder')
+    old, new = (joint_state(k * NANO, [0.1], names=['j']) for k in (-2, 5))
+    for publisher in publishers:
+        for message in (b'\0\1\0\0', old, new):
+            publisher.publish(message)
+    peer.delivered(*publishers)
+    assert recorder.stop() == 0, recorder.output
+    assert 'Traceback' not in recorder.output
+    with AnyReader([tmp_path / 'bag']) as reader:
+        found = [(connection.topic, stamp) for connection, stamp, _ in reader.messages()]
+    times = sorted(stamp for topic, stamp in found if topic == RUN[0])
+    assert times == [0, 0, 5 * NANO]
+    assert len(found) == 6
 
 
 def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, peer, tmp_path):

@@ -100,6 +100,28 @@ def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(peer, seen)
     assert errors == {'142.0', '0.0'}
 
 
+def test_what_is_no_message_of_its_type_is_seen_as_nothing(peer, seen):
+    """From a publisher without this package, or another version of it."""
+    sent = b'\0\1\0\0', b'\0\1\0\0' + bytes(12) + b'\xff' * 8
+    publishers = [
+        peer.publisher(kind, topic)
+        for topic, kind in {'joint_states': JointState, 'simulator/push': WrenchStamped,
+                            'controller/constraint_condition': Float64MultiArray,
+                            'controller/reference': JointState}.items()
+    ]  # fmt: skip
+
+    def heard() -> bool:
+        for publisher in publishers:
+            publisher.publish(sent[0])
+            publisher.publish(sent[1])
+        peer.spin_for(0.02)
+        seen.poll()
+        assert seen.instant().position == {}
+        return sum(bool(one.messages) for one in seen._streams.values()) == len(publishers)
+
+    peer.spin_until(heard, 20.0, 'four streams')
+
+
 def test_streams_are_subscribed_to_only_while_there_is_a_page(processes, peer):
     viewer = processes.start('view', {'port': 0})
     topics = {'joint_states': JointState, 'controller/reference': JointState,
