@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import yaml
 from numpy.testing import assert_allclose
 from samples import sample
 
@@ -73,7 +74,9 @@ def felt(name, *parts):
     kernels.gravity_forces(rest[0], observer.model)
     found = []
     for seconds, first, *last in parts:
-        for effort in np.linspace(first, *(last or [first]), round(1e3 * seconds)):
+        for effort in np.linspace(
+            *map(np.array, (first, *(last or [first]))), round(1e3 * seconds)
+        ):
             observer.effort[:] = 0.1 * tree.effort_limit * effort
             found += filter(None, [detector.update(1e-3)])
     told = [f'{one.kind} on {one.link} {one.direction:+d} at {one.joint}' for one in found]
@@ -84,32 +87,23 @@ def felt(name, *parts):
 #: Robot, parts, contacts as they are told last, and whether one lasts. In dead bands: a step of 10
 #: has a slow part of 1 after 53 ms, a fast part below 3 after 0.6 s; a step of 100 has both at
 #: once, so it stays a hit. A pulse of 30 ms and 15 leaves 0.9 of a fast part for some 0.3 s.
-NONE, SECOND = np.zeros(4), np.array([0.0, 1.0, 0.0, 0.0])
-PULSE = (0.03, 15.0 * SECOND)
-HIT, PUSH = 'hit on link2 +1 at joint2', 'push on link2 +1 at joint2'
-FELT = {
-    'a ramp is a push': ([(3.0, NONE, 3.0 * SECOND)], [PUSH], True),
-    'a hit that lasts becomes one': ([(1.5, 10.0 * SECOND)], [PUSH], True),
-    'its end is a hit': (
-        [(1.5, -10.0 * SECOND), (0.3, NONE)], ['push on link2 -1 at joint2', HIT], True),
-    'a hard one': ([(0.05, 100.0 * SECOND)], [HIT], True),
-    'a pulse': ([PULSE, (0.2, NONE)], [HIT], False),
-    'a small one after it': (
-        [PULSE, (3.0, NONE), (0.15, np.array([0.0, 0.0, 1.5, 0.0]))],
-        [HIT, 'hit on link3 +1 at joint3'], True),
-    'a joint inside': (
-        [(0.05, np.array([6.0, 5.0, 0.0, 0.0]))], ['hit on link2 +1 at joint1'], True),
-    'a small share of ratios': ([(0.05, np.array([0.0, 10.0, 0.8, 0.0]))], [HIT], True),
-    'a small share of efforts': ([(0.05, np.array([0.0, 10.0, 0.0, 1.5]))], [HIT], True),
-    'a joint 4 ms later': (
-        [(0.004, 10.0 * SECOND), (0.04, np.array([0.0, 10.0, 10.0, 0.0]))],
-        ['hit on link3 +1 at joint2'], True),
-    'a joint 20 ms later': (
-        [(0.02, 10.0 * SECOND), (0.02, np.array([0.0, 10.0, 10.0, 0.0]))], [HIT], True),
-    'a branch': (
-        [(0.05, np.array([0.0, 0.0, 5.0, 0.0, 0.0, 5.0]))],
-        ['hit on left_lower +1 at left_slide'], True),
-}  # fmt: skip
+FELT = yaml.safe_load("""
+a ramp is a push: [[[3.0, [0, 0, 0, 0], [0, 3, 0, 0]]], [&push push on link2 +1 at joint2], true]
+a hit that lasts becomes one: [[[1.5, [0, 10, 0, 0]]], [*push], true]
+its end is a hit: [[[1.5, [0, -10, 0, 0]], [0.3, [0, 0, 0, 0]]],
+                   [push on link2 -1 at joint2, &hit hit on link2 +1 at joint2], true]
+a hard one: [[[0.05, [0, 100, 0, 0]]], [*hit], true]
+a pulse: [[&pulse [0.03, [0, 15, 0, 0]], [0.2, [0, 0, 0, 0]]], [*hit], false]
+a small one after it: [[*pulse, [3.0, [0, 0, 0, 0]], [0.15, [0, 0, 1.5, 0]]],
+                       [*hit, hit on link3 +1 at joint3], true]
+a joint inside: [[[0.05, [6, 5, 0, 0]]], [hit on link2 +1 at joint1], true]
+a small share of ratios: [[[0.05, [0, 10, 0.8, 0]]], [*hit], true]
+a small share of efforts: [[[0.05, [0, 10, 0, 1.5]]], [*hit], true]
+a joint 4 ms later: [[[0.004, [0, 10, 0, 0]], [0.04, [0, 10, 10, 0]]],
+                     [hit on link3 +1 at joint2], true]
+a joint 20 ms later: [[[0.02, [0, 10, 0, 0]], [0.02, [0, 10, 10, 0]]], [*hit], true]
+a branch: [[[0.05, [0, 0, 5, 0, 0, 5]]], [hit on left_lower +1 at left_slide], true]
+""")
 
 
 @pytest.mark.parametrize('kind', FELT)
