@@ -215,22 +215,22 @@ def test_what_cannot_be_shown_is_said_and_what_a_description_says_is_text(page, 
     assert len(gone) == 1, 'the end of a page is noticed'
 
 
-_AT = {'origin': [0.3, 0.1, 0.2]}
-_GROWS = {'linear': {'from': 0.1, 'rate': 0.05}}
-_CIRCLE = {'circle': {'center': [0.3, 0.0, 0.2], 'radius': 0.1}, 'speed': 0.2}
-ON = [
-    {'kind': 'plane', 'plane': _AT, 'distance': _GROWS},
-    {'kind': 'line', 'line': _AT},
-    {'kind': 'sphere', 'sphere': {'origin': _CIRCLE}, 'radius': _GROWS},
-    {'kind': 'cylinder', 'cylinder': _AT, 'radius': 0.05},
-    {'kind': 'point', 'target': _CIRCLE},
-    {'kind': 'pose', 'target': {'origin': _CIRCLE}},
-    {'kind': 'orientation', 'target': _AT},
-    {'kind': 'axis_angle', 'axis': [1, 0, 0], 'angle': 1.5, 'reference': _AT},
-    {'kind': 'axis_alignment', 'axis': [0, 0, 1], 'reference': _AT},
-    {'kind': 'distance', 'other_position': [0.0, 0.0, 0.5], 'length': _GROWS},
-    {'kind': 'coincidence', 'other_frame': 'link1', 'other_point': [0.3, 0, 0]},
-]
+ON = """
+constraints:
+- {name: a, frame: tool, kind: plane, plane: &at {origin: [0.3, 0.1, 0.2]},
+   distance: &grows {linear: {from: 0.1, rate: 0.05}}}
+- {name: b, frame: tool, kind: line, line: *at}
+- {name: c, frame: tool, kind: sphere, radius: *grows,
+   sphere: {origin: &round {circle: {center: [0.3, 0.0, 0.2], radius: 0.1}, speed: 0.2}}}
+- {name: d, frame: tool, kind: cylinder, cylinder: *at, radius: 0.05}
+- {name: e, frame: tool, kind: point, target: *round}
+- {name: f, frame: tool, kind: pose, target: {origin: *round}}
+- {name: g, frame: tool, kind: orientation, target: *at}
+- {name: h, frame: tool, kind: axis_angle, axis: [1, 0, 0], angle: 1.5, reference: *at}
+- {name: i, frame: tool, kind: axis_alignment, axis: [0, 0, 1], reference: *at}
+- {name: j, frame: tool, kind: distance, other_position: [0.0, 0.0, 0.5], length: *grows}
+- {name: k, frame: tool, kind: coincidence, other_frame: link1, other_point: [0.3, 0, 0]}
+"""
 
 
 @pytest.mark.slow
@@ -238,10 +238,9 @@ def test_whatever_a_program_draws_on_is_drawn_and_moves(page, browser):
     tree = sample('scara').tree
     arm = page.arm('scara')
     arm.set_description(tree.xml)
-    rows = [{'name': f'row{k}', 'frame': 'tool', **row} for k, row in enumerate(ON)]
-    program = {'name': 'all', 'constraints': rows}
     with Tab(browser, page.web.address) as tab:
-        arm.draw_program({'law': 'constraint_stabilization', 'program': program})
+        arm.draw_program({'law': 'constraint_stabilization', 'program': ON})
+        assert handle(page, '/scara/program/10')
         for x in (0.123, 0.321):
             now = ArmInstant(time=x, program_time=x, position=dict.fromkeys(tree.joint_names, x))
             arm.show(now)
