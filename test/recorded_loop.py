@@ -189,5 +189,14 @@ class RecordedLoop:
         self.messages.append(text(time or self._clock(0), content, PARAMETERS))
 
 
+def event(spec: Any) -> Callable[[Any], None]:
+    """Return the event of a name; of a list of it and arguments; of it and named ones."""
+    if isinstance(spec, dict):
+        ((name, given),) = spec.items()
+        return lambda loop: getattr(loop, name)(**given)
+    name, *words = [spec] if isinstance(spec, str) else spec
+    return lambda loop: getattr(loop, name)(*words)
+
+
 def _nothing(_: RecordedLoop) -> None:
     return None

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from bags import SECOND, STORE, Message, text
 from recorded_arm import RecordedArm, write_run
-from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop
+from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
 
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.program import decay
@@ -123,31 +123,27 @@ def test_without_a_log_the_program_ends_with_the_commands(command):
         np.testing.assert_allclose(whole[figure], part[figure], rtol=1e-6, err_msg=figure)
 
 
-REACTED = {
-    300: lambda loop: loop.push((-60.0, 0.0, 0.0)),
-    500: RecordedLoop.go_on,
-}
 #: Further parameters, events, why the program ends, and when at the latest. A parameter that the
 #: law takes as it acts, or a held reference, does not end it; a reaction does in the tick after
 #: the contact.
-ENDS = {
-    'deactivation': ({}, {300: RecordedLoop.deactivate}, 'the controller was deactivated', 0.301),
-    'law': ({}, {300: lambda loop: loop.change(law='computed_torque')},
-            'its law or program was changed', 0.301),
-    'program': ({}, {300: lambda loop: loop.change(program='scara_press')},
-                'its law or program was changed', 0.301),
-    'silence': ({}, {300: RecordedLoop.recover}, 'the stop action acted', 0.301),
-    'parameter of the law': ({}, {300: lambda loop: loop.change(limit_effort=False)}, '', 0.6),
-    'hold': ({}, {300: RecordedLoop.hold}, '', 0.6),
-    'stop': ({'contact_reaction': 'stop'}, REACTED, 'the arm reacted to a contact', 0.33),
-    'float': ({'contact_reaction': 'float'}, REACTED, 'the arm reacted to a contact', 0.33),
-}  # fmt: skip
+ENDS = yaml.safe_load("""
+deactivation: [{}, {300: deactivate}, the controller was deactivated, 0.301]
+law: [{}, {300: {change: {law: computed_torque}}}, its law or program was changed, 0.301]
+program: [{}, {300: {change: {program: scara_press}}}, its law or program was changed, 0.301]
+silence: [{}, {300: recover}, the stop action acted, 0.301]
+parameter of the law: [{}, {300: {change: {limit_effort: false}}}, '', 0.6]
+hold: [{}, {300: hold}, '', 0.6]
+stop: [{contact_reaction: stop}, &reacted {300: [push, [-60.0, 0.0, 0.0]], 500: go_on},
+       the arm reacted to a contact, 0.33]
+float: [{contact_reaction: float}, *reacted, the arm reacted to a contact, 0.33]
+""")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('kind', ENDS)
 def test_the_program_ends_where_its_law_does(command, kind):
-    given, behind, why, latest = ENDS[kind]
+    given, events, why, latest = ENDS[kind]
+    behind = {step: event(spec) for step, spec in events.items()}
     given = {**GIVEN, **PROGRAM, 'lead_in': 0.0, **given}
     found = command('analyze --no-report', RecordedLoop(given, behind=behind).run(600).messages)
     end, _, told = found.said.partition('is evaluated until ')[2].partition(' s only: then ')
