@@ -236,7 +236,7 @@ class ControlLoop(ActingLaw):
             self.switch(brake=True)
             dt = min(dt, self.settings.period)  # the gap does not enlarge the permitted change
         if not self.acting.acts_on_old_states:
-            self._update_inputs(t, dt)
+            self._update_inputs(t)
         self.kernels.gravity_forces(q, self._gravity)
         law, driver = self.acting, self.driver
         if driver.compensates:
@@ -285,14 +285,14 @@ class ControlLoop(ActingLaw):
         """Set the command to zero, where even the stop action fails."""
         self.effort.fill(0.0)
 
-    def _update_inputs(self, t: float, dt: float) -> None:
+    def _update_inputs(self, t: float) -> None:
         """Update payload, reference, external efforts, and which law acts."""
         if self._load is not None and self._load.changing:
             self._load.advance(t)
         if self.generator.sample(self.state.stamp_ns):
             self.transfer.limit_rate('reference')
         if self._next is not None:
-            self._follow_on(t, dt)
+            self._follow_on(t)
         if self.force.frame:
             self.force.update(self.state.stamp_ns, self.q)
         external, transfer = self.force.external, self.transfer
@@ -302,16 +302,12 @@ class ControlLoop(ActingLaw):
         if self.wrench.active:
             self.wrench.update(self.state.stamp_ns, self.q, external.commanded)
 
-    def _follow_on(self, t: float, dt: float) -> None:
+    def _follow_on(self, t: float) -> None:
         """Let the next law act once arm and reference are at rest, or the reference moves on."""
         generator, law = self.generator, self._next
         assert law is not None
-        if generator.resting:
-            arrived = generator.glide(self.q, dt)
-            if not (arrived and self._brake.is_over(t, self.v)):
-                return
-            self.reference.velocity.fill(0.0)  # the rest of the glide
-        self._act(law)
+        if not generator.resting or generator.glide(self.q, self._brake.is_over(t, self.v)):
+            self._act(law)
 
     def decompose(self) -> dict[str, Array]:
         """Return the law's efforts of the last tick by part; allocates, so not for the tick."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.settings import LockedJointWatch
-from robot_dynamics_ros.control.targets import TargetFilter, TargetSettings
+from robot_dynamics_ros.control.targets import TargetSettings, target_limits
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 from robot_dynamics_ros.model import frame_pose
@@ -52,7 +52,7 @@ class StreamedTargets:
         settings = TargetSettings.of(parameters)
         if settings == getattr(self, '_settings', None):
             return
-        self._settings, self._filter = settings, TargetFilter(self._tree, settings)
+        self._settings, self._limits = settings, target_limits(self._tree, settings)
         self._loop.wrench.configure(settings)
 
     def joints(self, names: Sequence[str], position: Sequence[float]) -> Array:
@@ -141,7 +141,7 @@ class StreamedTargets:
 
     def follow(self, target: Array) -> bool:
         """Set the target of all joints, shape (n,); return whether it starts a new stream."""
-        return self._loop.generator.aim(target, self._filter)
+        return self._loop.generator.aim(target, self._limits)
 
     def exert(self, axes: str, wrench: Sequence[float] | Array) -> dict[str, Any]:
         """Exert a wrench at ``target_frame`` from now on; the first one there is compiled for.

@@ -252,9 +252,9 @@ class RecordedReference(ReferenceGenerator):
         if np.isfinite(motion[:2]).all():
             self._recorded[:] = np.nan_to_num(motion)
 
-    def glide(self, q: Array, dt: float) -> bool:
-        """Return whether the current reference is at rest."""
-        return not self.reference.velocity.any()
+    def glide(self, q: Array, rests: bool) -> bool:
+        """Return whether the arm rests, and the current reference with it."""
+        return rests and not self.reference.velocity.any()
 
     def sample(self, stamp_ns: int) -> bool:
         """Write the current reference."""

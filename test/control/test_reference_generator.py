@@ -144,3 +144,26 @@ def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before()
         run(generator, ticks)
         assert generator.progress == pytest.approx((elapsed, 1.0))
         assert generator.moving
+
+
+@pytest.mark.parametrize('way', [0.5, -0.02, 0.0])
+def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way):
+    """Noise is measured, too; the reference moves when the glide begins."""
+    generator, noise = moving_generator(), np.random.default_rng(7).normal(0.0, 3e-4, (2000, 4))
+    place = generator.snapshot().reference.position + way
+    generator.begin_glide()
+    seen = [generator.snapshot().reference.rows]
+    for k, x in enumerate(noise):
+        arrived = generator.glide(place + x, rests=k > 1000)
+        if arrived:
+            break
+        seen.extend(run(generator, 1))
+    q, v, a = np.array(seen).transpose(1, 0, 2)
+    assert np.abs(v).max() <= 2.0
+    assert np.abs(np.diff(v, axis=0)).max() <= 2.0 / 0.05 * 1e-3 * (1.0 + 1e-9)
+    np.testing.assert_allclose(np.diff(v, axis=0), 1e-3 * a[:-1], atol=1e-12)
+    np.testing.assert_allclose(np.diff(q, axis=0), 0.5e-3 * (v[1:] + v[:-1]), atol=1e-12)
+    assert np.abs(q[500:] - place).max() < 1e-3
+    assert (arrived, k < 1010) == (True, True)
+    for rows in (generator.reference.rows, *run(generator, 3)):
+        np.testing.assert_array_equal(rows, [place + x, *np.zeros((2, 4))])

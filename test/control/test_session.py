@@ -163,7 +163,7 @@ def test_silence_is_counted_on_the_clock_of_the_arrivals_and_control_begins_anew
     assert session.timeouts == 1
     assert run.said() == [SILENT.format('')]
     away = PLACE + 0.005
-    run.states(10, away)  # at least at the velocity limits of 2 rad/s; half of that suffices
+    run.states(90, away)  # a glide: 24 ms of 40 rad/s^2, and the bandwidth of 100 rad/s
     assert session.mode is SessionMode.HOLDING
     np.testing.assert_array_equal(session.loop.reference.position, away)
     session.remarks.clear()

@@ -22,12 +22,8 @@ from robot_dynamics_ros.control.requests import (
     prepare_target,
 )
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.targets import (
-    TargetFilter,
-    TargetSettings,
-    TargetStream,
-)
-from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.control.targets import TargetSettings, target_limits
+from robot_dynamics_ros.control.trajectories.approach import Approach
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
 HERE = START['scara']
@@ -37,9 +33,12 @@ HERE = START['scara']
 def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(rng, implicit, loss):
     """Ten a second; then the arm comes to rest, and goes to one more."""
     tree, most = sample('scara').tree, np.array([8.0, 20.0, 3.0, 40.0])
-    limits, start = TargetFilter(tree, TargetSettings(target_acceleration=most)), Reference(4)
-    start.position[:] = HERE
-    stream, seen, reference = TargetStream(limits, start, 1e-3, implicit, 0), [], Reference(4)
+    limits = target_limits(tree, TargetSettings(target_acceleration=most))
+    stream, seen, start = Approach(4), [], np.zeros((3, 4))
+    start[0] = HERE
+    stream.configure(1e-3, semi_implicit=implicit)
+    stream.start(start, 0)
+    stream.aim(HERE, limits)
     for k in range(1, 9000):
         if k % 100 == 0 and k < 8000:
             if k < 4000 or k == 6000:
@@ -47,8 +46,7 @@ def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(rng,
             stream.aim(target, limits)
         if rng.random() >= loss:
             stream.advance(k * MS)
-            stream.sample(0.0, reference)
-            seen.append(reference.rows.copy())
+            seen.append(stream.rows.copy())
     q, v, a = np.array(seen).transpose(1, 0, 2)
     assert (np.abs(v).max(axis=0) <= 0.5 * tree.velocity_limit).all()
     assert (np.abs(v).max(axis=0) > 0.2 * tree.velocity_limit).any()

@@ -13,7 +13,6 @@ from samples import sample, shipped
 from robot_dynamics_ros.constraints.curves import Circle
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import (
-    Hold,
     Reference,
     ReferenceSampler,
     check_limits,
@@ -39,7 +38,6 @@ def approached():
 SINE = Sine([0.1, 0.2], [0.5, 0.3], [0.8, 1.3], [0.4, -1.0], 0.5, 3.0)
 #: Position with two continuous derivatives for all times; splines: ``test_spline``.
 TRAJECTORIES = {
-    'hold': lambda: Hold([0.3, -1.0]),
     'quintic': lambda: Quintic([0.0, 1.0], [0.5, -2.0], 1.7),
     'sine': lambda: SINE,
     'endless_sine': lambda: Sine([0.1, 0.2], [0.5, 0.3], [0.8, 1.3]),
@@ -104,13 +102,6 @@ def test_the_instants_run_from_the_start_to_the_end(trajectory):
         assert (np.diff(times) >= 0.0).all()
 
 
-def test_hold_keeps_a_copy():
-    here = np.array([0.1, 0.2])
-    trajectory = Hold(here)
-    here += 1.0
-    assert_array_equal(state(trajectory, 5.0)[0], [0.1, 0.2])
-
-
 # Limits of a robot -------------------------------------------------------------------------------
 
 SCARA, HOME = sample('scara').tree, [0.0, 0.0, 0.1, 0.0]
@@ -122,14 +113,13 @@ OVER = Points(
 )
 
 
-class Broken(Hold):
+class Broken(Quintic):
     """A trajectory of which a number in the middle is none."""
 
-    duration, row = 1.0, 0
+    row = 0
 
     def table(self, times):
-        rows = np.zeros((3, len(times), self.n))
-        rows[0] = self.position
+        rows = np.array(super().table(times))
         rows[self.row, 1, 2] = math.nan
         return tuple(rows)
 
@@ -144,11 +134,11 @@ LIMITS = {
     "joint 'joint2': is at 2.6": lambda: JointWaypoints(OVER),
     "joint 'joint1': is at ": lambda: JointWaypoints(HUGE),
     "joint 'joint1': moves at ": lambda: Quintic(HOME, [2.0, 0.0, 0.1, 0.0], 0.2),
-    "joint 'joint3': is at nan": lambda: Broken(HOME),
-    "joint 'joint3': moves at nan": lambda: BrokenSpeed(HOME),
-    'has 1 joints': lambda: Hold([0.0]),
+    "joint 'joint3': is at nan": lambda: Broken(HOME, HOME, 1.0),
+    "joint 'joint3': moves at nan": lambda: BrokenSpeed(HOME, HOME, 1.0),
+    'has 1 joints': lambda: Quintic([0.0], [0.0], 1.0),
     'never ends': lambda: Sine(HOME, 0.05, 1.0),
-    'has shape ..,.; give': lambda: Hold([]),
+    'has shape ..,.; give': lambda: Quintic([], [], 1.0),
 }
 
 

@@ -20,7 +20,6 @@ from urdf_text import joint, link, robot
 from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.following import PathSpeed, SpeedLimit
-from robot_dynamics_ros.control.trajectories.trajectory import Hold
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.planning.motions import Quintic
@@ -123,11 +122,11 @@ def test_an_order_slows_and_pauses_without_a_jump(discretization):
 
 def test_lost_states_change_nothing_of_how_a_path_goes_on():
     """A step of twelve ms equals twelve lost steps: the same speed, the same position."""
-    still = Hold(np.zeros(1))
+    still = Quintic([0.0], [0.0], 1.0)
     squares = np.linspace(1.0, 0.3, 40).tolist()
     motions = []
     for lost in (0, 12):
-        speed = PathSpeed(still)
+        speed = PathSpeed()
         speed.start(0.0, SpeedLimit(0.005, squares), scalable=True)
         speed.scale(0.4)
         for k in (*range(1, 50), *range(50 + lost, 90)):

@@ -137,14 +137,13 @@ class PathSpeed(Trajectory):
     Attributes:
         target: Requested factor, 0 to 1, see :meth:`scale`.
         delay: Present delay relative to the original trajectory, s.
-
-    Args:
-        trajectory: The first trajectory.
     """
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        self.n, self.duration, self.target = trajectory.n, math.inf, 1.0
-        self._trajectory = trajectory
+    duration = math.inf
+    _trajectory: Trajectory
+
+    def __init__(self) -> None:
+        self.target = 1.0
         self.start(0.0)
 
     def scale(self, target: float) -> bool:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.signals import offset_duration
-from robot_dynamics_ros.control.targets import TargetFilter, TargetStream
+from robot_dynamics_ros.control.trajectories.approach import Approach, ApproachLimits
 from robot_dynamics_ros.control.trajectories.following import (
     Blended,
     PathSpeed,
@@ -24,7 +25,6 @@ from robot_dynamics_ros.control.trajectories.spline import (
     integrated,
 )
 from robot_dynamics_ros.control.trajectories.trajectory import (
-    Hold,
     Reference,
     ReferenceSampler,
     Trajectory,
@@ -42,6 +42,9 @@ _BRAKING_S = 0.2
 #: Transition from the reference to a trajectory with another start: largest additional speed, as
 #: a fraction of the velocity limit, and shortest duration, s.
 _BLEND_SPEED, _MIN_BLEND_S = 0.5, 0.3
+#: Glide: time to reach the velocity limit, s, and bandwidth, rad/s. It has arrived where the
+#: distance and _SETTLING_S at its velocity are within what the limit permits in _ARRIVED_S, s.
+_GLIDING_S, _BANDWIDTH, _SETTLING_S, _ARRIVED_S = 0.05, 100.0, 0.05, 1e-3
 
 
 class ReferenceGenerator:
@@ -53,6 +56,7 @@ class ReferenceGenerator:
         speed: Speed scaling of trajectories.
         changes: Counter that increases whenever something else is followed; the goal of the
             previous trajectory has then ended.
+        streaming: Whether the present, or the last, motion is a stream of targets.
         holds: Those of them that were no trajectory: what was prepared before is refused.
 
     Args:
@@ -63,15 +67,19 @@ class ReferenceGenerator:
         self._tree = tree
         self.reference = Reference(tree.n)
         self.changes = self.holds = 0
+        self.streaming = False
         self._joins = False
-        self._trajectory: Trajectory = Hold(self.reference.position)
-        self._start_ns = self._now_ns = 0
+        #: What is followed; None: the reference approaches a target.
+        self._trajectory: Trajectory | None = None
+        self._duration, self._start_ns, self._now_ns = 0.0, 0, 0
         #: Accepted trajectories that start later, and their starts, ns, in ascending order.
         self._waiting: tuple[tuple[int, Prepared], ...] = ()
-        self.speed = PathSpeed(self._trajectory)
+        self.speed = PathSpeed()
         self.measured: Array | None = None
         self._start_tolerance, self._moving_end, self._integrates = 0.0, False, False
         self._fastest = tree.velocity_limits()
+        self._approach = Approach(tree.n)
+        self._glide = ApproachLimits.of(self._fastest, self._fastest / _GLIDING_S, _BANDWIDTH)
 
     def configure(
         self,
@@ -95,42 +103,45 @@ class ReferenceGenerator:
                 motion.
         """
         self._sampler, self._start_tolerance = sampler, start_tolerance
+        semi_implicit = sampler.discretization == 'semi_implicit'
+        self._approach.configure(sampler.period, semi_implicit=semi_implicit)
         self._moving_end, self._integrates, self.measured = moving_end, integrates, measured
         self._speed_limit = speed_limit
 
     def rest_at(self, q: Array, stamp_ns: int) -> None:
         """Hold a position, shape (n,), rad or m, without a transition."""
         self._now_ns = stamp_ns
-        self._replace(Hold(self._inside(q)), stamp_ns)
-        self._trajectory.sample(0.0, self.reference)
+        self.reference.rows.fill(0.0)
+        self.reference.position[:] = self._inside(q)
+        self.begin_glide()
 
     def begin_glide(self) -> None:
-        """Abort the trajectory and hold the reference until ``glide`` moves it."""
-        self._replace(Hold(self.reference.position), self._now_ns)
+        """Abort the trajectory; the reference comes to rest where it is, or as ``glide`` says."""
+        self._replace(0.0)
+        self._approach.aim(self.reference.position, self._glide)
 
     @property
     def resting(self) -> bool:
         """Whether the reference is held; a trajectory may be scheduled to start."""
-        return isinstance(self._trajectory, Hold)
+        return self._trajectory is None and not self.streaming
 
-    def glide(self, q: Array, dt: float) -> bool:
-        """Move a held reference towards a position within the velocity limits.
+    def glide(self, q: Array, rests: bool) -> bool:
+        """Let a held reference glide to the arm, from the next sample on.
 
         Args:
-            q: Shape (n,), rad or m; clamped to the position limits.
-            dt: Time since the last sample, s.
+            q: Position of the arm, shape (n,), rad or m; clamped to the position limits.
+            rests: Whether the arm rests there.
 
         Returns:
-            Whether the reference has reached the position.
+            Whether the arm rests, and the reference with it: what remained is discarded.
         """
-        assert isinstance(self._trajectory, Hold)  # see ``resting``
-        reference, target = self.reference, self._inside(q)
-        most = self._fastest * dt
-        step = np.clip(target - reference.position, -most, most)
-        reference.position += step
-        reference.velocity[:] = step / dt
-        self._trajectory.position[:] = reference.position
-        return bool((reference.position == target).all())
+        target, rows, approach = self._inside(q), self.reference.rows, self._approach
+        way = np.abs(target - rows[0]) + _SETTLING_S * np.abs(rows[1])
+        if arrived := rests and bool((way <= _ARRIVED_S * self._fastest).all()):
+            rows[:] = target, 0.0 * target, 0.0 * target
+            approach.start(rows, self._now_ns)
+        approach.aim(target, self._glide)
+        return arrived
 
     def _outside(self, q: Array) -> Array:
         return np.abs(self._bounded(q) - q)
@@ -253,7 +264,7 @@ class ReferenceGenerator:
             self._waiting = (*before, (start, prepared))
             self.changes += 1
         else:
-            self._follow(trajectory, start)
+            self._follow(trajectory, trajectory.duration, start)
             self._begin(prepared, self._elapsed())
         return start
 
@@ -273,6 +284,8 @@ class ReferenceGenerator:
         for start, prepared in self._waiting:
             if start < start_ns:
                 followed, since = prepared.trajectory, (start_ns - start) / _SECOND_NS
+        if followed is None:
+            return self.reference
         followed.sample(since, reference)
         return reference
 
@@ -288,37 +301,26 @@ class ReferenceGenerator:
         if late > 0.0:
             prepared.refuse_leap(reference, late, self._tree.joint_names)
 
-    def aim(self, target: Array, limits: TargetFilter) -> bool:
+    def aim(self, target: Array, limits: ApproachLimits) -> bool:
         """Set the target of a stream; the first target replaces the present trajectory.
 
         Args:
             target: Shape (n,), rad or m; clamped to the reference limits.
-            limits: Limits and filter of the stream.
+            limits: Limits and bandwidth of the stream.
 
         Returns:
             Whether it is the first target of the stream.
         """
-        stream, first = self._trajectory, False
-        if self._waiting or not isinstance(stream, TargetStream):
-            sampler, first = self._sampler, True
-            implicit = sampler.discretization == 'semi_implicit'
-            stream = TargetStream(limits, self.reference, sampler.period, implicit, self._now_ns)
-            self._replace(stream, self._now_ns)
-        stream.aim(self._bounded(target), limits)
+        if first := bool(self._waiting) or not self.streaming:
+            self._replace(math.inf)
+            self.streaming = True
+        self._approach.aim(self._bounded(target), limits)
         return first
-
-    @property
-    def streaming(self) -> bool:
-        """Whether the present, or the last, motion is a stream of targets."""
-        return isinstance(self._trajectory, TargetStream)
 
     @property
     def target(self) -> Array:
         """The target of a stream, or else the present reference, shape (n,), rad or m."""
-        trajectory = self._trajectory
-        if isinstance(trajectory, TargetStream):
-            return trajectory.target
-        return self.reference.position
+        return self._approach.target if self.streaming else self.reference.position
 
     @property
     def progress(self) -> tuple[float, float]:
@@ -326,13 +328,13 @@ class ReferenceGenerator:
         if self._waiting:
             start, last = self._waiting[-1]
             return (self._now_ns - start) / _SECOND_NS, last.trajectory.duration
-        return self._elapsed(), self._trajectory.duration
+        return self._elapsed(), self._duration
 
     @property
     def moving(self) -> bool:
         """Whether a trajectory or stream is followed or scheduled to start."""
-        if isinstance(self._trajectory, TargetStream) and not self._waiting:
-            return not self._trajectory.resting
+        if self.streaming and not self._waiting:
+            return not (self._approach.stopping and self._approach.resting)
         elapsed, duration = self.progress
         return elapsed < duration
 
@@ -348,12 +350,10 @@ class ReferenceGenerator:
         self._now_ns = stamp_ns
         joins, self._joins = self._joins, False
         trajectory = self._trajectory
-        if isinstance(trajectory, Hold):
-            self.reference.rows[:] = trajectory.rows
-            return joins
-        if isinstance(trajectory, TargetStream):
-            trajectory.advance(stamp_ns)
-            trajectory.sample(0.0, self.reference)
+        if trajectory is None:
+            if self.streaming or not self._approach.resting:
+                self._approach.advance(stamp_ns)
+            self.reference.rows[:] = self._approach.rows
             return joins
         speed = self.speed
         elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS, trajectory)
@@ -368,7 +368,7 @@ class ReferenceGenerator:
         ahead = (start - self._now_ns) / _SECOND_NS
         extrapolate(self.reference.rows.copy(), ahead, self.reference)
         prepared.trajectory.set_start(self.reference)
-        self._trajectory, self._start_ns = prepared.trajectory, start
+        self._set(prepared.trajectory, prepared.trajectory.duration, start)
         self._begin(prepared, 0.0)
 
     def _start_blend(self, begin: float) -> None:
@@ -379,6 +379,7 @@ class ReferenceGenerator:
         """
         goal, now = Reference(self._tree.n), self.reference
         followed = self._trajectory
+        assert followed is not None
         followed.sample(begin, goal)
         offset, rate = now.position - goal.position, now.velocity - goal.velocity
         joined = isinstance(followed, JointWaypoints) and followed.first.time[0] > 0.0
@@ -405,11 +406,18 @@ class ReferenceGenerator:
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
 
-    def _replace(self, trajectory: Trajectory, start_ns: int) -> None:
+    def _replace(self, duration: float) -> None:
+        """Replace the trajectory by an approach."""
         self.holds += 1
-        self._follow(trajectory, start_ns)
+        self._follow(None, duration, self._now_ns)
+        self._approach.start(self.reference.rows, self._now_ns)
 
-    def _follow(self, trajectory: Trajectory, start_ns: int) -> None:
-        self._trajectory, self._start_ns, self._waiting = trajectory, start_ns, ()
+    def _follow(self, trajectory: Trajectory | None, duration: float, start_ns: int) -> None:
+        self._set(trajectory, duration, start_ns)
+        self._waiting = ()
         self.speed.start((self._now_ns - start_ns) / _SECOND_NS)
         self.changes += 1
+
+    def _set(self, trajectory: Trajectory | None, duration: float, start_ns: int) -> None:
+        self._trajectory, self._duration = trajectory, duration
+        self._start_ns, self.streaming = start_ns, False

@@ -347,7 +347,7 @@ def _check(
 ) -> None:
     """Raise the error of a violated rule."""
     if not len(points.time):
-        raise TrajectoryError('trajectory', 'has no points', 'give at least one, or use a Hold')
+        raise TrajectoryError('trajectory', 'has no points', 'give at least one')
     if points.position is None:
         raise TrajectoryError('point 0', 'has no positions', 'every point needs them')
     if points.velocity is None and points.acceleration is not None:

@@ -201,34 +201,6 @@ def positive(name: str, value: float) -> float:
     return float(value)
 
 
-class Hold(Trajectory):
-    """Holds one position; its duration is 0.
-
-    Args:
-        position: Shape (n,), rad or m; copied.
-
-    Attributes:
-        rows: Position, velocity and acceleration, shape (3, n).
-        position: Its first row.
-
-    Raises:
-        TrajectoryError: The position is empty or non-finite.
-    """
-
-    duration = 0.0
-
-    def __init__(self, position: Sequence[float] | Array) -> None:
-        values = joint_vector('position', position)
-        self.n = len(values)
-        self.rows = np.zeros((3, self.n))
-        self.position = self.rows[0]
-        self.position[:] = values
-
-    def sample(self, t: float, reference: Reference) -> None:
-        """Return the position at rest; see :class:`Trajectory`."""
-        reference.rows[:] = self.rows
-
-
 class ReferenceSampler:
     """Samples trajectories so that a loop with a given period and plant follows them exactly.
 
