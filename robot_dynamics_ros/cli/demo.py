@@ -44,7 +44,6 @@ from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.geometry.collisions import make_checker
 from robot_dynamics_ros.identification import design_excitation
-from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
@@ -59,6 +58,7 @@ from robot_dynamics_ros.recordings.replay import replay
 from robot_dynamics_ros.recordings.replay_source import ReplaySource
 from robot_dynamics_ros.recordings.report.analysis import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line
+from robot_dynamics_ros.recordings.samples import Preparation
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,

@@ -54,7 +54,6 @@ from robot_dynamics_ros.identification.identify import (
     plan_by_evidence,
 )
 from robot_dynamics_ros.identification.least_squares import Block
-from robot_dynamics_ros.identification.preparation import effort_sources
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.findings import Finding
@@ -67,6 +66,7 @@ from robot_dynamics_ros.recordings.plausibility import (
     require_motion,
 )
 from robot_dynamics_ros.recordings.recording import EFFORTS, WHOLE, Recording, require_torques
+from robot_dynamics_ros.recordings.samples import effort_sources
 from robot_dynamics_ros.recordings.timing import AUTO, parts
 
 _WORSE = 1.2  # times the residual of the nominal robot: a smaller increase may be chance

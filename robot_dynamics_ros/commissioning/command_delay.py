@@ -27,7 +27,7 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.residual_causes import CORRELATED
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.timing import differentiated
+from robot_dynamics_ros.recordings.samples import differentiated
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -128,8 +128,8 @@ def _acting_effort(
 ) -> tuple[Array, Array]:
     """Return the effort that acted after each row, less the driver's own, and the mean speed."""
     dynamics = compile_kernel(tree, outputs=('inverse_dynamics',))
-    columns = differentiated('continuous', q, v, np.diff(time)[:, np.newaxis])
-    middle, speed, a = (np.ascontiguousarray(column[rows]) for column in columns[:3])
+    columns = differentiated('continuous', np.diff(time), q, v)
+    middle, speed, a = (np.ascontiguousarray(column[rows]) for column in columns[1:4])
     acted = dynamics.batch('inverse_dynamics', middle, speed, a) + tree.armature * a
     if share is not None:
         for effort, *state in zip(acted, middle, speed, strict=True):

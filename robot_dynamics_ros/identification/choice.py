@@ -16,11 +16,6 @@ from robot_dynamics_ros.identification.least_squares import (
     estimate,
     summarize,
 )
-from robot_dynamics_ros.identification.preparation import (
-    Preparation,
-    effort_sources,
-    prepare,
-)
 from robot_dynamics_ros.identification.unknowns import (
     BaseParameters,
     Unknowns,
@@ -29,6 +24,11 @@ from robot_dynamics_ros.identification.unknowns import (
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.samples import (
+    Preparation,
+    effort_sources,
+    prepare,
+)
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS, longest_piece
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -148,8 +148,8 @@ def choose_preparation(
         return Choice(fixed)
     if request.cutoff == AUTO:
         velocity, rate = _longest(recording, unknowns.tree)
-        fixed = replace(fixed, cutoff=noise_cutoff(velocity, rate, len(recording.time)))
-        fixed = _with_short_memory(recording, unknowns.tree, fixed, rate)
+        cutoff = noise_cutoff(velocity, rate, len(recording.time))
+        fixed = _with_short_memory(recording, unknowns.tree, fixed, cutoff, rate)
     timings = tuple(TIMINGS) if request.timing == AUTO else (request.timing,)
     delays: Sequence[int] = _DELAYS if request.delay == AUTO else (int(request.delay),)
     ways = [replace(fixed, timing=timing, delay=delay) for timing in timings for delay in delays]
@@ -321,25 +321,25 @@ def _held_out(
 
 
 def _with_short_memory(
-    recording: Recording, tree: Robot, fixed: Preparation, rate: float
+    recording: Recording, tree: Robot, fixed: Preparation, cutoff: float | None, rate: float
 ) -> Preparation:
     """Raise the cut-off, or drop the filter, until enough samples between reversals remain.
 
     Samples whose filter window contains a reversal are excluded, since Coulomb friction is unknown
     there. With frequent reversals, the cut-off chosen from the noise would exclude most samples.
     """
-    while fixed.cutoff is not None:
+    while cutoff is not None:
         try:
-            samples = prepare(recording, tree, fixed)
+            samples = prepare(recording, tree, replace(fixed, cutoff=cutoff))
         except RecordingError:  # the filter is longer than the recording
             left = 0.0
         else:
             speeds = tuple(samples.standstill.tolist())
-            plain = prepare(recording, tree, replace(fixed, cutoff=None, standstill=speeds))
+            plain = prepare(recording, tree, replace(fixed, standstill=speeds))
             usable, moving = (x.motion.usable.mean(axis=0) for x in (samples, plain))
             left = (usable[moving > 0.0] / moving[moving > 0.0]).min(initial=1.0)
         if left >= _LEFT:
             break
-        higher = _HIGHER * fixed.cutoff
-        fixed = replace(fixed, cutoff=higher if higher < 0.25 * rate else None)
-    return fixed
+        higher = _HIGHER * cutoff
+        cutoff = higher if higher < 0.25 * rate else None
+    return replace(fixed, cutoff=cutoff)

@@ -25,10 +25,10 @@ import numpy as np
 from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.regressor import PER_BODY, gravity_regressor
 from robot_dynamics_ros.identification.evidence import TRUST, Ridge
-from robot_dynamics_ros.identification.preparation import Preparation, prepare
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.samples import Preparation, prepare
 from robot_dynamics_ros.spatial.scalar import Array
 
 _TERMS = ('damping', 'coulomb_friction', 'armature', 'offset', 'load_friction')

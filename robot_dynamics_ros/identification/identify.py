@@ -38,7 +38,6 @@ from robot_dynamics_ros.identification.physical import (
     likely_masses,
     physical_parameters,
 )
-from robot_dynamics_ros.identification.preparation import Preparation, prepare
 from robot_dynamics_ros.identification.single_change import SingleChange, single_change
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
@@ -54,6 +53,7 @@ from robot_dynamics_ros.model.identified import RECORDED_SPEED
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.samples import Preparation, prepare
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_type
 

@@ -34,8 +34,8 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import thinned
-from robot_dynamics_ros.identification.preparation import Samples
 from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
+from robot_dynamics_ros.recordings.samples import Samples
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MOST_BLOCKS = 40  # per recording; more add little information

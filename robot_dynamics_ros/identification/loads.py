@@ -26,10 +26,10 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.regressor import PER_BODY, regressor
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import Identification, conclude, gather
-from robot_dynamics_ros.identification.preparation import prepare
 from robot_dynamics_ros.identification.unknowns import described
 from robot_dynamics_ros.model import Payload, Robot
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.samples import prepare
 from robot_dynamics_ros.spatial.inertia import body_inertia
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -12,14 +12,14 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, smooth_sign
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.estimation.hypotheses import POSSIBLE_ARM, GravityFit, possible_masses
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual, resolved
 from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.samples import Preparation, samples_of
 from robot_dynamics_ros.recordings.timing import AUTO
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -137,8 +137,7 @@ def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> In
     Raises:
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
     """
-    run = recording.of_joints(tree.joint_names)
-    return preparation.matched(run, tree, AUTO, smooth_sign)[0]
+    return samples_of(recording, tree, replace(preparation, cutoff=AUTO)).driven
 
 
 def fitted_gravity(motion: Instants, tree: Robot) -> GravityFit | None:

@@ -25,12 +25,11 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
+from robot_dynamics_ros.recordings.recording import LEAST_STATES, NANO, Recording, format_time
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Share of outliers among the states above which a recording allows no verdict.
 TOO_MANY = 0.1
-_LEAST_SAMPLES = 16  # without which nothing is usual
 _RATIO = 30.0  # to the usual difference, and to that around
 _SPEED_SHARE = 0.05  # of the 99 % speed: smaller differences are ignored
 _STEPS = 4.0  # steps of the encoder that a difference may have: a change, two velocities, noise
@@ -109,7 +108,7 @@ def find_outliers(run: Recording) -> Array:
     """Return a mask of the states that contradict the states around them, shape (N,)."""
     q, v, count = run.position, run.velocity, len(run.time)
     found = np.zeros(count, dtype=bool)
-    if count < _LEAST_SAMPLES:
+    if count < LEAST_STATES:
         return found
     steps = (np.diff(run.stamp_ns) / NANO)[:, np.newaxis]
     slope = np.diff(q, axis=0) / steps
@@ -136,7 +135,7 @@ def find_spikes(values: Array) -> Array:
     found = np.zeros(values.shape, dtype=bool)
     for j, column in enumerate(values.T):
         rows = np.flatnonzero(np.isfinite(column))
-        if len(rows) >= _LEAST_SAMPLES:
+        if len(rows) >= LEAST_STATES:
             found[rows, j] = _spikes(column[rows, np.newaxis])[:, 0]
     return found
 

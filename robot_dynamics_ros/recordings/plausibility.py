@@ -36,11 +36,10 @@ from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.recordings.recording import Recording, format_time
-from robot_dynamics_ros.recordings.timing import longest_piece
+from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording, format_time
+from robot_dynamics_ros.recordings.timing import longest_piece, moving
 from robot_dynamics_ros.spatial.scalar import Array
 
-LEAST_STATES = 8  #: of a recording in a row, without which nothing is told
 _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
 _FROZEN_S = 0.5  # s
 _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
@@ -127,9 +126,7 @@ def require_motion(recording: Recording, tree: Robot) -> None:
     Raises:
         StillError: Names the joint that moves.
     """
-    run = recording.of_joints(tree.joint_names)
-    run = run.rows(run.complete)
-    moves = moving_joints(run.position, run.velocity)
+    moves = moving(recording.of_joints(tree.joint_names))
     if tree.n > 1 and moves.sum() < 2:
         names = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
         raise StillError(

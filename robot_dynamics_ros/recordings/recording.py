@@ -28,6 +28,7 @@ from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000
+LEAST_STATES = 16  #: in a row, without which nothing is told of a recording
 _PER_JOINT = (
     'position',
     'velocity',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Infer the integrator and sample times of a recording, and match states, accelerations, efforts.
+r"""Infer the integrator, the sample times, the gaps and the noise of a recording.
 
 A simulator with semi-implicit Euler steps (MuJoCo, DART) moves by the velocity at the *end* of the
 step, :math:`q_{k+1} = q_k + h\,v_{k+1}`, to the last digit, whatever its model. Then the
@@ -14,17 +14,15 @@ more consistent under equal intervals, given by a line fitted to all timestamps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise, starmap
 
 import numpy as np
 
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.estimation.accumulate import interpolate_columns
-from robot_dynamics_ros.estimation.effort_model import Instants, smooth_sign
-from robot_dynamics_ros.estimation.filtering import LowPass, low_pass, moving_joints, noise_cutoff
-from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.estimation.filtering import low_pass, moving_joints, noise_cutoff
+from robot_dynamics_ros.recordings.recording import LEAST_STATES, NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Correspondences between accelerations, states and efforts.
@@ -38,7 +36,6 @@ _EXACT = 1e-4  # relative residual below which a rule is exact: solvers are, to 
 _SOLVED, _SAMPLED, _COARSE = 1e-5, 1e-3, 0.05  # resolution of efforts: of steps; of samples
 _REGULAR = 1e-6  # tolerance of equal steps, as a fraction of the period
 _EVEN_RATIO = 0.9  # ratio of residuals below which equal intervals are assumed
-_MIN_STATES = 16  # steps or states
 PART_S = 60.0  #: of a recording, by which it is chosen how to evaluate all of it, s
 #: Longest step that is interpolated, in periods; a longer one is a gap.
 BRIDGED = 4.5
@@ -150,17 +147,21 @@ def parts(run: Recording) -> Iterator[slice]:
     yield from starmap(slice, pairwise([0, *edges.tolist(), len(run.time)]))
 
 
+def moving(run: Recording) -> Array:
+    """Return a mask of the joints of a recording that move by more than their noise, shape (n,).
+
+    In too few states none is seen to move.
+    """
+    known = run.rows(run.complete)
+    if len(known.time) < LEAST_STATES:
+        return np.zeros(len(run.joints), dtype=bool)
+    return moving_joints(known.position, known.velocity)
+
+
 def first_motion(run: Recording) -> Recording:
     """Return the first part of a recording in which a joint moves; else the first part."""
-    for rows in parts(run):
-        part = run.rows(rows)
-        finite = part.complete
-        if (
-            finite.sum() >= _MIN_STATES
-            and moving_joints(part.position[finite], part.velocity[finite]).any()
-        ):
-            return part
-    return run.rows(next(parts(run)))
+    every = (run.rows(rows) for rows in parts(run))
+    return next((part for part in every if moving(part).any()), run.rows(next(parts(run))))
 
 
 def _cutoff(recording: Recording, period: float, timing: str) -> float | None:
@@ -168,7 +169,7 @@ def _cutoff(recording: Recording, period: float, timing: str) -> float | None:
     if timing == 'semi_implicit' or not period:
         return None
     v = longest_piece(recording).velocity
-    if len(v) < _MIN_STATES:
+    if len(v) < LEAST_STATES:
         return None
     return noise_cutoff(v, 1.0 / period, len(recording.time))  # None at rest
 
@@ -213,7 +214,7 @@ def _filtered_residual(recording: Recording, period: float, cutoff: float) -> fl
     """
     piece, smooth = longest_piece(recording), replace(low_pass(cutoff, 1.0 / period), step=1)
     rows = slice(smooth.half, len(piece.time) - smooth.half)
-    if len(piece.time) < 2 * smooth.half + _MIN_STATES:
+    if len(piece.time) < 2 * smooth.half + LEAST_STATES:
         return float('nan')
     filtered = replace(
         piece.rows(rows), position=smooth(piece.position), velocity=smooth(piece.velocity)
@@ -240,166 +241,10 @@ def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float,
     size = np.sqrt(np.square(moved).sum(axis=0))
     farthest = np.abs(recording.position[1:][valid]).max(axis=0, initial=0.0)
     moving = _EXACT * size > np.sqrt(len(moved)) * np.finfo(float).eps * farthest
-    if valid.sum() < _MIN_STATES or not moving.any():
+    if valid.sum() < LEAST_STATES or not moving.any():
         return float('nan'), float('nan')
     residuals = []
     for velocity in (v[1:][valid], 0.5 * (v[1:] + v[:-1])[valid]):
         error = np.sqrt(np.square(moved - steps[valid, np.newaxis] * velocity).sum(axis=0))
         residuals.append(float((error[moving] / size[moving]).max()))
     return residuals[0], residuals[1]
-
-
-def acting(run: Recording, *, measured: bool, late: int = 0) -> Recording:
-    """Return a recording whose efforts are those that act at its states; NaN across a gap.
-
-    Args:
-        run: The recording.
-        measured: Whether measured efforts are meant, rather than commanded ones.
-        late: Number of states after which an effort acts; negative for that of a later state.
-    """
-    time, effort = run.time, run.measured_effort if measured else run.effort
-    if not late:
-        return replace(run, effort=effort)
-    every = np.arange(len(time))
-    source = np.clip(every - late, 0, len(time) - 1)
-    longest = (abs(late) + 0.5) * float(np.median(np.diff(time)))
-    together = (source == every - late) & (np.abs(time - time[source]) <= longest)
-    return replace(run, effort=np.where(together[:, np.newaxis], effort[source], np.nan))
-
-
-def make_instants(
-    run: Recording, timing: SampleTiming, sign: Callable[[Array], Array] = smooth_sign
-) -> Instants:
-    """Match states, accelerations and efforts of a recording, except across gaps.
-
-    Args:
-        run: The recording; its efforts are for ``semi_implicit`` and ``continuous`` those that
-            act from a state to the next, for ``sampled`` those at the state, see :func:`acting`.
-        timing: How accelerations, states and efforts correspond.
-        sign: Direction of Coulomb friction by velocity.
-    """
-    finite = run.complete
-    rows, every = np.flatnonzero(finite), slice(None) if finite.all() else finite
-    effort, q, v = run.effort[every], run.position[every], run.velocity[every]
-    stamps = run.stamp_ns[every]
-    steps, single = timing.steps(stamps), timing.single(stamps)
-    q, v, a, v_friction, own = differentiated(timing.name, q, v, steps[:, np.newaxis])
-    columns = (q, v, a, v_friction, sign(v_friction), effort[own])
-    instants = Instants(rows[own], run.time[rows[own]], *columns, np.zeros(q.shape, np.uint8))
-    time = np.append(0.0, np.cumsum(steps))
-    if timing.name == 'semi_implicit':
-        time, valid = time[:-1], single
-    elif timing.name == 'continuous':
-        time, valid = 0.5 * (time[1:] + time[:-1]), single
-    else:
-        near = steps <= BRIDGED * timing.period
-        time, valid = time[1:-1], near[1:] & near[:-1]
-    if timing.cutoff is None or not len(time):
-        return instants.where(valid)
-    filtering = replace(low_pass(timing.cutoff, 1.0 / timing.period), step=1)
-    ends = np.flatnonzero(np.diff(time) > BRIDGED * timing.period) + 1
-    pieces = (slice(*pair) for pair in pairwise([0, *ends.tolist(), len(time)]))
-    return Instants.joined(
-        [_filtered(instants.take(x), time[x], valid[x], filtering, timing, sign) for x in pieces]
-    )
-
-
-def differentiated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]:
-    """Differentiate the velocities and evaluate the motion at the matching instants.
-
-    Args:
-        name: One of ``TIMINGS``.
-        q: Positions of N states, shape (N, n), rad or m.
-        v: Velocities, shape (N, n), rad/s or m/s.
-        h: Times from each state to the next, shape (N - 1, 1), s.
-
-    Returns:
-        Position, velocity, acceleration and velocity of friction, each of shape (M, n), and the
-        indices (M,) of the states with the corresponding efforts.
-    """
-    a, states = np.diff(v, axis=0), np.arange(len(v))
-    a /= np.where(h > 0.0, h, 1.0)
-    if name == 'semi_implicit':
-        return q[:-1], v[:-1], a, v[1:], states[:-1]
-    if name == 'continuous':
-        middle = 0.5 * (v[1:] + v[:-1])
-        return 0.5 * (q[1:] + q[:-1]), middle, a, middle, states[:-1]
-    central = (h[1:] * a[:-1] + h[:-1] * a[1:]) / np.maximum(h[1:] + h[:-1], 1e-12)
-    return q[1:-1], v[1:-1], central, v[1:-1], states[1:-1]
-
-
-def _filtered(
-    instants: Instants,
-    time: Array,
-    valid: Array,
-    filtering: LowPass,
-    timing: SampleTiming,
-    direction: Callable[[Array], Array],
-) -> Instants:
-    """Apply the same filter to all signals, including the direction of dry friction."""
-    grid = time
-    if not (valid.all() and np.allclose(np.diff(time), timing.period, rtol=1e-6)):
-        grid = np.arange(time[0], time[-1] + 0.5 * timing.period, timing.period)
-    if len(grid) < 2 * filtering.half + 2:  # too short to interpolate within
-        return instants.take(np.zeros(len(valid), dtype=bool))
-    covered = filtering.all_valid(_bridged(time, valid, grid, timing.period))
-    middle = grid[filtering.half : len(grid) - filtering.half]
-
-    def smooth(values: Array, mask: Array) -> Array:
-        return filtering(_along_lines(time, values, mask, grid))
-
-    motion = (instants.q, instants.v, instants.a, instants.v_friction)
-    q, v, a, v_friction = (smooth(x, valid) for x in motion)
-    sign = smooth(direction(_along_lines(middle, v_friction, covered, time)), valid)
-    finite = np.isfinite(instants.effort) & valid[:, np.newaxis]
-    if (finite == valid[:, np.newaxis]).all():
-        effort = smooth(instants.effort, valid)
-    else:
-        effort = np.full(q.shape, np.nan)
-        for j, column in enumerate(finite.T):
-            inside = filtering.all_valid(_bridged(time, column, grid, timing.period))
-            effort[inside, j] = smooth(instants.effort[:, j : j + 1], column)[inside, 0]
-    columns = (q, v, a, v_friction, sign, effort)
-    return _resampled(instants, time, valid, middle, columns, covered)
-
-
-def _bridged(time: Array, valid: Array, grid: Array, period: float) -> Array:
-    """Return a mask of the grid times between known times that are not across a gap."""
-    times = time[valid]
-    if len(times) < 2:
-        return np.zeros(len(grid), dtype=bool)
-    after = np.clip(np.searchsorted(times, grid - 1e-9), 1, len(times) - 1)
-    near = times[after] - times[after - 1] <= BRIDGED * period
-    inside = (grid >= times[0] - period) & (grid <= times[-1] + period)
-    return near & inside
-
-
-def _along_lines(time: Array, values: Array, valid: Array, grid: Array) -> Array:
-    """Interpolate the known values (N, n) linearly at other times."""
-    if grid is time and valid.all():
-        return values
-    if not valid.any():
-        return np.zeros((len(grid), values.shape[1]))
-    return interpolate_columns(grid, time[valid], values[valid])
-
-
-def _resampled(
-    instants: Instants,
-    time: Array,
-    valid: Array,
-    grid: Array,
-    columns: tuple[Array, ...],
-    covered: Array,
-) -> Instants:
-    """Return instants with smoothed columns, at those of their times that the grid covers."""
-    at = np.clip(np.searchsorted(grid, time - 1e-9), 1, len(grid) - 1)
-    inside = (time >= grid[0] - 1e-9) & (time <= grid[-1] + 1e-9)
-    keep = valid & inside & covered[at] & covered[at - 1]
-    share = ((time - grid[at - 1]) / (grid[at] - grid[at - 1]))[keep, np.newaxis]
-
-    def line(values: Array) -> Array:
-        return (1.0 - share) * values[at - 1][keep] + share * values[at][keep]
-
-    q, v, a, v_friction, sign, effort = map(line, columns)
-    own, none = (instants.row[keep], instants.time[keep]), instants.excluded[keep]
-    return Instants(*own, q, v, a, v_friction, sign, effort, none)

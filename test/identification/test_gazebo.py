@@ -12,11 +12,11 @@ from recorded_bags import NOMINAL, UNKNOWN
 
 from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.identify import identify
-from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.samples import Preparation
 
 GAZEBO = (0.0, 0.0, -9.8)
 

@@ -46,7 +46,6 @@ from robot_dynamics_ros.identification.physical import (
     physical_parameters,
     pseudo_inertia_of,
 )
-from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     TERMS,
@@ -63,6 +62,7 @@ from robot_dynamics_ros.identification.validation import (
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.recordings.samples import Preparation
 
 STEP = 2e-3
 EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)

@@ -21,9 +21,9 @@ from robot_dynamics_ros.estimation.filtering import (
     white_noise,
 )
 from robot_dynamics_ros.identification.choice import Request, choose_effort, choose_preparation
-from robot_dynamics_ros.identification.preparation import Preparation, prepare
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 from robot_dynamics_ros.identification.validation import evaluated
+from robot_dynamics_ros.recordings.samples import Preparation, prepare
 
 STEP = 1e-3
 
@@ -290,12 +290,12 @@ def test_the_measured_effort_serves_where_commands_leave_out_a_joint_or_it_is_as
 
 
 @refusals.written("""
-    [UnknownNameError, {timing: explicit}] | known: continuous, sampled, semi_implicit
+    [UnknownNameError, {timing: explicit}] | known: auto, continuous, sampled, semi_implicit
     [UnknownNameError, {effort: felt}] | known: auto, commanded, measured
     [ParameterError, {delay: -1}] | delay
-    [RecordingError, {delay: 10000}] | no 8 usable states in a row
+    [RecordingError, {delay: 10000}] | no 16 usable states in a row
     [ParameterError, {standstill: [0.1]}] | standstill
-    [RecordingError, {cutoff: 0.5}] | no 8 usable states in a row
+    [RecordingError, {cutoff: 0.5}] | no 16 usable states in a row
     [ParameterError, {cutoff: 0.0}] | between 0 and 500 Hz
     [ParameterError, {cutoff: .nan}] | between 0 and 500 Hz
 """)

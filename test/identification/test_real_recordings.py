@@ -22,10 +22,10 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_runs,
     gains_by_weight,
 )
-from robot_dynamics_ros.identification.preparation import Preparation, prepare
 from robot_dynamics_ros.identification.unknowns import TERMS, Unknowns
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.plausibility import check_recording
+from robot_dynamics_ros.recordings.samples import Preparation, prepare
 
 PERIOD, SECONDS, NOISE = 0.01, 24.0, 0.05
 COULOMB, DAMPING, LOADED = 1.5, 0.8, 0.12
@@ -163,7 +163,7 @@ def test_lost_states_and_jitter_do_not_part_a_measured_run(tree):
             lambda run: replace(run, measured_effort=run.measured_effort * [0.0, 1.0, 1.0]),
             "'pan' of the recording: moves, but its effort is always 0; .* --joints lift,elbow$",
         ),
-        (lambda run: run.rows(slice(0, 5)), 'at least 8'),
+        (lambda run: run.rows(slice(0, 5)), 'at least 16'),
     ],
 )
 def test_what_cannot_be_a_run_of_this_arm_is_refused_by_its_cause(change, message):

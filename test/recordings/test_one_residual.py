@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from recorded_arm import measured_arm, measured_run, sinusoids
 from recorded_bags import STAUBLI, UNKNOWN, monitored
 
 from robot_dynamics_ros.estimation.model_monitor import ModelMonitor
-from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.samples import Preparation
 
 # The regressor and the recursion add the same terms in another order.
 ROUNDING = 1e-9
@@ -40,6 +41,25 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
     monitor = monitored(ModelMonitor(tree, compare_with=''), run)
     # Stamps as floats: a step of 1 ms is known to 1e-13 of a second of 10.
     assert_allclose(monitor.summary().rms, analyzed['residual_rms'], rtol=1e-6)
+
+
+@pytest.mark.parametrize('corrupt', [0, 1], ids=['clean', 'corrupt'])
+def test_a_joint_at_rest_rests_for_every_command_also_beside_a_corrupt_state(corrupt, rng):
+    """Its velocities are noise, whose accelerations move no link."""
+    motion = sinusoids(rng, 3, np.arange(0.0, 12.0, 0.01))
+    for column in (motion.q, motion.v, motion.a):
+        column[:, 2] = 0.3 * (column is motion.q)
+    noise = (0.0, 2e-3, 0.05)
+    run = measured_run(measured_arm(), motion, noise=noise, rng=rng)
+    position = run.position.copy()
+    position[600, 0] += corrupt
+    run, tree = replace(run, position=position), measured_arm().tree
+    found = evaluate(run, tree, AnalysisSettings(timing='sampled'))
+    accelerations = found.columns(slice(0, len(run.time)))['acceleration'][:, 2]
+    assert not np.nan_to_num(accelerations).any()
+    residuals = validate([run], tree, Preparation('sampled'))
+    assert_allclose(residuals.rms, found.figures['effort']['residual_rms'], rtol=ROUNDING)
+    assert residuals.sliding == found.figures['effort']['evaluated']
 
 
 @pytest.mark.slow

@@ -16,11 +16,11 @@ from scipy.ndimage import gaussian_filter1d
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.identify import identify
-from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.outliers import find_outliers, find_spikes, without_outliers
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.samples import Preparation
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD, STEP, NOISE = 0.01, 2e-5, 0.05  # s, rad, N m

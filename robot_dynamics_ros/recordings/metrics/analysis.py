@@ -24,7 +24,6 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.estimation.accumulate import POINTS, thinned
 from robot_dynamics_ros.estimation.effort_model import EffortModel
-from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import SEVERITIES, Finding
@@ -79,14 +78,8 @@ from robot_dynamics_ros.recordings.report.analysis import (
 )
 from robot_dynamics_ros.recordings.report.events import bag_events, run_events
 from robot_dynamics_ros.recordings.report.toolkit import command_line
-from robot_dynamics_ros.recordings.timing import (
-    AUTO,
-    SampleTiming,
-    acting,
-    find_timing,
-    first_motion,
-    make_instants,
-)
+from robot_dynamics_ros.recordings.samples import Preparation, samples_of
+from robot_dynamics_ros.recordings.timing import AUTO, first_motion
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
@@ -421,15 +414,23 @@ def evaluate(
     model, frame = EffortModel(tree, settings.formulation), tool_frame(tree, settings.frame)
     run, outliers = without_outliers(run.of_joints(tree.joint_names))
     measured = settings.effort == 'measured' or (settings.effort == 'auto' and run.has_measured)
-    motion = first_motion(run)
-    timing = find_timing(run, commanded=not measured, name=settings.timing, cutoff=settings.cutoff)
-    if not moving_joints(*np.nan_to_num([motion.position, motion.velocity])).any():
-        run = replace(run, velocity=0.0 * run.velocity)  # noise, whose derivatives move no link
+    kind = 'measured' if measured else 'commanded'
+    preparation = Preparation(settings.timing, cutoff=settings.cutoff, effort=kind)
+    samples = samples_of(run, tree, preparation)
+    if measured and samples.timing.name == 'semi_implicit' and _is_late(run, model, preparation):
+        samples = samples_of(run, tree, replace(preparation, delay=-1))
+        kind = 'measured, delayed by one step'
     problems = [problem_of(run, tree, measured=measured), outliers.problem()]
-    acted, source = _acting(run, model, timing, measured=measured)
-    steps = make_instants(acted, timing)
-    steps, more = steps.where(steps.time < until), {'contacts': settings.contacts, **more}
-    given = EvaluatedRun(acted, steps, model, timing, source, frame, until=until, **more)
+    if not measured and not np.isfinite(run.effort).any():
+        kind = 'none'
+    elif not measured and not np.isfinite(run.measured_effort).any():
+        kind = 'commanded (none were measured)'
+    run = replace(run, effort=samples.run.effort)
+    if not np.nan_to_num(samples.run.velocity).any():  # noise, whose derivatives move no link
+        run = replace(run, velocity=samples.run.velocity)
+    timing, steps, more = samples.timing, samples.motion, {'contacts': settings.contacts, **more}
+    steps = steps.where(steps.time < until)
+    given = EvaluatedRun(run, steps, model, timing, kind, frame, until=until, **more)
     tried = ((name, metric(given)) for name, metric in METRICS.items())
     results = {name: result for name, result in tried if result is not None}
     findings = [Finding('error', f'{text}; no verdict on the model') for text in problems if text]
@@ -457,28 +458,15 @@ def evaluate(
     return RunEvaluation(given, figures, findings, results, valid and moves_enough(run, tree))
 
 
-def _acting(
-    run: Recording, model: EffortModel, timing: SampleTiming, *, measured: bool
-) -> tuple[Recording, str]:
-    """Return the run with the evaluated efforts, and what these are.
+def _is_late(run: Recording, model: EffortModel, preparation: Preparation) -> bool:
+    """Return whether measured efforts clearly agree better with the model one state earlier.
 
-    Measured efforts of a simulator may be delayed by one state, which its first motion shows.
+    Those of a simulator may be delayed by one state, which its first motion shows.
     """
-    if not measured and not np.isfinite(run.effort).any():
-        return run, 'none'
-    if not measured:
-        none = not np.isfinite(run.measured_effort).any()
-        return run, 'commanded (none were measured)' if none else 'commanded'
-    late = timing.name == 'semi_implicit' and _is_late(first_motion(run), model, timing)
-    source = 'measured, delayed by one step' if late else 'measured'
-    return acting(run, measured=True, late=-int(late)), source
-
-
-def _is_late(run: Recording, model: EffortModel, timing: SampleTiming) -> bool:
-    """Return whether measured efforts clearly agree better with the model one state earlier."""
     means = []
-    for late in (0, -1):
-        instants = make_instants(acting(run, measured=True, late=late), timing)
+    for delay in (0, -1):
+        way = replace(preparation, delay=delay)
+        instants = samples_of(first_motion(run), model.tree, way).motion
         modelled = model.evaluate(instants)
         determined = modelled.determined & instants.effort.any(axis=0)
         squares = np.square(np.where(determined, modelled.residual, 0.0)).sum()

@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to a recording until the equation of motion is evaluated on it, for every command.
+
+1. Outliers are unknown (``recordings.outliers``).
+2. The efforts that act at a state are those measured, or commanded some states before.
+3. A joint that moves by no more than its noise rests where it is at the median: noise, whose
+   accelerations move no link, tells nothing of what it carries.
+4. Timing, gaps and filter follow from the states (``recordings.timing``).
+5. Between gaps, also where the clock jumps, velocities are differentiated, and all signals,
+   including the direction of dry friction, pass through the same filter.
+6. The effort of a known payload is subtracted, and unknown where it changes.
+
+That is all to evaluate a model (:func:`samples_of`). To identify one (:func:`prepare`), samples
+are excluded of a joint at rest, where Coulomb friction may have any value up to its level; at a
+joint limit, whose contact force is unknown; and with a command at the effort limit. With a filter,
+samples are excluded whose window contains such a state.
+
+Commands are those that ``recordings.reading`` assigns to the states; one that is missing is
+unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
+from robot_dynamics_ros.estimation.accumulate import interpolate_columns
+from robot_dynamics_ros.estimation.effort_model import (
+    AT_LIMIT,
+    NO_EFFORT,
+    SATURATED,
+    STICKING,
+    Instants,
+    exclusions,
+    marked,
+    smooth_sign,
+)
+from robot_dynamics_ros.estimation.filtering import LowPass, low_pass, white_noise
+from robot_dynamics_ros.estimation.regressor import regressor
+from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.parameters import counted
+from robot_dynamics_ros.recordings.recording import EFFORTS, LEAST_STATES, Recording
+from robot_dynamics_ros.recordings.timing import (
+    BRIDGED,
+    SampleTiming,
+    find_timing,
+    longest_piece,
+    moving,
+)
+from robot_dynamics_ros.spatial.scalar import Array
+
+_NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
+_FEW = 0.01  # accepted share of non-finite states
+
+
+def effort_sources(recording: Recording, wanted: str = 'auto') -> tuple[str, ...]:
+    """Return which efforts of a recording can be used, 'commanded' or 'measured', usual one first.
+
+    Commands that leave out a joint, as a gripper of its own driver, are used only without measured
+    efforts.
+
+    Raises:
+        UnknownNameError: ``wanted`` is not in ``EFFORTS``.
+    """
+    if known_name('effort', wanted, EFFORTS) != 'auto':
+        return (wanted,)
+    commanded = np.isfinite(recording.effort).any(axis=0)
+    if not recording.has_measured:
+        return ('commanded' if commanded.any() else 'measured',)
+    return ('commanded', 'measured') if commanded.all() else ('measured',)
+
+
+def _refuse_impossible(run: Recording) -> None:
+    """Reject a recording with values beyond the range of any sensor, or too many NaN.
+
+    Raises:
+        RecordingError: Names the joint and the value.
+    """
+    for name in ('position', 'velocity'):
+        values = getattr(run, name)
+        largest = np.fmax.reduce(np.abs(values), axis=0, initial=0.0)
+        joint = int(np.argmax(largest))
+        if largest[joint] > _NO_NUMBER:
+            raise RecordingError(
+                'the recording',
+                f'has a {name} of {largest[joint]:.3g} for joint {run.joints[joint]!r}, beyond '
+                'the range of any sensor',
+                'repair the driver, or cut the recording with --from and --to',
+            )
+        lost = ~np.isfinite(values).all(axis=1)
+        if lost.mean() > _FEW and np.isfinite(values).any():
+            culprit = run.joints[int(np.argmin(np.isfinite(values).sum(axis=0)))]
+            raise RecordingError(
+                'the recording',
+                f'has no {name} (NaN) in {100.0 * lost.mean():.3g} % of its states, most of joint '
+                f'{culprit!r}',
+                'repair the driver, or cut the recording with --from and --to',
+            )
+
+
+_SLAB = 8192  # instants whose regressor is in memory at once
+_LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
+_AT_EFFORT = 1.0 - 1e-9  # share of an effort limit from which a command is at it
+_SLOW = 5e-3  # share of the peak velocity below which a joint counts as at rest
+_CREEP = 1e-4  # the same, of the velocity limit: simulated sticking joints creep slightly
+_ROUNDING_S = 1e-9
+_SURE = 5.0  # standard deviations of velocity noise above which the direction is certain
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Settings for making samples from a recording.
+
+    Attributes:
+        timing: One of ``TIMINGS``, or 'auto' to infer it.
+        delay: Periods from a state to the step in which its effort acts.
+        cutoff: Cut-off frequency of the zero-phase low-pass filter, Hz; None for no filter, or
+            'auto' to choose it by the noise.
+        standstill: Speed below which a joint counts as at rest, one per joint, rad/s or m/s;
+            empty: the maximum of 0.5 % of its peak, five standard deviations of its noise, and
+            1e-4 of its velocity limit.
+        effort: One of ``EFFORTS``; 'auto': the first of :func:`effort_sources`.
+        reversals: Whether measured efforts are used whose filter window contains a joint at rest.
+    """
+
+    timing: str = 'semi_implicit'
+    delay: int = 0
+    cutoff: float | str | None = None
+    standstill: tuple[float, ...] = ()
+    effort: str = 'auto'
+    reversals: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Motions and efforts of a recording, which tell what each effort is excluded for.
+
+    Attributes:
+        motion: Motion and efforts at N times; its row is that of the state in the recording.
+        run: The recording whose efforts act at its states, and whose resting joints rest.
+        timing: How its accelerations, states and efforts correspond.
+        standstill: Speeds below which the joints count as at rest, shape (n,), rad/s or m/s;
+            empty unless prepared to identify.
+        memory: Number of samples that share measurements with a given one, including itself.
+    """
+
+    motion: Instants
+    run: Recording
+    timing: SampleTiming
+    standstill: Array
+    memory: int = 1
+
+    @property
+    def driven(self) -> Instants:
+        """The motion, without efforts of joints at which all are zero.
+
+        They are unknown, as of a gripper whose driver tells none.
+        """
+        acts = np.nan_to_num(self.run.effort).any(axis=0)
+        return replace(self.motion, effort=np.where(acts, self.motion.effort, np.nan))
+
+    def about(self, count: int) -> Samples:
+        """Return ``count`` to twice as many of the samples, at regular intervals, or all."""
+        every = slice(None, None, max(1, len(self.motion.row) // count))
+        return replace(self, motion=self.motion.take(every))
+
+
+def samples_of(
+    recording: Recording,
+    tree: Robot,
+    preparation: Preparation,
+    sign: Callable[[Array], Array] = smooth_sign,
+) -> Samples:
+    """Return motions and efforts of a recording, as every command evaluates them.
+
+    Args:
+        recording: A recording without outliers that contains all joints of the robot.
+        tree: The robot without payload.
+        preparation: The settings.
+        sign: Direction of Coulomb friction by velocity.
+
+    Raises:
+        UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
+        ParameterError: The cut-off is out of range.
+    """
+    run = recording.of_joints(tree.joint_names)
+    measured = effort_sources(run, preparation.effort)[0] == 'measured'
+    run = _resting(acting(run, measured=measured, late=preparation.delay))
+    timing = find_timing(
+        run, commanded=not measured, name=preparation.timing, cutoff=preparation.cutoff
+    )
+    motion = _instants(run, timing, sign)
+    if run.parts:
+        effort = motion.effort - _carried(run, tree, motion)
+        reach = (timing.half + 1) * timing.period + _ROUNDING_S
+        for part in run.parts[1:]:
+            effort[np.abs(motion.time - part.since) <= reach] = np.nan
+        motion = replace(motion, effort=effort)
+    return Samples(motion, run, timing, np.zeros(0))
+
+
+def acting(run: Recording, *, measured: bool, late: int = 0) -> Recording:
+    """Return a recording whose efforts are those that act at its states; NaN across a gap.
+
+    Args:
+        run: The recording.
+        measured: Whether measured efforts are meant, rather than commanded ones.
+        late: Number of states after which an effort acts; negative for that of a later state.
+    """
+    time, effort = run.time, run.measured_effort if measured else run.effort
+    if not late:
+        return replace(run, effort=effort)
+    every = np.arange(len(time))
+    source = np.clip(every - late, 0, len(time) - 1)
+    longest = (abs(late) + 0.5) * float(np.median(np.diff(time)))
+    together = (source == every - late) & (np.abs(time - time[source]) <= longest)
+    return replace(run, effort=np.where(together[:, np.newaxis], effort[source], np.nan))
+
+
+def _resting(run: Recording) -> Recording:
+    """Return a recording in which joints that do not move rest where they are at the median."""
+    moves, known = moving(run), run.complete
+    if moves.all() or not known.any():
+        return run
+    at = np.where(np.isfinite(run.position), np.median(run.position[known], axis=0), np.nan)
+    return replace(
+        run,
+        position=np.where(moves, run.position, at),
+        velocity=np.where(moves, run.velocity, 0.0 * run.velocity),
+    )
+
+
+def _carried(run: Recording, tree: Robot, motion: Instants) -> Array:
+    """Return the effort of the known payloads of a recording, shape (M, n), N m or N."""
+    effort = np.zeros(motion.q.shape)
+    which = np.searchsorted([part.since for part in run.parts[1:]], motion.time, side='right')
+    for k, part in enumerate(run.parts):
+        rows = np.flatnonzero(which == k) if part.payload else ()
+        for some in np.array_split(rows, len(rows) // _SLAB + 1):
+            if len(some):
+                Y = regressor(tree, motion.q[some], motion.v[some], motion.a[some])
+                effort[some] = Y[:, :, : len(part.inertia)] @ part.inertia
+    return effort
+
+
+def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samples:
+    """Make samples from a recording.
+
+    Args:
+        recording: A recording without outliers that contains all joints of the robot.
+        tree: The robot, for its joints and limits.
+        preparation: The settings.
+
+    Returns:
+        The samples of all gap-free parts of the recording, concatenated.
+
+    Raises:
+        UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
+        ParameterError: The delay or the cut-off is out of range.
+        RecordingError: The recording has no states without a gap, or values beyond any sensor.
+    """
+    if preparation.delay < 0:
+        raise ParameterError('delay', preparation.delay, 'a command acts after its state')
+    recording = recording.of_joints(tree.joint_names)
+    complete = recording.complete
+    if complete.sum() < LEAST_STATES:
+        raise RecordingError(
+            'the recording',
+            f'has {counted(int(complete.sum()), "state")} with position and velocity',
+            f'at least {LEAST_STATES} are needed',
+        )
+    _refuse_impossible(recording)
+    samples = samples_of(recording, tree, preparation, np.sign)
+    run, timing = samples.run, samples.timing
+    motion = samples.driven.take(samples.motion.row >= preparation.delay)
+    smooth = low_pass(timing.cutoff, 1.0 / timing.period)
+    reach, run = smooth.half * timing.period, run.rows(complete)
+    rest = _standstill(run, smooth, tree, preparation)
+    slow, every = np.abs(motion.v_friction) <= rest, motion.time
+    kept = _decimated(every, BRIDGED * timing.period, smooth.step)
+    motion = motion.take(kept)
+    if len(motion.row) < LEAST_STATES:
+        raise RecordingError(
+            'the recording',
+            f'has no {LEAST_STATES} usable states in a row',
+            'record for longer, or choose a higher cut-off',
+        )
+    margin = _LIMIT_MARGIN * tree.position_range
+    states = exclusions(tree, run.position, run.effort, margin, _AT_EFFORT)
+    states[:-1] |= states[1:] & AT_LIMIT  # at both ends of a step
+    excluded = marked(~np.isfinite(motion.effort), NO_EFFORT)
+    for bit in (AT_LIMIT, SATURATED):
+        excluded |= marked(_near(motion.time, run.time, states & bit > 0, reach), bit)
+    # Friction at rest is unknown, as is when a filtered velocity had its real reversal. Measured
+    # efforts of such windows are used where they tell more of slow friction than they distort.
+    measured = effort_sources(recording, preparation.effort)[0] == 'measured'
+    crossed = measured and preparation.reversals
+    slow = slow[kept] if crossed else _near(motion.time, every, slow, reach)
+    excluded |= marked(slow & (excluded == 0), STICKING)
+    memory = 1 + 2 * smooth.half // smooth.step
+    return Samples(replace(motion, excluded=excluded), run, timing, rest, memory)
+
+
+def _decimated(time: Array, gap: float, step: int) -> Array:
+    """Return the indices of every ``step``-th of the times, from each gap on."""
+    index = np.arange(len(time))
+    begins = np.diff(time, prepend=-np.inf) > gap
+    return np.flatnonzero((index - np.maximum.accumulate(np.where(begins, index, 0))) % step == 0)
+
+
+def _near(time: Array, own: Array, mask: Array, reach: float) -> Array:
+    """Return which times have a masked one within reach, shape (M, n).
+
+    Args:
+        time: The times, shape (M,), s.
+        own: Times of the mask, shape (N,), s, increasing.
+        mask: Shape (N, n).
+        reach: s.
+    """
+    count = np.vstack([np.zeros(mask.shape[1], dtype=int), np.cumsum(mask, axis=0)])
+    first = np.searchsorted(own, time - reach - _ROUNDING_S)
+    end = np.searchsorted(own, time + reach + _ROUNDING_S, side='right')
+    return count[end] > count[first]
+
+
+def _standstill(run: Recording, smooth: LowPass, tree: Robot, preparation: Preparation) -> Array:
+    """Return the speeds below which the joints count as at rest, shape (n,)."""
+    if preparation.standstill:
+        if len(preparation.standstill) != tree.n:
+            raise ParameterError('standstill', preparation.standstill, f'give {tree.n} speeds')
+        return np.array(preparation.standstill)
+    gain = float(np.linalg.norm(smooth.taps))
+    noise = gain * white_noise(longest_piece(run).velocity)
+    peak = np.abs(run.velocity).max(axis=0)
+    return np.maximum(_CREEP * tree.velocity_limits(), np.maximum(_SLOW * peak, _SURE * noise))
+
+
+def _instants(run: Recording, timing: SampleTiming, sign: Callable[[Array], Array]) -> Instants:
+    """Match states, accelerations and efforts of a recording, except across gaps.
+
+    Args:
+        run: The recording; its efforts are for ``semi_implicit`` and ``continuous`` those that
+            act from a state to the next, for ``sampled`` those at the state, see :func:`acting`.
+        timing: How accelerations, states and efforts correspond.
+        sign: Direction of Coulomb friction by velocity.
+    """
+    rows = np.flatnonzero(run.complete)
+    some = run.rows(run.complete)
+    steps, valid = timing.steps(some.stamp_ns), timing.single(some.stamp_ns)
+    time, *motion, own = differentiated(timing.name, steps, some.position, some.velocity)
+    if timing.name == 'sampled':
+        near = steps <= BRIDGED * timing.period
+        valid = near[1:] & near[:-1]
+    none = np.zeros((len(own), len(run.joints)), np.uint8)
+    columns = (*motion, sign(motion[-1]), some.effort[own], none)
+    instants = Instants(rows[own], run.time[rows[own]], *columns)
+    if timing.cutoff is None or not len(time):
+        return instants.where(valid)
+    ends = np.flatnonzero(np.diff(time) > BRIDGED * timing.period) + 1
+    pieces = (slice(*pair) for pair in pairwise([0, *ends.tolist(), len(time)]))
+    return Instants.joined(
+        [_filtered(instants.take(x), time[x], valid[x], timing, sign) for x in pieces]
+    )
+
+
+def differentiated(name: str, steps: Array, q: Array, v: Array) -> tuple[Array, ...]:
+    """Differentiate the velocities and evaluate the motion at the matching instants.
+
+    Args:
+        name: One of ``TIMINGS``.
+        steps: Times from each of N states to the next, shape (N - 1,), s.
+        q: Positions, shape (N, n), rad or m.
+        v: Velocities, shape (N, n), rad/s or m/s.
+
+    Returns:
+        Time since the first state, shape (M,); position, velocity, acceleration and velocity of
+        friction, each of shape (M, n); indices (M,) of the states with the corresponding efforts.
+    """
+    time, h = np.append(0.0, np.cumsum(steps)), steps[:, np.newaxis]
+    a, states = np.diff(v, axis=0), np.arange(len(v))
+    a /= np.where(h > 0.0, h, 1.0)
+    if name == 'semi_implicit':
+        return time[:-1], q[:-1], v[:-1], a, v[1:], states[:-1]
+    if name == 'continuous':
+        time, q, v = (0.5 * (x[1:] + x[:-1]) for x in (time, q, v))
+        return time, q, v, a, v, states[:-1]
+    central = (h[1:] * a[:-1] + h[:-1] * a[1:]) / np.maximum(h[1:] + h[:-1], 1e-12)
+    return time[1:-1], q[1:-1], v[1:-1], central, v[1:-1], states[1:-1]
+
+
+def _filtered(
+    instants: Instants,
+    time: Array,
+    valid: Array,
+    timing: SampleTiming,
+    direction: Callable[[Array], Array],
+) -> Instants:
+    """Apply the same filter to all signals of a piece without gaps.
+
+    It acts on values at equal intervals: on lines between the instants, unless these are equal.
+    """
+    period, grid = timing.period, time
+    if not (valid.all() and np.allclose(np.diff(time), period, rtol=1e-6)):
+        grid = np.arange(time[0], time[-1] + 0.5 * period, period)
+    low = replace(low_pass(timing.cutoff, 1.0 / period), step=1)
+    middle = grid[low.half : len(grid) - low.half]
+
+    def smooth(values: Array, known: Array) -> Array:
+        """Return filtered values, NaN where the window has a gap or reaches beyond the ends."""
+        times = time[known]
+        if len(times) < 2 or len(middle) < 2:
+            return np.full((len(middle), values.shape[1]), np.nan)
+        if len(times) < len(time) or grid is not time:
+            values = interpolate_columns(grid, times, values[known])
+        after = np.clip(np.searchsorted(times, grid - _ROUNDING_S), 1, len(times) - 1)
+        near = times[after] - times[after - 1] <= BRIDGED * period
+        near &= (grid >= times[0] - period) & (grid <= times[-1] + period)
+        return np.where(low.all_valid(near)[:, np.newaxis], low(values), np.nan)
+
+    q, v, a, v_friction = (
+        smooth(x, valid) for x in (instants.q, instants.v, instants.a, instants.v_friction)
+    )
+    inside = np.isfinite(v_friction[:, 0])
+    if not inside.any():
+        return instants.take(slice(0))
+    sign = direction(interpolate_columns(time, middle[inside], v_friction[inside]))
+    efforts = [
+        smooth(column[:, np.newaxis], valid & np.isfinite(column)) for column in instants.effort.T
+    ]
+    at = np.clip(np.searchsorted(middle, time - _ROUNDING_S), 1, len(middle) - 1)
+    keep = valid & (time >= middle[0] - _ROUNDING_S) & (time <= middle[-1] + _ROUNDING_S)
+    keep &= inside[at] & inside[at - 1]
+    at, own = at[keep], instants.take(keep)
+    share = ((time[keep] - middle[at - 1]) / (middle[at] - middle[at - 1]))[:, np.newaxis]
+    q, v, a, v_friction, sign, effort = (
+        (1.0 - share) * x[at - 1] + share * x[at]
+        for x in (q, v, a, v_friction, smooth(sign, valid), np.hstack(efforts))
+    )
+    return Instants(own.row, own.time, q, v, a, v_friction, sign, effort, own.excluded)
