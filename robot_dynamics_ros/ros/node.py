@@ -22,7 +22,11 @@ from rcl_interfaces.msg import (
     SetParametersResult,
 )
 from rclpy.clock import Clock, ClockType
-from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
+from rclpy.exceptions import (
+    InvalidParameterTypeException,
+    InvalidParameterValueException,
+    ParameterNotDeclaredException,
+)
 from rclpy.node import Node
 from rclpy.parameter import Parameter as GivenParameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -33,8 +37,10 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.errors import (
     ConfigurationError,
+    ParameterError,
     PeerTimeoutError,
     RobotDynamicsError,
+    UnknownNameError,
     nearest,
 )
 from robot_dynamics_ros.messages import NANO
@@ -200,7 +206,7 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
 
     Whole numbers are accepted as numbers, and one number as a list. Overrides of unknown (for
     example misspelt) parameters are logged as warnings. Later changes are checked against the
-    declarations and rejected if invalid.
+    declarations and rejected if invalid, those of unknown names or other types by their names.
 
     Raises:
         ConfigurationError: An override has the wrong type or is out of range.
@@ -211,7 +217,7 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
     _warn_unknown(node, names, lambda name: not name.startswith(_LATER))
 
     def converted(changes: Iterable[GivenParameter]) -> list[GivenParameter]:
-        return [_in_declared_type(node, x) for x in changes]
+        return [_of_declared_type(node, x) for x in changes]
 
     def warn_unused(changes: Iterable[GivenParameter]) -> None:
         given = {one.name for one in changes}
@@ -272,6 +278,33 @@ def _in_declared_type(node: Any, given: GivenParameter) -> GivenParameter:
     if not node.has_parameter(given.name):
         return given
     return _in_type(given, node.describe_parameter(given.name).type)
+
+
+class _RefusedError(ParameterNotDeclaredException):
+    """Refusal of a parameter: rclpy's services answer with the text of this kind alone.
+
+    Args:
+        error: The reason.
+    """
+
+    def __init__(self, error: RobotDynamicsError) -> None:
+        Exception.__init__(self, str(error))
+
+
+def _of_declared_type(node: Any, given: GivenParameter) -> GivenParameter:
+    """Return a parameter in its declared type.
+
+    Raises:
+        _RefusedError: It is not declared, or has another type; rclpy would not say which.
+    """
+    if not node.has_parameter(given.name):
+        known = node.list_parameters([], 0).names
+        raise _RefusedError(UnknownNameError('parameter', given.name, known))
+    result, declared = _in_declared_type(node, given), node.describe_parameter(given.name)
+    if result.type_.value != declared.type:
+        allowed = declared.additional_constraints or f'must be {_Type(declared.type).name.lower()}'
+        raise _RefusedError(ParameterError(given.name, _plain(given.value), allowed))
+    return result
 
 
 def requested_values(node: Any, messages: Iterable[Any]) -> dict[str, Any]:
