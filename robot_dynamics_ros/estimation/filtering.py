@@ -187,9 +187,12 @@ def white_noise(values: Array) -> Array:
 
     Third differences remove a smooth signal and multiply the variance of the noise by 20. The
     median of their absolute values is robust to the few samples where the signal is not smooth.
-    Constant windows are excluded, as the quantized position of a joint at rest shows no noise.
+    Constant windows are excluded, as the quantized position of a joint at rest shows no noise;
+    fewer than four samples show none.
     """
     medians = np.zeros(values.shape[1])
+    if len(values) < 4:
+        return medians
     for j, column in enumerate(values.T):  # one by one: long columns take much memory
         rest = np.abs(np.diff(column, n=3))
         ranges = np.ptp(np.lib.stride_tricks.sliding_window_view(column, 4), axis=1)

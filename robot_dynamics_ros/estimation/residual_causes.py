@@ -15,8 +15,8 @@ squared residuals :math:`S_j` of the joints is the Bayesian information criterio
 
 with the numbers of independent samples N, so one load is preferred to the factors that would
 explain it at each joint separately. A cause is reported if it explains most of what all others
-leave at a joint with a residual above one percent of its effort; below what the timing of the
-samples resolves, nothing is.
+leave at a joint with a residual above one percent of its effort, and more than filtered reversals
+may leave; below what the timing of the samples resolves, nothing is.
 
 Source: Schwarz 1978 (the criterion); Efroymson 1960 (stepwise selection).
 """
@@ -195,7 +195,7 @@ class EffortResidual:
         n = model.tree.n
         width = len(COLUMNS) + model.tree.bodies + 3 * n + 1
         self._gram = np.zeros((n, width, width))
-        self._effort, self._counts = np.zeros((2, n))
+        self._effort, self._counts, self._mixed = np.zeros((3, n))
         chosen = np.arange(0, len(time), step)
         for start in range(0, len(chosen), _BLOCK):
             few = chosen[start : start + _BLOCK]
@@ -218,6 +218,17 @@ class EffortResidual:
         self._gram += columns.transpose(0, 2, 1) @ columns
         self._effort += np.square(np.where(determined, instants.effort, 0.0)).sum(axis=0)
         self._counts += determined.sum(axis=0)
+        mixed = np.where(determined, 1.0 - np.abs(instants.sign), 0.0)
+        self._mixed += np.square(mixed).sum(axis=0)
+
+    @property
+    def reversals(self) -> Array:
+        """RMS of described Coulomb friction that a filter makes unknown, shape (n,), N m or N.
+
+        Where a joint reverses or sticks, the filtered direction is between -1 and 1.
+        """
+        mixed = np.sqrt(self._mixed / np.maximum(self._counts, 1.0))
+        return np.asarray(self.model.tree.coulomb_friction * mixed)
 
     @property
     def share(self) -> Array:
@@ -478,7 +489,11 @@ class EffortResidual:
         """Return the causes that explain most of a residual that matters, and the joints."""
         large = ~(self.share < _MATTERS)  # also where no effort acts
         matters = large & (self.residual.rms > self.resolved)
-        joints = [np.flatnonzero((one.share >= _EXPLAINED) & matters) for one in self.found]
+        least = self._counts * np.square(self.reversals)
+        joints = [
+            np.flatnonzero((one.share >= _EXPLAINED) & matters & (one.before > least))
+            for one in self.found
+        ]
         fit = self.gravity
         known = fit is not None and fit.is_common_value
         return [
@@ -505,15 +520,15 @@ class EffortResidual:
                 rivals[names.get(cause.name) or self.model.tree.link_names[cause.body]] = None
         return [*rivals]
 
-    def causes(self) -> list[Finding]:
-        """Return each cause found as a finding."""
+    def causes(self) -> list[tuple[Finding, list[int]]]:
+        """Return each cause found as a finding, with the joints where it explains most."""
         texts, tree, fit = [], self.model.tree, self.gravity
         for one, joints in self._reported():
             if one.cause.name in GRAVITY:
                 if fit is not None and (fit.verdict != 'perhaps' or one is self.found[0]):
                     cause = 'gravity' if fit.verdict in SETTABLE else ''
                     sentences = filter(None, [fit.sentence()])
-                    texts += [Finding('error', sentence, cause=cause) for sentence in sentences]
+                    texts += [(Finding('error', x, cause=cause), joints) for x in sentences]
                 continue
             text = finding(tree, *one[:3], joints, self._rivals(one, joints))
             if one.cause.name == 'load' and one.values[0] > 0.0:
@@ -521,7 +536,7 @@ class EffortResidual:
                 text = text._replace(remedy=remedy, cause='load')
             elif one.cause.name in PER_DRIVE:
                 text = text._replace(cause='drives')
-            texts.append(text)
+            texts.append((text, joints))
         return texts
 
     @cached_property

@@ -277,6 +277,26 @@ def test_an_exact_run_has_no_cause(heavier):
     assert {finding.severity for finding in found.findings} == {'ok'}
 
 
+def test_what_noise_leaves_is_told_as_noise_and_needs_no_identification(rng):
+    """The first joint carries no weight: noise of 1 N m is 17 % of its effort."""
+    run = sinusoidal_run(ARM, rng, noise=(0.0, 0.0, 1.0), friction=frictionless)
+    texts = findings_of(run, ARM)
+    assert re.fullmatch(r'the model .*: 1\d % of that of pan, 1 N m, is left, as noise .*', *texts)
+    run.measured_effort[:, 0] += 2.0 * np.sin(9.0 * run.time)
+    assert any('% of the effort of pan; identify' in text for text in findings_of(run, ARM))
+
+
+def test_friction_that_reverses_gradually_needs_no_identification(rng):
+    """Friction of a simulator, and of a real gear, is no step; its filtered direction is none."""
+    arm, dry = wrist_arm(), np.array([0.0, 0.0, 0.0, 0.0, 0.06])
+    given = {'noise': (2e-5, 5e-3, 0.005), 'friction': lambda v, _: dry * np.tanh(v / 0.15)}
+    run = sinusoidal_run(arm, rng, **given)
+    known = SimpleNamespace(tree=arm.tree.with_changes(coulomb_friction=dry))
+    texts = findings_of(run, known)
+    assert '% of that of j5, 0.01 N m, is left, as noise or friction at reversals' in texts[-1]
+    assert not any('identify' in text for text in texts), texts
+
+
 def test_blocks_of_instants_have_the_residual_of_all_together(rng, monkeypatch):
     """What is added in parts may differ by rounding only, also at the edges of the parts."""
     run = run_of(rng, ARM)

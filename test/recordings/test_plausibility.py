@@ -202,7 +202,7 @@ def test_efforts_that_are_all_missing_have_no_peak(command):
 def test_efforts_of_the_other_joints_are_judged_if_those_of_one_are_missing(command):
     unknown = times(np.array([1.0, np.nan, 1.0]))(run_of(1, friction=frictionless))
     judged = command('analyze --no-report', unknown)
-    assert 'ok the model explains the efforts of pan, elbow to' in judged.out
+    assert 'ok the model explains the efforts of pan, elbow: ' in judged.out
     assert "joint 'lift' of the recording" in command('calibrate', unknown, code=2).err
 
 

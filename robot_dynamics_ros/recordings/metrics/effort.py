@@ -24,6 +24,7 @@ from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettin
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, exclusions
+from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
 from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
@@ -106,20 +107,23 @@ def _missing_efforts(sums: EffortResidual, run: Recording) -> Finding:
 def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Finding]:
     """Report whether the model explains the efforts, and else the likely cause."""
     names, judged = np.array(sums.model.tree.joint_names), sums.residual.count > 0
-    share = np.where(sums.residual.rms < sums.resolved, 0.0, sums.share)
+    rms = sums.residual.rms
+    share = np.where(rms < sums.resolved, 0.0, sums.share)
     if not judged.any():
         return [_missing_efforts(sums, evaluated.run)]
     remarks = _idle_findings(sums)
     if not np.isfinite(share).any():
         return remarks or [Finding('warning', 'the recorded efforts are all zero')]
     worst = int(np.nanargmax(share))
-    rest = f'{share[worst]:.1g} of their size' if share[worst] else 'within their resolution'
-    of = '' if judged.all() else f' of {", ".join(names[judged])}'
-    explained = f'the model explains the efforts{of} to {rest}'
+    noise = _noise(sums, evaluated)
+    explained = _explained(sums, share, worst, noise)
     if share[worst] < sums.resolution:
         return [*remarks, Finding('ok', explained)]
-    remarks += sums.causes()
-    if share[worst] > _LARGE_RESIDUAL:
+    remarks += [finding for finding, _ in sums.causes()]
+    beyond = np.square(rms) - np.square(noise) > np.square(_LARGE_RESIDUAL * sums.effort.rms)
+    large = np.where(beyond, np.nan_to_num(share), 0.0)
+    if large.max() > 0.0:
+        worst = int(large.argmax())
         remedy = (
             'that is what the identified model leaves'
             if evaluated.identified
@@ -135,6 +139,28 @@ def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Find
             Finding('warning', text, cause='' if evaluated.identified else UNIDENTIFIED)
         )
     return remarks or [Finding('ok', explained)]
+
+
+def _explained(sums: EffortResidual, share: Array, worst: int, noise: Array) -> str:
+    """Return that the model explains the efforts, and what is left at the worst joint."""
+    tree, judged, rms = sums.model.tree, sums.residual.count > 0, sums.residual.rms[worst]
+    of = '' if judged.all() else f' of {", ".join(np.array(tree.joint_names)[judged])}'
+    text = f'the model explains the efforts{of}'
+    if not share[worst]:
+        return f'{text} to within their resolution'
+    left = f'{rms:.2g} {"N" if tree.joint_is_prismatic[worst] else "N m"}'
+    why = ', as noise or friction at reversals may leave' if rms < 1.4 * noise[worst] else ''
+    percent, name = 100.0 * share[worst], tree.joint_names[worst]
+    return f'{text}: {percent:.2g} % of that of {name}, {left}, is left{why}'
+
+
+def _noise(sums: EffortResidual, evaluated: EvaluatedRun) -> Array:
+    """Return the RMS residual that noise of measured efforts and reversals leave, shape (n,)."""
+    if not evaluated.source.startswith('measured'):  # commands act with their noise
+        return sums.reversals
+    timing, recorded = evaluated.timing, evaluated.run.effort[evaluated.steps.row]
+    passed = np.linalg.norm(low_pass(timing.cutoff, 1.0 / timing.period).taps)
+    return np.hypot(sums.reversals, passed * white_noise(np.nan_to_num(recorded) - sums.modelled))
 
 
 def _idle_findings(sums: EffortResidual) -> list[Finding]:
