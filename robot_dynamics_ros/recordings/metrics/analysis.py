@@ -308,7 +308,8 @@ def _steps(
     figures, options, steps = evaluation.figures, settings.options, list[str]()
     unexplained = any(x > _EXPLAINED for x in figures['effort'].get('residual_share', ()))
     causes = {finding.cause for finding in evaluation.findings}
-    wrong = UNIDENTIFIED in causes or any(x.severity == 'error' for x in evaluation.findings)
+    lacks = UNIDENTIFIED in causes or 'drives' in causes and not evaluation.evaluated.identified
+    wrong = lacks or any(x.severity == 'error' for x in evaluation.findings)
     if 'gravity' in causes:  # the rest is told with it
         fitted = figures['effort']['gravity']['fitted']
         words = '--gravity', *(f'{round(x, 4) + 0.0:g}' for x in fitted)

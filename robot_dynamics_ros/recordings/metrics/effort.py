@@ -119,8 +119,10 @@ def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Find
     explained = _explained(sums, share, worst, noise)
     if share[worst] < sums.resolution:
         return [*remarks, Finding('ok', explained)]
-    remarks += [finding for finding, _ in sums.causes()]
     beyond = np.square(rms) - np.square(noise) > np.square(_LARGE_RESIDUAL * sums.effort.rms)
+    for finding, joints in sums.causes():
+        remarks.append(finding)
+        beyond[joints] = False  # told by it
     large = np.where(beyond, np.nan_to_num(share), 0.0)
     if large.max() > 0.0:
         worst = int(large.argmax())
