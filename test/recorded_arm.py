@@ -16,7 +16,7 @@ import numpy as np
 from bags import MS, REFERENCE, Message, command, state, text, write
 from oracles import PinocchioOracle
 from samples import DOWN_Z, Sample, sample
-from urdf_text import joint, link, robot, symmetric
+from urdf_text import described
 
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -29,21 +29,17 @@ NAMES = ('shoulder', 'elbow', 'lift')
 
 def arm_xml(dynamics: str = '', effort: float = 200.0) -> str:
     """Return a three-joint arm loaded by gravity in every direction; its tool is frame 'tool'."""
-    return robot(
-        'test_arm',
-        link('base'),
-        link('upper', 4.0, (0.2, 0.0, 0.05), symmetric(0.02, 0.06, 0.07, 0.001)),
-        link('fore', 2.5, (0.15, 0.03, 0.0), symmetric(0.01, 0.03, 0.03, 0.0, 0.002)),
-        link('quill', 1.2, (0.0, 0.01, -0.1), symmetric(0.006, 0.006, 0.002)),
-        link('tool'),
-        joint('shoulder', 'base', 'upper', xyz=(0, 0, 0.4), axis=(0, 1, 0), effort=effort,
-              dynamics=dynamics),
-        joint('elbow', 'upper', 'fore', xyz=(0.4, 0, 0), rpy=(0.4, 0, 0), axis=(0, 0, 1),
-              effort=effort, dynamics=dynamics),
-        joint('lift', 'fore', 'quill', 'prismatic', xyz=(0.3, 0, 0), limits=(-0.2, 0.2),
-              velocity=2.0, effort=effort, dynamics=dynamics),
-        joint('tip', 'quill', 'tool', 'fixed', xyz=(0, 0, -0.15)),
-    )  # fmt: skip
+    return described('test_arm', """
+base: []
+upper: [4, [0.2, 0, 0.05], [0.02, 0.06, 0.07, 0.001]]
+fore: [2.5, [0.15, 0.03, 0], [0.01, 0.03, 0.03, 0, 0.002]]
+quill: [1.2, [0, 0.01, -0.1], [0.006, 0.006, 0.002]]
+tool: []
+shoulder: {of: [base, upper], xyz: [0, 0, 0.4], axis: [0, 1, 0]}
+elbow: {of: [upper, fore], xyz: [0.4, 0, 0], rpy: [0.4, 0, 0]}
+lift: {of: [fore, quill, prismatic], xyz: [0.3, 0, 0], limits: [-0.2, 0.2], velocity: 2.0}
+tip: {of: [quill, tool, fixed], xyz: [0, 0, -0.15]}
+""", effort=effort, dynamics=dynamics)  # fmt: skip
 
 
 def measured_arm(load: float = 0.0, heavier: float = 0.0) -> Sample:
@@ -54,28 +50,18 @@ def measured_arm(load: float = 0.0, heavier: float = 0.0) -> Sample:
         heavier: Mass added to the upper arm at its centre of mass, kg.
     """
 
-    def sphere(name: str, mass: float, com: Sequence[float], inertia: float) -> str:
-        return link(name, mass, com, inertia * np.eye(3))
-
-    def turning(name: str, parent: str, child: str, xyz: Sequence[float], axis: Sequence[float]):
-        limits = {'limits': (-6.0, 6.0), 'velocity': 6.0, 'effort': 500.0}
-        return joint(name, parent, child, xyz=xyz, axis=axis, **limits)
-
-    return Sample(
-        'arm',
-        robot(
-            'arm',
-            link('base'),
-            sphere('shoulder', 6.0, (0, 0, 0), 0.03),
-            sphere('upper', 9.0 + heavier, (0.28, 0, 0.05), 0.2),
-            sphere('fore', 4.0, (0.22, 0, 0), 0.08),
-            sphere('tool', load, (0.05, 0, 0), 0.01) if load else link('tool'),
-            turning('pan', 'base', 'shoulder', (0, 0, 0.2), (0, 0, 1)),
-            turning('lift', 'shoulder', 'upper', (0, 0.1, 0), (0, 1, 0)),
-            turning('elbow', 'upper', 'fore', (0.6, 0, 0), (0, 1, 0)),
-            joint('grasp', 'fore', 'tool', 'fixed', xyz=(0.5, 0, 0)),
-        ),
-    )
+    text = described('arm', f"""
+base: []
+shoulder: [6, [0, 0, 0], [0.03, 0.03, 0.03]]
+upper: [{9.0 + heavier}, [0.28, 0, 0.05], [0.2, 0.2, 0.2]]
+fore: [4, [0.22, 0, 0], [0.08, 0.08, 0.08]]
+tool: {[load, [0.05, 0, 0], [0.01, 0.01, 0.01]] if load else []}
+pan: {{of: [base, shoulder], xyz: [0, 0, 0.2]}}
+lift: {{of: [shoulder, upper], xyz: [0, 0.1, 0], axis: [0, 1, 0]}}
+elbow: {{of: [upper, fore], xyz: [0.6, 0, 0], axis: [0, 1, 0]}}
+grasp: {{of: [fore, tool, fixed], xyz: [0.5, 0, 0]}}
+""", limits=(-6.0, 6.0), velocity=6.0, effort=500.0)  # fmt: skip
+    return Sample('arm', text)
 
 
 def pinocchio_parameters(sample: Sample) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from urdf_text import follow, joint, link, robot, symmetric
+from urdf_text import described, joint, link, robot, symmetric
 
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.model import Robot, load_robot
@@ -113,21 +113,21 @@ def planar_2r() -> Sample:
 @cache
 def rrpr() -> Sample:
     """Return a spatial RRPR arm with twisted axes: no term of the dynamics vanishes on it."""
-    text = robot(
+    text = described(
         'rrpr',
-        link('base'),
-        link('l1', 3.7, (0.06, -0.04, 0.09), symmetric(0.061, 0.052, 0.043, 0.006, -0.009, 0.007)),
-        link('l2', 2.9, (0.14, 0.05, -0.03), symmetric(0.019, 0.058, 0.064, -0.005, 0.008, 0.004)),
-        link('l3', 1.8, (0.02, -0.03, 0.11), symmetric(0.027, 0.025, 0.011, 0.003, -0.004, 0.002)),
-        link(
-            'l4', 0.9, (0.05, 0.02, 0.04), symmetric(0.006, 0.0055, 0.004, -0.0007, 0.0009, 5e-4)
-        ),
-        link('tool'),
-        joint('j1', 'base', 'l1', xyz=(0.03, -0.02, 0.31), rpy=(0.2, -0.3, 0.4)),
-        joint('j2', 'l1', 'l2', xyz=(0.11, 0.07, 0.16), rpy=(-1.1, 0.5, 0.3)),
-        joint('j3', 'l2', 'l3', 'prismatic', (0.31, -0.05, 0.04), (0.7, 0.9, -0.6)),
-        joint('j4', 'l3', 'l4', xyz=(0.05, 0.02, 0.12), rpy=(-0.4, 1.2, 0.8)),
-        joint('flange', 'l4', 'tool', 'fixed', (0.02, 0.03, 0.08), (0.1, 0.2, 0.3)),
+        """
+base: []
+l1: [3.7, [0.06, -0.04, 0.09], [0.061, 0.052, 0.043, 0.006, -0.009, 0.007]]
+l2: [2.9, [0.14, 0.05, -0.03], [0.019, 0.058, 0.064, -0.005, 0.008, 0.004]]
+l3: [1.8, [0.02, -0.03, 0.11], [0.027, 0.025, 0.011, 0.003, -0.004, 0.002]]
+l4: [0.9, [0.05, 0.02, 0.04], [0.006, 0.0055, 0.004, -0.0007, 0.0009, 0.0005]]
+tool: []
+j1: {of: [base, l1], xyz: [0.03, -0.02, 0.31], rpy: [0.2, -0.3, 0.4]}
+j2: {of: [l1, l2], xyz: [0.11, 0.07, 0.16], rpy: [-1.1, 0.5, 0.3]}
+j3: {of: [l2, l3, prismatic], xyz: [0.31, -0.05, 0.04], rpy: [0.7, 0.9, -0.6]}
+j4: {of: [l3, l4], xyz: [0.05, 0.02, 0.12], rpy: [-0.4, 1.2, 0.8]}
+flange: {of: [l4, tool, fixed], xyz: [0.02, 0.03, 0.08], rpy: [0.1, 0.2, 0.3]}
+""",
     )
     return Sample('rrpr', text)
 
@@ -136,37 +136,37 @@ def rrpr() -> Sample:
 def branched() -> Sample:
     """Return a torso with two arms; fixed links with mass at the base, between and at the end."""
 
-    def tensor(scale):
-        return scale * symmetric(0.9, 1.1, 0.7, 0.08, -0.05, 0.06)
-
-    turn = (0.3, -0.2, 0.5)
-    text = robot(
+    text = described(
         'branched',
-        link('floor'),
-        link('pedestal', 30.0, (0, 0, 0.3), tensor(2.0)),
-        link('torso', 9.0, (0.01, 0.02, 0.25), tensor(0.3)),
-        link('battery', 2.5, (0.04, 0, 0.02), tensor(0.01), turn),
-        link('left_upper', 2.2, (0.02, 0.11, 0.03), tensor(0.02)),
-        link('left_bracket'),
-        link('left_lower', 1.4, (0.09, 0.01, -0.02), tensor(0.012), turn),
-        link('left_camera', 0.3, (0.01, 0.02, 0.03), tensor(0.0004)),
-        link('right_upper', 2.2, (0.02, -0.12, 0.01), tensor(0.021)),
-        link('right_lower', 1.3, (0.1, -0.02, 0.03), tensor(0.011)),
-        link('right_hand'),
-        link('head', 1.1, (0.03, 0.0, 0.07), tensor(0.004)),
-        joint('anchor', 'floor', 'pedestal', 'fixed', (0.4, -0.3, 0.1), (0.1, 0.05, 0.7)),
-        joint('waist', 'pedestal', 'torso', xyz=(0.02, 0, 0.6), axis=(0, 0, 1)),
-        joint('strap', 'torso', 'battery', 'fixed', (-0.1, 0.05, 0.2), (0.2, -0.4, 0.6)),
-        joint('left_shoulder', 'torso', 'left_upper', xyz=(0, 0.2, 0.4), axis=(0, 0.6, 0.8)),
-        joint('weld', 'left_upper', 'left_bracket', 'fixed', (0.02, 0.25, 0), (0.4, 0.1, -0.3)),
-        joint('left_slide', 'left_bracket', 'left_lower', 'prismatic', axis=(0.48, 0.6, 0.64)),
-        joint('screw', 'left_lower', 'left_camera', 'fixed', (0.2, 0.01, 0), (0.5, 0.5, 0.1)),
-        joint('right_shoulder', 'torso', 'right_upper', xyz=(0, -0.2, 0.4), axis=(0, -0.6, 0.8)),
-        joint('right_elbow', 'right_upper', 'right_lower', 'continuous', (0.05, -0.25, 0.01),
-              (-0.2, 0.3, 0.1), (1, 0, 0)),
-        joint('wrist', 'right_lower', 'right_hand', 'fixed', (0.22, 0, 0.01), (0.3, 0, 0.2)),
-        joint('neck', 'torso', 'head', 'continuous', (0.01, 0, 0.5), (0.1, 0.1, 0), (0, 0.8, 0.6)),
-    )  # fmt: skip
+        """
+floor: []
+pedestal: [30, [0, 0, 0.3], [1.8, 2.2, 1.4, 0.16, -0.1, 0.12]]
+torso: [9, [0.01, 0.02, 0.25], [0.27, 0.33, 0.21, 0.024, -0.015, 0.018]]
+battery: [2.5, [0.04, 0, 0.02], [0.009, 0.011, 0.007, 0.0008, -0.0005, 0.0006], [0.3, -0.2, 0.5]]
+left_upper: [2.2, [0.02, 0.11, 0.03], [0.018, 0.022, 0.014, 0.0016, -0.001, 0.0012]]
+left_bracket: []
+left_lower: [1.4, [0.09, 0.01, -0.02], [0.0108, 0.0132, 0.0084, 0.00096, -0.0006, 0.00072], [0.3,
+  -0.2, 0.5]]
+left_camera: [0.3, [0.01, 0.02, 0.03], [0.00036, 0.00044, 0.00028, 3.2e-5, -2.0e-05, 2.4e-5]]
+right_upper: [2.2, [0.02, -0.12, 0.01], [0.0189, 0.0231, 0.0147, 0.00168, -0.00105, 0.00126]]
+right_lower: [1.3, [0.1, -0.02, 0.03], [0.0099, 0.0121, 0.0077, 0.00088, -0.00055, 0.00066]]
+right_hand: []
+head: [1.1, [0.03, 0, 0.07], [0.0036, 0.0044, 0.0028, 0.00032, -0.0002, 0.00024]]
+anchor: {of: [floor, pedestal, fixed], xyz: [0.4, -0.3, 0.1], rpy: [0.1, 0.05, 0.7]}
+waist: {of: [pedestal, torso], xyz: [0.02, 0, 0.6]}
+strap: {of: [torso, battery, fixed], xyz: [-0.1, 0.05, 0.2], rpy: [0.2, -0.4, 0.6]}
+left_shoulder: {of: [torso, left_upper], xyz: [0, 0.2, 0.4], axis: [0, 0.6, 0.8]}
+weld: {of: [left_upper, left_bracket, fixed], xyz: [0.02, 0.25, 0], rpy: [0.4, 0.1, -0.3]}
+left_slide: {of: [left_bracket, left_lower, prismatic], axis: [0.48, 0.6, 0.64]}
+screw: {of: [left_lower, left_camera, fixed], xyz: [0.2, 0.01, 0], rpy: [0.5, 0.5, 0.1]}
+right_shoulder: {of: [torso, right_upper], xyz: [0, -0.2, 0.4], axis: [0, -0.6, 0.8]}
+right_elbow: {of: [right_upper, right_lower, continuous], xyz: [0.05, -0.25, 0.01],
+  rpy: [-0.2, 0.3, 0.1], axis: [1, 0, 0]}
+wrist: {of: [right_lower, right_hand, fixed], xyz: [0.22, 0, 0.01], rpy: [0.3, 0, 0.2]}
+neck: {of: [torso, head, continuous], xyz: [0.01, 0, 0.5], rpy: [0.1, 0.1, 0],
+  axis: [0, 0.8, 0.6]}
+""",
+    )
     return Sample('branched', text)
 
 
@@ -179,30 +179,29 @@ def mimic_arm() -> Sample:
     after the first.
     """
     drive = '<dynamics damping="0.5" friction="0.3" armature="0.02"/>'
-
-    def tensor(mass):
-        return mass * symmetric(9e-3, 11e-3, 10e-3, 5e-4, -4e-4, 6e-4)
-
-    text = robot(
+    text = described(
         'mimic_arm',
-        link('base'),
-        link('column', 6.0, (0, 0, 0.2), tensor(6.0)),
-        link('sledge', 2.0, (0.05, 0, 0), tensor(2.0)),
-        link('arm', 3.0, (0.15, 0.01, 0), tensor(3.0)),
-        link('quill', 1.0, (0, 0.01, -0.05), tensor(1.0)),
-        link('gear', 0.4, (0.0, 0.01, 0.0), tensor(0.4)),
-        link('hand', 0.5, (0.02, 0, -0.03), tensor(0.5)),
-        link('tool'),
-        joint('turn', 'base', 'column', limits=(-2.8, 2.8), dynamics=drive),
-        follow(joint('reach', 'column', 'sledge', 'prismatic', (0.25, 0, 0.4), axis=(1, 0, 0),
-                     limits=(-1.0, 1.0), dynamics=drive), 'elbow', 0.05, 0.1),
-        joint('elbow', 'sledge', 'arm', xyz=(0.1, 0, 0), limits=(-2.6, 2.6), dynamics=drive),
-        joint('lift', 'arm', 'quill', 'prismatic', (0.3, 0, 0), limits=(0.0, 0.3), velocity=2.0,
-              effort=200.0, dynamics=drive),
-        follow(joint('belt', 'arm', 'gear', xyz=(0.1, 0, 0.05), dynamics=drive), 'turn', -0.5),
-        joint('roll', 'quill', 'hand', limits=(-3.0, 3.0), dynamics=drive),
-        joint('tip', 'hand', 'tool', 'fixed', (0.03, 0, -0.1)),
-    )  # fmt: skip
+        """
+base: []
+column: [6, [0, 0, 0.2], [0.054, 0.066, 0.06, 0.003, -0.0024, 0.0036]]
+sledge: [2, [0.05, 0, 0], [0.018, 0.022, 0.02, 0.001, -0.0008, 0.0012]]
+arm: [3, [0.15, 0.01, 0], [0.027, 0.033, 0.03, 0.0015, -0.0012, 0.0018]]
+quill: [1, [0, 0.01, -0.05], [0.009, 0.011, 0.01, 0.0005, -0.0004, 0.0006]]
+gear: [0.4, [0, 0.01, 0], [0.0036, 0.0044, 0.004, 0.0002, -0.00016, 0.00024]]
+hand: [0.5, [0.02, 0, -0.03], [0.0045, 0.0055, 0.005, 0.00025, -0.0002, 0.0003]]
+tool: []
+turn: {of: [base, column], limits: [-2.8, 2.8]}
+reach: {of: [column, sledge, prismatic], xyz: [0.25, 0, 0.4], axis: [1, 0, 0],
+  limits: [-1.0, 1.0], follows: [elbow, 0.05, 0.1]}
+elbow: {of: [sledge, arm], xyz: [0.1, 0, 0], limits: [-2.6, 2.6]}
+lift: {of: [arm, quill, prismatic], xyz: [0.3, 0, 0], limits: [0.0, 0.3], velocity: 2.0,
+  effort: 200.0}
+belt: {of: [arm, gear], xyz: [0.1, 0, 0.05], follows: [turn, -0.5, 0.0]}
+roll: {of: [quill, hand]}
+tip: {of: [hand, tool, fixed], xyz: [0.03, 0, -0.1]}
+""",
+        dynamics=drive,
+    )
     return Sample('mimic_arm', text)
 
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
+import yaml
 
 FRICTION = '<dynamics damping="0.1" friction="0.2"/>'
 
@@ -71,6 +73,30 @@ def robot(name: str, *elements: str) -> str:
 def symmetric(ixx, iyy, izz, ixy=0.0, ixz=0.0, iyz=0.0) -> np.ndarray:
     """Return a symmetric tensor from its elements, in the order of the tables."""
     return np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]])
+
+
+def described(name: str, elements: Mapping[str, Any] | str, **of_joints: Any) -> str:
+    """Return the text of a robot from its elements by name, or their YAML.
+
+    A link is a list of mass, centre, elements of the inertia, angles; a joint a mapping of the
+    arguments of :func:`joint`, with its links and kind in ``of``, and of :func:`follow`.
+
+    Args:
+        name: Of the robot.
+        elements: Links and joints.
+        of_joints: Arguments of all joints that move.
+    """
+    found = []
+    for key, row in (yaml.safe_load(elements) if isinstance(elements, str) else elements).items():
+        if isinstance(row, list):
+            mass, com, inertia, *rpy = row or (None, (0, 0, 0), ())
+            found.append(link(key, mass, com, symmetric(*inertia) if inertia else None, *rpy))
+        else:
+            given = of_joints | row
+            of, mimic = given.pop('of'), given.pop('follows', None)
+            text = joint(key, *of, **given)
+            found.append(follow(text, *mimic) if mimic else text)
+    return robot(name, *found)
 
 
 def two_link_arm(box, tensor=None, mass=2.0, com=(0, 0, 0.2), **of_joint) -> str:

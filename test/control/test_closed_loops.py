@@ -38,7 +38,7 @@ def four_bar():
 
 def gripper():
     """A parallelogram that carries a gripper: a loop solved by iteration, and mimic joints."""
-    urdf, loops = linkages.gripper()
+    urdf, loops = linkages.linkage('gripper')
     return load_robot(urdf, loops=loops)
 
 

@@ -16,7 +16,7 @@ import yaml
 from linkages import LINKAGES
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle, complex_step, complex_step_along
-from urdf_text import follow, joint
+from urdf_text import follow, joint, link
 
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_mechanism
 from robot_dynamics_ros.dynamics import make_formulation
@@ -90,7 +90,7 @@ def test_frames_of_a_loop_meet_in_the_declared_components(mechanisms, name, rng)
 
 
 def test_frames_half_a_turn_apart_are_no_assembly():
-    urdf, loops = linkages.cardan(0.5)
+    urdf, loops = linkages.linkage('cardan')
     turned = loops.replace('cross_joint: 0.5', f'cross_joint: {0.5 - math.pi}')
     with pytest.raises(MechanismError, match="loop 'fork': closes .* half a turn apart"):
         load_mechanism(urdf, turned)
@@ -152,7 +152,7 @@ def test_shipped_limits_keep_away_from_singular_configurations(mechanisms, name)
 @pytest.mark.parametrize('name', ['gripper', 'geared_five_bar'])
 def test_mimic_joints_follow_within_a_loop_and_on_it(mechanisms, name, rng):
     mechanism = mechanisms[name]
-    relations = linkages.FINGERS if name == 'gripper' else linkages.GEAR
+    relations = linkages.followers(name)
     assert not {follower for follower, *_ in relations} & {*mechanism.joint_names}
     names, q = mechanism.tree.joint_names, mechanism.positions(near(mechanism, rng))
     position = dict(zip(names, q, strict=True))
@@ -162,9 +162,9 @@ def test_mimic_joints_follow_within_a_loop_and_on_it(mechanisms, name, rng):
 
 
 def test_what_follows_a_dependent_joint_has_its_acceleration(rng):
-    urdf, loops = linkages.geared_five_bar()
+    urdf, loops = linkages.linkage('geared_five_bar')
     follower = follow(joint('flap_joint', 'rod', 'flap', effort=0.0), 'rod_joint', 0.5, 0.3)
-    flap = linkages.bar('flap') + follower
+    flap = link('flap', 0.4, (0.05, 0, 0), np.eye(3)) + follower
     mechanism = load_mechanism(urdf.replace('</robot>', f'{flap}</robot>'), loops)
     state = mechanism.tree_state(near(mechanism, rng), *rng.normal(size=(2, 1)))
     at = [mechanism.tree.joint_index(name) for name in ('flap_joint', 'rod_joint')]
@@ -175,15 +175,16 @@ def test_what_follows_a_dependent_joint_has_its_acceleration(rng):
 
 
 @pytest.mark.parametrize(
-    ('name', 'files', 'formula'),
+    ('name', 'more', 'formula'),
     [
-        ('gripper', linkages.gripper(linkages.GRIPPER_FORM), None),
-        ('slider_crank', linkages.slider_crank(0.2, 0.6), linkages.slider_crank_form(0.2, 0.6)),
+        ('gripper', linkages.GRIPPER_FORM, None),
+        ('slider_crank', '', linkages.slider_crank_form(0.2, 0.6)),
     ],
     ids=['gripper', 'slider_crank'],
 )
-def test_a_closed_form_gives_what_newton_finds(mechanisms, name, files, formula, rng):
-    closed = load_mechanism(*files, closed_form=formula)
+def test_a_closed_form_gives_what_newton_finds(mechanisms, name, more, formula, rng):
+    urdf, loops = linkages.linkage(name)
+    closed = load_mechanism(urdf, loops + more, closed_form=formula)
     motion = near(closed, rng), *rng.normal(size=(2, closed.n))
     solved = mechanisms[name].tree_state(*motion)
     for found, expected in zip(closed.tree_state(*motion), solved, strict=True):
@@ -200,18 +201,18 @@ def test_a_closed_form_gives_what_newton_finds(mechanisms, name, files, formula,
 )
 def test_a_wrong_formula_of_the_loop_is_refused(formula, problem):
     with pytest.raises(MechanismError, match=f'closed_form.*{problem}'):
-        load_mechanism(*linkages.slider_crank(0.2, 0.6), closed_form=formula)
+        load_mechanism(*linkages.linkage('slider_crank'), closed_form=formula)
 
 
 def test_a_mimic_joint_is_no_coordinate():
-    urdf, loops = linkages.geared_five_bar()
+    urdf, loops = linkages.linkage('geared_five_bar')
     with pytest.raises(MechanismError, match="'geared_joint' is not a joint that follows"):
         load_mechanism(urdf, loops.replace('coordinates: [crank', 'coordinates: [geared'))
 
 
 def test_a_motion_keeps_its_branch_where_a_jump_from_the_assembly_finds_two():
     """The straight way is torn, and two of the four roots beyond have the same determinant."""
-    mechanism = load_mechanism(*linkages.double_five_bar())
+    mechanism = load_mechanism(*linkages.linkage('double_five_bar'))
     start, corner, end = np.array([[4.65, 1.51], [4.65, -1.51], [1.63, -1.51]])
     with pytest.raises(MechanismError, match='no root continues the assembly.*near='):
         mechanism.positions(end)
@@ -338,7 +339,7 @@ def test_a_coupler_needs_no_mass_but_each_drive_moves_some(mechanisms):
 
 
 def test_effort_limit_argument_supplies_what_the_file_lacks():
-    urdf, loops = linkages.scotch_yoke(0.2)
+    urdf, loops = linkages.linkage('scotch_yoke')
     urdf = urdf.replace('effort="100.0"', 'effort="0.0"')
     with pytest.raises(ModelError, match="joint 'crank_joint': effort limit is 0"):
         load_mechanism(urdf, loops)

@@ -260,12 +260,12 @@ def driven_at_the_elbow():
     return dataclasses.replace(mechanism, actuators=actuators)
 
 
-SLIDER, FORMULA = linkages.slider_crank(0.2, 0.6), linkages.slider_crank_form(0.2, 0.6)
+SLIDER, FORMULA = linkages.linkage('slider_crank'), linkages.slider_crank_form(0.2, 0.6)
 CORE = ('inverse_dynamics', 'forward_dynamics', 'derivatives', 'frame_motion')
 LOOPS = {
     'parallelogram': (*shipped_mechanism('parallelogram'), sorted(OUTPUTS.keys() - {'regressor'})),
     'four_bar': (*shipped_mechanism('four_bar'), CORE[:1]),
-    'a mimic joint': (*linkages.geared_five_bar(), CORE[:1]),
+    'a mimic joint': (*linkages.linkage('geared_five_bar'), CORE[:1]),
     'a formula, of any formulation': (*SLIDER, CORE),
     'driven at the elbow': (*shipped_mechanism('parallelogram'), CORE),
 }
@@ -305,7 +305,7 @@ def test_the_kernels_of_a_flat_parallelogram_raise_what_the_recursion_raises():
 
 def test_kernels_refuse_loops_that_are_torn_on_the_way_from_the_assembly():
     """There are four roots at the end, and no way to tell which of two is meant."""
-    mechanism = load_mechanism(*linkages.double_five_bar())
+    mechanism = load_mechanism(*linkages.linkage('double_five_bar'))
     kernels, M = compile_kernel(mechanism, outputs=('mass_matrix',)), np.zeros((2, 2))
     kernels.mass_matrix(np.array([4.65, 1.51]), M)
     assert M[0, 0] > 0.0
