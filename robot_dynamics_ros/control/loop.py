@@ -289,8 +289,7 @@ class ControlLoop(ActingLaw):
         """Update payload, reference, external efforts, and which law acts."""
         if self._load is not None and self._load.changing:
             self._load.advance(t)
-        if self.generator.sample(self.state.stamp_ns):
-            self.transfer.limit_rate('reference')
+        self.generator.sample(self.state.stamp_ns)
         if self._next is not None:
             self._follow_on(t)
         if self.force.frame:

@@ -231,7 +231,7 @@ class ToolPath(JointSpline):
             raise TrajectoryError(
                 'tool path', f'cannot be joined within {tolerance:g} m', 'avoid singularities'
             )
-        self.start = np.array(self._start)
+        self.start = self._start[0].copy()
 
     def _deviation(self, task: ToolTask, curve: Curve, timing: Timing) -> float:
         """Return the largest deviation between knots: task Jacobian times joint error, m."""

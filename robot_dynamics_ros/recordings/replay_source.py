@@ -256,9 +256,8 @@ class RecordedReference(ReferenceGenerator):
         """Return whether the arm rests, and the current reference with it."""
         return rests and not self.reference.velocity.any()
 
-    def sample(self, stamp_ns: int) -> bool:
+    def sample(self, stamp_ns: int) -> None:
         """Write the current reference."""
         self._now_ns = stamp_ns
         reference = self.reference
         reference.position[:], reference.velocity[:], reference.acceleration[:] = self._recorded
-        return False

@@ -40,7 +40,7 @@ STEPS = st.floats(0.05, 1.0)
 def test_points_move_as_the_polynomials_with_the_values_and_derivatives_of_both_ends(
     derivatives, steps, first, data
 ):
-    """From the last start that was given, whose numbers are copied; at rest before and after."""
+    """From the last start that was given, whose numbers are copied; before, its motion goes on."""
     times, shares = first + np.cumsum(steps) - steps[0], data.draw(st.lists(st.floats(-0.2, 1.2)))
     rows, starts = (
         data.draw(arrays(float, shape, elements=NUMBERS))
@@ -52,13 +52,16 @@ def test_points_move_as_the_polynomials_with_the_values_and_derivatives_of_both_
     reference.rows[:] = starts[1]
     trajectory.set_start(reference)
     reference.rows[:] = 9.0
+    before = starts[1] if first else np.vstack([*rows[:, :1], np.zeros((2 - derivatives, 2))])
     if first:
         times, rows = np.append(0.0, times), np.hstack([starts[1, : len(rows), None], rows])
     asked = np.array([*times, *(share * times[-1] for share in shares)])
     table = np.stack(trajectory.table(asked), axis=1)
     for t, row in zip(asked, table, strict=True):
         size, expected = np.ones((3, 1)), np.zeros((3, 2))
-        expected[0] = rows[0, 0 if t < 0.0 else -1]
+        expected[0] = rows[0, -1]
+        if t < 0.0:
+            expected[:] = [[1.0, t, 0.5 * t * t], [0.0, 1.0, t], [0.0, 0.0, 1.0]] @ before
         if 0.0 <= t < times[-1]:
             k = np.searchsorted(times, t, side='right') - 1
             ends = times[k : k + 2]

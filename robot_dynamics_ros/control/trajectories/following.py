@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What follows a trajectory: its preparation, a smooth transition to it, the speed along it.
+r"""What follows a trajectory: its preparation, the speed along it.
 
 The speed is scaled on request, or reduced to keep the efforts within limits.
 
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.trajectories.spline import JointSpline, JointWaypoints, Points
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model import Robot
@@ -354,46 +354,3 @@ def _farthest(position: Array, reference: Reference, names: Sequence[str]) -> tu
     distance = np.abs(position - reference.position)
     worst = int(np.argmax(distance))
     return float(distance[worst]), names[worst]
-
-
-def extrapolate(start: Array, t: float, reference: Reference) -> None:
-    """Extrapolate rows of a reference, shape (3, n), by a time, s, at constant acceleration."""
-    position, velocity, acceleration = start
-    reference.position[:] = position + t * (velocity + 0.5 * t * acceleration)
-    reference.velocity[:] = velocity + t * acceleration
-    reference.acceleration[:] = acceleration
-
-
-class Blended(Trajectory):
-    """Smooth transition from a moving reference to a trajectory.
-
-    Args:
-        trajectory: The trajectory.
-        begin: Its time at which the transition starts, s.
-        start: Rows of the reference at that time, shape (3, n); extrapolated into the past at
-            constant acceleration.
-        offset: Offset of the reference from the trajectory since then, ends at 0; None: there is
-            none.
-    """
-
-    def __init__(
-        self,
-        trajectory: Trajectory,
-        begin: float,
-        start: Array,
-        offset: JointSpline | None,
-    ) -> None:
-        self.n, self.duration = trajectory.n, trajectory.duration
-        self._trajectory, self._begin, self._start = trajectory, begin, start
-        self._offset, self._added = offset, Reference(self.n)
-
-    def sample(self, t: float, reference: Reference) -> None:
-        """Compute the motion at a time; see :class:`Trajectory`."""
-        since = t - self._begin
-        if since < 0.0:
-            extrapolate(self._start, since, reference)
-            return
-        self._trajectory.sample(t, reference)
-        if self._offset is not None and since < self._offset.duration:
-            self._offset.sample(since, self._added)
-            reference.rows += self._added.rows

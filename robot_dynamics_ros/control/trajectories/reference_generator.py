@@ -8,20 +8,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.control.trajectories.approach import Approach, ApproachLimits
 from robot_dynamics_ros.control.trajectories.following import (
-    Blended,
     PathSpeed,
     Prepared,
     ReferenceSnapshot,
     SpeedLimit,
-    extrapolate,
 )
 from robot_dynamics_ros.control.trajectories.spline import (
-    JointSpline,
     JointWaypoints,
     Points,
+    extrapolate,
     integrated,
 )
 from robot_dynamics_ros.control.trajectories.trajectory import (
@@ -37,11 +34,10 @@ from robot_dynamics_ros.spatial.scalar import Array
 _SECOND_NS = 1_000_000_000
 _MAX_WAITING = 1000  # trajectories that wait for their start
 _NEGLIGIBLE = 1e-12  # rad or m: smaller distances are ignored
-# Time in which a hold brings the reference to rest from the velocity limit, or 1 rad/s or m/s, s.
-_BRAKING_S = 0.2
-#: Transition from the reference to a trajectory with another start: largest additional speed, as
-#: a fraction of the velocity limit, and shortest duration, s.
-_BLEND_SPEED, _MIN_BLEND_S = 0.5, 0.3
+#: Transition to a trajectory with another start, or to rest: largest additional speed, as a
+#: fraction of the velocity limit, time in which it slows down from that limit, s, and bandwidth,
+#: rad/s.
+_TRANSITION_SPEED, _BRAKING_S, _TRANSITION_BANDWIDTH = 0.5, 0.2, 25.0
 #: Glide: time to reach the velocity limit, s, and bandwidth, rad/s. It has arrived where the
 #: distance and _SETTLING_S at its velocity are within what the limit permits in _ARRIVED_S, s.
 _GLIDING_S, _BANDWIDTH, _SETTLING_S, _ARRIVED_S = 0.05, 100.0, 0.05, 1e-3
@@ -68,7 +64,6 @@ class ReferenceGenerator:
         self.reference = Reference(tree.n)
         self.changes = self.holds = 0
         self.streaming = False
-        self._joins = False
         #: What is followed; None: the reference approaches a target.
         self._trajectory: Trajectory | None = None
         self._duration, self._start_ns, self._now_ns = 0.0, 0, 0
@@ -79,6 +74,8 @@ class ReferenceGenerator:
         self._start_tolerance, self._moving_end, self._integrates = 0.0, False, False
         self._fastest = tree.velocity_limits()
         self._approach = Approach(tree.n)
+        speed, acceleration = _TRANSITION_SPEED * self._fastest, self._fastest / _BRAKING_S
+        self._transition = ApproachLimits.of(speed, acceleration, _TRANSITION_BANDWIDTH)
         self._glide = ApproachLimits.of(self._fastest, self._fastest / _GLIDING_S, _BANDWIDTH)
 
     def configure(
@@ -201,10 +198,8 @@ class ReferenceGenerator:
         """
         tree, reference, points = self._tree, snapshot.reference, Points(*points)
         whole = self._integrated(points, reference) if points.position is None else points
-        stop = self._stop_time(whole) if self._moving_end else 0.0
-        trajectory = JointWaypoints(
-            whole, reference, tree.joint_names, tree.joint_is_continuous, stop
-        )
+        continuous, moving_end = tree.joint_is_continuous, self._moving_end
+        trajectory = JointWaypoints(whole, reference, tree.joint_names, continuous, moving_end)
         outside = self._outside(reference.position)
         if snapshot.measured is not None:
             outside = np.maximum(outside, self._outside(snapshot.measured))
@@ -221,13 +216,6 @@ class ReferenceGenerator:
         remedy = 'give them, or set allow_integration_in_goal_trajectories'
         raise TrajectoryError('point 0', 'has no positions', remedy)
 
-    def _stop_time(self, points: Points) -> float:
-        """Return the time in which to come to rest after the last point, s."""
-        if points.velocity is None:
-            return _MIN_BLEND_S
-        seconds = 2.0 * _BRAKING_S * np.abs(points.velocity[-1:]) / self._fastest
-        return max(float(seconds.max(initial=0.0)), _MIN_BLEND_S)
-
     def commit(self, prepared: Prepared) -> int:
         """Do the rest of ``follow`` between two ticks; the cost is that of one segment.
 
@@ -241,7 +229,7 @@ class ReferenceGenerator:
                 to its first point exceeds the limits, ``holds`` differs from the snapshot, or
                 too many trajectories wait for their start.
         """
-        trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
+        start = prepared.start_ns or self._now_ns
         if self._now_ns != prepared.snapshot.now_ns:
             if self.holds != prepared.snapshot.holds:
                 raise TrajectoryError(
@@ -254,7 +242,6 @@ class ReferenceGenerator:
         ):
             there = prepared.snapshot._replace(reference=reference)
             prepared = self.prepare(there, prepared.points, prepared.start_ns)
-            trajectory = prepared.trajectory
         self._adapt_start(prepared, start, reference)
         if start > self._now_ns:
             before = tuple(pair for pair in self._waiting if pair[0] < start)
@@ -264,15 +251,26 @@ class ReferenceGenerator:
             self._waiting = (*before, (start, prepared))
             self.changes += 1
         else:
-            self._follow(trajectory, trajectory.duration, start)
-            self._begin(prepared, self._elapsed())
+            self._waiting = ()
+            self.changes += 1
+            self._begin(prepared, start)
         return start
 
-    def _begin(self, prepared: Prepared, begin: float) -> None:
-        """Start the transition to a trajectory at its time, s."""
-        moving = bool(self.reference.velocity.any())
-        self._start_blend(begin)
-        self.speed.start(begin, prepared.limit, scalable=True, moving=moving)
+    def _begin(self, prepared: Prepared, start_ns: int) -> None:
+        """Follow a trajectory; what the reference is off it vanishes while it goes on."""
+        trajectory, reference, goal = prepared.trajectory, self.reference, Reference(self._tree.n)
+        self._set(trajectory, trajectory.duration, start_ns)
+        begin, speed = (self._now_ns - start_ns) / _SECOND_NS, self.speed
+        moving = bool(reference.velocity.any())
+        speed.start(begin, prepared.limit, scalable=True, moving=moving)
+        speed.advance(begin, trajectory)
+        speed.sample(begin, goal)
+        offset = reference.rows - goal.rows
+        joined = trajectory.first.time[0] > 0.0 or not offset[1].any()
+        if joined and np.abs(offset[0]).max() <= _NEGLIGIBLE:
+            offset.fill(0.0)
+        self._approach.start(offset, self._now_ns)
+        self._approach.aim(0.0 * offset[0], self._transition)
 
     def _reference_at(self, start_ns: int) -> Reference:
         """Return the planned reference at the start of a trajectory."""
@@ -338,70 +336,40 @@ class ReferenceGenerator:
         elapsed, duration = self.progress
         return elapsed < duration
 
-    def sample(self, stamp_ns: int) -> bool:
-        """Compute the reference at a state's timestamp, ns.
-
-        Returns:
-            Whether a transition to a trajectory that begins elsewhere has begun since the last
-            call, with a step of the acceleration.
-        """
+    def sample(self, stamp_ns: int) -> None:
+        """Compute the reference at a state's timestamp, ns."""
         if self._waiting and stamp_ns >= self._waiting[0][0]:
             self._start_waiting(stamp_ns)
         self._now_ns = stamp_ns
-        joins, self._joins = self._joins, False
-        trajectory = self._trajectory
+        trajectory, approach, speed = self._trajectory, self._approach, self.speed
+        if self.streaming or not approach.resting:
+            approach.advance(stamp_ns)
         if trajectory is None:
-            if self.streaming or not self._approach.resting:
-                self._approach.advance(stamp_ns)
-            self.reference.rows[:] = self._approach.rows
-            return joins
-        speed = self.speed
+            self.reference.rows[:] = approach.rows
+            return
         elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS, trajectory)
         self._sampler.sample(trajectory if speed.unscaled else speed, elapsed, self.reference)
-        return joins
+        if not approach.resting:  # both obey the step of the plant, and so does the sum
+            self.reference.rows += approach.rows
+        if self._moving_end and elapsed >= self._duration:
+            self._rest_at_end(trajectory)
+
+    def _rest_at_end(self, trajectory: Trajectory) -> None:
+        """Bring the reference to rest at the end of a trajectory that may end in motion."""
+        end, self._trajectory = Reference(self._tree.n), None
+        trajectory.sample(self._duration, end)
+        self._approach.start(self.reference.rows, self._now_ns)
+        self._approach.aim(end.position, self._transition)
 
     def _start_waiting(self, stamp_ns: int) -> None:
         """Start the last of the trajectories that have started by a timestamp, ns."""
         started = [pair for pair in self._waiting if pair[0] <= stamp_ns]
         self._waiting = self._waiting[len(started) :]
         start, prepared = started[-1]
-        ahead = (start - self._now_ns) / _SECOND_NS
+        ahead, self._now_ns = (start - self._now_ns) / _SECOND_NS, start
         extrapolate(self.reference.rows.copy(), ahead, self.reference)
         prepared.trajectory.set_start(self.reference)
-        self._set(prepared.trajectory, prepared.trajectory.duration, start)
-        self._begin(prepared, 0.0)
-
-    def _start_blend(self, begin: float) -> None:
-        """Start a smooth transition from the present reference to the trajectory.
-
-        Args:
-            begin: Time of the trajectory at which the transition starts, s.
-        """
-        goal, now = Reference(self._tree.n), self.reference
-        followed = self._trajectory
-        assert followed is not None
-        followed.sample(begin, goal)
-        offset, rate = now.position - goal.position, now.velocity - goal.velocity
-        joined = isinstance(followed, JointWaypoints) and followed.first.time[0] > 0.0
-        spline: JointSpline | None = None
-        if np.abs(offset).max() > _NEGLIGIBLE or (rate.any() and not joined):
-            spline, self._joins = self._vanishing(offset, rate), True
-        start = now.rows.copy()
-        self._trajectory = Blended(followed, begin, start, spline)
-
-    def _vanishing(self, offset: Array, rate: Array) -> JointSpline:
-        """Return an offset and its rate, shape (n,), that come to rest and then go to 0.
-
-        In one step the offset would return with half of the initial rate, at any duration.
-        """
-        still, fastest = 0.0 * rate, self._fastest
-        slowing = _BRAKING_S * float((np.abs(rate) / fastest).max())
-        braking = max(slowing, _MIN_BLEND_S) if slowing else 0.0
-        rest = offset + 0.5 * braking * rate  # where a constant deceleration would end, too
-        seconds = max(offset_duration(rest, _BLEND_SPEED * fastest), _MIN_BLEND_S)
-        rows = [(0.0, offset, rate), (braking, rest, still), (braking + seconds, still, still)]
-        times, positions, rates = map(np.array, zip(*rows[0 if braking else 1 :], strict=True))
-        return JointSpline(Points(times, positions, rates, 0.0 * rates))
+        self._begin(prepared, start)
 
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
@@ -409,14 +377,11 @@ class ReferenceGenerator:
     def _replace(self, duration: float) -> None:
         """Replace the trajectory by an approach."""
         self.holds += 1
-        self._follow(None, duration, self._now_ns)
-        self._approach.start(self.reference.rows, self._now_ns)
-
-    def _follow(self, trajectory: Trajectory | None, duration: float, start_ns: int) -> None:
-        self._set(trajectory, duration, start_ns)
-        self._waiting = ()
-        self.speed.start((self._now_ns - start_ns) / _SECOND_NS)
         self.changes += 1
+        self._waiting = ()
+        self._set(None, duration, self._now_ns)
+        self.speed.start(0.0)
+        self._approach.start(self.reference.rows, self._now_ns)
 
     def _set(self, trajectory: Trajectory | None, duration: float, start_ns: int) -> None:
         self._trajectory, self._duration = trajectory, duration

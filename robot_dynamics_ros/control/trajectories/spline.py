@@ -170,6 +170,14 @@ def _quintic(
 _POLYNOMIALS: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 2: _cubic, 3: _quintic}
 
 
+def extrapolate(rows: Array, t: float, reference: Reference) -> None:
+    """Extrapolate rows of a reference, shape (3, n), by a time, s, at constant acceleration."""
+    reference.rows[:] = rows
+    if rows[1:].any():
+        reference.position += t * (rows[1] + 0.5 * t * rows[2])
+        reference.velocity += t * rows[2]
+
+
 class JointSpline(Trajectory):
     """Trajectory of checked points joined by polynomials.
 
@@ -181,9 +189,9 @@ class JointSpline(Trajectory):
         self.n = points.position.shape[1]
         self._pieces = PiecewisePolynomial(points.time, points.coefficients())
         self._polynomials, self._x = polynomials(self.n), np.zeros(1)
-        self.duration = self._rest_at = self._times[-1]
-        self._start: list[float] = points.position[0].tolist()
-        self._end: list[float] = points.position[-1].tolist()
+        self.duration = self._times[-1]
+        self._start, self._end = np.zeros((2, 3, self.n))  # the motion before and after
+        self._start[0], self._end[0] = points.position[[0, -1]]
 
     @property
     def _times(self) -> list[float]:
@@ -191,9 +199,11 @@ class JointSpline(Trajectory):
 
     def sample(self, t: float, reference: Reference) -> None:
         """Compute the motion at a time; see :class:`Trajectory`."""
-        if not 0.0 <= t < self._rest_at:
-            reference.rows.fill(0.0)
-            reference.position[:] = self._end if t >= self._rest_at else self._start
+        if t < 0.0:
+            extrapolate(self._start, t, reference)
+            return
+        if t >= self.duration:
+            extrapolate(self._end, t - self.duration, reference)
             return
         pieces, x = self._pieces, self._x
         x[0] = pieces.piece(t)
@@ -220,10 +230,11 @@ class JointSpline(Trajectory):
         """Return positions, velocities and accelerations at times (k,), s, each shape (k, n)."""
         if not len(self._pieces.coefficients):
             return super().table(times)
-        position, velocity, acceleration = self._pieces.table(times)
-        for outside, rest in ((times < 0.0, self._start), (times >= self._rest_at, self._end)):
-            position[outside], velocity[outside], acceleration[outside] = rest, 0.0, 0.0
-        return position, velocity, acceleration
+        rows = self._pieces.table(times)
+        outside = (times < 0.0) | (times >= self.duration)
+        for row, given in zip(rows, super().table(times[outside]), strict=True):
+            row[outside] = given
+        return rows
 
 
 @cache
@@ -252,9 +263,10 @@ class JointWaypoints(JointSpline):
     The rules are those of ros2_controllers' joint_trajectory_controller. Every point has a
     position. Segments are quintic if the points have velocities and accelerations, cubic if they
     have velocities, and linear otherwise (with jumps of the velocity at the points). Times
-    are strictly increasing, and the last velocity, if given, is zero unless a time for a stop is
-    given. Unlike in joint_trajectory_controller, accelerations without velocities are rejected,
-    not ignored.
+    are strictly increasing, and the last velocity, if given, is zero unless it may move. Unlike
+    in joint_trajectory_controller, accelerations without velocities are rejected, not ignored.
+    Where start or end move, that motion goes on before and after at constant acceleration: it is
+    sampled for a plant at up to two periods around them.
 
     Args:
         points: At least one point.
@@ -263,8 +275,7 @@ class JointWaypoints(JointSpline):
         joint_names: Used in errors only.
         continuous: Whether each joint is continuous, shape (n,); None if none is. Such a joint
             takes the short way to the first point and between points, see ``Points.unwound``.
-        stop: Time in which the motion comes to rest at the last position after its end, if the
-            last velocity is not zero, s; 0: it must be zero.
+        moving_end: Whether the last velocity need not be zero.
 
     Attributes:
         duration: Time of the last point, s.
@@ -280,9 +291,9 @@ class JointWaypoints(JointSpline):
         start: Reference | None = None,
         joint_names: Sequence[str] | None = None,
         continuous: Array | None = None,
-        stop: float = 0.0,
+        moving_end: bool = False,
     ) -> None:
-        _check(points, start, joint_names, moving_end=stop > 0.0)
+        _check(points, start, joint_names, moving_end=moving_end)
         if continuous is not None and not continuous.any():
             continuous = None
         if continuous is not None:
@@ -295,12 +306,10 @@ class JointWaypoints(JointSpline):
                     'point 0', f'is at {points.time[0]} s', 'give the start, or a point at time 0'
                 )
             points = self._after(start, points)
-        end, v = float(points.time[-1]), points.velocity
-        if v is not None and np.abs(v[-1]).max() > REST:
-            rest = points.position[-1], 0.0, 0.0
-            points = points.with_point(len(points.time), end + stop, rest)
         super().__init__(points)
-        self.duration = end
+        v = points.velocity
+        if v is not None and np.abs(v[-1]).max() > REST:
+            self._end[1] = v[-1]
         if start is not None:
             self.set_start(start)
 
@@ -321,14 +330,15 @@ class JointWaypoints(JointSpline):
             if turned.any():
                 self.first = self.first._replace(position=self.first.position + turned)
                 self._pieces.shift(turned[0])
-                self._end = (np.array(self._end) + turned[0]).tolist()
+                self._end[0] += turned[0]
                 points = self._after(start, self.first)
         if self.first.time[0] == 0.0:
-            self._start = self.first.position[0].tolist()
+            for row, given in zip(self._start, self.first[1:], strict=True):
+                row[:] = 0.0 if given is None else given[0]
             return None
         segment = JointSpline(points)
         self._pieces.begin_with(segment._pieces)
-        self._start = segment._start
+        self._start[:] = start.rows
         return segment
 
     def _after(self, start: Reference, points: Points) -> Points:
