@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
@@ -41,7 +42,6 @@ from robot_dynamics_ros.planning.trajectory_plan import (
 )
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp, trajectory_point
 from robot_dynamics_ros.ros.node import (
-    LATCHED,
     NEWEST,
     SEPARATE,
     Rivals,
@@ -49,6 +49,8 @@ from robot_dynamics_ros.ros.node import (
     Steps,
 )
 
+#: Deep, so that an end which follows an answer at once does not replace it.
+_STATUSES = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 #: Statuses of the controller after which a motion that had not begun is over.
 _DISCARDED = ('held: states returned', 'held: the time of the states')
 _ANSWERS = ('accepted', 'rejected')
@@ -91,7 +93,7 @@ class TrajectorySender(SequenceNode):
             JointState, self._settings['state_topic'], self._on_state, NEWEST, raw=True
         )
         self.create_subscription(
-            String, f'{controller}/trajectory_status', self._on_status, LATCHED
+            String, f'{controller}/trajectory_status', self._on_status, _STATUSES
         )
         self._publisher = self.create_publisher(
             JointTrajectory, f'{controller}/joint_trajectory', 1

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 
 import numpy as np
@@ -212,6 +214,19 @@ def test_with_wait_the_node_stays_until_the_end_of_the_motion(peer, start, statu
     assert sender.returncode is None
     controller.say(status)
     ended(peer, sender, code, said, controller.publish)
+
+
+def test_an_end_that_follows_the_answer_at_once_does_not_replace_it(peer, start):
+    """On a busy machine the node sees both only later."""
+    controller = FakeController(peer, answer='')
+    sender = start(start_time_s=0.0, start_delay_s=0.0, wait=True)
+    controller.until(lambda: controller.trajectories, 'the trajectory')
+    os.kill(sender.pid, signal.SIGSTOP)
+    controller.say('accepted: by the test')
+    controller.say('aborted: touched')
+    peer.spin_for(0.3)
+    os.kill(sender.pid, signal.SIGCONT)
+    ended(peer, sender, 1, 'was not completed: aborted: touched', controller.publish)
 
 
 @pytest.mark.parametrize('ends', ['its time', 'its states'])
