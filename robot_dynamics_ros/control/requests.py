@@ -38,6 +38,7 @@ from robot_dynamics_ros.errors import (
     ParameterError,
     RobotDynamicsError,
     TrajectoryError,
+    known_name,
 )
 from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.parameters import checked, counted, require_known
@@ -54,7 +55,7 @@ _SPEED = 'speed_scaling.initial_scaling_factor'
 _MAX_TEXT = 500  # characters of the text of an unexpected error
 
 
-@dataclass(frozen=True)
+@dataclass
 class Commit:
     """A prepared request; called once, between two ticks.
 
@@ -65,6 +66,7 @@ class Commit:
         apply: Applies it; returns a sentence that describes it.
         epoch: The ``epoch`` of the session at the start of the preparation.
         content: Its content in the log; None: it is not logged.
+        called: Whether it was.
     """
 
     session: ControllerSession
@@ -73,14 +75,18 @@ class Commit:
     apply: Apply
     epoch: int
     content: dict[str, Any] | None
+    called: bool = False
 
     def check(self) -> None:
         """Raise ConfigurationError if the request is refused by now."""
+        if self.called:
+            raise ConfigurationError(self.subject, 'was committed already', 'prepare it again')
         self.session.require(self.event, self.subject, self.epoch)
 
     def __call__(self) -> str:
         """Apply the request; see ``ControllerSession.commit``."""
         self.check()
+        self.called = True
         logged = None if self.content is None else (self.subject, self.content)
         return self.session.commit(self.subject, self.event, self.apply, logged)
 
@@ -295,6 +301,7 @@ def prepare_payload(session: ControllerSession, carried: bool) -> Prepared:
         session: The session.
         carried: Whether the payload is carried from now on.
     """
+    require_type('carried', carried, bool, 'True or False')
     payload = payload_from_parameters(session.parameters) if carried else None
     session.loop.load.check(payload)
 
@@ -475,7 +482,7 @@ def repeat(session: ControllerSession, kind: str, content: Mapping[str, Any]) ->
     Raises:
         RobotDynamicsError: It is refused.
     """
-    prepared = REPEATED[kind](session, **content)
+    prepared = REPEATED[known_name('kind of change', kind, REPEATED)](session, **content)
     if isinstance(prepared, Commit):
         prepared()
 

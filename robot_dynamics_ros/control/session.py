@@ -21,8 +21,9 @@ from robot_dynamics_ros.control.session_modes import SessionModes
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.spatial.validation import array, require_numbers, require_type
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 #: Longest time of a deactivation in motion, ns.
@@ -51,6 +52,7 @@ class ControllerSession(SessionModes):
         Returns:
             Whether ``command`` must be sent: that of the stop action, once.
         """
+        require_type('positions', positions, np.ndarray, 'an array')
         active = self.mode is not SessionMode.INACTIVE
         if not self.locked.update(positions, names, active=active):
             return False
@@ -72,6 +74,7 @@ class ControllerSession(SessionModes):
                 where it cannot be, or gravity exceeds a permitted effort.
             ParameterError: The law is unstable at the measured position.
         """
+        require_numbers(now_ns=now_ns)
         if self.mode is SessionMode.INACTIVE and self.is_silent(now_ns):
             raise ConfigurationError('not activated', self.silence(), 'wait for states')
         self.require(SessionEvent.ACTIVATE, 'not activated')
@@ -242,11 +245,17 @@ class ControllerSession(SessionModes):
                 they stand.
 
         Raises:
-            ConfigurationError: The session is not inactive.
+            ConfigurationError: The session is not inactive, or the model is of another robot.
             RobotDynamicsError: A parameter is rejected for this model.
         """
+        require_robot(tree)
         if self.mode is not SessionMode.INACTIVE:
             raise ConfigurationError('model', 'the controller is active', 'deactivate it')
+        own = self.tree
+        if (tree.name, tree.joint_names) != (own.name, own.joint_names):
+            problem = f'is of robot {tree.name!r} with joints {", ".join(tree.joint_names)}'
+            remedy = f'give one of {own.name!r} with {", ".join(own.joint_names)}'
+            raise ConfigurationError('model', problem, remedy)
         loop = self.built_for(tree)
         former, subscribed, locked = self.loop, self.contact.subscribed, self.locked
         self.install(tree, loop)

@@ -25,6 +25,7 @@ from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.spatial.validation import require_numbers
 
 _MAX_REMARKS = 100  # remarks that have not been fetched
 #: Longest time of a hold after a deactivation in motion, and without states during it, ns.
@@ -239,6 +240,7 @@ class SessionModes(ControllerParts):
             problem: Why it gives no states at present, if it is known.
             has_ended: Whether it has left, so that its silence is no error.
         """
+        require_numbers(now_ns=now_ns)
         self.source, self._source_ended = source, has_ended
         refused_lately = 2 * (now_ns - self._refused_ns) < self._timeout_ns
         self._problem = '' if refused_lately else problem

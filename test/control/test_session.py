@@ -16,6 +16,7 @@ import refusals
 from samples import sample
 from still_arm import MS, StillArm, driver_of
 
+from robot_dynamics_ros.control import requests
 from robot_dynamics_ros.control.drivers.driver_interface import ArmState
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.laws import constraint_stabilization
@@ -606,6 +607,37 @@ def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
         prepare_target(run.session, broken)
     assert run.state()
     assert run.session.mode is SessionMode.HOLDING
+
+
+def test_a_commit_is_applied_once():
+    run = Driven().active()
+    requests = (
+        prepare_payload(run.session, False),
+        prepare_trajectory(run.session, Points.at_rest([1.0], PLACE[np.newaxis] + 0.1)),
+    )
+    for commit in requests:
+        commit()
+        logged = len(run.session.log.dated)
+        with pytest.raises(ConfigurationError, match='was committed already; prepare it again'):
+            commit()
+        assert len(run.session.log.dated) == logged
+
+
+INACTIVE = Driven()
+INACTIVE.state()
+test_an_argument_of_another_kind_is_refused_by_name = refusals.called(
+    """
+session.watch(None) | ParameterError: now_ns = None ... must be a number
+session.activate(None) | ParameterError: now_ns = None ... must be a number
+session.rebuild(None) | ParameterError: tree = None ... must be a robot
+session.rebuild(other) | ConfigurationError: model: is of robot 'scara' ... give one of 'four_dof'
+session.on_locked(None) | ParameterError: positions = None ... must be an array
+prepare_payload(session, 'yes') | ParameterError: carried = 'yes' ... must be True or False
+repeat(session, 'hops', {}) | UnknownNameError: unknown kind of change 'hops'; known: activation
+""",
+    {'session': INACTIVE.session, 'other': sample('scara').tree},
+    requests,
+)
 
 
 @pytest.mark.parametrize(
