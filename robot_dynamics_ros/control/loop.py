@@ -4,23 +4,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from robot_dynamics_ros.control.acting_law import ActingLaw
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
-from robot_dynamics_ros.control.force_sensor import SensorTool
+from robot_dynamics_ros.control.force_sensor import ForceSensor, SensorTool
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix, joint_inertia
+from robot_dynamics_ros.control.laws.stop_laws import (
+    STOP_ACTIONS,
+    Brake,
+    Gravity,
+    StopLaw,
+    StopSettings,
+)
 from robot_dynamics_ros.control.payload import PayloadModel
-from robot_dynamics_ros.control.safety.limits import JointLimitGuard
+from robot_dynamics_ros.control.safety.limits import EffortLimiter, JointLimitGuard
 from robot_dynamics_ros.control.safety.shell import SafetyFilter
-from robot_dynamics_ros.control.safety.state_validator import EFFORT_FACTOR, StateVerdict
+from robot_dynamics_ros.control.safety.state_validator import (
+    EFFORT_FACTOR,
+    MeasuredState,
+    StateVerdict,
+)
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
+from robot_dynamics_ros.control.target_wrench import TargetWrench
 from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_limit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
+from robot_dynamics_ros.control.transfer import Transfer
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import Robot
@@ -31,7 +44,7 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet
 _REST = 0.002  # share of the velocity limits below which an arm is at rest
 
 
-class ControlLoop(ActingLaw):
+class ControlLoop:
     """Reference, law, transfer, joint-limit guard and effort limiter of one robot.
 
     Exactly one law acts. Call ``observe`` for every state, ``start`` to begin control at the
@@ -58,12 +71,24 @@ class ControlLoop(ActingLaw):
         derivative: Filter that differentiates valid positions; None: velocities are measured.
 
     Attributes:
-        settings: As given.
+        tree, kernels, driver, generator, settings: As given.
+        law: The selected law.
+        acting: The law that acts.
+        stop_law: The stop action.
+        transfer: Transfer from the former law.
+        state: The last valid state.
+        q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s.
+        limiter: Limits of the command.
+        wrench: Streamed wrench, whose efforts compliant laws add.
+        force: External force on the arm, for laws that use it.
         reference: Joint reference of the last tick.
         effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
         measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if unknown.
         guard: Joint-limit guard.
     """
+
+    stop_law: StopLaw
+    _brake: Brake
 
     def __init__(
         self,
@@ -77,18 +102,27 @@ class ControlLoop(ActingLaw):
         generator: ReferenceGenerator | None = None,
         derivative: FilteredDerivative | None = None,
     ) -> None:
-        generator = generator or ReferenceGenerator(tree)
-        driver = driver or DriverInterface(None, tree)
-        super().__init__(tree, kernels, law, driver, generator, derivative)
-        n, self._load = tree.n, load
-        self.reference = generator.reference
-        self.effort, self._speeds = np.zeros(n), tree.velocity_limits()
-        self._gravity, self._desired, self._zeros = np.zeros((3, n))
-        self.measured_effort, self._begun = np.full(n, np.nan), True  # a command since the start
+        self.tree, self.law, self.kernels, self._load = tree, law, kernels, load
+        self.driver = driver or DriverInterface(None, tree)
+        self.generator = generator or ReferenceGenerator(tree)
+        self.reference = self.generator.reference
+        self.state = MeasuredState(tree, derivative)
+        self.q, self.v = self.state.q, self.state.v
+        self.effort, self._speeds = np.zeros(tree.n), tree.velocity_limits()
+        self._gravity, self._desired, self._zeros = np.zeros((3, tree.n))
+        self.measured_effort = np.full(tree.n, np.nan)
+        self.force, self.wrench = ForceSensor(tree), TargetWrench()
+        self.limiter = EffortLimiter(tree.effort_limit)
+        self.transfer = Transfer(self.limiter)
         self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
-        joined = driver.transmissions
+        joined = self.driver.transmissions
         self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
+        self._acting_effort: Callable[[], Array | None] = lambda: None
+        self._idle = Gravity(tree, kernels)  # from which control begins
+        self.acting: ControlLaw = self._idle
+        self._next: ControlLaw | None = None  # after the brake, or a stop action without states
+        self._begun = True  # whether there was a command since the start
         self.change_settings(settings or LoopSettings())
 
     # Settings -----------------------------------------------------------------------------------
@@ -127,6 +161,22 @@ class ControlLoop(ActingLaw):
             self._fit_guard()
         if differs('effort_scale', 'effort_rate_limit', 'discretization'):
             self.transfer.limit_rate('settings')
+
+    def _make_stop_laws(self, settings: LoopSettings) -> None:
+        """Make the stop action and the brake; they replace those that act."""
+        stopping = StopSettings(
+            self.limiter.limits,
+            settings.stop_effort_share,
+            settings.sampling,
+            lambda: self._acting_effort(),
+            self.driver.compensation,
+        )
+        made = STOP_ACTIONS[settings.stop_action](self.tree, self.kernels, stopping)
+        brake = Brake(self.tree, self.kernels, stopping)
+        if hasattr(self, 'stop_law'):
+            self.replace(self.stop_law, made)
+            self.replace(self._brake, brake)
+        self.stop_law, self._brake = made, brake
 
     def change_sensor_tool(self, tool: SensorTool) -> None:
         """Subtract another weight and bias from measured wrenches.
@@ -168,6 +218,94 @@ class ControlLoop(ActingLaw):
         apparent = 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
         part, sampling = 0.5 * self.settings.effort_scale, self.settings.sampling
         self.guard.fit(self.tree, np.diag(M), part, sampling, apparent)
+
+    # Which law acts ------------------------------------------------------------------------------
+
+    def switch(self, law: ControlLaw | None = None, *, brake: bool = False) -> None:
+        """Let a law act from the present state on.
+
+        The effort changes from that of the former law over ``activation_ramp_s``. The brake acts
+        first if the law follows the reference and the former one does not: the reference restarts
+        at the measured position. An arm that is being braked comes to rest first. The brake and
+        urgent laws act at once, and abort trajectory and streamed wrench.
+
+        Args:
+            law: Control law built for the same robot; None: the one that acts, or will act once
+                the arm is at rest.
+            brake: Whether the arm is braked in any case.
+        """
+        law, former = law or self.present, self.acting
+        follows = law.follows_reference and not (former.follows_reference or self.braking)
+        if brake or follows:
+            self._act(self._brake, following=law)
+        elif self.braking and not law.urgent:
+            self._next = law
+        else:
+            self._act(law, former)
+
+    def replace(self, former: ControlLaw, law: ControlLaw, *, later: bool = False) -> None:
+        """Let a law take the place of another one; it acts if and when that one would.
+
+        Args:
+            former: The other law.
+            law: Built for the same robot; if both differ only by parameters and have a memory,
+                its parameters are taken instead.
+            later: Whether the other one, if it acts as a reaction, goes on until the next switch.
+        """
+        alike = law.resembles(former)
+        if alike and former.has_memory:
+            former.apply(law.parameters)
+            self.transfer.limit_rate('law')
+            return
+        following = self._next
+        if self.law is former:
+            self.law = law
+        if later and not alike:
+            return
+        if following is former:
+            self._next = law
+        elif self.acting is former:
+            self.switch(law)
+            self._next = self._next or following
+
+    def _act(
+        self,
+        law: ControlLaw,
+        former: ControlLaw | None = None,
+        following: ControlLaw | None = None,
+    ) -> None:
+        """Let a law act, by transfer from the former one or at once, and then another one."""
+        t = self.state.time
+        if law.urgent:
+            self.generator.begin_glide()
+        if law.urgent or not law.yields:
+            self._end_wrench()
+        self.acting, self._next = law, following
+        law.use_external(self.force.external)
+        law.reset(t, self.q, self.v)
+        self.transfer.start(t, former, urgent=law.urgent)
+
+    @property
+    def present(self) -> ControlLaw:
+        """The law that acts, or will act once the arm is at rest."""
+        return self._next or self.acting
+
+    @property
+    def braking(self) -> bool:
+        """Whether the arm is being braked; False again once it is at rest."""
+        return self.acting is self._brake
+
+    def _end_wrench(self) -> None:
+        self.wrench.reset()
+        self.force.external.commanded.fill(0.0)
+
+    def use_acting_effort(self, acting_effort: Callable[[], Array | None]) -> None:
+        """Give the brake the motor plus external effort that acts until the next command does.
+
+        Args:
+            acting_effort: Returns it, shape (n,), N m or N; None: unknown.
+        """
+        self._acting_effort = acting_effort
 
     # States -------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from robot_dynamics_ros.control.goals import GOALS, GoalTracker, joint_tolerance
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import law_class
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S
 from robot_dynamics_ros.control.settings import EnablingSwitch, LockedJointWatch
 from robot_dynamics_ros.control.setup import (
     PARAMETERS,
@@ -28,7 +27,6 @@ from robot_dynamics_ros.control.streamed_targets import StreamedTargets
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_parameters import with_locked
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.parameters import (
@@ -92,6 +90,7 @@ class ControllerParts:
         declared: Declarations of its parameters.
         parameters: By name; replaced by changes.
         loop: The control loop; read only.
+        command: The last command, shape (n,), in the driver's units and order.
         driver: Interface to the driver.
         goals: Monitor of the active goal.
         targets: Conversion of streamed targets.
@@ -156,6 +155,7 @@ class ControllerParts:
         """
         loop.change_sensor_tool(SensorTool.of(self.parameters))
         self.tree, self.loop = tree, loop
+        self.command = self.driver.command if self.driver.converts else loop.effort
         kernels: Any = loop.kernels
         self.driver.compensate(kernels.gravity_forces, kernels.bare.gravity_forces)
         self.goals = GoalTracker(loop)
@@ -164,28 +164,6 @@ class ControllerParts:
         self.follower = self.make_follower(self.driven(self.parameters))
         self.contact = ContactWatch(loop, self.parameters, self.follower)
         self.enabling.configure(self.parameters, loop.law.needs_enabling)
-
-    def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
-        """Apply changed parameters to all parts except the loop.
-
-        Args:
-            parameters: All parameters.
-            follower: Built from them; an existing follower is kept with the new parameters.
-        """
-        self.parameters = parameters
-        former, self.follower = self.follower, follower
-        if former is not None and follower is not None:
-            self.loop.replace(former, follower)
-        self.targets.configure(parameters)
-        self.loop.change_sensor_tool(SensorTool.of(parameters))
-        self.contact.configure(parameters, self.follower)
-        self.locked.configure(parameters)
-        self.enabling.configure(parameters, self.loop.law.needs_enabling)
-
-    def carry(self, carried: bool, payload: Payload | None) -> None:
-        """Change whether the arm carries a payload, and which, over ``PAYLOAD_TRANSITION_S``."""
-        self.carrying = carried
-        self.loop.set_payload(payload, PAYLOAD_TRANSITION_S)
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""

@@ -87,8 +87,7 @@ class Commit:
         """Apply the request; see ``ControllerSession.commit``."""
         self.check()
         self.called = True
-        logged = None if self.content is None else (self.subject, self.content)
-        return self.session.commit(self.subject, self.event, self.apply, logged)
+        return self.session.commit(self.subject, self.event, self.apply, self.content)
 
 
 def _request(

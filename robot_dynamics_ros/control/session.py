@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.force_sensor import MAX_WRENCH
+from robot_dynamics_ros.control.force_sensor import MAX_WRENCH, SensorTool
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
+from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S
 from robot_dynamics_ros.control.session_modes import SessionModes
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
@@ -139,7 +140,7 @@ class ControllerSession(SessionModes):
         subject: str,
         event: SessionEvent,
         apply: Callable[[], str],
-        logged: tuple[str, dict[str, Any]] | None = None,
+        content: dict[str, Any] | None = None,
     ) -> str:
         """Apply a request between two ticks; return a sentence that describes it.
 
@@ -147,7 +148,7 @@ class ControllerSession(SessionModes):
             subject: Name of the request in error messages.
             event: Event that it is.
             apply: Applies it and returns the sentence.
-            logged: Its kind and content in the log; None: it is not logged.
+            content: Its content in the log; None: it is not logged.
 
         Raises:
             RobotDynamicsError: The request is rejected, with the reason; nothing has changed.
@@ -161,8 +162,8 @@ class ControllerSession(SessionModes):
         except Exception as error:  # the request may be partly applied
             self._fail(error)
             raise ConfigurationError(subject, str(error), 'deactivate it') from error
-        if logged is not None:
-            self.log.add(logged[0], **logged[1])
+        if content is not None:
+            self.log.add(subject, **content)
         self._handle(event)
         return text
 
@@ -174,7 +175,7 @@ class ControllerSession(SessionModes):
             self.loop.hold()
             return 'held: empty trajectory'
 
-        return self.commit('trajectory', SessionEvent.HOLD, apply, ('hold', {}))
+        return self.commit('hold', SessionEvent.HOLD, apply, {})
 
     def resume(self) -> str:
         """Resume after a contact, besides an activation; errors as in :meth:`commit`."""
@@ -183,7 +184,7 @@ class ControllerSession(SessionModes):
             self.remark('info', 'the reaction has ended', 'held: told to go on')
             return 'going on: holding where the arm is'
 
-        return self.commit('resume', SessionEvent.RELEASE, apply, ('resume', {}))
+        return self.commit('resume', SessionEvent.RELEASE, apply, {})
 
     def set_speed(self, factor: float) -> str:
         """Scale the speed of this and later trajectories along the same path.
@@ -259,7 +260,6 @@ class ControllerSession(SessionModes):
         loop = self.built_for(tree)
         former, subscribed, locked = self.loop, self.contact.subscribed, self.locked
         self.install(tree, loop)
-        self.command = self.driver.command if self.driver.converts else loop.effort
         self._interrupt('the model was replaced')
         self.contact.subscribe(subscribed)
         loop.generator.speed.scale(former.generator.speed.target)
@@ -269,8 +269,9 @@ class ControllerSession(SessionModes):
         self.locked.update(np.array([*locked.measured.values()]), locked.names, active=False)
 
     def carry(self, carried: bool, payload: Payload | None) -> None:
-        """Change the payload, with a warning if the arm cannot bear it where it is."""
-        super().carry(carried, payload)
+        """Change whether the arm carries a payload, and which; warn if it cannot bear it."""
+        self.carrying = carried
+        self.loop.set_payload(payload, PAYLOAD_TRANSITION_S)
         if self.controls:
             self._warn_of_overload()
 
@@ -282,9 +283,20 @@ class ControllerSession(SessionModes):
         """Apply changed parameters; a goal that the law ignores from now on is aborted.
 
         An arm is released if its law needs no enabling any more.
+
+        Args:
+            parameters: All parameters.
+            follower: Built from them; an existing follower is kept with the new parameters.
         """
         held, self.wants_effort, self._refused_law = self.waits_for_enabling, True, None
-        super().configure(parameters, follower)
+        self.parameters, former, self.follower = parameters, self.follower, follower
+        if former is not None and follower is not None:
+            self.loop.replace(former, follower)
+        self.targets.configure(parameters)
+        self.loop.change_sensor_tool(SensorTool.of(parameters))
+        self.contact.configure(parameters, follower)
+        self.locked.configure(parameters)
+        self.enabling.configure(parameters, self.loop.law.needs_enabling)
         if self._ignored:
             self.goals.abort(self._ignored)
         if self.controls and (unsupported := self.unsupported()):

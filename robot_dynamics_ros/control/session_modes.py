@@ -25,6 +25,7 @@ from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_numbers
 
 _MAX_REMARKS = 100  # remarks that have not been fetched
@@ -54,7 +55,6 @@ class SessionModes(ControllerParts):
 
     Attributes:
         mode: The current mode.
-        command: The last command, shape (n,), in the driver's units and order.
         remarks: Messages to report, oldest first; the caller removes those it reports.
         timeouts: Number of state timeouts.
         answers: Number of states that were answered.
@@ -75,7 +75,6 @@ class SessionModes(ControllerParts):
         simulated_time: bool = False,
     ) -> None:
         super().__init__(tree, parameters, driver, generator)
-        self.command = self.driver.command if self.driver.converts else self.loop.effort
         self.mode = SessionMode.INACTIVE
         self.timeouts = self.repeats = self.answers = 0
         self.epoch, self._interruption, self.wants_effort = 0, '', True
@@ -295,11 +294,15 @@ class SessionModes(ControllerParts):
             if not self._act(action):
                 return False
         self._sent_ns, self._elapsed = self._now_ns, 0.0
+        self._finish(self.loop.q)
+        return True
+
+    def _finish(self, q: Array | None) -> None:
+        """Write the command for the driver, and end the log with the last one."""
         if self.mode is SessionMode.INACTIVE:
             self.log.end(self.loop.state.stamp_ns, self.answers + 1)
         if self.driver.converts:
-            self.driver.write(self.loop.effort, self.loop.q)
-        return True
+            self.driver.write(self.loop.effort, q)
 
     def _interrupt(self, reason: str) -> None:
         """Reject the requests that are being prepared, for a reason."""
@@ -395,10 +398,7 @@ class SessionModes(ControllerParts):
 
     def _command_nothing(self) -> bool:
         self.loop.command_nothing()
-        if self.mode is SessionMode.INACTIVE:
-            self.log.end(self.loop.state.stamp_ns, self.answers + 1)
-        if self.driver.converts:
-            self.driver.write(self.loop.effort)
+        self._finish(None)
         return True
 
     def _leave(self, event: SessionEvent) -> bool:

@@ -185,7 +185,7 @@ DEFECTS = {
     'braking too strong': (Brake, 'effort', braking_at(30.0), ('nan', 'limits')),
     'braking beyond the limits': (Brake, 'effort', brakes_beyond_the_limits, ('nan', 'limits')),
     'never recovers': (ControllerSession, '_handle', never_recovers, ('silence',)),
-    'motion goes on after a gap': (ControlLoop, '_abort_motion', nothing,
+    'motion goes on after a gap': (ReferenceGenerator, 'begin_glide', nothing,
                                    ('silence', 'time_ahead')),
     'stop keeps what acted': (ControlLoop, 'tick_without_state', nothing,
                               ('silence', 'stop_actions')),

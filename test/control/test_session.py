@@ -640,6 +640,29 @@ repeat(session, 'hops', {}) | UnknownNameError: unknown kind of change 'hops'; k
 )
 
 
+def test_a_program_goes_on_when_its_friction_compensation_changes():
+    """No transfer: a new law would begin the program again."""
+    friction = 0.3 * TREE.effort_limit
+    given = {'law': 'constraint_stabilization', 'program': 'four_dof_moving_plane'}
+    given |= {'friction_velocity': 'measured', 'activation_ramp_s': 0.2}
+    tree = TREE.with_changes(coulomb_friction=friction, damping=STILL)
+    runs = [StillArm(ControllerSession(tree, given), PLACE) for _ in range(2)]
+    for run in runs:
+        run.active()
+        run.states(100, v=STILL + 0.01)  # the transfer from gravity has not ended
+    other, run = runs
+    law, last = run.session.loop.law, run.session.command.copy()
+    run.change(friction_compensation=False)
+    assert run.session.loop.acting is run.session.loop.law is law
+    steps = np.abs(np.diff([last, *run.states(50, v=STILL + 0.01)], axis=0))
+    most = 0.05 * tree.effort_limit
+    assert (steps.max(axis=0) <= most * (1.0 + 1e-9)).all()
+    run.states(100, v=STILL + 0.01)
+    other.states(150, v=STILL + 0.01)
+    change = np.abs(other.session.command - run.session.command)
+    np.testing.assert_allclose(change, friction, rtol=1e-5)  # the sign is smooth
+
+
 @pytest.mark.parametrize(
     ('interrupt', 'reason'),
     [
