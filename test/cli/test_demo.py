@@ -6,6 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from robot_dynamics_ros.cli import processes
 from robot_dynamics_ros.cli.demo import DemoRun, outside_band
@@ -22,26 +23,24 @@ def run(law, errors, tool_mm, travel, tool_travel_mm=100.0, slides=None):
     return DemoRun(law, result, slides or (False,) * len(joints), 0.0)
 
 
-@pytest.mark.parametrize(
-    ('pd', 'torque', 'tools', 'travel', 'slides', 'expected'),
-    [
-        # The second joint does not move: its errors are rounding.
-        ((0.1, 1e-10), (1e-3, 1e-10), (5.0, 0.05), (0.5, 1e-9), None, []),
-        ((0.1, 1e-3), (1e-3, 0.0), (5.0, 0.0), (0.5, 0.5), None, []),
-        ((0.1, 0.0), (1e-3, 0.0), (5.0, 0.0), (0.5, 0.0), None, []),
-        # A slide moves far in m where a turn in rad does not.
-        ((0.1,), (0.01,), (5.0, 0.05), (0.03,), (True,), ['arm a: 10.0 times, 20 required']),
-        ((0.1,), (0.01,), (5.0, 0.05), (0.03,), (False,), []),
-        ((0.1,), (1e-3,), (5.0, 1.0), (0.5,), None, ['arm tool: 5.0 times, 50 required']),
-    ],
-)
-def test_only_what_moves_is_judged(pd, torque, tools, travel, slides, expected):
-    runs = [
-        run(law, errors, tool, travel, slides=slides)
-        for law, errors, tool in zip(
-            ('pd_gravity', 'computed_torque'), (pd, torque), tools, strict=True
-        )
-    ]
+#: Errors of the joints under both laws, of the tool, mm, travel, whether the joint slides; what is
+#: said. The second joint of the first does not move: its errors are rounding. A slide moves far in
+#: m where a turn in rad does not.
+CASES = yaml.safe_load("""
+rounding: [[0.1, 1.0e-10], [1.0e-3, 1.0e-10], [5.0, 0.05], [0.5, 1.0e-9], null, []]
+no error: [[0.1, 1.0e-3], [1.0e-3, 0.0], [5.0, 0.0], [0.5, 0.5], null, []]
+at rest: [[0.1, 0.0], [1.0e-3, 0.0], [5.0, 0.0], [0.5, 0.0], null, []]
+slide: [[0.1], [0.01], [5.0, 0.05], [0.03], [true], ['arm a: 10.0 times, 20 required']]
+turn: [[0.1], [0.01], [5.0, 0.05], [0.03], [false], []]
+tool: [[0.1], [1.0e-3], [5.0, 1.0], [0.5], null, ['arm tool: 5.0 times, 50 required']]
+""")
+
+
+@pytest.mark.parametrize('case', CASES)
+def test_only_what_moves_is_judged(case):
+    *errors, tools, travel, slides, expected = CASES[case]
+    laws = zip(('pd_gravity', 'computed_torque'), errors, tools, strict=True)
+    runs = [run(*law, travel, slides=slides) for law in laws]
     assert outside_band('arm', runs) == expected
 
 

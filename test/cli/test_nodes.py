@@ -45,36 +45,41 @@ def test_a_parameter_file_has_a_section_for_the_node(given, said, command, monke
         assert re.search(said, error)
 
 
-def test_files_add_to_a_robot_and_to_each_other(tmp_path, monkeypatch):
+@pytest.fixture
+def started(monkeypatch):
+    """Return the words with which the executables would be started."""
+    found = []
+    monkeypatch.setattr(nodes, 'run_executable', lambda name, words: found.append(words) or 0)
+    return found
+
+
+def test_files_add_to_a_robot_and_to_each_other(tmp_path, started):
     """A payload that ``identify`` wrote is given besides the arm's own file."""
-    started = []
-    monkeypatch.setattr(nodes, 'run_executable', lambda name, words: started.append(words) or 0)
     arm, load = tmp_path / 'arm.yaml', tmp_path / 'payload.yaml'
     arm.write_text(f'/**: {PARAMETERS}')
     load.write_text('/**: {ros__parameters: {payload_mass: 1.5}}')
-    shipped = share_directory() / 'config/four_dof.yaml'
+    scara, four_dof = (share_directory() / f'config/{x}.yaml' for x in ('scara', 'four_dof'))
     for words, files in (
-        (['--params', str(arm), '--params', str(load)], (arm, load)),
-        (['--robot', 'four_dof', '--params', str(load)], (shipped, load)),
-        (['four_dof'], (shipped,)),
-        ([], (share_directory() / 'config/scara.yaml',)),
+        (f'--params {arm} --params {load}', (arm, load)),
+        (f'--robot four_dof --params {load}', (four_dof, load)),
+        ('four_dof', (four_dof,)),
+        ('', (scara,)),
     ):
-        assert main(['control', *words]) == 0
+        assert main(['control', *words.split()]) == 0
         expected = [word for file in files for word in ('--params-file', str(file))]
         assert started.pop() == ['--ros-args', *expected]
 
 
 @pytest.mark.parametrize(
-    ('given', 'passed'),
+    'row',
     [
-        ('goal:=[0.1, 0, -1]', 'goal:=[0.1, 0.0, -1.0]'),
-        ('goal:=[1, 0]', 'goal:=[1, 0]'),
-        ('joints:=[a, b]', 'joints:=[a, b]'),
+        'goal:=[0.1, 0, -1] | goal:=[0.1, 0.0, -1.0]',
+        'goal:=[1, 0] | goal:=[1, 0]',
+        'joints:=[a, b] | joints:=[a, b]',
     ],
 )
-def test_whole_numbers_among_decimals_are_passed_as_decimals(given, passed, monkeypatch):
-    started = []
-    monkeypatch.setattr(nodes, 'run_executable', lambda name, words: started.append(words) or 0)
+def test_whole_numbers_among_decimals_are_passed_as_decimals(row, started):
+    given, passed = row.split(' | ')
     assert main(['send', '-p', given]) == 0
     assert started[0][-1] == passed
 
@@ -83,10 +88,8 @@ def test_whole_numbers_among_decimals_are_passed_as_decimals(given, passed, monk
     'words', ['--program near/task.yaml', '-p program:=near/../near/task.yaml']
 )
 def test_files_are_passed_absolute_as_a_recording_of_them_is_read_elsewhere(
-    words, tmp_path, monkeypatch
+    words, tmp_path, monkeypatch, started
 ):
-    started = []
-    monkeypatch.setattr(nodes, 'run_executable', lambda name, words: started.append(words) or 0)
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'near').mkdir()
     (tmp_path / 'near/task.yaml').touch()

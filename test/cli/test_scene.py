@@ -83,19 +83,21 @@ def test_a_program_that_presses_has_no_scene_without_its_board(settings):
     assert f'\n## {section}\n' in (share_directory() / page).read_text('utf-8')
 
 
-@pytest.mark.parametrize(
-    ('words', 'said'),
-    [
-        (['scene', 'no.urdf'], "robot description 'no.urdf': no such file"),
-        (['scene', 'scara', '--program', 'no.yaml'], "program 'no.yaml': is not a file"),
-        (['scene', 'cirle'], "unknown scene 'cirle'"),
-        (['view', 'no.urdf'], 'view no.urdf: no such file; correct the path'),
-        (['view', ARM], f'shows running arms only; start one, and show it with --robot {ARM}\n'),
-        (['view', 'my_bag'], 'analyze my_bag'),
-    ],
-)  # fmt: skip
-def test_a_file_is_told_from_a_name(words, said, command):
-    assert said in command(*words, code=2).err
+#: Command lines, in which ARM is the file of a description, and what is said.
+LINES = r"""
+scene no.urdf | robot description 'no.urdf': no such file
+scene scara --program no.yaml | program 'no.yaml': is not a file
+scene cirle | unknown scene 'cirle'
+view no.urdf | view no.urdf: no such file; correct the path
+view ARM | shows running arms only; start one, and show it with --robot ARM\n
+view my_bag | analyze my_bag
+"""
+
+
+@pytest.mark.parametrize('line', LINES.strip().splitlines())
+def test_a_file_is_told_from_a_name(line, command):
+    words, said = line.replace('ARM', ARM).split(' | ')
+    assert said.replace(r'\n', '\n') in command(*words.split(), code=2).err
 
 
 @pytest.mark.parametrize('limit', ['', '--effort-limit 7'])

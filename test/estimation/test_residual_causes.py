@@ -7,12 +7,14 @@ The efforts are Pinocchio's, with friction that the description lacks, and noise
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import refusals
+import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import (
     Drives,
@@ -24,7 +26,8 @@ from recorded_arm import (
     sinusoids,
     two_link_run,
 )
-from samples import Sample, joint, link, robot, sample
+from samples import Sample, sample
+from urdf_text import described
 
 from robot_dynamics_ros.estimation import effort_model, residual_causes
 from robot_dynamics_ros.model import load_robot
@@ -131,37 +134,37 @@ def test_friction_that_the_description_has_too_much_of_is_told_as_such(rng):
     )
 
 
-def wrist_arm(load: float = 0.0, place: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Sample:
+def wrist_arm(load: float = 0.0, place: Sequence[float] = (0.0, 0.0, 0.0)) -> Sample:
     """An arm whose last joint turns a small hand about its own axis, with next to no effort."""
-
-    yaw, pitch, parts, before = (0, 0, 1), (0, 1, 0), [link('base')], 'base'
-    for k, (name, mass, com, inertia, z, axis, effort) in enumerate([
-        ('shoulder', 2.5, (0.0, 0.02, 0.05), 0.008, 0.12, yaw, 60.0),
-        ('upper', 2.2, (0.0, 0.0, 0.15), 0.02, 0.1, pitch, 60.0),
-        ('fore', 1.4, (0.01, 0.0, 0.12), 0.009, 0.3, pitch, 35.0),
-        ('wrist', 0.6, (0.0, 0.0, 0.04), 0.001, 0.25, pitch, 15.0),
-        ('hand', 0.5, (0.0, 0.0, 0.04), 0.0005, 0.09, yaw, 8.0),
-    ], 1):  # fmt: skip
-        parts.append(link(name, mass, com, inertia * np.diag([1.0, 1.1, 0.4])))
-        limits = {'limits': (-6.0, 6.0), 'velocity': 20.0, 'effort': effort}
-        parts.append(joint(f'j{k}', before, name, xyz=(0, 0, z), axis=axis, **limits))
-        before = name
-    parts.append(link('tool', load, place, 1e-4 * np.eye(3)) if load else link('tool'))
-    grasp = joint('grasp', 'hand', 'tool', 'fixed')
-    return Sample('wrist_arm', robot('wrist_arm', *parts, grasp))
+    text = described('wrist_arm', f"""
+base: []
+shoulder: [2.5, [0, 0.02, 0.05], [0.008, 0.0088, 0.0032]]
+upper: [2.2, [0, 0, 0.15], [0.02, 0.022, 0.008]]
+fore: [1.4, [0.01, 0, 0.12], [0.009, 0.0099, 0.0036]]
+wrist: [0.6, [0, 0, 0.04], [0.001, 0.0011, 0.0004]]
+hand: [0.5, [0, 0, 0.04], [0.0005, 0.00055, 0.0002]]
+tool: {[load, [*place], [1.0e-4] * 3] if load else []}
+j1: {{of: [base, shoulder], xyz: [0, 0, 0.12], effort: 60.0}}
+j2: {{of: [shoulder, upper], xyz: [0, 0, 0.1], axis: [0, 1, 0], effort: 60.0}}
+j3: {{of: [upper, fore], xyz: [0, 0, 0.3], axis: [0, 1, 0], effort: 35.0}}
+j4: {{of: [fore, wrist], xyz: [0, 0, 0.25], axis: [0, 1, 0], effort: 15.0}}
+j5: {{of: [wrist, hand], xyz: [0, 0, 0.09], effort: 8.0}}
+grasp: {{of: [hand, tool, fixed]}}
+""", limits=(-6.0, 6.0), velocity=20.0)  # fmt: skip
+    return Sample('wrist_arm', text)
 
 
 #: Every load with every noise (of the largest effort of each joint) and at every pace, in which
 #: gravity or inertia prevails; the smallest load also with noise at both.
-LOADS = [
-    (0.1, (0, 0, 0.08), 0.0, 1.0),
-    (0.1, (0, 0, 0.08), 0.01, 1.0),
-    (0.1, (0, 0, 0.08), 0.01, 4.0),
-    (0.4, (0.05, -0.02, 0.08), 0.0, 1.0),
-    (0.4, (0.05, -0.02, 0.08), 0.01, 4.0),
-    (1.2, (0, 0, 0), 0.0, 4.0),
-    (1.2, (0, 0, 0), 0.01, 1.0),
-]
+LOADS = yaml.safe_load("""
+- [0.1, [0, 0, 0.08], 0.0, 1.0]
+- [0.1, [0, 0, 0.08], 0.01, 1.0]
+- [0.1, [0, 0, 0.08], 0.01, 4.0]
+- [0.4, [0.05, -0.02, 0.08], 0.0, 1.0]
+- [0.4, [0.05, -0.02, 0.08], 0.01, 4.0]
+- [1.2, [0, 0, 0], 0.0, 4.0]
+- [1.2, [0, 0, 0], 0.01, 1.0]
+""")
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from recorded_arm import (
 )
 from recorded_bags import NOMINAL, STAUBLI, UNKNOWN
 from samples import DOWN_Z, Sample
-from urdf_text import joint, link, robot
+from urdf_text import described, joint, link, robot
 
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.identification import report
@@ -54,8 +54,8 @@ def test_the_last_screen_holds_the_verdict_and_the_page_what_is_not_printed(bag,
     cells = [line.split('│')[1:6] for line in table.splitlines() if line.startswith('│')]
     changes = [[float(x) for x in row[1:4]] for row in cells if row[1].strip()]
     assert changes
-    for described, found, deviation in changes:
-        assert abs(found - described) > 3.0 * deviation
+    for nominal, found, deviation in changes:
+        assert abs(found - nominal) > 3.0 * deviation
     page = ended.text('report.html')
     names = {row['name'] for row in ended.figures['base_parameters']}
     assert names <= {row[0] for row in table_rows(page)}
@@ -82,22 +82,18 @@ def test_joints_and_changed_links_are_named_and_the_next_command(command, rng):
 
 def wrist(load: float) -> Sample:
     """Return an arm whose palm rolls about the axis of the hand, and may carry a load on it."""
-    near = {'limits': (-6.0, 6.0), 'velocity': 6.0, 'effort': 100.0}
-    return Sample(
-        'arm',
-        robot(
-            'arm',
-            link('base'),
-            link('fore', 1.6, (0, 0, 0.14), 0.011 * np.eye(3)),
-            link('hand', 0.8, (0, 0, 0.045), 7e-4 * np.eye(3)),
-            link('palm', 0.5, (0, 0, 0.03), 6e-4 * np.eye(3)),
-            link('tool', load, (0, 0, 0.01), 2e-4 * np.eye(3)) if load else link('tool'),
-            joint('elbow', 'base', 'fore', axis=(0, 1, 0), **near),
-            joint('pitch', 'fore', 'hand', xyz=(0, 0, 0.3), axis=(0, 1, 0), **near),
-            joint('roll', 'hand', 'palm', xyz=(0, 0, 0.1), axis=(0, 0, 1), **near),
-            joint('grasp', 'palm', 'tool', 'fixed', xyz=(0, 0, 0.09)),
-        ),
-    )
+    text = described('arm', f"""
+base: []
+fore: [1.6, [0, 0, 0.14], [0.011, 0.011, 0.011]]
+hand: [0.8, [0, 0, 0.045], [7.0e-4, 7.0e-4, 7.0e-4]]
+palm: [0.5, [0, 0, 0.03], [6.0e-4, 6.0e-4, 6.0e-4]]
+tool: {[load, [0, 0, 0.01], [2.0e-4] * 3] if load else []}
+elbow: {{of: [base, fore], axis: [0, 1, 0]}}
+pitch: {{of: [fore, hand], xyz: [0, 0, 0.3], axis: [0, 1, 0]}}
+roll: {{of: [hand, palm], xyz: [0, 0, 0.1]}}
+grasp: {{of: [palm, tool, fixed], xyz: [0, 0, 0.09]}}
+""", limits=(-6.0, 6.0), velocity=6.0, effort=100.0)  # fmt: skip
+    return Sample('arm', text)
 
 
 def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
