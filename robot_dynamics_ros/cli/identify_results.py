@@ -7,14 +7,12 @@ Also a loaded run, to estimate the load or the drive gains.
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 
 from robot_dynamics_ros.cli.arguments import JOINTS, PACKAGES, Options, option
 from robot_dynamics_ros.cli.tables import print_report
@@ -245,18 +243,25 @@ def _as_described(identified: Identification) -> Identification:
 
 def _payload_sentences(load: LoadEstimate) -> list[str]:
     payload = load.payload
-    centre = ', '.join(f'{x:.4f}' for x in payload.com)
-    sure = ', '.join(f'{x:.1g}' for x in load.com_deviation)
-    inertia = ', '.join(
-        f'{axis} {payload.inertia[i, i]:.3g} ± {load.inertia_deviation[i, i]:.1g}'
-        for i, axis in enumerate(('xx', 'yy', 'zz'))
-    )
-    return [
+    values = np.append(payload.com, np.diag(payload.inertia))
+    deviations = np.append(load.com_deviation, np.diag(load.inertia_deviation))
+    parts = [
+        f'{name} {value:.4g} ± {deviation:.1g}' if known else f'{name} not determined'
+        for name, value, deviation, known in zip(
+            ('x', 'y', 'z', 'xx', 'yy', 'zz'), values, deviations, load.known, strict=True
+        )
+    ]
+    said = [
         f'{payload.frame} carries {payload.mass:.4g} ± {load.mass_deviation:.2g} kg '
         f'({load.gains.source})',
-        f'centre: {centre} m, deviations {sure}',
-        f'inertia about it: {inertia} kg m^2',
+        f'centre, m: {", ".join(parts[:3])}',
+        f'inertia about it, kg m^2: {", ".join(parts[3:])}',
     ]
+    places = (f'a centre at the origin of {payload.frame}', 'the least possible inertia')
+    told = zip(places, np.split(load.known, 2), strict=True)
+    if taken := ' and '.join(place for place, known in told if not known.all()):
+        said.append(f'for what the motion does not determine, the files have {taken}')
+    return said
 
 
 def _payload_text(load: LoadEstimate) -> str:
@@ -267,16 +272,7 @@ def _payload_text(load: LoadEstimate) -> str:
         'payload_inertia': np.asarray(payload.inertia)[upper].tolist(),
         'payload_frame': payload.frame,
     }
-    deviations = {
-        'mass': load.mass_deviation,
-        'com': load.com_deviation.tolist(),
-        'inertia': load.inertia_deviation[upper].tolist(),
-    }
-    comments = (
-        'Parameters of the controller: the payload of the arm. Standard deviations:',
-        yaml.safe_dump(deviations, default_flow_style=True, width=math.inf).strip(),
-        load.gains.source,
-    )
+    comments = ('Parameters of the controller: the payload of the arm.', *_payload_sentences(load))
     return commented(comments, {'/**': {'ros__parameters': values}})
 
 

@@ -23,17 +23,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.regressor import PER_BODY, regressor
+from robot_dynamics_ros.estimation.regressor import PER_BODY, load_parameters, regressor
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import Identification, conclude, gather
 from robot_dynamics_ros.identification.unknowns import described
 from robot_dynamics_ros.model import Payload, Robot
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.samples import prepare
-from robot_dynamics_ros.spatial.inertia import body_inertia
+from robot_dynamics_ros.spatial.inertia import body_inertia, tensor_of
 from robot_dynamics_ros.spatial.scalar import Array
 
 _REACH = 0.15  # m, prior distance of the centre of mass of a load from its frame
+_VAGUE = 0.5  # of it or of the estimate: deviation of a coordinate that is not determined
 _HEAVIEST = 1.0  # initial prior mass of a load, relative to the mass of the arm
 #: Relative deviation of described masses, and of gains that are not known better.
 STILL_TRUSTED = 0.1
@@ -75,6 +76,9 @@ class LoadEstimate:
         com_deviation: Shape (3,), m.
         inertia_deviation: Shape (3, 3), kg m^2.
         gains: Drive gains used for the estimate.
+        known: Which coordinates of the centre, and moments about it, the data determine, shape
+            (6,). The centre is at the frame along the others; the other moments are as small as
+            the known ones allow.
     """
 
     payload: Payload
@@ -82,6 +86,7 @@ class LoadEstimate:
     com_deviation: Array
     inertia_deviation: Array
     gains: DriveGains
+    known: Array
 
 
 def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
@@ -144,7 +149,8 @@ class _Difference:
         at = slice(PER_BODY * self.frame.body, PER_BODY * (self.frame.body + 1))
         load = described(arm.tree, 'load_friction')
         pressed = 1.0 + load * np.sign(rigid) * motion.sign
-        self.pull = columns[:, :, at] * pressed[:, :, np.newaxis]
+        load_columns = columns[:, :, at] @ load_parameters(tree, frame).T
+        self.pull = load_columns * pressed[:, :, np.newaxis]
         changed = [motion.v, motion.sign, np.ones_like(motion.v)] + [motion.a] * (len(rotors) > 0)
         self.drives = np.concatenate(
             [x[:, :, np.newaxis] * np.eye(tree.n) for x in changed], axis=2
@@ -155,12 +161,15 @@ class _Difference:
     def load(self, gains: DriveGains, near: Array) -> Ridge:
         """Return the ridge regression of the load; gains and arm are known up to deviations.
 
+        A load has ten parameters as of ``load_parameters``: those that the data do not determine
+        remain those of a point mass at the frame.
+
         Args:
             gains: Drive gains.
             near: An approximate load, shape (10,); half the prior deviation of its mass.
         """
         mass = 2.0 * max(abs(float(near[0])), 1e-3)
-        lever = mass * (float(np.linalg.norm(self.frame.p_BF)) + _REACH)
+        lever = mass * _REACH
         spread = [mass, *3 * [lever], *6 * [lever**2 / mass]]
         pull = self.pull / gains.factor[:, np.newaxis]
         by_gain = (pull @ near / gains.factor)[:, :, np.newaxis] * np.eye(self.tree.n)
@@ -258,17 +267,20 @@ def _in_frame(
     root = np.linalg.cholesky(covariance + 1e-15 * np.eye(PER_BODY) * np.trace(covariance))
     moves = np.array([_flat(problem, values + 1e-3 * step) - flat for step in root.T]) / 1e-3
     deviation = np.sqrt(np.square(moves).sum(axis=0))
-    com, inertia = flat[1:4], flat[4:].reshape(3, 3)
-    payload = Payload(mass, com, _possible(inertia), problem.name)
-    return LoadEstimate(
-        payload, float(deviation[0]), deviation[1:4], deviation[4:].reshape(3, 3), gains
-    )
+    com, inertia, spread = flat[1:4], flat[4:].reshape(3, 3), deviation[4:].reshape(3, 3)
+    vague = _VAGUE * np.maximum(_REACH, np.abs(com))
+    known = np.append(deviation[1:4] < vague, np.diag(spread) < np.diag(inertia))
+    moments = np.where(known[3:], np.diag(inertia), 0.0)
+    inertia = np.where(np.outer(known[3:], known[3:]), inertia, np.diag(moments))
+    payload = Payload(mass, np.where(known[:3], com, 0.0), _possible(inertia), problem.name)
+    return LoadEstimate(payload, float(deviation[0]), deviation[1:4], spread, gains, known)
 
 
 def _flat(problem: _Difference, values: Array) -> Array:
     """Return mass, centre of mass and inertia about it, in the frame of the load, shape (13,)."""
-    frame = problem.frame
-    own = body_inertia(values).transformed(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
+    R = problem.frame.R_BF
+    tensor = R.T @ tensor_of(values) @ R
+    own = body_inertia(np.append(values[:4], tensor[np.triu_indices(3)]))
     return np.concatenate([[own.mass], own.com, np.ravel(own.inertia)])
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
 from recorded_arm import measured_arm, measured_run, sinusoids
-from samples import DOWN_Z
+from samples import DOWN_Z, Sample
 
 GAINS, LOAD = np.array([14.0, 13.0, 11.0]), 2.8  # N m per A, kg
 TILT = np.radians(45.0)
@@ -93,6 +94,28 @@ def test_a_load_or_an_order_that_the_arm_contradicts_is_refused(bags, command):
     found = command('identify', '--gains', *runs, '--load', 10.0 * LOAD, *GIVEN, code=2)
     assert 'a load of 28 kg needs gains' in found.err.replace(':', '')
     assert 'was it 2.' in found.err
+
+
+@pytest.mark.slow
+def test_what_the_motion_does_not_determine_of_a_load_is_no_result(command):
+    """Of an arm with vertical axes alone: its height, and moments about level axes."""
+    described, loaded = (
+        Sample('arm', measured_arm(x).xml.replace('<axis xyz="0.0 1.0 0.0"', '<axis xyz="0 0 1"'))
+        for x in (0.0, LOAD)
+    )
+    rng = np.random.default_rng(2)
+    motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01))
+    run = measured_run(loaded, motion, noise=(0.0, 1e-3, 0.3), rng=rng)
+    run = replace(run, description=described.xml)
+    ended = command('identify --jobs 1', run, '--payload', 'tool')
+    text = ended.text('payload.yaml')
+    assert ', z not determined\n' in ended.out
+    assert 'xx not determined, yy not determined' in ended.out
+    assert 'the files have a centre at the origin of tool and the least possible inertia' in text
+    load = yaml.safe_load(text)['/**']['ros__parameters']
+    # Its centre is 0.05 m along x.
+    assert load['payload_com'][2] == 0.0
+    assert load['payload_com'][0] == pytest.approx(0.05, abs=0.05)
 
 
 @pytest.mark.slow
