@@ -75,19 +75,25 @@ def corrected_urdf(identified: Identification) -> str:
         raise ConfigurationError('robot', 'has no URDF text', 'load it from a URDF')
     text = patch_urdf(xml, corrected_links(identified), corrected_joints(identified))
     text = re.sub(f'\n<!-- {NOTE}.*?-->', '', text, flags=re.DOTALL).rstrip()
-    said = '\n'.join([NOTE, *not_measured(identified)]).replace('--', '==')  # ends no comment
+    said = '\n'.join([NOTE, *delivered(identified)]).replace('--', '==')  # ends no comment
     return f'{text}\n<!-- {said} -->\n'
 
 
-def not_measured(identified: Identification) -> list[str]:
-    """Return of which links the written masses are no measurements, one sentence or none."""
+def delivered(identified: Identification) -> list[str]:
+    """Return which links the files change and how sure their values are, one sentence or none."""
+    if single := identified.single:
+        changed = ', '.join(identified.tree.link_names[i] for i in single.bodies)
+        return [
+            f'the files change {changed}, and other links hardly: the recordings determine '
+            'sums of links, so this is as sure as the description of the others'
+        ]
     alone, names = identified.estimate.base.alone, identified.tree.link_names
     links = [name for i, name in enumerate(names) if PER_BODY * i not in alone]
     if not links:
         return []
     return [
         f'of {", ".join(links)} only sums with others are known: '
-        'their own masses, centres and inertias are no measurements'
+        'their own masses, centres and inertias are no measurements, but close to described ones'
     ]
 
 
@@ -139,7 +145,7 @@ def _further_terms(identified: Identification, joint: str) -> dict[str, Any]:
 
 def parameter_text(identified: Identification) -> str:
     """Return :func:`parameter_patch` as YAML text, with formula and limits in the header."""
-    header = [*FORMULA.splitlines(), *not_measured(identified)]
+    header = [*FORMULA.splitlines(), *delivered(identified)]
     return commented(header, parameter_patch(identified))
 
 

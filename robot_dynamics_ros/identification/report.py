@@ -18,7 +18,7 @@ from robot_dynamics_ros.estimation.accumulate import correlation
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.estimation.residual_causes import resolved
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
-from robot_dynamics_ros.identification.correction import Row, base_rows, not_measured
+from robot_dynamics_ros.identification.correction import Row, base_rows, delivered
 from robot_dynamics_ros.identification.identify import USED, Identification
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS, recorded_speed
 from robot_dynamics_ros.identification.validation import (
@@ -180,12 +180,13 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
     if single := result.single:
         bodies = [result.tree.link_names[i] for i in single.bodies]
         weigh = f'{single.mass:.4g} ± {single.deviation:.1g} kg, not {single.nominal:.4g}'
-        text = f'{bodies[0]}, which alone explains the recordings and weighs {weigh}'
+        others = 'if the other links are as described'
+        text = f'{bodies[0]}, which alone explains the recordings and weighs {weigh}, {others}'
         if len(bodies) > 1:
             text = (
                 f'one of {", ".join(bodies)}, of which each alone explains the recordings: '
-                f'together they weigh {weigh}, and the files share the change in proportion to '
-                'their described masses'
+                f'together they weigh {weigh}, {others}, and the files share the change in '
+                'proportion to their described masses'
             )
         return [Finding('ok', f'beyond doubt other than described: {text}')]
     owners = [
@@ -261,7 +262,7 @@ def _kept(result: Identification) -> list[str]:
     unknowns = result.plan.unknowns
     drives = [k for k in result.physical.held if unknowns.term_of(k) in DEFAULT_TERMS]
     names = ', '.join(unknowns.names[k] for k in drives)
-    return [*not_measured(result), *([f'not determined, as described: {names}'] if names else [])]
+    return [*delivered(result), *([f'not determined, as described: {names}'] if names else [])]
 
 
 def _residual_table(result: Identification, before: Residuals, after: Residuals) -> ReportTable:
@@ -375,7 +376,8 @@ def _link_table(result: Identification) -> ReportTable:
         'centre after',
     )  # fmt: skip
     nominal, tree = result.plan.unknowns.tree, result.tree
-    alone = result.estimate.base.alone.tolist()
+    alone, single = result.estimate.base.alone.tolist(), result.single
+    sums = 'only in sums' if single is None else 'if the others are right'
     deviation, share = (
         values[: PER_BODY * tree.bodies : PER_BODY]
         for values in (result.physical.deviations, result.physical.data_share)
@@ -386,7 +388,7 @@ def _link_table(result: Identification) -> ReportTable:
             f'{nominal.mass[i]:.4g} kg',
             f'{tree.mass[i]:.4g} kg',
             f'{deviation[i]:.2g} kg' if deviation[i] else '–',
-            f'{100.0 * share[i]:.0f} %' if PER_BODY * i in alone else 'only in sums',
+            f'{100.0 * share[i]:.0f} %' if PER_BODY * i in alone else sums,
             _millimetres(nominal.com[i]),
             _millimetres(tree.com[i]),
         )

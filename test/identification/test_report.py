@@ -104,6 +104,10 @@ def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
     told = re.search(r'together they weigh ([\d.]+) ± ([\d.e-]+) kg, not 1.3,', found.said)
     weight, deviation = map(float, told.groups())
     assert abs(weight - 1.7) < min(4.0 * deviation, 0.02)
+    why = 'the files change hand, palm, and other links hardly: the recordings determine'
+    for text in (found.said, *map(found.text, ('corrected.urdf', 'parameters.yaml'))):
+        assert text.count(why) == 1
+        assert 'no measurements' not in text
     after = PinocchioOracle((found.folder / 'corrected.urdf').read_text(), DOWN_Z, run.joints)
     hand, palm = (after.model.inertias[after.model.getJointId(x)] for x in ('pitch', 'roll'))
     # In proportion, but for what is within noise.
