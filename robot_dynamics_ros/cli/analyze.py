@@ -52,7 +52,7 @@ from robot_dynamics_ros.recordings.output_folder import (
     write_json,
 )
 from robot_dynamics_ros.recordings.recording import EFFORTS
-from robot_dynamics_ros.recordings.report.analysis import BagResult
+from robot_dynamics_ros.recordings.report.runs import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 
 _USUAL_OUTPUT = Path('out') / 'analysis'

@@ -56,7 +56,7 @@ from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay import replay
 from robot_dynamics_ros.recordings.replay_source import ReplaySource
-from robot_dynamics_ros.recordings.report.analysis import BagResult
+from robot_dynamics_ros.recordings.report.runs import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line
 from robot_dynamics_ros.recordings.samples import Preparation
 from robot_dynamics_ros.simulation.imperfections import (

@@ -23,8 +23,8 @@ from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.events import limit_events
-from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
+from robot_dynamics_ros.recordings.report.runs import limit_events
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
     LENGTH,
@@ -37,7 +37,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     command_line,
     joint_table,
     joint_titles,
-    joint_units,
+    peak_events,
     quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
@@ -117,12 +117,8 @@ class Comparison:
         peak = quantity(difference['tool_peak_mm'], 'mm')
         at = float(time[int(np.argmax(self.distance))])
         yield at, f'largest distance between the tools, {peak}'
-        for name, unit, size, when in zip(
-            self.tree.joint_names, joint_units(self.tree, *LENGTH),
-            difference['peak_position'], difference['peak_position_at'], strict=True,
-        ):  # fmt: skip
-            if np.isfinite(when):
-                yield when, f'largest difference of {name}, {quantity(size, unit)}'
+        peaks = difference['peak_position'], difference['peak_position_at']
+        yield from peak_events(self.tree, 'difference', LENGTH, *peaks)
         for name, run in zip(self.names, (self.first, self.second), strict=True):
             yield from limit_events(self.tree, time, run.position, run.effort, f'{name}: ')
 
@@ -137,22 +133,18 @@ class Comparison:
             columns[f'{name} q'] = run.position
             columns[f'{name} error'] = 1e3 * (run.reference_position - run.position)
             columns[f'{name} effort'] = run.effort
-        series = envelope(one.time, columns)
 
-        def both(key: str) -> list[PlotLine]:
-            return [
-                PlotLine(series[f'first {key}'], self.names[0], _FIRST, 2.5),
-                PlotLine(series[f'second {key}'], self.names[1], _SECOND),
-            ]
+        def both(key: str) -> tuple[tuple[Any, ...], ...]:
+            (one, other), width = self.names, 2.5
+            return (f'first {key}', one, _FIRST, width), (f'second {key}', other, _SECOND)
 
-        tools, plots = Plots(one.time), Plots(series['time'])
-        distance = PlotLine(1e3 * self.distance[:, np.newaxis], 'distance', _DIFFERENCE)
-        tools.add('Between the tools', ['distance [mm]'], distance)
-        reference = PlotLine(series['reference'], 'reference', GREY, 5.0)
+        tools = Plots({'time': one.time, 'distance': 1e3 * self.distance[:, np.newaxis]})
+        plots, small = Plots(envelope(one.time, columns)), joint_titles(self.tree, 'mrad', 'mm')
+        difference = 'difference', 'difference', _DIFFERENCE
+        tools.add('Between the tools', ['distance [mm]'], ('distance', 'distance', _DIFFERENCE))
+        reference = 'reference', 'reference', GREY, 5.0
         plots.add('Joint positions', joint_titles(self.tree, *LENGTH), reference, *both('q'))
-        small = joint_titles(self.tree, 'mrad', 'mm')
         plots.add('Tracking error, reference − measured', small, *both('error'))
-        difference = PlotLine(series['difference'], 'difference', _DIFFERENCE)
         plots.add('Difference of the positions, second − first', small, difference)
         plots.add('Effort', joint_titles(self.tree, *FORCE), *both('effort'))
         return tools.drawn + plots.drawn

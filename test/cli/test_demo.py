@@ -11,7 +11,7 @@ import yaml
 from robot_dynamics_ros.cli import processes
 from robot_dynamics_ros.cli.demo import DemoRun, outside_band
 from robot_dynamics_ros.errors import PeerTimeoutError
-from robot_dynamics_ros.recordings.report.analysis import BagResult
+from robot_dynamics_ros.recordings.report.runs import BagResult
 
 
 def run(law, errors, tool_mm, travel, tool_travel_mm=100.0, slides=None):

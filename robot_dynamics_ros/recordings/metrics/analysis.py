@@ -69,14 +69,15 @@ from robot_dynamics_ros.recordings.output_folder import (
 from robot_dynamics_ros.recordings.plausibility import moves_enough, problem_of
 from robot_dynamics_ros.recordings.reading import MOVED, RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import EFFORTS, NANO, Recording, format_time
-from robot_dynamics_ros.recordings.report.analysis import (
+from robot_dynamics_ros.recordings.report.runs import (
     BagResult,
     analysis_figures,
     analysis_report,
+    bag_events,
     plot_series,
     run_animation,
+    run_events,
 )
-from robot_dynamics_ros.recordings.report.events import bag_events, run_events
 from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.recordings.samples import Preparation, samples_of
 from robot_dynamics_ros.recordings.timing import AUTO, first_motion

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,17 +127,38 @@ class Plots:
         drawn: Headings and plotly figures.
 
     Args:
-        time: Shape (N,), s.
+        series: 'time' (N,), s, and columns (N, k) by name.
     """
 
-    def __init__(self, time: Array) -> None:
-        self._time, self.drawn = time, list[tuple[str, Any]]()
+    def __init__(self, series: Mapping[str, Array]) -> None:
+        self._series, self.drawn = series, list[tuple[str, Any]]()
 
-    def add(self, heading: str, titles: Sequence[str], *lines: PlotLine, **options: Any) -> None:
-        """Draw curves in panels, see :func:`panels`; nothing if no curve has a finite value."""
-        known = [line for line in lines if np.isfinite(line.values).any()]
+    def add(
+        self,
+        heading: str,
+        titles: Sequence[str],
+        *lines: tuple[Any, ...],
+        scale: float = 1.0,
+        **options: Any,
+    ) -> None:
+        """Draw columns in panels, see :func:`panels`; nothing if none has a finite value.
+
+        Args:
+            heading: Heading of the figure.
+            titles: Titles of the panels, with units.
+            lines: Name of a column, then label, colour and width as of a :class:`PlotLine`; left
+                out if there is no such column.
+            scale: Factor to the unit of the panels.
+            options: See :func:`panels`.
+        """
+        series = self._series
+        known = [
+            PlotLine(scale * series[name], *style)
+            for name, *style in lines
+            if name in series and np.isfinite(series[name]).any()
+        ]
         if known:
-            self.drawn.append((heading, panels(self._time, titles, known, **options)))
+            self.drawn.append((heading, panels(series['time'], titles, known, **options)))
 
 
 def _grid(titles: Sequence[str], x_title: str, *, banded: bool = False) -> Any:

@@ -1,31 +1,448 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report of a replay."""
+"""Reports of runs: of an analysis and of a replay, and the instants that are worth a look."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from robot_dynamics_ros.estimation.accumulate import envelope
+import numpy as np
+
+from robot_dynamics_ros.estimation.accumulate import envelope, thinned
+from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.recording import Recording, format_time
-from robot_dynamics_ros.recordings.report.analysis import run_animation
-from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.bag_layout import Topics
+from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult
+from robot_dynamics_ros.recordings.metrics.program import DIAGNOSTICS
+from robot_dynamics_ros.recordings.metrics.tracking import GAP, at_limits
+from robot_dynamics_ros.recordings.reading import recorded_parameters
+from robot_dynamics_ros.recordings.recording import (
+    NANO,
+    Recording,
+    format_duration,
+    format_time,
+)
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
+    LENGTH,
+    NO_UNIT,
+    ROUNDING,
+    ArmAnimation,
+    Event,
     Report,
     ReportTable,
     command_line,
+    joint_table,
     joint_titles,
     joint_units,
+    measured_arm,
+    peak_events,
     quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import FILES
+
+_MEASURED, _ERROR, _MODEL = COLOURS[0], COLOURS[1], COLOURS[3]
+_OMITTED = ('acceleration', 'tool', 'program')
+#: Figures of the decay of a constraint program, and their headings.
+_DECAY = {
+    'initial': 'at start',
+    'deviation': 'largest deviation from its decay',
+    'floor': f'RMS of f in the last quarter of the motion (0: below {ROUNDING:g})',
+}
+
+
+@dataclass(frozen=True)
+class BagResult:
+    """Result of the analysis of a bag.
+
+    Attributes:
+        bag: Path of the bag.
+        joints: Joint names of the robot.
+        figures: Figures of all metrics, by metric name.
+        findings: Remarks of the metrics, most severe first.
+        verdicts: Results of the thresholds.
+        notes: Remarks about the bag.
+        report: The report without plots; None if the analysis failed.
+        error: Why the analysis failed; empty on success.
+        seconds: Duration of the analysis, s.
+    """
+
+    bag: str
+    joints: tuple[str, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    verdicts: tuple[ThresholdResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    report: Report | None = None
+    error: str = ''
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the analysis succeeded and every threshold holds."""
+        return not self.error and all(verdict.holds for verdict in self.verdicts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a dictionary for JSON, without the duration."""
+        return {
+            'bag': self.bag,
+            'joints': list(self.joints),
+            **self.figures,
+            'findings': [{'severity': x.severity, 'text': str(x)} for x in self.findings],
+            'thresholds': [
+                {'threshold': str(v.threshold), 'value': v.value, 'holds': v.holds}
+                for v in self.verdicts
+            ],
+            'notes': list(self.notes),
+        }
+
+
+def plot_series(run: Recording, columns: Mapping[str, Array], count: int = 0) -> dict[str, Array]:
+    """Return 'time' (K,), s, and the plotted curves (K, k), decimated but with all peaks.
+
+    Args:
+        run: The recording.
+        columns: Columns of its N rows by name, shape (N,) or (N, k).
+        count: Number of all rows if these are some, see ``envelope``.
+    """
+    shown = {name: values for name, values in columns.items() if name not in _OMITTED}
+    return envelope(run.time, {'position': run.position, **shown}, count=count)
+
+
+def run_animation(run: Recording, tree: Robot, frame: str, *program: Any) -> ArmAnimation:
+    """Return an animation of a run, its reference as a ghost, and a program with its start, s."""
+    rows = thinned(len(run.time))
+    motions = measured_arm(run.position[rows], run.reference_position[rows])
+    return ArmAnimation(tree, frame, run.time[rows], motions, *program)
+
+
+def analysis_figures(
+    tree: Robot, series: Mapping[str, Array], figures: Mapping[str, Any]
+) -> list[tuple[str, Any]]:
+    """Return headings and plotly figures of an analysis, except those without data.
+
+    Args:
+        tree: The robot.
+        series: The curves, see :func:`plot_series`.
+        figures: Figures of all metrics, by metric name.
+
+    Raises:
+        MissingDependencyError: The plot library is not installed.
+    """
+    nothing = np.full(series['kinetic'].shape, np.nan)
+    potential = series['potential'] - series['potential'][:1]
+    two_panels = {
+        'kinetic': [series['kinetic'], nothing],
+        'potential': [potential, nothing],
+        'unexplained': [nothing, series['unexplained_energy']],
+    }
+    series = {**series, **{name: np.hstack(both) for name, both in two_panels.items()}}
+    if 'constraint' in series:
+        off = np.abs(series['constraint'] - series['design'])
+        series['deviation'] = np.where(off > ROUNDING, off, np.nan)
+    plots, force = Plots(series), joint_titles(tree, *FORCE)
+    limits = figures['limits']['effort_limit']
+    plots.add(
+        'Distance of the tool from its reference',
+        ['distance [mm]'],
+        ('tool_error', 'distance', _ERROR),
+        scale=1e3,
+    )
+    followed = bool(np.isfinite(series['reference']).any())
+    plots.add(
+        'Joint positions, measured and reference' if followed else 'Joint positions, measured',
+        joint_titles(tree, *LENGTH),
+        ('reference', 'reference', GREY, 4.0),
+        ('position', 'measured', _MEASURED, 1.5),
+    )
+    small = joint_titles(tree, 'mrad', 'mm')
+    plots.add('Tracking error, reference − measured', small, ('error', 'error', _ERROR), scale=1e3)
+    plots.add(
+        'Effort, recorded and model',
+        force,
+        ('effort', 'recorded', GREY, 4.0),
+        ('model', 'model', _MODEL, 1.5),
+        limits=limits if np.isfinite(limits).any() else (),
+    )
+    plots.add('Residual, recorded − model', force, ('residual', 'residual', _ERROR))
+    origins = ((origin, origin, COLOURS[i]) for i, origin in enumerate(ORIGINS))
+    plots.add('Model effort by origin', force, *origins)
+    plots.add(
+        'Energy',
+        ['of the arm [J]', 'unexplained, cumulative [J]'],
+        ('kinetic', 'kinetic', COLOURS[0]),
+        ('potential', 'potential, from the start', COLOURS[2]),
+        ('unexplained', 'unexplained', _ERROR),
+    )
+    plots.add('Time between states', ['[ms]'], ('period', 'period', _MEASURED, 1.0), scale=1e3)
+    heading = 'External effort of the environment on each joint'
+    plots.add(heading, force, ('external_effort', 'external', _ERROR))
+    titles = [f'{row} [m or rad]' for row in figures.get('program', {}).get('rows', [])]
+    plots.add(
+        'Constraints of the program, and its designed decay',
+        titles,
+        ('design', 'design', GREY, 5.0),
+        ('constraint', 'f', _MEASURED),
+    )
+    heading = 'Deviation from the design, |f − design|'
+    plots.add(heading, titles, ('deviation', 'deviation', _ERROR), log=True)
+    plots.add(
+        'Smallest singular value of the constraint Jacobian',
+        ['[1]'],
+        ('singular_value', 'smallest singular value', _MODEL),
+    )
+    return plots.drawn
+
+
+def analysis_report(
+    bag: str | os.PathLike[str],
+    tree: Robot,
+    figures: Mapping[str, Any],
+    findings: Sequence[Finding],
+    notes: Sequence[str],
+    steps: Sequence[str] = (),
+) -> Report:
+    """Return the report of an analysis, without plots.
+
+    Args:
+        bag: Path of the bag.
+        tree: The robot.
+        figures: Figures of all metrics, by metric name.
+        findings: Remarks of the metrics, most severe first.
+        notes: Remarks about the bag.
+        steps: Commands to go on with.
+    """
+    rates = figures['rates']
+    lead = f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {_states(rates)}.'
+    title = f'Recording {short_name(Path(bag))}'
+    tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
+    remarks = [*_method_notes(tree.joint_names, figures), *notes]
+    return Report(title, lead, findings, _tiles(figures), tables, remarks, steps=steps)
+
+
+def _states(rates: Mapping[str, Any]) -> str:
+    """Return the number of states and their rate, if they have one."""
+    rate = rates['rate_hz']
+    return counted(rates['states'], 'state') + ('' if math.isnan(rate) else f' at {rate:.4g} Hz')
+
+
+def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rates, tracking = figures['rates'], figures['tracking']
+    tiles = [(f'{rates["duration_s"]:.4g} s', _states(rates))]
+    if tracking and not math.isnan(tracking['tool_rms_mm']):
+        tiles.append((f'{tracking["tool_rms_mm"]:.4g} mm', 'tool error, RMS'))
+        tiles.append((f'{tracking["tool_peak_mm"]:.4g} mm', 'tool error, peak'))
+    if 'residual_share' in figures['effort']:
+        share = np.fmax.reduce(figures['effort']['residual_share'])
+        tiles.append((f'{100 * share:.3g} %', 'effort unexplained by the model, worst joint'))
+    share = np.fmax.reduce(figures['limits']['effort_share'])
+    if not math.isnan(share):
+        tiles.append((f'{100 * share:.0f} %', 'peak effort, of its limit'))
+    jitter = format_duration(1e-6 * rates['jitter_us']['p99'])
+    tiles.append((jitter, 'jitter of the period, 99 %'))
+    latency = rates['latency_us']
+    if latency:
+        median, late = (format_duration(1e-6 * latency[key]) for key in ('p50', 'p99'))
+        tiles.append((median, f'median latency; 99 %: {late}'))
+    return tiles
+
+
+def _joint_table(tree: Robot, figures: Mapping[str, Any]) -> ReportTable:
+    tracking, effort, limits = (figures[name] for name in ('tracking', 'effort', 'limits'))
+    nothing, percent = [math.nan] * tree.n, ('%', '%')
+    unexplained = np.multiply(100.0, effort.get('residual_share', nothing)).tolist()
+    of_limit = np.multiply(100.0, limits['effort_share']).tolist()
+    return joint_table(
+        tree,
+        [
+            ('RMS error', tracking.get('rms_error', nothing), LENGTH),
+            ('peak error', tracking.get('peak_error', nothing), LENGTH),
+            ('RMS effort', effort.get('effort_rms', nothing), FORCE),
+            ('RMS residual', effort.get('residual_rms', nothing), FORCE),
+            ('unexplained', unexplained, percent),
+            ('peak effort', limits['effort_peak'], FORCE),
+            ('limit', limits['effort_limit'], FORCE),
+            ('of limit', of_limit, percent),
+            ('saturated ticks', limits['saturated_ticks'] or nothing, NO_UNIT),
+        ],
+    )
+
+
+def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
+    """Return a table of the errors of each row of a constraint program, if there is one."""
+    if not program:
+        return []
+    rows = []
+    for i, (row, when) in enumerate(zip(program['rows'], program['peak_at'], strict=True)):
+        known = [quantity(program[key][i]) for key in _DECAY if key in program]
+        peaks = f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', format_time(when)
+        rows.append([row, *peaks, *known])
+    head = (f'constraint of {program["program"]}', 'RMS of f, m or rad', 'peak', 'at')
+    return [ReportTable((*head, *(text for key, text in _DECAY.items() if key in program)), rows)]
+
+
+def _method_notes(joints: Sequence[str], figures: Mapping[str, Any]) -> list[str]:
+    """Return notes on how the figures were obtained."""
+    effort, check = figures['effort'], figures['cross_check']
+    notes = [
+        f'efforts: {effort["source"]}; formulation: {effort.get("formulation", "none")}',
+        f'timing: {figures["timing"]["reason"]}',
+    ]
+    if not math.isnan(check.get('relative', math.nan)):
+        notes.append(
+            f'{check["against"]} agrees on {check["states"]} of the recorded states to '
+            f'{check["relative"]:.1g} of the effort'
+        )
+    elif 'skipped' in check:
+        notes.append(f'not checked against another formulation: {check["skipped"]}')
+    left = []
+    for why, n in effort.get('left_out', {}).items():
+        which = [joint for joint, count in zip(joints, n, strict=True) if count]
+        own = f' of {", ".join(which)}' if len(which) < len(n) else ''
+        left += [f'{why}: {sum(n)}{own}'] if which else []
+    if left:
+        notes.append(f'states left out of the residual, summed over the joints: {", ".join(left)}')
+    counts = zip(joints, effort.get('evaluated', ()), strict=False)
+    if unused := [joint for joint, count in counts if not count]:
+        notes.append(f'no state is left of {", ".join(unused)}')
+    if end := figures.get('program', {}).get('end'):
+        notes.append(
+            f'the motion of the program ends at {format_time(end)}; the figures of f without the '
+            'arm at its start and its end: --from and --to'
+        )
+    tracking = figures['tracking']
+    if tracking and not math.isnan(tracking['tool_rms_mm']):
+        rms, peak = (f'{tracking[key]:.4g} mm' for key in ('tool_rms_mm', 'tool_peak_mm'))
+        most = f'at most {peak}, at {format_time(tracking["tool_peak_at"])}'
+        notes.append(f'tool: {tracking["frame"]} is {rms} from its reference, RMS; {most}')
+    energy = figures['energy']
+    if energy:
+        notes.append(
+            f'energy: work of the drives {energy["work_of_drives"]:.4g} J; gain of the arm '
+            f'{energy["gained"]:.4g} J, loss by modelled friction '
+            f'{energy["lost_in_friction"]:.4g} J, {energy["unexplained"]:.3g} J are unexplained'
+        )
+    return notes
+
+
+# Events -----------------------------------------------------------------------------------------
+
+
+_MOST = 40  # of one kind
+_LOOP = ': control loop'
+_AT_LIMITS = ('effort at its limit', 'beyond its range')
+
+
+def run_events(
+    tree: Robot, series: Mapping[str, Array], figures: Mapping[str, Any]
+) -> list[Event]:
+    """Return the largest errors, limits reached, gaps and contacts of a run.
+
+    Args:
+        tree: The robot.
+        series: Its curves by name, see :func:`plot_series`.
+        figures: Figures of all metrics, by metric name.
+    """
+    time, found = series['time'], list(_peaks(tree, figures['tracking']))
+    found += limit_events(tree, time, series['position'], series['effort'])
+    period = series['period'].ravel()
+    usual = float(np.nanmedian(period)) if np.isfinite(period).any() else np.inf
+    gaps = np.flatnonzero(period > GAP * usual)[:_MOST].tolist()
+    found += [(float(time[k]), f'no state for {format_duration(period[k])}') for k in gaps]
+    contacts = figures.get('contacts', {}).get('events', [])[:_MOST]
+    found += [(event['time_s'], _contact(event)) for event in contacts]
+    if 'sigma_min_at' in figures.get('program', {}):
+        program = figures['program']
+        text = f'smallest singular value of the program, {program["sigma_min"]:.3g}'
+        found.append((program['sigma_min_at'], text))
+    return [event for event in found if np.isfinite(event[0])]
+
+
+def limit_events(
+    tree: Robot, time: Array, position: Array, effort: Array, prefix: str = ''
+) -> list[Event]:
+    """Return when joints reach their limits; times (N,), positions and efforts (N, n)."""
+    kinds = zip(at_limits(tree, position, effort), _AT_LIMITS, strict=True)
+    return [
+        event
+        for is_so, text in kinds
+        for j, name in enumerate(tree.joint_names)
+        for event in _begins(time, is_so[:, j], f'{prefix}{name}: {text}')
+    ]
+
+
+def _peaks(tree: Robot, tracking: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield the largest errors of tool and joints."""
+    if not tracking:
+        return
+    if not math.isnan(tracking['tool_peak_mm']):
+        size = quantity(tracking['tool_peak_mm'], 'mm')
+        yield tracking['tool_peak_at'], f'largest distance of the tool from its reference, {size}'
+    peaks = tracking['peak_error'], tracking['peak_error_at']
+    yield from peak_events(tree, 'error', LENGTH, *peaks)
+
+
+def _begins(time: Array, is_so: Array, text: str) -> list[Event]:
+    """Return when a condition begins to hold."""
+    first = np.flatnonzero(is_so & ~np.append(False, is_so[:-1]))[:_MOST]
+    return [(at, text) for at in time[first].tolist()]
+
+
+def _contact(event: Mapping[str, Any]) -> str:
+    return f'contact: {event["kind"]} of {event["joint"]}' if 'joint' in event else 'contact'
+
+
+def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
+    """Return changes of parameters, and what the controller reported.
+
+    Args:
+        bag: The bag.
+        topics: Topics of the robot.
+        delay: Receive time of a state minus its time, s.
+    """
+    found: list[Event] = []
+    known: dict[str, Any] = {}
+    reported = {'message': '', 'last_contact': 'none'}
+    named = [x for x in (topics.parameters, topics.status) if x]
+    space = topics.states.rpartition('/')[0]
+    for topic, time_ns, message in bag.messages(DIAGNOSTICS, *named, strict=False):
+        at = time_ns / NANO - delay
+        if message is None:
+            continue
+        if topic == topics.status:
+            found.append((at, f'trajectory {message.data}'))
+        elif topic == topics.parameters:
+            values = recorded_parameters(message.data)
+            values.pop(FILES, None)
+            changes = {key: x for key, x in values.items() if known and known.get(key) != x}
+            known = values
+            found += [(at, f'{key} = {value}'[:80]) for key, value in changes.items()]
+        else:
+            for status in message.status:
+                if not (f'/{status.name}'.startswith(space) and status.name.endswith(_LOOP)):
+                    continue
+                values = {pair.key: pair.value for pair in status.values}
+                values['message'] = status.message
+                for key, before in reported.items():
+                    now = values.get(key, before)
+                    if now not in (before, 'none'):
+                        found.append((at, now))
+                    reported[key] = now
+    return found[:_MOST]
+
+
+# Replay -----------------------------------------------------------------------------------------
 
 #: Instants of a replay, and what they are.
 _MARKED = {
@@ -56,15 +473,14 @@ def replay_report(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    series, force = envelope(run.time, columns), joint_titles(tree, *FORCE)
-    plots = Plots(series['time'])
+    plots, force = Plots(envelope(run.time, columns)), joint_titles(tree, *FORCE)
     plots.add(
         'Effort, recorded and replayed',
         force,
-        PlotLine(series['recorded'], 'recorded', GREY, 4.0),
-        PlotLine(series['replayed'], 'replayed', COLOURS[0], 1.5),
+        ('recorded', 'recorded', GREY, 4.0),
+        ('replayed', 'replayed', COLOURS[0], 1.5),
     )
-    difference = PlotLine(series['difference'], 'difference', COLOURS[1])
+    difference = 'difference', 'difference', COLOURS[1]
     plots.add('Difference, replayed − recorded', force, difference)
     units = joint_units(tree, *FORCE)
     rows = [
@@ -77,15 +493,9 @@ def replay_report(
     ]
     head = ('joint', 'RMS effort', 'RMS difference', 'peak difference', 'at')
     events = [
-        (at, f'largest difference of {joint}, {quantity(peak, unit)}')
-        for joint, peak, at, unit in zip(
-            document['joints'], document['peak'], document['peak_at'], units, strict=True
-        )
-        if peak > 0.0
+        *peak_events(tree, 'difference', FORCE, document['peak'], document['peak_at']),
+        *((document[key], text) for key, text in _MARKED.items() if document[key] is not None),
     ]
-    for key, text in _MARKED.items():
-        if document[key] is not None:
-            events.append((document[key], text))
     tiles = [
         (f'{max(document["peak"]):.3g}', 'largest difference, N m or N'),
         (f'{document["commands"]} commands', 'compared'),

@@ -15,7 +15,7 @@ import shlex
 import sys
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -214,6 +214,8 @@ def _encoded(values: Array, kind: str = 'f4') -> str:
     return b64encode(data.tobytes()).decode('ascii')
 
 
+#: Time, s on the clock of the recording, and what happened.
+Event = tuple[float, str]
 _BADGE_COLOURS = {'error': 'red', 'warning': 'yellow', 'ok': 'green'}
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -318,7 +320,7 @@ class Report:
     below: Sequence[ReportTable | ReportList] = ()
     arm: ArmAnimation | None = None
     steps: Sequence[str] = ()
-    events: Sequence[tuple[float, str]] = ()
+    events: Sequence[Event] = ()
 
     def write(self, path: Path) -> None:
         """Write the report as one self-contained HTML file."""
@@ -394,7 +396,7 @@ def _tiles(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<div class="tiles">{"".join(cells)}</div>'
 
 
-def _events(events: Sequence[tuple[float, str]], origin: float) -> str:
+def _events(events: Sequence[Event], origin: float) -> str:
     lines = ''.join(
         f'<li data-time="{time!r}"><button type="button">{format_time(time - origin)}</button>'
         f'{_html(text)}</li>'
@@ -475,3 +477,21 @@ def joint_titles(tree: Robot, revolute: str, prismatic: str) -> list[str]:
     """Return a panel title with unit for each joint."""
     units = joint_units(tree, revolute, prismatic)
     return [f'{name} [{unit}]' for name, unit in zip(tree.joint_names, units, strict=True)]
+
+
+def peak_events(
+    tree: Robot, what: str, units: tuple[str, str], peaks: Sequence[float], times: Sequence[float]
+) -> Iterator[Event]:
+    """Yield when something is largest at each joint, except where it is 0 or unknown.
+
+    Args:
+        tree: The robot.
+        what: What it is.
+        units: Its units at revolute and at prismatic joints.
+        peaks: Its largest size by joint.
+        times: When it is, s.
+    """
+    sizes = map(quantity, peaks, joint_units(tree, *units))
+    for name, peak, size, at in zip(tree.joint_names, peaks, sizes, times, strict=True):
+        if peak > 0.0:
+            yield at, f'largest {what} of {name}, {size}'
