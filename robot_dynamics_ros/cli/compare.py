@@ -23,8 +23,7 @@ from robot_dynamics_ros.cli.tables import (
     print_thresholds,
 )
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.recordings.alignment import METHODS
-from robot_dynamics_ros.recordings.comparison import compare_recordings
+from robot_dynamics_ros.recordings.comparison import METHODS, compare_recordings
 from robot_dynamics_ros.recordings.metrics.metric import (
     check_thresholds,
 )

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two runs of the same program where they overlap, and report the differences."""
+"""Compare two runs of the same program where they overlap, and report the differences.
+
+A coarse correlation of all joint velocities over all shifts in time gives an initial shift, which
+is then refined to minimise the position difference, up to a constant offset of each joint as by
+gravity: to first order a shift d changes the positions by velocity times d, so each step of d is
+a linear least-squares quotient.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +13,28 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import DescriptionError, RecordingError
-from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope
+from robot_dynamics_ros.errors import ConfigurationError, DescriptionError, RecordingError
+from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope, interpolate_columns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.recordings.alignment import Alignment, align, resample
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.metrics.tracking import tool_path, tracking
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import (
+    NANO,
+    PER_JOINT,
+    Recording,
+    format_time,
+    span_origin,
+)
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.runs import limit_events
 from robot_dynamics_ros.recordings.report.toolkit import (
@@ -32,8 +44,8 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     NO_UNIT,
     ArmAnimation,
     ArmMotion,
+    Event,
     Report,
-    ReportTable,
     command_line,
     joint_table,
     joint_titles,
@@ -42,9 +54,32 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
+#: Alignment methods; a number of seconds is accepted as well.
+METHODS = ('motion', 'start', 'stamps')
 _FIRST, _SECOND, _DIFFERENCE = COLOURS[0], COLOURS[3], COLOURS[2]
 _SAME = 0.05  # rad, and of the size of the arm: joints of one robot may be placed so differently
 _LEAST_CORRELATION = 0.9  # least correlation of runs of the same program
+_COARSE_S = 0.005  # step of the correlation
+_REFINEMENTS = 20
+_FINEST_S = 1e-12
+_ROUNDING_S = 1e-9
+_START_SHARE = 0.02  # of the lower of the two peak speeds: above it the motion has started
+_MIN_STATES = 8  # states of a run
+_LARGEST_GRID = 2_000_000  # correlation samples, or ten per state if that is more
+
+
+class Alignment(NamedTuple):
+    """A time shift between two runs, and how well they agree under it.
+
+    Attributes:
+        shift: Time of the second run minus time of the first, s.
+        correlation: Correlation of the shifted velocities, -1 to 1; NaN without motion.
+        method: Description of how the shift was found.
+    """
+
+    shift: float
+    correlation: float
+    method: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +91,9 @@ class Comparison:
         names: Short names of them.
         tree: The robot.
         frame: Its tool frame.
-        alignment: The time shift between the runs.
-        first, second: The runs; row k of both is the same instant, sampled at the states of the
-            first.
+        runs: The runs; row k of both is the same instant, sampled at the states of the first.
         distance: Distance between the tools, shape (N,), m.
-        figures: Errors, differences and efforts by joint, as plain numbers.
+        figures: Alignment; errors, differences and efforts by joint, as plain numbers.
         findings: Why each run cannot be of this robot, if it cannot, or of the same program.
         notes: Remarks about the bags.
     """
@@ -69,9 +102,7 @@ class Comparison:
     names: Sequence[str]
     tree: Robot
     frame: str
-    alignment: Alignment
-    first: Recording
-    second: Recording
+    runs: tuple[Recording, Recording]
     distance: Array
     figures: dict[str, Any]
     findings: Sequence[Finding]
@@ -87,44 +118,68 @@ class Comparison:
         Raises:
             MissingDependencyError: The plot library is not installed.
         """
-        alignment, figures = self.alignment, self.figures
+        figures, (one, other), (first, second) = self.figures, self.names, self.runs
         named = dict(zip(('first_bag', 'second_bag'), map(str, self.bags), strict=True))
         write_json(folder / 'comparison.json', named | figures | {'notes': list(self.notes)})
-        one, other = self.names
+        shift, correlation, method = (
+            figures['alignment'][key] for key in ('shift_s', 'correlation', 'method')
+        )
         motions = [
-            ArmMotion(one, self.first.position, _FIRST),
-            ArmMotion(other, self.second.position, _SECOND, ghost=True),
+            ArmMotion(one, first.position, _FIRST),
+            ArmMotion(other, second.position, _SECOND, ghost=True),
+        ]
+        ratio, apart = figures['error_ratio'], figures['difference']
+        tools = [
+            (figures['first']['tool_rms_mm'], f'tool error of {one}, RMS'),
+            (figures['second']['tool_rms_mm'], f'tool error of {other}, RMS'),
+            (apart['tool_rms_mm'], 'between the tools, RMS'),
+            (apart['tool_peak_mm'], 'between the tools, peak'),
+        ]
+        known = [(quantity(size, 'mm'), text) for size, text in tools if np.isfinite(size)]
+        tiles = [*known, (f'{shift:.6g} s', 'shift in time')]
+        if np.isfinite(correlation):  # something moves
+            tiles.append((f'{correlation:.4f}', 'correlation of the motions'))
+        if np.isfinite(worst := np.fmax.reduce(ratio)):
+            tiles.append((f'{worst:.3g} ×', 'error of the second / the first, worst joint'))
+        table = [
+            (f'RMS error, {one}', figures['first']['rms_error'], LENGTH),
+            (f'RMS error, {other}', figures['second']['rms_error'], LENGTH),
+            ('second / first', ratio, NO_UNIT),
+            ('RMS difference of position', apart['rms_position'], LENGTH),
+            (f'RMS effort, {one}', figures['first']['rms_effort'], FORCE),
+            (f'RMS effort, {other}', figures['second']['rms_effort'], FORCE),
+            ('RMS difference of effort', apart['rms_effort'], FORCE),
         ]
         report = Report(
             f'{one} against {other}',
             f'{one} and {other}, {figures["overlap_s"]:.4g} s in common, {figures["states"]} '
-            f'states; second shifted by {alignment.shift:.6g} s ({alignment.method}).',
+            f'states; second shifted by {shift:.6g} s ({method}).',
             self.findings,
-            self._tiles(),
-            [self._table()],
-            [*(f'{text}: {size}' for size, text in self._tools()), *self.notes],
+            tiles,
+            [joint_table(self.tree, table)],
+            [*(f'{text}: {size}' for size, text in known), *self.notes],
             events=list(self._events()),
             steps=[command_line('analyze', bag, options=options) for bag in self.bags],
             figures=self._plots(),
-            arm=ArmAnimation(self.tree, self.frame, self.first.time, motions),
+            arm=ArmAnimation(self.tree, self.frame, first.time, motions),
         )
         report.write(folder / 'report.html')
         return report
 
-    def _events(self) -> Iterator[tuple[float, str]]:
+    def _events(self) -> Iterator[Event]:
         """Yield where the runs differ most, and where they reach limits."""
-        time, difference = self.first.time, self.figures['difference']
+        time, difference = self.runs[0].time, self.figures['difference']
         peak = quantity(difference['tool_peak_mm'], 'mm')
         at = float(time[int(np.argmax(self.distance))])
         yield at, f'largest distance between the tools, {peak}'
         peaks = difference['peak_position'], difference['peak_position_at']
         yield from peak_events(self.tree, 'difference', LENGTH, *peaks)
-        for name, run in zip(self.names, (self.first, self.second), strict=True):
+        for name, run in zip(self.names, self.runs, strict=True):
             yield from limit_events(self.tree, time, run.position, run.effort, f'{name}: ')
 
     def _plots(self) -> list[tuple[str, Any]]:
         """Return headings and plotly figures."""
-        one, other = self.first, self.second
+        one, other = self.runs
         columns = {
             'reference': one.reference_position,
             'difference': 1e3 * (other.position - one.position),
@@ -135,8 +190,8 @@ class Comparison:
             columns[f'{name} effort'] = run.effort
 
         def both(key: str) -> tuple[tuple[Any, ...], ...]:
-            (one, other), width = self.names, 2.5
-            return (f'first {key}', one, _FIRST, width), (f'second {key}', other, _SECOND)
+            (first, second), width = self.names, 2.5
+            return (f'first {key}', first, _FIRST, width), (f'second {key}', second, _SECOND)
 
         tools = Plots({'time': one.time, 'distance': 1e3 * self.distance[:, np.newaxis]})
         plots, small = Plots(envelope(one.time, columns)), joint_titles(self.tree, 'mrad', 'mm')
@@ -148,46 +203,6 @@ class Comparison:
         plots.add('Difference of the positions, second − first', small, difference)
         plots.add('Effort', joint_titles(self.tree, *FORCE), *both('effort'))
         return tools.drawn + plots.drawn
-
-    def _tools(self) -> list[tuple[str, str]]:
-        """Return what the tools miss, where there is a reference, and how far they are apart."""
-        runs = zip(self.names, ('first', 'second'), strict=True)
-        errors = [
-            (self.figures[run]['tool_rms_mm'], f'tool error of {name}, RMS') for name, run in runs
-        ]
-        apart = [
-            (self.figures['difference'][f'tool_{which.lower()}_mm'], f'between the tools, {which}')
-            for which in ('RMS', 'peak')
-        ]
-        return [(quantity(size, 'mm'), text) for size, text in errors + apart if np.isfinite(size)]
-
-    def _tiles(self) -> list[tuple[str, str]]:
-        figures = self.figures
-        tiles = [*self._tools(), (f'{self.alignment.shift:.6g} s', 'shift in time')]
-        if np.isfinite(self.alignment.correlation):  # something moves
-            correlation = f'{self.alignment.correlation:.4f}'
-            tiles.append((correlation, 'correlation of the motions'))
-        ratio = np.fmax.reduce(figures['error_ratio'])
-        if np.isfinite(ratio):
-            tiles.append((f'{ratio:.3g} ×', 'error of the second / the first, worst joint'))
-        return tiles
-
-    def _table(self) -> ReportTable:
-        first, second, difference = (
-            self.figures[name] for name in ('first', 'second', 'difference')
-        )
-        return joint_table(
-            self.tree,
-            [
-                (f'RMS error, {self.names[0]}', first['rms_error'], LENGTH),
-                (f'RMS error, {self.names[1]}', second['rms_error'], LENGTH),
-                ('second / first', self.figures['error_ratio'], NO_UNIT),
-                ('RMS difference of position', difference['rms_position'], LENGTH),
-                (f'RMS effort, {self.names[0]}', first['rms_effort'], FORCE),
-                (f'RMS effort, {self.names[1]}', second['rms_effort'], FORCE),
-                ('RMS difference of effort', difference['rms_effort'], FORCE),
-            ],
-        )
 
 
 def compare_recordings(
@@ -205,7 +220,7 @@ def compare_recordings(
         names: Short names of them.
         choice: How to read both.
         frame: Tool frame; empty for the default.
-        method: Alignment method, see ``alignment.align``.
+        method: Alignment method, see :func:`align`.
 
     Raises:
         RobotDynamicsError: A bag cannot be read, is of another robot, too short, or does not
@@ -226,9 +241,7 @@ def compare_recordings(
     if alignment.correlation < _LEAST_CORRELATION:
         text = 'the motions barely correlate: do both runs execute the same program?'
         findings.append(Finding('warning', text))
-    inside = one.time + alignment.shift >= other.time[0] - 1e-9
-    inside &= one.time + alignment.shift <= other.time[-1] + 1e-9
-    one = one.rows(inside)
+    one = one.rows(_inside(one.time + alignment.shift, other.time, _ROUNDING_S))
     other = resample(other, one.time + alignment.shift)
     tools = [tool_path(tree, run.position, frame) for run in (one, other)]
     distance = np.linalg.norm(tools[1] - tools[0], axis=1)
@@ -248,9 +261,7 @@ def compare_recordings(
     errors = [np.array(figures[name]['rms_error']) for name in ('first', 'second')]
     ratio = errors[1] / np.where(errors[0] > 0.0, errors[0], np.nan)
     figures['error_ratio'] = ratio.tolist()
-    return Comparison(
-        bags, names, tree, frame, alignment, one, other, distance, figures, findings, notes
-    )
+    return Comparison(bags, names, tree, frame, (one, other), distance, figures, findings, notes)
 
 
 def _read(
@@ -347,3 +358,174 @@ def require_same_robot(tree: Robot, other: Robot, bag: object) -> None:
             f'is of another robot ({other.name}, not {tree.name}): {problem}',
             'compare two runs of one robot, or name its description with --robot',
         )
+
+
+# Alignment --------------------------------------------------------------------------------------
+
+
+def align(first: Recording, second: Recording, method: str = 'motion') -> Alignment:
+    """Find the shift between two recordings with the same joints.
+
+    Args:
+        first: One run.
+        second: The other.
+        method: One of ``METHODS``, or a shift in seconds: 'motion' aligns the whole motion,
+            'start' the start of motion, 'stamps' uses the timestamps unshifted.
+
+    Raises:
+        ConfigurationError: The method is unknown.
+        RecordingError: A run is too short, or the runs do not overlap.
+    """
+    for which, run in (('first', first), ('second', second)):
+        if len(run.time) < _MIN_STATES:
+            problem = f'has {counted(len(run.time), "state")}, fewer than {_MIN_STATES}'
+            raise RecordingError(f'the {which} run', problem, 'record for longer')
+    motions = one, other = _motions((first, second))
+    moving = one.moves and other.moves
+    if method not in METHODS:
+        shift, how = _parse_shift(method), 'as given'
+    elif method == 'stamps':
+        shift, how = 0.0, 'timestamps unshifted'
+    elif method == 'start' or not moving:
+        level = _START_SHARE * min(motion.speed.max() for motion in motions)
+        begin, late = (float(x.time[int((x.speed > level).argmax())]) for x in motions)
+        shift, how = late - begin, 'start of motion' if moving else 'first states, nothing moves'
+    else:
+        shift, how = _refined_shift(one, other, _coarse_shift(one, other)), 'whole motion'
+    ends = np.array([first.time[[0, -1]] + shift, second.time[[0, -1]]])
+    period = float(np.median(np.diff(second.stamp_ns))) / NANO
+    if ends[:, 1].min() - ends[:, 0].max() < _MIN_STATES * period:
+        raise RecordingError(
+            'the runs', f'do not overlap under a shift of {shift:.6g} s', 'choose --align'
+        )
+    return Alignment(shift, _correlation(one, other, shift), how)
+
+
+def resample(run: Recording, time: Array) -> Recording:
+    """Return a recording at other times (N,), s, within its own: on lines between its states.
+
+    Where a value of one of the two states is missing, that of the nearest is used.
+    """
+    after = np.clip(np.searchsorted(run.time, time), 1, len(run.time) - 1)
+    nearest = run.rows(after - (time - run.time[after - 1] < run.time[after] - time))
+    columns: dict[str, Any] = {}
+    for name in PER_JOINT:
+        line = interpolate_columns(time, run.time, getattr(run, name))
+        columns[name] = np.where(np.isfinite(line), line, getattr(nearest, name))
+    stamp_ns = np.rint(time * NANO).astype(np.int64)
+    return replace(nearest, time=time, stamp_ns=stamp_ns, **columns)
+
+
+def _inside(time: Array, within: Array, rounding: float = 0.0) -> Array:
+    """Return a mask of the times that lie between the ends of others, s."""
+    return (time >= within[0] - rounding) & (time <= within[-1] + rounding)
+
+
+class _AlignedMotion(NamedTuple):
+    """Times (N,), s, and positions and velocities (N, n) used to align a run."""
+
+    time: Array
+    q: Array
+    v: Array
+
+    @property
+    def moves(self) -> bool:
+        """Whether any position changes."""
+        return len(self.time) >= _MIN_STATES and bool(np.ptp(self.q, axis=0).max() > 1e-9)
+
+    @property
+    def speed(self) -> Array:
+        """Speed of the fastest joint, shape (N,)."""
+        return np.abs(self.v).max(axis=1)
+
+    def shared(self, other: _AlignedMotion, shift: float) -> tuple[_AlignedMotion, _AlignedMotion]:
+        """Return the rows that lie in another motion under a shift, and that motion there."""
+        inside = _inside(self.time + shift, other.time)
+        own = _AlignedMotion(*(column[inside] for column in self))
+        time = own.time + shift
+        return own, _AlignedMotion(
+            time, *(interpolate_columns(time, other.time, x) for x in other[1:])
+        )
+
+
+def _motions(runs: Sequence[Recording], source: str = 'reference_') -> list[_AlignedMotion]:
+    """Return the reference motions if they move in both runs, else the measured motions."""
+    motions = []
+    for run in runs:
+        q, v = (getattr(run, f'{source}{name}') for name in ('position', 'velocity'))
+        known = np.isfinite(q).all(axis=1)
+        time, q, v = run.time[known], q[known], v[known]
+        if len(time) > 1 and not np.isfinite(v).all():
+            v = np.where(np.isfinite(v), v, np.gradient(q, time, axis=0))
+        motions.append(_AlignedMotion(time, q, v))
+    return motions if not source or all(x.moves for x in motions) else _motions(runs, '')
+
+
+def _parse_shift(text: str) -> float:
+    try:
+        shift = float(text)
+    except ValueError:
+        shift = math.nan
+    if not math.isfinite(shift):
+        raise ConfigurationError(
+            f'alignment {text!r}', 'is unknown', f'{", ".join(METHODS)}, or seconds'
+        )
+    return shift
+
+
+def _grid(motion: _AlignedMotion) -> tuple[Array, Array]:
+    """Return evenly spaced times and the velocities there, each joint divided by its RMS.
+
+    Raises:
+        RecordingError: The time range is too long for its number of samples, as of a clock that
+            jumps; the message gives where.
+    """
+    begin, end = motion.time[[0, -1]]
+    if end - begin > _COARSE_S * max(_LARGEST_GRID, 10 * len(motion.time)):
+        steps = np.diff(motion.time)
+        place = int(steps.argmax())
+        at = format_time(motion.time[place] - span_origin(float(begin)))
+        raise RecordingError(
+            'a run',
+            f'has a clock that jumps by {format_time(steps[place])} at {at}',
+            'cut it there with --from or --to',
+        )
+    time = np.arange(begin, end, _COARSE_S)
+    v = interpolate_columns(time, motion.time, motion.v)
+    size = np.sqrt(np.square(v).mean(axis=0))
+    return time, v / np.where(size > 0.0, size, 1.0)
+
+
+def _coarse_shift(one: _AlignedMotion, other: _AlignedMotion) -> float:
+    """Return the shift of the largest velocity correlation, to the grid step."""
+    from scipy.signal import fftconvolve
+
+    t_one, v_one = _grid(one)
+    t_other, v_other = _grid(other)
+    total = fftconvolve(v_other, v_one[::-1], axes=0).sum(axis=1)
+    lag = (int(total.argmax()) - (len(t_one) - 1)) * _COARSE_S
+    return lag + float(t_other[0] - t_one[0])
+
+
+def _refined_shift(one: _AlignedMotion, other: _AlignedMotion, shift: float) -> float:
+    """Refine a shift to minimise the weighted position difference."""
+    size = np.sqrt(np.square(one.v).mean(axis=0))
+    weight = 1.0 / np.where(size > 0.0, size, np.inf)
+    for _ in range(_REFINEMENTS):
+        a, b = one.shared(other, shift)
+        v = weight * (b.v - b.v.mean(axis=0))
+        denominator = float(np.square(v).sum())
+        if not denominator > 0.0:
+            break
+        step = float((weight * (a.q - b.q) * v).sum()) / denominator
+        shift += float(np.clip(step, -_COARSE_S, _COARSE_S))
+        if abs(step) < _FINEST_S:
+            break
+    return shift
+
+
+def _correlation(one: _AlignedMotion, other: _AlignedMotion, shift: float) -> float:
+    a, b = (motion.v for motion in one.shared(other, shift))
+    size = np.sqrt(np.square(a).sum(axis=0) * np.square(b).sum(axis=0))
+    moving = size > 0.0
+    return float(((a * b).sum(axis=0)[moving] / size[moving]).mean()) if moving.any() else math.nan

@@ -29,7 +29,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000
 LEAST_STATES = 16  #: in a row, without which nothing is told of a recording
-_PER_JOINT = (
+#: Columns of a recording with a value for each joint.
+PER_JOINT = (
     'position',
     'velocity',
     'effort',
@@ -154,7 +155,7 @@ class Recording:
             if name not in self.joints:
                 raise UnknownNameError('recorded joint', name, self.joints)
         columns = [self.joints.index(name) for name in joints]
-        changed = {key: getattr(self, key)[:, columns] for key in _PER_JOINT}
+        changed = {key: getattr(self, key)[:, columns] for key in PER_JOINT}
         return replace(self, joints=tuple(joints), **changed)
 
     def between(self, start: float, end: float) -> Recording:
@@ -181,7 +182,7 @@ class Recording:
         """Return the rows selected by a mask, indices or a slice."""
         if isinstance(rows, np.ndarray) and rows.dtype.kind == 'b' and rows.all():
             return self
-        changed = {key: getattr(self, key)[rows] for key in (*_PER_STATE, *_PER_JOINT)}
+        changed = {key: getattr(self, key)[rows] for key in (*_PER_STATE, *PER_JOINT)}
         return replace(self, **changed)
 
     def without(self, states: Array) -> Recording:

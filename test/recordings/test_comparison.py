@@ -14,7 +14,7 @@ from bags import MS, SECOND
 from recorded_arm import NAMES, RecordedArm, arm_xml, write_run
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.recordings.alignment import align, resample
+from robot_dynamics_ros.recordings.comparison import align, resample
 from robot_dynamics_ros.recordings.recording import Recording
 
 
