@@ -43,6 +43,7 @@ class Topics:
         parameters: Parameters of the controller, YAML text.
         changes: Changes of the controller, see ``ChangeLog``.
         status: Responses of the controller to trajectories.
+        joined: Measured states of other joints of the same arm.
     """
 
     states: str
@@ -53,10 +54,16 @@ class Topics:
     parameters: str = ''
     changes: str = ''
     status: str = ''
+    joined: tuple[str, ...] = ()
+
+    @property
+    def of_joints(self) -> tuple[str, ...]:
+        """Topics of measured states."""
+        return self.states, *self.joined
 
     def of_states(self) -> tuple[str, ...]:
         """Return the topics with about one message per state."""
-        named = (self.states, self.commands, self.reference, *self.joint_commands)
+        named = (*self.of_joints, self.commands, self.reference, *self.joint_commands)
         return tuple(topic for topic in named if topic)
 
     def filled(self, joints: Sequence[str]) -> dict[str, list[int]]:
@@ -110,7 +117,6 @@ def choose_topics(
     finder = _TopicFinder(bag)
     named = [finder.named(topic, STATE) for topic in states.split(',') if topic]
     states = named[0] if named else finder.states(namespace, driver[0])
-    bag.joined = dict.fromkeys(named[1:], states)
     if namespace:
         space = f'/{namespace.strip("/")}'.rstrip('/')
     else:
@@ -129,6 +135,7 @@ def choose_topics(
         finder.existing(f'{controller}/parameters', TEXT),
         finder.existing(f'{controller}/changes', TEXT),
         finder.existing(f'{controller}/trajectory_status', TEXT),
+        tuple(named[1:]),
     )
 
 
@@ -301,7 +308,7 @@ def first_blocks(
     for block in blocks:
         first.append(block)
         missing -= {topic for topic, _, _ in block}
-        groups = chain(*(groups for topic, _, groups in block if topic == topics.states))
+        groups = chain(*(groups for topic, _, groups in block if topic in topics.of_joints))
         states += sum(len(group.place) for group in groups)
         if states >= _SAMPLE_STATES and not missing:
             break
@@ -336,7 +343,7 @@ def make_layout(
     references, answers, sizes = [no_times], [no_times], set[int]()
     for topic, group in ((topic, x) for topic, _, groups in chain(*first) for x in groups):
         arrived = group.arrival_ns
-        if topic == topics.states:
+        if topic in topics.of_joints:
             moved = (np.diff(group.values[0], axis=0, prepend=np.nan) != 0.0).any(axis=1)
             columns = group.stamp_ns, arrived, moved
             clocks.setdefault(group.names, []).append(np.stack(columns))

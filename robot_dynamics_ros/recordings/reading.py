@@ -275,13 +275,12 @@ class RecordingReader(ExitStack):
         states, lost = GrowingTable(rows), dict.fromkeys((_ODD, *topics.of_states()), 0)
         blocks, self._blocks = self._blocks, self.bag.columns(*topics.of_states())
         for block in blocks:
+            found = [x for topic, _, groups in block if topic in topics.of_joints for x in groups]
+            rows = merger.rows(found)
+            states.append(rows)
             for topic, count, groups in block:
                 lost[topic] += count - sum(len(group.place) for group in groups)
-                if topic == topics.states:
-                    rows = merger.rows(groups)
-                    states.append(rows)
-                    continue
-                for group in groups:
+                for group in groups if topic not in topics.of_joints else ():
                     values = self._values(topic, group)
                     if values is None:
                         lost[topic if topic == topics.reference else _ODD] += len(group.place)
@@ -322,7 +321,7 @@ class RecordingReader(ExitStack):
 
     def topics_of(self, joints: Iterable[str]) -> Iterator[str]:
         """Yield the other topics with states of some of these joints."""
-        used = (self.topics.states, self.topics.reference, *self.bag.joined)
+        used = *self.topics.of_joints, self.topics.reference
         for topic in sorted(x for x, kind in self.bag.topics.items() if kind == STATE):
             blocks = self.bag.columns(topic) if topic not in used else ()
             groups = chain.from_iterable(found for block in blocks for _, _, found in block)

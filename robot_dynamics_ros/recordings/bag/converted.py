@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.control.topics import force_topic, force_topics
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.recordings.bag.storage import Contents, Definition, RawMessage
+from robot_dynamics_ros.recordings.bag.storage import Definition, RawMessage, Storage
 from robot_dynamics_ros.recordings.bag.tables import read_table
 from robot_dynamics_ros.recordings.columns import (
     SINGLE,
@@ -31,11 +32,8 @@ CONTROLLER_STATE = 'control_msgs/msg/JointTrajectoryControllerState'
 _BLOCK = 4096  # messages, or rows of a table
 
 
-class TableStorage:
+class TableStorage(Storage):
     """A table, one state per row: columns without messages.
-
-    Attributes:
-        contents: Topics, counts, and a note on the columns.
 
     Args:
         path: See :func:`.read_table`.
@@ -44,9 +42,8 @@ class TableStorage:
         RecordingError: See :func:`.read_table`.
     """
 
-    has_summary = True
-
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._table = table = read_table(path)
         unknown = np.full(table.values['position'].shape, np.nan)
 
@@ -60,13 +57,9 @@ class TableStorage:
         if 'reference_position' in table.values:
             reference = columns('reference_position', 'reference_velocity', 'no effort')
             self._values['/controller/reference'] = reference
-        topics = {x: STATE if len(y) > 1 else SINGLE for x, y in self._values.items()}
-        counts = dict.fromkeys(topics, len(table.time_ns))
-        self.contents = Contents(topics, {}, counts, table.notes, table.units)
-
-    def blocks(self, _: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
-        """Yield no messages."""
-        yield from ()
+        self.topics = {x: STATE if len(y) > 1 else SINGLE for x, y in self._values.items()}
+        self.counts.update(dict.fromkeys(self.topics, len(table.time_ns)))
+        self.losses, self.units = table.notes, table.units
 
     def columns(self, topics: Sequence[str]) -> Iterator[list[TopicGroups]]:
         """Yield the columns of wanted topics, block by block of the rows."""
@@ -81,11 +74,8 @@ class TableStorage:
             yield found
 
 
-class Ros1Storage:
+class Ros1Storage(Storage):
     """A bag of ROS 1.
-
-    Attributes:
-        contents: Topics, definitions and counts.
 
     Args:
         bag: Reader of the bag library, open.
@@ -93,20 +83,17 @@ class Ros1Storage:
         parse: Returns the types of a definition and its name.
     """
 
-    has_summary = True
-
     def __init__(self, bag: Any, types: Any, parse: Callable[[str, str], Any]) -> None:
-        self._bag, self._types, self._known = bag, types, dict[str, bool]()
-        self.contents = Contents({}, {}, {}, [])
+        super().__init__()
+        self._bag, self._types = bag, types
         for connection in bag.connections:
             kind = connection.msgtype
             if kind not in types.types:  # the header of ROS 1 has a counter, which is left out
                 text = connection.msgdef.data.replace('uint32 seq\n', '')
                 types.register(parse(text, kind))
-                self.contents.definitions[kind] = Definition('ros2msg', text)
-            self.contents.topics[connection.topic] = kind
-            counted = self.contents.counts.get(connection.topic, 0) + connection.msgcount
-            self.contents.counts[connection.topic] = counted
+                self.definitions[kind] = Definition('ros2msg', text)
+            self.topics[connection.topic] = kind
+            self.counts[connection.topic] += connection.msgcount
 
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
         """Yield the messages of wanted topics in the order of their times, block by block."""
@@ -120,7 +107,7 @@ class Ros1Storage:
                     yield block
                     block = []
         except Exception as error:  # generated code on bytes that may be anything
-            self.contents.add_loss(f'it is damaged: {error}')
+            self.add_loss(f'it is damaged: {error}')
         yield block
 
 
@@ -131,47 +118,38 @@ def message_parts(message: Any, place: int = 0, arrival_ns: int = 0) -> dict[str
     are fields of any other message; a field without a time of its own has that of the message.
     A controller's state without a stamp, or of another number of values, has none.
     """
-    parts: dict[str, Group] = {}
     times = np.array([place]), np.array([arrival_ns])
-    stamp = stamp_ns(message) if hasattr(message, 'header') else 0
-    for field in getattr(message, '__dataclass_fields__', ()):
-        state = getattr(message, field)
-        if getattr(state, '__msgtype__', '') != STATE or not state.name:
-            continue
-        if (group := state_group(state, *times, stamp)) is not None:
-            parts[field] = group
-    if not (hasattr(message, 'header') and hasattr(message, 'joint_names')):
-        return parts
-    names = tuple(map(str, message.joint_names))
-    n = len(names)
-    for part, fields in _PARTS.items():
-        point = next((getattr(message, x) for x in fields if hasattr(message, x)), None)
-        if point is not None and len(point.positions) == n and len(point.velocities) in (0, n):
-            values = np.full((3, 1, n), np.nan)
-            values[0] = point.positions
-            values[1, :, : len(point.velocities)] = point.velocities
-            parts[part] = Group(names, *times, np.array([stamp]), values)
-    output = getattr(message, 'output', None)
-    if output is not None and len(output.effort) == n:
-        for name, effort in zip(names, output.effort, strict=True):
-            parts[force_topic(name)] = Group((), *times, times[1], np.full((1, 1, 1), effort))
+    fields = {x: getattr(message, x) for x in getattr(message, '__dataclass_fields__', ())}
+    states = {x: y for x, y in fields.items() if getattr(y, '__msgtype__', '') == STATE}
+    of_controller = 'header' in fields and 'joint_names' in fields
+    for part, spellings in _PARTS.items() if of_controller else ():
+        if point := next((fields[x] for x in spellings if x in fields), None):
+            motion = {'position': point.positions, 'velocity': point.velocities, 'effort': ()}
+            own = {'header': message.header, 'name': message.joint_names}
+            states[part] = SimpleNamespace(**own, **motion)
+    stamp = stamp_ns(message) if 'header' in fields else 0
+    groups = ((x, state_group(y, *times, stamp)) for x, y in states.items() if len(y.name))
+    parts = {x: group for x, group in groups if group is not None}
+    output = fields.get('output') if of_controller else None
+    if output is not None and len(output.effort) == len(message.joint_names):
+        for name, effort in zip(message.joint_names, output.effort, strict=True):
+            value = np.full((1, 1, 1), effort)
+            parts[force_topic(name)] = Group((), *times, np.array([stamp]), value)
     return parts
 
 
 def message_columns(messages: Iterable[tuple[Any, int, int]]) -> dict[str, list[Group]]:
     """Return the columns of :func:`message_parts`, with its arguments, by topic below theirs."""
-    rows: dict[str, dict[tuple[str, ...], list[Group]]] = {}
+    rows: dict[tuple[str, tuple[str, ...]], list[Group]] = {}
     for message in messages:
         for part, group in message_parts(*message).items():
-            rows.setdefault(part, {}).setdefault(group.names, []).append(group)
-    return {part: [_joined(groups) for groups in found.values()] for part, found in rows.items()}
-
-
-def _joined(groups: Sequence[Group]) -> Group:
-    """Return groups with the same joints as one."""
-    names, *times, values = zip(*groups, strict=True)
-    columns = [*map(np.concatenate, times), np.concatenate(values, axis=1)]
-    return Group(names[0], *columns)
+            rows.setdefault((part, group.names), []).append(group)
+    found: dict[str, list[Group]] = {}
+    for (part, names), groups in rows.items():  # those with the same joints as one
+        _, *times, values = zip(*groups, strict=True)
+        columns = [*map(np.concatenate, times), np.concatenate(values, axis=1)]
+        found.setdefault(part, []).append(Group(names, *columns))
+    return found
 
 
 #: Fields of a controller's state since Jazzy, and before, by the topic that they become.

@@ -7,7 +7,7 @@ The only module that imports rosbags, which provides the writer and the message 
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -33,13 +33,18 @@ from robot_dynamics_ros.recordings.bag.files import (
     is_ros1,
     new_folder,
 )
-from robot_dynamics_ros.recordings.bag.storage import McapStorage, RawMessage, SqliteStorage
+from robot_dynamics_ros.recordings.bag.storage import (
+    Definition,
+    McapStorage,
+    RawMessage,
+    SqliteStorage,
+    Storage,
+)
 from robot_dynamics_ros.recordings.bag.tables import is_table
 from robot_dynamics_ros.recordings.columns import (
     SINGLE,
     STATE,
     Decoder,
-    Group,
     TopicGroups,
 )
 from robot_dynamics_ros.spatial.validation import require_type
@@ -185,7 +190,6 @@ class BagReader(ExitStack):
         remarks: Custom data of the bag's metadata.
         sources: Topic of a message that holds joint states, as of a joint trajectory controller,
             by topic that it adds.
-        joined: Topics whose columns are read as those of another topic, by name: the other.
 
     Args:
         path: A bag's folder, one of its storage files, a bag of ROS 1, or a table.
@@ -211,26 +215,24 @@ class BagReader(ExitStack):
         """Read topics, counts and message definitions of the storage files."""
         self._common = _common_types(self._files.distro)
         self._storages = [self._storage(file) for file in self._files.files]
+        self.counts = Counter[str]()
+        self.topics, self.units = dict[str, str](), dict[str, str]()
+        self._definitions = dict[str, Definition]()
         for storage in self._storages:
-            if not (storage.has_summary and (storage.contents.counts or self._files.counts)):
-                blocks = storage.blocks(lambda _: True)
-                storage.contents.counts = Counter(topic for x in blocks for topic, _, _ in x)
-        contents = [storage.contents for storage in self._storages]
-        self.topics = {
-            topic: kind for content in contents for topic, kind in content.topics.items()
-        }
-        self.units = {key: unit for content in contents for key, unit in content.units.items()}
-        self._definitions = {k: d for content in contents for k, d in content.definitions.items()}
+            if not (storage.has_summary and (storage.counts or self._files.counts)):
+                for block in storage.blocks(lambda _: True):
+                    storage.counts.update(topic for topic, _, _ in block)
+            self.topics |= storage.topics
+            self.units |= storage.units
+            self._definitions |= storage.definitions
+            self.counts.update(storage.counts)
+        self.counts.update(dict.fromkeys(self.topics, 0))
         self._stores: dict[str, Any] = {}
         self.remarks = dict(self._files.remarks)
-        self.counts = dict.fromkeys(self.topics, 0)
-        for content in contents:
-            for topic, count in content.counts.items():
-                self.counts[topic] = self.counts.get(topic, 0) + count
-        self.counts |= {} if any(self.counts.values()) else self._files.counts
+        self.counts.update({} if any(self.counts.values()) else self._files.counts)
         self._read_counts: dict[str, int] = {}
         self._damaged_messages = 0
-        self.sources, self.joined = dict[str, str](), dict[str, str]()
+        self.sources = dict[str, str]()
         nested = {k for k, d in self._definitions.items() if 'JointState' in d.text}
         kinds = (nested | {CONTROLLER_STATE}) - {STATE}  # of messages that may hold joint states
         for source in [x for x, kind in self.topics.items() if kind in kinds]:
@@ -245,9 +247,8 @@ class BagReader(ExitStack):
         """Remarks about unusual or unreadable data so far, one sentence each."""
         sentences = list(self._files.notes)
         for file, storage in zip(self._files.files, self._storages, strict=True):
-            if storage.contents.losses:
-                of_file = '' if self._files.path.is_file() else f'{file.name}: '
-                sentences += [f'{of_file}{loss}' for loss in storage.contents.losses]
+            of_file = '' if self._files.path.is_file() else f'{file.name}: '
+            sentences += [f'{of_file}{loss}' for loss in storage.losses]
         for topic, count in self._read_counts.items():
             expected = self._files.counts.get(topic, count)
             if count < expected:
@@ -279,18 +280,16 @@ class BagReader(ExitStack):
 
     def columns(self, *topics: str) -> Iterator[list[TopicGroups]]:
         """Yield joint states and numbers of the given topics as columns, block by block."""
-        topics = (*topics, *(x for x, main in self.joined.items() if main in topics))
         if isinstance(self._storages[0], TableStorage):
             yield from self._storages[0].columns(topics)
             return
-        sources = self.sources
-        kinds = {x: self.topics[x] for x in topics if x not in sources}
+        kinds = {x: self.topics[x] for x in topics if x not in self.sources}
         decoders = {x: Decoder(k, partial(self.deserialize, kind=k)) for x, k in kinds.items()}
         count = 0
-        for block in self.blocks(*decoders, *{sources[x] for x in topics if x in sources}):
-            messages: dict[str, list[tuple[Any, int, int]]] = {}
+        for block in self.blocks(*(self.sources.get(x, x) for x in topics)):
+            messages = defaultdict[str, list[tuple[Any, int, int]]](list)
             for place, (topic, time_ns, data) in enumerate(block, count):
-                messages.setdefault(topic, []).append((data, place, time_ns))
+                messages[topic].append((data, place, time_ns))
             count += len(block)
             columns: list[TopicGroups] = []
             for topic, found in messages.items():
@@ -301,13 +300,6 @@ class BagReader(ExitStack):
                     readable = message_columns(self._readable(found, self.topics[topic]))
                     parts = {f'{topic}/{part}': groups for part, groups in readable.items()}
                 columns += [(x, len(found), parts[x]) for x in parts if x in topics]
-            if self.joined:
-                together: dict[str, tuple[int, list[Group]]] = {}
-                for topic, number, groups in columns:
-                    main = self.joined.get(topic, topic)
-                    before, others = together.get(main, (0, []))
-                    together[main] = before + number, others + groups
-                columns = [(topic, *found) for topic, found in together.items()]
             yield columns
 
     def _readable(
@@ -320,7 +312,7 @@ class BagReader(ExitStack):
             except RecordingError:
                 self._damaged_messages += 1
 
-    def _storage(self, file: Path) -> Any:
+    def _storage(self, file: Path) -> Storage:
         """Open a storage file, or a decompressed copy; of other recorders as messages of ROS 2."""
         if is_ros1(file):
             rosbags = _rosbags()
@@ -338,11 +330,12 @@ class BagReader(ExitStack):
         if file.suffix == '.zstd':
             plain = new_folder(self) / file.stem
             intact = decompress_file(file, plain)
-        storage = SqliteStorage(plain, self) if plain.suffix == '.db3' else McapStorage(plain)
+        sqlite = plain.suffix == '.db3'
+        storage = SqliteStorage(plain, self) if sqlite else McapStorage(plain)
         if not file.stat().st_size:
-            storage.contents.add_loss('the file is empty')
+            storage.add_loss('the file is empty')
         elif not intact:
-            storage.contents.add_loss('the compressed file ends early or is damaged')
+            storage.add_loss('the compressed file ends early or is damaged')
         return storage
 
     def messages(self, *topics: str, strict: bool = True) -> Iterator[tuple[str, int, Any]]:

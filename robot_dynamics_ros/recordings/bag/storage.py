@@ -17,9 +17,9 @@ from __future__ import annotations
 import shlex
 import sqlite3
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -51,9 +51,8 @@ class Definition(NamedTuple):
     text: str
 
 
-@dataclass
-class Contents:
-    """Topics and message definitions of a storage file, and losses on reading it.
+class Storage:
+    """One file of a recording.
 
     Attributes:
         topics: Message type by topic.
@@ -61,13 +60,19 @@ class Contents:
         counts: Number of messages by topic, as far as known.
         losses: Remarks about unreadable parts, one clause each.
         units: Declared units by key, see ``Table.units``.
+        has_summary: Whether all topics are known before the messages are read.
     """
 
-    topics: dict[str, str]
-    definitions: dict[str, Definition]
-    counts: dict[str, int]
-    losses: list[str]
-    units: Mapping[str, str] = field(default_factory=dict)
+    has_summary = True
+
+    def __init__(self) -> None:
+        self.topics, self.losses = dict[str, str](), list[str]()
+        self.definitions, self.counts = dict[str, Definition](), Counter[str]()
+        self.units: Mapping[str, str] = {}
+
+    def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
+        """Yield the messages of wanted topics in the order recorded, up to the first damage."""
+        yield from ()
 
     def add_loss(self, problem: str) -> None:
         """Add a remark about an unreadable part, unless already present."""
@@ -95,11 +100,10 @@ def _texts(body: Any, at: int, count: int) -> list[str]:
     return texts
 
 
-class McapStorage:
-    """One mcap file.
+class McapStorage(Storage):
+    """One mcap file; without a summary, its topics are known once it was read.
 
     Attributes:
-        contents: Topics, definitions and losses; updated while a file without a summary is read.
         channels: Topics of the channels read so far, by channel id.
 
     Args:
@@ -107,11 +111,11 @@ class McapStorage:
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self.path = path
-        self.contents = Contents({}, {}, {}, [])
         self._schemas: dict[int, tuple[str, Definition]] = {}
         self.channels: dict[int, str] = {}
-        self._counts: dict[int, int] | None = None  # of messages, by channel
+        self._counts: Mapping[int, int] | None = None  # of messages, by channel
         self.has_summary = self._read_summary()
 
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
@@ -127,7 +131,7 @@ class McapStorage:
         except (_DamageError, struct.error, UnicodeDecodeError) as error:
             damage = error if isinstance(error, _DamageError) else 'a definition is damaged'
             command = f'mcap recover {shlex.quote(self.path.name)} -o repaired.mcap'
-            self.contents.add_damage(str(damage), command)
+            self.add_damage(str(damage), command)
         yield block
 
     def _parts(self) -> Iterator[tuple[bytes, bool]]:
@@ -138,7 +142,7 @@ class McapStorage:
         """
         with self.path.open('rb') as file:
             if file.read(len(_MAGIC)) != _MAGIC:
-                self.contents.add_loss('not an mcap file')
+                self.add_loss('not an mcap file')
                 return
             while True:
                 position, head = file.tell(), file.read(_HEAD.size)
@@ -157,7 +161,7 @@ class McapStorage:
                 if complete:
                     continue
                 if (valid or len(head) < _HEAD.size) and not (self.has_summary or file.read(1)):
-                    self.contents.add_loss(f'it ends early, at byte {file.tell()}')
+                    self.add_loss(f'it ends early, at byte {file.tell()}')
                     return
                 raise _DamageError(f'it is damaged at byte {position}')
 
@@ -171,7 +175,7 @@ class McapStorage:
         except (struct.error, UnicodeDecodeError):
             return b'', False
         if method not in ('', 'lz4', 'zstd'):
-            self.contents.add_loss(f'a chunk has unknown compression {method!r}')
+            self.add_loss(f'a chunk has unknown compression {method!r}')
             return b'', True
         data, complete = decompress(memoryview(body)[begin : begin + packed], method)
         if len(data) != size or not complete:
@@ -222,13 +226,13 @@ class McapStorage:
             key, schema = struct.unpack_from('<HH', body)
             topic, encoding = _texts(body, 4, 2)
             if encoding != 'cdr':
-                self.contents.add_loss(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+                self.add_loss(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
                 return
             kind, definition = self._schemas.get(schema, ('', Definition('', '')))
             self.channels[key] = topic
-            self.contents.topics[topic] = kind
+            self.topics[topic] = kind
             if definition.text:
-                self.contents.definitions[kind] = definition
+                self.definitions[kind] = definition
         elif opcode == _STATISTICS:
             self._counts = dict(struct.iter_unpack('<HQ', body[46:]))
 
@@ -253,18 +257,15 @@ class McapStorage:
         if counts is None or not self.channels:
             return False
         for key, topic in self.channels.items():
-            self.contents.counts[topic] = self.contents.counts.get(topic, 0) + counts.get(key, 0)
+            self.counts[topic] += counts.get(key, 0)
         return True
 
 
 # sqlite3 ----------------------------------------------------------------------------------------
 
 
-class SqliteStorage:
+class SqliteStorage(Storage):
     """One ``.db3`` file.
-
-    Attributes:
-        contents: Topics, definitions, counts and losses.
 
     Args:
         path: The file; copied if it is truncated or has an open journal.
@@ -272,11 +273,10 @@ class SqliteStorage:
     """
 
     def __init__(self, path: Path, copies: ExitStack) -> None:
-        self.contents = Contents({}, {}, {}, [])
+        super().__init__()
         self.path, loss = readable_database(path, copies)
-        self.contents.losses += [loss] if loss else []
+        self.losses += [loss] if loss else []
         self._ids: dict[int, str] = {}
-        self.has_summary = True
         try:
             with closing(self._connection()) as connection:
                 self._read_topics(connection)
@@ -308,7 +308,7 @@ class SqliteStorage:
 
     def _add_damage(self, error: sqlite3.Error) -> None:
         command = f'sqlite3 {shlex.quote(self.path.name)} .recover | sqlite3 repaired.db3'
-        self.contents.add_damage(f'a part of it is missing or damaged ({error})', command)
+        self.add_damage(f'a part of it is missing or damaged ({error})', command)
 
     def _connection(self) -> sqlite3.Connection:
         address = f'file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1'
@@ -320,10 +320,10 @@ class SqliteStorage:
         rows = connection.execute('SELECT id, name, type, serialization_format FROM topics')
         for key, topic, kind, encoding in rows:
             if encoding != 'cdr':
-                self.contents.add_loss(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+                self.add_loss(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
                 continue
             self._ids[key] = topic
-            self.contents.topics[topic] = kind
+            self.topics[topic] = kind
         tables = {name for (name,) in connection.execute('SELECT name FROM sqlite_master')}
         if 'message_definitions' in tables:
             query = (
@@ -331,4 +331,4 @@ class SqliteStorage:
             )
             for kind, encoding, text in connection.execute(query):
                 if text:
-                    self.contents.definitions[kind] = Definition(encoding, text)
+                    self.definitions[kind] = Definition(encoding, text)
