@@ -44,6 +44,7 @@ from robot_dynamics_ros.ros.conversions import ns_to_stamp
 ACTIVATE, DEACTIVATE = Transition.TRANSITION_ACTIVATE, Transition.TRANSITION_DEACTIVATE
 ANEW = Transition.TRANSITION_CLEANUP, Transition.TRANSITION_CONFIGURE
 gravity = ORACLE.gravity_forces
+RIVALS = '2 nodes publish /effort_controller/commands: /controller, /test_peer'
 REMEDY = 'end one, or give each arm its own ROS_DOMAIN_ID, namespace or topic of the states'
 
 
@@ -132,8 +133,11 @@ def test_of_several_parameters_the_refused_one_is_named(living, changes, reason)
     assert result.reason.startswith(reason)
 
 
-def test_a_changed_law_is_in_log_and_diagnostics(living):
+def test_a_changed_law_is_in_log_and_diagnostics_a_late_rival_in_these(living):
     arm, node = living
+    rival = arm.peer.publisher(Float64MultiArray, COMMANDS, 1)
+    arm.until(lambda: arm.said(f'{RIVALS}; end one, or set share_command_topic'), 'a warning')
+    arm.peer.node.destroy_publisher(rival)
     for law in ('pd_gravity', 'computed_torque'):
         assert arm.set(law=law).successful
         arm.until(lambda law=law: arm.figure('law') == law and arm.figure('rate_hz'), 'the law')
@@ -465,7 +469,6 @@ def test_a_late_repetition_of_the_state_at_0_is_not_taken_for_the_next_one(proce
     assert arm.references[1].effort != arm.references[0].effort
 
 
-RIVALS = '2 nodes publish /effort_controller/commands: /controller, /test_peer'
 PATIENT = """
 import sys
 from robot_dynamics_ros.ros import driver_connection
@@ -501,14 +504,6 @@ def test_of_two_that_discover_each_other_late_the_one_that_commanded_first_stays
         arm.publish()
     arm.peer.spin_for(0.2)
     assert len(arm.references) == count
-
-
-def test_a_late_publisher_of_the_commands_is_a_warning(processes, arm):
-    processes.start('controller', ARM | {'diagnostics_period_s': 0.1})
-    arm.command()
-    arm.peer.publisher(Float64MultiArray, COMMANDS, 1)
-    arm.until(lambda: arm.said(f'{RIVALS}; end one, or set share_command_topic'), 'a warning')
-    arm.command()
 
 
 def test_two_publishers_of_the_states_are_named_and_refused(processes, peer, arm):
