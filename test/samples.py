@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 from urdf_text import described, joint, link, robot, symmetric
 
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
@@ -44,6 +45,13 @@ def random_state(tree: Robot, rng: np.random.Generator) -> tuple[np.ndarray, ...
     lower = np.where(np.isneginf(tree.position_lower), -math.pi, tree.position_lower)
     upper = np.where(np.isposinf(tree.position_upper), math.pi, tree.position_upper)
     return rng.uniform(lower, upper), rng.normal(size=tree.n), rng.normal(size=tree.n)
+
+
+def effort_of(law: Any, q: Any, v: Any, reference: Any = None, t: float = 0.0) -> np.ndarray:
+    """Return the efforts of a law at a state, all that are not written NaN."""
+    out = np.full(len(q), np.nan)
+    law.effort(t, q, v, reference or Reference(len(q)), out)
+    return out
 
 
 # ---- textbook arms: numbers named as in the formulas they are compared with --------------------

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
-from samples import random_state, sample
+from samples import effort_of, random_state, sample
 
 from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -34,12 +34,6 @@ def random_reference(tree, rng):
     return reference
 
 
-def effort(law, q, v, reference):
-    out = np.full(len(q), np.nan)
-    law.effort(0.0, q, v, reference, out)
-    return out
-
-
 def test_gravity_laws_add_damping_or_feedback_by_the_inertia_at_home_and_the_wrench(robot, rng):
     """The other laws have files of their own."""
     tree = robot.tree.with_changes(position_lower=np.zeros(4), position_upper=np.ones(4))
@@ -57,7 +51,7 @@ def test_gravity_laws_add_damping_or_feedback_by_the_inertia_at_home_and_the_wre
     for law, more in expected.items():
         # Two libraries in double precision, a hundred operations.
         wanted = oracle.gravity_forces(q) + more
-        assert_allclose(effort(law, q, v, reference), wanted, rtol=1e-12, atol=1e-12)
+        assert_allclose(effort_of(law, q, v, reference), wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize('given', [{}, {'period': 0.002, 'discretization': 'zero_order'}])
@@ -131,7 +125,7 @@ def test_a_bad_value_is_refused_with_its_name_and_nothing_changes(name, rng):
     law = make_law(name, tree)
     q, v, _ = random_state(tree, rng)
     reference = random_reference(tree, rng)
-    before, values = effort(law, q, v, reference), dict(law.parameters)
+    before, values = effort_of(law, q, v, reference), dict(law.parameters)
     for parameter in values:
         for value in BAD[parameter]:
             # A valid value in the same call must not be applied next to the invalid one.
@@ -140,7 +134,7 @@ def test_a_bad_value_is_refused_with_its_name_and_nothing_changes(name, rng):
                 law.set_parameters({**good, parameter: value})
             assert parameter in str(caught.value).replace(' ', '_')
             assert law.parameters == values
-    assert_array_equal(effort(law, q, v, reference), before)
+    assert_array_equal(effort_of(law, q, v, reference), before)
 
 
 #: Values other than the defaults.
@@ -207,12 +201,12 @@ def test_every_parameter_is_kept_and_matters(name, rng):
             given = {**base, 'impedance_frame': ''}
         law = make_law(name, tree, **given)
         law.external.known = True
-        before = effort(law, q, v, reference)
+        before = effort_of(law, q, v, reference)
         law.set_parameters({parameter: others[parameter]})
         assert_array_equal(law.parameters[parameter], others[parameter])
         if parameter not in ONLY_REFUSE - PREDICTS.get(name, set()):
-            assert not np.array_equal(effort(law, q, v, reference), before)
+            assert not np.array_equal(effort_of(law, q, v, reference), before)
         again = make_law(name, tree, **{**given, parameter: others[parameter]})
         again.external.known = True
         law.reset(0.0, q, v)  # a law may remember its last command
-        assert_array_equal(effort(again, q, v, reference), effort(law, q, v, reference))
+        assert_array_equal(effort_of(again, q, v, reference), effort_of(law, q, v, reference))

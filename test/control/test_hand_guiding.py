@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from oracles import PinocchioOracle
 from pushed_arm import START, PushedArm, arm, random_pushes
-from samples import sample
+from samples import effort_of, sample
 
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_waypoint
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
-from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import RobotDynamicsError
 
 TABLE = 0.28  # height of the surface of program scara_press, m
@@ -61,7 +60,7 @@ def guiding(oracle, tree, q, v, *, damping, share, speed, frequency):
 @pytest.mark.parametrize('name', ['scara', 'four_dof'])
 def test_the_efforts_are_those_of_the_formulas(name, frequency, rng):
     """A strong drive of a light link, joint 4, is damped by what it can give."""
-    subject, out = sample(name), np.zeros(4)
+    subject = sample(name)
     oracle, limits = PinocchioOracle.of(subject), subject.tree.effort_limit * [1, 1, 1, 1e4]
     tree = subject.tree.with_changes(effort_limit=limits)
     given = {'damping': 7.0, 'share': 0.6, 'speed': 0.1, 'frequency': frequency}
@@ -71,9 +70,10 @@ def test_the_efforts_are_those_of_the_formulas(name, frequency, rng):
     for _ in range(30):
         q = rng.uniform(tree.position_lower, tree.position_upper)
         v = 0.2 * rng.normal(size=4) * tree.velocity_limit
-        law.effort(0.0, q, v, Reference(4), out)
         expected = guiding(oracle, tree, q, v, **given)
-        np.testing.assert_allclose(out, expected, atol=1e-12 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            effort_of(law, q, v), expected, atol=1e-12 * np.abs(expected).max()
+        )
 
 
 @pytest.mark.slow
@@ -83,25 +83,6 @@ def test_a_hand_that_pushes_never_finds_more_energy_than_it_gave(rng):
     assert np.ptp(guided.plant.data.qpos - guided.start) > 0.01  # it was moved
     # Since any earlier instant; the step of the plant adds and removes energy alternately.
     assert (seen - np.minimum.accumulate(seen)).max() < 1e-3 * abs(seen.min())
-
-
-@pytest.mark.slow
-def test_walls_stop_a_hand_at_the_reduced_speed_before_the_position_limit():
-    guided = Guided().set_switch(True)
-    tree, data = guided.tree, guided.plant.data
-    inertia, slow = guided.session.loop.law._inertia, 0.9 * 0.25 * tree.velocity_limit
-    for joint, toward in enumerate(tree.position_upper):
-        guided.plant.reset(guided.start)
-        guided.push[:] = 0.0
-        guided.settle(0.05)
-        for _ in guided.run(6000):
-            near, v = toward - data.qpos[joint] < 0.25 * slow[joint], data.qvel[joint]
-            # Against the damping and what is left of the friction, until the wall.
-            guided.push[joint] = 0.0 if near else 50.0 * inertia[joint] * (slow[joint] - v)
-            if near and v <= 0.0:
-                break
-        assert near
-        assert data.qpos[joint] <= toward
 
 
 def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
@@ -172,8 +153,7 @@ def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(fault):
 @pytest.mark.slow
 def test_surfaces_of_a_program_are_walls_with_the_stiffness_asked_for():
     subject, q = sample('scara'), START['scara'].copy()
-    tree, out, bare = subject.tree, np.zeros(4), np.zeros(4)
-    oracle = PinocchioOracle(subject.xml, subject.gravity, tree.joint_names)
+    tree, oracle = subject.tree, PinocchioOracle.of(subject)
     given = {'guiding_wall_stiffness': 1500.0}
     law = make_law('hand_guiding', tree, guiding_program='scara_press', **given)
     plain = make_law('hand_guiding', tree, **given)
@@ -182,11 +162,10 @@ def test_surfaces_of_a_program_are_walls_with_the_stiffness_asked_for():
             slope = oracle.frame_jacobian('tool', q)[2, 2]
             q[2] += (height - oracle.frame_pose('tool', q)[1][2]) / slope
             v = np.array([0.0, 0.0, speed, 0.0])
-            law.effort(0.0, q, v, Reference(4), out)
-            plain.effort(0.0, q, v, Reference(4), bare)
             J = oracle.frame_jacobian('tool', q)[2]
             push = 1500.0 * max(TABLE - height, 0.0) * max(1.0 - slope * speed / 0.25, 0.0)
-            np.testing.assert_allclose(out - bare, J * push, atol=1e-8)
+            found = effort_of(law, q, v) - effort_of(plain, q, v)
+            np.testing.assert_allclose(found, J * push, atol=1e-8)
     with pytest.raises(RobotDynamicsError, match='no row with contact'):
         make_law('hand_guiding', tree, guiding_program='scara_circle')
 

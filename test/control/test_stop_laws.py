@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
-from samples import random_state, sample
+from samples import effort_of, random_state, sample
 
 from robot_dynamics_ros.control.laws.stop_laws import (
     STOP_ACTIONS,
@@ -15,19 +15,12 @@ from robot_dynamics_ros.control.laws.stop_laws import (
     StopSettings,
     Zero,
 )
-from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 
 
 @pytest.fixture(params=['scara', 'four_dof'])
 def robot(request):
     return sample(request.param)
-
-
-def effort_of(law, q, v):
-    out = np.full(len(q), np.nan)
-    law.effort(0.0, q, v, Reference(len(q)), out)
-    return out
 
 
 def begun(name, tree, q, v):
