@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of refusals of a room: what is given or called, the error, and what its text contains."""
+"""Tables as texts: rows of any values; what is refused, and what its error contains."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ def _cells(rows: str) -> list[list[str]]:
 def _pattern(said: str) -> str:
     """Return a pattern of ``words ... words``, in this order."""
     return '(?s)' + '.*'.join(map(re.escape, said.split(' ... ')))
+
+
+def rows(names: str, text: str) -> pytest.MarkDecorator:
+    """Return a parametrization of a test by names, from the items of each line of a text, YAML."""
+    lines = text.strip().splitlines()
+    cases = [yaml.safe_load(f'[{line}]') for line in lines]
+    return pytest.mark.parametrize(names.split(), cases, ids=lines)
 
 
 def written(rows: str) -> pytest.MarkDecorator:

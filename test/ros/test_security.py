@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from processes import ROOT, write_script
 
 pytest.importorskip('launch_ros', reason='launch is not installed')
@@ -22,35 +23,23 @@ from robot_dynamics_ros.ros.security import PARTS, NodeUse, node_uses, policy
 
 #: Arguments with which a launch file starts all of ours, its nodes, and how many motions are sent
 #: then. Gazebo, its bridge and ``ros2 bag play`` are stand-ins without interfaces.
-SCENES = {
-    'simulation': (
-        {'record': True, 'bag': 'bag', 'monitor': True, 'mode': 'lockstep'},
-        {'simulator', 'controller', 'trajectory', 'recorder', 'monitor'},
-        1,
-    ),
-    'two_robots': (
-        {'record': True, 'bag': 'bag'},
-        {'simulator', 'controller', 'trajectory', 'recorder'},
-        2,
-    ),
-    'hardware': (
-        {'stage': 'full', 'emulator': True, 'motion': True, 'record': True, 'bag': 'bag',
-         'monitor': True},
-        {'driver_emulator', 'controller', 'trajectory', 'recorder', 'monitor'},
-        1,
-    ),
-    'gazebo': (
-        {'gui': False, 'record': True, 'bag': 'bag', 'monitor': True},
-        {'gazebo_robot', 'controller', 'trajectory', 'recorder', 'monitor'},
-        0,
-    ),
-    'four_bar': (
-        {'gui': False, 'record': True, 'bag': 'bag'},
-        {'gazebo_robot', 'controller', 'recorder'},
-        0,
-    ),
-    'replay': ({'robot': 'scara', 'bag': 'nothing'}, {'monitor'}, 0),
-}  # fmt: skip
+SCENES = yaml.safe_load("""
+simulation:
+- {record: true, bag: bag, monitor: true, mode: lockstep}
+- [simulator, controller, trajectory, recorder, monitor]
+- 1
+two_robots: [{record: true, bag: bag}, [simulator, controller, trajectory, recorder], 2]
+hardware:
+- {stage: full, emulator: true, motion: true, record: true, bag: bag, monitor: true}
+- [driver_emulator, controller, trajectory, recorder, monitor]
+- 1
+gazebo:
+- {gui: false, record: true, bag: bag, monitor: true}
+- [gazebo_robot, controller, trajectory, recorder, monitor]
+- 0
+four_bar: [{gui: false, record: true, bag: bag}, [gazebo_robot, controller, recorder], 0]
+replay: [{robot: scara, bag: nothing}, [monitor], 0]
+""")
 
 #: Interfaces that the controller has only if control_msgs is installed.
 _OF_CONTROL_MSGS = re.compile('/follow_joint_trajectory/|/(controller_state|speed_scaling_input)$')
@@ -86,6 +75,7 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, launches, peer, scene)
             seen[key] = NodeUse(*(a | b for a, b in zip(before, use, strict=True)))
         return seen
 
+    nodes = {*nodes}
     peer.spin_until(lambda: _are_ready(found(), nodes), 60.0, f'{nodes} to be ready')
     peer.spin_until(
         lambda: bool(found()) and launch.output.count('sent circle') >= sent,

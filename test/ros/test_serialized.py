@@ -7,7 +7,6 @@ Oracle: rclpy's own serialization, and the reader of messages as objects.
 from __future__ import annotations
 
 import array
-import math
 import re
 import sys
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ import bags
 import numpy as np
 import pytest
 import refusals
+import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
@@ -54,22 +54,25 @@ def state(names=JOINTS, position=None, velocity=None, effort=(), sec=7, frame=''
 
 #: Each after a usable message of the usual order, and after one of another order.
 MESSAGES = {
-    'usual': state(position=[3.0, 2.0, 1.0]),
-    'another order': state(OTHER),
-    'a part': state(JOINTS[:2]),
-    'nothing of ours': state(('gripper',)),
-    'a name twice': state(('joint1', 'joint2', 'joint3', 'joint1')),
-    'a name instead of another': state(('joint1', 'joint1', 'joint3')),
-    'not a number': state(position=[math.nan, math.inf, -math.inf]),
-    'no velocities': state(velocity=[]),
-    'too few velocities': state(velocity=[1.0, 2.0]),
-    'too many positions': state(position=[1.0] * 4),
-    'too few positions': state(position=[1.0] * 2),
-    'efforts': state(effort=[1.0, 2.0, 3.0]),
-    'too few efforts': state(effort=[1.0]),
-    'a longer frame': state(frame='base_link'),
-    'before 1970': state(sec=-5),
-    'empty': state((), [], []),
+    name: state(**given)
+    for name, given in yaml.safe_load("""
+usual: {position: [3.0, 2.0, 1.0]}
+another order: {names: [joint3, gripper, joint1, joint2]}
+a part: {names: [joint1, joint2]}
+nothing of ours: {names: [gripper]}
+a name twice: {names: [joint1, joint2, joint3, joint1]}
+a name instead of another: {names: [joint1, joint1, joint3]}
+not a number: {position: [.nan, .inf, -.inf]}
+no velocities: {velocity: []}
+too few velocities: {velocity: [1.0, 2.0]}
+too many positions: {position: [1.0, 1.0, 1.0, 1.0]}
+too few positions: {position: [1.0, 1.0]}
+efforts: {effort: [1.0, 2.0, 3.0]}
+too few efforts: {effort: [1.0]}
+a longer frame: {frame: base_link}
+before 1970: {sec: -5}
+empty: {names: [], position: [], velocity: []}
+""").items()
 }
 
 
@@ -292,14 +295,14 @@ def test_a_driver_that_subscribes_to_another_topic_of_the_type_is_told():
     assert connection.missing_subscriber(node, []).endswith(' subscriber yet')
 
 
-@pytest.mark.parametrize(
-    ('interface', 'count', 'values', 'expected'),
-    [
-        ('effort', 3, [3.0, 1.0, 2.0], [1.0, 2.0, 3.0]),
-        ('position', 3, [3.0, 1.0, 2.0], []),
-        ('effort', 2, [3.0, 1.0], []),
-        ('effort', 3, [3.0, 1.0], []),
-    ],
+@refusals.rows(
+    'interface count values expected',
+    """
+effort, 3, [3.0, 1.0, 2.0], [1.0, 2.0, 3.0]
+position, 3, [3.0, 1.0, 2.0], []
+effort, 2, [3.0, 1.0], []
+effort, 3, [3.0, 1.0], []
+""",
 )
 def test_a_joint_command_is_read_by_names_and_for_efforts_only(interface, count, values, expected):
     names = ['joint3', 'joint1', 'joint2'][:count]
