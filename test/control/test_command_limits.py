@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import refusals
 from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from samples import sample
@@ -56,17 +57,18 @@ class Watched(StillArm):
 # A lowered effort scale --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ('terms', 'rate', 'driver', 'scale', 'q'),
-    [
-        ((), 0.0, {}, 0.01, FAR),
-        ((), 200.0, {}, 0.3, PLACE),
-        (('gravity',), 1000.0, {'defaults': {'effort_rate_limit': 1000.0}}, 0.01, FAR),
-        (('gravity', 'friction'), 0.0, {}, 0.01, FAR),
-    ],
+@refusals.rows(
+    'terms rate driver scale far',
+    """
+[], 0.0, {}, 0.01, true
+[], 200.0, {}, 0.3, false
+[gravity], 1000.0, {defaults: {effort_rate_limit: 1000.0}}, 0.01, true
+[gravity, friction], 0.0, {}, 0.01, true
+""",
 )
-def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(terms, rate, driver, scale, q):
+def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(terms, rate, driver, scale, far):
     """It takes at most 20 ms, or the rate limit's time; no step exceeds either slope."""
+    q = FAR if far else PLACE
     arm = Watched(*terms, profile=driver, effort_rate_limit=[0.0 if driver else rate])
     arm.lead(q)
     last, begin = np.abs(arm.commands[-1]), len(arm.commands)
@@ -118,34 +120,37 @@ FRICTION = TREE.damping * SPEED + TREE.coulomb_friction * np.tanh(SPEED / 1e-3)
 GRAVITY = PinocchioOracle.of(sample('four_dof')).gravity_forces(PLACE)
 
 
-@pytest.mark.parametrize(
-    ('law', 'terms', 'share'),
-    [
-        ('computed_torque', ['gravity'], GRAVITY),
-        ('pd_gravity', ['friction'], FRICTION),
-        ('gravity_compensation', ['gravity', 'friction'], GRAVITY + FRICTION),
-    ],
+@refusals.rows(
+    'law terms',
+    """
+computed_torque, [gravity]
+pd_gravity, [friction]
+gravity_compensation, [gravity, friction]
+""",
 )
-def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_tick(
-    law, terms, share
-):
+def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_tick(law, terms):
     """At rest first, then moving: the subtracted terms are those of the same tick."""
     alone, shared = (Watched(*kinds, law=law) for kinds in ([], terms))
     found = shared.states(1, v=SPEED) - alone.states(1, v=SPEED)
+    share = GRAVITY * ('gravity' in terms) + FRICTION * ('friction' in terms)
     assert_allclose(found[0], -share, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ('term', 'action', 'effort'),
-    [
-        ('gravity', 'zero', STILL),
-        ('gravity', 'gravity', STILL),
-        ('gravity', 'damping', STILL),
-        ('friction', 'gravity', GRAVITY),  # an old velocity is taken for no friction
-    ],
+@refusals.rows(
+    'term action',
+    """
+gravity, zero
+gravity, gravity
+gravity, damping
+friction, gravity
+""",
 )
-def test_activation_and_stops_leave_to_the_driver_what_it_compensates(term, action, effort):
-    """The command is zero, not the effort of the motors: the driver keeps holding the arm."""
+def test_activation_and_stops_leave_to_the_driver_what_it_compensates(term, action):
+    """The command is zero, not the effort of the motors: the driver keeps holding the arm.
+
+    An old velocity is taken for no friction.
+    """
+    effort = GRAVITY * (term == 'friction')
     arm = Watched(term, stop_action=action, state_timeout_s=0.1, activation_ramp_s=1.0)
     assert_allclose(arm.commands[0], effort, atol=1e-12)
     arm.state(v=SPEED if term == 'friction' else STILL)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import refusals
 from pushed_arm import PlantArm
 from samples import sample
 from still_arm import driver_of
@@ -81,11 +82,16 @@ def test_the_way_back_takes_the_time_of_its_whole_length():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('reaction', 'law'),
-    [('stop', 'pd_gravity'), ('retract', 'computed_torque'), ('float', 'computed_torque'),
-     ('hold', 'computed_torque'), ('hold', 'program')],
-)  # fmt: skip
+@refusals.rows(
+    'reaction law',
+    """
+stop, pd_gravity
+retract, computed_torque
+float, computed_torque
+hold, computed_torque
+hold, program
+""",
+)
 def test_a_touched_arm_reacts_without_a_jump_and_works_again_only_when_told(reaction, law):
     """It stops where it brakes, holds where it was touched, retracts along its way."""
     given = PROGRAM if law == 'program' else {'law': law}

@@ -13,6 +13,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
+import refusals
 from pushed_arm import START, PlantArm
 from samples import sample, shipped
 from still_arm import driver_of
@@ -182,11 +183,15 @@ STARTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('name', 'law', 'limit'),
-    [('scara', 'computed_torque', 57), ('four_dof', 'computed_torque', 55),
-     ('scara', 'pd_gravity', 29), ('four_dof', 'pd_gravity', 18)],
-)  # fmt: skip
+@refusals.rows(
+    'name law limit',
+    """
+scara, computed_torque, 57
+four_dof, computed_torque, 55
+scara, pd_gravity, 29
+four_dof, pd_gravity, 18
+""",
+)
 def test_it_is_unstable_beyond_the_delay_that_the_loop_bears(name, law, limit):
     wide = {'limits_profile': 'wide'} if name == 'four_dof' else {}
     tree = shipped(name, **wide).tree.with_changes(coulomb_friction=NONE)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import refusals
 from samples import sample
 from still_arm import MS, StillArm
 
@@ -80,14 +81,14 @@ def test_missing_commands_are_said_once_in_the_log_and_always_in_the_diagnostics
     assert [text[:3] for text in run.logged()] == ['67%']
 
 
-@pytest.mark.parametrize(
-    ('off', 'step', 'said'),
-    [
-        (0.3, 1, "joint 'joint1' jumped by 0.3 rad within 2 ms, which its velocities do not expl"),
-        (0.3, 20, "joint 'joint1' jumped by 0.3 rad within 21 ms, which"),
-        (0.0, -3_600_000, 'the timestamps on joint_states jumped back by 3.6e+03 s: check use'),
-        (0.0, 3_600_000, 'the timestamps on joint_states jumped ahead by 3.6e+03 s: check use_s'),
-    ],
+@refusals.rows(
+    'off step said',
+    """
+0.3, 1, "joint 'joint1' jumped by 0.3 rad within 2 ms, which its velocities do not expl"
+0.3, 20, "joint 'joint1' jumped by 0.3 rad within 21 ms, which"
+0.0, -3_600_000, 'the timestamps on joint_states jumped back by 3.6e+03 s: check use'
+0.0, 3_600_000, 'the timestamps on joint_states jumped ahead by 3.6e+03 s: check use_s'
+""",
 )
 def test_a_jump_is_said_once_and_a_single_outlier_is_dropped(off, step, said):
     run = Answered()
@@ -139,16 +140,15 @@ constraints:
   - {kind: point, frame: tool, axes: xy, target: {linear: {from: [0.4, 0.1], rate: [RATE, 0]}}}
 null_space: {damping: 6, stiffness: 9}
 """
-FOLLOWED, ELSEWHERE = [-0.3, 1.2, 0.1, 0.0], [0.9, 0.4, 0.1, 0.0]
 
 
-@pytest.mark.parametrize(
-    ('rate', 'friction', 'begin', 'said'),
-    [
-        (0.018, 0.0, FOLLOWED, 'which is singular or out of reach there'),  # once it is checked
-        (0.0, 60.0, ELSEWHERE, 'and by the model nothing hinders it: check payload, friction'),
-        (0.0, 0.0, ELSEWHERE, ''),
-    ],
+@refusals.rows(
+    'rate friction begin said',
+    """
+0.018, 0.0, [-0.3, 1.2, 0.1, 0.0], which is singular or out of reach there
+0.0, 60.0, [0.9, 0.4, 0.1, 0.0], 'and by the model nothing hinders it: check payload, friction'
+0.0, 0.0, [0.9, 0.4, 0.1, 0.0], ''
+""",
 )
 def test_an_arm_that_does_not_follow_its_program_is_said_once(rate, friction, begin, said):
     tree, given = sample('scara').tree, {'robot': 'scara', 'law': 'constraint_stabilization'}
@@ -200,17 +200,16 @@ def test_states_that_are_all_refused_are_said_before_the_timeout_and_name_the_jo
     assert run.health.report(run.session).level == 'ok'
 
 
-@pytest.mark.parametrize(
-    ('off', 'said'),
-    [
-        (('v', 2, np.nan), 'not finite: the velocity of joint3 is nan'),
-        (('q', 3, -np.inf), 'not finite: the position of joint4 is -inf'),
-        (('q', 1, 0.3), 'jumped: joint2 by 0.3 in 1 ms, 0 by its velocities'),
-        (('v', 0, 60.0), 'jumped: joint1 by 0 in 1 ms, 0.03 by its velocities'),
-    ],
+@refusals.rows(
+    'kind i x said',
+    """
+v, 2, .nan, 'not finite: the velocity of joint3 is nan'
+q, 3, -.inf, 'not finite: the position of joint4 is -inf'
+q, 1, 0.3, 'jumped: joint2 by 0.3 in 1 ms, 0 by its velocities'
+v, 0, 60.0, 'jumped: joint1 by 0 in 1 ms, 0.03 by its velocities'
+""",
 )
-def test_a_refused_state_is_told_with_the_number_that_is_wrong(off, said):
-    kind, i, x = off
+def test_a_refused_state_is_told_with_the_number_that_is_wrong(kind, i, x, said):
     run = Answered()
     wrong = {'q': run.q.copy(), 'v': run.v.copy()}
     wrong[kind][i] += x

@@ -105,13 +105,13 @@ class Pressing(PlantArm):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('name', 'delay', 'stiffness'),
-    [
-        ('scara_press', 2, 1e6),
-        ('four_dof_board', 1, 1e5),
-        ('four_dof_board', 1, 1e6),
-    ],
+@refusals.rows(
+    'name delay stiffness',
+    """
+scara_press, 2, 1.0e+6
+four_dof_board, 1, 1.0e+5
+four_dof_board, 1, 1.0e+6
+""",
 )
 def test_a_known_stiffness_is_pressed_calmly_or_refused_whatever_it_is(name, delay, stiffness):
     """From soft to stiff; the board has a damping ratio of 2 % only."""
@@ -150,13 +150,13 @@ def test_the_correction_of_the_force_has_the_slowest_decay_divided_by_eight(mass
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('name', 'stiffness', 'along', 'sensed'),
-    [
-        ('scara_press', 1e3, [0, 1], True),
-        ('four_dof_board', 1e5, [1, 2], True),
-        ('scara_press', 1e5, [0, 1], False),
-    ],
+@refusals.rows(
+    'name stiffness along sensed',
+    """
+scara_press, 1.0e+3, [0, 1], true
+four_dof_board, 1.0e+5, [1, 2], true
+scara_press, 1.0e+5, [0, 1], false
+""",
 )
 def test_the_force_is_held_while_drawing_on_a_board_of_unknown_stiffness(
     name, stiffness, along, sensed

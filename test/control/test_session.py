@@ -172,18 +172,14 @@ def test_silence_is_counted_on_the_clock_of_the_arrivals_and_control_begins_anew
     assert run.said() == []  # a driver that has ended is no error
 
 
-@pytest.mark.parametrize(
-    ('states', 'problem', 'reason'),
-    [
-        ('bad good', '', ''),
-        ('bad good', 'no longer seen: joint3', ' (no longer seen: joint3)'),
-        ('good bad', 'no longer seen: joint3', ' (no longer seen: joint3)'),
-        (
-            'good bad late',
-            'no longer seen: joint3',
-            ' (last one refused: not finite: the position of joint1 is nan)',
-        ),
-    ],
+@refusals.rows(
+    'states problem reason',
+    """
+bad good, '', ''
+bad good, 'no longer seen: joint3', ' (no longer seen: joint3)'
+good bad, 'no longer seen: joint3', ' (no longer seen: joint3)'
+good bad late, 'no longer seen: joint3', ' (last one refused: not finite: the position of joint1 is nan)'
+""",  # noqa: E501
 )
 def test_the_reason_of_a_silence_is_what_has_happened_since_the_last_state(
     states, problem, reason
@@ -421,12 +417,9 @@ def test_timeouts_that_follow_each_other_are_told_three_times_with_the_remedy_th
         run.session.activate(run.now)
 
 
-@pytest.mark.parametrize(
-    ('mode', 'count'),
-    [(SessionMode.HOLDING, 1), (SessionMode.REACTING, 0), (SessionMode.DEACTIVATING, 0)],
-)
+@refusals.rows('mode count', 'holding, 1\nreacting, 0\ndeactivating, 0')
 def test_the_log_tells_a_reaction_where_one_begins(mode, count):
-    run = Driven({'contact_reaction': 'float'}).in_mode(mode)
+    run = Driven({'contact_reaction': 'float'}).in_mode(SessionMode(mode))
     session = run.session
     session.contact.update = lambda: 'joint1'
     session.settle()

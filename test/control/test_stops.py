@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import refusals
 from oracles import PinocchioOracle
 from pushed_arm import START, PlantArm
 from samples import sample
@@ -26,7 +27,6 @@ H = 1e-3
 SHARE = 0.7
 #: As docs/reliability.md declares them: parts of the limit per s, and the last stretch, 1/s.
 STOP_SLEW, LAST_RATE = 200.0, 100.0
-ROBOTS = ('scara', 'four_dof')
 RUNS = 4
 
 
@@ -91,13 +91,19 @@ def brought_into_motion(robot: str, law: str, seed: int) -> Arm:
     return arm
 
 
-@pytest.mark.parametrize(
-    ('robot', 'kind', 'law'),
-    [
-        (ROBOTS[(i + j) % 2], kind, law)
-        for i, kind in enumerate(['hold', 'tolerance', 'recovery'])
-        for j, law in enumerate(['computed_torque', 'pd_gravity', 'constraint_stabilization'])
-    ],
+@refusals.rows(
+    'robot kind law',
+    """
+scara, hold, computed_torque
+four_dof, hold, pd_gravity
+scara, hold, constraint_stabilization
+four_dof, tolerance, computed_torque
+scara, tolerance, pd_gravity
+four_dof, tolerance, constraint_stabilization
+scara, recovery, computed_torque
+four_dof, recovery, pd_gravity
+scara, recovery, constraint_stabilization
+""",
 )
 def test_a_stop_with_fresh_states_travels_no_farther_than_the_declared_braking(robot, kind, law):
     moved = 0
@@ -121,9 +127,7 @@ def test_a_stop_with_fresh_states_travels_no_farther_than_the_declared_braking(r
     assert moved >= 2
 
 
-@pytest.mark.parametrize(
-    ('robot', 'action'), [('scara', 'gravity'), ('four_dof', 'hold'), ('scara', 'damping')]
-)
+@refusals.rows('robot action', 'scara, gravity\nfour_dof, hold\nscara, damping')
 def test_without_states_the_energy_of_motion_never_grows_by_more_than_a_tick_of_work(
     robot, action
 ):
