@@ -25,8 +25,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
-from robot_dynamics_ros.recordings.carried import carried
-from robot_dynamics_ros.recordings.history import history
+from robot_dynamics_ros.recordings.history import carried, history
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.output_folder import choose_folder, require_free

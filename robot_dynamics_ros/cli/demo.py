@@ -54,8 +54,7 @@ from robot_dynamics_ros.recordings.metrics.tracking import EXACT
 from robot_dynamics_ros.recordings.output_folder import folder_name, make_empty
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.replay import replay
-from robot_dynamics_ros.recordings.replay_source import ReplaySource
+from robot_dynamics_ros.recordings.replay import ReplaySource, replay
 from robot_dynamics_ros.recordings.report.runs import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line
 from robot_dynamics_ros.recordings.samples import Preparation

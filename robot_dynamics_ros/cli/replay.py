@@ -39,8 +39,7 @@ from robot_dynamics_ros.recordings.output_folder import (
     flat_columns,
     write_json,
 )
-from robot_dynamics_ros.recordings.replay import ReplayResult, replay
-from robot_dynamics_ros.recordings.replay_source import REFERENCES, ReplaySource
+from robot_dynamics_ros.recordings.replay import REFERENCES, ReplayResult, ReplaySource, replay
 from robot_dynamics_ros.recordings.report.runs import replay_report
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -32,8 +32,7 @@ from robot_dynamics_ros.identification.validation import (
     percent_of,
 )
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.carried import payloads
-from robot_dynamics_ros.recordings.history import history
+from robot_dynamics_ros.recordings.history import history, payloads
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, format_time

@@ -11,21 +11,268 @@ controller publishes with every command. The number of the tick in each change v
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.control.change_log import Change
+from robot_dynamics_ros.control.drivers.driver_interface import robot_and_driver
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.parts import declared_for
 from robot_dynamics_ros.control.requests import prepare_parameters, repeat
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.recordings.recording import NANO, format_time
-from robot_dynamics_ros.recordings.replay_source import RecordedReference, ReplaySource
+from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError, RobotDynamicsError
+from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.model import Robot, load_arm, load_robot
+from robot_dynamics_ros.model.identified import LOCKED
+from robot_dynamics_ros.parameters import REMOVED, checked, counted
+from robot_dynamics_ros.recordings.reading import RecordingReader, with_velocities
+from robot_dynamics_ros.recordings.recording import (
+    NANO,
+    Recording,
+    format_time,
+    in_model_units,
+    recorded_driver,
+)
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import with_texts
+
+#: References that a replay can follow.
+REFERENCES = ('auto', 'recorded')
+_COMPARED = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'coulomb_friction')
+
+
+class ReplaySource:
+    """A bag, the controller's robot and parameters, and its states in SI units.
+
+    Attributes:
+        tree: The robot.
+        parameters: Initial parameters of the controller, with the changes of the caller.
+        overrides: Parameters that override the recorded ones throughout the replay.
+        log: Changes of the controller, from the first activation that can be replayed; without
+            one, those after the first state.
+        recorded: Whether the bag has parameters of a controller.
+        logged: Whether the log begins with an activation.
+        driver: Conversion between model and driver units, or None.
+        from_reference: Whether to follow the recorded reference instead of the log.
+        reference_shows_answer: Whether a state with a reference but no command counts as answered.
+        notes: Remarks about the replay, one sentence each.
+        run: The recording in model order and units, up to a restart of the clock.
+        bag_notes: Remarks about the bag.
+        unpaired: Number of commands without a state since the first state, and the time of the
+            first of them, s.
+
+    Args:
+        bag: The bag.
+        overrides: Parameters that override the recorded ones.
+        namespace: Namespace of the robot, if the bag has several.
+        description: Another URDF or xacro file; empty for the controller's robot.
+        reference: One of ``REFERENCES``.
+        topics: Topics of states, commands and references, keywords of ``choose_topics``.
+        recorded_joints: Recorded names of the model's joints, in model order; empty if they are
+            the same, or the driver profile gives them.
+
+    Raises:
+        RobotDynamicsError: The bag cannot be read, or its robot, driver or parameters are invalid.
+    """
+
+    def __init__(
+        self,
+        bag: Path,
+        overrides: Mapping[str, Any],
+        *,
+        namespace: str = '',
+        description: str = '',
+        reference: str = 'auto',
+        topics: Mapping[str, str] = MappingProxyType({}),
+        recorded_joints: Sequence[str] = (),
+    ) -> None:
+        self._bag, self.overrides, self.notes = bag, overrides, list[str]()
+        self._topics: dict[str, Any] = {'namespace': namespace, **topics}
+        with RecordingReader(bag, **self._topics) as reader:
+            stored, layout = with_texts(reader.parameters), reader.layout
+            described = reader.description
+            self.log = self._read_log(reader)
+        self.logged = bool(self.log) and self.log[0].kind == 'activation'
+        self.recorded = self.logged or bool(stored)
+        self.reference_shows_answer = self.recorded and not layout.reference_hold_ns
+        if self.logged:
+            stored = self.log[0].content['parameters']
+        elif stored and reference != 'recorded':
+            raise RecordingError(
+                f'bag {str(bag)!r}',
+                'has parameters of a controller, but no activation on its topic changes: it was '
+                'recorded by version 0.2, or only after the activation',
+                'record again, or give --reference recorded, which compares less',
+            )
+        self.parameters = {**DEFAULTS, **stored}
+        if not self.logged:
+            self.parameters |= self._unlogged(stored, layout.period)
+        for name in sorted(stored.keys() & REMOVED.keys()):
+            if np.any(np.array(stored[name]) != REMOVED[name].default):
+                self.notes.append(
+                    f'the controller had {name}: {stored[name]}, which no longer exists'
+                )
+        self.parameters |= overrides
+        merged = checked(PARAMETERS, self.parameters)
+        if description:
+            merged |= {'robot': '', 'robot_description': description}
+        self._robot = merged, described
+        self.tree, self.driver = robot_and_driver(merged, described)
+        known = [name for name in self.tree.joint_names if name in layout.joints]
+        known = [] if recorded_joints else known
+        if 0 < len(recorded_joints) < self.tree.n:
+            arm = load_arm(self.tree.xml, effort_limit=1.0).joint_names  # without its grippers
+            known = [*arm] if len(arm) == len(recorded_joints) else []
+        if known and not stored and self.driver is None and len(known) < self.tree.n:
+            merged['joints'] = self.parameters['joints'] = known
+            self.tree, _ = robot_and_driver(merged, described)
+            self.notes.append('joints without states are locked: choose with --set joints=[...]')
+        self.notes += [remark for remark in self.tree.remarks if remark.startswith(LOCKED)]
+        self._recorded = self.driver or recorded_driver(None, recorded_joints, self.tree)
+        self.run = self._read()
+        if merged['robot'] and described and not _matches(self.tree, described):
+            self.notes.append(
+                f'the controller used the robot {merged["robot"]!r}, which differs from '
+                'the description in the bag; --description selects another'
+            )
+        motion = self.run.reference_position
+        motion = motion[np.isfinite(motion).all(axis=1)]
+        moves = not self.logged and bool((motion != motion[:1]).any())
+        self.from_reference = reference == 'recorded' or moves
+        if self.from_reference:
+            self.notes.append('the recorded reference is followed')
+
+    def _unlogged(self, stored: Mapping[str, Any], period: float) -> dict[str, Any]:
+        """Return the parameters of a controller that was not seen to begin; note it."""
+        begun = {'activation_ramp_s': 0.0}
+        if stored:
+            self.notes.append('the activation is not in the bag: without its ramp')
+            return begun
+        self.notes.append(
+            'the bag has no parameters of a controller: the defaults are used, without a ramp'
+        )
+        timeout = max(0.5, 20.0 * period)
+        return begun | {'period': period or DEFAULTS['period'], 'state_timeout_s': timeout}
+
+    def _read_log(self, reader: RecordingReader) -> list[Change]:
+        """Return the changes from the first activation whose states are in the bag; note gaps.
+
+        Raises:
+            ConfigurationError: They are of another schema.
+        """
+        bag, topics, log, unreadable = reader.bag, reader.topics, list[Change](), 0
+        first = bag.first(topics.states, strict=False)
+        begin = 0 if first is None else stamp_ns(first)
+        for _, _, message in bag.messages(topics.changes, strict=False) if topics.changes else ():
+            if message is None:
+                unreadable += 1
+            else:
+                log.append(Change.read(message.data))
+        if unreadable:
+            damaged = counted(unreadable, 'damaged change')
+            self.notes.append(f'{damaged} of the controller: left out')
+        start = next((k for k, change in enumerate(log) if _begins_after(change, begin)), None)
+        log = [x for x in log if x.stamp_ns > begin] if start is None else log[start:]
+        for before, change in zip(log, log[1:], strict=False):
+            if change.number not in (before.number + 1, 1):
+                self.notes.append(
+                    f'changes {before.number + 1} to {change.number - 1} of the controller are '
+                    'not in the bag: a replay is exact until '
+                    f'{format_time(before.stamp_ns / NANO)}, or to a later activation'
+                )
+        return log
+
+    def robot_with(self, changes: Mapping[str, Any]) -> Robot:
+        """Return the robot for changed parameters, such as positions of locked joints."""
+        merged, described = self._robot
+        return robot_and_driver({**merged, **changes}, described)[0]
+
+    def _read(self) -> Recording:
+        """Return the recording in model order and units, up to a restart of the clock."""
+        recorded, driver = self._recorded, self.driver
+        arguments: dict[str, Any] = {**self._topics, 'joints': self.tree.joint_names}
+        if recorded is not None:
+            arguments |= {'joints': recorded.names, 'reference_joints': self.tree.joint_names}
+        if driver is not None:
+            profile = driver.profile
+            if profile.command.form not in ('group', 'overlay'):
+                raise ConfigurationError(
+                    f'driver profile {profile.name!r}',
+                    f'commands in the form {profile.command.form!r}',
+                    "a replay reads the forms 'group' and 'overlay'",
+                )
+            arguments['driver'] = profile.state.topic, profile.command.topic
+            arguments['command_joints'] = driver.command_names
+        with RecordingReader(self._bag, every_state=True, **arguments) as reader:
+            run = in_model_units(reader.read(), recorded)
+            run = with_velocities(run, self.tree.joint_is_continuous)
+            self.bag_notes = reader.notes
+            self.unpaired = (reader.unpaired[0] + reader.odd_commands, reader.unpaired[1])
+            restarts = reader.counts.restart_ns
+        if not restarts or run.stamp_ns[-1] < restarts[0]:
+            return run
+        self.notes.append('time went back in the bag: replayed up to there')
+        return run.rows(slice(0, int(np.searchsorted(run.stamp_ns, restarts[0]))))
+
+
+def _begins_after(change: Change, stamp_ns: int) -> bool:
+    """Return whether a change is an activation, not longer before a state than a timeout."""
+    if change.kind != 'activation':
+        return False
+    timeout = change.content['parameters']['state_timeout_s']
+    return change.stamp_ns + timeout * NANO > stamp_ns
+
+
+def _matches(tree: Robot, description: str) -> bool:
+    """Return whether a description has the same parameters as the tree of a robot, to rounding."""
+    try:
+        other = load_robot(description, tree.gravity, effort_limit=1.0).tree
+    except RobotDynamicsError:
+        return False
+    same = tree.tree.joint_names == other.joint_names
+    return same and all(
+        np.allclose(getattr(tree.tree, name), getattr(other, name), rtol=1e-12, atol=1e-15)
+        for name in _COMPARED
+    )
+
+
+class RecordedReference(ReferenceGenerator):
+    r"""Reference generator that returns the reference recorded at each state.
+
+    The acceleration is not recorded; :math:`(\dot q_{r,k+1} - \dot q_{r,k})/h` equals that of a
+    ``ReferenceSampler`` for a plant that holds its effort.
+
+    Args:
+        tree: The robot.
+    """
+
+    def __init__(self, tree: Robot) -> None:
+        super().__init__(tree)
+        self._recorded = np.zeros((3, tree.n))
+
+    def set_reference(self, motion: Array) -> None:
+        """Set position, velocity, acceleration of the next tick, shape (3, n), if known."""
+        if np.isfinite(motion[:2]).all():
+            self._recorded[:] = np.nan_to_num(motion)
+
+    def glide(self, q: Array, rests: bool) -> bool:
+        """Return whether the arm rests, and the current reference with it."""
+        return rests and not self.reference.velocity.any()
+
+    def sample(self, stamp_ns: int) -> None:
+        """Write the current reference."""
+        self._now_ns = stamp_ns
+        reference = self.reference
+        reference.position[:], reference.velocity[:], reference.acceleration[:] = self._recorded
+
+
+# The replay -------------------------------------------------------------------------------------
 
 #: Changes whose whole effect is a part of the recorded reference.
 _OF_REFERENCE = ('trajectory', 'hold', 'target', 'speed')

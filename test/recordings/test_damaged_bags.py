@@ -32,7 +32,7 @@ from bags import (
 from recorded_arm import NAMES, RecordedArm, arm_xml
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
-from robot_dynamics_ros.recordings.bag.files import zstd as zstd_module
+from robot_dynamics_ros.recordings.bag.files import codec
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import (
     RecordingReader,
@@ -41,7 +41,7 @@ from robot_dynamics_ros.recordings.reading import (
     recorded_parameters,
 )
 
-zstd = zstd_module()
+zstd = codec('zstd')
 COUNT = 3000
 PAGE = 4096
 MOTION = Motion(COUNT)

@@ -16,8 +16,7 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintS
 from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.replay import replay
-from robot_dynamics_ros.recordings.replay_source import ReplaySource
+from robot_dynamics_ros.recordings.replay import ReplaySource, replay
 
 STEPS, SWITCH = 600, 300
 CIRCLE = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'lead_in': 0.0}

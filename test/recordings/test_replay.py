@@ -24,7 +24,7 @@ from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.requests import prepare_goal, prepare_payload, prepare_trajectory
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.model import load_mechanism
-from robot_dynamics_ros.recordings.replay_source import ReplaySource, _matches
+from robot_dynamics_ros.recordings.replay import ReplaySource, _matches
 
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
 STEPS = 520

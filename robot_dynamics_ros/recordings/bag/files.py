@@ -178,32 +178,20 @@ def _counts(metadata: Mapping[str, Any]) -> dict[str, int]:
 #: First bytes of a zstd frame; a CDR message starts with 0.
 ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
 _PIECE = 1 << 20
+_CODECS = {'zstd': ('compression.zstd', 'backports.zstd'), 'lz4': ('lz4.frame',)}
 
 
 @cache
-def zstd() -> Any:
-    """Return the zstd module: the standard library's (Python 3.14), or its backport.
+def codec(method: str) -> Any:
+    """Return the module of 'zstd' (that of Python 3.14, or its backport) or 'lz4'.
 
     Raises:
-        MissingDependencyError: Neither is installed.
+        MissingDependencyError: It is not installed.
     """
-    for name in ('compression.zstd', 'backports.zstd'):
-        try:
+    for name in _CODECS[method]:
+        with suppress(ImportError):
             return import_module(name)
-        except ImportError:
-            continue
-    raise MissingDependencyError(
-        'backports.zstd', 'a compressed bag', "install it (pip 'rosbags')"
-    )
-
-
-def _lz4() -> Any:
-    try:
-        return import_module('lz4.frame')
-    except ImportError as error:
-        raise MissingDependencyError(
-            'lz4', 'a compressed bag', "install it (pip 'rosbags')"
-        ) from error
+    raise MissingDependencyError(method, 'a compressed bag', "install it (pip 'rosbags')")
 
 
 def decompress(data: Any, method: str) -> tuple[bytes, bool]:
@@ -215,8 +203,8 @@ def decompress(data: Any, method: str) -> tuple[bytes, bool]:
     """
     if not method:
         return bytes(data), True
-    plain, opened = bytearray(), zstd().open if method == 'zstd' else _lz4().open
-    complete = _unpack(opened(BytesIO(data)), plain.extend)
+    plain = bytearray()
+    complete = _unpack(BytesIO(data), method, plain.extend)
     return bytes(plain), complete
 
 
@@ -228,17 +216,19 @@ def new_folder(copies: ExitStack) -> Path:
 def decompress_file(source: Path, target: Path) -> bool:
     """Decompress a zstd file up to its end or the first damage; return whether it was intact."""
     with target.open('wb') as out:
-        return _unpack(zstd().open(source), out.write)
+        return _unpack(source, 'zstd', out.write)
 
 
-def _unpack(packed: Any, write: Callable[[bytes], object]) -> bool:
+def _unpack(packed: Any, method: str, write: Callable[[bytes], object]) -> bool:
     """Write the contents of a compressed file up to the first damage; return whether intact."""
-    with packed:
-        try:
-            while piece := packed.read1(_PIECE):
+    module = codec(method)
+    damages = EOFError, RuntimeError, ValueError, getattr(module, 'ZstdError', EOFError)
+    try:
+        with module.open(packed) as file:
+            while piece := file.read1(_PIECE):
                 write(piece)
-        except (EOFError, RuntimeError, ValueError, zstd().ZstdError):
-            return False
+    except damages:
+        return False
     return True
 
 

@@ -30,8 +30,7 @@ from robot_dynamics_ros.model.findings import SEVERITIES, Finding
 from robot_dynamics_ros.model.identified import NOTE
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.carried import carried
-from robot_dynamics_ros.recordings.history import LAW, followed, history
+from robot_dynamics_ros.recordings.history import LAW, carried, followed, history
 from robot_dynamics_ros.recordings.metrics.effort import (
     UNIDENTIFIED,
     contacts,
