@@ -507,19 +507,20 @@ def test_the_order_of_efforts_is_that_of_the_description_in_the_bag(read):
     assert run.position.tobytes() == motion.q[:, ::-1].tobytes()
 
 
-@pytest.mark.parametrize(
-    ('file', 'name'),
-    [
-        ('l_0.1_1.yaml', 'l_0.1_1'),
-        ('l_0.1_0.5.csv', 'l_0.1_0.5'),
-        ('run.v2.bag', 'run.v2'),
-        ('load_0.5', 'load_0.5'),
-        ('run_1.5_0.mcap', 'run_1.5_0'),
-        ('run_1.5_0.db3.zstd', 'run_1.5_0'),
-        ('a/bag/bag.mcap', 'bag'),
-    ],
-)
-def test_only_the_ending_of_a_file_is_no_part_of_its_name(file, name, tmp_path):
+NAMES = """
+l_0.1_1.yaml l_0.1_1
+l_0.1_0.5.csv l_0.1_0.5
+run.v2.bag run.v2
+load_0.5 load_0.5
+run_1.5_0.mcap run_1.5_0
+run_1.5_0.db3.zstd run_1.5_0
+a/bag/bag.mcap bag
+"""
+
+
+@pytest.mark.parametrize('row', NAMES.strip().splitlines())
+def test_only_the_ending_of_a_file_is_no_part_of_its_name(row, tmp_path):
+    file, name = row.split()
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()

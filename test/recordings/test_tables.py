@@ -132,28 +132,35 @@ def test_currents_are_no_torques(of, tmp_path):
     )
 
 
-REFUSED = {
-    'letters': (['t', *'abcdef'], 'has no columns of positions'),
-    'an unknown unit': (['t', *heads(quantities=('pos_ticks', 'vel', 'eff'))], 'of positions'),
-    'a missing joint': (['t', *heads()[:3], 'x', *heads()[4:]], 'no column of velocity for lift'),
-    'two of one kind': (['t', *heads(quantities=('pos', 'angle', 'eff'))],
-                        'has several columns of position for one joint: pan_pos, pan_angle'),
-    'other numbers': (['t', 'q0', 'q1', 'dq0', 'dq1', 'tau1', 'tau2'], 'of effort for q0, only'),
-    'no time': (['sample', *heads()], 'has no column of times'),
-    'unit of time': (['t', *heads()], "column 't' advances by 2: in which unit"),
-}  # fmt: skip
-NAMED = {'joints': ['pan', 'lift'], 'position_unit': 'rad'}
-KNOWN = {
-    'letters': NAMED | {'position': ['a', 'b'], 'velocity': ['c', 'd'], 'effort': ['e', 'f']},
-    'an unknown unit': NAMED | {'position': heads(quantities=('pos_ticks',))},
-    'no time': {'time': 'sample', 'time_unit': 's'},
-    'unit of time': {'time_unit': 'ms'},
-}
+#: Names of the columns, what is said of them, and what alone is to be filled in.
+REFUSED = yaml.safe_load("""
+letters:
+  - t,a,b,c,d,e,f
+  - has no columns of positions
+  - {joints: &joints [pan, lift], position_unit: rad, position: [a, b], velocity: [c, d],
+     effort: [e, f]}
+an unknown unit:
+  - t,pan_pos_ticks,lift_pos_ticks,pan_vel,lift_vel,pan_eff,lift_eff
+  - of positions
+  - {joints: *joints, position_unit: rad, position: [pan_pos_ticks, lift_pos_ticks]}
+a missing joint:
+  - t,pan_pos,lift_pos,pan_vel,x,pan_eff,lift_eff
+  - no column of velocity for lift
+  - {}
+two of one kind:
+  - t,pan_pos,lift_pos,pan_angle,lift_angle,pan_eff,lift_eff
+  - 'has several columns of position for one joint: pan_pos, pan_angle'
+  - {}
+other numbers: ['t,q0,q1,dq0,dq1,tau1,tau2', 'of effort for q0, only', {}]
+no time: ['sample,PLAIN', has no column of times, {time: sample, time_unit: s}]
+unit of time: ['t,PLAIN', "column 't' advances by 2: in which unit", {time_unit: ms}]
+""")
 
 
 @pytest.mark.parametrize('kind', REFUSED)
 def test_a_refusal_gives_a_file_for_this_table(kind, tmp_path):
-    names, problem = REFUSED[kind]
+    names, problem, known = REFUSED[kind]
+    names = names.replace('PLAIN', ','.join(heads())).split(',')
     scale = 1e3 if kind == 'unit of time' else 1.0
     path = write(tmp_path / 'log.csv', names, [scale * TIME, *ALL])
     with pytest.raises(RobotDynamicsError, match=re.escape(problem)) as refused:
@@ -162,10 +169,11 @@ def test_a_refusal_gives_a_file_for_this_table(kind, tmp_path):
     content = yaml.safe_load(text)
     assert {'table', 'time', 'position', 'effort'} <= {*content}
     unknown = {key for key, value in content.items() if 'FILL IN' in value}
-    assert unknown == {*KNOWN.get(kind, {})}, 'only what cannot be known'
-    (tmp_path / 'log.yaml').write_text(yaml.safe_dump(content | KNOWN.get(kind, {})))
-    known = (content | KNOWN.get(kind, {})).get('joints', JOINTS)
-    assert len(read_table(tmp_path / 'log.yaml').joints) == len(known)
+    assert unknown == {*known}, 'only what cannot be known'
+    content |= known
+    (tmp_path / 'log.yaml').write_text(yaml.safe_dump(content))
+    joints = content.get('joints', JOINTS)
+    assert len(read_table(tmp_path / 'log.yaml').joints) == len(joints)
     if unknown:
         (tmp_path / 'log.yaml').write_text(text)
         with pytest.raises(RobotDynamicsError, match='FILL IN'):
