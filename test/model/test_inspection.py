@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 import solids
+import yaml
 from samples import mimic_arm, sample, world_files
 from urdf_text import FRICTION, joint, link, two_link_arm
 
@@ -203,16 +204,19 @@ def test_mimic_joints_of_one_joint_are_one_warning(capsys, file_of):
     assert said in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ('name', 'content', 'problem'),
-    [('none.urdf', None, 'no such file; give a path'),
-     ('a.xacro tool:=2', None, 'no such file; give the arguments of a xacro file as words'),
-     ('', None, 'is a folder; name the URDF or xacro file'),
-     ('empty.urdf', '', 'malformed XML (no element'),
-     ('way.yaml', 'a: 1', 'is no robot; give here the URDF, a parameter file by --params, a '
-      'program by --program, and a motion in the form of a JointTrajectory by send ROBOT '
-      '-p kind:=file -p file:=')],
-)  # fmt: skip
+#: Name of a file, its content, and what is said of it.
+NO_ROBOTS = yaml.safe_load("""
+- [none.urdf, null, no such file; give a path]
+- ['a.xacro tool:=2', null, no such file; give the arguments of a xacro file as words]
+- ['', null, is a folder; name the URDF or xacro file]
+- [empty.urdf, '', malformed XML (no element]
+- [way.yaml, 'a: 1', 'is no robot; give here the URDF, a parameter file by --params, a program by
+     --program, and a motion in the form of a JointTrajectory by send ROBOT -p kind:=file -p
+     file:=']
+""")
+
+
+@pytest.mark.parametrize(('name', 'content', 'problem'), NO_ROBOTS)
 def test_what_is_no_description_is_wrong_input_and_named(name, content, problem, capsys, tmp_path):
     file = tmp_path / name
     if content is not None:
@@ -225,17 +229,21 @@ def test_what_is_no_description_is_wrong_input_and_named(name, content, problem,
 
 @pytest.mark.parametrize('dynamics', ['', FRICTION])
 @pytest.mark.parametrize(
-    ('words', 'complaint'),
+    'row',
     [
-        (['--tip', 'nosuch'], "unknown link 'nosuch'"),
-        (['--joints', 'elbow', '--locked', 'elbow:=0'], 'is controlled and locked'),
-        (['--gravity', 'nan', 0, 0], 'gravity is not finite'),
+        "--tip nosuch | unknown link 'nosuch'",
+        '--joints elbow --locked elbow:=0 | is controlled and locked',
+        '--gravity nan 0 0 | gravity is not finite',
     ],
 )
 def test_a_sound_robot_of_which_a_refused_part_is_asked_for_ends_with_1(
-    words, complaint, dynamics, capsys, file_of, tmp_path
+    row, dynamics, capsys, file_of, tmp_path
 ):
-    assert run(file_of(arm(dynamics=dynamics)), *words, '--json', tmp_path / 'check.json') == 1
+    words, complaint = row.split(' | ')
+    assert (
+        run(file_of(arm(dynamics=dynamics)), *words.split(), '--json', tmp_path / 'check.json')
+        == 1
+    )
     out = capsys.readouterr().out
     assert complaint in out.splitlines()[-1]
     assert 'no problems found' not in out
