@@ -60,13 +60,13 @@ class Arm(StillArm):
         self.session.activate(self.now)
 
     def run(self, milliseconds: int, stuck: int | None = None) -> Arm:
-        """Go on, with the arm where its reference is, except for a joint that is stuck."""
+        """Go on, with the arm where its reference is, unless it is braked, or a joint stuck."""
         reference = self.session.loop.reference
         for _ in range(milliseconds):
             assert self.state()
             self.path.append(reference.rows.copy())
-            moves = np.arange(2) != stuck
-            self.q[moves], self.v[moves] = reference.position[moves], reference.velocity[moves]
+            moves = (np.arange(2) != stuck) & (not self.session.loop.braking)
+            self.q[moves], self.v = reference.position[moves], moves * reference.velocity
         return self
 
     def send(self, points: Any, stamp_ms: int = 0, names=NAMES, **more: Any) -> str:

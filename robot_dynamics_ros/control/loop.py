@@ -443,7 +443,8 @@ class ControlLoop:
         """Let the next law act once arm and reference are at rest, or the reference moves on."""
         generator, law = self.generator, self._next
         assert law is not None
-        if not generator.resting or generator.glide(self.q, self._brake.is_over(t, self.v)):
+        is_over = self._brake.is_over(t, self.v)
+        if not generator.resting or generator.glide(self.q, is_over):
             self._act(law)
 
     def decompose(self) -> dict[str, Array]:

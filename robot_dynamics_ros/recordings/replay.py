@@ -261,9 +261,9 @@ class RecordedReference(ReferenceGenerator):
         if np.isfinite(motion[:2]).all():
             self._recorded[:] = np.nan_to_num(motion)
 
-    def glide(self, q: Array, rests: bool) -> bool:
-        """Return whether the arm rests, and the current reference with it."""
-        return rests and not self.reference.velocity.any()
+    def glide(self, q: Array, is_over: bool) -> bool:
+        """Return whether braking is over, and the current reference at rest."""
+        return is_over and not self.reference.velocity.any()
 
     def sample(self, stamp_ns: int) -> None:
         """Write the current reference."""

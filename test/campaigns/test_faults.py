@@ -170,6 +170,11 @@ def transfers_by_another_clock(self, original, t, former):
     original(self, t + 5.0, former)
 
 
+def not_joined(self, original, prepared, start_ns):
+    original(self, prepared, start_ns)
+    self._approach.start(np.zeros_like(self.reference.rows), start_ns)
+
+
 MORE = ('parameters', 'laws', 'parameters')
 DEFECTS = {
     'limiter left out': (SafetyFilter, 'run', ungated, ('nan', 'limits'), LIMITED),
@@ -198,7 +203,7 @@ DEFECTS = {
     'rests elsewhere': (ReferenceGenerator, 'rest_at', rests_elsewhere, MORE),
     'transfer by another clock': (Transfer, 'start', transfers_by_another_clock,
                                   ('doubled',), SHIFTED),
-    'trajectories not joined': (ReferenceGenerator, '_start_blend', nothing, ('hold',)),
+    'trajectories not joined': (ReferenceGenerator, '_begin', not_joined, ('hold',)),
 }  # fmt: skip
 
 

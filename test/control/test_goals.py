@@ -170,7 +170,7 @@ def test_cancelling_brings_the_reference_to_rest():
     arm.send([rest(4.0, 0.4, 0.4)])
     arm.run(2000)
     assert reference.velocity.any()
-    before, change = reference.rows.copy(), prepare_parameters(session, {'damping': [1.0]})
+    before, change = reference.position.copy(), prepare_parameters(session, {'damping': [1.0]})
     session.cancel_goal()
     assert arm.ends[-1].canceled
     assert arm.statuses[-1] == 'goal canceled: the arm comes to rest and holds'
@@ -179,11 +179,7 @@ def test_cancelling_brings_the_reference_to_rest():
     arm.run(300)
     assert session.mode is SessionMode.HOLDING
     assert not reference.velocity.any()
-    np.testing.assert_array_equal(reference.position, arm.q)  # where the arm has stopped
-    # This arm is always at its reference, which brakes from there: at 20 1/s of its limits, and
-    # as 10 ms of its velocity at a bandwidth of 100 rad/s.
-    way, speed = reference.position - before[0], before[1]
-    assert (way <= speed * (0.5 * speed / (20.0 * arm.session.tree.velocity_limit) + 0.02)).all()
+    np.testing.assert_array_equal(reference.position, before)  # where the arm has stopped
 
 
 @pytest.mark.parametrize('send', [Arm.send, Arm.publish])

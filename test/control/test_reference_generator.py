@@ -154,7 +154,7 @@ def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way)
     generator.begin_glide()
     seen = [generator.snapshot().reference.rows]
     for k, x in enumerate(noise):
-        arrived = generator.glide(place + x, rests=k > 1000)
+        arrived = generator.glide(place + x, is_over=k > 1000)
         if arrived:
             break
         seen.extend(run(generator, 1))
@@ -164,6 +164,19 @@ def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way)
     np.testing.assert_allclose(np.diff(v, axis=0), 1e-3 * a[:-1], atol=1e-12)
     np.testing.assert_allclose(np.diff(q, axis=0), 0.5e-3 * (v[1:] + v[:-1]), atol=1e-12)
     assert np.abs(q[500:] - place).max() < 1e-3
-    assert (arrived, k < 1010) == (True, True)
+    assert (arrived, k < 1050) == (True, True)
     for rows in (generator.reference.rows, *run(generator, 3)):
-        np.testing.assert_array_equal(rows, [place + x, *np.zeros((2, 4))])
+        np.testing.assert_array_equal(rows, [place + noise[1000], *np.zeros((2, 4))])
+
+
+def test_a_glide_ends_also_where_the_arm_is_pushed_on():
+    generator, along = generator_at_rest(), 0.8 * np.eye(4)[0]
+    generator.begin_glide()
+    for k in range(500):
+        if generator.glide(PLACE + 1e-3 * k * along, is_over=k > 300):
+            break
+        run(generator, 1)
+    assert 301 < k < 400
+    np.testing.assert_array_equal(
+        generator.reference.rows, [PLACE + 0.3 * along, *np.zeros((2, 4))]
+    )

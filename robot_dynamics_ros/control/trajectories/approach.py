@@ -68,6 +68,7 @@ class Approach:
     def __init__(self, n: int) -> None:
         self.rows, self.target = np.zeros((3, n)), np.zeros(n)
         self.resting, self.stopping = True, False
+        self.configure(1e-3, semi_implicit=True)
 
     def configure(self, period: float, *, semi_implicit: bool) -> None:
         """Set the time between two samples, s, and the kind of plant; else zero-order hold."""

@@ -113,32 +113,36 @@ class ReferenceGenerator:
         self.begin_glide()
 
     def begin_glide(self) -> None:
-        """Abort the trajectory; the reference comes to rest where it is, or as ``glide`` says."""
+        """Abort the trajectory; the reference glides to the arm, or rests if that is unknown."""
         self._replace(0.0)
-        self._approach.aim(self.reference.position, self._glide)
+        place = self.reference.position if self.measured is None else self._inside(self.measured)
+        self._approach.aim(place, self._glide)
 
     @property
     def resting(self) -> bool:
         """Whether the reference is held; a trajectory may be scheduled to start."""
         return self._trajectory is None and not self.streaming
 
-    def glide(self, q: Array, rests: bool) -> bool:
+    def glide(self, q: Array, is_over: bool) -> bool:
         """Let a held reference glide to the arm, from the next sample on.
 
         Args:
             q: Position of the arm, shape (n,), rad or m; clamped to the position limits.
-            rests: Whether the arm rests there.
+            is_over: Whether the last position is where to rest, even if the arm is pushed on.
 
         Returns:
-            Whether the arm rests, and the reference with it: what remained is discarded.
+            Whether the reference has come to rest there; what remained is discarded.
         """
-        target, rows, approach = self._inside(q), self.reference.rows, self._approach
+        target, rows = self._approach.target, self.reference.rows
+        if not is_over:
+            self._approach.aim(self._inside(q), self._glide)
+            return False
         way = np.abs(target - rows[0]) + _SETTLING_S * np.abs(rows[1])
-        if arrived := rests and bool((way <= _ARRIVED_S * self._fastest).all()):
-            rows[:] = target, 0.0 * target, 0.0 * target
-            approach.start(rows, self._now_ns)
-        approach.aim(target, self._glide)
-        return arrived
+        if (way > _ARRIVED_S * self._fastest).any():
+            return False
+        rows[:] = target, 0.0 * target, 0.0 * target
+        self._approach.start(rows, self._now_ns)
+        return True
 
     def _outside(self, q: Array) -> Array:
         return np.abs(self._bounded(q) - q)
