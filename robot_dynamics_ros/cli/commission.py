@@ -51,11 +51,10 @@ from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
 from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording, in_model_units
+from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording, in_model_units
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_LEAST_STATES = 10  # whose velocities are checked
 _DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from that of the profile
 
 
@@ -102,7 +101,7 @@ def examine(
     """
     time, q, v, effort = run.time, run.position, run.velocity, run.effort
     findings = list(limit_findings(tree, q))
-    if len(q) >= _LEAST_STATES and np.isfinite(v).all():
+    if len(q) >= LEAST_STATES and np.isfinite(v).all():
         findings += velocity_findings(tree, time, q, v)
     report = driver.profile.state.effort
     if report == 'none' and not commanded:

@@ -29,6 +29,7 @@ from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import (
+    LEAST_STATES,
     NANO,
     PER_JOINT,
     Recording,
@@ -64,7 +65,6 @@ _REFINEMENTS = 20
 _FINEST_S = 1e-12
 _ROUNDING_S = 1e-9
 _START_SHARE = 0.02  # of the lower of the two peak speeds: above it the motion has started
-_MIN_STATES = 8  # states of a run
 _LARGEST_GRID = 2_000_000  # correlation samples, or ten per state if that is more
 
 
@@ -377,8 +377,8 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
         RecordingError: A run is too short, or the runs do not overlap.
     """
     for which, run in (('first', first), ('second', second)):
-        if len(run.time) < _MIN_STATES:
-            problem = f'has {counted(len(run.time), "state")}, fewer than {_MIN_STATES}'
+        if len(run.time) < LEAST_STATES:
+            problem = f'has {counted(len(run.time), "state")}, fewer than {LEAST_STATES}'
             raise RecordingError(f'the {which} run', problem, 'record for longer')
     motions = one, other = _motions((first, second))
     moving = one.moves and other.moves
@@ -394,7 +394,7 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
         shift, how = _refined_shift(one, other, _coarse_shift(one, other)), 'whole motion'
     ends = np.array([first.time[[0, -1]] + shift, second.time[[0, -1]]])
     period = float(np.median(np.diff(second.stamp_ns))) / NANO
-    if ends[:, 1].min() - ends[:, 0].max() < _MIN_STATES * period:
+    if ends[:, 1].min() - ends[:, 0].max() < LEAST_STATES * period:
         raise RecordingError(
             'the runs', f'do not overlap under a shift of {shift:.6g} s', 'choose --align'
         )
@@ -431,7 +431,7 @@ class _AlignedMotion(NamedTuple):
     @property
     def moves(self) -> bool:
         """Whether any position changes."""
-        return len(self.time) >= _MIN_STATES and bool(np.ptp(self.q, axis=0).max() > 1e-9)
+        return len(self.time) >= LEAST_STATES and bool(np.ptp(self.q, axis=0).max() > 1e-9)
 
     @property
     def speed(self) -> Array:

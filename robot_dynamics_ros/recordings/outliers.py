@@ -28,7 +28,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.recording import LEAST_STATES, NANO, Recording, format_time
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Share of outliers among the states above which a recording allows no verdict.
+#: Share of corrupt or unknown states above which a recording allows no verdict.
 TOO_MANY = 0.1
 _RATIO = 30.0  # to the usual difference, and to that around
 _SPEED_SHARE = 0.05  # of the 99 % speed: smaller differences are ignored

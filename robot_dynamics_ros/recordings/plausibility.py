@@ -13,10 +13,11 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import compared
 from robot_dynamics_ros.estimation.effort_model import (
+    AT_LIMIT,
     EffortModel,
     Instants,
     exclusions,
-    smooth_sign,
+    marked,
 )
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import (
@@ -37,7 +38,8 @@ from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording, format_time
-from robot_dynamics_ros.recordings.timing import longest_piece, moving
+from robot_dynamics_ros.recordings.samples import Preparation, samples_of
+from robot_dynamics_ros.recordings.timing import AUTO, longest_piece, moving
 from robot_dynamics_ros.spatial.scalar import Array
 
 _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
@@ -52,7 +54,7 @@ _TOO_FAST = 2.0  # times the velocity limit
 _ALIKE = 0.9  # correlation
 _OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
-_SPAN_S = 0.02  # s, over which an acceleration is taken: noise of velocities hardly matters
+_AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
 _TRIED = 500  # instants at which other orders of joints are tried
 _RESOLUTION = 0.005  # of an effort: what is less is no fault of a driver
 
@@ -99,7 +101,7 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
     _refuse(velocity_findings(tree, run.time, q, v))
     _check_efforts(effort, moves, tree, recording.notes)
     if measured:
-        _refuse(_load_findings(run, effort, step, tree))
+        _refuse(_load_findings(run, step, tree))
 
 
 def problem_of(recording: Recording, tree: Robot, *, measured: bool) -> str:
@@ -321,23 +323,16 @@ def _jumps(position: Array, row: int) -> bool:
     return bool((np.abs(position[row] - position[row - 1]) > farthest).any())
 
 
-def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Iterator[Finding]:
+def _load_findings(run: Recording, step: int, tree: Robot) -> Iterator[Finding]:
     """Yield the faults of efforts that contradict what the motion of the arm requires."""
-    from scipy.ndimage import maximum_filter1d
-
-    states = len(run.time) - 1
-    half = max(1, round(0.5 * _SPAN_S * states / (run.time[-1] - run.time[0])))
-    half = min(half, states // 2)
-    rows = slice(half, len(run.time) - half, step)
-    v, t = run.velocity, run.time[:, np.newaxis]
-    a = ((v[2 * half :] - v[: -2 * half]) / (t[2 * half :] - t[: -2 * half]))[::step]
-    v = v[rows]
-    motion = Instants.of_motion(run.position[rows], v, a, smooth_sign(v))
-    stops = exclusions(tree, run.position, np.zeros(run.position.shape))  # hit within the span
-    stops = maximum_filter1d(stops, 2 * half + 1, axis=0)[rows]
     none = np.full(tree.n, np.inf)  # other joints have other limits
+    samples = samples_of(run, tree, _AS_MEASURED)
+    stops = exclusions(tree, run.position, np.zeros(run.position.shape)) > 0
+    stops = samples.near(run.time, stops, 1.5)  # whose velocities tell the acceleration
+    motion = replace(samples.motion, excluded=marked(stops, AT_LIMIT)).take(
+        slice(None, None, step)
+    )
     tree = tree.with_changes(effort_limit=none, position_lower=-none, position_upper=none)
-    motion = replace(motion, time=run.time[rows], effort=effort[rows], excluded=stops)
     residual = _residual(tree, motion)
     carries = residual.simplest.factor == 1.0 and residual.is_better_than(residual)
     faults = [] if carries else residual.faults()  # a load is no fault of a driver

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -43,6 +42,7 @@ from robot_dynamics_ros.estimation.filtering import LowPass, low_pass, white_noi
 from robot_dynamics_ros.estimation.regressor import regressor
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import counted
+from robot_dynamics_ros.recordings.outliers import TOO_MANY
 from robot_dynamics_ros.recordings.recording import EFFORTS, LEAST_STATES, Recording
 from robot_dynamics_ros.recordings.timing import (
     BRIDGED,
@@ -50,11 +50,11 @@ from robot_dynamics_ros.recordings.timing import (
     find_timing,
     longest_piece,
     moving,
+    pieces,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
-_FEW = 0.01  # accepted share of non-finite states
 
 
 def effort_sources(recording: Recording, wanted: str = 'auto') -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def _refuse_impossible(run: Recording) -> None:
                 'repair the driver, or cut the recording with --from and --to',
             )
         lost = ~np.isfinite(values).all(axis=1)
-        if lost.mean() > _FEW and np.isfinite(values).any():
+        if lost.mean() > TOO_MANY and np.isfinite(values).any():
             culprit = run.joints[int(np.argmin(np.isfinite(values).sum(axis=0)))]
             raise RecordingError(
                 'the recording',
@@ -162,6 +162,20 @@ class Samples:
         """
         acts = np.nan_to_num(self.run.effort).any(axis=0)
         return replace(self.motion, effort=np.where(acts, self.motion.effort, np.nan))
+
+    def near(self, time: Array, mask: Array, periods: float = 0.0) -> Array:
+        """Return which samples have a masked time within the reach of the filter, shape (M, n).
+
+        Args:
+            time: Times of the mask, shape (N,), s, increasing.
+            mask: Shape (N, n).
+            periods: Further reach.
+        """
+        reach = (self.timing.half + periods) * self.timing.period + _ROUNDING_S
+        count = np.vstack([np.zeros(mask.shape[1], dtype=int), np.cumsum(mask, axis=0)])
+        first = np.searchsorted(time, self.motion.time - reach)
+        end = np.searchsorted(time, self.motion.time + reach, side='right')
+        return np.asarray(count[end] > count[first])
 
     def about(self, count: int) -> Samples:
         """Return ``count`` to twice as many of the samples, at regular intervals, or all."""
@@ -275,56 +289,35 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
         )
     _refuse_impossible(recording)
     samples = samples_of(recording, tree, preparation, np.sign)
-    run, timing = samples.run, samples.timing
+    run, timing = samples.run.rows(complete), samples.timing
     motion = samples.driven.take(samples.motion.row >= preparation.delay)
     smooth = low_pass(timing.cutoff, 1.0 / timing.period)
-    reach, run = smooth.half * timing.period, run.rows(complete)
     rest = _standstill(run, smooth, tree, preparation)
     slow, every = np.abs(motion.v_friction) <= rest, motion.time
-    kept = _decimated(every, BRIDGED * timing.period, smooth.step)
+    rows = (np.r_[piece] for piece in pieces(every, timing.period))
+    kept = np.concatenate([piece[:: smooth.step] for piece in rows])
     motion = motion.take(kept)
-    if len(motion.row) < LEAST_STATES:
+    if len(kept) < LEAST_STATES:
         raise RecordingError(
             'the recording',
             f'has no {LEAST_STATES} usable states in a row',
             'record for longer, or choose a higher cut-off',
         )
+    memory = 1 + 2 * smooth.half // smooth.step
+    samples = Samples(motion, run, timing, rest, memory)
     margin = _LIMIT_MARGIN * tree.position_range
     states = exclusions(tree, run.position, run.effort, margin, _AT_EFFORT)
     states[:-1] |= states[1:] & AT_LIMIT  # at both ends of a step
     excluded = marked(~np.isfinite(motion.effort), NO_EFFORT)
     for bit in (AT_LIMIT, SATURATED):
-        excluded |= marked(_near(motion.time, run.time, states & bit > 0, reach), bit)
+        excluded |= marked(samples.near(run.time, states & bit > 0), bit)
     # Friction at rest is unknown, as is when a filtered velocity had its real reversal. Measured
     # efforts of such windows are used where they tell more of slow friction than they distort.
     measured = effort_sources(recording, preparation.effort)[0] == 'measured'
     crossed = measured and preparation.reversals
-    slow = slow[kept] if crossed else _near(motion.time, every, slow, reach)
+    slow = slow[kept] if crossed else samples.near(every, slow)
     excluded |= marked(slow & (excluded == 0), STICKING)
-    memory = 1 + 2 * smooth.half // smooth.step
-    return Samples(replace(motion, excluded=excluded), run, timing, rest, memory)
-
-
-def _decimated(time: Array, gap: float, step: int) -> Array:
-    """Return the indices of every ``step``-th of the times, from each gap on."""
-    index = np.arange(len(time))
-    begins = np.diff(time, prepend=-np.inf) > gap
-    return np.flatnonzero((index - np.maximum.accumulate(np.where(begins, index, 0))) % step == 0)
-
-
-def _near(time: Array, own: Array, mask: Array, reach: float) -> Array:
-    """Return which times have a masked one within reach, shape (M, n).
-
-    Args:
-        time: The times, shape (M,), s.
-        own: Times of the mask, shape (N,), s, increasing.
-        mask: Shape (N, n).
-        reach: s.
-    """
-    count = np.vstack([np.zeros(mask.shape[1], dtype=int), np.cumsum(mask, axis=0)])
-    first = np.searchsorted(own, time - reach - _ROUNDING_S)
-    end = np.searchsorted(own, time + reach + _ROUNDING_S, side='right')
-    return count[end] > count[first]
+    return replace(samples, motion=replace(motion, excluded=excluded))
 
 
 def _standstill(run: Recording, smooth: LowPass, tree: Robot, preparation: Preparation) -> Array:
@@ -360,10 +353,11 @@ def _instants(run: Recording, timing: SampleTiming, sign: Callable[[Array], Arra
     instants = Instants(rows[own], run.time[rows[own]], *columns)
     if timing.cutoff is None or not len(time):
         return instants.where(valid)
-    ends = np.flatnonzero(np.diff(time) > BRIDGED * timing.period) + 1
-    pieces = (slice(*pair) for pair in pairwise([0, *ends.tolist(), len(time)]))
     return Instants.joined(
-        [_filtered(instants.take(x), time[x], valid[x], timing, sign) for x in pieces]
+        [
+            _filtered(instants.take(rows), time[rows], valid[rows], timing, sign)
+            for rows in pieces(time, timing.period)
+        ]
     )
 
 

@@ -142,9 +142,18 @@ def find_timing(
 
 def parts(run: Recording) -> Iterator[slice]:
     """Yield the rows of each part of ``PART_S`` of a recording, whose clock may jump."""
-    part = ((run.time - run.time[0]) / PART_S).astype(np.int64)
-    edges = np.flatnonzero(np.diff(part)) + 1
-    yield from starmap(slice, pairwise([0, *edges.tolist(), len(run.time)]))
+    return _runs(((run.time - run.time[0]) / PART_S).astype(np.int64))
+
+
+def pieces(time: Array, period: float) -> Iterator[slice]:
+    """Yield the rows between gaps, also where the clock jumps, of increasing times (N,), s."""
+    return _runs(np.cumsum(np.diff(time, prepend=time[:1]) > BRIDGED * period))
+
+
+def _runs(values: Array) -> Iterator[slice]:
+    """Yield the rows of each run of equal values."""
+    ends = (np.flatnonzero(np.diff(values)) + 1).tolist()
+    return starmap(slice, pairwise([0, *ends, len(values)]))
 
 
 def moving(run: Recording) -> Array:
@@ -181,10 +190,7 @@ def longest_piece(recording: Recording) -> Recording:
     """
     run, steps = recording.rows(recording.complete), np.diff(recording.time)
     period = float(np.median(steps)) if len(steps) else 0.0
-    ends = np.flatnonzero(np.diff(run.time) > BRIDGED * period) + 1
-    edges = np.concatenate([[0], ends, [len(run.time)]])
-    longest = int(np.argmax(np.diff(edges)))
-    return run.rows(slice(edges[longest], edges[longest + 1]))
+    return run.rows(max(pieces(run.time, period), key=lambda rows: rows.stop - rows.start))
 
 
 def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], str]:

@@ -239,6 +239,22 @@ def test_a_joint_whose_efforts_are_all_zero_has_unknown_efforts(free, run):
     assert np.isfinite(validated[:, 0]).all()
 
 
+def test_unknown_states_are_left_out_up_to_the_share_that_allows_a_verdict(free, run):
+    def lost(share, value=np.nan):
+        velocity = run.velocity.copy()
+        velocity[500 : 500 + round(share * len(velocity)), 1] = value
+        return replace(run, velocity=velocity)
+
+    some = prepare(lost(0.05), free, Preparation()).motion
+    assert len(some.time) == pytest.approx(0.95 * len(run.time), abs=3)
+    for given, said in (
+        (lost(0.2), "no velocity .* in 20 % of its states, most of joint 'joint2'"),
+        (lost(0.01, 1e7), "velocity of 1e.07 for joint 'joint2', beyond the range"),
+    ):
+        with pytest.raises(RecordingError, match=said):
+            prepare(given, free, Preparation())
+
+
 def test_a_gap_parts_the_recording(free, run):
     kept = np.r_[0:1500, 1700:3990]
     holey = recording(
