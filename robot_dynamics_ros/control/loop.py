@@ -12,7 +12,6 @@ from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.force_sensor import ForceSensor, SensorTool
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix, joint_inertia
 from robot_dynamics_ros.control.laws.stop_laws import (
     STOP_ACTIONS,
     Brake,
@@ -34,6 +33,7 @@ from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
 from robot_dynamics_ros.control.transfer import Transfer
+from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix, joint_inertia
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import Robot

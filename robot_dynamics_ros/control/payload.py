@@ -20,9 +20,9 @@ from functools import partial
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.transfer import TransferWeight
 from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, on_body, with_payload

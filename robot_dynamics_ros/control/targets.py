@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.trajectories.approach import ApproachLimits
+from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -207,3 +208,19 @@ def largest_gravity_forces(tree: Robot) -> Array:
             with suppress(SingularityError):
                 largest = np.maximum(largest, np.abs(model.inverse_dynamics(q, rest, rest)))
     return largest
+
+
+def joint_inertia(tree: Robot, home: Array) -> Array:
+    """Return the diagonal of the mass matrix plus armature at a position, (n,), kg m^2 or kg."""
+    return np.diag(inertia_matrix(tree, home)).copy()
+
+
+def inertia_matrix(tree: Robot, q: Array) -> Array:
+    """Return the mass matrix plus armature at a position, new array of shape (n, n)."""
+    return _inertia_matrix(tree, np.asarray(q, dtype=float).tobytes()).copy()
+
+
+@lru_cache(maxsize=8)  # several parts of a controller need the same result
+def _inertia_matrix(tree: Robot, q: bytes) -> Array:
+    model = make_formulation('newton_euler', tree)
+    return model.mass_matrix(np.frombuffer(q)) + np.diag(tree.armature)

@@ -32,10 +32,9 @@ from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
-from robot_dynamics_ros.dynamics.joint_terms import linearize_driven
+from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix, linearize_driven
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling, largest_ratio
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array

@@ -17,8 +17,8 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix, joint_inertia
 from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix, joint_inertia
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.errors import ModelError, ProgramError
 from robot_dynamics_ros.geometry.collisions import Obstacles

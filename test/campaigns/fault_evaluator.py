@@ -57,10 +57,10 @@ from samples import shipped_parameters
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_robot
+from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array

@@ -14,7 +14,6 @@ the same natural frequency and damping ratio give the same stiffness as computed
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,9 +26,8 @@ from robot_dynamics_ros.control.laws.computed_torque import (
 )
 from robot_dynamics_ros.control.laws.control_law import ModelLaw
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix, joint_inertia
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop
-from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -92,22 +90,6 @@ class GravityCompensation(GravityLaw):
         np.multiply(self._damping, v, out=self._work)
         out -= self._work
         out += self.external.commanded
-
-
-def joint_inertia(tree: Robot, home: Array) -> Array:
-    """Return the diagonal of the mass matrix plus armature at a position, (n,), kg m^2 or kg."""
-    return np.diag(inertia_matrix(tree, home)).copy()
-
-
-def inertia_matrix(tree: Robot, q: Array) -> Array:
-    """Return the mass matrix plus armature at a position, new array of shape (n, n)."""
-    return _inertia_matrix(tree, np.asarray(q, dtype=float).tobytes()).copy()
-
-
-@lru_cache(maxsize=8)  # several parts of a controller need the same result
-def _inertia_matrix(tree: Robot, q: bytes) -> Array:
-    model = make_formulation('newton_euler', tree)
-    return model.mass_matrix(np.frombuffer(q)) + np.diag(tree.armature)
 
 
 class PdGravity(GravityLaw):

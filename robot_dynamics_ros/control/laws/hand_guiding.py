@@ -35,8 +35,9 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.control.drivers.friction import DriveFriction
 from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
-from robot_dynamics_ros.control.laws.gravity_laws import GravityLaw, inertia_matrix
+from robot_dynamics_ros.control.laws.gravity_laws import GravityLaw
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import (
     FeedbackLoop,
     Sampling,

@@ -49,8 +49,8 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING, with_drives
 from robot_dynamics_ros.control.laws.control_law import LookAhead, ModelLaw, effort_terms
-from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import (
     FeedbackLoop,
     Sampling,

@@ -20,13 +20,9 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.gravity_laws import (
-    GravityCompensation,
-    GravityLaw,
-    inertia_matrix,
-)
+from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, GravityLaw
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms, inertia_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import CONTINUOUS, FeedbackLoop, Sampling
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
