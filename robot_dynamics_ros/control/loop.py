@@ -34,7 +34,6 @@ from robot_dynamics_ros.control.trajectories.reference_generator import Referenc
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
 from robot_dynamics_ros.control.transfer import Transfer
 from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix, joint_inertia
-from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import checked
@@ -63,15 +62,15 @@ class ControlLoop:
         tree: The robot without its payload.
         kernels: Its dynamics; with a load, the kernels of the load.
         law: Control law built with the same kernels.
+        load: Model of the payload.
         settings: Settings of the loop.
         driver: Interface to the driver: its compensation, joints that share motors; None: no
             profile.
-        load: Model of a changeable payload; None: the payload cannot change.
         generator: Reference generator; a trajectory follower if None.
         derivative: Filter that differentiates valid positions; None: velocities are measured.
 
     Attributes:
-        tree, kernels, driver, generator, settings: As given.
+        tree, kernels, load, driver, generator, settings: As given.
         law: The selected law.
         acting: The law that acts.
         stop_law: The stop action.
@@ -95,14 +94,14 @@ class ControlLoop:
         tree: Robot,
         kernels: KernelSet,
         law: ControlLaw,
-        settings: LoopSettings | None = None,
+        load: PayloadModel,
+        settings: LoopSettings,
         *,
         driver: DriverInterface | None = None,
-        load: PayloadModel | None = None,
         generator: ReferenceGenerator | None = None,
         derivative: FilteredDerivative | None = None,
     ) -> None:
-        self.tree, self.law, self.kernels, self._load = tree, law, kernels, load
+        self.tree, self.law, self.kernels, self.load = tree, law, kernels, load
         self.driver = driver or DriverInterface(None, tree)
         self.generator = generator or ReferenceGenerator(tree)
         self.reference = self.generator.reference
@@ -123,7 +122,7 @@ class ControlLoop:
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None  # after the brake, or a stop action without states
         self._begun = True  # whether there was a command since the start
-        self.change_settings(settings or LoopSettings())
+        self.change_settings(settings)
 
     # Settings -----------------------------------------------------------------------------------
 
@@ -188,13 +187,6 @@ class ControlLoop:
             self.force.carry(tool)
             self.transfer.limit_rate('sensor tool')
 
-    @property
-    def load(self) -> PayloadModel:
-        """Model of the payload; raises ConfigurationError if the loop was built without one."""
-        if self._load is None:
-            raise ConfigurationError('payload', 'the loop has no load', 'build it with one')
-        return self._load
-
     def set_payload(self, payload: Payload | None, duration: float = 0.0) -> None:
         """Change the payload without a step of the effort.
 
@@ -205,7 +197,6 @@ class ControlLoop:
         Raises:
             UnknownNameError: The payload's frame does not exist.
             ModelError: The payload is not physical.
-            ConfigurationError: The loop was built without a load.
         """
         running = not self.acting.acts_on_old_states
         self.load.change(payload, self.state.time, duration if running else 0.0)
@@ -214,7 +205,7 @@ class ControlLoop:
 
     def _fit_guard(self) -> None:
         """Fit the guard to the present load; it brakes with half of the permitted effort."""
-        M = inertia_matrix(self.tree if self._load is None else self._load.tree, self._zeros)
+        M = inertia_matrix(self.load.tree, self._zeros)
         apparent = 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
         part, sampling = 0.5 * self.settings.effort_scale, self.settings.sampling
         self.guard.fit(self.tree, np.diag(M), part, sampling, apparent)
@@ -326,8 +317,8 @@ class ControlLoop:
         """
         verdict = self.state.take(stamp_ns, q, v)
         restarted = verdict is StateVerdict.RESTARTED
-        if restarted and self._load is not None:
-            self._load.restart(self.state.time)
+        if restarted:
+            self.load.restart(self.state.time)
         if restarted and not self._begun:
             self._begin()
         elif self.acting.acts_on_old_states:
@@ -345,8 +336,7 @@ class ControlLoop:
     def start(self) -> None:
         """Start control: hold the last valid position, from gravity compensation to the law."""
         self.state.validator.allow_repeat()  # a repetition of the present state is answered too
-        if self._load is not None:
-            self._load.advance(math.inf)  # a change made while inactive needs no transition
+        self.load.advance(math.inf)  # a change made while inactive needs no transition
         self._begin()
 
     def _begin(self) -> None:
@@ -425,8 +415,8 @@ class ControlLoop:
 
     def _update_inputs(self, t: float) -> None:
         """Update payload, reference, external efforts, and which law acts."""
-        if self._load is not None and self._load.changing:
-            self._load.advance(t)
+        if self.load.changing:
+            self.load.advance(t)
         self.generator.sample(self.state.stamp_ns)
         if self._next is not None:
             self._follow_on(t)

@@ -158,9 +158,9 @@ def build_loop(
         tree,
         kernels,
         selected_law(tree, kernels, parameters),
+        load,
         settings,
         driver=driver,
-        load=load,
         generator=generator,
         derivative=FilteredDerivative(tree.n, cutoff, gap) if cutoff else None,
     )

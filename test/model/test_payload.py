@@ -140,7 +140,7 @@ def run_loop(law: str, changes):
     """Return the efforts of a loop at rest; changes: payload by step."""
     tree, load, kernels = loaded('four_dof')
     settings = LoopSettings(activation_ramp_s=0.0, effort_rate_limit=0.0)
-    loop = ControlLoop(tree, kernels, make_law(law, tree, kernels), settings, load=load)
+    loop = ControlLoop(tree, kernels, make_law(law, tree, kernels), load, settings)
     stamp, efforts = 0, []
     for k in range(800):
         stamp += PERIOD_NS
