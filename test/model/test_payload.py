@@ -105,12 +105,10 @@ def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
     assert_allclose(efforts(), none, atol=1e-11)
 
 
-SCARA, LOADED, _ = loaded('scara')
+_, LOADED, _ = loaded('scara')
 LOADED.change(POINT, 0.0, 0.0)
 LIGHT, NOWHERE = Payload(-1.0), Payload(1.0, frame='hand')
 UNREAL = Payload(1.0, np.zeros(3), np.diag([1.0, 0.1, 0.1]))
-KERNELS = compile_kernel(SCARA)
-BARE = ControlLoop(SCARA, KERNELS, make_law('computed_torque', SCARA, KERNELS))
 
 test_what_is_not_physical_is_refused = refusals.called("""
 LOADED.change(LIGHT, 0.0, 0.0)   | ModelError: mass must be positive
@@ -119,7 +117,6 @@ LOADED.change(UNREAL, 0.0, 0.0)  | ModelError: real body
 LOADED.check(UNREAL)             | ModelError: real body
 LOADED.change(NOWHERE, 0.0, 0.0) | UnknownNameError: unknown payload_frame 'hand'
 LOADED.check(NOWHERE)            | UnknownNameError: unknown payload_frame 'hand'
-BARE.set_payload(LOAD)           | ConfigurationError: the loop has no load
 """, globals())  # fmt: skip
 
 
