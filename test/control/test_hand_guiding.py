@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import refusals
 from oracles import PinocchioOracle
 from pushed_arm import START, PushedArm, arm, random_pushes
 from samples import effort_of, sample
@@ -189,18 +190,15 @@ def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
     assert reached == pytest.approx(0.25, rel=1e-3)  # of the limits, as fast as may be
 
 
-@pytest.mark.parametrize(
-    ('name', 'said'),
-    [
-        ('taught.yaml', 'moves elbow'),
-        ('', 'waypoint_file is empty'),
-        ('none/taught.yaml', 'cannot be written'),
-    ],
-)
-def test_a_file_of_another_robot_or_none_is_refused_and_left_as_it_is(name, said, tmp_path):
+@refusals.written("""
+taught.yaml      | moves elbow
+''               | waypoint_file is empty
+none/taught.yaml | cannot be written
+""")
+def test_a_file_of_another_robot_or_none_is_refused_and_left_as_it_is(given, said, tmp_path):
     path, text = tmp_path / 'taught.yaml', 'joint_names: [elbow]\npoints: []\n'
     path.write_text(text)
-    guided = Guided(waypoint_file=name and str(tmp_path / name))
+    guided = Guided(waypoint_file=given and str(tmp_path / given))
     with pytest.raises(RobotDynamicsError, match=said):
         prepare_waypoint(guided.session)()
     assert path.read_text() == text

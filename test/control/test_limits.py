@@ -230,7 +230,7 @@ def test_a_light_joint_with_much_friction_is_not_held_back_far_from_its_limits(s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('load', 'q'), [(10.0, (2.79, -1.5, -0.5)), (20.0, (2.7, 0.5, 0.3))])
+@refusals.rows('load q', '10.0, [2.79, -1.5, -0.5]\n20.0, [2.7, 0.5, 0.3]')
 def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
     """An effort at one joint moves only the light links near it within a period."""
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import refusals
 import yaml
 
 from robot_dynamics_ros.control.trajectories.points import (
@@ -72,21 +73,18 @@ def test_a_file_gives_the_motion_again(tmp_path):
 HEAD, AT_0 = 'joint_names: [shoulder, elbow]\npoints: ', 'time_from_start: {sec: 0}'
 
 
-@pytest.mark.parametrize(
-    ('text', 'message'),
-    [
-        ('joint_names: [shoulder', 'line 2: is not valid YAML'),
-        ('hello', "is 'hello'; give a mapping"),
-        ('joint_names: [shoulder]\npoints: []', 'moves shoulder'),
-        (f'{HEAD}[{{positions: [1.0, 2.0]}}]', 'time_from_start'),
-        (f'{HEAD}[{{positions: [1.0], {AT_0}}}]', 'point 0: has 1 positions; give 2'),
-        (f'{HEAD}[{{positions: [1, .nan], {AT_0}}}]', 'positions .line 2.: is nan; give a finite'),
-    ],
-)
-def test_a_file_that_is_no_trajectory_is_refused_with_its_reason(tmp_path, text, message):
+@refusals.written("""
+'joint_names: [shoulder'                 | line 2: is not valid YAML
+hello                                    | is 'hello'; give a mapping
+"joint_names: [shoulder]\\npoints: []"    | moves shoulder
+'POINTS {positions: [1.0, 2.0]}]'        | time_from_start
+'POINTS {positions: [1.0], TIME}]'       | point 0: has 1 positions; give 2
+'POINTS {positions: [1, .nan], TIME}]'   | positions ... line 2 ... : is nan; give a finite
+""")
+def test_a_file_that_is_no_trajectory_is_refused_with_its_reason(tmp_path, given, said):
     file = tmp_path / 'motion.yaml'
-    file.write_text(text)
-    with pytest.raises(TrajectoryError, match=message):
+    file.write_text(given.replace('POINTS', f'{HEAD}[').replace('TIME', AT_0))
+    with pytest.raises(TrajectoryError, match=said):
         trajectory_of_file(file, NAMES)
 
 

@@ -305,19 +305,17 @@ def test_no_change_ends_braking_early():
 WEAK = {'effort_scale': 0.9 * float((np.abs(GRAVITY) / TREE.effort_limit).max())}
 
 
-@pytest.mark.parametrize(
-    ('given', 'q', 'said'),
-    [
-        ({}, None, 'not activated: no fresh state on joint_states'),
-        ({}, np.full(4, np.nan), 'last one refused: not finite'),
-        ({}, np.degrees(PLACE), 'its limits are'),
-        (WEAK, PLACE, 'gravity needs .* raise effort_scale'),
-    ],
-)
-def test_an_arm_that_cannot_be_controlled_is_not_activated_and_the_reason_is_said(given, q, said):
-    run = Driven(given)
-    if q is not None:
-        run.state(q)
+@refusals.written("""
+.inf      | last one refused: not finite
+57.29578  | its limits are
+none      | not activated: no fresh state on joint_states
+weak      | gravity needs ... raise effort_scale
+""")
+def test_an_arm_that_cannot_be_controlled_is_not_activated_and_the_reason_is_said(given, said):
+    """Without a state, in degrees, or too weak."""
+    run = Driven(WEAK if given == 'weak' else {})
+    if given != 'none':
+        run.state(PLACE * (1.0 if given == 'weak' else given))
     with pytest.raises(ConfigurationError, match=said):
         run.session.activate(run.now)
 

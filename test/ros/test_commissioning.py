@@ -16,13 +16,13 @@ import yaml
 from resting_arm import JOINTS
 from sensor_msgs.msg import JointState
 
-POSES = [
-    [0.2, -0.6, 0.5, 0.3],
-    [0.0, -1.2, 0.9, -0.4],
-    [-0.2, -0.9, 0.2, 0.6],
-    [0.1, -0.3, -0.4, 0.2],
-    [0.3, -1.4, 0.6, 0.9],
-]
+POSES = yaml.safe_load("""
+- [0.2, -0.6, 0.5, 0.3]
+- [0.0, -1.2, 0.9, -0.4]
+- [-0.2, -0.9, 0.2, 0.6]
+- [0.1, -0.3, -0.4, 0.2]
+- [0.3, -1.4, 0.6, 0.9]
+""")
 REST_S = 1.5  # enough states per pose even for a slow subscriber
 
 

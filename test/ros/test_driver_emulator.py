@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+import refusals
 import yaml
 from oracles import PinocchioOracle
 from peer import LATCHED, RELIABLE
@@ -88,29 +89,15 @@ def lead(peer, seconds: float, tolerance: float) -> None:
     peer.spin_until(there, 60.0, 'the goal')
 
 
-NAMED = {'command': {'topic': 'arm/efforts', 'form': 'joint_state'}}
-ROUGH = {
-    'command_jitter': 2,
-    'state_jitter': 1,
-    'command_loss': 0.05,
-    'state_loss': 0.05,
-    'torque_ripple': [0.03],
-    'cogging': [0.1],
-    'breakaway': [1.3],
-    'position_resolution': [5e-5],
-    'rate_check': False,
-}
-
-
 # Encoder steps of 1e-5 and their differences as velocity leave 2e-3, rad and m; stuck within what
 # 25 rad/s bear of 1.3 times the Coulomb friction: 0.02. The fault campaign takes every profile.
-@pytest.mark.parametrize(
-    ('name', 'changes', 'emulator', 'tolerance'),
-    [
-        ('ur', {}, {}, 2e-3),
-        ('template', NAMED, {}, 2e-3),
-        ('generic_ros2_control', {}, ROUGH, 0.02),
-    ],
+@refusals.rows(
+    'name changes emulator tolerance',
+    """
+ur, {}, {}, 2.0e-3
+template, {command: {topic: arm/efforts, form: joint_state}}, {}, 2.0e-3
+generic_ros2_control, {}, {command_jitter: 2, state_jitter: 1, command_loss: 0.05, state_loss: 0.05, torque_ripple: [0.03], cogging: [0.1], breakaway: [1.3], position_resolution: [5.0e-5], rate_check: false}, 0.02
+""",  # noqa: E501
 )
 def test_a_profile_drives_its_arm_to_the_goal(
     processes, peer, tmp_path, name, changes, emulator, tolerance

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
-import pytest
+import refusals
 from answering import Answering
 from peer import LATCHED, RELIABLE
 from processes import free_domain
@@ -123,14 +123,14 @@ def test_without_acknowledgement_all_is_recorded_until_the_duration_is_over(
     assert set(range(0, 51 * MS, 10 * MS)) <= {*stamps(bag['/clock'])} <= {*stamps(bag[RUN[0]])}
 
 
-@pytest.mark.parametrize(
-    ('how', 'in_bursts'),
-    [
-        ({'max_duration_s': 0.05}, False),
-        ({}, False),
-        ({'best_effort': True}, True),
-        ({'best_effort': True, 'extra_topics': '[image]'}, False),
-    ],
+@refusals.rows(
+    'how in_bursts',
+    """
+{max_duration_s: 0.05}, false
+{}, false
+{best_effort: true}, true
+{best_effort: true, extra_topics: '[image]'}, false
+""",
 )
 def test_a_loss_fails_the_recorder_however_it_ends(monkeypatch, tmp_path, how, in_bursts):
     """The middleware cannot be forced to lose messages: its report is simulated here."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import refusals
 import yaml
 from processes import ROOT
 from scipy.linalg import expm
@@ -93,14 +94,14 @@ def force_error(force: np.ndarray, desired: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('name', 'seconds', 'most'),
-    [
-        ('moving_plane', 2.0, 1.0),
-        ('near_singular', 3.2, 0.5),
-        ('four_bar', 1.5, 1.0),
-        ('four_dof_board', 2.8, 1.0),
-    ],
+@refusals.rows(
+    'name seconds most',
+    """
+moving_plane, 2.0, 1.0
+near_singular, 3.2, 0.5
+four_bar, 1.5, 1.0
+four_dof_board, 2.8, 1.0
+""",
 )
 def test_scenes_keep_their_design_and_their_limits(name, seconds, most):
     f, sigma, share, force = play(name, seconds)

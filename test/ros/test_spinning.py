@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import rclpy
+import refusals
 from rclpy.task import Future
 from std_msgs.msg import String
 
@@ -153,18 +154,15 @@ def test_a_node_that_is_finished_gives_its_exit_code(processes, peer, executor):
     assert speaker.wait() == 7
 
 
-REFUSED = 'error: parameter gain = -1.0 refused: '
-
-
-@pytest.mark.parametrize(
-    ('executor', 'case', 'said', 'errors'),
-    [
-        ('events', 'failed', f'{REFUSED}later', 1),
-        ('events', 'raised', f'{REFUSED}in a callback', 1),
-        ('polling', 'raised', f'{REFUSED}in a callback', 1),
-        ('events', 'mistaken', 'ZeroDivisionError: a mistake in the program', 0),
-        ('polling', 'mistaken', 'ZeroDivisionError: a mistake in the program', 0),
-    ],
+@refusals.rows(
+    'executor case said errors',
+    """
+events, failed, 'error: parameter gain = -1.0 refused: later', 1
+events, raised, 'error: parameter gain = -1.0 refused: in a callback', 1
+polling, raised, 'error: parameter gain = -1.0 refused: in a callback', 1
+events, mistaken, 'ZeroDivisionError: a mistake in the program', 0
+polling, mistaken, 'ZeroDivisionError: a mistake in the program', 0
+""",
 )
 def test_an_error_of_ours_is_one_line_and_a_mistake_shown_whole_after_the_orderly_end(
     processes, executor, case, said, errors

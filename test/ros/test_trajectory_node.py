@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+import refusals
 from answering import Answering
 from peer import LATCHED, ControllerStandIn
 from rcl_interfaces.msg import SetParametersResult
@@ -197,13 +198,13 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
     assert last > first
 
 
-@pytest.mark.parametrize(
-    ('status', 'code', 'said'),
-    [
-        ('reached', 0, 'the motion is completed'),
-        ('aborted: touched', 1, 'error: motion: was not completed: aborted: touched'),
-        ('accepted: 3 points from 9 s', 1, 'was not completed: accepted: 3 points'),
-    ],
+@refusals.rows(
+    'status code said',
+    """
+reached, 0, the motion is completed
+'aborted: touched', 1, 'error: motion: was not completed: aborted: touched'
+'accepted: 3 points from 9 s', 1, 'was not completed: accepted: 3 points'
+""",
 )
 def test_with_wait_the_node_stays_until_the_end_of_the_motion(peer, start, status, code, said):
     """It begins on the clock of the states, whatever that of the node is."""
