@@ -19,7 +19,7 @@ from safe_command import SafeCommand
 from samples import sample
 from still_arm import StillArm, driver_of
 
-from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
+from robot_dynamics_ros.control.drivers import transmission
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
@@ -197,14 +197,16 @@ def test_what_cannot_be_is_refused_by_the_name_of_the_culprit(given, said):
         bound(SPLINE, given)
 
 
-def test_what_no_file_can_say_is_refused_too():
-    with pytest.raises(ConfigurationError, match='joint1, matrix: is singular'):
-        TransmissionProfile(('joint1',), ((math.nan,),))
-    for key in ('offset', 'motor_effort_limit'):
-        with pytest.raises(ConfigurationError, match=f'joint1, {key}: is .* 1 finite numbers'):
-            TransmissionProfile(('joint1',), ((1.0,),), **{key: (math.inf,)})
-    with pytest.raises(ConfigurationError, match='per_joint.*one message.*group or joint_state'):
-        bound(SPLINE, command={'form': 'per_joint', 'topic': '{joint}/command'})
+test_what_no_file_can_say_is_refused_too = refusals.called(
+    """
+TransmissionProfile(('joint1',), ((math.nan,),)) | ConfigurationError: joint1, matrix: is singular
+TransmissionProfile(('joint1',), ((1.0,),), offset=(math.inf,)) | ConfigurationError: joint1, offset: is ... 1 finite numbers
+TransmissionProfile(('joint1',), ((1.0,),), motor_effort_limit=(math.inf,)) | ConfigurationError: joint1, motor_effort_limit: is ... 1 finite numbers
+bound(SPLINE, command={'form': 'per_joint', 'topic': '{joint}/command'}) | ConfigurationError: per_joint ... one message ... group or joint_state
+""",  # noqa: E501
+    globals(),
+    transmission,
+)
 
 
 def test_units_alone_make_no_matrix_ill_conditioned():
