@@ -12,11 +12,7 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.planning.motions import Sine
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-CENTRE = {
-    'scara': [0.2, 0.9, 0.12, 0.3],
-    'four_dof': [0.1, -1.4, -0.2, 0.7],
-    'rrpr': [0.3, -0.2, 0.1, 0.4],
-}
+CENTRE = {'scara': [0.2, 0.9, 0.12, 0.3], 'four_dof': [0.1, -1.4, -0.2, 0.7]}
 LAW = 'computed_torque'
 AMPLITUDE = [0.3, 0.25, 0.05, 0.3]
 

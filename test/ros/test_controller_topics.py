@@ -24,17 +24,17 @@ from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.messages import stamp_ns
 
 PLACE = np.array([-0.315, 1.398, 0.12, 1.083])  # the start of scara_circle, to a millimetre
-NODE = {
-    'robot': 'scara',
-    'law': 'constraint_stabilization',
-    'program': 'scara_circle',
-    'activation_ramp_s': 0.0,
-    'state_timeout_s': 30.0,
-    'diagnostics_period_s': 0.2,
-    'observer_effort': 'measured',
-    'observer_bandwidth': [1e4],
-    'wrench_frame': 'tool',
-}
+NODE = yaml.safe_load("""
+robot: scara
+law: constraint_stabilization
+program: scara_circle
+activation_ramp_s: 0.0
+state_timeout_s: 30.0
+diagnostics_period_s: 0.2
+observer_effort: measured
+observer_bandwidth: [1.0e+4]
+wrench_frame: tool
+""")
 ROWS = ['circle: tool x (m)', 'circle: tool y (m)', 'height: tool z (m)']
 ORACLE = PinocchioOracle.of(sample('scara'))
 

@@ -273,21 +273,13 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
     assert sender.stop() == 0
 
 
-@pytest.mark.parametrize(
-    ('joints', 'said'),
-    [
-        ([], 'error: joint_states: no state (no publisher discovered so far; start'),
-        (
-            ['a', 'b'],
-            'never seen: joint1, joint2, joint3, joint4; the last message names: a, b; if the '
-            'driver has its own names, signs or units, set state_topic to test_peer/reference',
-        ),
-        (
-            JOINTS,
-            'joint_states begins at [45.0, 90.0, 90.0, 90.0]; its velocity limit is 1.1; if the '
-            'driver has its own names, signs or units, set state_topic to test_peer/reference',
-        ),
-    ],
+@refusals.rows(
+    'joints said',
+    """
+[], 'error: joint_states: no state (no publisher discovered so far; start'
+[a, b], 'never seen: joint1, joint2, joint3, joint4; the last message names: a, b; if the driver has its own names, signs or units, set state_topic to test_peer/reference'
+[joint1, joint2, joint3, joint4], 'joint_states begins at [45.0, 90.0, 90.0, 90.0]; its velocity limit is 1.1; if the driver has its own names, signs or units, set state_topic to test_peer/reference'
+""",  # noqa: E501
 )
 def test_states_that_are_missing_of_other_joints_or_units_are_named(peer, start, joints, said):
     sender = start(timeout_s=8.0 if joints else 0.3)
