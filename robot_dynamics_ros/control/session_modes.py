@@ -87,6 +87,7 @@ class SessionModes(ControllerParts):
         self._simulated_time = simulated_time
         # Times of the last event and command on the clock of the arrivals; s since that command.
         self._now_ns, self._sent_ns, self._elapsed = 0, 0, 0.0
+        self._repeated_stamp_ns, self._repeated_since_ns = -1, 0
         self._deadline_ns = 0
         self._timeout_at_ns, self._timeouts_in_row = -_CALM_NS, 0
 
@@ -122,6 +123,9 @@ class SessionModes(ControllerParts):
             loop.state.validator.allow_repeat()  # paused, but states arrive again
             verdict = loop.observe(stamp_ns, q, v)
             repeated = verdict is StateVerdict.NOT_NEWER
+        if self._waits_for_an_answer(stamp_ns, state.arrival_ns, verdict):
+            loop.state.validator.begin_again()
+            verdict, repeated = loop.observe(stamp_ns, q, v), False
         if not (verdict.usable or repeated):
             self._refused_ns, self._refusal = state.arrival_ns, verdict.value
             return False
@@ -222,6 +226,21 @@ class SessionModes(ControllerParts):
             problem = self.contact.start_return()
             if problem:
                 self.remark('warning', problem)
+
+    def _waits_for_an_answer(self, stamp_ns: int, now_ns: int, verdict: StateVerdict) -> bool:
+        """Return whether a simulator has repeated nothing but a refused state for the timeout.
+
+        In lockstep it sends no other one: a second publisher that has ended, or a jump, would keep
+        it waiting for ever.
+        """
+        if stamp_ns != self._repeated_stamp_ns:
+            self._repeated_stamp_ns, self._repeated_since_ns = stamp_ns, now_ns
+        return (
+            self._simulated_time
+            and verdict is StateVerdict.NOT_NEWER
+            and stamp_ns != self.loop.state.stamp_ns
+            and now_ns - self._repeated_since_ns > self._timeout_ns
+        )
 
     def watch(
         self,

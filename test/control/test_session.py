@@ -224,6 +224,38 @@ def test_a_paused_simulator_repeats_its_state_and_ends_a_silence_with_it(simulat
         assert run.session.remarks[-1].status == 'held: states returned after a timeout'
 
 
+@pytest.mark.parametrize('place', [0.0, 0.5])
+@pytest.mark.parametrize('apart', [HOUR, -3000 * MS, 50 * MS])
+def test_in_lockstep_a_second_publisher_that_has_ended_leaves_no_state_unanswered(apart, place):
+    """The simulator repeats the state that was refused, without end; not so long as both send."""
+    run = Driven(simulated_time=True).active()
+    run.states(20)
+    session, waiting = run.session, run.stamp
+
+    def give(stamp: int, q: np.ndarray, after: int) -> bool:
+        run.now += after
+        session.watch(run.now)
+        return session.update(session.driver.state(stamp, run.now, q, STILL))
+
+    def answers(count: int) -> list[bool]:
+        nonlocal waiting
+        given = []
+        for _ in range(count):
+            given.append(give(waiting, PLACE, 5 * MS))
+            waiting += MS * given[-1]
+        return given
+
+    contradicted = []
+    for k in range(10):
+        give(waiting + apart + k * MS, PLACE + place, MS)
+        contradicted += answers(15)
+    assert not any(contradicted[30:])
+    last = answers(60)
+    assert 0 <= last.index(True) <= 7, 'after the timeout of 100 ms'
+    assert all(last[last.index(True) :])
+    assert session.mode is SessionMode.HOLDING
+
+
 def test_a_clock_that_stops_while_the_arm_moves_is_no_paused_simulator():
     run, silent = Driven(simulated_time=True).active(), []
     for k in range(1, 120):

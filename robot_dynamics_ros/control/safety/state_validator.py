@@ -228,6 +228,11 @@ class StateValidator:
         """Accept the next state even if it repeats the last timestamp; other checks remain."""
         self._repeat_allowed = True
 
+    def begin_again(self) -> None:
+        """Accept the next state as a restart, whatever contradicted it or came later before it."""
+        self._repeat_allowed = self._jumped = True
+        self._contradicted_time = self._other_clock = math.nan
+
     def accept(self, stamp: float, q: Array, v: Array) -> StateVerdict:
         """Validate a state, and store it if it is usable.
 
@@ -339,7 +344,7 @@ class StateValidator:
             return StateVerdict.IMPLAUSIBLE if finite else StateVerdict.NON_FINITE
         if not math.isfinite(stamp):
             return StateVerdict.NON_FINITE
-        repeat = self._repeat_allowed and step == 0.0
+        repeat = self._repeat_allowed and (step == 0.0 or stamp == self._late_time)
         if not repeat and (
             step == 0.0 or -self.timeout <= step < 0.0 and not stamp > self._late_time
         ):
@@ -347,7 +352,7 @@ class StateValidator:
             return StateVerdict.NOT_NEWER
         consistent = 0.0 < since <= self.timeout and from_accepted <= 0.0
         # True before the first state, where ``step`` is NaN
-        restarted = not (repeat or 0.0 < step <= self.timeout)
+        restarted = not (repeat and step == 0.0 or 0.0 < step <= self.timeout)
         jumps = not consistent and not restarted and from_plausible > 0.0
         if restarted:
             self._note_clock(stamp, step)
