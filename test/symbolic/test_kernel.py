@@ -26,7 +26,6 @@ from robot_dynamics_ros.errors import (
     MechanismError,
     NonFiniteError,
     ParameterError,
-    ShapeError,
     SingularityError,
 )
 from robot_dynamics_ros.estimation.regressor import inertial_parameters
@@ -207,28 +206,6 @@ def test_unambiguous_arguments_are_converted(kernels):
     sent, received = pickle.loads(pickle.dumps((given, np.zeros(4))))
     kernel(*sent, received)
     assert np.array_equal(received, expected)
-
-
-GOOD, FROZEN = np.zeros(4), np.zeros(4)
-FROZEN.setflags(write=False)
-WRONG = [
-    *(((GOOD, np.zeros(shape), GOOD, GOOD), ShapeError, r'v has shape .* expected \(4,\)')
-      for shape in [(), (3,), (5,), (1, 4), (4, 1)]),
-    *(((GOOD, GOOD, bad, GOOD), (ShapeError, ParameterError), 'a ')
-      for bad in (None, 3.0, 'q', [1j, 0, 0, 0], [0, [1], 2, 3], object())),
-    *(((GOOD, GOOD, GOOD, bad), (ShapeError, ParameterError), 'tau')
-      for bad in (np.zeros(3), [0.0] * 4, np.zeros(4, dtype=int))),
-    ((GOOD, GOOD, GOOD, FROZEN), ParameterError, 'can be written'),
-    ((GOOD,), TypeError, r'inverse_dynamics\(q, v, a, tau\) takes 4 arrays'),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(('arrays', 'error', 'said'), WRONG, ids=range(len(WRONG)))
-def test_other_arguments_are_refused_by_name_without_access_to_memory(
-    kernels, arrays, error, said
-):
-    with pytest.raises(error, match=said):
-        kernels.inverse_dynamics(*arrays)
 
 
 @pytest.mark.parametrize('scalars', [math, np])

@@ -16,7 +16,9 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 TREE, SMALL = sample('scara').tree, sample('rp').tree
 LOOP = load_mechanism(*shipped_mechanism('four_bar'))
-KERNELS = compile_kernel(TREE, outputs=('gravity_forces', 'bias_forces'))
+KERNELS = compile_kernel(TREE, outputs=('gravity_forces', 'bias_forces', 'inverse_dynamics'))
+TAU, GOOD, FROZEN = KERNELS.inverse_dynamics, np.zeros(4), np.zeros(4)
+FROZEN.setflags(write=False)
 ROWS, UNEVEN = np.zeros((2, 4)), [[0.0] * 4, [0.0] * 3]
 SYMBOLS = TREE.with_changes(mass=TREE.mass.astype(object))
 
@@ -43,6 +45,22 @@ KERNELS.batch('bias_forces', ROWS)                 | TypeError: takes q, v
 KERNELS.mass_matrix                                | AttributeError: 'mass_matrix' was not requested; available: gravity_forces, bias
 c_source(LOOP)                                     | MechanismError: four_bar
 derive(LOOP, 'kane')                               | MechanismError: not linear functions
+TAU(GOOD, np.zeros(()), GOOD, GOOD)            | ShapeError: v has shape ... expected (4,)
+TAU(GOOD, np.zeros(3), GOOD, GOOD)             | ShapeError: v has shape ... expected (4,)
+TAU(GOOD, np.zeros(5), GOOD, GOOD)             | ShapeError: v has shape ... expected (4,)
+TAU(GOOD, np.zeros((1, 4)), GOOD, GOOD)        | ShapeError: v has shape ... expected (4,)
+TAU(GOOD, np.zeros((4, 1)), GOOD, GOOD)        | ShapeError: v has shape ... expected (4,)
+TAU(GOOD, GOOD, None, GOOD)                    | ShapeError: a has shape
+TAU(GOOD, GOOD, 3.0, GOOD)                     | ShapeError: a has shape
+TAU(GOOD, GOOD, 'q', GOOD)                     | ShapeError: a has shape
+TAU(GOOD, GOOD, [1j, 0, 0, 0], GOOD)           | ParameterError: a =
+TAU(GOOD, GOOD, [0, [1], 2, 3], GOOD)          | ParameterError: a =
+TAU(GOOD, GOOD, object(), GOOD)                | ShapeError: a has shape
+TAU(GOOD, GOOD, GOOD, np.zeros(3))             | ShapeError: tau
+TAU(GOOD, GOOD, GOOD, [0.0] * 4)               | ParameterError: tau
+TAU(GOOD, GOOD, GOOD, np.zeros(4, dtype=int))  | ParameterError: tau
+TAU(GOOD, GOOD, GOOD, FROZEN)                  | ParameterError: can be written
+TAU(GOOD)                                      | TypeError: inverse_dynamics(q, v, a, tau) takes 4 arrays
 c_source(TREE, name='7arm')                    | ParameterError: parameter name = ... is not a C identifier
 c_source(TREE, name='my-arm')                  | ParameterError: parameter name = ... is not a C identifier
 c_source(TREE, name='double')                  | ParameterError: parameter name = ... is not a C identifier
