@@ -187,21 +187,21 @@ ON_A_WALL = """<robot name="on_a_wall" xmlns:xacro="http://www.ros.org/wiki/xacr
 </robot>"""
 
 #: Every option of new_robot that plans, as words.
-CHOSEN = {
-    'mapping': 'reach:=0.35',
-    '--joints': '--joints a,b,c',
-    '--base': '',  # with --tip, an alternative to --joints
-    '--tip': '',
-    '--locked': '--locked jaw:=0.4',
-    '--mimic': '--mimic lock',
-    '--loops': '',  # instead of a choice of joints; see test_loops
-    '--gravity': '--gravity -9.81 0 -0.00002',
-    '--effort-limit': '--effort-limit 80',
-    '--frame': '--frame probe',
-    '--box': '--box 0.1 1.5 0 0.4 0.4 0.4',
-    '--ground-below': '--ground-below 0.25',
-    '--package': '',  # only finds files; the description of the folder is expanded
-}
+CHOSEN = yaml.safe_load("""
+mapping: reach:=0.35
+--joints: --joints a,b,c
+--base: ''  # with --tip, an alternative to --joints
+--tip: ''
+--locked: --locked jaw:=0.4
+--mimic: --mimic lock
+--loops: ''  # instead of a choice of joints; see test_loops
+--gravity: --gravity -9.81 0 -0.00002
+--effort-limit: --effort-limit 80
+--frame: --frame probe
+--box: --box 0.1 1.5 0 0.4 0.4 0.4
+--ground-below: --ground-below 0.25
+--package: ''  # only finds files; the description of the folder is expanded
+""")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import refusals
+import yaml
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
@@ -83,7 +84,7 @@ def explained(gravity=9.81, noise=0.0, factor=1.0):
     pairing, largest = Pairing('filtered', 0.1, 8.0), 0.0
     for k in range(2500):
         q, v, a = motion(0.004 * k)
-        effort = factor * oracle.inverse_dynamics(q, v, a)
+        effort = np.array(factor) * oracle.inverse_dynamics(q, v, a)
         v = v + noise * rng.normal(size=4)
         instant = pairing.take(0.004 * k, q, v, effort)
         if instant is not None and k > 100:
@@ -95,17 +96,15 @@ def explained(gravity=9.81, noise=0.0, factor=1.0):
 #: verdict. Two stages at 8 Hz are 40 ms late together: the model is not linear over what moves
 #: within. Noise of 1 mrad/s at 250 Hz are differences of 0.35 rad/s^2, of which the low pass
 #: leaves a fifth.
-EXPLAINED = {
-    'nothing': ({}, 0.03, 'ok', 'the model explains the efforts'),
-    'noise': ({'noise': 1e-3}, 0.1, 'ok', 'the model explains the efforts'),
-    'gravity': ({'gravity': 9.6}, np.inf, 'warning', 'gravity differs: the efforts fit'),
-    'compensation': (
-        {'gravity': 0.0}, np.inf, 'error',
-        'the efforts contain no gravity: the driver compensates it ... '
-        'compensated_by_driver: [gravity]'),
-    'a factor': ({'factor': np.array([1.0, 3.0, 1.0, 1.0])}, np.inf, 'error',
-                 "joint 'joint2': ... N m RMS are not explained, more than 0.5"),
-}  # fmt: skip
+EXPLAINED = yaml.safe_load("""
+nothing: [{}, 0.03, ok, the model explains the efforts]
+noise: [{noise: 1.0e-3}, 0.1, ok, the model explains the efforts]
+gravity: [{gravity: 9.6}, .inf, warning, 'gravity differs: the efforts fit']
+compensation: [{gravity: 0.0}, .inf, error,
+  'the efforts contain no gravity: the driver compensates it ... compensated_by_driver: [gravity]']
+a factor: [{factor: [1.0, 3.0, 1.0, 1.0]}, .inf, error,
+           "joint 'joint2': ... N m RMS are not explained, more than 0.5"]
+""")
 
 
 @pytest.mark.slow
