@@ -20,7 +20,7 @@ BENCHMARKS = {
     'recordings': 'analyzing a ten-minute recording compared with only reading it; memory',
     'reports': 'a report compared with the same page without packing: size, time to open',
     'tracking': 'constraint stabilization: effect of each imperfection of the plant',
-    'transfers': 'largest change of acceleration at a change of law, gains or payload',
+    'transfers': 'largest change of acceleration at a change of law or payload; ripple of streams',
     'trace': 'functions that one state calls until its command, or that one bag passes (ROS 2)',
 }
 
@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
         prog=f'python -m benchmark {name}', description=module.main.__doc__
     )
     parser.add_argument('--docs', action='store_true', help=f'also write docs/results/{name}.md')
-    Command(module.main, module.OPTIONS).declare(parser)
+    Command(module.main, getattr(module, 'OPTIONS', {})).declare(parser)
     args = parser.parse_args(words[1:])
     results = Results(name, module.main.__doc__, f'python -m benchmark {name}')
     try:

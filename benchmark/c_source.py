@@ -210,6 +210,3 @@ def _pointers(*arrays: Array) -> list[ctypes.c_void_p]:
 
 def _compile(folder: Path, *command: str) -> None:
     subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-
-
-OPTIONS: dict[str, dict[str, Any]] = {}

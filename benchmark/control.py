@@ -221,6 +221,3 @@ def ticks_meanwhile(work: Callable[[], object]) -> tuple[int, float]:
     tick_until(lambda: bool(ended), tick, worker.proceed, PERIOD_S)
     worker.close()
     return len(answers) - 1, np.diff([*answers, time.perf_counter()]).max()
-
-
-OPTIONS: dict[str, dict[str, Any]] = {}

@@ -177,6 +177,3 @@ def _mujoco(xml: str, q: Any, v: Any, a: Any) -> Contender:
         return effort
 
     return 'inverse()', {'inverse': inverse}
-
-
-OPTIONS: dict[str, dict[str, Any]] = {}

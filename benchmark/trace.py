@@ -147,7 +147,7 @@ def main(args: argparse.Namespace, results: Results) -> int:
     return 0
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS = {
     '--bag': option(Path, 'trace a recording instead'),
     '--commands': option(['analyze', 'identify'], 'commands that read it', nargs='+'),
 }

@@ -122,6 +122,3 @@ def run(
         plant.step(np.clip(tau, -tree.effort_limit, tree.effort_limit))
     settled = errors[round(SETTLED_S / period) :]
     return 1e3 * np.sqrt(np.mean(np.sum(np.square(settled), axis=1))), states
-
-
-OPTIONS: dict[str, dict[str, Any]] = {}

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How smoothly one law takes over from another."""
+"""How smoothly one law takes over from another, and a reference approaches streamed targets."""
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import uniform_filter1d
 
 from benchmark.measuring import Results, robot_file
 from robot_dynamics_ros.control.requests import (
@@ -16,11 +18,15 @@ from robot_dynamics_ros.control.requests import (
     prepare_trajectory,
 )
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.targets import TargetSettings
+from robot_dynamics_ros.control.trajectories.approach import Approach, ApproachLimits
+from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
+Change = Callable[[ControllerSession], object]
 #: Frame of the payload and start of each arm, rad and m.
 ARMS = {
     'scara': ('tool', [0.3, 0.8, 0.1, 0.0]),
@@ -42,16 +48,16 @@ class MovingArm:
     def __init__(self, name: str, **given: Any) -> None:
         frame, start = ARMS[name]
         path = shipped_robot(name) if name in ROBOTS else str(robot_file(f'{name}.urdf'))
-        tree = load_robot(path, **({} if name in ROBOTS else {'tip': frame}))
+        tree = load_robot(path, tip=frame)
         self._plant, self._now, (self.q, self.v) = MujocoPlant(tree), 0, np.zeros((2, tree.n))
         self._plant.reset(np.array(start))
         self._session = ControllerSession(tree, {'payload_frame': frame, **given})
         self.run(1)
         self._session.activate(self._now)
         self.run(300)
-        still, way = np.zeros((1, tree.n)), np.where(tree.joint_is_prismatic, _SLIDES, _WAY)
+        way = np.where(tree.joint_is_prismatic, _SLIDES, _WAY)
         goal = np.array(start) + np.copysign(way, tree.middle - start)
-        points = np.array([_DURATION_S]), goal[np.newaxis], still, still
+        points = Points.at_rest([_DURATION_S], goal[np.newaxis])
         prepare_trajectory(self._session, points)()
         self.run(round(450 * _DURATION_S))
 
@@ -67,7 +73,7 @@ class MovingArm:
             velocities.append(self.v.copy())
         return velocities
 
-    def largest_change(self, change: Callable[[ControllerSession], object]) -> float:
+    def largest_change(self, change: Change) -> float:
         """Return the largest change of a joint's acceleration within 1 ms, after a change."""
         velocities = self.run(3)
         change(self._session)
@@ -75,12 +81,25 @@ class MovingArm:
         return float(np.abs(np.diff(velocities, n=2, axis=0)).max() * 1e3)
 
 
-def _set(**values: Any) -> Callable[[ControllerSession], object]:
+def ripple() -> float:
+    """Return the largest distance of a streamed velocity from its mean over 0.1 s, rad/s."""
+    joint, v = Approach(1), np.zeros(10_000)
+    limits = ApproachLimits([(1e3, 1e3)], TargetSettings().target_bandwidth, math.inf)
+    joint.start(np.zeros((3, 1)), 0)
+    for k in range(len(v)):
+        if k % 100 == 0:
+            joint.aim(np.full(1, 0.25 * np.sin(4e-4 * np.pi * k)), limits)
+        joint.advance(k * 1_000_000)
+        v[k] = joint.rows[1, 0]
+    return float(np.abs(v - uniform_filter1d(v, 100))[2000:-100].max())
+
+
+def _set(**values: Any) -> Change:
     return lambda session: prepare_parameters(session, values)()
 
 
 #: Name, initial parameters and change.
-CHANGES: tuple[tuple[str, dict[str, Any], Callable[[ControllerSession], object]], ...] = (
+CHANGES: list[tuple[str, dict[str, Any], Change]] = [
     ('nothing', {}, lambda session: None),
     ('pd_gravity to computed_torque', {'law': 'pd_gravity'}, _set(law='computed_torque')),
     ('computed_torque to pd_gravity', {}, _set(law='pd_gravity')),
@@ -96,18 +115,17 @@ CHANGES: tuple[tuple[str, dict[str, Any], Callable[[ControllerSession], object]]
         {'payload_mass': 1.5},
         lambda session: prepare_payload(session, False)(),
     ),
-)
+]
 
 
 def main(_: argparse.Namespace, results: Results) -> int:
-    """Changes of law, gains and payload in motion: largest change of acceleration within 1 ms."""
+    """Changes of law, gains and payload in motion, and streamed targets: how smooth it stays."""
     arms = [name for name in ARMS if name in ROBOTS or robot_file(f'{name}.urdf')]
     rows = []
     for name, given, change in CHANGES:
         largest = {arm: MovingArm(arm, **given).largest_change(change) for arm in arms}
         rows.append({'change': name, **largest})
     results.table('largest change of acceleration within 1 ms, rad/s^2 or m/s^2', rows)
+    row = {'targets': 'sine of 0.25 rad, 0.2 Hz, at 10 Hz', 'velocity, rad/s': ripple()}
+    results.table('ripple of a streamed reference: from the mean over 0.1 s', [row])
     return 0
-
-
-OPTIONS: dict[str, dict[str, Any]] = {}
