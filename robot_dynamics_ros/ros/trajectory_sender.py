@@ -250,9 +250,10 @@ class TrajectorySender(SequenceNode):
         if settings['end_simulator']:
             yield from self._end_simulator(start + plan.duration + settings['settle_s'])
         count = counted(len(message.points), 'point')
+        approach = f', after an approach of {plan.approach:.6f} s' if plan.approach else ''
         self.get_logger().info(
             f'sent {settings["kind"]}: {count} from t = {start:.6f} s to '
-            f't = {start + plan.duration:.6f} s, after an approach of {plan.approach:.6f} s; it '
+            f't = {start + plan.duration:.6f} s{approach}; it '
             f'needs {plan.effort_share:.0%} of the effort limit of joint {plan.heaviest!r}'
         )
         return start_ns

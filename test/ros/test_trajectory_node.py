@@ -120,7 +120,7 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
     peer.spin_until(lambda: waiting in sender.output, 60, waiting)
     assert not controller.trajectories  # not active yet
     controller.active = True
-    ended(peer, sender, 0, 'sent point: 101 points from t = 0.250000 s to t = 1.250000 s')
+    ended(peer, sender, 0, '101 points from t = 0.250000 s to t = 1.250000 s; it needs 97% of')
     assert ready[:3] == [0, 0, 0]
     assert "joint 'joint3' needs 97% of its effort limit" in sender.output, 'with the payload'
     peer.spin_until(lambda: simulator.returncode is not None, 60, 'end of the simulator')
