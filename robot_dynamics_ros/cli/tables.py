@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import arm_ends
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult, flat_figures
+from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.recordings.report.toolkit import Report, ReportTable
 
 _STYLES = {
@@ -56,11 +58,16 @@ def show_arm(tree: Robot, frame: str, planned: Iterable[str]) -> None:
         say(f'remark: {remark}', 'bold yellow')
 
 
-def print_findings(findings: Iterable[Finding]) -> None:
-    """Print findings on a recording, a model or a driver profile, one line each."""
+def print_findings(findings: Iterable[Finding], shown: Callable[[str], str] = str) -> None:
+    """Print findings on a recording, a model or a driver profile, one line each.
+
+    Args:
+        findings: The findings.
+        shown: Converts their text.
+    """
     for finding in findings:
         severity = finding.severity
-        print_lines(_STYLES[severity], f'{severity:>5}', [str(finding)])
+        print_lines(_STYLES[severity], f'{severity:>5}', [shown(str(finding))])
 
 
 def print_table(table: ReportTable) -> None:
@@ -82,10 +89,12 @@ def print_report(report: Report, output: Path) -> None:
     """Print a report without plots and what is below them, its findings last, and its folder."""
     say(report.lead)
     for table in report.tables:
-        print_table(table)
-    print_lines('dim', ' note', report.notes)
+        rows = [[report.since(cell) for cell in row] for row in table.rows]
+        print_table(replace(table, rows=rows))
+    clock = [f'times: since {format_time(report.origin)}'] if report.origin else []
+    print_lines('dim', ' note', [*clock, *map(report.since, report.notes)])
     say(f'results: {output}')
-    print_findings(report.findings)
+    print_findings(report.findings, report.since)
     print_lines('dim', ' next', report.steps)
 
 

@@ -162,6 +162,7 @@ class Comparison:
             steps=[command_line('analyze', bag, options=options) for bag in self.bags],
             figures=self._plots(),
             arm=ArmAnimation(self.tree, self.frame, first.time, motions),
+            origin=span_origin(float(first.time[0])),
         )
         report.write(folder / 'report.html')
         return report

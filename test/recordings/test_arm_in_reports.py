@@ -12,6 +12,7 @@ import urdf_text
 from oracles import PinocchioOracle
 from reports import data_of
 
+from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.description.packages import package_file
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.geometry import robot_shapes
@@ -195,14 +196,16 @@ def test_light_dark_and_paper_have_colours_of_their_own(page):
     assert dark == ['rgb(20, 23, 27)', 'rgb(228, 231, 235)']
 
 
-def test_slider_plots_events_and_notes_have_one_zero(robot):
+def test_slider_plots_events_and_notes_have_one_zero(robot, tmp_path, capsys):
     for first, origin in ((0.5, 0.0), (1.6e9, 1.6e9)):
         time, q = first + np.linspace(0.0, 1.0, 50), np.zeros((50, robot.n))
         arm = ArmAnimation(robot, 'tool', time, [ArmMotion('measured', q, '#2f86c8')])
         last = f'the first at {format_time(time[-1])}: left out'
         own = {'findings': [Finding('warning', last)], 'notes': [last]}
         table = ReportTable(['at'], [[format_time(time[-1])]])
-        html = Report('t', 'l', arm=arm, events=[(time[-1], 'end')], tables=[table], **own).html()
+        own |= {'arm': arm, 'events': [(time[-1], 'end')], 'tables': [table], 'origin': origin}
+        report = Report('t', 'l', **own)
+        html = report.html()
         figure = panels(time, ['x'], [PlotLine(q[:, :1], 'x', '#000000')])
         assert data_of(html)['arm']['origin'] == figure.layout.meta['time'] == origin
         assert figure.data[0].x[-1] == pytest.approx(time[-1] - origin)
@@ -210,6 +213,11 @@ def test_slider_plots_events_and_notes_have_one_zero(robot):
         assert f'>{shown}</button>end' in html
         assert html.lower().count(f'the first at {shown}: left out') == 2
         assert f'<td>{shown}</td>' in html
+        print_report(report, tmp_path)
+        said = capsys.readouterr().out
+        assert said.count(f'the first at {shown}: left out') == 2
+        assert ('times: since 1600000000 s' in said) == (origin > 0.0)
+        assert said.count('1600000000') == (origin > 0.0)
 
 
 @pytest.mark.slow

@@ -67,7 +67,13 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.plausibility import moves_enough, problem_of
 from robot_dynamics_ros.recordings.reading import MOVED, RecordingReader, RobotChoice
-from robot_dynamics_ros.recordings.recording import EFFORTS, NANO, Recording, format_time
+from robot_dynamics_ros.recordings.recording import (
+    EFFORTS,
+    NANO,
+    Recording,
+    format_time,
+    span_origin,
+)
 from robot_dynamics_ros.recordings.report.runs import (
     BagResult,
     analysis_figures,
@@ -234,7 +240,8 @@ def analyze_bag(
             notes.append('the description gives no effort limits: saturation is not evaluated')
         verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
         steps = _steps(bag, settings, reader, evaluation)
-    report = analysis_report(bag, tree, figures, findings, notes, steps)
+    origin = span_origin(float(run.time[0]))
+    report = analysis_report(bag, tree, figures, findings, notes, steps, origin)
     seconds = time.perf_counter() - begin
     result = BagResult(
         str(bag), tree.joint_names, figures, findings, verdicts, tuple(notes), report, '', seconds

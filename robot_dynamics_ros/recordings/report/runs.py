@@ -30,6 +30,7 @@ from robot_dynamics_ros.recordings.recording import (
     Recording,
     format_duration,
     format_time,
+    span_origin,
 )
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
@@ -212,6 +213,7 @@ def analysis_report(
     findings: Sequence[Finding],
     notes: Sequence[str],
     steps: Sequence[str] = (),
+    origin: float = 0.0,
 ) -> Report:
     """Return the report of an analysis, without plots.
 
@@ -222,13 +224,16 @@ def analysis_report(
         findings: Remarks of the metrics, most severe first.
         notes: Remarks about the bag.
         steps: Commands to go on with.
+        origin: Zero of the displayed times, s.
     """
     rates = figures['rates']
     lead = f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {_states(rates)}.'
     title = f'Recording {short_name(Path(bag))}'
     tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
     remarks = [*_method_notes(tree.joint_names, figures), *notes]
-    return Report(title, lead, findings, _tiles(figures), tables, remarks, steps=steps)
+    return Report(
+        title, lead, findings, _tiles(figures), tables, remarks, steps=steps, origin=origin
+    )
 
 
 def _states(rates: Mapping[str, Any]) -> str:
@@ -510,6 +515,7 @@ def replay_report(
         figures=plots.drawn,
         arm=run_animation(run, tree, tool_frame(tree)),
         events=events,
+        origin=span_origin(float(run.time[0])),
         steps=[command_line('analyze', bag, options=options)],
     )
 

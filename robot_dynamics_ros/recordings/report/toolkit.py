@@ -308,6 +308,7 @@ class Report:
         figures: Headings and plotly figures.
         arm: Animation above the tables, or None.
         below: Tables and lists after the plots.
+        origin: Zero of the displayed times, s, see ``span_origin``.
     """
 
     title: str
@@ -321,6 +322,16 @@ class Report:
     arm: ArmAnimation | None = None
     steps: Sequence[str] = ()
     events: Sequence[Event] = ()
+    origin: float = 0.0
+
+    def since(self, text: str) -> str:
+        """Return a text with times on a wall clock relative to the origin."""
+
+        def shown(match: re.Match[str]) -> str:
+            time = float(match[1]) - self.origin
+            return format_time(time) if self.origin and time >= 0.0 else match[0]
+
+        return _CLOCK.sub(shown, text)
 
     def write(self, path: Path) -> None:
         """Write the report as one self-contained HTML file."""
@@ -330,14 +341,13 @@ class Report:
         """Return the report as one self-contained HTML page."""
         arm, motion = self.arm.parts() if self.arm else ('', None)
         figures = [json.loads(figure.to_json()) for _, figure in self.figures]
-        origin = span_origin(float(self.arm.time[0])) if self.arm else 0.0
         body = [
-            *(_since(origin, _finding(finding)) for finding in self.findings),
+            *(self.since(_finding(finding)) for finding in self.findings),
             _tiles(self.tiles),
             arm,
-            _events(self.events, origin),
-            *(_since(origin, table.html()) for table in self.tables),
-            _since(origin, _notes(self.steps, self.notes)),
+            _events(self.events, self.origin),
+            *(self.since(table.html()) for table in self.tables),
+            self.since(_notes(self.steps, self.notes)),
             *(
                 f'<div class="figure">{_heading(heading)}<div class="plot" '
                 f'style="height:{figure["layout"]["height"]}px"></div></div>'
@@ -357,16 +367,6 @@ class Report:
             packed='\n'.join(_PACKED.format(name=name, text=x) for name, x in packed.items()),
             script='\n'.join(map(_resource, ('arm.js', 'page.js') if arm else ('page.js',))),
         )
-
-
-def _since(origin: float, text: str) -> str:
-    """Return a text with times on a wall clock relative to an origin, as the slider shows them."""
-
-    def shown(match: re.Match[str]) -> str:
-        time = float(match[1]) - origin
-        return format_time(time) if origin and time >= 0.0 else match[0]
-
-    return _CLOCK.sub(shown, text)
 
 
 def _packed(part: bytes) -> str:
