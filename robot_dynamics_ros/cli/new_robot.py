@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -48,7 +47,7 @@ from robot_dynamics_ros.planning.default_motion import DefaultMotion
 from robot_dynamics_ros.recordings.output_folder import folder_name, require_free
 from robot_dynamics_ros.ros import gazebo_files, plot_layouts
 from robot_dynamics_ros.ros.executables import parameter_sections
-from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+from robot_dynamics_ros.yaml_reader.parsing import plain, read_yaml
 
 
 def obstacles_of(args: argparse.Namespace) -> Obstacles:
@@ -228,6 +227,12 @@ The simulator holds the arm until the controller commands it.
 On a busy machine append `-p mode:=lockstep` to the first and
 `-p state_timeout_s:=60.0` to the second.
 {constrained}
+To see the arm and its task in a browser, record a run before `send`, and analyze it after Ctrl+C:
+
+    python -m robot_dynamics_ros view
+    python -m robot_dynamics_ros record --params {parameters} -p bag:=my_run
+    python -m robot_dynamics_ros analyze my_run
+
 ## With ROS: MuJoCo, Gazebo
 
     ros2 launch robot_dynamics_ros simulation.launch.py description:={parameters}
@@ -460,8 +465,8 @@ def _locked_text(tree: Robot) -> str:
 
 
 def _yaml(content: Any) -> str:
-    plain = json.loads(json.dumps(content))  # no shared lists: rcl does not support YAML aliases
-    return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)
+    # Without shared lists: rcl does not support YAML aliases.
+    return yaml.safe_dump(plain(content), sort_keys=False, default_flow_style=None, width=1000)
 
 
 COMMANDS = {

@@ -42,7 +42,7 @@ from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.spatial.scalar import Array, maximum
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 from robot_dynamics_ros.yaml_reader import Section
-from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+from robot_dynamics_ros.yaml_reader.parsing import plain, read_yaml
 
 #: Kinds of contact: fast changes of the external effort, and slow ones.
 KINDS = ('hit', 'push')
@@ -111,7 +111,7 @@ class ContactThresholds(NamedTuple):
             for j, name in enumerate(joints)
         }
         content = {**remarks, 'delay_s': float(self.delay), 'joints': rows}
-        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding='utf-8')
+        path.write_text(yaml.safe_dump(plain(content), sort_keys=False), encoding='utf-8')
 
     def valid_for(self, bandwidth: Array) -> bool:
         """Return whether they are valid for an observer bandwidth, shape (n,), 1/s."""

@@ -35,6 +35,7 @@ from robot_dynamics_ros.model.identified import (
 )
 from robot_dynamics_ros.model.selection import released
 from robot_dynamics_ros.spatial.inertia import body_inertia
+from robot_dynamics_ros.yaml_reader.parsing import plain
 
 _UNCHANGED = 1e-9  # relative change below which the <inertial> of a body is not rewritten
 
@@ -152,7 +153,7 @@ def parameter_text(identified: Identification) -> str:
 def commented(comments: Sequence[str], values: Any) -> str:
     """Return values as YAML, after comments, one line each."""
     header = ''.join(f'# {line}\n' for line in comments)
-    return header + yaml.safe_dump(values, sort_keys=False)
+    return header + yaml.safe_dump(plain(values), sort_keys=False)
 
 
 class Row(NamedTuple):

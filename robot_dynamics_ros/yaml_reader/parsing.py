@@ -7,6 +7,7 @@ depth and number of values, including those repeated by aliases, are bounded.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -35,6 +36,11 @@ _CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
 def read_yaml(source: Any, what: str, shipped: Mapping[str, Path] | None = None) -> Any:
     """Return the content of a YAML file or text; arguments and errors of :func:`yaml_text`."""
     return parse_yaml(*yaml_text(source, what, shipped))
+
+
+def plain(values: Any) -> Any:
+    """Return values to be written: no shared lists, numbers of 13 digits without rounding."""
+    return json.loads(json.dumps(values), parse_float=lambda text: float(f'{float(text):.13g}'))
 
 
 def yaml_text(

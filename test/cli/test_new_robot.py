@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from pathlib import Path
 
@@ -154,8 +155,13 @@ def test_every_command_of_the_readme_is_understood(written, monkeypatch):
         assert using
         for words in using:
             assert str(written.folder / name) in [word.rpartition(':=')[2] for word in words]
+    for file in written.folder.glob('*.yaml'):
+        assert not re.search(r'[1-9]\d{13}', file.read_text('utf-8')), (
+            'no rounding of computations'
+        )
     commands = [shlex.split(line) for line in lines if line.startswith('    python -m')]
-    assert {words[3] for words in commands} >= {'check_model', 'demo', 'simulate', 'commission'}
+    named = {words[3] for words in commands}
+    assert named >= {'check_model', 'demo', 'simulate', 'view', 'record', 'analyze', 'commission'}
     for words in commands:
         command = program._command(words[3])._replace(run=lambda _: 0)
         with monkeypatch.context() as patched:

@@ -29,6 +29,7 @@ from robot_dynamics_ros.yaml_reader.parsing import (
     MAX_LEVELS,
     file_text,
     parse_yaml,
+    plain,
     read_yaml,
 )
 
@@ -206,3 +207,10 @@ def test_a_wrong_point_of_a_trajectory_is_named(tmp_path, point, message):
     path.write_text(f'joint_names: [{names}]\npoints: [{{positions: [0, 0, 0, 0], {point}}}]')
     with pytest.raises(TrajectoryError, match=message):
         trajectory_of_file(path, sample('scara').tree.joint_names)
+
+
+def test_written_numbers_are_without_rounding_and_exact_to_twelve_digits():
+    """An arm's folder had amplitudes as 0.07070000000000001."""
+    values = [0.1 + 0.2, 1.0 / 3.0, 1e-17 / 3.0, 7.0, 2]
+    assert repr(plain(values)) == '[0.3, 0.3333333333333, 3.333333333333e-18, 7.0, 2]'
+    np.testing.assert_allclose(plain(values), values, rtol=1e-12)
