@@ -101,6 +101,7 @@ class Plot:
             {'label': name, 'stroke': colour, 'width': 1.5, 'points': {'show': False}}
             for name, colour in zip(names, PALETTE, strict=False)
         ]
+        unit = self._title.partition('(')[2].rstrip(')')
         end = {'pad': 0.1, 'soft': self._least, 'mode': 1}
         ends = {'range': {'min': end | {'soft': -self._least}, 'max': end}}
         with self._container:
@@ -109,6 +110,7 @@ class Plot:
                 ({'label': f'seconds {clock}'}, *curves),
                 title=f'{self._title}; left out: {left_out}' if left_out else self._title,
                 scales={'x': {'time': False}, 'y': ends if self._least else {}},
+                axes=({}, {'label': unit, 'labelSize': 16}),
                 height=190,
                 padding=_PADDING,
                 legend={'show': True},

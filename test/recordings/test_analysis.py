@@ -148,6 +148,7 @@ def test_the_files_tell_the_same_as_the_figures(exact):
     assert rows[-1]['residual.shoulder'] == '', 'the last state has no step'
     report = (folder / 'report.html').read_text('utf-8')
     assert 'the model explains the efforts' in report
+    assert '<th>RMS of f with decay, m or rad</th>' in report
     peak = result.figures['program']['peak'][0]
     assert f'<td>{peak:.4g}</td>' in report[report.index('<th>constraint of plane</th>') :]
     assert 'src="http' not in report.split('<script', 1)[0]

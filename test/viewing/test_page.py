@@ -653,12 +653,15 @@ def test_a_plot_shows_the_chosen_window_and_forgets_when_time_goes_back(page, ar
 def test_times_are_those_of_the_states(page, arm, clock, first, label, monkeypatch):
     """An instant on the page is found again in a recording, whenever the page was opened."""
     monkeypatch.setattr(arm_panel, 'localtime', time.gmtime)
-    labels, status = [], {'message': 'begun'}
-    page.server.gui.add_uplot = lambda _, series, **__: labels.append(series[0]['label'])
+    labels, units, status = [], [], {'message': 'begun'}
+    page.server.gui.add_uplot = lambda _, series, *, axes, **__: (
+        labels.append(series[0]['label']) or units.append(axes[1]['label'])
+    )
     for late in (0.0, 0.25):
         arm.show(ArmInstant(time=clock + late, f={'a': 1.0}))
     arm.write(ArmInstant(time=clock, status=status))
     assert set(labels) == {label}
+    assert set(units) == {'mm or mrad'}
     assert f't = {first} s' in arm.panel._state.content
     assert ('20.00 s: begun' in arm.panel._history.content) is (clock < 100.0)
     assert arm.panel.log.table().splitlines()[-1].split(',')[1] == str(clock)

@@ -293,7 +293,12 @@ def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
         known = [quantity(program[key][i]) for key in _DECAY if key in program]
         peaks = f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', format_time(when)
         rows.append([row, *peaks, *known])
-    head = (f'constraint of {program["program"]}', 'RMS of f, m or rad', 'peak', 'at')
+    head = (
+        f'constraint of {program["program"]}',
+        'RMS of f with decay, m or rad',
+        'peak',
+        'at',
+    )
     return [ReportTable((*head, *(text for key, text in _DECAY.items() if key in program)), rows)]
 
 
