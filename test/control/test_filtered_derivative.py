@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
+import refusals
 from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
-from robot_dynamics_ros.errors import ParameterError
 
 H, LONGEST = 1e-3, 0.01  # s
 
@@ -54,7 +54,9 @@ def test_the_delay_is_that_of_the_formula(cutoff):
         assert derivative.delay(H) == pytest.approx(1.0 / rate, abs=rate * H * H)
 
 
-@pytest.mark.parametrize('arguments', [(1, 0.0), (1, -5.0), (1, math.nan), (1, 10.0, 0.0)])
-def test_a_cutoff_or_gap_that_is_not_positive_is_refused(arguments):
-    with pytest.raises(ParameterError, match='must be positive'):
-        FilteredDerivative(*arguments)
+test_a_cutoff_or_gap_that_is_not_positive_is_refused = refusals.called("""
+FilteredDerivative(1, 0.0)         | ParameterError: cutoff_hz = 0.0 refused: must be positive
+FilteredDerivative(1, -5.0)        | ParameterError: cutoff_hz = -5.0 refused: must be positive
+FilteredDerivative(1, math.nan)    | ParameterError: cutoff_hz = nan refused: must be positive
+FilteredDerivative(1, 10.0, 0.0)   | ParameterError: longest_gap = 0.0 refused: must be positive
+""", globals())  # fmt: skip

@@ -108,24 +108,21 @@ def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is
     assert session.remarks[-1].status == 'held: no target within 0.3 s'
 
 
-WRONG = {
-    'finite': lambda targets: targets.joints((), [np.nan] * 4),
-    'elbow': lambda targets: targets.joints(['elbow'], [0.0]),
-    '4 joints are named': lambda targets: targets.joints((), [0.0]),
-    'moon.*known: base_link, link1': lambda targets: targets.pose('moon', *np.zeros((2, 3))),
-    'has an empty frame_id': lambda targets: targets.pose('', np.zeros(3), np.zeros(4)),
-    'out of reach': lambda targets: targets.pose('world', [5.0] * 3, np.zeros(4)),
-    'does not yield': lambda targets: targets.exert('world', np.zeros(6)),
-    'follows no reference': lambda targets: targets.joints((), HERE),
-}
-
-
-@pytest.mark.parametrize('said', WRONG)
-def test_what_cannot_be_followed_is_refused_and_the_reference_stays(said):
-    laws = ['gravity_compensation'] if 'no reference' in said else []
-    arm_, session, targets = pushed(*laws)
+@refusals.written("""
+{joints: [[], [.nan, .nan, .nan, .nan]]}          | finite
+{joints: [[elbow], [0.0]]}                        | elbow
+{joints: [[], [0.0]]}                             | 4 joints are named
+{pose: [moon, [0, 0, 0], [0, 0, 0, 0]]}           | moon ... known: base_link, link1
+{pose: ['', [0, 0, 0], [0, 0, 0, 0]]}             | has an empty frame_id
+{pose: [world, [5, 5, 5], [0, 0, 0, 0]]}          | out of reach
+{exert: [world, [0, 0, 0, 0, 0, 0]]}             | does not yield
+{joints: [[], [0.3, 0.8, 0.1, 0.0]], law: gravity_compensation} | follows no reference
+""")
+def test_what_cannot_be_followed_is_refused_and_the_reference_stays(given, said):
+    arm_, session, targets = pushed(given.get('law', 'computed_torque'))
+    kind, arguments = next(iter(given.items()))
     with pytest.raises(RobotDynamicsError, match=said):
-        prepare_target(session, partial(WRONG[said], targets))()
+        prepare_target(session, partial(getattr(targets, kind), *arguments))()
     arm_.settle(0.1)
     assert_array_equal(session.loop.reference.position, HERE)
 
