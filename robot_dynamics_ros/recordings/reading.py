@@ -161,7 +161,7 @@ class RecordingReader(ExitStack):
                 for topic in (self.topics.description, self.topics.parameters)
             ]
             self.description, self._parameters = (str(x.data) if x else '' for x in texts)
-            self.parameters = recorded_parameters(self._parameters)
+            self.parameters = yaml_mapping(self._parameters)
             commanded = command_joints or _commanded_joints(self.parameters)
             tree = _described(self.description)
             described = tree.joint_names if tree else ()
@@ -377,11 +377,6 @@ def with_velocities(run: Recording, turning: Array) -> Recording:
     return replace(run, velocity=velocity)
 
 
-def recorded_parameters(text: str) -> dict[str, Any]:
-    """Parse the controller's parameters from YAML; empty if there are none."""
-    return yaml_mapping(text) if text else {}
-
-
 def _commanded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
     """Return parameter ``joints``, the order of the commanded efforts; empty if not set."""
     joints = parameters.get('joints')
@@ -519,7 +514,8 @@ class RobotChoice:
         """
         tree = self._load(reader, self.selection)
         reader.remarks += [remark for remark in tree.remarks if remark.startswith(LOCKED)]
-        names = self._recorded_of(reader)
+        rows = self.profile.joints if self.profile else ()
+        names = tuple(row.joint for row in rows) or reader.layout.joints  # of the model
         missing = [name for name in tree.joint_names if name not in names]
         chosen = self.selection.get('joints') or self.selection.get('tip') or tree.mechanism
         if self.recorded_joints and len(self.recorded_joints) < tree.n and not chosen:
@@ -567,11 +563,6 @@ class RobotChoice:
             f'give those of {", ".join(tree.joint_names)} with --recorded-joints, in this order'
             + ('; files of single joints are to be joined by their times first' if few else '')
         )
-
-    def _recorded_of(self, reader: RecordingReader) -> tuple[str, ...]:
-        """Return the names in the model of the recorded joints."""
-        rows = self.profile.joints if self.profile else ()
-        return tuple(row.joint for row in rows) or reader.layout.joints
 
     def _load(
         self,

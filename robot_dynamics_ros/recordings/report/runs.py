@@ -24,7 +24,6 @@ from robot_dynamics_ros.recordings.bag_layout import Topics
 from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult
 from robot_dynamics_ros.recordings.metrics.program import DIAGNOSTICS
 from robot_dynamics_ros.recordings.metrics.tracking import GAP, at_limits
-from robot_dynamics_ros.recordings.reading import recorded_parameters
 from robot_dynamics_ros.recordings.recording import (
     NANO,
     Recording,
@@ -39,6 +38,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     NO_UNIT,
     ROUNDING,
     ArmAnimation,
+    ArmMotion,
     Event,
     Report,
     ReportTable,
@@ -46,12 +46,11 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     joint_table,
     joint_titles,
     joint_units,
-    measured_arm,
     peak_events,
     quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.yaml_reader.parsing import FILES
+from robot_dynamics_ros.yaml_reader.parsing import FILES, yaml_mapping
 
 _MEASURED, _ERROR, _MODEL = COLOURS[0], COLOURS[1], COLOURS[3]
 _OMITTED = ('acceleration', 'tool', 'program')
@@ -124,7 +123,9 @@ def plot_series(run: Recording, columns: Mapping[str, Array], count: int = 0) ->
 def run_animation(run: Recording, tree: Robot, frame: str, *program: Any) -> ArmAnimation:
     """Return an animation of a run, its reference as a ghost, and a program with its start, s."""
     rows = thinned(len(run.time))
-    motions = measured_arm(run.position[rows], run.reference_position[rows])
+    motions = [ArmMotion('measured', run.position[rows], COLOURS[0])]
+    if np.isfinite(reference := run.reference_position[rows]).any():
+        motions.append(ArmMotion('reference', reference, GREY, ghost=True))
     return ArmAnimation(tree, frame, run.time[rows], motions, *program)
 
 
@@ -433,7 +434,7 @@ def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
         if topic == topics.status:
             found.append((at, f'trajectory {message.data}'))
         elif topic == topics.parameters:
-            values = recorded_parameters(message.data)
+            values = yaml_mapping(message.data)
             values.pop(FILES, None)
             changes = {key: x for key, x in values.items() if known and known.get(key) != x}
             known = values

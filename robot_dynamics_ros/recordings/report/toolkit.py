@@ -34,7 +34,7 @@ from robot_dynamics_ros.geometry.triangles import Triangles, joined
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.recording import format_time, span_origin
-from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, plot_library
+from robot_dynamics_ros.recordings.report.figures import plot_library
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Largest numbers of triangles and instants of an animation, to limit the file size.
@@ -137,14 +137,6 @@ class ArmAnimation:
                 for motion in self.motions
             ],
         }
-
-
-def measured_arm(positions: Array, reference: Array) -> list[ArmMotion]:
-    """Return the measured motion (N, n), and the reference as a ghost if there is one."""
-    motions = [ArmMotion('measured', positions, COLOURS[0])]
-    if np.isfinite(reference).any():
-        motions.append(ArmMotion('reference', reference, GREY, ghost=True))
-    return motions
 
 
 def _remark_list(remarks: Sequence[str]) -> str:
