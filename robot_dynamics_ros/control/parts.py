@@ -100,7 +100,6 @@ class ControllerParts:
         follower: Law that follows the reference, and so holds the arm, while the selected law does
             not act; None: not needed.
         carrying: Whether the arm carries the payload of the parameters.
-        source: Name of the states' source in remarks.
         texts: Texts of the files that parameters named, by name.
 
     Raises:
@@ -128,9 +127,6 @@ class ControllerParts:
         command = self.parameters['joints'], self.parameters['command_form']
         self.driver = DriverInterface(profile, tree, *command)
         self.enabling = EnablingSwitch()
-        self.source, self._source_ended = 'joint_states', False
-        self._received_ns: int | None = None
-        self._refused_ns, self._refusal, self._problem = 0, '', ''
         self.install(tree, self.built_for(tree))
         initial = self.parameters['speed_scaling.initial_scaling_factor']
         self.loop.generator.speed.scale(initial)
@@ -261,31 +257,3 @@ class ControllerParts:
             f'gravity needs {needed[i]:.3g} {unit} at joint {self.tree.joint_names[i]!r}, '
             f'{limits[i]:.3g} {unit} {what}'
         )
-
-    @property
-    def heard(self) -> bool:
-        """Whether a valid state has ever been received."""
-        return self._received_ns is not None
-
-    def patience_ns(self, now_ns: int) -> int:
-        """Return the time until the next call of ``watch``, ns."""
-        if self._received_ns is None or self.is_silent(now_ns):
-            return STOP_PERIOD_NS
-        return self._timeout_ns - (now_ns - self._received_ns)
-
-    def is_silent(self, now_ns: int) -> bool:
-        """Return whether the last state has timed out at a time on the arrivals' clock, ns."""
-        heard = self._received_ns is not None and now_ns - self._received_ns < self._timeout_ns
-        return not heard  # also where a time is NaN
-
-    def silence(self) -> str:
-        """Return the error text of a state timeout, with the reason if it is known."""
-        why = self._problem
-        if not why and self._refused_ns > (self._received_ns or 0):
-            why = f'last one refused: {self._refusal}{self.loop.state.validator.culprit}'
-        text = f'no fresh state on {self.source} within {1e-9 * self._timeout_ns:g} s'
-        return f'{text} ({why})' if why else text
-
-    @property
-    def _timeout_ns(self) -> int:
-        return round(1e9 * self.loop.settings.state_timeout_s)

@@ -55,6 +55,7 @@ class SessionModes(ControllerParts):
 
     Attributes:
         mode: The current mode.
+        source: Name of the states' source in remarks.
         remarks: Messages to report, oldest first; the caller removes those it reports.
         timeouts: Number of state timeouts.
         answers: Number of states that were answered.
@@ -85,6 +86,9 @@ class SessionModes(ControllerParts):
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
         self._simulated_time = simulated_time
+        self.source, self._source_ended = 'joint_states', False
+        self._received_ns: int | None = None
+        self._refused_ns, self._refusal, self._problem = 0, '', ''
         # Times of the last event and command on the clock of the arrivals; s since that command.
         self._now_ns, self._sent_ns, self._elapsed = 0, 0, 0.0
         self._repeated_stamp_ns, self._repeated_since_ns = -1, 0
@@ -286,6 +290,30 @@ class SessionModes(ControllerParts):
             self._now_ns = (self._received_ns or 0) + self._timeout_ns
             self._handle(SessionEvent.SILENCE)
 
+    @property
+    def heard(self) -> bool:
+        """Whether a valid state has ever been received."""
+        return self._received_ns is not None
+
+    def patience_ns(self, now_ns: int) -> int:
+        """Return the time until the next call of ``watch``, ns."""
+        if self._received_ns is None or self.is_silent(now_ns):
+            return STOP_PERIOD_NS
+        return self._timeout_ns - (now_ns - self._received_ns)
+
+    def is_silent(self, now_ns: int) -> bool:
+        """Return whether the last state has timed out at a time on the arrivals' clock, ns."""
+        heard = self._received_ns is not None and now_ns - self._received_ns < self._timeout_ns
+        return not heard  # also where a time is NaN
+
+    def silence(self) -> str:
+        """Return the error text of a state timeout, with the reason if it is known."""
+        why = self._problem
+        if not why and self._refused_ns > (self._received_ns or 0):
+            why = f'last one refused: {self._refusal}{self.loop.state.validator.culprit}'
+        text = f'no fresh state on {self.source} within {1e-9 * self._timeout_ns:g} s'
+        return f'{text} ({why})' if why else text
+
     def brake(self) -> None:
         """Brake the arm; then the law that acts holds it."""
         self.log.add('brake')
@@ -293,7 +321,7 @@ class SessionModes(ControllerParts):
 
     @property
     def _timeout_ns(self) -> int:
-        longest = super()._timeout_ns
+        longest = round(1e9 * self.loop.settings.state_timeout_s)
         return min(longest, _BLIND_NS) if self.mode is SessionMode.DEACTIVATING else longest
 
     # Modes --------------------------------------------------------------------------------------
