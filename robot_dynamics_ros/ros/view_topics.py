@@ -28,6 +28,7 @@ from robot_dynamics_ros.viewing.arm import (
     ContactFlash,
     by_origin,
     diagnostic_status,
+    number,
 )
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
@@ -220,7 +221,7 @@ class ArmTopics:
                 if x.header.frame_id
             },
             touched=self._flash.link(self._health, time.monotonic()),
-            program_time=seconds - _number(health.get('program_start_s')),
+            program_time=seconds - number(health.get('program_start_s')),
             status=health,
             alarm=self._alarm(position),
         )
@@ -249,10 +250,3 @@ class ArmTopics:
             message = f'no diagnostics from {self._controller} for {age:.0f} s'
             return {'level': 'error', 'message': message, 'stale': 'yes', **trajectory}
         return {**self._health, **trajectory}
-
-
-def _number(text: str | None) -> float:
-    try:
-        return float(text or 'nan')
-    except ValueError:
-        return math.nan

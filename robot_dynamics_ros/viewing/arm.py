@@ -102,6 +102,14 @@ def by_origin(names: Sequence[str], values: Sequence[float]) -> dict[str, dict[s
     return result
 
 
+def number(text: str | None) -> float:
+    """Return the number in a value of a status; NaN if it is none."""
+    try:
+        return float(text or 'nan')
+    except ValueError:
+        return math.nan
+
+
 def diagnostic_status(status: Any) -> dict[str, str]:
     """Convert a DiagnosticStatus to strings: level, message and values by key."""
     level = status.level

@@ -15,7 +15,7 @@ import numpy as np
 
 from robot_dynamics_ros.description.urdf import Joint, Limit
 from robot_dynamics_ros.recordings.recording import span_origin
-from robot_dynamics_ros.viewing.arm import ArmInstant, Numbers
+from robot_dynamics_ros.viewing.arm import ArmInstant, Numbers, number
 from robot_dynamics_ros.viewing.arm_scene import limit_colour
 from robot_dynamics_ros.viewing.events import COLOURS, SEVERITIES, EventLog
 
@@ -200,7 +200,7 @@ class ArmPanel:
     def _plotted(self, now: ArmInstant) -> dict[str, Numbers]:
         """Return the quantities of each plot at an instant."""
         limits, one = self._limits, dict.fromkeys(self.joints, 1.0)
-        delays = {x: now.status.get(f'latency_{x}_us', '') for x in ('p50', 'p99')}
+        delays = {x: number(now.status.get(f'latency_{x}_us')) for x in ('p50', 'p99')}
         return {
             'error': _relative(now.error, one),
             'f': now.f,
@@ -209,7 +209,7 @@ class ArmPanel:
             'position': _relative(now.position, one),
             'velocity': _relative(now.velocity, one),
             'sigma_min': {} if math.isnan(now.sigma_min) else {'sigma_min': now.sigma_min},
-            'latency': {name: float(x) for name, x in delays.items() if x},
+            'latency': {name: x for name, x in delays.items() if math.isfinite(x)},
         }
 
 

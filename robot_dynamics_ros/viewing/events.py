@@ -53,7 +53,8 @@ class EventLog:
         self._condition('error', 'alarm', now.alarm)
         self._condition('error', 'stale', status['message'] if stale else '')
         if status.get('commands', self._commands) != self._commands:  # new diagnostics
-            self._commands, counts = status['commands'], set(status['saturated'].split(', '))
+            counts = set(status.get('saturated', 'none').split(', '))
+            self._commands = status['commands']
             full = ', '.join(sorted(x.split(':')[0] for x in counts - self._counts - {'none'}))
             self._counts = counts
             text = full and f'efforts at their limits: {full}'

@@ -84,6 +84,7 @@ class ArmView:
         with server.atomic():
             if self.scene is not None:
                 self.scene.remove()
+                self.program = None  # its geometry, a child of the arm's, is removed as well
             self.scene = ArmScene(server.scene, self.name, tree, shapes, self._offset)
             self.scene.show_frames(self._page.frames.value)
         self.panel.list_joints(tree.joints)

@@ -559,6 +559,22 @@ null_space: {damping: 1.0}
 """
 
 
+def test_a_changed_description_and_a_status_without_its_numbers_end_no_page(page):
+    """As of an arm whose file is edited, and of a controller of another version."""
+    robot = sample('four_dof')
+    arm, parameters = page.arm('arm'), {'law': 'constraint_stabilization', 'program': TWO_POINTS}
+    arm.set_description(robot.xml)
+    arm.draw_program(parameters)
+    arm.set_description(robot.xml.replace('<robot', '<!-- edited --><robot', 1))
+    status = {'commands': '5', 'latency_p50_us': 'unknown', 'latency_p99_us': '93.0'}
+    now = ArmInstant(time=1.0, position=dict.fromkeys(robot.tree.joint_names, 0.1), status=status)
+    arm.show(now)
+    arm.write(now)
+    assert arm.panel._rows[-1][1]['latency'] == {'p99': 93.0}
+    arm.draw_program(parameters)
+    assert handle(page, '/arm/program/2')
+
+
 def test_two_points_are_drawn_with_a_rod_of_the_wanted_length_or_their_gap(page):
     robot, q = sample('four_dof'), np.array([0.3, -1.2, -0.4, 0.6])
     arm = page.arm('arm')
