@@ -319,6 +319,7 @@ class ControlLoop:
         restarted = verdict is StateVerdict.RESTARTED
         if restarted:
             self.load.restart(self.state.time)
+            self.generator.restart(stamp_ns)
         if restarted and not self._begun:
             self._begin()
         elif self.acting.acts_on_old_states:

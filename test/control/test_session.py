@@ -317,6 +317,21 @@ def test_the_stop_action_acts_also_where_no_state_follows_the_activation(action)
     assert np.any(run.session.command) == (action == 'gravity')
 
 
+@pytest.mark.parametrize('step', [200 * MS, HOUR, -HOUR])
+def test_the_reference_does_not_leap_where_the_time_of_the_states_does(step):
+    """It glides to the arm, which has sunk, from there on."""
+    run = Driven({'law': 'computed_torque'}).active()
+    reference = run.session.loop.reference.position
+    before = reference.copy()
+    assert run.state(PLACE + 0.2, step=step)
+    for _ in range(5):
+        assert (np.abs(reference - before) <= 1e-3 * TREE.velocity_limit).all()
+        before = reference.copy()
+        run.state(PLACE + 0.2)
+    run.states(2000, PLACE + 0.2)
+    assert reference == pytest.approx(PLACE + 0.2)
+
+
 def test_no_change_ends_braking_early():
     changes, ends = ({}, {'state_timeout_s': 0.2}, {'stop_effort_share': 0.35}), []
     for change in changes:

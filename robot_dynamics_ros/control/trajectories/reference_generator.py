@@ -112,6 +112,10 @@ class ReferenceGenerator:
         self.reference.position[:] = self._inside(q)
         self.begin_glide()
 
+    def restart(self, stamp_ns: int) -> None:
+        """Go on at another timestamp, ns, as if no time had passed."""
+        self._now_ns = stamp_ns
+
     def begin_glide(self) -> None:
         """Abort the trajectory; the reference glides to the arm, or rests if that is unknown."""
         self._replace(0.0)
