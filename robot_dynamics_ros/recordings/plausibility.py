@@ -38,7 +38,7 @@ from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording, format_time
-from robot_dynamics_ros.recordings.samples import Preparation, samples_of
+from robot_dynamics_ros.recordings.samples import Preparation, Samples, samples_of
 from robot_dynamics_ros.recordings.timing import AUTO, longest_piece, moving
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -47,7 +47,7 @@ _FROZEN_S = 0.5  # s
 _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
 _STILL = 0.05  # of the highest velocity: a resting arm is slower
 _AFTER = 10  # states in which an arm that sets out moves as far as in one
-_CHECKED = 4000  # states of a recording that are checked
+_CHECKED = 4000  # samples of a recording that are checked
 _OUTSIDE = 0.2  # share of the states beyond a limit above which the recording is rejected
 _MARGIN = 0.05  # margin at the position limits, of a joint's range
 _TOO_FAST = 2.0  # times the velocity limit
@@ -67,13 +67,16 @@ class StillError(RecordingError):
     """The arm is at rest in this part of a recording; a later part may be usable."""
 
 
-def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> None:
+def check_recording(
+    recording: Recording, tree: Robot, *, measured: bool, samples: Samples | None = None
+) -> None:
     """Reject a recording that cannot be of this robot in SI units, in any command that judges it.
 
     Args:
         recording: The recording without outliers, in the units and signs of the model.
         tree: The robot.
         measured: Whether to check the measured efforts, rather than the commanded ones.
+        samples: Its samples with measured efforts, if they are known.
 
     Raises:
         RecordingError: Names the joint, the problem and its possible cause.
@@ -91,7 +94,7 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
             f'at least {LEAST_STATES} are needed',
         )
     q, v, effort = run.position, run.velocity, run.measured_effort if measured else run.effort
-    step, moves = max(1, len(q) // _CHECKED), moving_joints(q, v)
+    moves = moving_joints(q, v)
     _refuse(limit_findings(tree, q, _OUTSIDE))
     _refuse(_speed_findings(v, tree))
     if not moves.any():
@@ -101,16 +104,18 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
     _refuse(velocity_findings(tree, run.time, q, v))
     _check_efforts(effort, moves, tree, recording.notes)
     if measured:
-        _refuse(_load_findings(run, step, tree))
+        _refuse(_load_findings(samples or samples_of(run, tree, _AS_MEASURED), tree))
 
 
-def problem_of(recording: Recording, tree: Robot, *, measured: bool) -> str:
+def problem_of(
+    recording: Recording, tree: Robot, *, measured: bool, samples: Samples | None = None
+) -> str:
     """Return why a recording cannot be of this robot, as one sentence; empty if it can.
 
     A recording without efforts, at rest, or too short to tell, can be.
     """
     try:
-        check_recording(recording, tree, measured=measured)
+        check_recording(recording, tree, measured=measured, samples=samples)
     except (StillError, MissingError):
         return ''
     except RecordingError as error:
@@ -323,15 +328,14 @@ def _jumps(position: Array, row: int) -> bool:
     return bool((np.abs(position[row] - position[row - 1]) > farthest).any())
 
 
-def _load_findings(run: Recording, step: int, tree: Robot) -> Iterator[Finding]:
+def _load_findings(samples: Samples, tree: Robot) -> Iterator[Finding]:
     """Yield the faults of efforts that contradict what the motion of the arm requires."""
     none = np.full(tree.n, np.inf)  # other joints have other limits
-    samples = samples_of(run, tree, _AS_MEASURED)
+    run = samples.run
     stops = exclusions(tree, run.position, np.zeros(run.position.shape)) > 0
     stops = samples.near(run.time, stops, 1.5)  # whose velocities tell the acceleration
-    motion = replace(samples.motion, excluded=marked(stops, AT_LIMIT)).take(
-        slice(None, None, step)
-    )
+    motion = replace(samples.motion, excluded=marked(stops, AT_LIMIT))
+    motion = motion.take(slice(None, None, max(1, len(motion.row) // _CHECKED)))
     tree = tree.with_changes(effort_limit=none, position_lower=-none, position_upper=none)
     residual = _residual(tree, motion)
     carries = residual.simplest.factor == 1.0 and residual.is_better_than(residual)

@@ -413,7 +413,9 @@ def _filtered(
         after = np.clip(np.searchsorted(times, grid - _ROUNDING_S), 1, len(times) - 1)
         near = times[after] - times[after - 1] <= BRIDGED * period
         near &= (grid >= times[0] - period) & (grid <= times[-1] + period)
-        return np.where(low.all_valid(near)[:, np.newaxis], low(values), np.nan)
+        smoothed = low(values)
+        smoothed[~low.all_valid(near)] = np.nan
+        return smoothed
 
     q, v, a, v_friction = (
         smooth(x, valid) for x in (instants.q, instants.v, instants.a, instants.v_friction)

@@ -428,7 +428,8 @@ def evaluate(
     if measured and samples.timing.name == 'semi_implicit' and _is_late(run, model, preparation):
         samples = samples_of(run, tree, replace(preparation, delay=-1))
         kind = 'measured, delayed by one step'
-    problems = [problem_of(run, tree, measured=measured), outliers.problem()]
+    problem = problem_of(run, tree, measured=measured, samples=samples)
+    problems = [problem, outliers.problem()]
     if not measured and not np.isfinite(run.effort).any():
         kind = 'none'
     elif not measured and not np.isfinite(run.measured_effort).any():
