@@ -25,7 +25,6 @@ from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_numbers
 
 _MAX_REMARKS = 100  # remarks that have not been fetched
@@ -127,7 +126,7 @@ class SessionModes(ControllerParts):
             loop.state.validator.allow_repeat()  # paused, but states arrive again
             verdict = loop.observe(stamp_ns, q, v)
             repeated = verdict is StateVerdict.NOT_NEWER
-        if self._waits_for_an_answer(stamp_ns, state.arrival_ns, verdict):
+        if self._simulated_time and self._waits_for_an_answer(stamp_ns, state.arrival_ns, verdict):
             loop.state.validator.begin_again()
             verdict, repeated = loop.observe(stamp_ns, q, v), False
         if not (verdict.usable or repeated):
@@ -240,8 +239,7 @@ class SessionModes(ControllerParts):
         if stamp_ns != self._repeated_stamp_ns:
             self._repeated_stamp_ns, self._repeated_since_ns = stamp_ns, now_ns
         return (
-            self._simulated_time
-            and verdict is StateVerdict.NOT_NEWER
+            verdict is StateVerdict.NOT_NEWER
             and stamp_ns != self.loop.state.stamp_ns
             and now_ns - self._repeated_since_ns > self._timeout_ns
         )
@@ -341,15 +339,11 @@ class SessionModes(ControllerParts):
             if not self._act(action):
                 return False
         self._sent_ns, self._elapsed = self._now_ns, 0.0
-        self._finish(self.loop.q)
-        return True
-
-    def _finish(self, q: Array | None) -> None:
-        """Write the command for the driver, and end the log with the last one."""
         if self.mode is SessionMode.INACTIVE:
             self.log.end(self.loop.state.stamp_ns, self.answers + 1)
         if self.driver.converts:
-            self.driver.write(self.loop.effort, q)
+            self.driver.write(self.loop.effort, self.loop.q)
+        return True
 
     def _interrupt(self, reason: str) -> None:
         """Reject the requests that are being prepared, for a reason."""
@@ -445,7 +439,10 @@ class SessionModes(ControllerParts):
 
     def _command_nothing(self) -> bool:
         self.loop.command_nothing()
-        self._finish(None)
+        if self.mode is SessionMode.INACTIVE:
+            self.log.end(self.loop.state.stamp_ns, self.answers + 1)
+        if self.driver.converts:
+            self.driver.write(self.loop.effort)
         return True
 
     def _leave(self, event: SessionEvent) -> bool:
