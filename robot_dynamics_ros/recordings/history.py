@@ -136,9 +136,12 @@ def followed(acted: Sequence[Acted], run: Recording, tree: Robot) -> tuple[Array
             continue
         if other := 'reaction float' if one.floats else _other_than_reference(one.values, tree):
             follows[rows], others[other], away = False, None, True
-        elif away:  # the arm brakes, and its reference comes to it
+        elif away:  # the arm brakes, and its reference glides to it and rests there
             error = np.abs(run.reference_position[rows] - run.position[rows])
-            there = np.flatnonzero(error.max(axis=1) < _ROUNDING)
+            glides = (run.reference_velocity[rows] != 0.0).any(axis=1)
+            there = np.flatnonzero(
+                (error.max(axis=1) < _ROUNDING) | ~glides & np.logical_or.accumulate(glides)
+            )
             away = not len(there)
             follows[rows[: None if away else there[0]]] = False
     return follows, [*others]
