@@ -23,21 +23,17 @@ def body(name):
 
 
 def chain(count, prefix='', root='base', start=''):
-    """Return links and joints of a chain."""
+    """Return links and joints of a chain, and the name of its last link."""
     parts, parent = [] if start else [link(root)], start or root
     for k in range(1, count + 1):
         parts += [joint(f'{prefix}j{k}', parent, f'{prefix}l{k}', xyz=(0.2, 0, 0), axis=(0, 1, 0)),
                   body(f'{prefix}l{k}')]  # fmt: skip
         parent = f'{prefix}l{k}'
-    return parts
+    return parts, parent
 
 
 def fixed(parent, child, x):
     return [joint(f'{child}_mount', parent, child, 'fixed', (x, 0, 0)), link(child)]
-
-
-def turn(name, parent, child, mimic='', axis=(0, 0, 1)):
-    return [joint(name, parent, child, axis=axis, dynamics=mimic), body(child)]
 
 
 def slide(name, parent, mimic=''):
@@ -45,41 +41,64 @@ def slide(name, parent, mimic=''):
                   dynamics=mimic), body(f'{name}_link')]  # fmt: skip
 
 
-def arm(*parts):
-    return robot('arm', *(text for part in parts for text in part))
+def arm(*more, count=3):
+    parts, last = chain(count)
+    return robot('arm', *parts, *(text for part in more for text in part)), last
 
 
-#: Parts of a description, what is fixed or moves beside them; joints of the arm, tool frame.
-TABLE = """
-a named point             | chain(3), fixed('l3', 'nozzle', 0.1), fixed('l3', 'plate', 0.3) | 3 nozzle
-a prefix                  | chain(3), fixed('l3', 'left_tool0', 0.1) | 3 left_tool0
-the farthest              | chain(3), fixed('l3', 'near', 0.1), fixed('near', 'far', 0.1) | 3 far
-a camera beside           | chain(3), fixed('l3', 'camera', 0.4), fixed('l3', 'plate', 0.1) | 3 plate
-a camera only             | chain(3), fixed('l3', 'camera', 0.1) | 3 camera
-none                      | chain(3), () | 3 l3
-a jaw by its name         | chain(3), slide('jaw', 'l3'), fixed('l3', 'grasp', 0.1) | 3 grasp
-two slides                | chain(3), slide('a', 'l3'), slide('b', 'l3'), fixed('l3', 'plate', 0.1) | 3 plate
-a slide and its mimic     | chain(3), slide('a', 'l3'), slide('b', 'l3', MIMIC.format('a')), fixed('l3', 'tcp', 0.1) | 3 tcp
-a last slide is no gripper | chain(3), slide('quill', 'l3') | 4 quill_link
-a wrist named after its gripper | chain(3), turn('gripper_roll', 'l3', 'l4', axis=(1, 0, 0)) | 4 l4
-a mimic joint along the arm | chain(3), turn('m', 'l3', 'l4', MIMIC.format('j2')), turn('j5', 'l4', 'l5'), fixed('l5', 'tcp', 0.1) | 4 tcp
-two arms of a torso       | chain(1), chain(3, 'a_', start='l1'), chain(4, 'b_', start='l1'), fixed('a_l3', 'a_tcp', 0.1), fixed('b_l4', 'b_tcp', 0.1) | 8 b_tcp
-a rod before the arm      | chain(1), chain(2, 'rod_', start='l1'), fixed('rod_l2', 'pin', 0.3), chain(2, 'arm_', start='l1'), fixed('arm_l2', 'tcp', 0.1) | 5 tcp
-a hand alone              | chain(2, 'a_finger_', root='palm'), chain(2, 'b_finger_', start='palm') | 4 a_finger_l2
-"""  # noqa: E501
-ROWS = [[cell.strip() for cell in line.split(' | ')] for line in TABLE.strip().splitlines()]
-KINDS = {kind: (arm(*eval(parts)), *found.split()) for kind, parts, found in ROWS}
+# The text, joints of the arm, tool frame.
+KINDS = {
+    'a named point': (arm(fixed('l3', 'nozzle', 0.1), fixed('l3', 'plate', 0.3))[0], 3, 'nozzle'),
+    'a prefix': (arm(fixed('l3', 'left_tool0', 0.1))[0], 3, 'left_tool0'),
+    'the farthest': (arm(fixed('l3', 'near', 0.1), fixed('near', 'far', 0.1))[0], 3, 'far'),
+    'a camera beside': (arm(fixed('l3', 'camera', 0.4), fixed('l3', 'plate', 0.1))[0], 3, 'plate'),
+    'a camera only': (arm(fixed('l3', 'camera', 0.1))[0], 3, 'camera'),
+    'none': (arm()[0], 3, 'l3'),
+    'a jaw by its name': (arm(slide('jaw', 'l3'), fixed('l3', 'grasp', 0.1))[0], 3, 'grasp'),
+    'two slides': (
+        arm(slide('a', 'l3'), slide('b', 'l3'), fixed('l3', 'plate', 0.1))[0], 3, 'plate',
+    ),
+    'a slide and its mimic': (
+        arm(slide('a', 'l3'), slide('b', 'l3', MIMIC.format('a')), fixed('l3', 'tcp', 0.1))[0],
+        3,
+        'tcp',
+    ),
+    'a last slide is no gripper': (arm(slide('quill', 'l3'))[0], 4, 'quill_link'),
+    'a wrist named after its gripper': (
+        arm([joint('gripper_roll', 'l3', 'l4', axis=(1, 0, 0)), body('l4')])[0], 4, 'l4',
+    ),
+    'a mimic joint along the arm': (
+        arm([joint('m', 'l3', 'l4', dynamics=MIMIC.format('j2')), body('l4')],
+            [joint('j5', 'l4', 'l5', xyz=(0.1, 0, 0)), body('l5')], fixed('l5', 'tcp', 0.1))[0],
+        4, 'tcp',
+    ),
+    'two arms of a torso': (
+        robot('two', *chain(1)[0], *chain(3, 'a_', start='l1')[0], *chain(4, 'b_', start='l1')[0],
+              *fixed('a_l3', 'a_tcp', 0.1), *fixed('b_l4', 'b_tcp', 0.1)),
+        8, 'b_tcp',
+    ),
+    'a rod before the arm': (
+        robot('rods', *chain(1)[0], *chain(2, 'rod_', start='l1')[0], *fixed('rod_l2', 'pin', 0.3),
+              *chain(2, 'arm_', start='l1')[0], *fixed('arm_l2', 'tcp', 0.1)),
+        5, 'tcp',
+    ),
+    'a hand alone': (
+        robot('hand', link('palm'), *chain(2, 'a_finger_', start='palm')[0],
+              *chain(2, 'b_finger_', start='palm')[0]),
+        4, 'a_finger_l2',
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize('kind', KINDS)
 def test_grippers_are_locked_and_the_tool_is_the_end_of_the_longest_chain(kind):
     text, count, frame = KINDS[kind]
     tree = load_arm(text)
-    assert tree.n == int(count)
+    assert tree.n == count
     assert tool_frame(tree) == frame
     assert tool_frame(load_robot(tree.xml)) == frame  # as in a recording of this arm
     independent = load_robot(text).n
-    assert ('taken for a gripper and locked' in ' '.join(tree.remarks)) == (tree.n < independent)
+    assert ('taken for a gripper and locked' in ' '.join(tree.remarks)) == (count < independent)
 
 
 def test_gains_are_designed_for_the_joints_that_a_controller_drives(tmp_path, capsys):
@@ -125,11 +144,13 @@ def test_published_arms(name, count, frame):
 
 def test_an_error_that_one_chain_would_cure_says_so():
     """The second arm moves no inertia."""
+    parts = [*chain(1)[0], *chain(3, 'a_', start='l1')[0]]
     bad = [joint('bad', 'l1', 'weightless'), link('weightless')]
     with pytest.raises(ModelError, match=r"joint 'bad': .*--tip a_l3 or weightless$"):
-        load_arm(arm(chain(1), chain(3, 'a_', start='l1'), bad))
+        load_arm(robot('two', *parts, *bad))
+    one = robot('one', *chain(2)[0], joint('bad', 'l2', 'weightless'), link('weightless'))
     with pytest.raises(ModelError) as refused:
-        load_arm(arm(chain(1), bad))
+        load_arm(one)
     assert '--tip' not in str(refused.value)
 
 
@@ -152,4 +173,4 @@ def test_commands_print_what_was_taken_and_the_options_that_change_it(tmp_path, 
 def test_links_in_a_circle_are_refused(kind):
     circle = [joint('to_a', 'b', 'a', kind), joint('to_b', 'a', 'b', kind), body('a'), body('b')]
     with pytest.raises(DescriptionError, match="link 'a': is in or below a closed loop of joints"):
-        load_arm(arm(chain(2), circle, turn('on', 'b', 'c')))
+        load_arm(robot('circle', *chain(2)[0], *circle, joint('on', 'b', 'c'), body('c')))
