@@ -100,33 +100,35 @@ def state_1500(data: bytes) -> int:
     return data.find(MOTION.messages()[4500].cdr())
 
 
-#: Form of the bag, what becomes of its bytes, whether it has metadata, and what is said. From the
-#: opcode of a message on, a whole page, and the checksum in the header of a chunk are overwritten.
-TABLE = """
-its begin | mcap | cut(0.02) | bare | ends early
-without summary | mcap | cut(0.77) | listed | ends early
-compressed messages | mcap_message | cut(0.6) | listed | ends early
-compressed chunks | mcap_chunks | cut(0.95) | listed | ends early
-a compressed file | mcap_file | cut(0.5) | listed | ends early
-pages | sqlite3 | cut(0.33) | bare | ends early
-the last page | sqlite3 | cut(0.999) | listed | ends early
-a compressed database | sqlite3_file | cut(0.95) | listed | ends early
-a message | mcap | overwritten(lambda data: state_1500(data) - 31) | bare | what follows is not read ... mcap recover {name}
-a page | sqlite3 | overwritten(lambda data: state_1500(data) // PAGE * PAGE) | bare | what follows is not read ... sqlite3 {name} .recover
-a checksum | mcap | overwritten(lambda data: chunks(data)[1] + 9 + 24, b'spoi') | listed | damaged at byte {chunk}
-"""  # noqa: E501
-DAMAGES = {name: row for name, *row in (x.split(' | ') for x in TABLE.strip().splitlines())}
+EARLY = ('ends early',)
+#: Form of the bag, what becomes of its bytes, whether it has metadata, and what is said.
+DAMAGES = {
+    'its begin': ('mcap', cut(0.02), False, EARLY),
+    'without summary': ('mcap', cut(0.77), True, EARLY),
+    'compressed messages': ('mcap_message', cut(0.6), True, EARLY),
+    'compressed chunks': ('mcap_chunks', cut(0.95), True, EARLY),
+    'a compressed file': ('mcap_file', cut(0.5), True, EARLY),
+    'pages': ('sqlite3', cut(0.33), False, EARLY),
+    'the last page': ('sqlite3', cut(0.999), True, EARLY),
+    'a compressed database': ('sqlite3_file', cut(0.95), True, EARLY),
+    # From the opcode of a message on, a whole page, and the checksum in the header of a chunk.
+    'a message': ('mcap', overwritten(lambda data: state_1500(data) - 31), False,
+                  ('what follows is not read', 'mcap recover {name}')),
+    'a page': ('sqlite3', overwritten(lambda data: state_1500(data) // PAGE * PAGE), False,
+               ('what follows is not read', 'sqlite3 {name} .recover')),
+    'a checksum': ('mcap', overwritten(lambda data: chunks(data)[1] + 9 + 24, b'spoi'), True,
+                   ('damaged at byte {chunk}',)),
+}  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('damage', DAMAGES)
 def test_everything_before_a_damage_is_used(whole, damage, tmp_path):
-    form, spoil, metadata, said = DAMAGES[damage]
-    listed = metadata == 'listed'
+    form, spoil, listed, said = DAMAGES[damage]
     bag = Path(shutil.copytree(whole[form], tmp_path / 'bag'))
     file = storage_file(bag)
     data = file.read_bytes()
-    spoiled = eval(spoil)(data)
+    spoiled = spoil(data)
     file.write_bytes(spoiled)
     if not listed:
         (bag / 'metadata.yaml').unlink()
@@ -142,7 +144,7 @@ def test_everything_before_a_damage_is_used(whole, damage, tmp_path):
     assert begins(run, MOTION)
     assert run.effort[:-1].tobytes() == MOTION.tau[: count - 1].tobytes()
     notes, chunk = ' '.join(run.notes), chunks(data)[1] if form == 'mcap' else 0
-    for words in said.split(' ... '):
+    for words in said:
         assert words.format(name=file.name, chunk=chunk) in notes
     lost = f'{COUNT - count} of {COUNT} messages on {STATES} are lost'
     assert (lost in notes) == (listed and count < COUNT)

@@ -44,20 +44,20 @@ def times(factor, column='measured_effort'):
     return lambda run: replace(run, **{column: factor * getattr(run, column)})
 
 
+UP, SIGN = (0.0, 0.0, 9.81), 'wrong sign of effort, or of gravity'
 #: What becomes of a recording, how it was made, what is said, and the factor that would be right.
-TABLE = """
-degrees | times(57.3, 'position') | {} | degrees are taken for rad | 0
-velocities in degrees | times(57.3, 'velocity') | {} | deg/s | 0
-amperes | times(1 / 12) | {} | currents (A) taken for N m | 12
-a gear | times(0.01) | {'noise': 1e-2} | multiplied | 100
-mN m | times(1e3) | {'noise': 1e-2} | write effort_unit: mN m in the driver profile | 1e-3
-a gear beside a load | times(0.01) | {'arm': measured_arm(3.0)} | multiplied | 100
-mN m, upside down | times(1e3) | {'gravity': (0, 0, 9.81)} | wrong sign of effort, or of gravity | 1e-3
-joints | exchanged | {} | lift, elbow ... each is taken for | 0
-a load only | times(1) | {'arm': measured_arm(15.0)} |  | 0
-nothing | times(1) | {} |  | 0
-"""  # noqa: E501
-WRONG = {name: row for name, *row in (x.split(' | ') for x in TABLE.strip().splitlines())}
+WRONG = {
+    'degrees': (times(57.3, 'position'), {}, 'degrees are taken for rad', 0.0),
+    'velocities in degrees': (times(57.3, 'velocity'), {}, 'deg/s', 0.0),
+    'amperes': (times(1.0 / 12.0), {}, r'currents \(A\) taken for N m', 12.0),
+    'a gear': (times(0.01), {'noise': 1e-2}, '', 100.0),
+    'mN m': (times(1e3), {'noise': 1e-2}, 'write effort_unit: mN m in the driver profile', 1e-3),
+    'a gear beside a load': (times(0.01), {'arm': measured_arm(3.0)}, '', 100.0),
+    'mN m, upside down': (times(1e3), {'gravity': UP}, SIGN, 1e-3),
+    'joints': (exchanged, {}, 'lift, elbow .*each is taken for', 0.0),
+    'a load only': (times(1.0), {'arm': measured_arm(15.0)}, '^$', 0.0),
+    'nothing': (times(1.0), {}, '^$', 0.0),
+}
 
 
 def run_of(seed, arm=None, friction=viscous_and_dry, noise=1e-3, **given):
@@ -102,12 +102,10 @@ def test_what_a_recording_cannot_be_is_said_by_every_command(
 def test_what_is_wrong_is_told_beside_noise_a_load_and_reversed_gravity(kind):
     """None of them is taken for another one; the unit is that of the whole model."""
     change, given, said, factor = WRONG[kind]
-    run = eval(change)(run_of(1988, **eval(given)))
-    problem = problem_of(run, measured_arm().tree, measured=True)
-    assert all(words in problem for words in said.split(' ... '))
-    assert bool(said) == bool(problem)
+    problem = problem_of(change(run_of(1988, **given)), measured_arm().tree, measured=True)
+    assert re.search(said, problem)
     found = re.search(r'must be multiplied by about ([-\d.e]+)', problem)
-    assert float(found[1] if found else 0.0) == pytest.approx(float(factor), rel=0.1)
+    assert float(found[1] if found else 0.0) == pytest.approx(factor, rel=0.1)
 
 
 @pytest.mark.parametrize(
