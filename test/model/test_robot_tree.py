@@ -35,27 +35,25 @@ def arm(*joints, **options):
     return load_robot(robot('arm', *links, link('tool'), *chain, tip), **options)
 
 
-#: A joint, its limits, and what is sampled: of limits in degrees no posture of many turns.
-SAMPLED = """
-prismatic  | 4.0, 6.0      | 4.0, 6.0
-prismatic  | -20.0, 10.0   | -20.0, 10.0
-prismatic  | 0.0, 0.0      | -TRAVEL, TRAVEL
-revolute   | 3.5, 6.0      | 3.5, 6.0
-revolute   | 0.82, 5.46    | 0.82, 5.46
-revolute   | -6.28, 6.28   | -TURN, TURN
-revolute   | -1.0, 9.0     | 4.0 - TURN, 4.0 + TURN
-revolute   | 0.0, 180.0    | 0.0, 2.0 * TURN
-revolute   | -170.0, -10.0 | -10.0 - 2.0 * TURN, -10.0
-revolute   | -90.0, 270.0  | -TURN, TURN
-continuous | 0.0, 0.0      | -TURN, TURN
-"""
-
-
-@pytest.mark.parametrize('row', SAMPLED.strip().splitlines())
-def test_samples_cover_the_limits_or_one_turn_about_their_middle(row):
-    kind, *ranges = row.split(' | ')
-    limits, sampled = map(eval, ranges)
-    tree = arm((kind.strip(), limits))
+@pytest.mark.parametrize(
+    ('kind', 'limits', 'sampled'),
+    [
+        ('prismatic', (4.0, 6.0), (4.0, 6.0)),
+        ('prismatic', (-20.0, 10.0), (-20.0, 10.0)),
+        ('prismatic', (0.0, 0.0), (-TRAVEL, TRAVEL)),
+        ('revolute', (3.5, 6.0), (3.5, 6.0)),
+        ('revolute', (0.82, 5.46), (0.82, 5.46)),
+        ('revolute', (-6.28, 6.28), (-TURN, TURN)),
+        ('revolute', (-1.0, 9.0), (4.0 - TURN, 4.0 + TURN)),
+        # Limits in degrees: real postures, none of many turns.
+        ('revolute', (0.0, 180.0), (0.0, 2.0 * TURN)),
+        ('revolute', (-170.0, -10.0), (-10.0 - 2.0 * TURN, -10.0)),
+        ('revolute', (-90.0, 270.0), (-TURN, TURN)),
+        ('continuous', (0.0, 0.0), (-TURN, TURN)),
+    ],
+)
+def test_samples_cover_the_limits_or_one_turn_about_their_middle(kind, limits, sampled):
+    tree = arm((kind, limits))
     assert [bound.item() for bound in tree.sampled_range] == pytest.approx(sampled, rel=1e-15)
     assert tree.middle.item() == pytest.approx(0.5 * (sampled[0] + sampled[1]), abs=1e-15)
 

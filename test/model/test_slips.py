@@ -40,27 +40,26 @@ def elements(*values: float) -> np.ndarray:
 
 
 _A, _B, _C = np.diag(BOX)
-SLIPS = """
-BOX - STEINER                            | m r^2 seems to be subtracted twice
-TURNED - STEINER                         | m r^2 seems to be subtracted twice
-elements(_A, _B, 0, 0, 0, _C)            | ixy seems to be in the place of iyy
-elements(_A, 0, 0, _B, _C, 0)            | iyz seems to be in the place of izz
-elements(_A, 0, 0, 0, _B, 0)             | first six numbers of a 3x3 matrix
-elements(_A, _B, _C, 0, 0, 0)            | in the order ixx iyy izz ixy ixz iyz
-elements(*GENERAL[np.tril_indices(3)])   | ixx ixy iyy ixz iyz izz
--TURNED                                  | all signs seem to be reversed
-elements(-_A, 0, 0, _B, 0, 4 * _C)       | ixx cannot be negative
-elements(_A, 3 * _B, 0, _B, 0, _C)       | ixy exceeds what ixx and iyy
-elements(_A, 0, 0, _B, -2 * _B, _C)      | iyz exceeds what iyy and izz
-"""
+IMPOSSIBLE = {
+    'parallel axes subtracted twice': (BOX - STEINER, 'm r^2 seems to be subtracted twice'),
+    'of a turned box': (TURNED - STEINER, 'm r^2 seems to be subtracted twice'),
+    'ixy in place of iyy': (elements(_A, _B, 0, 0, 0, _C), 'ixy seems to be in the place of iyy'),
+    'iyz in place of izz': (elements(_A, 0, 0, _B, _C, 0), 'iyz seems to be in the place of izz'),
+    'row by row': (elements(_A, 0, 0, 0, _B, 0), 'first six numbers of a 3x3 matrix'),
+    'moments first': (elements(_A, _B, _C, 0, 0, 0), 'in the order ixx iyy izz ixy ixz iyz'),
+    'a lower triangle': (elements(*GENERAL[np.tril_indices(3)]), 'ixx ixy iyy ixz iyz izz'),
+    'reversed signs': (-TURNED, 'all signs seem to be reversed'),
+    'a negative moment': (elements(-_A, 0, 0, _B, 0, 4 * _C), 'ixx cannot be negative'),
+    'too large a product': (elements(_A, 3 * _B, 0, _B, 0, _C), 'ixy exceeds what ixx and iyy'),
+    'the other product': (elements(_A, 0, 0, _B, -2 * _B, _C), 'iyz exceeds what iyy and izz'),
+}
 
 
 @pytest.mark.parametrize('scale', [1.0, 1e-4, 1e3])
-@pytest.mark.parametrize('slip', SLIPS.strip().splitlines())
+@pytest.mark.parametrize('slip', IMPOSSIBLE)
 def test_an_impossible_tensor_is_refused_at_load_with_the_probable_slip(slip, scale):
     """Of small and large arms alike; even where m r^2 keeps the mass matrix positive definite."""
-    of, said = slip.split(' | ')
-    tensor = eval(of)
+    tensor, said = IMPOSSIBLE[slip]
     lengths = scale ** (1 / 5)
     com = lengths * (COM if 'twice' in said else 3.0 * COM)
     text = arm(scale * tensor, scale / lengths**2 * MASS, com=com)
@@ -70,20 +69,19 @@ def test_an_impossible_tensor_is_refused_at_load_with_the_probable_slip(slip, sc
     assert str(refusal.value) in [str(finding) for finding in check_model(text).errors]
 
 
-ROUNDED = """
-of floating point             | np.diag([-2e-35, 1e-3, 1e-3])
-of nine decimals              | np.diag([-1e-9, 0.03, 0.03])
-of a flat, turned plate       | elements(0.01, 0.01, 0, 0.009999, 0, 0.02)
-of three decimals             | elements(0.002, 0.002, 0, 0.001, 0, 0.03)
-a moment rounded to zero      | elements(0.0, 1e-3, 0, 0.02, 0, 0.02)
-a thin rod                    | np.diag([0.0, 0.03, 0.03])
-a triangle in the sixth digit | np.diag([1, 2, 3.000003])
-"""
-
-
-@pytest.mark.parametrize('row', ROUNDED.strip().splitlines())
-def test_rounding_is_remarked(row):
-    tensor = eval(row.partition(' | ')[2])
+@pytest.mark.parametrize(
+    'tensor',
+    [
+        pytest.param(np.diag([-2e-35, 1e-3, 1e-3]), id='of floating point'),
+        pytest.param(np.diag([-1e-9, 0.03, 0.03]), id='of nine decimals'),
+        pytest.param(elements(0.01, 0.01, 0, 0.009999, 0, 0.02), id='of a flat, turned plate'),
+        pytest.param(elements(0.002, 0.002, 0, 0.001, 0, 0.03), id='of three decimals'),
+        pytest.param(elements(0.0, 1e-3, 0, 0.02, 0, 0.02), id='a moment rounded to zero'),
+        pytest.param(np.diag([0.0, 0.03, 0.03]), id='a thin rod'),
+        pytest.param(np.diag([1, 2, 3.000003]), id='a triangle in the sixth digit'),
+    ],
+)
+def test_rounding_is_remarked(tensor):
     tree = load_robot(arm(tensor))
     assert any("link 'upper': inertia" in text for text in tree.remarks)
     with pytest.raises(ModelError, match="link 'upper': inertia"):
