@@ -12,6 +12,10 @@ proportion to their described masses,
 where each :math:`\pi_0 + \delta_i` explains the data. So does :math:`\pi`, since efforts are
 linear in the parameters, and it is physical, since the physical set is convex.
 
+If one of them explains the data by its mass alone, at the described centre, with an inertia in
+proportion or as described, it is taken: a mass that is wrong is likelier than one that is wrong
+together with its centre.
+
 A hypothesis explains the data if the squared distance of its base parameters from those of the
 data is one of chance, or if it adds less than one percent to the residual.
 
@@ -34,6 +38,7 @@ from robot_dynamics_ros.identification.physical import (
     physical_parameters,
 )
 from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.spatial.inertia import TENSOR_ELEMENTS, point_mass_inertia
 from robot_dynamics_ros.spatial.scalar import Array
 
 _CHANCE = 0.999  # probability of a smaller distance, if the hypothesis is true
@@ -88,6 +93,14 @@ def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None
         masses = {i: unknowns.nominal[PER_BODY * i] for i in fits}
         if any(fit.deviations[PER_BODY * i] > _VAGUE * masses[i] for i, fit in fits.items()):
             return None
+        masses_alone = {i: _heavier(estimate, unknowns, rotors, i) for i in fits}
+        likely = {i: change for i, change in masses_alone.items() if change is not None}
+        if len(likely) == 1:
+            ((i, change),) = likely.items()
+            near, at = unknowns.nominal[: unknowns.links].copy(), PER_BODY * i
+            near[at : at + PER_BODY] += change
+            deviation = fits[i].deviations[at]
+            return SingleChange((i,), near, near[at], masses[i], deviation, rotors)
         if fits:
             return _shared(fits, unknowns, rotors)
     return None
@@ -112,17 +125,44 @@ def _shared(
 
 def _explains(estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int | None) -> bool:
     """Return whether joint terms and one body, physical or not, explain the data."""
-    free = np.zeros(len(unknowns), dtype=bool)
-    free[joint_terms(estimate, unknowns, rotors)[0]] = True
+    free = np.zeros((len(unknowns), 0 if body is None else PER_BODY))
     if body is not None:
-        free[PER_BODY * body : PER_BODY * (body + 1)] = True
+        free[PER_BODY * body : PER_BODY * (body + 1)] = np.eye(PER_BODY)
+    return _change(estimate, unknowns, rotors, free) is not None
+
+
+def _heavier(estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int) -> Array | None:
+    """Return the change of a body to another mass at its described centre that explains the data.
+
+    Its inertia grows in proportion, or is as described; None if neither explains the data.
+    """
+    at = slice(PER_BODY * body, PER_BODY * (body + 1))
+    nominal = unknowns.nominal[at]
+    centre = nominal[1:4] / nominal[0]
+    point = np.array([1.0, *centre, *point_mass_inertia(1.0, centre)[TENSOR_ELEMENTS]])
+    for of_body in (nominal / nominal[0], point):
+        free = np.zeros((len(unknowns), 1))
+        free[at, 0] = of_body
+        mass = _change(estimate, unknowns, rotors, free)
+        if mass is not None and nominal[0] + mass[0] > 0.0:
+            return of_body * mass
+    return None
+
+
+def _change(estimate: Estimate, unknowns: Unknowns, rotors: bool, free: Array) -> Array | None:
+    """Return the change along columns (p, k) that explains the data beside joint terms, (k,)."""
     W, y = data_rows(estimate)
-    X = W @ estimate.base.B
-    rest = y - X[:, ~free] @ unknowns.nominal[~free]
-    size = np.linalg.norm(X[:, free], axis=0)
-    columns = X[:, free] / np.where(size > 0.0, size, 1.0)
-    rest -= columns @ np.linalg.lstsq(columns, rest, rcond=None)[0]
-    return float(rest @ rest) <= _chance(estimate)
+    X, drives = W @ estimate.base.B, joint_terms(estimate, unknowns, rotors)[0]
+    fixed = unknowns.nominal.copy()
+    fixed[drives] = 0.0
+    columns = np.column_stack([X @ free, X[:, drives]])
+    size = np.linalg.norm(columns, axis=0)
+    scaled, wanted = columns / np.where(size > 0.0, size, 1.0), y - X @ fixed
+    found = np.linalg.lstsq(scaled, wanted, rcond=None)[0]
+    wanted -= scaled @ found
+    if float(wanted @ wanted) > _chance(estimate):
+        return None
+    return (found / np.where(size > 0.0, size, 1.0))[: free.shape[1]]
 
 
 def _chance(estimate: Estimate) -> float:
