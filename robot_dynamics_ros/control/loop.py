@@ -466,7 +466,7 @@ class ControlLoop:
         No effect at rest. With a law that ignores the reference, only the reference stops.
         """
         if not self.present.follows_reference:
-            self.generator.begin_glide()
+            self.generator.come_to_rest()
             self.transfer.limit_rate('reference')  # which a former law may still follow
         elif self.generator.moving or self.reference.velocity.any():
             self.switch(brake=True)

@@ -122,6 +122,11 @@ class ReferenceGenerator:
         place = self.reference.position if self.measured is None else self._inside(self.measured)
         self._approach.aim(place, self._glide)
 
+    def come_to_rest(self) -> None:
+        """Abort the trajectory; the reference comes to rest where it is."""
+        self._replace(0.0)
+        self._approach.aim(self.reference.position, self._transition)
+
     @property
     def resting(self) -> bool:
         """Whether the reference is held; a trajectory may be scheduled to start."""
