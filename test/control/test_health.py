@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import refusals
+import yaml
 from samples import sample
 from still_arm import MS, StillArm
 
@@ -235,6 +236,32 @@ def test_the_start_of_a_program_is_told_on_the_clock_of_the_states():
     start = float(values['program_start_s'])
     assert values['following'] == 'program'
     assert start == pytest.approx(arm.stamp / 1e9, abs=1e-5, rel=0.0)
+
+
+def test_the_end_of_a_program_is_told_once_and_again_of_the_next_activation():
+    line = {'from': [0.4, 0.1], 'to': [0.45, 0.1]}
+    row = {
+        'kind': 'point',
+        'frame': 'tool',
+        'axes': 'xy',
+        'target': {'line': line, 'duration': 0.5},
+    }
+    tree, given = sample('scara').tree, {'robot': 'scara', 'law': 'constraint_stabilization'}
+    program = {'constraints': [row], 'null_space': {'damping': 6, 'stiffness': 9}}
+    session = ControllerSession(tree, given | {'program': yaml.safe_dump(program)})
+    plant = MujocoPlant(tree)
+    arm, health = SessionOnPlant(session, plant), SessionHealth()
+    plant.reset(np.array([0.9, 0.4, 0.1, 0.0]))
+    for times in (1, 2):
+        arm.activate()
+        for _ in range(30):
+            arm.settle(0.1)
+            health.report(session)
+        told = [remark.text for remark in session.remarks if 'has ended' in remark.text]
+        assert len(told) == times
+        assert f'{told[-1].partition(": ")[0][-7:-2]}' in session.loop.law.start()
+        session.deactivate()
+        health.report(session)
 
 
 def test_an_arm_that_is_moved_by_hand_follows_nothing():

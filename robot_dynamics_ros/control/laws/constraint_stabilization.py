@@ -386,8 +386,13 @@ class ConstraintStabilization(ModelLaw):
             text = f'lead-in: {begin}, as from where the arm is {self._obstacle}'
         else:
             text = f'no lead-in: {self._never_leads or "the program can begin where the arm is"}'
-        end = (self._start or 0.0) + self.program.end
+        end = self.motion_end
         return f'{text}; its motion ends at t = {end:.3f} s' if math.isfinite(end) else text
+
+    @property
+    def motion_end(self) -> float:
+        """Time at which the motion of the program ends, s."""
+        return (self._start or 0.0) + self.program.end
 
     def remarks(self) -> tuple[str, ...]:
         """Return the remarks on the program."""
