@@ -20,7 +20,8 @@ from robot_dynamics_ros import load_robot, read_recording
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.kinematics import body_poses, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.reading import UNLIMITED, recorded_parameters
+from robot_dynamics_ros.recordings.reading import UNLIMITED
+from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 from robot_dynamics_ros.spatial.scalar import Array
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +62,7 @@ def read_run(bag: str | Path) -> Run:
         sys.exit(f'film.py: {bag} has no reference that moves: choose another recording')
     first, last = np.flatnonzero(moves)[[0, -1]]
     rows, time = slice(first, last + 1), recording.time[first : last + 1]
-    law = str(recorded_parameters(recording.parameters).get('law', Path(bag).name))
+    law = str(yaml_mapping(recording.parameters).get('law', Path(bag).name))
     return Run(
         law.replace('pd_gravity', 'PD + gravity').replace('_', ' '),
         np.searchsorted(time, np.arange(time[0], time[-1], 1.0 / _RATE) - 1e-6),
