@@ -134,7 +134,8 @@ def run_demo(args: argparse.Namespace) -> int:
     if not (args.robot or args.law or args.no_scenes):
         outside = run_scenes(SCENES, args.out / 'scenes')
     bags = [_folder(args, arms[-1], law) / 'bag' for law in laws]
-    command = command_line('compare' if len(bags) == 2 else 'analyze', *bags)
+    kind = 'compare' if len(bags) == 2 else 'analyze'
+    command = command_line(kind, *bags, '--from', f'{START_S:g}')  # as in the tables
     say(f'see the last arm: {command}')
     return 1 if problems or outside else 0
 

@@ -267,11 +267,19 @@ def _files_remark(identified: Identification) -> str:
     """Return what each file is for, and which joints have friction that a URDF cannot hold."""
     tree = identified.tree
     whole = np.array([tree.damping, tree.coulomb_friction])
-    further = np.array(tree.joint_names)[(identified.urdf_friction != whole).any(axis=0)]
-    closest = f', with the closest viscous and Coulomb friction of {", ".join(further)}'
+    joints = zip(tree.joint_names, *identified.urdf_friction, strict=True)
+    closest = ', '.join(
+        f'{name} {viscous:.3g} v + {coulomb:.3g} sign v'
+        for (name, viscous, coulomb), further in zip(
+            joints, (identified.urdf_friction != whole).any(axis=0), strict=True
+        )
+        if further
+    )
+    if closest:
+        closest = f', with the closest friction that a URDF can hold: {closest}'
     return (
-        f'parameters.yaml has all terms; corrected.urdf is for other programs'
-        f'{closest if len(further) else ""}; report.html and identification.json have all numbers'
+        f'parameters.yaml has all terms; corrected.urdf is for other programs{closest}; '
+        'report.html and identification.json have all numbers'
     )
 
 

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.recording import LEAST_STATES, NANO, Recording, format_time
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -49,11 +50,13 @@ class Outliers(NamedTuple):
         total: Number of states of the recording.
         states: Times of states that contradict their neighbours, s.
         efforts: Times of measured efforts that deviate alone, s.
+        joints: Joints of these efforts.
     """
 
     total: int
     states: list[float]
     efforts: list[float]
+    joints: list[str]
 
     def problem(self) -> str:
         """Return why the recording allows no verdict; empty if it does."""
@@ -68,12 +71,16 @@ class Outliers(NamedTuple):
 
     def remarks(self) -> list[str]:
         """Return what was left out, one sentence each."""
+        single = (
+            f'single measured efforts of {", ".join(self.joints)} that deviate from both sides'
+        )
         what = (
-            ([] if self.problem() else self.states, 'states contradict their neighbours'),
-            (self.efforts, 'measured efforts deviate alone'),
+            ([] if self.problem() else self.states, 'states that contradict their neighbours'),
+            (self.efforts, single),
         )
         return [
-            f'{len(times)} {text}, the first at {format_time(times[0])}: left out'
+            f'left out: {text}, at {counted(len(times), "instant")}, the first at '
+            f'{format_time(times[0])}'
             for times, text in what
             if times
         ]
@@ -85,8 +92,9 @@ def without_outliers(run: Recording) -> tuple[Recording, Outliers]:
     least = 0.5 * _SPIKE_SHARE * np.ptp(np.nan_to_num(run.effort), axis=0)
     for late in range(1, 1 + _LATE):  # an effort that was commanded is none
         efforts[late:] &= ~(np.abs(run.measured_effort[late:] - run.effort[:-late]) < least)
-    times = (run.time[mask].tolist() for mask in (states, efforts.any(axis=1)))
-    found = Outliers(len(run.time), *times)
+    first, second = (run.time[mask].tolist() for mask in (states, efforts.any(axis=1)))
+    joints = np.array(run.joints)[efforts.any(axis=0)].tolist()
+    found = Outliers(len(run.time), first, second, joints)
     if efforts.any():
         run = replace(run, measured_effort=np.where(efforts, np.nan, run.measured_effort))
     return run.without(states), found

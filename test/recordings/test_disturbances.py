@@ -96,7 +96,9 @@ def test_times_are_printed_in_full_and_taken_as_printed(command, rng):
     run = run_of(rng, noise=0.0)
     run.velocity[600, 1] = 30.0
     words = ('analyze', stamped(run, run.stamp_ns + START * SECOND), '--no-report')
-    assert f'the first at {START + 6} s' in command(*words).said
+    said = command(*words).said
+    assert f'times: since {START}' in said
+    assert 'the first at 6 s' in said
     for first, last in ((f'{START + 5}.5', START + 6), ('5.5', 6)):
         assert command(*words, '--from', first, '--to', last).figures['rates']['states'] == 51
     empty = command(*words, '--from', START + 50, code=2).err
@@ -126,7 +128,7 @@ def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(bag, gravit
     assert worse['timing']['name'] == 'semi_implicit'
     assert 'treated as equal intervals' in worse['timing']['reason']
     assert worse['timing']['contradictions'] >= 2  # one may be lost
-    assert 'states contradict their neighbours' in ' '.join(said)
+    assert 'states that contradict their neighbours' in ' '.join(said)
     assert min(effort['evaluated']) > 0.96 * min(whole['evaluated'])
     assert effort['gravity']['verdict'] == whole['gravity']['verdict']
 

@@ -42,7 +42,7 @@ def test_what_happened_is_listed_in_its_order(messages, command):
     assert [time for time, _ in found] == sorted(time for time, _ in found)
     times = {said: time for time, said in found}
     assert times['elbow: effort at its limit'] == pytest.approx(0.1, abs=2e-3)
-    assert times['trajectory accepted: 3 points'] == pytest.approx(0.25)
+    assert times['motion accepted: 3 points'] == pytest.approx(0.25)
     assert times['law = pd_gravity'] == pytest.approx(0.4)
     (gap,) = (time for time, said in found if said.startswith('no state for 51 ms'))
     assert gap == pytest.approx(0.35, abs=2e-3)

@@ -432,7 +432,7 @@ def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
         if message is None:
             continue
         if topic == topics.status:
-            found.append((at, f'trajectory {message.data}'))
+            found.append((at, f'motion {message.data}'))
         elif topic == topics.parameters:
             values = yaml_mapping(message.data)
             values.pop(FILES, None)

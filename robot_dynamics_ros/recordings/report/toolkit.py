@@ -21,6 +21,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -392,15 +393,20 @@ def _events(events: Sequence[Event], origin: float) -> str:
     lines = ''.join(
         f'<li data-time="{time!r}"><button type="button">{format_time(time - origin)}</button>'
         f'{_html(text)}</li>'
-        for time, text in sorted(events)
+        for time, text in sorted(events, key=itemgetter(0))
     )
     since = f', time since {format_time(origin)}' if origin else ''
     return f'<h2>Events{since}</h2><ol class="events">{lines}</ol>' if lines else ''
 
 
+def _sentence(note: str) -> str:
+    """Return a note with a capital, unless it begins with the name of a file."""
+    return note[0].upper() + note[1:] if note.split()[0].isalpha() else note
+
+
 def _notes(steps: Sequence[str], notes: Sequence[str]) -> str:
     lines = ''.join(f'<li>Next: <code>{_html(step)}</code></li>' for step in steps)
-    lines += ''.join(f'<li>{_html(note[0].upper() + note[1:])}.</li>' for note in notes if note)
+    lines += ''.join(f'<li>{_html(_sentence(note))}.</li>' for note in notes if note)
     return f'<details open><summary>Notes</summary><ul>{lines}</ul></details>' if lines else ''
 
 
