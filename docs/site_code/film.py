@@ -21,8 +21,8 @@ from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.kinematics import body_poses, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.reading import UNLIMITED
-from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = ('out/scara/pd_gravity/bag', 'out/scara/computed_torque/bag', 'docs/images/film.svg')
