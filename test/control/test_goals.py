@@ -195,7 +195,7 @@ def test_what_a_law_ignores_is_refused_or_ends_and_is_not_reached(send):
     arm.run(100)
     assert arm.session.hold() == 'held: empty trajectory'
     assert arm.session.mode is SessionMode.HOLDING
-    arm.run(300)
+    arm.run(1000)
     assert not arm.session.loop.reference.velocity.any()
     with pytest.raises(ConfigurationError, match=f'{why}; switch to one that does'):
         send(arm, ONE)
