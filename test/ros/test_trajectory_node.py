@@ -14,6 +14,7 @@ from answering import Answering
 from peer import LATCHED, ControllerStandIn
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from resting_arm import JOINTS, joint_state
 from rosgraph_msgs.msg import Clock
 from samples import sample
@@ -49,7 +50,9 @@ class FakeController(ControllerStandIn):
         self._begin = peer.node.get_clock().now().nanoseconds - 5 * NANO
         self.trajectories: list[JointTrajectory] = []
         create, subscribe = peer.node.create_publisher, peer.node.create_subscription
-        self._status = create(String, '~/trajectory_status', LATCHED)
+        # Of a stopped subscriber it keeps both statuses: what the sender keeps is tested.
+        kept = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self._status = create(String, '~/trajectory_status', kept)
         self._states = create(JointState, 'joint_states', 10)
         self._clock = create(Clock, '/clock', 10)
         subscribe(JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1)
