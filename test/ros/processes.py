@@ -28,6 +28,9 @@ _DOMAINS = range(10, 80)
 _SEGMENT = re.compile('/dev/shm/fastrtps_[0-9a-f]{16}_el')
 #: Factor on deadlines, which are chosen for an idle machine.
 PATIENCE = 3.0
+#: Environment of a node that a test stops (SIGSTOP). Stopped while it holds a lock in Fast DDS's
+#: shared memory, a node may receive nothing any more; a socket keeps what arrives meanwhile.
+STOPPABLE = {'FASTDDS_BUILTIN_TRANSPORTS': 'UDPv4'}
 # A child ends with its parent even if that is killed: PR_SET_PDEATHSIG is 1.
 _TIED = 'import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGKILL)\n'
 _MAIN = """

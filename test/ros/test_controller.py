@@ -18,6 +18,7 @@ import refusals
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.msg import Transition
 from peer import LATCHED, RELIABLE, Peer
+from processes import STOPPABLE
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
 from resting_arm import (
@@ -60,7 +61,8 @@ def living(lasting):
     """Return the arm of an active controller that lives through many tests, and its process."""
     processes, peer = lasting
     arm, given = RestingArm(peer), ARM | {'diagnostics_period_s': 0.1}
-    node = processes.start('controller', given, '--log-level', 'controller:=debug')
+    log = '--log-level', 'controller:=debug'
+    node = processes.start('controller', given, *log, env=STOPPABLE)
     arm.command()
     return arm, node
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import refusals
 import yaml
-from processes import ROOT
+from processes import ROOT, STOPPABLE
 from scipy.linalg import expm
 
 from robot_dynamics_ros.__main__ import main
@@ -158,8 +158,9 @@ def hold_up(process: subprocess.Popen[bytes], seconds: float) -> None:
     process.send_signal(signal.SIGCONT)
 
 
-def test_nodes_that_a_busy_machine_holds_up_change_nothing(tmp_path):
+def test_nodes_that_a_busy_machine_holds_up_change_nothing(tmp_path, monkeypatch):
     """A recorder for 0.3 s, some 1000 of the 2000 states kept; a simulator longer than 0.5 s."""
+    monkeypatch.setenv(*next(iter(STOPPABLE.items())))
     short = replace(scene.SCENES['circle'], duration=3.0)
     with own_domain() as domain, SceneProcesses(tmp_path / 'logs', domain) as nodes:
         scene.lockstep_run(short).start(nodes, tmp_path / 'bag')

@@ -12,6 +12,7 @@ import pytest
 import refusals
 from answering import Answering
 from peer import LATCHED, ControllerStandIn
+from processes import STOPPABLE
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -90,7 +91,7 @@ class FakeController(ControllerStandIn):
 @pytest.fixture
 def start(processes):
     """Return a function that starts the node."""
-    return lambda **given: processes.start('trajectory', MOVE | given)
+    return lambda **given: processes.start('trajectory', MOVE | given, env=STOPPABLE)
 
 
 def ended(peer, sender, code: int, said: str, meanwhile=lambda: None) -> None:
