@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from bags import MS, state
 from bags import command as message
 from commands import Ended
@@ -79,7 +79,7 @@ def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
     assert "unknown topic '/other/joint_states'" in refused.err
 
 
-@refusals.written("""
+@tables.written("""
     {joints: [{joint: joint1}, {joint: joint2, driver_name: joint3}, {joint: joint3, driver_name: joint2}, {joint: joint4}]} | joints joint2, joint3: swapped: each is taken for the other
     {defaults: {velocity_unit: deg/s}} | joint 'joint1': its velocities are 0.0174
     {state: {effort: without_compensation}, compensated_by_driver: [gravity]} | gravity: is contained in the reported efforts

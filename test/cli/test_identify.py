@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from numpy.testing import assert_allclose
 from recorded_arm import DRIVES, two_link_run
@@ -94,7 +94,7 @@ def test_analyze_computes_with_the_file_that_identify_wrote(command):
     assert ' identify ' not in again
 
 
-@refusals.written("""
+@tables.written("""
     BAG --delay late | --delay
     BAG --cutoff -3 | cutoff
     BAG --robot missing.urdf | missing.urdf

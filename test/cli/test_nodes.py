@@ -9,7 +9,7 @@ from argparse import Namespace
 from importlib import import_module
 
 import pytest
-import refusals
+import tables
 
 from robot_dynamics_ros.__main__ import _MODULES, COMMANDS, main
 from robot_dynamics_ros.cli import nodes
@@ -19,7 +19,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 PARAMETERS = '{ros__parameters: {robot: scara}}'
 
 
-@refusals.written("""
+@tables.written("""
     ['/**/controller: P', ''] | has one
     ['controller: P', ''] | has one
     ['/**: P', --namespace left] | has one

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose
 from recorded_arm import held_poses, swing
 from samples import sample, shipped
@@ -74,7 +74,7 @@ def changed(values, change):
 
 #: What becomes of positions and of efforts, factors or an order, and how they are checked; the
 #: only error. Joints 1 and 2 that are swapped are found by a missing weight.
-@refusals.written("""
+@tables.written("""
     [[1.0, -1.0, 1.0, 1.0], [1.0, -1.0, 1.0, 1.0]] | joint 'joint2': wrong sign: the driver counts against the axis
     [[1.0, -1.0, 1.0, 1.0], 1.0] | joint 'joint2': wrong sign of its position
     [1.0, [1.0, -1.0, 1.0, 1.0]] | joint 'joint2': wrong sign of effort

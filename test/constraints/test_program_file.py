@@ -9,7 +9,7 @@ from operator import getitem
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import sample, shipped
@@ -85,7 +85,7 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
             assert_array_equal(x, y)
 
 
-@refusals.written("""
+@tables.written("""
 constrants: []      | program 'good': unknown key 'constrants'; known: ... constraints
 constraints: []                     | program 'good', constraints: is []; give a list
 constraints: null                   | 'constraints' is missing

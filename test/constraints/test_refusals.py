@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from samples import sample, shipped
 
 from robot_dynamics_ros.constraints import (
@@ -43,7 +43,7 @@ def demanded(f=ONE, G0=1.0, inverse='euclidean', gamma=GAMMA, **options):
     return stabilizing_effort(A, b, gamma, BETA, f, ONE, G0, 1.0, [0.0, 0.0], inverse, **options)
 
 
-test_it_is_refused_by_name = refusals.called("""
+test_it_is_refused_by_name = tables.called("""
 Timing(1.0, -1.0)                                  | ParameterError: rate = -1.0 refused
 Timing(1.0, 1.0, 0.0)                              | ParameterError: ramp = 0.0 refused
 Timing(1.0, 1.0, 1.0, -1.0)                        | ParameterError: start = -1.0 refused
@@ -103,7 +103,7 @@ reactions(A, b, Q, [[0.0, 0.0]], BETA)             | SingularityError: linearly 
 """, globals(), constrained_motion, curves, error_dynamics, program, reactions, signals, stabilization)  # fmt: skip  # noqa: E501
 
 
-@refusals.written("""
+@tables.written("""
 {spiral: {}}                                   | has none of them; give one of circle, line,
 {circle: {center: [0, 0, 0]}, speed: 1}        | circle: 'radius' is missing
 {circle: {center: [0, 0, 0], radius: 1}}       | give one of speed, duration
@@ -120,7 +120,7 @@ def test_a_signal_is_refused_by_name(given, said):
         signal('x', given)
 
 
-@refusals.written("""
+@tables.written("""
 {rpy: [0, 0, 0], z: [0, 0, 0]}   | x: has rpy and z; give one
 {origin: [0, 1]}                 | x: origin has shape (2,)
 {turn: {axis: [0, 0, 1]}}        | turn: 'angle' is missing

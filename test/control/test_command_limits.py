@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from samples import sample
@@ -57,7 +57,7 @@ class Watched(StillArm):
 # A lowered effort scale --------------------------------------------------------------------------
 
 
-@refusals.rows(
+@tables.rows(
     'terms rate driver scale far',
     """
 [], 0.0, {}, 0.01, true
@@ -120,7 +120,7 @@ FRICTION = TREE.damping * SPEED + TREE.coulomb_friction * np.tanh(SPEED / 1e-3)
 GRAVITY = PinocchioOracle.of(sample('four_dof')).gravity_forces(PLACE)
 
 
-@refusals.rows(
+@tables.rows(
     'law terms',
     """
 computed_torque, [gravity]
@@ -136,7 +136,7 @@ def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_t
     assert_allclose(found[0], -share, atol=1e-10)
 
 
-@refusals.rows(
+@tables.rows(
     'term action',
     """
 gravity, zero

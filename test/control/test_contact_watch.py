@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from pushed_arm import PlantArm
 from samples import sample
 from still_arm import driver_of
@@ -82,7 +82,7 @@ def test_the_way_back_takes_the_time_of_its_whole_length():
 
 
 @pytest.mark.slow
-@refusals.rows(
+@tables.rows(
     'reaction law',
     """
 stop, pd_gravity

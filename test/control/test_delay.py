@@ -13,7 +13,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-import refusals
+import tables
 from pushed_arm import START, PlantArm
 from samples import sample, shipped
 from still_arm import driver_of
@@ -183,7 +183,7 @@ STARTS = {
 
 
 @pytest.mark.slow
-@refusals.rows(
+@tables.rows(
     'name law limit',
     """
 scara, computed_torque, 57

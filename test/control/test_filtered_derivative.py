@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,7 +54,7 @@ def test_the_delay_is_that_of_the_formula(cutoff):
         assert derivative.delay(H) == pytest.approx(1.0 / rate, abs=rate * H * H)
 
 
-test_a_cutoff_or_gap_that_is_not_positive_is_refused = refusals.called("""
+test_a_cutoff_or_gap_that_is_not_positive_is_refused = tables.called("""
 FilteredDerivative(1, 0.0)         | ParameterError: cutoff_hz = 0.0 refused: must be positive
 FilteredDerivative(1, -5.0)        | ParameterError: cutoff_hz = -5.0 refused: must be positive
 FilteredDerivative(1, math.nan)    | ParameterError: cutoff_hz = nan refused: must be positive

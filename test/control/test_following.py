@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from followed_arm import Arm, rest, tolerances
 from scipy.interpolate import CubicHermiteSpline
@@ -156,7 +156,7 @@ def test_points_without_positions_are_integrated_by_trapezoids_from_the_referenc
     assert arm.q == pytest.approx([q + 0.1 * (v + 0.1) + 0.01] * 2, abs=1e-5)
 
 
-@refusals.written("""
+@tables.written("""
 [{t: 1, positions: 0.1, velocities: 0.2}]   | point 0: is the last ... allow_nonzero_velocity_at
 [{t: 1, velocities: 0}]                     | point 0: has no positions ... allow_integration_in
 [{t: 1}]                                    | point 0: has 0 positions; give 2, one per joint
@@ -264,7 +264,7 @@ SLIDES = joint('slide', 'link2', 'rack', 'prismatic', limits=(-1.0, 1.0)).replac
 ) + link('rack', 0.1, inertia=0.01 * np.eye(3))
 
 
-@refusals.rows(
+@tables.rows(
     'kind follower multiplier angles',
     """
 continuous, '', 0, true

@@ -9,7 +9,7 @@ from types import SimpleNamespace as Message
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from followed_arm import Arm, duration, rest
 
@@ -23,7 +23,7 @@ JOINTS = ('shoulder', 'slide')
 ANY = (math.inf, math.inf)
 
 
-@refusals.written("""
+@tables.written("""
 {elapsed: -1, error: [0.0999, -0.1999]}                         | goes on
 {elapsed: 1.999, error: [0.0999, -0.1999]}                      | goes on
 {elapsed: 1.25, error: [0.05, -0.25]} | PATH_TOLERANCE_VIOLATED: joint 'slide': position error -0.25 m exceeds the 0.2 m of the path tolerance at 1.250 s
@@ -115,7 +115,7 @@ def test_a_violated_path_tolerance_names_the_joint_and_holds_where_the_arm_is():
 ONE = [rest(1.0, 0.1, 0.1)]
 
 
-@refusals.written("""
+@tables.written("""
 {names: [a, joint2]}                                      | -2 joint 'a'
 {points: []}                                              | -1 ... no points
 {path_tolerance: {x: 0.1, joint: x}}                      | -1 ... 'x' ... no such joint ... known: joint1, joint2

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from oracles import PinocchioOracle
 from pushed_arm import START, PushedArm, arm, random_pushes
 from samples import effort_of, sample
@@ -190,7 +190,7 @@ def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
     assert reached == pytest.approx(0.25, rel=1e-3)  # of the limits, as fast as may be
 
 
-@refusals.written("""
+@tables.written("""
 taught.yaml      | moves elbow
 ''               | waypoint_file is empty
 none/taught.yaml | cannot be written

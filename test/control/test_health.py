@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from samples import sample
 from still_arm import MS, StillArm
@@ -82,7 +82,7 @@ def test_missing_commands_are_said_once_in_the_log_and_always_in_the_diagnostics
     assert [text[:3] for text in run.logged()] == ['67%']
 
 
-@refusals.rows(
+@tables.rows(
     'off step said',
     """
 0.3, 1, "joint 'joint1' jumped by 0.3 rad within 2 ms, which its velocities do not expl"
@@ -143,7 +143,7 @@ null_space: {damping: 6, stiffness: 9}
 """
 
 
-@refusals.rows(
+@tables.rows(
     'rate friction begin said',
     """
 0.018, 0.0, [-0.3, 1.2, 0.1, 0.0], which is singular or out of reach there
@@ -201,7 +201,7 @@ def test_states_that_are_all_refused_are_said_before_the_timeout_and_name_the_jo
     assert run.health.report(run.session).level == 'ok'
 
 
-@refusals.rows(
+@tables.rows(
     'kind i x said',
     """
 v, 2, .nan, 'not finite: the velocity of joint3 is nan'

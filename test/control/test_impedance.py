@@ -4,7 +4,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
-import refusals
+import tables
 from oracles import PinocchioOracle, central_difference
 from pushed_arm import START, PushedArm, arm, random_pushes
 from samples import sample
@@ -44,7 +44,7 @@ def impedance(oracle, tree, law, q, v, ahead, reference, external, commanded):
 
 
 @pytest.mark.parametrize('period', [0.0, 1e-3])
-@refusals.rows(
+@tables.rows(
     'robot frame stiff',
     """
 four_dof, '', [1, 0, 1, 1]

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from pushed_arm import PlantArm
 from samples import shipped
 from scipy.interpolate import BPoly
@@ -48,7 +48,7 @@ def run(start, ticks: int, **parameters):
     return np.array(rows)
 
 
-@refusals.written("""
+@tables.written("""
 {lead_in: 0.25}                                | lead-in: the program begins at t =
 {}                                             | no lead-in: lead_in is 0
 {lead_in: 0.25, limit_effort: false}           | no lead-in: limit_effort is false

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -230,7 +230,7 @@ def test_a_light_joint_with_much_friction_is_not_held_back_far_from_its_limits(s
 
 
 @pytest.mark.slow
-@refusals.rows('load q', '10.0, [2.79, -1.5, -0.5]\n20.0, [2.7, 0.5, 0.3]')
+@tables.rows('load q', '10.0, [2.79, -1.5, -0.5]\n20.0, [2.7, 0.5, 0.3]')
 def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
     """An effort at one joint moves only the light links near it within a period."""
 
@@ -254,7 +254,7 @@ def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate(load, q):
     assert back_and_forth.max(initial=0.0) < 0.05  # of the limit; 0.3 and more before
 
 
-test_bad_settings_are_refused_by_name = refusals.called("""
+test_bad_settings_are_refused_by_name = tables.called("""
 EffortLimiter([1.0, 0.0])               | ParameterError: effort_limit
 EffortLimiter([1.0, float('inf')])      | ParameterError: effort_limit
 JointLimitGuard(TREE, [1, 0, 1, 1])     | ParameterError: inertia

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 
 from robot_dynamics_ros.control.trajectories.points import (
@@ -73,7 +73,7 @@ def test_a_file_gives_the_motion_again(tmp_path):
 HEAD, AT_0 = 'joint_names: [shoulder, elbow]\npoints: ', 'time_from_start: {sec: 0}'
 
 
-@refusals.written("""
+@tables.written("""
 'joint_names: [shoulder'                 | line 2: is not valid YAML
 hello                                    | is 'hello'; give a mapping
 "joint_names: [shoulder]\\npoints: []"    | moves shoulder

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from oracles import PinocchioOracle
 from pushed_arm import PlantArm, arm
 
@@ -105,7 +105,7 @@ class Pressing(PlantArm):
 
 
 @pytest.mark.slow
-@refusals.rows(
+@tables.rows(
     'name delay stiffness',
     """
 scara_press, 2, 1.0e+6
@@ -150,7 +150,7 @@ def test_the_correction_of_the_force_has_the_slowest_decay_divided_by_eight(mass
 
 
 @pytest.mark.slow
-@refusals.rows(
+@tables.rows(
     'name stiffness along sensed',
     """
 scara_press, 1.0e+3, [0, 1], true
@@ -229,7 +229,7 @@ def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
     assert steps.max() <= 1 / 20
 
 
-@refusals.written("""
+@tables.written("""
 {kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {force: -1.0}} | force
 {kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {force: 5.0, limits: {force: 4.0}}} | is 5
 {kind: plane, plane: {origin: [0, 0, 0.28]}, contact: {force: 5.0, colour: red}} | colour

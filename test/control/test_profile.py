@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import sample
@@ -86,7 +86,7 @@ def test_defaults_hold_for_joints_that_do_not_say_otherwise_also_by_their_name_a
     assert_array_equal(driver.position_scale, [-1.0, 1.0, -1.0, -1.0])
 
 
-@refusals.written("""
+@tables.written("""
 nome: 1                               | unknown key 'nome' ... known: command, compensated_by
 command: {form: can}                  | command, form ... is 'can' ... group, per_joint
 command: {form: per_joint}            | command, topic ... must have {joint} in it
@@ -154,7 +154,7 @@ def test_a_file_that_is_no_profile_is_refused_and_the_shipped_ones_are_listed(tm
 # A profile and a robot -------------------------------------------------------------------------
 
 
-@refusals.written("""
+@tables.written("""
 joint4: {joint: elbow}                | elbow ... joint1, joint2, joint3, joint4
 joint3: {position_unit: deg}          | joint 'joint3' ... slides ... known: m, mm
 joint1: {position_unit: mm}           | joint 'joint1' ... turns ... deg, turn

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pinocchio
 import pytest
-import refusals
+import tables
 from samples import sample
 from still_arm import MS, StillArm, driver_of
 
@@ -172,7 +172,7 @@ def test_silence_is_counted_on_the_clock_of_the_arrivals_and_control_begins_anew
     assert run.said() == []  # a driver that has ended is no error
 
 
-@refusals.rows(
+@tables.rows(
     'states problem reason',
     """
 bad good, '', ''
@@ -352,7 +352,7 @@ def test_no_change_ends_braking_early():
 WEAK = {'effort_scale': 0.9 * float((np.abs(GRAVITY) / TREE.effort_limit).max())}
 
 
-@refusals.written("""
+@tables.written("""
 .inf      | last one refused: not finite
 57.29578  | its limits are
 none      | not activated: no fresh state on joint_states
@@ -462,7 +462,7 @@ def test_timeouts_that_follow_each_other_are_told_three_times_with_the_remedy_th
         run.session.activate(run.now)
 
 
-@refusals.rows('mode count', 'holding, 1\nreacting, 0\ndeactivating, 0')
+@tables.rows('mode count', 'holding, 1\nreacting, 0\ndeactivating, 0')
 def test_the_log_tells_a_reaction_where_one_begins(mode, count):
     run = Driven({'contact_reaction': 'float'}).in_mode(SessionMode(mode))
     session = run.session
@@ -540,7 +540,7 @@ def test_an_error_that_every_state_repeats_is_reported_once(mode):
 # Changes ---------------------------------------------------------------------------------------
 
 
-@refusals.written("""
+@tables.written("""
 {law: magic}                                     | unknown law 'magic'; known: ... pd_gravity
 {formulation: x}                                 | unknown formulation 'x'; known: ... newton_euler
 {stop_action: x}                                 | unknown stop action 'x'; known: damping, gravity
@@ -569,7 +569,7 @@ def test_wrong_parameters_are_refused_by_name_at_the_start_and_later_and_change_
     require_refusal({}, given, said)
 
 
-@refusals.written("""
+@tables.written("""
 {contact_reaction: stop}                         | contact_reaction: law computed_torque, which
 {law: hand_guiding}                              | law: law computed_torque, which then holds
 {payload_com: [1.0e+160, 0, 0]}                  | payload on 'tool': mass 1 kg and com [1
@@ -606,7 +606,7 @@ def test_another_program_is_loaded_once_and_checked_also_if_it_is_not_in_use(
     assert [source for source, _ in loaded] == ['four_dof_moving_plane']
 
 
-@refusals.written("""
+@tables.written("""
 {wrench_frame: hand} | unknown wrench_frame 'hand'; known: base
 {joints: [joint1]}   | each of joint1, joint2, joint3, joint4 once
 """)
@@ -663,7 +663,7 @@ def test_a_commit_is_applied_once():
 
 INACTIVE = Driven()
 INACTIVE.state()
-test_an_argument_of_another_kind_is_refused_by_name = refusals.called(
+test_an_argument_of_another_kind_is_refused_by_name = tables.called(
     """
 session.watch(None) | ParameterError: now_ns = None ... must be a number
 session.activate(None) | ParameterError: now_ns = None ... must be a number

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -77,7 +77,7 @@ def test_points_move_as_the_polynomials_with_the_values_and_derivatives_of_both_
     np.testing.assert_array_equal(trajectory.instants(step), counted)
 
 
-@refusals.written("""
+@tables.written("""
 [0, 40, 0.0]          | point 40 ... times must increase strictly
 [0, 0, -10.0]         | point 0 ... times are 0 to
 [0, 40, .nan]         | point 40 ... nan
@@ -94,7 +94,7 @@ def test_points_that_break_a_rule_are_refused_by_name(given, said):
         JointWaypoints(points, Reference(3), ('shoulder', 'elbow', 'wrist'))
 
 
-@refusals.written("""
+@tables.written("""
 {times: [], positions: []}                        | has no points
 {times: [0.5], positions: [[0, 0]], start: }      | give the start
 {times: [0], positions: [[0]]}                    | position of point 0: has shape

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from oracles import PinocchioOracle
 from pushed_arm import START, PlantArm
 from samples import sample
@@ -91,7 +91,7 @@ def brought_into_motion(robot: str, law: str, seed: int) -> Arm:
     return arm
 
 
-@refusals.rows(
+@tables.rows(
     'robot kind law',
     """
 scara, hold, computed_torque
@@ -127,7 +127,7 @@ def test_a_stop_with_fresh_states_travels_no_farther_than_the_declared_braking(r
     assert moved >= 2
 
 
-@refusals.rows('robot action', 'scara, gravity\nfour_dof, hold\nscara, damping')
+@tables.rows('robot action', 'scara, gravity\nfour_dof, hold\nscara, damping')
 def test_without_states_the_energy_of_motion_never_grows_by_more_than_a_tick_of_work(
     robot, action
 ):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pinocchio
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from pushed_arm import START, PushedArm, arm
@@ -108,7 +108,7 @@ def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is
     assert session.remarks[-1].status == 'held: no target within 0.3 s'
 
 
-@refusals.written("""
+@tables.written("""
 {joints: [[], [.nan, .nan, .nan, .nan]]}          | finite
 {joints: [[elbow], [0.0]]}                        | elbow
 {joints: [[], [0.0]]}                             | 4 joints are named
@@ -161,7 +161,7 @@ def test_a_single_wrench_acts_from_its_first_period_on_by_two_poles():
     assert_allclose(arm.states(1)[0], arm.gravity, atol=1e-9)
 
 
-@refusals.rows(
+@tables.rows(
     'change',
     """
 {target_bandwidth: 40.0}

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import sample, shipped
 
@@ -133,7 +133,7 @@ def test_a_motion_within_the_limits_of_the_robot_is_not_refused():
     check_limits(Quintic(HOME, [2.2, -2.4, 0.24, 6.0], 3.0), SCARA)
 
 
-test_limits_of_the_robot_are_checked_along_the_whole_motion = refusals.called(
+test_limits_of_the_robot_are_checked_along_the_whole_motion = tables.called(
     """
 check_limits(Quintic(HOME, [2.4, 0.0, 0.1, 0.0], 3.0), SCARA)  | TrajectoryError: joint 'joint1': is at 2.3
 check_limits(Quintic(HOME, [-45, 0, 0, 0], 3.0), SCARA)        | TrajectoryError: joint 'joint1': ... rad: -45 degrees are -0.7854
@@ -193,7 +193,7 @@ def test_zero_order_positions_differ_from_the_motion_by_the_fourth_order_term():
         assert abs(away[1]) < omega**3 * h * h
 
 
-@refusals.written("""
+@tables.written("""
 [x, 1.0]            | continuous, semi_implicit, zero_order
 [zero_order, 0.0]   | period
 [zero_order, -1.0]  | period

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from safe_command import SafeCommand
@@ -176,7 +176,7 @@ def test_recordings_are_read_as_those_of_the_joints(rng):
         assert_allclose(read.reference_position, reference)  # ours is in SI
 
 
-@refusals.written("""
+@tables.written("""
 {joints: [joint1, joint2], matrix: [[1, 2], [2, 4]]}       | joint1, joint2 ... singular
 {joints: [joint1, joint2], matrix: [[1, 1], [1, 1.00001]]} | singular or nearly so
 {joints: [joint1, joint2], matrix: [[0, 0], [1, 1]]}       | singular
@@ -197,7 +197,7 @@ def test_what_cannot_be_is_refused_by_the_name_of_the_culprit(given, said):
         bound(SPLINE, given)
 
 
-test_what_no_file_can_say_is_refused_too = refusals.called(
+test_what_no_file_can_say_is_refused_too = tables.called(
     """
 TransmissionProfile(('joint1',), ((math.nan,),)) | ConfigurationError: joint1, matrix: is singular
 TransmissionProfile(('joint1',), ((1.0,),), offset=(math.inf,)) | ConfigurationError: joint1, offset: is ... 1 finite numbers

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import refusals
+import tables
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.description.packages import give_packages, package_file, package_folder
@@ -203,7 +203,7 @@ def test_an_argument_that_nothing_uses_is_refused(tmp_path):
         read_description(plain, {'side': 'right'})
 
 
-@refusals.written("""
+@tables.written("""
     '<xacro:include filename="gone.xacro"/>' | gone.xacro: No such file ... ; correct ... give the installed
     '<xacro:property name="all" value="${xacro.load_yaml(''gone.yaml'')}"/><link name="${all}"/>' | No such file ... gone.yaml ... ; correct the file or its
     '<link name="${side}"/>' | name 'side' is not defined ... ; correct the file

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pinocchio
 import pytest
-import refusals
+import tables
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import PinocchioOracle
@@ -47,7 +47,7 @@ ARM = arm()
 
 
 #: What is replaced by what in the text, and what is said then.
-@refusals.written("""
+@tables.written("""
     {'<axis xyz': '<axis xzy'} | joints 'j1', 'j2': <axis xzy> is not used
     {'xyz="0.3 0.0 0.0"': 'pos="0.3 0 0"'} | joint 'j2': <origin pos> is
     {'xyz="0.3 0.0 0.0" rpy': 'xyz="0.3 0 0" ypr'} | joint 'j2': <origin ypr>
@@ -192,7 +192,7 @@ def test_a_quaternion_makes_the_robot_of_its_rpy_twin(a, b, c):
     )
 
 
-@refusals.written("""
+@tables.written("""
     'rpy="0 0 1" quat_xyzw="0 0 0 1"' | has both rpy and quat_xyzw
     'quat_xyzw="0 0 1"' | '0 0 1' is no quaternion
     'quat_xyzw="0 0 1 x"' | is no quaternion

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -227,7 +227,7 @@ def test_a_state_that_is_not_finite_is_left_out():
     assert np.isfinite(pairing.take(0.003, good, good, good).a).all()
 
 
-test_wrong_settings_are_refused = refusals.called("""
+test_wrong_settings_are_refused = tables.called("""
 Pairing('exact', 0.1, 1.0)       | UnknownNameError: filtered, semi_implicit
 Pairing('filtered', 0.1, 0.0)    | ParameterError: cutoff_hz
 Pairing('filtered', 0.0, 1.0)    | ParameterError: longest_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose
 from samples import SAMPLES, sample
 
@@ -29,7 +29,7 @@ def test_parameters_make_the_same_robot_again(name):
 TREE, ROWS = sample('scara').tree, np.zeros((5, 4))
 LIGHT = inertial_parameters(TREE) * (np.arange(40) != 20)
 
-test_what_is_wrong_is_refused_by_name = refusals.called("""
+test_what_is_wrong_is_refused_by_name = tables.called("""
 regressor(TREE, ROWS, ROWS[:, 1:], ROWS) | ShapeError: v has shape (5, 3); expected (5, 4)
 with_inertial_parameters(TREE, ROWS[0])  | ShapeError: parameters has shape (4,)
 with_inertial_parameters(TREE, LIGHT)    | ModelError: body 'link3': mass 0 kg

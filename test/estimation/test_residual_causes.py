@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import (
@@ -195,7 +195,7 @@ def test_another_unit_beside_a_load_reverses_no_joint(load):
 
 
 @pytest.mark.slow
-@refusals.written("""
+@tables.written("""
     [1.0, 0.0, -9.76] | gravity points elsewhere
     [0.0, 9.8, 0.4] | gravity points elsewhere
     [0.0, 0.0, 0.0] | the efforts contain no gravity

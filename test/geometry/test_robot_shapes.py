@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-import refusals
+import tables
 import trimesh
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import world_files
@@ -192,7 +192,7 @@ def test_instances_of_instances_end(tmp_path, monkeypatch, depth):
         read_mesh(tmp_path / 'a.dae')
 
 
-@refusals.written(r"""
+@tables.written(r"""
     {a.stl: vertex} | mesh 'a.stl' ... has no triangles
     {a.gltf: '{'} | mesh 'a.gltf' ... malformed
     {a.stl: ''} | mesh 'a.stl' ... has no triangles

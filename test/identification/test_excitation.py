@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import sample
@@ -136,7 +136,7 @@ def test_the_command_bounds_the_tool_frame_of_any_arm(command):
 TREE = sample('scara').tree
 
 
-test_wrong_requests_are_refused_by_name = refusals.called("""
+test_wrong_requests_are_refused_by_name = tables.called("""
 design_excitation(TREE, harmonics=2)    | ParameterError: harmonics
 design_excitation(TREE, period=0.0)     | ParameterError: period
 design_excitation(TREE, seed=-1) | ParameterError: seed = -1 refused: must not be negative

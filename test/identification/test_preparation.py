@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import DRIVES, midpoint_run, periodic_motion, recording, two_link_run
 from samples import sample
@@ -305,7 +305,7 @@ def test_the_measured_effort_serves_where_commands_leave_out_a_joint_or_it_is_as
             assert_array_equal(samples.motion.effort, expected[:-1])
 
 
-@refusals.written("""
+@tables.written("""
     [UnknownNameError, {timing: explicit}] | known: auto, continuous, sampled, semi_implicit
     [UnknownNameError, {effort: felt}] | known: auto, commanded, measured
     [ParameterError, {delay: -1}] | delay

@@ -8,7 +8,7 @@ from math import nan
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from bags import SECOND, Message, T, header, state, text
 from numpy.testing import assert_allclose, assert_array_equal
@@ -111,7 +111,7 @@ NEGATIVE, ROLLED = (
     for change in (np.negative, lambda wrench: np.roll(wrench, 1))
 )
 
-test_what_does_not_determine_a_tool_is_refused = refusals.called("""
+test_what_does_not_determine_a_tool_is_refused = tables.called("""
 estimate_tool(ARM.tree, 'tool', [])       | RecordingError: in 0 poses at rest
 estimate_tool(SCARA, 'tool', [ZERO] * 4)  | RecordingError: ~/tare_wrench is enough
 estimate_tool(FLOATING, 'tool', EXACT)    | RecordingError: gravity: is zero

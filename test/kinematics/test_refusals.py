@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import refusals
+import tables
 from samples import sample, shipped
 
 from robot_dynamics_ros.kinematics import four_dof, numeric, scara, solution
@@ -22,7 +22,7 @@ FAR = replace(FOUR_DOF, a3=0.1)
 WAIST = [0.05 - 1e-6, 0.0, 0.3]
 ASIDE = replace(FOUR_DOF, tool=(0.0, 0.12, 0.05))
 
-test_it_is_refused_by_name = refusals.called("""
+test_it_is_refused_by_name = tables.called("""
 scara.inverse([0.61, 0.0, 0.0], 0.0)               | UnreachableError: 0.61 m from axis 1; reach is 0.05 to 0.6 m
 scara.inverse([0.6 * (1 + 1e-08), 0.0, 0.0], 0.0)  | UnreachableError: reach
 scara.inverse([0.04, 0.0, 0.0], 0.0)               | UnreachableError: 0.04 m from axis 1

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from urdf_text import good_parts, joint, link, robot
 
@@ -149,7 +149,7 @@ SAME_AXIS = robot('r', BASE, link('arm'), HAND, J1, joint('j2', 'arm', 'hand'))
 SLIDE = joint('j1', 'base', 'arm', 'prismatic')
 WEIGHTLESS = robot('r', BASE, link('arm', 0.0, (0, 0, 0), 0 * I), SLIDE)
 
-test_what_makes_it_wrong_or_unsafe_is_refused_with_culprit_and_number = refusals.called("""
+test_what_makes_it_wrong_or_unsafe_is_refused_with_culprit_and_number = tables.called("""
 load_robot(LIGHT) | ModelError: joint 'j2': ... an inertia of 0 kg m^2; it moves tip; their mass lies on its axis
 load_robot(SAME_AXIS) | ModelError: joint 'j1': ... it moves arm, hand; give these links mass
 load_robot(robot('r', BASE, RIGID, J1)) | ModelError: link 'arm': ... moments -0.04

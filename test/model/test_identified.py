@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 import pytest
-import refusals
+import tables
 import yaml
 from samples import sample
 
@@ -56,7 +56,7 @@ def test_a_robot_is_loaded_with_all_that_was_identified(tmp_path):
 THREE = dict.fromkeys(NAMES[:3], TERMS)
 
 
-@refusals.written("""
+@tables.written("""
 {joints: {}}                                | 'joint1', which was not ... another robot
 {joints: {joint1: {damping: 0.0}}}          | coulomb_friction
 {effort_unit: A}                            | in A

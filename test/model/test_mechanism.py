@@ -11,8 +11,8 @@ import linkages
 import mpmath as mp
 import numpy as np
 import pytest
-import refusals
 import sympy as sp
+import tables
 import yaml
 from linkages import LINKAGES
 from numpy.testing import assert_allclose, assert_array_equal
@@ -372,7 +372,7 @@ def declared(pin=(), **entries):
     return yaml.safe_dump(plain | entries, sort_keys=False)
 
 
-@refusals.written("""
+@tables.written("""
 {loop: {}} | (line 10): unknown key 'loop'; known: ... coordinates
 {coordinates: [crank_joint, crank_joint]} | coordinates (line 7): 'crank_joint' is named twice
 {coordinates: [elbow]} | coordinates: 'elbow' is not a joint; known: lower_arm_joint, upper_arm
@@ -418,7 +418,7 @@ GUESS = {'upper_arm_joint': -QUARTER, 'rod_joint': QUARTER}
 TORN, FLAT = declared(assembly={'at': AT}), declared(assembly={'at': AT, 'guess': GUESS})
 SYMBOLS = np.array(sp.symbols('theta_1 theta_1p'), dtype=object)
 
-test_it_is_refused_by_name = refusals.called("""
+test_it_is_refused_by_name = tables.called("""
 FOUR.positions(np.zeros(3)) | ShapeError: u has shape (3,)
 FOUR.tree_state(TWO, TWO, np.zeros(4)) | ShapeError: udd has shape (4,)
 FOUR.positions(np.array([0.0, np.nan])) | NonFiniteError: u is not finite

@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 import pinocchio
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import EliminationOracle
 from samples import Sample, mimic_arm, sample
@@ -110,7 +110,7 @@ LOADED.change(POINT, 0.0, 0.0)
 LIGHT, NOWHERE = Payload(-1.0), Payload(1.0, frame='hand')
 UNREAL = Payload(1.0, np.zeros(3), np.diag([1.0, 0.1, 0.1]))
 
-test_what_is_not_physical_is_refused = refusals.called("""
+test_what_is_not_physical_is_refused = tables.called("""
 LOADED.change(LIGHT, 0.0, 0.0)   | ModelError: mass must be positive
 LOADED.check(LIGHT)              | ModelError: mass must be positive
 LOADED.change(UNREAL, 0.0, 0.0)  | ModelError: real body

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
-import refusals
+import tables
 from oracles import EliminationOracle, relative_error
 from samples import sample
 from urdf_text import good_parts, robot
@@ -76,7 +76,7 @@ def test_a_mimic_joint_that_moves_with_none_is_said_to_be_locked():
     assert remark(tree, "joint 'j2': follows 'j1' with multiplier 0; it is locked at 0.2")
 
 
-@refusals.written("""
+@tables.written("""
 {joints: [j9]}                    | UnknownNameError: ... unknown joint 'j9'; known: j1, j2
 {locked: {j9: 0.0}}               | UnknownNameError: ... unknown joint in locked 'j9'
 {tip: thumb}                      | UnknownNameError: ... unknown link 'thumb'; known: arm, base, hand

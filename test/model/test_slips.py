@@ -12,8 +12,8 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-import refusals
 import solids
+import tables
 from urdf_text import two_link_arm
 
 from robot_dynamics_ros.errors import ModelError
@@ -108,7 +108,7 @@ def described(moments=1.0, mass=1.0, com=1.0, replaced=(), **of_joint) -> str:
     return text.replace(*replaced, 1) if replaced else text
 
 
-@refusals.written("""
+@tables.written("""
 {moments: 1.0e+6}                           | link 'upper': ... in kg mm^2
 {moments: 1.0e+4}                           | link 'upper': ... in kg cm^2
 {moments: 3417.17}                          | link 'upper': ... lb in^2

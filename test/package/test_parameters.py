@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import refusals
+import tables
 
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, UnknownNameError
 from robot_dynamics_ros.parameters import (
@@ -54,7 +54,7 @@ def test_a_value_that_is_allowed_comes_in_its_declared_type(one, value, found):
     assert got is not value or not isinstance(value, list)
 
 
-@refusals.written("""
+@tables.written("""
     [gain, [1.0, 2.0, 3.0], 2] | give 1 or 2 finite numbers from 0 to 100
     [gain, [1.0, 2.0], 3] | give 1 or 3 finite numbers
     [gain, [], null] | give one finite number from 0 to 100 for all joints, or one per joint
@@ -140,7 +140,7 @@ def test_table_and_help_say_everything_of_a_parameter():
     assert 'switch = true   (true or false)\n      Whether it is on.' in help_page
 
 
-@refusals.written("""
+@tables.written("""
     [trajectory, '-p goal:=[0.1]', {kind: circle}] | -p kind:=point too
     [trajectory, '-p laps:=2.0 -p use_sim_time:=true', {kind: point}] | kind:=circle
     [simulator, '--param lockstep_timeout_s:=1.0', {mode: real_time}] | mode:=lockstep

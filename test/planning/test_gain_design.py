@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import shipped
@@ -90,7 +90,7 @@ def test_lqr_gains_are_optimal_for_their_cost(program_and_path, rng):
         assert cost(*other) > cost(*gains)
 
 
-@refusals.written("""
+@tables.written("""
 {error: [1, 1, 1, 1, 1, 1, 1], rate: [1, 1, 1, 1]} | error
 {error: [1, 1, 1, 1], rate: [0, 0, 0, 0]}          | rate ... must be positive
 {error: [.inf, .inf, .inf, .inf], rate: [1, 1, 1, 1]} | error ... must be positive and finite
@@ -249,7 +249,7 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys, mo
 
 
 @pytest.mark.slow
-@refusals.written("""
+@tables.written("""
 --method frequency --natural-frequency 0       | --natural-frequency: is 0.0; must be
 --method frequency --natural-frequency 9 --damping-ratio 1e-12 | --natural-frequency, gains of
 --method lqr --error 1e-200                    | --error: leads to gains whose margins cannot

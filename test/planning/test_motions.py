@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose
 from scipy.interpolate import BPoly
 
@@ -46,7 +46,7 @@ def test_a_fourier_series_is_the_sum_of_its_formula():
 KINDS = {'quintic': Quintic, 'sine': Sine, 'fourier': Fourier}
 
 
-@refusals.written("""
+@tables.written("""
 {quintic: [[0], [1], 0.0]}              | duration: is 0.0
 {quintic: [[0], [1, 2], 1.0]}           | goal: has shape (2,)
 {quintic: [[.nan], [1], 1.0]}           | start: is nan

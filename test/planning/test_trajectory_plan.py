@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
@@ -144,7 +144,7 @@ def test_a_file_whose_first_point_is_later_starts_where_the_arm_is(tmp_path):
     assert_allclose(found, expected(seconds(plan)[first]), rtol=0, atol=1e-12)
 
 
-@refusals.written("""
+@tables.written("""
 {kind: file, file: gone.yaml}         | gone.yaml
 {kind: file}                          | file = '' refused: give the path of a YAML file
 {kind: waypoints, waypoints: [1, 1, 1]} | 3 numbers
@@ -231,7 +231,7 @@ def test_a_line_leads_from_where_the_tool_is_to_its_end():
     assert plan.approach == 0.0
 
 
-@refusals.written("""
+@tables.written("""
 {kind: spiral}                                         | known: circle, file, line,
 {goal: [0.1, 0.2]}                                     | 1 or 4 finite numbers
 {goal: [0.1, .nan, 0.1, 0.0]}                          | finite

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from bags import MS, SECOND
 from recorded_arm import NAMES, RecordedArm, arm_xml, write_run
 
@@ -198,7 +198,7 @@ def test_the_first_bags_description_is_used_for_both(description, command, tmp_p
         assert ('that of a is used for both' in place) == bool(description)
 
 
-@refusals.written("""
+@tables.written("""
     [] | 1 recordings: cannot be compared; give two
     [missing] | no such file or folder
     [RUN, --threshold, x=1] | unknown figure 'x'

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from bags import (
     COMMANDS,
@@ -209,7 +209,7 @@ def test_the_journal_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(kin
 
 
 #: Files in the folder of the bag, or the bag itself, whose bytes are these characters.
-@refusals.written(r"""
+@tables.written(r"""
     {x/y: x} | holds no .mcap or .db3 file
     {x.mcap/y: x} | holds no .mcap or .db3 file
     {} | no such file or folder

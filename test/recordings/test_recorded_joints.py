@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from bags import Message, Motion, defined, state, write
 from bags import command as command_of
 from recorded_arm import frictionless, measured_arm, measured_run, messages, sinusoids
@@ -61,7 +61,7 @@ def test_what_is_identified_of_the_arm_alone_locks_the_same_joints(command, rng)
 
 #: Names of the recorded joints, the command and its exit code; what it says. Any law may have
 #: given the commands that are replayed.
-@refusals.written("""
+@tables.written("""
     [q0 q1 q2, analyze, 2] | if they are pan, lift, elbow, in this order: --recorded-joints q0,q1,q2
     ['q[0] q[1] q[2]', analyze, 2] | in this order: --recorded-joints 'q[0],q[1],q[2]'
     [pan lift pan, analyze, 2] | name pan more than once ... a prefix

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from bags import COMMANDS, DESCRIPTION, MS, REFERENCE, STATES, STORE, Message, T, header, state
 from bags import text as text_message
@@ -448,7 +448,7 @@ def test_topics_are_chosen_by_the_options_of_all_commands(recorded, command):
 
 
 #: Further words, or topics of which all messages are lost, and a change that is logged instead.
-@refusals.written("""
+@tables.written("""
     --set stiffness=3 | unknown controller's parameter 'stiffness'; did you mean 'joint_stiffness'?
     --set null_space_frequency=3 | give --set law=impedance too, or omit it
     --set stiffness | has no =; write KEY=VALUE

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import pyarrow.parquet
 import pytest
-import refusals
+import tables
 import yaml
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
@@ -222,7 +222,7 @@ def test_a_unit_is_declared_once(tmp_path):
 
 
 #: A table, keys of a YAML file beside it, and what is said of them.
-@refusals.written(r"""
+@tables.written(r"""
     ["0,1,2\n0.1,1,2", {}] | has no line of names
     ["t,q1,q1\n0,1,2\n0.1,1,2", {}] | has 2 columns 'q1'
     ["t,q1,tau1\n0,1,2\n0.1,1,off", {}] | line 3, column 'tau1': 'off' is no number

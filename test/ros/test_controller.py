@@ -14,7 +14,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.msg import Transition
 from peer import LATCHED, RELIABLE, Peer
@@ -118,7 +118,7 @@ def test_what_cannot_be_is_refused_with_the_reason_and_of_several_parameters_non
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
 
 
-@refusals.written("""
+@tables.written("""
 {payload_mass: 0.0, laws: x}  | unknown parameter 'laws'; did you mean 'law'?
 {payload_mass: 0.0, '': 1.0}  | unknown parameter ''; known:
 {payload_mass: 0.0, law: 1.5} | parameter law = 1.5 refused: must be one of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-import refusals
+import tables
 from processes import ROOT, wait_until
 
 from robot_dynamics_ros.__main__ import main
@@ -95,7 +95,7 @@ def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
     assert 'Traceback' not in output
 
 
-@refusals.written("""
+@tables.written("""
 demo --robot scada | known: four_bar
 demo --law magic | choose from
 simulate --params no_such_file.yaml | parameter file 'no_such_file.yaml'

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from oracles import PinocchioOracle
 from peer import LATCHED, RELIABLE
@@ -91,7 +91,7 @@ def lead(peer, seconds: float, tolerance: float) -> None:
 
 # Encoder steps of 1e-5 and their differences as velocity leave 2e-3, rad and m; stuck within what
 # 25 rad/s bear of 1.3 times the Coulomb friction: 0.02. The fault campaign takes every profile.
-@refusals.rows(
+@tables.rows(
     'name changes emulator tolerance',
     """
 ur, {}, {}, 2.0e-3

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import refusals
+import tables
 from campaigns import fuzz, fuzz_processes
 from campaigns.fuzz_processes import CommandLine, Ended, verdict
 from processes import free_domain
@@ -30,7 +30,7 @@ def test_a_mutated_input_ends_a_process_well():
     assert [one.verdicts.total() for one in found] == [1, 1]
 
 
-@refusals.written(
+@tables.written(
     r"""
 {}                                              | refused
 {code: 0, error: '[INFO] going on'}             | accepted

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pinocchio
 import pytest
-import refusals
+import tables
 import urdf_text
 import yaml
 from checkout import ROOT
@@ -285,7 +285,7 @@ def test_a_link_without_inertia_is_lumped_also_where_a_fixed_joint_is_preserved(
     assert heavy == ['base', 'lower', *['upper'][massless:], 'tool', 'tip', 'jaw']
 
 
-@refusals.rows(
+@tables.rows(
     'limit limits',
     """
 lower="-1" upper="2" effort="5" velocity="0", [-1.0, 2.0, 5.0, .inf]
@@ -377,7 +377,7 @@ def test_names_that_gazebo_refuses_are_replaced_where_it_alone_reads_them():
 ROD = symmetric(0.1, 0.1, 0.3)
 
 
-test_what_gazebo_would_refuse_or_not_couple_is_named = refusals.called(
+test_what_gazebo_would_refuse_or_not_couple_is_named = tables.called(
     """
 in_gazebo(arm(link('jaw', 1.0, (0, 0, 0), np.eye(3)), follow(joint('grip', 'upper', 'jaw'), 'lift'))) | ModelError: joint 'grip': follows another
 in_gazebo(arm(turn=joint('a::b', 'base', 'lower')))   | ModelError: joint 'a::b': has a name that Gazebo

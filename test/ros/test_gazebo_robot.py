@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from gz_stand_in import ALL, Gazebo
 from peer import LATCHED, ControllerStandIn
 from processes import wait_until
@@ -122,7 +122,7 @@ def test_time_may_run_before_the_controller_is_active_and_forces_be_left_to_othe
     assert not gazebo.asked('zero_forces')
 
 
-@refusals.written("""
+@tables.written("""
 [{world: other}, {}]                   | error: Gazebo: no world arm within 1 s
 [{world: other}, {pause_first: true}]  | error: world 'arm' of Gazebo does not run; start it first
 [{answer: 'false'}, {}]                | error: Gazebo service /world/arm/create refused

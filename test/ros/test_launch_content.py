@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
-import refusals
+import tables
 import yaml
 from checkout import ROOT
 from samples import sample
@@ -141,7 +141,7 @@ def scene(monkeypatch):
 # RegisterEventHandler: somebody watches over the processes. A second robot in Gazebo starts no
 # second world; with ros2_control gazebo_robot has to end before what follows, and the spawner.
 # On a real arm nothing commands by default, and without being told to move it is held.
-@refusals.rows(
+@tables.rows(
     'name given expected',
     """
 gazebo, {}, ExecuteProcess ros_gz_bridge/parameter_bridge controller gazebo_robot trajectory RegisterEventHandler
@@ -206,7 +206,7 @@ def test_two_robots_hand_world_and_parameters_on(scene, simulator):
 # A real arm ------------------------------------------------------------------------------------
 
 
-@refusals.rows(
+@tables.rows(
     'stage law part speed',
     """
 gravity, gravity_compensation, 0.3, null
@@ -241,7 +241,7 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(scene, tmp_path):
     assert topics == tuple(f'joint{i}/c std_msgs/msg/Float64' for i in range(1, 5))
 
 
-@refusals.written("""
+@tables.written("""
 [hardware, {driver_profile: nobody}]                     | give a path, or the name of a shipped one
 [hardware, {description: no.urdf}]                       | no.urdf
 [hardware, {mappings: left}]                             | 'left' has no :=; write NAME:=VALUE
@@ -355,7 +355,7 @@ def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(scene, tmp_pat
         scene('gazebo', **own)
 
 
-@refusals.rows('executable code fails', 'recorder, 1, true\nrecorder, 0, false\nrviz2, -2, false')
+@tables.rows('executable code fails', 'recorder, 1, true\nrecorder, 0, false\nrviz2, -2, false')
 def test_a_node_that_fails_while_a_launch_ends_fails_the_launch(executable, code, fails):
     """A recorder that has lost messages ends with 1 on Ctrl-C; launch returned 0."""
     pytest.importorskip('launch_ros', reason='launch is not installed')

@@ -3,7 +3,7 @@
 
 import pytest
 import rclpy
-import refusals
+import tables
 import yaml
 from rclpy.parameter import Parameter as Given
 
@@ -47,7 +47,7 @@ def test_whole_numbers_are_numbers_at_the_start_and_later(peer, name, given, tak
         node.destroy_node()
 
 
-@refusals.written("""
+@tables.written("""
 [laps, 0]    | must be a finite number from 0.001 to 1e+06, such as 1.0
 [laps, true] | such as 1.0
 [laps, [3]]  | such as 1.0

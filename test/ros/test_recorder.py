@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
-import refusals
+import tables
 from answering import Answering
 from peer import LATCHED, RELIABLE
 from processes import free_domain
@@ -123,7 +123,7 @@ def test_without_acknowledgement_all_is_recorded_until_the_duration_is_over(
     assert set(range(0, 51 * MS, 10 * MS)) <= {*stamps(bag['/clock'])} <= {*stamps(bag[RUN[0]])}
 
 
-@refusals.rows(
+@tables.rows(
     'how in_bursts',
     """
 {max_duration_s: 0.05}, false

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from processes import ROOT, STOPPABLE
 from scipy.linalg import expm
@@ -94,7 +94,7 @@ def force_error(force: np.ndarray, desired: float) -> float:
 
 
 @pytest.mark.slow
-@refusals.rows(
+@tables.rows(
     'name seconds most',
     """
 moving_plane, 2.0, 1.0

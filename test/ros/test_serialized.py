@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import bags
 import numpy as np
 import pytest
-import refusals
+import tables
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -101,7 +101,7 @@ def test_bytes_are_taken_and_refused_as_messages_are(names, velocity):
     assert as_bytes.unreadable == as_objects.unreadable
 
 
-@refusals.written("""
+@tables.written("""
 []                                            | no message arrived; never seen: joint1, joint2, joint3
 [no velocities]                               | no velocity for: joint1, joint2, joint3
 [usual, no velocities, a part]                | no velocity for: joint3
@@ -295,7 +295,7 @@ def test_a_driver_that_subscribes_to_another_topic_of_the_type_is_told():
     assert connection.missing_subscriber(node, []).endswith(' subscriber yet')
 
 
-@refusals.rows(
+@tables.rows(
     'interface count values expected',
     """
 effort, 3, [3.0, 1.0, 2.0], [1.0, 2.0, 3.0]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import rclpy
-import refusals
+import tables
 from rclpy.task import Future
 from std_msgs.msg import String
 
@@ -154,7 +154,7 @@ def test_a_node_that_is_finished_gives_its_exit_code(processes, peer, executor):
     assert speaker.wait() == 7
 
 
-@refusals.rows(
+@tables.rows(
     'executor case said errors',
     """
 events, failed, 'error: parameter gain = -1.0 refused: later', 1

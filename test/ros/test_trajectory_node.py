@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from answering import Answering
 from peer import LATCHED, ControllerStandIn
 from processes import STOPPABLE
@@ -202,7 +202,7 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
     assert last > first
 
 
-@refusals.rows(
+@tables.rows(
     'status code said',
     """
 reached, 0, the motion is completed
@@ -277,7 +277,7 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
     assert sender.stop() == 0
 
 
-@refusals.rows(
+@tables.rows(
     'joints said',
     """
 [], 'error: joint_states: no state (no publisher discovered so far; start'

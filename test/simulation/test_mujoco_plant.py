@@ -8,7 +8,7 @@ from contextlib import suppress
 import linkages
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle, relative_error
 from pushed_arm import state_of
@@ -218,7 +218,7 @@ def test_loops_that_mujoco_cannot_close_are_refused(name, kept):
 
 PLANT, PUSHED = MujocoPlant(TREE), SimulationRun(MujocoPlant(TREE), np.zeros(4), np.zeros(4))
 TWIN = TREE.with_changes(link_names=('twin', 'twin', *TREE.link_names[2:]))
-test_a_refusal_names_culprit_and_remedy = refusals.called("""
+test_a_refusal_names_culprit_and_remedy = tables.called("""
 PLANT.set_payload(Payload(1.0, frame='gripper'))   | UnknownNameError: tool
 PUSHED.push('nowhere', np.ones(6), 1.0)            | UnknownNameError: tool
 PUSHED.schedule_payload(Payload(1.0, frame='hand'), 100.0) | UnknownNameError: unknown payload_frame 'hand'

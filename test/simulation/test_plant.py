@@ -12,7 +12,7 @@ import re
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from numpy.testing import assert_allclose, assert_array_equal
 from pushed_arm import state_of
 from samples import sample
@@ -129,7 +129,7 @@ def test_efforts_go_to_their_joints_in_the_order_of_the_command():
     assert (buffer.accepted, buffer.refused) == (1, 0)
 
 
-@refusals.written("""
+@tables.written("""
 [1.0, 2.0]            | 2 efforts; expected 4: joint1, joint2, joint3, joint4
 []                    | 0 efforts
 [1.0, .nan, 1.0, 1.0] | not finite

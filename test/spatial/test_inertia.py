@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 import pytest
-import refusals
 import sympy
+import tables
 
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
@@ -91,7 +91,7 @@ def test_inertia_runs_on_symbols():
     assert sympy.simplify(about_axis - m * d**2) == 0
 
 
-@refusals.written("""
+@tables.written("""
 [1.0, 1.0, 1.0]          | a body
 [1.0, 2.0, 3.0]          | a body
 [1.0, 2.0, 3.0000000015] | a body

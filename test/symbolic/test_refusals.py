@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import refusals
+import tables
 from samples import sample
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
@@ -22,7 +22,7 @@ FROZEN.setflags(write=False)
 ROWS, UNEVEN = np.zeros((2, 4)), [[0.0] * 4, [0.0] * 3]
 SYMBOLS = TREE.with_changes(mass=TREE.mass.astype(object))
 
-test_it_is_refused_by_name = refusals.called("""
+test_it_is_refused_by_name = tables.called("""
 c_source(TREE, frames=('tol',))                    | UnknownNameError: unknown frame 'tol'; known: ... tool
 c_source(TREE, ('torque',))                        | UnknownNameError: unknown kernel output 'torque'
 derive(SMALL, 'lagrang')                           | UnknownNameError: formulation

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import refusals
+import tables
 import viser
 from browser import Tab
 from numpy.testing import assert_allclose, assert_array_equal
@@ -493,7 +493,7 @@ def test_who_may_command_or_comes_from_afar_knows_the_token(host):
 
 
 # The server's own name, and what a browser sends as Host and Origin; a tunnel may use any port.
-@refusals.written("""
+@tables.written("""
 [0.0.0.0, '192.168.0.7:8080']                                | accepted
 [robot, 'robot:8080']                                        | accepted
 [127.0.0.1, '127.0.0.1:8080']                                | accepted

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as texts: rows of any values; what is refused, and what its error contains."""
+"""Tables as texts: rows of any values, and calls that are refused with what their errors say."""
 
 from __future__ import annotations
 
