@@ -15,8 +15,6 @@ import numpy as np
 from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
-from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.stop_laws import Float, stop_gains
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
@@ -33,10 +31,6 @@ REACTIONS = {
     'retract': 'the arm brakes and moves back along its path',
     'float': 'the arm is compliant, with gravity compensation and damping',
 }
-#: Half of the damping of reaction float per inertia of each joint, rad/s, see ``stop_gains``.
-FLOAT_FREQUENCY = 2.5
-#: Reactions that follow the reference.
-FOLLOWING = ('stop', 'hold', 'retract')
 _MAX_POSITIONS, _STEPS = 400, 50  # past positions; their number per ``contact_retract_way``
 _SPEED = 0.25  # fraction of the velocity limits for the return path
 _MIN_DURATION_S = 0.5  # shortest duration of the return path, s
@@ -120,7 +114,6 @@ class ContactWatch:
     Args:
         loop: The loop.
         parameters: Parameters by name, see ``OBSERVER`` and ``REACTION``.
-        follower: See :meth:`configure`.
 
     Raises:
         UnknownNameError: There is no frame ``wrench_frame``.
@@ -128,9 +121,7 @@ class ContactWatch:
         ConfigurationError: A file cannot be read, or the thresholds are for another bandwidth.
     """
 
-    def __init__(
-        self, loop: ControlLoop, parameters: Mapping[str, Any], follower: ControlLaw | None
-    ) -> None:
+    def __init__(self, loop: ControlLoop, parameters: Mapping[str, Any]) -> None:
         kernels, tree = loop.kernels, loop.tree
         self._loop, names = loop, tree.joint_names
         self.observer = MomentumObserver(tree, kernels.inverse_dynamics)
@@ -144,10 +135,8 @@ class ContactWatch:
             self.wrench = WrenchEstimate(motion, tree.n)
         self._positions: deque[Array] = deque(maxlen=_MAX_POSITIONS)
         self._path: list[Array] = []
-        _, damping = stop_gains(tree, loop.settings.sampling, FLOAT_FREQUENCY)
-        self._float = Float(tree, kernels, damping=damping.tolist())
         self.check(parameters)
-        self.configure(parameters, follower)
+        self.configure(parameters)
         self.subscribed = self.observing = False
         self._commanded: deque[Array] = deque(maxlen=1)
         self._external: deque[Array] = deque(maxlen=1)
@@ -181,17 +170,11 @@ class ContactWatch:
                 'use that, or calibrate again',
             )
 
-    def configure(self, parameters: Mapping[str, Any], follower: ControlLaw | None) -> None:
-        """Apply parameters, and the loop's settings; prepare the slow part of a reaction.
-
-        Args:
-            parameters: Parameters by name, see ``OBSERVER`` and ``REACTION``.
-            follower: Law that follows the reference, used in a reaction if the present law does
-                not.
-        """
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Apply parameters, see ``OBSERVER`` and ``REACTION``, and the loop's settings."""
         self._settings, loop = ObserverSettings.of(parameters), self._loop
         self.observer.configure(self._settings, loop.settings.discretization, loop.settings.period)
-        self._reaction, self._follower = parameters['contact_reaction'], follower
+        self._reaction = parameters['contact_reaction']
         self._retract_way = parameters['contact_retract_way']
         loop.use_acting_effort(self.acting_effort)
 
@@ -256,18 +239,11 @@ class ContactWatch:
             self._positions.append(q.copy())
 
     def react(self) -> None:
-        """Start the reaction to a contact at the present state."""
-        loop, reaction = self._loop, self._reaction
+        """Note the way back from a contact at the present state."""
         self._path = []
-        if reaction == 'float':
-            loop.switch(self._float)
-            return
-        own = loop.law.follows_reference
-        law = loop.law if own or self._follower is None else self._follower
-        loop.switch(law, brake=True)
-        if reaction != 'stop':
-            length = self._retract_way if reaction == 'retract' else 0.0
-            self._path = return_path([loop.q.copy(), *reversed(self._positions)], length)
+        if self._reaction in ('hold', 'retract'):
+            length = self._retract_way if self._reaction == 'retract' else 0.0
+            self._path = return_path([self._loop.q.copy(), *reversed(self._positions)], length)
         self._positions.clear()
 
     def start_return(self) -> str:

@@ -266,8 +266,7 @@ class GoalTracker:
         return True
 
     def cancel(self) -> None:
-        """Bring the reference to rest, and end the goal as canceled."""
-        self._loop.hold()
+        """End the goal as canceled."""
         reason = 'canceled: the arm comes to rest and holds'
         # The same code as JointTrajectoryController returns.
         self._end(Outcome(ResultCode.SUCCESSFUL, reason, canceled=True))

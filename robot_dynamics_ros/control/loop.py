@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.laws.stop_laws import (
     StopLaw,
     StopSettings,
 )
-from robot_dynamics_ros.control.payload import PayloadModel
+from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S, PayloadModel
 from robot_dynamics_ros.control.safety.limits import EffortLimiter, JointLimitGuard
 from robot_dynamics_ros.control.safety.shell import SafetyFilter
 from robot_dynamics_ros.control.safety.state_validator import (
@@ -187,19 +187,18 @@ class ControlLoop:
             self.force.carry(tool)
             self.transfer.limit_rate('sensor tool')
 
-    def set_payload(self, payload: Payload | None, duration: float = 0.0) -> None:
-        """Change the payload without a step of the effort.
+    def set_payload(self, payload: Payload | None) -> None:
+        """Change the payload, without a step of the effort while the arm is controlled.
 
         Args:
             payload: The new payload; None: none.
-            duration: Time over which the model changes, s; not used before ``start``.
 
         Raises:
             UnknownNameError: The payload's frame does not exist.
             ModelError: The payload is not physical.
         """
         running = not self.acting.acts_on_old_states
-        self.load.change(payload, self.state.time, duration if running else 0.0)
+        self.load.change(payload, self.state.time, PAYLOAD_TRANSITION_S if running else 0.0)
         self.transfer.limit_rate('payload')
         self._fit_guard()
 

@@ -78,6 +78,8 @@ class SessionAction(Enum):
     START = 'start'
     #: The selected law.
     LAW = 'law'
+    #: The law that acts, at rest: the brake first if it follows a reference that moves.
+    HOLD = 'hold'
     #: The brake, then the law that acts if it follows the reference, else the stop action.
     BRAKE = 'brake'
     #: The brake, then a law that holds the arm until the selected one is enabled.
@@ -99,7 +101,7 @@ activate    start>holding  refuse              refuse              refuse       
 deactivate  nothing        last>inactive       last>inactive       last>inactive       last>inactive   last>inactive  nothing        nothing
 halt        nothing        brake>deactivating  brake>deactivating  brake>deactivating  nothing         nothing        nothing        nothing
 follow      refuse         accept>following    accept              refuse              refuse          refuse         refuse         refuse
-hold        refuse         accept              accept>holding      refuse              refuse          refuse         refuse         refuse
+hold        refuse         hold                hold>holding        refuse              refuse          refuse         refuse         refuse
 rest        nothing        nothing             nothing>holding     nothing             nothing         nothing        last>inactive  nothing
 change      accept         accept              accept              accept              accept          accept         accept         refuse
 contact     nothing        reaction>reacting   reaction>reacting   nothing             nothing         nothing        nothing        nothing

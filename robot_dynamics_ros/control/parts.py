@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.contact_watch import FOLLOWING, ContactWatch
+from robot_dynamics_ros.control.contact_watch import ContactWatch
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.force_sensor import SensorTool
 from robot_dynamics_ros.control.goals import GOALS, GoalTracker, joint_tolerances
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.registry import law_class
+from robot_dynamics_ros.control.laws.stop_laws import Float, stop_gains
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.settings import EnablingSwitch, LockedJointWatch
+from robot_dynamics_ros.control.settings import EnablingSwitch, LockedJointWatch, LoopSettings
 from robot_dynamics_ros.control.setup import (
     PARAMETERS,
     build_loop,
@@ -48,6 +48,11 @@ _UNEXPECTED = 0.2
 #: Distance beyond a position limit, relative to the range, at which a joint cannot be.
 _ELSEWHERE = 0.25
 
+
+#: Reactions in which the arm rests at a reference.
+_RESTING = ('stop', 'hold', 'retract')
+#: Half of the damping of reaction float per inertia of each joint, rad/s, see ``stop_gains``.
+_FLOAT_FREQUENCY = 2.5
 
 #: Parameters of the node of a controller, which its session keeps.
 NODE = (
@@ -97,8 +102,7 @@ class ControllerParts:
         contact: Contact detection and reaction.
         locked: Comparison of the locked joints with the model.
         enabling: Enabling switch of laws that need one.
-        follower: Law that follows the reference, and so holds the arm, while the selected law does
-            not act; None: not needed.
+        follower: Law that acts in mode REACTING; None: the selected one, or none.
         carrying: Whether the arm carries the payload of the parameters.
         texts: Texts of the files that parameters named, by name.
 
@@ -157,8 +161,8 @@ class ControllerParts:
         self.goals = GoalTracker(loop)
         self.locked = LockedJointWatch(tree, self.parameters)
         self.targets = StreamedTargets(loop, self.parameters, self.locked)
-        self.follower = self.make_follower(self.driven(self.parameters))
-        self.contact = ContactWatch(loop, self.parameters, self.follower)
+        self.follower = self.make_follower(loop.law, self.driven(self.parameters))
+        self.contact = ContactWatch(loop, self.parameters)
         self.enabling.configure(self.parameters, loop.law.needs_enabling)
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,19 +180,24 @@ class ControllerParts:
         texts = {name: self.texts[name] for name in sorted(named & self.texts.keys())}
         return {**values, 'robot_description': '', **({FILES: texts} if texts else {})}
 
-    def make_follower(self, driven: Mapping[str, Any]) -> ControlLaw | None:
-        """Return the law that holds the arm while the selected law does not act, if needed.
+    def make_follower(self, law: ControlLaw, driven: Mapping[str, Any]) -> ControlLaw | None:
+        """Return the law that acts after a contact, or until a law is enabled, if another one.
 
         Args:
+            law: The selected law.
             driven: Parameters with those overridden by the driver profile.
 
         Raises:
             ParameterError: Law computed_torque rejects one of its parameters.
         """
-        guided = law_class(driven['law']).needs_enabling
-        if not guided and driven['contact_reaction'] not in FOLLOWING:
+        reaction = driven['contact_reaction']
+        if law.needs_enabling or (reaction in _RESTING and not law.follows_reference):
+            return self.make_law({**driven, 'law': 'computed_torque'})
+        if reaction != 'float':
             return None
-        return self.make_law({**driven, 'law': 'computed_torque'})
+        tree, sampling = self.tree, LoopSettings.of(driven).sampling
+        _, damping = stop_gains(tree, sampling, _FLOAT_FREQUENCY)
+        return Float(tree, self.loop.kernels, damping=damping.tolist())
 
     def make_law(self, parameters: Mapping[str, Any]) -> ControlLaw:
         """Return a new law for the present model, see ``selected_law``."""

@@ -250,7 +250,7 @@ def prepare_parameters(
     law = session.make_law(driven) if needs_law else None
     if law is not None and position is not None:
         law.require_stable(position, settings.sampling)
-    follower = _made_follower(session, driven, changed)
+    follower = _made_follower(session, law or loop.law, driven, changed)
     payload = payload_from_parameters(driven)
     loop.load.check(payload)
     session.contact.check(driven)
@@ -281,11 +281,14 @@ def prepare_parameters(
 
 
 def _made_follower(
-    session: ControllerSession, driven: Mapping[str, Any], changed: Mapping[str, Any]
+    session: ControllerSession,
+    law: ControlLaw,
+    driven: Mapping[str, Any],
+    changed: Mapping[str, Any],
 ) -> ControlLaw | None:
     """Return the new follower; an error names the changed parameters."""
     try:
-        return session.make_follower(driven)
+        return session.make_follower(law, driven)
     except ParameterError as error:
         problem = f'law computed_torque, which then holds the arm, cannot be built: {error}'
         names = ', '.join(sorted(changed))

@@ -17,7 +17,6 @@ import numpy as np
 from robot_dynamics_ros.control.force_sensor import MAX_WRENCH, SensorTool
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
-from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S
 from robot_dynamics_ros.control.session_modes import SessionModes
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
@@ -172,7 +171,6 @@ class ControllerSession(SessionModes):
 
         def apply() -> str:
             self.goals.preempt('empty trajectory')
-            self.loop.hold()
             return 'held: empty trajectory'
 
         return self.commit('hold', SessionEvent.HOLD, apply, {})
@@ -271,7 +269,7 @@ class ControllerSession(SessionModes):
     def carry(self, carried: bool, payload: Payload | None) -> None:
         """Change whether the arm carries a payload, and which; warn if it cannot bear it."""
         self.carrying = carried
-        self.loop.set_payload(payload, PAYLOAD_TRANSITION_S)
+        self.loop.set_payload(payload)
         if self.controls:
             self._warn_of_overload()
 
@@ -291,10 +289,10 @@ class ControllerSession(SessionModes):
         held, self.wants_effort, self._refused_law = self.waits_for_enabling, True, None
         self.parameters, former, self.follower = parameters, self.follower, follower
         if former is not None and follower is not None:
-            self.loop.replace(former, follower)
+            self.loop.replace(former, follower, later=True)
         self.targets.configure(parameters)
         self.loop.change_sensor_tool(SensorTool.of(parameters))
-        self.contact.configure(parameters, follower)
+        self.contact.configure(parameters)
         self.locked.configure(parameters)
         self.enabling.configure(parameters, self.loop.law.needs_enabling)
         if self._ignored:

@@ -221,10 +221,7 @@ class SessionModes(ControllerParts):
         if event is not None:
             self.remark('warning', f'touched: {event}')
             if self.contact.reacts and not self.loop.law.needs_enabling:
-                before = self.mode
                 self._handle(SessionEvent.CONTACT)
-                if self.mode is not before:
-                    self.log.add('reaction')
         if self.mode is SessionMode.REACTING:
             problem = self.contact.start_return()
             if problem:
@@ -357,6 +354,8 @@ class SessionModes(ControllerParts):
         elif action is SessionAction.LAW:
             loop.hold()
             loop.switch(loop.law)
+        elif action is SessionAction.HOLD:
+            loop.hold()
         elif action is SessionAction.BRAKE:
             follows = loop.present.follows_reference  # else it would move the arm again
             loop.switch(None if follows else loop.stop_law, brake=True)
@@ -365,13 +364,15 @@ class SessionModes(ControllerParts):
             self.remark('info', text, f'ending: {text}')
         elif action is SessionAction.FOLLOWER:
             self.goals.abort('the law is not enabled')
-            loop.switch(self.follower or loop.law, brake=True)
+            self._yield_to_follower()
             self._disabled = True
             self.remark('info', f'{loop.law.name} is not enabled: braking, holding')
         elif action is SessionAction.REACTION:
             self.goals.abort(f'touched: {self.contact.last}')
+            self._yield_to_follower()
             self.contact.react()
             self._disabled = False
+            self.log.add('reaction')
         elif action is SessionAction.STOP:
             self._stop()
             return True
@@ -382,6 +383,11 @@ class SessionModes(ControllerParts):
             self.remark('info', text, 'ended: the controller was deactivated')
             return True
         return False
+
+    def _yield_to_follower(self) -> None:
+        """Let the follower act, or the law itself; one that follows the reference brakes first."""
+        law = self.follower or self.loop.law
+        self.loop.switch(law, brake=law.follows_reference)
 
     def _stop(self) -> None:
         """Compute a command of the stop action; with feedback while the last state is fresh."""

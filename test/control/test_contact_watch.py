@@ -195,3 +195,13 @@ def test_thresholds_for_another_observer_or_delay_are_refused(tmp_path):
     ControllerSession(TREE, given, driver_of(TREE, delay=2))
     with pytest.raises(ConfigurationError, match='delay of 0.002 s, but .* is 0.001 s'):
         ControllerSession(TREE, given, driver_of(TREE, delay=1))
+
+
+def test_an_arm_that_a_contact_has_stopped_does_not_float_when_that_reaction_is_chosen():
+    """Another reaction is for the next contact; the law of this one goes on."""
+    scene = Scene(law='gravity_compensation').touched()
+    loop = scene.session.loop
+    holding = loop.present
+    prepare_parameters(scene.session, {'contact_reaction': 'float'})()
+    assert loop.present is holding
+    assert holding.name == 'computed_torque'

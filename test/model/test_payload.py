@@ -18,7 +18,7 @@ from samples import Sample, mimic_arm, sample
 
 from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.payload import PayloadModel
+from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S, PayloadModel
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model.payload import Payload
@@ -139,13 +139,13 @@ def run_loop(law: str, changes):
     settings = LoopSettings(activation_ramp_s=0.0, effort_rate_limit=0.0)
     loop = ControlLoop(tree, kernels, make_law(law, tree, kernels), load, settings)
     stamp, efforts = 0, []
-    for k in range(800):
+    for k in range(1300):
         stamp += PERIOD_NS
         loop.observe(stamp, PLACE, np.zeros(4))
         if k == 0:
             loop.start()
         if k in changes:
-            loop.set_payload(changes[k], 0.3)
+            loop.set_payload(changes[k])
         loop.tick()
         efforts.append(loop.effort.copy())
     return np.array(efforts)
@@ -153,13 +153,13 @@ def run_loop(law: str, changes):
 
 @pytest.mark.parametrize('law', sorted(LAWS))
 def test_a_payload_comes_in_without_a_step_and_is_held_in_the_end(law):
-    efforts = run_loop(law, {100: LOAD, 450: None})
+    efforts = run_loop(law, {100: LOAD, 700: None})
     still = np.zeros(4)
     with_load = carrying('four_dof', LOAD)(PLACE, still, still)
     bare = carrying('four_dof')(PLACE, still, still)
     assert_allclose(efforts[99], bare, atol=1e-9)
-    assert_allclose(efforts[440], with_load, atol=1e-9)
+    assert_allclose(efforts[690], with_load, atol=1e-9)
     assert_allclose(efforts[-1], bare, atol=1e-9)
-    # A cubic of 0.3 s is steepest in its middle: 1.5 / 0.3 s.
-    fastest = np.abs(with_load - bare) * 1.5 / 0.3 * 1e-3
+    # A cubic is steepest in its middle.
+    fastest = np.abs(with_load - bare) * 1.5 / PAYLOAD_TRANSITION_S * 1e-3
     assert (np.abs(np.diff(efforts, axis=0)) <= fastest * 1.0001 + 1e-9).all()
