@@ -267,7 +267,8 @@ Instead of the last two, for the constraint program:
 def _summary(motion: DefaultMotion) -> str:
     """Return a description of a motion."""
     shares = f'{motion.velocity_share:.0%} of a velocity limit', f'{motion.effort_share:.0%} of an'
-    return f'{motion}, {motion.duration:.3g} s, with at most {" and ".join(shares)} effort limit'
+    what = default_motion.described(motion.settings)
+    return f'{what}, with at most {" and ".join(shares)} effort limit'
 
 
 def write_robot_folder(

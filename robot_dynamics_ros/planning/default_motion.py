@@ -14,7 +14,7 @@ joints move by sines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -93,18 +93,7 @@ class DefaultMotion:
     @property
     def duration(self) -> float:
         """Duration of the motion, s."""
-        given = self.settings
-        if given['kind'] == 'sine':
-            return float(given['duration_s'])
-        return circle_of(given).length / float(given['speed']) + float(given['ramp_s'])
-
-    def __str__(self) -> str:
-        given = self.settings
-        if given['kind'] == 'circle':
-            along = f'a circle of radius {given["radius"]:.3g} m at {given["speed"]:.3g} m/s'
-            return f'{self.frame} along {along}'
-        largest = ', '.join(f'{x:.3g}' for x in given['amplitude'])
-        return f'the joints by sines of {given["frequency"][0]:.3g} Hz and {largest} rad or m'
+        return duration_of(self.settings)
 
     def using(self, **settings: Any) -> DefaultMotion:
         """Return the motion with other parameters."""
@@ -123,6 +112,28 @@ class DefaultMotion:
         circle = circle_of(given)
         step = circle.length / given['speed'] / (given['laps'] * _KNOTS)
         return tool_path(tree, given, self.home, circle, step=step, tolerance=1e-4)
+
+
+def duration_of(settings: Mapping[str, Any]) -> float:
+    """Return the duration of a motion without its approach, s; parameters as of an own arm."""
+    if settings['kind'] == 'sine':
+        return float(settings['duration_s'])
+    return circle_of(settings).length / float(settings['speed']) + float(settings['ramp_s'])
+
+
+def described(settings: Mapping[str, Any]) -> str:
+    """Return what a motion is, from the parameters of the trajectory node of an own arm."""
+    given = {**defaults(MOTION), **settings}
+    seconds = f'{duration_of(given):.3g} s'
+    if given['kind'] == 'sine':
+        largest = ', '.join(f'{x:.3g}' for x in given['amplitude'])
+        waves = f'sines of {given["frequency"][0]:.3g} Hz and {largest} rad or m'
+        return f'the joints by {waves}, {seconds}'
+    waves = f', {given["waves"]:g} waves of {given["height"]:g} m' if given['height'] else ''
+    return (
+        f'{given["tool_frame"]} along a circle of radius {given["radius"]:.3g} m at '
+        f'{given["speed"]:.3g} m/s{waves}, laps: {given["laps"]:g}, {seconds}'
+    )
 
 
 def plan_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> DefaultMotion:

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from robot_dynamics_ros.cli import processes
+from robot_dynamics_ros.cli import demo, processes
 from robot_dynamics_ros.cli.demo import DemoRun, outside_band
-from robot_dynamics_ros.errors import PeerTimeoutError
+from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
 from robot_dynamics_ros.recordings.report.runs import BagResult
 
 
@@ -51,6 +52,17 @@ def test_a_tool_at_rest_is_not_judged():
         for law, error, tool in (('pd_gravity', 0.1, 1e-13), ('computed_torque', 1e-5, 1e-13))
     ]
     assert outside_band('arm', runs) == []
+
+
+def test_the_motion_is_told_before_it_runs(monkeypatch, command):
+    def refused(runs):
+        raise SceneError('the test', 'runs nothing', 'of no concern')
+
+    monkeypatch.setattr(demo, 'run_all', refused)
+    said = command('demo', 'four_dof', code=2).said
+    seconds = 4 * math.tau * 0.1 / 0.4 + 0.6
+    circle = f'tool along a circle of radius 0.1 m at 0.4 m/s, laps: 4, {seconds:.2f} s'
+    assert f'motion of four_dof: {circle}, from t = 0.5 s ' in said
 
 
 def test_a_bag_that_lacks_the_last_states_is_no_result(monkeypatch):

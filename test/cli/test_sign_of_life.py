@@ -12,7 +12,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros import __main__ as program
-from robot_dynamics_ros.cli import sign_of_life
+from robot_dynamics_ros.cli import processes, sign_of_life
 from robot_dynamics_ros.cli.arguments import Command
 from robot_dynamics_ros.identification import design_excitation
 
@@ -40,6 +40,21 @@ def test_a_command_says_for_how_long_it_has_computed_and_at_which_step(lasts, ca
     assert capsys.readouterr().err == '', 'it ends with the command'
     expected = ['excite: 0 s', 'excite: step 2 of 3, 0 s']
     assert list(dict.fromkeys(said)) == ([] if lasts else expected)
+
+
+def test_of_runs_it_says_the_simulated_time_and_the_share_that_is_done(capsys, monkeypatch):
+    monkeypatch.setattr(sign_of_life, '_PERIOD_S', 0.02)
+
+    def run(tell) -> None:
+        time.sleep(0.1)
+        tell(1.5, 6.0)
+        time.sleep(0.1)
+
+    with sign_of_life.sign_of_life('scene'):
+        processes.run_all({'scene circle': run})
+    told = ['scene: scene circle: starting, 0 s']
+    told += ['scene: scene circle: 1.5 of 6.0 s simulated (25%), 0 s']
+    assert list(dict.fromkeys(capsys.readouterr().err.splitlines())) == told
 
 
 def test_with_stderr_closed_nothing_is_printed_between_the_results(capsys, monkeypatch):
