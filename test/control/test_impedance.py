@@ -86,6 +86,20 @@ def test_the_efforts_are_those_of_the_formula(robot, frame, stiff, period, rng):
         np.testing.assert_allclose(shaping, known * external, rtol=1e-12)  # 1 / 0.5 - 1
 
 
+def test_of_two_states_with_close_timestamps_the_acceleration_is_that_of_a_period(rng):
+    """Jitter of a driver: their velocities are still those of two periods."""
+    tree, reference = arm('scara'), Reference(4)
+    before, v = 0.1 * rng.normal(size=(2, 4))
+    reference.rows[0] = q = START['scara']
+    law = make_law('impedance', tree, period=1e-3, discretization='semi_implicit')
+    efforts = np.zeros((2, 4))
+    for step, out in zip((1e-3, 1e-6), efforts, strict=True):
+        law.reset(0.0, q, before)
+        law.effort(0.0, q, before, reference, out)
+        law.effort(step, q, v, reference, out)
+    np.testing.assert_array_equal(*efforts)
+
+
 @pytest.mark.parametrize(('name', 'factor'), [('scara', 0.5), ('four_dof', 2.0)])
 def test_a_pushed_arm_gives_way_by_the_stiffness_asked_for_whatever_mass_is_felt(name, factor):
     """Only with the external effort that the session observes; else by the factor."""

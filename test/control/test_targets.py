@@ -30,6 +30,26 @@ from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 HERE = START['scara']
 
 
+@pytest.mark.parametrize('short', [1, 1_000, 100_000])
+@pytest.mark.parametrize('implicit', [True, False])
+def test_states_with_close_timestamps_keep_the_limits_of_an_approach(implicit, short):
+    """Jitter of a driver, in ns: the last step to the target is no shorter than a period."""
+    tree, most = sample('scara').tree, np.array([8.0, 20.0, 3.0, 40.0])
+    approach, now, seen = Approach(4), 0, []
+    approach.configure(1e-3, semi_implicit=implicit)
+    approach.start(np.array([HERE, np.zeros(4), np.zeros(4)]), 0)
+    approach.aim(tree.middle, target_limits(tree, TargetSettings(target_acceleration=most)))
+    while not approach.resting and now < 10_000 * MS:
+        for step in (MS, short):
+            now += step
+            approach.advance(now)
+            seen.append(approach.rows.copy())
+    _, v, a = np.array(seen).transpose(1, 0, 2)
+    assert (np.abs(v).max(axis=0) <= 0.5 * tree.velocity_limit).all()
+    assert (np.abs(a) <= most * (1.0 + 1e-12)).all()
+    assert approach.resting
+
+
 @pytest.mark.parametrize(('implicit', 'loss'), [(True, 0.0), (False, 0.0), (True, 0.3)])
 def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(rng, implicit, loss):
     """Ten a second; then the arm comes to rest, and goes to one more."""

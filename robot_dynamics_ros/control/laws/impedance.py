@@ -158,7 +158,7 @@ class Impedance(ModelLaw):
         feedback = ratio, parameters['null_space_frequency'], fastest
         friction = parameters['stiction_velocity'], share
         self._gain[1:] = *feedback, ahead.time, ahead.lead, ahead.end, *friction
-        self._fastest, self._longest = fastest, 2.5 * sampling.period
+        self._fastest, self._period = fastest, sampling.period
 
     def feedback_loops(self, q: Array) -> Iterator[FeedbackLoop]:
         """Return the fastest mode, and the null-space motion; see :class:`ControlLaw`."""
@@ -192,7 +192,9 @@ class Impedance(ModelLaw):
         kernels, external = self._kernels, self.external
         q_r, v_r, a_r = reference.position, reference.velocity, reference.acceleration
         elapsed, self._time = t - self._time, t
-        self._elapsed[0] = elapsed if 0.0 < elapsed < self._longest else math.inf
+        # Of two timestamps that are close by jitter, the velocities are a period apart.
+        fits = 0.0 < elapsed < 2.5 * self._period
+        self._elapsed[0] = max(elapsed, self._period) if fits else math.inf
         self._gain[0] = 1.0 / self._factor if external.known else 1.0
         previous, a, mean, half = self._previous, self._acceleration, self._mean, self._half
         self._velocities(v, v_r, previous, self._elapsed, mean, half, a, previous)

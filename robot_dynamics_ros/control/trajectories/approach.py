@@ -97,6 +97,7 @@ class Approach:
     def _step(self, h: float) -> None:
         """Do one step of the plant, and compute the acceleration of the next one."""
         p, ahead = self._limits.bandwidth, h if self._semi_implicit else 0.5 * h
+        coming = max(h, self._period)  # the next step, if this one is cut short
         follow, moved, self.resting = -math.expm1(-3.0 * p * h), [], True
         # Several times as fast on numbers as on short arrays.
         joints = zip(*self.rows.tolist(), self.target.tolist(), self._limits.joints, strict=True)
@@ -111,7 +112,7 @@ class Approach:
             self.resting &= near and abs(v) < _ROUNDING
             if near and h:
                 left = 0.0 if self.stopping else way - (h - ahead) * v  # if it stops in a step
-                a = ((left / h if abs(left) > _ROUNDING else 0.0) - v) / h
+                a = ((left / coming if abs(left) > _ROUNDING else 0.0) - v) / coming
             else:
                 a += follow * (desired - a)
             moved.append((q, v, a))
