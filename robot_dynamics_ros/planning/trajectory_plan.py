@@ -459,7 +459,7 @@ MOTION = (
           '(right-hand rule). Direction of height.', size=3),
         P('height', 0.0, 'Peak height of the waves along normal.', -10.0, 10.0, unit='m'),
         P('waves', 1.0, 'Number of waves (rise and fall) along the path.', 0.0, 1e6),
-        P('speed', 0.2, 'Speed along the path.', 0.0001, 100.0, unit='m/s'),
+        P('speed', 0.2, 'Speed along the path, without its waves.', 0.0001, 100.0, unit='m/s'),
         P('tool_frame', 'tool', 'Name of the frame that follows the path, including its '
           'prefix.'),
         P('keep_tool_angle', True, 'Keep the current tool angle instead of tool_angle.'),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import PiecewisePolynomial
+from robot_dynamics_ros.constraints.curves import PiecewisePolynomial, quintic
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory, joint_vector
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError
 from robot_dynamics_ros.model.joint_limits import TURN
@@ -147,27 +147,8 @@ def _cubic(h: Array, p: Array, v: Array, P: Array, V: Array) -> tuple[Array, ...
     return p, v, (3.0 * d - 2.0 * v - V) / h, (v + V - 2.0 * d) / (h * h)
 
 
-def _quintic(
-    h: Array, p: Array, v: Array, a: Array, P: Array, V: Array, A: Array
-) -> tuple[Array, ...]:
-    """Return the quintics from (p, v, a) to (P, V, A) in h seconds, lowest power first."""
-    # Residuals of the first three terms, scaled to the unit interval.
-    d = P - p - h * (v + 0.5 * a * h)
-    e = (V - v - a * h) * h
-    f = (A - a) * h * h
-    h3 = h * h * h
-    return (
-        p,
-        v,
-        0.5 * a,
-        (10.0 * d - 4.0 * e + 0.5 * f) / h3,
-        (-15.0 * d + 7.0 * e - f) / (h3 * h),
-        (6.0 * d - 3.0 * e + 0.5 * f) / (h3 * h * h),
-    )
-
-
 #: Functions that join two points, by the number of arrays that they give.
-_POLYNOMIALS: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 2: _cubic, 3: _quintic}
+_POLYNOMIALS: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 2: _cubic, 3: quintic}
 
 
 def extrapolate(rows: Array, t: float, reference: Reference) -> None:
