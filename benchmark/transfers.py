@@ -23,6 +23,7 @@ from robot_dynamics_ros.control.trajectories.approach import Approach, ApproachL
 from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -37,7 +38,7 @@ _RECORDED = 550  # ms, from the change on
 _WAY, _SLIDES, _DURATION_S = 0.8, 0.1, 1.2  # rad, m, s
 
 
-class MovingArm:
+class MovingArm(SessionOnPlant):
     """An arm in MuJoCo in the middle of a smooth motion of all joints, one state per millisecond.
 
     Args:
@@ -49,35 +50,27 @@ class MovingArm:
         frame, start = ARMS[name]
         path = shipped_robot(name) if name in ROBOTS else str(robot_file(f'{name}.urdf'))
         tree = load_robot(path, tip=frame)
-        self._plant, self._now, (self.q, self.v) = MujocoPlant(tree), 0, np.zeros((2, tree.n))
-        self._plant.reset(np.array(start))
-        self._session = ControllerSession(tree, {'payload_frame': frame, **given})
-        self.run(1)
-        self._session.activate(self._now)
-        self.run(300)
+        session = ControllerSession(tree, {'payload_frame': frame, **given})
+        super().__init__(session, MujocoPlant(tree))
+        self.plant.reset(np.array(start))
+        self.settle(1e-3)
+        session.activate(self.now_ns)
+        self.settle(0.3)
         way = np.where(tree.joint_is_prismatic, _SLIDES, _WAY)
         goal = np.array(start) + np.copysign(way, tree.middle - start)
         points = Points.at_rest([_DURATION_S], goal[np.newaxis])
-        prepare_trajectory(self._session, points)()
-        self.run(round(450 * _DURATION_S))
+        prepare_trajectory(session, points)()
+        self.settle(0.45 * _DURATION_S)
 
-    def run(self, steps: int) -> list[Array]:
+    def velocities(self, steps: int) -> list[Array]:
         """Run steps; return the velocity of each."""
-        velocities, session = [], self._session
-        for _ in range(steps):
-            self._now += 1_000_000
-            self._plant.read(self.q, self.v)
-            if session.update(session.driver.state(self._now, self._now, self.q, self.v)):
-                session.settle()
-            self._plant.step(session.command)
-            velocities.append(self.v.copy())
-        return velocities
+        return [self.v.copy() for _ in self.run(steps)]
 
     def largest_change(self, change: Change) -> float:
         """Return the largest change of a joint's acceleration within 1 ms, after a change."""
-        velocities = self.run(3)
-        change(self._session)
-        velocities += self.run(_RECORDED)
+        velocities = self.velocities(3)
+        change(self.session)
+        velocities += self.velocities(_RECORDED)
         return float(np.abs(np.diff(velocities, n=2, axis=0)).max() * 1e3)
 
 

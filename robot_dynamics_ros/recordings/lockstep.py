@@ -31,25 +31,30 @@ SETTLE = 0.5  # s at rest before the motion starts
 class SessionOnPlant:
     """A session that reads a plant through its driver, and commands it: one command per state.
 
+    Subclasses add what happens before a state in ``answer``, and after a command in ``act``.
+
     Attributes:
         session: The controller.
         plant: The commanded plant, in its initial state.
         q, v: The last state, shape (n,), rad or m and rad/s or m/s.
         effort: The last command to the driver, shape (n,), N m or N.
         now_ns: Time of the last state, ns.
+        late_ns: Age of the timestamps at arrival, ns.
         period_ns: Time between two states, ns.
+        answered: Whether the session answered the last state.
 
     Args:
         session: An inactive controller.
         plant: See the attribute.
-        late_ns: Age of the timestamps at arrival, ns.
     """
 
-    def __init__(self, session: ControllerSession, plant: Plant, late_ns: int = 0) -> None:
-        self.session, self.plant, self._late_ns = session, plant, late_ns
+    answered = False
+    now_ns = late_ns = 0
+
+    def __init__(self, session: ControllerSession, plant: Plant) -> None:
+        self.session, self.plant = session, plant
         self.period_ns = round(plant.period * NANO)
         self.q, self.v, self.effort = np.zeros((3, session.tree.n))
-        self.now_ns = 0
 
     def activate(self) -> None:
         """Activate the session at the present state, which is not answered yet."""
@@ -59,12 +64,13 @@ class SessionOnPlant:
     def answer(self) -> bool:
         """Let the session answer the current state; return whether it did."""
         self.plant.read(self.q, self.v)
-        now, driver = self.now_ns, self.session.driver
-        answered = self.session.update(driver.state(now - self._late_ns, now, self.q, self.v))
-        if answered:
+        stamp, measured = self.now_ns - self.late_ns, self.plant.effort
+        state = self.session.driver.state(stamp, self.now_ns, self.q, self.v, measured)
+        self.answered = self.session.update(state)
+        if self.answered:
             self._send()
             self.session.settle()
-        return answered
+        return self.answered
 
     def watch(self) -> None:
         """Start and repeat the stop action when states are missing for too long."""
@@ -122,23 +128,20 @@ def simulate(
     start = Reference(tree.n)
     motion.sample(0.0, start)
     plant.reset(start.position.copy())
+    arm.activate()
     times = motion.instants(1.0 / _POINTS)
+    points = Points(times, *motion.table(times))
+    prepare_trajectory(session, points, arm.period_ns + round(SETTLE * NANO))()
     steps = round((SETTLE + motion.duration) / plant.period)
     rows = np.full((5, steps, tree.n), np.nan)
     stamps = np.arange(1, steps + 1) * arm.period_ns
-    for k, stamp in enumerate(stamps.tolist()):
-        arm.now_ns = stamp
-        if k == 0:
-            arm.activate()
-            points = Points(times, *motion.table(times))
-            prepare_trajectory(session, points, stamp + round(SETTLE * NANO))()
-        if not arm.answer():
-            raise DivergenceError(f'the state ({session.loop.state.last_refusal})', stamp / NANO)
+    for k in arm.run(steps):
+        if not arm.answered:
+            raise DivergenceError(f'the state ({session.loop.state.last_refusal})', plant.time)
         if session.fault is not None:
             raise session.fault
         reference = session.loop.reference
         rows[:, k] = arm.q, arm.v, arm.effort, reference.position, reference.velocity
-        arm.act()
         if on_progress is not None and k % round(1.0 / plant.period) == 0:
             on_progress(k / steps)
     position, velocity, effort, reference_position, reference_velocity = rows

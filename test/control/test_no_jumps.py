@@ -59,7 +59,7 @@ class Arm(PlantArm):
     @property
     def stamp(self) -> int:
         """The time of the states, which jumps, ns."""
-        return self.now_ns - self._late_ns
+        return self.now_ns - self.late_ns
 
     def pick(self, *choices: Any) -> Any:
         return choices[self.rng.integers(len(choices))]
@@ -69,7 +69,7 @@ class Arm(PlantArm):
         loop, tree = self.session.loop, self.session.tree
         last, reference = loop.effort.copy(), loop.reference.position.copy()
         self.now_ns += abs(gap_ms) * MS
-        self._late_ns += (abs(gap_ms) - gap_ms) * MS
+        self.late_ns += (abs(gap_ms) - gap_ms) * MS
         elapsed = min(abs(self.stamp - self.answered) / MS, 50.0)  # that is a gap
         if self.answer():
             self.answered = self.stamp
@@ -140,7 +140,7 @@ class Arm(PlantArm):
     def silence(self) -> int:
         """No states for a while; the stop is then commanded, which may step."""
         self.now_ns += 300 * MS
-        self._late_ns += 298 * MS
+        self.late_ns += 298 * MS
         self.session.watch(self.now_ns)
         return STOP_TICKS
 
