@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.trajectories.spline import Points
-from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
+from robot_dynamics_ros.control.trajectories.approach import ApproachLimits
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -32,9 +31,9 @@ REACTIONS = {
     'float': 'the arm is compliant, with gravity compensation and damping',
 }
 _MAX_POSITIONS, _STEPS = 400, 50  # past positions; their number per ``contact_retract_way``
-_SPEED = 0.25  # fraction of the velocity limits for the return path
-_MIN_DURATION_S = 0.5  # shortest duration of the return path, s
-_POINTS, _NEGLIGIBLE = 21, 1e-9  # of that path; rad or m
+#: Return path: fraction of the velocity limits, time to reach it, s, bandwidth, rad/s, and time at
+#: that speed, s, within which a point must be before the next one is approached.
+_SPEED, _ACCELERATING_S, _BANDWIDTH, _AHEAD_S = 0.25, 0.2, 50.0, 0.02
 
 
 #: Parameters of the reaction to a contact.
@@ -74,32 +73,6 @@ def return_path(positions: list[Array], length: float) -> list[Array]:
     return path
 
 
-def return_motion(path: list[Array], speed: Array) -> Points | None:
-    """Return a motion from rest to rest along positions; None if they all coincide.
-
-    Args:
-        path: Positions, shape (n,) each, rad or m.
-        speed: Velocity limits, shape (n,), rad/s or m/s.
-
-    Returns:
-        Times, positions, velocities, accelerations, see ``ReferenceGenerator.follow``.
-    """
-    table = np.array(path)
-    steps = np.abs(np.diff(table, axis=0))
-    along = np.cumsum([0.0, *steps.max(axis=1)])
-    if along[-1] < _NEGLIGIBLE:
-        return None
-    slopes = (steps / np.maximum(steps.max(axis=1, keepdims=True), _NEGLIGIBLE)).max(axis=0)
-    duration = max(_MIN_DURATION_S, offset_duration(along[-1] * slopes, _SPEED * speed))
-    x = np.linspace(0.0, 1.0, _POINTS)
-    way = along[-1] * x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
-    rows = [np.transpose([np.interp(way, along, column) for column in table.T])]
-    for _ in range(2):  # velocity, acceleration
-        rows.append(np.gradient(rows[-1], duration * x, axis=0))
-        rows[-1][[0, -1]] = 0.0
-    return Points(duration * x[1:], *(row[1:] for row in rows))
-
-
 class ContactWatch:
     """Estimates external efforts on the arm of a loop, detects contacts, and reacts to them.
 
@@ -135,6 +108,9 @@ class ContactWatch:
             self.wrench = WrenchEstimate(motion, tree.n)
         self._positions: deque[Array] = deque(maxlen=_MAX_POSITIONS)
         self._path: list[Array] = []
+        fastest = _SPEED * tree.velocity_limits()
+        self._ahead = _AHEAD_S * fastest
+        self._back = ApproachLimits.of(fastest, fastest / _ACCELERATING_S, _BANDWIDTH)
         self.check(parameters)
         self.configure(parameters)
         self.subscribed = self.observing = False
@@ -240,24 +216,27 @@ class ContactWatch:
 
     def react(self) -> None:
         """Note the way back from a contact at the present state."""
-        self._path = []
+        loop, self._path = self._loop, []
+        self._changes = loop.generator.changes
         if self._reaction in ('hold', 'retract'):
             length = self._retract_way if self._reaction == 'retract' else 0.0
-            self._path = return_path([self._loop.q.copy(), *reversed(self._positions)], length)
+            back = return_path([loop.q.copy(), *reversed(self._positions)], length)
+            inside = np.clip(back, loop.tree.reference_lower, loop.tree.reference_upper)
+            self._path = [loop.reference.position, *inside]  # it begins wherever the arm rests
         self._positions.clear()
 
-    def start_return(self) -> str:
-        """Start the return once the arm is at rest; return the error text if it is rejected."""
-        if not self._path or self._loop.braking:
-            return ''
-        path, self._path = [self._loop.reference.position.copy(), *self._path], []
-        try:
-            points = return_motion(path, self._loop.tree.velocity_limits())
-            if points is not None:
-                self._loop.generator.follow(*points)
-        except TrajectoryError as error:
-            return f'no path back from the contact: {error}'
-        return ''
+    def go_back(self) -> None:
+        """Approach the next point of the return path, once the arm rests and the last is near."""
+        path, generator = self._path, self._loop.generator
+        if generator.changes != self._changes:  # no motion resumes, as after a timeout
+            path.clear()
+        if not path or self._loop.braking:
+            return
+        if (np.abs(path[0] - generator.reference.position) <= self._ahead).all():
+            del path[0]
+            if path:
+                generator.approach(path[0], self._back)
+                self._changes = generator.changes
 
     def _clear_histories(self) -> None:
         """Clear the histories; they span the delay from a command to its effect."""

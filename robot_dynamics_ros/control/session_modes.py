@@ -223,9 +223,7 @@ class SessionModes(ControllerParts):
             if self.contact.reacts and not self.loop.law.needs_enabling:
                 self._handle(SessionEvent.CONTACT)
         if self.mode is SessionMode.REACTING:
-            problem = self.contact.start_return()
-            if problem:
-                self.remark('warning', problem)
+            self.contact.go_back()
 
     def _waits_for_an_answer(self, stamp_ns: int, now_ns: int, verdict: StateVerdict) -> bool:
         """Return whether a simulator has repeated nothing but a refused state for the timeout.

@@ -16,7 +16,6 @@ from samples import sample
 from still_arm import driver_of
 
 from robot_dynamics_ros.contact.detector import ContactThresholds
-from robot_dynamics_ros.control.contact_watch import return_motion
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_parameters
@@ -73,12 +72,37 @@ class Scene(PlantArm):
         return self
 
 
-def test_the_way_back_takes_the_time_of_its_whole_length():
-    """At a quarter of the velocity limits, to and fro, too, most of which its points miss."""
-    path = [np.array([0.02, 0.01]) * (k % 2) for k in range(60)]
-    motion = return_motion([path[0], *path], np.array([1.0, 0.2]))
-    assert motion.time[-1] == pytest.approx(15.0 / 8.0 * 59 * 0.01 / (0.25 * 0.2))
-    assert return_motion([path[0]] * 2, np.ones(2)) is None
+def distance(q, path):
+    """Return the distance of a position from a path, a table of positions."""
+    begin, way = path[:-1], np.diff(path, axis=0)
+    share = ((q - begin) * way).sum(axis=1) / np.maximum((way**2).sum(axis=1), 1e-30)
+    nearest = begin + np.clip(share, 0.0, 1.0)[:, np.newaxis] * way
+    return np.linalg.norm(q - nearest, axis=1).min()
+
+
+def test_the_way_back_keeps_to_the_path_at_no_more_than_a_quarter_of_the_velocity_limits():
+    scene, t = (
+        Scene(contact_reaction='retract', contact_retract_way=0.3),
+        np.arange(0.05, 2.0, 0.05),
+    )
+    turns = [0.3 - 0.3 * np.cos(2 * t), -0.4 * np.sin(3 * t), -0.15 * np.sin(2 * t), 0.3 * t]
+    scene.session.loop.generator.follow(t, START + np.transpose(turns), None, None)
+    scene.settle(1.5)
+    loop = scene.touched().session.loop
+    for _ in scene.run(200):
+        if not loop.braking:
+            break
+    path, begin = np.array(scene.ways), loop.q.copy()
+    back, speeds = [], []
+    for _ in scene.run(2500):
+        back.append(loop.reference.position.copy())
+        speeds.append(np.abs(loop.reference.velocity / TREE.velocity_limit).max())
+    assert max(distance(q, path) for q in back[::10]) < 0.005
+    assert distance((begin + back[-1]) / 2.0, path) > 0.005, 'a straight way is no such path'
+    assert 0.05 < max(speeds) <= 0.25
+    assert speeds[-1] == 0.0
+    length = np.abs(np.diff(back, axis=0)).max(axis=1).sum()
+    assert length == pytest.approx(0.3, abs=0.1), 'and that of braking'
 
 
 @pytest.mark.slow
@@ -127,6 +151,22 @@ def test_a_touched_arm_reacts_without_a_jump_and_works_again_only_when_told(reac
         assert np.abs(scene.q - rest).max() < 0.02
     with pytest.raises(ConfigurationError, match='reacts to no contact'):
         scene.session.resume()
+
+
+@pytest.mark.parametrize('begun', [False, True])
+def test_the_way_back_ends_where_states_are_missing(begun):
+    """States that return find the arm held where it is; it had 0.3 rad to go."""
+    scene = Scene(contact_reaction='retract', contact_retract_way=0.3, state_timeout_s=0.01)
+    session = scene.moving().touched().session
+    for _ in scene.run(300 if begun else 2):
+        pass
+    assert session.loop.braking is not begun
+    assert session.watch(scene.now_ns + 20 * MS)
+    scene.settle(0.3)
+    rest = scene.q.copy()
+    scene.settle(0.5)
+    assert session.mode is SessionMode.REACTING
+    assert np.abs(scene.q - rest).max() < 1e-3
 
 
 def thresholds(folder, **fields):

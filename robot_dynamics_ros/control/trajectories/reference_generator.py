@@ -118,14 +118,17 @@ class ReferenceGenerator:
 
     def begin_glide(self) -> None:
         """Abort the trajectory; the reference glides to the arm, or rests if that is unknown."""
-        self._replace(0.0)
         place = self.reference.position if self.measured is None else self._inside(self.measured)
-        self._approach.aim(place, self._glide)
+        self.approach(place, self._glide)
 
     def come_to_rest(self) -> None:
         """Abort the trajectory; the reference comes to rest where it is."""
+        self.approach(self.reference.position, self._transition)
+
+    def approach(self, place: Array, limits: ApproachLimits) -> None:
+        """Abort the trajectory; the reference moves to a place, shape (n,), and rests there."""
         self._replace(0.0)
-        self._approach.aim(self.reference.position, self._transition)
+        self._approach.aim(place, limits)
 
     @property
     def resting(self) -> bool:
