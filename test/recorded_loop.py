@@ -21,8 +21,8 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import assignments
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 FIRST = (0.3, -0.4, 0.1, 0.5)
 PARAMETERS, CHANGES = '/controller/parameters', '/controller/changes'
@@ -30,8 +30,8 @@ GIVEN = {**DEFAULTS, 'robot': 'scara', 'natural_frequency': [12.0] * 4, 'state_t
 
 
 @dataclass
-class RecordedLoop:
-    """Runs a session on MuJoCo and collects the messages of the recording.
+class RecordedLoop(SessionOnPlant):
+    """A session on MuJoCo that collects the messages of the recording, from time 0.
 
     Attributes:
         given: The controller's parameters.
@@ -56,12 +56,18 @@ class RecordedLoop:
         self.given = dict(self.given)
         self.tree = self._robot()
         self.map = None if self.driver is None else DriverInterface(self.driver, self.tree)
-        self.session = ControllerSession(self.tree, self.given, self.map)
-        self.loop = self.session.loop
+        session = ControllerSession(self.tree, self.given, self.map)
+        super().__init__(session, MujocoPlant(self.tree))
+        self.plant.reset(np.array(FIRST[: self.tree.n]))
+        self.loop, self.stands, self.now_ns = session.loop, 0.0, -self.period_ns
         self.messages: list[Message] = [text(self._clock(0), self.tree.xml)]
         self._publish_parameters(0)
         self.efforts: list[Any] = []
-        self.step = 0
+
+    @property
+    def step(self) -> int:
+        """Number of the present state."""
+        return self.now_ns // self.period_ns
 
     def _robot(self) -> Any:
         places = assignments('locked', self.given['locked'])
@@ -69,69 +75,69 @@ class RecordedLoop:
         return load_robot(shipped_robot('scara'), self.given['gravity'], locked=where)
 
     def run(self, steps: int) -> RecordedLoop:
-        plant = self.plant = MujocoPlant(self.tree)
-        n, names = self.tree.n, self.tree.joint_names
-        plant.reset(np.array(FIRST[:n]))
-        q, v, stands = np.zeros(n), np.zeros(n), 0.0
-        for self.step in range(steps):
-            plant.read(q, v)
-            stamp = self.step * MS
-            time = self._clock(stamp)
-            if self.map is None:
-                stands = self.locked.get(self.step, stands)
-                rows = [(*names, *self.tree.locked), *(np.append(x, [y] * (4 - n)) for x, y in
-                        ((q, stands), (v, 0.0), (plant.effort, 0.0)))]  # fmt: skip
-                self.messages.append(state(stamp, *rows, time=time))
-            else:
-                x, y = self.map.position_reading(q), self.map.velocity_reading(v)
-                self.messages.append(state(stamp, self.map.names, x, y, time=time))
-                q[:], v[:] = self.map.position(x), self.map.velocity(y)
-            if self.step not in self.unseen:
-                if self.step == self.activated and self.held_before:
-                    self.session.activate(stamp)
-                elif self.step <= self.activated:
-                    self.session.update(
-                        self.session.driver.state(stamp, stamp, q, v, plant.effort)
-                    )
-                if self.step == self.activated and not self.held_before:
-                    self.session.activate(stamp)
-                if self.step >= self.activated:
-                    self.before.get(self.step, _nothing)(self)
-                    if self.session.update(self.session.driver.state(stamp, stamp, q, v)):
-                        self._record(stamp, time)
-                    else:
-                        assert self.session.mode is SessionMode.INACTIVE
-                    assert self.session.fault is None or self.locked
-                    self.session.settle()
-                    self._publish_changes(time)
-                    self._check_locked_joints(stamp, time, stands)
-                    self.behind.get(self.step, _nothing)(self)
-            running = self.step >= self.activated
-            plant.step(self.loop.effort if running else self._balance(q))
+        """Run steps; return the loop."""
+        for _ in super().run(steps):
+            pass
         return self
+
+    def answer(self) -> bool:
+        """Record the state, let the session answer it if it reaches it, and the events act."""
+        self.plant.read(self.q, self.v)
+        self._publish_state()
+        begins, active = self.step == self.activated, self.step >= self.activated
+        if self.step in self.unseen:
+            return False
+        if not active or (begins and not self.held_before):
+            super().answer()
+        if begins:
+            self.session.activate(self.now_ns)
+        if active:
+            self.before.get(self.step, _nothing)(self)
+            assert super().answer() or self.session.mode is SessionMode.INACTIVE
+            assert self.session.fault is None or self.locked
+            time = self._clock(self.now_ns)
+            self._publish_changes(time)
+            self._check_locked_joints(time)
+            self.behind.get(self.step, _nothing)(self)
+        return self.answered
+
+    def act(self) -> None:
+        """Apply the last command for a period; before there is one, hold the arm."""
+        if self.step < self.activated:
+            self.loop.kernels.gravity_forces(self.q, self.effort)
+        super().act()
+
+    def _publish_state(self) -> None:
+        n, names, time = self.tree.n, self.tree.joint_names, self._clock(self.now_ns)
+        if self.map is None:
+            self.stands = self.locked.get(self.step, self.stands)
+            names, own = (*names, *self.tree.locked), (self.q, self.v, self.plant.effort)
+            rest = np.repeat([[self.stands], [0.0], [0.0]], len(names) - n, axis=1)
+            rows = np.hstack([own, rest])
+        else:
+            names = self.map.names
+            rows = self.map.position_reading(self.q), self.map.velocity_reading(self.v)
+        self.messages.append(state(self.now_ns, names, *rows, time=time))
 
     def _publish_changes(self, time: int) -> None:
         dated = self.session.log.dated
         while dated:
             self.messages.append(text(time, dated.popleft().text(), CHANGES))
 
-    def _balance(self, q: Any) -> Any:
-        effort = np.zeros(self.tree.n)
-        compile_kernel(self.tree).gravity_forces(q, effort)
-        return effort
-
-    def _check_locked_joints(self, stamp: int, time: int, stands: float) -> None:
+    def _check_locked_joints(self, time: int) -> None:
         """Pass the locked joint to the session, as the node does."""
         if not self.tree.locked:
             return
-        if self.session.on_locked(np.array([stands])):
+        if self.session.on_locked(np.array([self.stands])):
             self.messages.append(command(time + 100_000, self.loop.effort))
 
-    def _record(self, stamp: int, time: int) -> None:
+    def _send(self) -> None:
+        """Record what is sent before the session settles."""
+        super()._send()
         reference, names = self.loop.reference, self.tree.joint_names
+        stamp, time = self.now_ns, self._clock(self.now_ns)
         self.efforts.append(self.loop.effort.copy())
-        sent = self.loop.effort if self.map is None else self.session.command
-        self.messages.append(command(time + (200_000 if self.wall else 0), sent))
+        self.messages.append(command(time + (200_000 if self.wall else 0), self.session.command))
         self.messages.append(
             state(stamp, names, reference.position, reference.velocity, topic=REFERENCE,
                   time=time + (210_000 if self.wall else 0))
@@ -141,7 +147,7 @@ class RecordedLoop:
         return stamp + (1_700_000_000 * SECOND if self.wall else 0)
 
     def _now(self) -> int:
-        return self._clock(self.step * MS) + (300_000 if self.wall else 0)
+        return self._clock(self.now_ns) + (300_000 if self.wall else 0)
 
     # Events -------------------------------------------------------------------------------------
 
@@ -173,7 +179,7 @@ class RecordedLoop:
 
     def recover(self) -> None:
         """Send commands of the stop action, as in a gap of the states."""
-        now = self.step * MS + self.session.patience_ns(0)
+        now = self.now_ns + self.session.patience_ns(0)
         assert self.session.watch(now)
         assert self.session.watch(now + 20 * MS)
 

@@ -188,13 +188,13 @@ class FaultChanges(FaultEvaluator):
 
     def laws(self, rng: Generator) -> None:
         """Change the law, three times in a row."""
-        self.stopped_at = self.now * 1e-9
+        self.stopped_at = self.now_ns * 1e-9
         for name in rng.choice([name for name, law in LAWS.items() if not law.needs_enabling], 3):
             self._set(law=str(name))
 
     def guiding(self, rng: Generator) -> None:
         """Press the enabling switch of law hand_guiding once; release it, or let it time out."""
-        self.stopped_at = self.now * 1e-9
+        self.stopped_at = self.now_ns * 1e-9
         self._set(law='hand_guiding', guiding_timeout_s=float(rng.uniform(0.01, 0.1)))
         for pressed in (False, True, *rng.choice([False, True], 2)):
             self.session.enable(bool(pressed))
@@ -205,7 +205,7 @@ class FaultChanges(FaultEvaluator):
 
     def programs(self, rng: Generator) -> None:
         """Start a program, or switch to another law."""
-        self.stopped_at = self.now * 1e-9
+        self.stopped_at = self.now_ns * 1e-9
         names = (*PROGRAMS.get(self.scenario.arm, ()), '')
         self._set(law='constraint_stabilization', program=str(rng.choice(names)))
 
@@ -267,7 +267,7 @@ class FaultChanges(FaultEvaluator):
         if rng.random() < 0.2:
             points[rng.integers(25), 0] = rng.choice([math.nan, 1e300, 50.0])
         read = (times, points, *rates)
-        stamp = self.now + self.shift
+        stamp = self.now_ns + self.shift
         start = int(rng.choice([0, 0, stamp + 30_000_000, stamp - 400_000_000]))
         return read, start
 
@@ -287,7 +287,7 @@ class FaultChanges(FaultEvaluator):
     def resume(self, rng: Generator) -> None:
         """Resume after a contact reaction."""
         self.session.resume()
-        self.stopped_at = self.now * 1e-9
+        self.stopped_at = self.now_ns * 1e-9
 
     def targets(self, rng: Generator) -> None:
         """Stream targets for a while, including jumps and invalid ones."""
@@ -346,7 +346,7 @@ class FaultChanges(FaultEvaluator):
         self.session.cancel_goal()
 
     def _after_hold(self, moving: bool) -> None:
-        self.stopped_at = self.now * 1e-9
+        self.stopped_at = self.now_ns * 1e-9
         if moving and self.loop.law.follows_reference:
             self.plant.read(self.q, self.v)
             self._note_stop(fresh=True)

@@ -62,6 +62,7 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_robot
 from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
 from robot_dynamics_ros.model import Robot, load_robot
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -144,12 +145,12 @@ def load_arm(name: str, profile: str) -> tuple[Robot, DriverInterface | None]:
     return tree, DriverInterface(driver, tree) if driver else None
 
 
-class FaultEvaluator:
+class FaultEvaluator(SessionOnPlant):
     """A session with its plant, and the checks of every command."""
 
-    shift = now = 50 * NS
+    shift = now_ns = 50 * NS
     step = true_ticks = restarts = 0
-    disturbed = answered = struck_at = 0  # times; the first: of the last push or streamed target
+    disturbed = answered_at = struck_at = 0  # times; the first: of the last push or target
     stopped_at = rated_at = braked_at = off_program_step = -math.inf
     longest_ramp = 0.0  # a transfer keeps the duration with which it began
     energy: tuple[int, float, float] | None = None
@@ -175,10 +176,10 @@ class FaultEvaluator:
         closed = scenario.arm in CLOSED
         nodes = shipped_parameters(scenario.arm) if closed else {}
         parameters['program'] = nodes.get('controller', {}).get('program', '')
-        self.session = ControllerSession(self.tree, parameters, self.driver)
-        self.h = self.session.loop.settings.period
-        self.period = round(self.h * NS)
-        self.plant = MujocoPlant(self.tree, self.h, pins=_PINS if closed else ())
+        session = ControllerSession(self.tree, parameters, self.driver)
+        self.h = session.loop.settings.period
+        plant = MujocoPlant(self.tree, self.h, pins=_PINS if closed else ())
+        super().__init__(session, plant)
         self.data = mujoco.MjData(self.plant.model)
         self.driven_joints = ~np.isin(self.tree.joint_names, [*_UNDRIVEN])
         begin = self.middle + 0.3 * self.half * rng.uniform(-1, 1, self.tree.n)
@@ -186,7 +187,7 @@ class FaultEvaluator:
             simulated = nodes.get('simulator', {})
             begin = np.array(simulated.get('initial_position', np.zeros(self.tree.n)))
         self.plant.reset(begin)
-        self.q, self.v, self.effort, self.momentum, self.guarded = np.zeros((5, self.tree.n))
+        self.momentum, self.guarded = np.zeros((2, self.tree.n))
         self.ramped = np.zeros(self.tree.n, bool)
         self.truth: dict[int, tuple[Array, Array]] = {}
         self.active: list[Any] = []  # distortions of the states
@@ -233,13 +234,13 @@ class FaultEvaluator:
             if ((step > most) & ~at_sum).any():
                 self.breach('faster than the rate limit', step, most)
             if (step > 0.99 * most - 1e-9).any():
-                self.rated_at = max(self.rated_at, self.now * 1e-9)
+                self.rated_at = max(self.rated_at, self.now_ns * 1e-9)
             if not silent:
                 longest = max(LONGEST, loop.settings.state_timeout_s)
                 self._check_continuity(step / limit, min(elapsed, longest), at_sum)
         self.longest_ramp = max(self.longest_ramp, loop.settings.activation_ramp_s)
         if loop.braking:
-            self.braked_at = self.now * 1e-9
+            self.braked_at = self.now_ns * 1e-9
         self.reference = loop.reference.position.copy()
         self.fresh_start &= silent  # until a state is answered
         self.effort, self.momentum = effort, self._momentum()
@@ -250,7 +251,7 @@ class FaultEvaluator:
         away = np.abs(self.loop.reference.position - q) / self.tree.velocity_limit
         if (away > REFERENCE * LONGEST).any():
             self.breach('the reference does not begin at the position of the arm', away)
-        self.rated_at = self.now * 1e-9 + self.loop.settings.activation_ramp_s
+        self.rated_at = self.now_ns * 1e-9 + self.loop.settings.activation_ramp_s
 
     def _check_continuity(self, step: Array, elapsed: float, at_sum: Array) -> None:
         """Check that neither the command nor the reference jumps."""
@@ -261,7 +262,7 @@ class FaultEvaluator:
         lower, upper = self.tree.position_lower, self.tree.position_upper
         if not ((lower < self.q) & (self.q < upper)).all():
             self.true_ticks = 0  # an end stop throws the arm back, with a step of its state
-            self.struck_at = self.now
+            self.struck_at = self.now_ns
         acted, count = self.acting, self.loop.guard.active
         self.acting, self.guarded[:] = count != self.guarded, count
         guards = acted | self.acting
@@ -275,12 +276,12 @@ class FaultEvaluator:
         if self.true_ticks < since or slowed or self.step - self.off_program_step < since + 40:
             return  # a law may step if its states do
         if self.braking and (np.abs(self.v) > AT_REST * self.tree.velocity_limit).any():
-            self.stopped_at = self.now * 1e-9
+            self.stopped_at = self.now_ns * 1e-9
         else:
             self.braking = False
         returns = since + round(2.0 / (STOP * self.h))  # a brake, from what a false state caused
         recent = self.loop.braking and self.true_ticks < returns
-        recent |= self.now * 1e-9 - self.stopped_at < STOP_LASTS
+        recent |= self.now_ns * 1e-9 - self.stopped_at < STOP_LASTS
         answer = max(FEEDBACK, damping) * np.abs(self._momentum() - self.momentum)
         answer /= self.tree.effort_limit
         most = (STOP if recent else CHANGE) * elapsed + answer
@@ -307,32 +308,32 @@ class FaultEvaluator:
         """Check that missing states have led to the stop action."""
         session = self.session
         running = session.mode in WORKING
-        if running and session.is_silent(self.now):
+        if running and session.is_silent(self.now_ns):
             self.breach('no stop action although states are missing')
 
     def _check_recovery(self) -> None:
         """Check that valid states are answered at the end, and that the arm has come to rest."""
         mode = self.session.mode
         waits = self.session.waits_for_enabling
-        struck = self.now - self.struck_at < TAIL * NS  # an end stop is a contact
-        swings = self.session.driver.differentiates and self.now * 1e-9 - self.rated_at < TAIL
+        struck = self.now_ns - self.struck_at < TAIL * NS  # an end stop is a contact
+        swings = self.session.driver.differentiates and self.now_ns * 1e-9 - self.rated_at < TAIL
         # The model contains neither end stops nor payloads, and filtered velocities are delayed.
         waits |= (self.loaded or struck or swings) and mode is SessionMode.REACTING
         if mode not in WORKING and not waits:
             self.breach('has not recovered')
-        if self.now + self.shift - self.answered > 2 * self.period:
+        if self.now_ns + self.shift - self.answered_at > 2 * self.period_ns:
             self.breach('does not answer clean states')
         fast = np.abs(self.v) > 0.1 * self.tree.velocity_limit
-        free = not self.loaded and self.now * 1e-9 - self.rated_at > 0.5 * TAIL
+        free = not self.loaded and self.now_ns * 1e-9 - self.rated_at > 0.5 * TAIL
         free &= not self.loop.wrench.active  # a streamed wrench decays as slowly as it rose
-        free &= (self.now - self.disturbed) * 1e-9 * self.frequency > _SETTLES
+        free &= (self.now_ns - self.disturbed) * 1e-9 * self.frequency > _SETTLES
         if self.loop.law.follows_reference and free and fast.any():
             self.breach('has not come to rest', self.v)
 
     def _check_law_effort(self) -> None:
         """Check that the law acts alone, where nothing limits it."""
         loop, mode = self.loop, self.session.mode
-        changed = self.now * 1e-9 - max(self.rated_at, self.braked_at) < RAMPED
+        changed = self.now_ns * 1e-9 - max(self.rated_at, self.braked_at) < RAMPED
         if mode not in WORKING or loop.braking or changed:
             return
         limit, share = self.tree.effort_limit, loop.motor_effort() - loop.effort
@@ -376,7 +377,7 @@ class FaultEvaluator:
         """Record that a stop begins at the present state, and its allowed energy."""
         self.braking = fresh
         if fresh:
-            self.stopped_at = self.now * 1e-9
+            self.stopped_at = self.now_ns * 1e-9
         settings, limit = self.loop.settings, self.tree.effort_limit
         gravity = np.abs(self._bias(self.loop.q, np.zeros(self.tree.n)))
         bears = (gravity < 0.9 * settings.effort_scale * limit).all()

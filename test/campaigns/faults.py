@@ -55,38 +55,33 @@ FAULTS = (*STATE_FAULTS, *CHANGES)
 class FaultTrial(FaultChanges):
     """Runs a scenario step by step."""
 
-    def run(self) -> None:
+    def play(self) -> None:
         """Run the scenario.
 
         Raises:
             BreachError: A guarantee was violated.
         """
         todo = sorted(self.scenario.faults, key=lambda one: one.step)
-        for _ in range(self.scenario.steps):
+        for _ in self.run(self.scenario.steps):
             while todo and todo[0].step <= self.step:
                 self._begin(todo.pop(0))
-            self._advance()
         self.active.clear()
         self.lasting.clear()
         ended = self.step + round(DEACTIVATION / self.h)
         while self.session.mode is SessionMode.DEACTIVATING:
-            self._advance()
+            self.settle(self.h)
             if self.step > ended:
                 self.breach('still not inactive')
         # It may take 30 states until they are accepted again.
-        self._advance_steps(30 + round((self.longest_ramp + RAMPED) / self.h))
+        self.settle(30 * self.h + self.longest_ramp + RAMPED)
         self.alone = True
-        self._advance_steps(1)
+        self.settle(self.h)
         self.alone = False
         for change in (self.resume, self.hold):
             with REJECTED:
                 change(np.random.default_rng(0))
-        self._advance_steps(round(TAIL / self.h) - 30)
+        self.settle(TAIL - 30 * self.h)
         self._check_recovery()
-
-    def _advance_steps(self, steps: int) -> None:
-        for _ in range(steps):
-            self._advance()
 
     def _begin(self, fault: Fault) -> None:
         rng = np.random.default_rng(fault.seed)
@@ -106,16 +101,15 @@ class FaultTrial(FaultChanges):
             if (until - self.step) % every == 0:
                 with REJECTED:
                     act()
-            self.disturbed = self.now
+            self.disturbed = self.now_ns - self.period_ns
         if self.lasting or self.loop.wrench.active:  # which may move the arm
             self.energy = None
 
-    def _advance(self) -> None:
-        """Advance by one period of the driver."""
+    def answer(self) -> bool:
+        """Deliver the state, and what the faults made of it."""
         self.plant.read(self.q, self.v)
         self._continue_changes()
-        self.now += self.period
-        stamp = self.now + self.shift
+        stamp, before = self.now_ns + self.shift, self.session.answers
         self.truth[stamp] = self.q.copy(), self.v.copy()
         self.active = [one for one in self.active if one.until > self.step]
         states: list[State] = [(stamp, *self.truth[stamp])]
@@ -123,8 +117,12 @@ class FaultTrial(FaultChanges):
             states = [new for state in states for new in one.deliver(state)]
         for state in states:
             self._deliver(state)
+        return self.session.answers > before
+
+    def act(self) -> None:
+        """Let the last command and the driver's own share act, after the checks of silence."""
         mode = self.session.mode
-        if self.session.watch(self.now):
+        if self.session.watch(self.now_ns):
             ends = self.session.mode is SessionMode.INACTIVE
             self._evaluate(0.02, silent=True, final=ends)
             if mode is not SessionMode.STOPPED:
@@ -139,9 +137,9 @@ class FaultTrial(FaultChanges):
         session, (stamp, q, v) = self.session, state
         mode, changes = session.mode, self.loop.generator.changes
         with np.errstate(all='ignore'):
-            sent = session.update(session.driver.state(stamp, self.now, q, v, self.effort))
-        if mode is SessionMode.INACTIVE and not session.is_silent(self.now):
-            session.activate(self.now)
+            sent = session.update(session.driver.state(stamp, self.now_ns, q, v, self.effort))
+        if mode is SessionMode.INACTIVE and not session.is_silent(self.now_ns):
+            session.activate(self.now_ns)
             self.fresh_start = True
             self.shift += self.activation_shift
         ends = mode is SessionMode.DEACTIVATING and session.mode is SessionMode.INACTIVE
@@ -152,8 +150,8 @@ class FaultTrial(FaultChanges):
         if mode is SessionMode.REACTING and session.mode in WORKING:
             self.breach('resumes without a command')
         self._check_accepted(stamp)
-        elapsed = abs(stamp - self.answered) / NS
-        gap = not 0 < stamp - self.answered <= self.loop.settings.state_timeout_s * NS
+        elapsed = abs(stamp - self.answered_at) / NS
+        gap = not 0 < stamp - self.answered_at <= self.loop.settings.state_timeout_s * NS
         restarts = self.loop.state.validator.counts[StateVerdict.RESTARTED]
         back = mode is SessionMode.STOPPED or gap or restarts != self.restarts
         reacts = mode is not SessionMode.REACTING and session.mode is SessionMode.REACTING
@@ -161,7 +159,7 @@ class FaultTrial(FaultChanges):
             self._note_stop(fresh=True)
         if restarts != self.restarts and session.driver.differentiates:
             self.true_ticks = 0  # differentiated velocities restart
-        self.restarts, self.answered = restarts, stamp
+        self.restarts, self.answered_at = restarts, stamp
         self._evaluate(self.h if back else elapsed, elapsed=max(elapsed, self.h), final=ends)
         if self.alone:
             self._check_law_effort()
@@ -188,7 +186,7 @@ class FaultTrial(FaultChanges):
 def breach_of(scenario: Scenario) -> str:
     """Run a scenario; return its violation, or an empty string."""
     try:
-        FaultTrial(scenario).run()
+        FaultTrial(scenario).play()
     except BreachError as breach:
         return str(breach)
     except Exception as error:  # a session must not raise

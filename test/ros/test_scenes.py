@@ -61,16 +61,14 @@ def play(name: str, seconds: float) -> list[np.ndarray]:
     plant = plant_from_parameters(tree, simulate)
     arm = SessionOnPlant(ControllerSession(tree, {**control, **nodes.controller}), plant)
     arm.activate()
-    law = arm.session.loop.law
-    for _ in range(round(seconds * 1e3)):
-        if sensor := nodes.controller['sensor_frame']:
-            arm.session.measure_wrench(sensor, plant.board_wrench().tolist())
-        assert arm.answer()
+    law, sensor = arm.session.loop.law, nodes.controller['sensor_frame']
+    for _ in arm.run(round(seconds * 1e3)):
+        assert arm.answered
         share = np.abs(arm.effort / tree.effort_limit).max()
         force = np.linalg.norm(plant.board_force)
         rows.append((law.f.copy(), law.constraints().sigma_min, share, force))
-        arm.act()
-        arm.now_ns += arm.period_ns
+        if sensor:
+            arm.session.measure_wrench(sensor, plant.board_wrench().tolist())
     return [np.array(column) for column in zip(*rows, strict=True)]
 
 
