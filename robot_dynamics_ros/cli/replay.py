@@ -106,11 +106,10 @@ def run_replay(args: argparse.Namespace) -> int:
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
     result = replay(source)
     if 'compared' not in result.outcome:
-        raise RecordingError(
-            f'bag {str(bag)!r}',
-            'holds no command that answers a state',
-            'record the effort command topic; of a table, the columns command (not effort)',
-        )
+        remedy = 'record the effort command topic; of a table, the columns command (not effort)'
+        why = [note for note in source.bag_notes if 'command' in note]
+        problem = 'holds no command that answers a state'
+        raise RecordingError(f'bag {str(bag)!r}', problem, '; '.join(why) or remedy)
     run, difference = source.run, result.efforts - source.run.effort
     columns = {'recorded': run.effort, 'replayed': result.efforts, 'difference': difference}
     document = _document(source, result, difference, tolerance, changes)

@@ -315,6 +315,18 @@ def first_blocks(
     return first
 
 
+def _unusable(bag: BagReader, topics: Topics) -> str:
+    """Return why the first message with joint states cannot be used; empty if there is none."""
+    for topic in topics.of_joints:
+        if (state := bag.first(topic, strict=False)) is not None:
+            sizes = len(state.name), len(state.position), len(state.velocity)
+            return (
+                'in the first one, the numbers of names, positions and velocities are {}, {}, {}: '
+                'a position is needed for each name, and a velocity or none'.format(*sizes)
+            )
+    return ''
+
+
 def make_layout(
     bag: BagReader,
     topics: Topics,
@@ -357,11 +369,11 @@ def make_layout(
             if topic == topics.commands:
                 sizes.add(group.values.shape[2])
     if not clocks:
-        known = ', '.join(sorted(bag.topics)) or 'none'
+        remedy, known = _unusable(bag, topics), ', '.join(sorted(bag.topics)) or 'none'
         raise RecordingError(
             f'bag {str(bag.path)!r}',
             f'has no states on {topics.states!r}',
-            '; '.join([f'its topics: {known}', *bag.losses]),
+            '; '.join([remedy or f'its topics: {known}', *bag.losses]),
         )
     read = set(bag.sources.values())
     notes = [

@@ -16,6 +16,7 @@ import pytest
 import tables
 import yaml
 from bags import COMMANDS, DESCRIPTION, MS, REFERENCE, STATES, STORE, Message, T, header, state
+from bags import command as command_message
 from bags import text as text_message
 from followed_arm import goal
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
@@ -458,7 +459,7 @@ def test_topics_are_chosen_by_the_options_of_all_commands(recorded, command):
     --set gravity=[0,0,.nan] | refused: give 3 finite numbers
     --set driver_profile=nobody | nobody
     --description /nowhere.urdf | nowhere
-    {/effort_controller/commands: null} | holds no command that answers a state
+    {/effort_controller/commands: null} | answers a state; record the effort command topic
     {/controller/changes: null} | it was recorded by version 0.2, or only after
     {/controller/changes: '{"schema": 2}'} | changes of the controller
     {/controller/changes: '{"schema": 1}'} | changes of the controller
@@ -475,6 +476,13 @@ def test_what_cannot_be_replayed_is_refused_in_one_line(given, said, recorded, c
     assert re.search(said, ended.err)
     assert ended.err.count('\n') == 1
     assert not ended.folder.exists()
+
+
+def test_commands_of_another_length_are_named_where_none_answers_a_state(recorded, command):
+    loop, _ = recorded
+    bag = [m if m.topic != COMMANDS else command_message(m.time, [1.0] * 3) for m in loop.messages]
+    ended = command('replay', bag, code=2)
+    assert 'answers a state; commands have 3 values, expected one for each of joint1' in ended.err
 
 
 @pytest.mark.slow
