@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,11 +28,7 @@ from robot_dynamics_ros.recordings.history import carried, history
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.output_folder import choose_folder, require_free
-from robot_dynamics_ros.recordings.plausibility import (
-    MissingError,
-    StillError,
-    check_recording,
-)
+from robot_dynamics_ros.recordings.plausibility import StillError, check_recording
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, require_torques
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line, quantity
@@ -46,21 +41,26 @@ def run_calibration(args: argparse.Namespace) -> int:
     require_free(args.output.parent, [args.output.name], force=args.force)
     bags, choice = find_bags(args.bags), recording_choice(args)
     require_torques(choice.driver_profile)
-    tree, measured, rate, identified = _survey(bags[0], choice)
-    bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
-    coarse = ContactThresholds.coarse(tree).coefficients
+    with choice.read(bags[0]) as reader:
+        tree = choice.load(reader)
+        identified = bool(choice.identified or reader.parameters.get('identified'))
     usual = choice.profile.delay_s if choice.profile else 0.0
     delay = usual if args.delay is None else args.delay
-    start = ContactThresholds(coarse, bandwidth, delay)
-    samples = CalibrationSamples()
-    for run, loaded in _runs(bags, choice, tree):
+    start = ContactThresholds.coarse(tree)
+    samples, measured, rate = CalibrationSamples(), None, 0.0
+    for bag in bags:
+        run, loaded, measured = _contact_free(bag, choice, tree, measured)
+        if not rate:
+            rate = 1.0 / run.period
+            bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
+            start = start._replace(bandwidth=bandwidth, delay=delay)
         stream = ContactStream(loaded, start, measured=measured)
         for _, step, _ in stream.take(run):
             if step > 0.0:
                 samples.take(step, stream.detector)
             elif step == 0.0:
                 samples.begin_segment()
-    result = calibrate(samples, bandwidth, args.alarms_per_hour, delay)
+    result = calibrate(samples, start.bandwidth, args.alarms_per_hour, delay)
     minutes = len(samples.bands) / rate / 60.0
     remarks = {
         'robot': tree.name,
@@ -88,36 +88,35 @@ def _advice(args: argparse.Namespace, bags: list[Path]) -> str:
     )
 
 
-def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float, bool]:
-    """Return robot, whether its efforts were measured, rate, Hz, and whether it is identified."""
+def _contact_free(
+    bag: Path, choice: RobotChoice, tree: Robot, measured: bool | None
+) -> tuple[Recording, Robot, bool]:
+    """Return the recording in a bag without outliers, the robot with its payload, and the source.
+
+    Args:
+        bag: The bag.
+        choice: How it is read.
+        tree: The robot without payload.
+        measured: Whether efforts are measured, rather than commanded; None to tell by this bag.
+
+    Raises:
+        RecordingError: It cannot be a recording of the robot; names the bag.
+    """
     with choice.read(bag) as reader:
-        tree = choice.load(reader)
-        identified = bool(choice.identified or reader.parameters.get('identified'))
-        run, _ = require_clean(choice.run(reader, tree), f'bag {str(bag)!r}')
-    if len(run.time) < 2:
-        raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
-    measured = run.has_measured
+        run = choice.run(reader, tree)
+        held = carried(history(reader), run, tree)
+    for note in held.notes:
+        print(f'{bag}: {note}')
+    run = require_clean(run, f'bag {str(bag)!r}')[0]
+    run, tree = run.rows(run.time < held.until), held.tree
+    measured = run.has_measured if measured is None else measured
     try:
         check_recording(run, tree, measured=measured)
-    except StillError:
+    except StillError:  # rests are free of contact, too
         pass
-    except MissingError:
-        effort = run.measured_effort if measured else run.effort
-        if not np.isfinite(effort).any(axis=0).all():
-            raise
-    return tree, measured, 1.0 / float(np.median(np.diff(run.time))), identified
-
-
-def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[tuple[Recording, Robot]]:
-    """Yield the recordings in bags without outliers, and the robot with its payload in each."""
-    for bag in bags:
-        with choice.read(bag) as reader:
-            run = choice.run(reader, tree)
-            held = carried(history(reader), run, tree)
-        for note in held.notes:
-            print(f'{bag}: {note}')
-        run = require_clean(run, f'bag {str(bag)!r}')[0]
-        yield run.rows(run.time < held.until), held.tree
+    except RecordingError as error:
+        raise RecordingError(f'bag {str(bag)!r}', 'is of no use', str(error)) from error
+    return run, tree, measured
 
 
 def _print(

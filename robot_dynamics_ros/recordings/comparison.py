@@ -32,6 +32,7 @@ from robot_dynamics_ros.recordings.recording import (
     LEAST_STATES,
     NANO,
     PER_JOINT,
+    ROUNDING_S,
     Recording,
     format_time,
     span_origin,
@@ -63,7 +64,6 @@ _LEAST_CORRELATION = 0.9  # least correlation of runs of the same program
 _COARSE_S = 0.005  # step of the correlation
 _REFINEMENTS = 20
 _FINEST_S = 1e-12
-_ROUNDING_S = 1e-9
 _START_SHARE = 0.02  # of the lower of the two peak speeds: above it the motion has started
 _LARGEST_GRID = 2_000_000  # correlation samples, or ten per state if that is more
 
@@ -242,7 +242,7 @@ def compare_recordings(
     if alignment.correlation < _LEAST_CORRELATION:
         text = 'the motions barely correlate: do both runs execute the same program?'
         findings.append(Finding('warning', text))
-    one = one.rows(_inside(one.time + alignment.shift, other.time, _ROUNDING_S))
+    one = one.rows(_inside(one.time + alignment.shift, other.time, ROUNDING_S))
     other = resample(other, one.time + alignment.shift)
     tools = [tool_path(tree, run.position, frame) for run in (one, other)]
     distance = np.linalg.norm(tools[1] - tools[0], axis=1)
@@ -394,8 +394,7 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
     else:
         shift, how = _refined_shift(one, other, _coarse_shift(one, other)), 'whole motion'
     ends = np.array([first.time[[0, -1]] + shift, second.time[[0, -1]]])
-    period = float(np.median(np.diff(second.stamp_ns))) / NANO
-    if ends[:, 1].min() - ends[:, 0].max() < LEAST_STATES * period:
+    if ends[:, 1].min() - ends[:, 0].max() < LEAST_STATES * second.period:
         raise RecordingError(
             'the runs', f'do not overlap under a shift of {shift:.6g} s', 'choose --align'
         )

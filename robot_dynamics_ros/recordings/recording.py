@@ -42,7 +42,7 @@ PER_JOINT = (
 EFFORTS = ('auto', 'measured', 'commanded')
 UNCONVERTED = 'efforts are in '  # begins the note on efforts in a unit that nothing converts
 _COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
-_ROUNDING_S = 1e-9
+ROUNDING_S = 1e-9  #: of times
 _PER_STATE = ('time', 'stamp_ns', 'arrival_ns', 'answer_ns')
 
 
@@ -139,6 +139,11 @@ class Recording:
         return bool(complete and np.nan_to_num(measured).any())
 
     @property
+    def period(self) -> float:
+        """Usual time between two states, the median, s; 0 of fewer than two."""
+        return float(np.median(np.diff(self.stamp_ns))) / NANO if len(self.stamp_ns) > 1 else 0.0
+
+    @property
     def complete(self) -> Array:
         """Mask of the states with all positions and velocities, shape (N,)."""
         return np.isfinite(np.hstack([self.position, self.velocity])).all(axis=1)
@@ -164,8 +169,8 @@ class Recording:
         Raises:
             RecordingError: There are no such rows.
         """
-        first = int(np.searchsorted(self.time, start - _ROUNDING_S))
-        last = int(np.searchsorted(self.time, end + _ROUNDING_S, side='right'))
+        first = int(np.searchsorted(self.time, start - ROUNDING_S))
+        last = int(np.searchsorted(self.time, end + ROUNDING_S, side='right'))
         if last <= first:
             spanned = (
                 ' to '.join(map(format_time, self.time[[0, -1]])) if len(self.time) else '0 s'

@@ -43,7 +43,7 @@ from robot_dynamics_ros.estimation.regressor import regressor
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
-from robot_dynamics_ros.recordings.recording import EFFORTS, LEAST_STATES, Recording
+from robot_dynamics_ros.recordings.recording import EFFORTS, LEAST_STATES, ROUNDING_S, Recording
 from robot_dynamics_ros.recordings.timing import (
     BRIDGED,
     SampleTiming,
@@ -107,7 +107,6 @@ _LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
 _AT_EFFORT = 1.0 - 1e-9  # share of an effort limit from which a command is at it
 _SLOW = 5e-3  # share of the peak velocity below which a joint counts as at rest
 _CREEP = 1e-4  # the same, of the velocity limit: simulated sticking joints creep slightly
-_ROUNDING_S = 1e-9
 _SURE = 5.0  # standard deviations of velocity noise above which the direction is certain
 
 
@@ -171,7 +170,7 @@ class Samples:
             mask: Shape (N, n).
             periods: Further reach.
         """
-        reach = (self.timing.half + periods) * self.timing.period + _ROUNDING_S
+        reach = (self.timing.half + periods) * self.timing.period + ROUNDING_S
         count = np.vstack([np.zeros(mask.shape[1], dtype=int), np.cumsum(mask, axis=0)])
         first = np.searchsorted(time, self.motion.time - reach)
         end = np.searchsorted(time, self.motion.time + reach, side='right')
@@ -210,7 +209,7 @@ def samples_of(
     motion = _instants(run, timing, sign)
     if run.parts:
         effort = motion.effort - _carried(run, tree, motion)
-        reach = (timing.half + 1) * timing.period + _ROUNDING_S
+        reach = (timing.half + 1) * timing.period + ROUNDING_S
         for part in run.parts[1:]:
             effort[np.abs(motion.time - part.since) <= reach] = np.nan
         motion = replace(motion, effort=effort)
@@ -230,7 +229,7 @@ def acting(run: Recording, *, measured: bool, late: int = 0) -> Recording:
         return replace(run, effort=effort)
     every = np.arange(len(time))
     source = np.clip(every - late, 0, len(time) - 1)
-    longest = (abs(late) + 0.5) * float(np.median(np.diff(time)))
+    longest = (abs(late) + 0.5) * run.period
     together = (source == every - late) & (np.abs(time - time[source]) <= longest)
     return replace(run, effort=np.where(together[:, np.newaxis], effort[source], np.nan))
 
@@ -410,7 +409,7 @@ def _filtered(
             return np.full((len(middle), values.shape[1]), np.nan)
         if len(times) < len(time) or grid is not time:
             values = interpolate_columns(grid, times, values[known])
-        after = np.clip(np.searchsorted(times, grid - _ROUNDING_S), 1, len(times) - 1)
+        after = np.clip(np.searchsorted(times, grid - ROUNDING_S), 1, len(times) - 1)
         near = times[after] - times[after - 1] <= BRIDGED * period
         near &= (grid >= times[0] - period) & (grid <= times[-1] + period)
         smoothed = low(values)
@@ -427,8 +426,8 @@ def _filtered(
     efforts = [
         smooth(column[:, np.newaxis], valid & np.isfinite(column)) for column in instants.effort.T
     ]
-    at = np.clip(np.searchsorted(middle, time - _ROUNDING_S), 1, len(middle) - 1)
-    keep = valid & (time >= middle[0] - _ROUNDING_S) & (time <= middle[-1] + _ROUNDING_S)
+    at = np.clip(np.searchsorted(middle, time - ROUNDING_S), 1, len(middle) - 1)
+    keep = valid & (time >= middle[0] - ROUNDING_S) & (time <= middle[-1] + ROUNDING_S)
     keep &= inside[at] & inside[at - 1]
     at, own = at[keep], instants.take(keep)
     share = ((time[keep] - middle[at - 1]) / (middle[at] - middle[at - 1]))[:, np.newaxis]

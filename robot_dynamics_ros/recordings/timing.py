@@ -84,15 +84,15 @@ class SampleTiming:
     def steps(self, stamp_ns: Array) -> Array:
         """Return the times between neighbouring states, shape (N - 1,), s."""
         steps = np.diff(stamp_ns) / NANO
-        return _periods(steps, self.period) * self.period if self.even else steps
+        return periods(steps, self.period) * self.period if self.even else steps
 
     def single(self, stamp_ns: Array) -> Array:
         """Return a mask of the steps that skip no state, shape (N - 1,)."""
-        return _periods(np.diff(stamp_ns) / NANO, self.period) == 1
+        return periods(np.diff(stamp_ns) / NANO, self.period) == 1
 
 
-def _periods(steps: Array, period: float) -> Array:
-    """Round steps to whole numbers of periods, at least one."""
+def periods(steps: Array, period: float) -> Array:
+    """Round steps to whole numbers of periods, at least one; more skip states."""
     return np.maximum(np.rint(steps / period), 1.0) if period else np.ones(len(steps))
 
 
@@ -188,16 +188,16 @@ def longest_piece(recording: Recording) -> Recording:
 
     Noise and bandwidth of a signal can only be estimated where it has no steps.
     """
-    run, steps = recording.rows(recording.complete), np.diff(recording.time)
-    period = float(np.median(steps)) if len(steps) else 0.0
-    return run.rows(max(pieces(run.time, period), key=lambda rows: rows.stop - rows.start))
+    run = recording.rows(recording.complete)
+    return run.rows(
+        max(pieces(run.time, recording.period), key=lambda rows: rows.stop - rows.start)
+    )
 
 
 def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], str]:
     """Return period, whether intervals are equal, residuals, and a remark on the timestamps."""
-    steps = np.diff(recording.stamp_ns) / NANO
-    period = float(np.median(steps)) if len(steps) else 0.0
-    counts = _periods(steps, period)
+    steps, period = np.diff(recording.stamp_ns) / NANO, recording.period
+    counts = periods(steps, period)
     single = counts == 1
     if (np.abs(steps - counts * period) <= _REGULAR * period).all():
         return period, True, _residuals(recording, steps, single), ''
@@ -226,7 +226,7 @@ def _filtered_residual(recording: Recording, period: float, cutoff: float) -> fl
         piece.rows(rows), position=smooth(piece.position), velocity=smooth(piece.velocity)
     )
     steps = np.diff(filtered.stamp_ns) / NANO
-    return _residuals(filtered, steps, _periods(steps, period) == 1)[1]
+    return _residuals(filtered, steps, periods(steps, period) == 1)[1]
 
 
 def _why(residual: float, commanded: bool) -> str:

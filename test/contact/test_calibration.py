@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from campaigns.touch import TouchTrial, hits, learn
 from recorded_arm import frictionless, measured_arm, sinusoidal_run
+from samples import sample
 from scipy.signal import lfilter
 
 from robot_dynamics_ros.contact import calibration
@@ -21,6 +22,8 @@ from robot_dynamics_ros.contact.calibration import (
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.metrics import analysis
+from robot_dynamics_ros.recordings.metrics.effort import ContactStream
+from robot_dynamics_ros.recordings.recording import Recording
 
 RATE = 100.0  # Hz
 PUSH = np.array([0.0, 25.0, -20.0, 0.0, 0.0, 0.0])  # on the tool, in its axes
@@ -82,6 +85,21 @@ def run_of(seed, wrench=lambda t: None, noise=(0.0, 1e-3, 0.03), friction=viscou
     """Return a run of an arm, by default with noise and without a hand."""
     given = {'friction': friction, 'wrench': wrench, 'noise': noise}
     return sinusoidal_run(measured_arm(), np.random.default_rng(seed), 25.0, **given)
+
+
+@pytest.mark.parametrize(('lost', 'step'), [(3, 4.0 / RATE), (4, 0.0)])
+def test_the_observer_restarts_after_a_gap_and_takes_each_command_at_its_own_state(lost, step):
+    """Command k is k; of an arm at rest the external effort is its weight without the command."""
+    tree, count = sample('planar_2r').tree, np.arange(60.0)
+    still, commands = np.zeros((60, 2)), np.tile(count[:, np.newaxis], 2)
+    run = Recording(tree.joint_names, count / RATE, still, still, commands, still, still)
+    run = run.without((count >= 30) & (count < 30 + lost))  # whose commands are recorded
+    thresholds = ContactThresholds(np.ones((2, 2, 4)), np.full(2, 20.0), delay=2.0 / RATE)
+    stream = ContactStream(tree, thresholds, measured=False)
+    found = [(step, stream.observer.raw.copy()) for _, step, _ in stream.take(run)]
+    assert found[30 + lost][0] == pytest.approx(step)
+    weight = found[29][1] + 26.0
+    np.testing.assert_allclose(found[31 + lost][1], weight - (28.0 + lost))
 
 
 @pytest.mark.slow

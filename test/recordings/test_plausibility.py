@@ -90,10 +90,11 @@ def test_what_a_recording_cannot_be_is_said_by_every_command(
     assert 'no verdict on the model' in said
     for wrong in ('gear ratio', 'identify the arm', 'J absolute work', ' ok '):
         assert wrong not in said
-    for name in ('identify --jobs 1', 'calibrate'):
-        refused = command(name, bag, code=2)
+    for name, *others in (('identify --jobs 1',), ('calibrate', good)):  # wherever it stands
+        refused = command(name, *others, bag, code=2)
         assert sentence in refused.said
         assert not refused.folder.exists()
+    assert f'bag {bag!r}: is of no use; ' in refused.said
     if corrupt in (frozen, wrapped):  # which needs no model of the efforts
         assert sentence in command('compare', bag, good).said
 

@@ -33,6 +33,7 @@ from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricRes
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
 from robot_dynamics_ros.recordings.plausibility import MissingError, check_recording
 from robot_dynamics_ros.recordings.recording import UNCONVERTED, Recording, format_time
+from robot_dynamics_ros.recordings.samples import acting
 from robot_dynamics_ros.recordings.timing import BRIDGED
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -279,7 +280,6 @@ def _step_work(run: Recording, evaluated: EvaluatedRun) -> tuple[Array, Array, A
 # Contacts ---------------------------------------------------------------------------------------
 
 _MAX_LISTED = 10  # contacts reported individually
-_LONGEST_STEP = 0.2  # s; a longer step restarts the observer
 
 
 def contacts(evaluated: EvaluatedRun) -> MetricResult | None:
@@ -364,43 +364,31 @@ class ContactStream:
     def take(self, run: Recording) -> Iterator[tuple[float, float, ContactEvent | None]]:
         """Yield time, s, step, s, and contact for each state.
 
-        The step is 0 if the observer restarts, and NaN for an unknown state, which it skips.
+        The step is 0 if the observer restarts, as after a gap, and NaN for an unknown state,
+        which it skips.
 
         Args:
             run: A recording with the joints in model order.
         """
-        known = run.complete
+        late = round(self._delay / run.period) if run.period else 0
+        run = acting(run, measured=self.measured, late=late)
+        known, before = run.complete, -1
         if self.measured:  # a command that is missing did not act; a measurement is only unknown
-            known &= np.isfinite(run.measured_effort).all(axis=1)
-        q, v, efforts = (
-            x[known]
-            for x in (
-                run.position,
-                run.velocity,
-                run.measured_effort if self.measured else run.effort,
-            )
-        )
-        steps, k = np.diff(run.time[known], prepend=-np.inf), -1
-        for time, usable in zip(run.time.tolist(), known.tolist(), strict=True):
-            if not usable:
+            known &= np.isfinite(run.effort).all(axis=1)
+        for k, time in enumerate(run.time.tolist()):
+            if not known[k]:
                 yield time, np.nan, None
                 continue
-            k += 1
-            step = float(steps[k])
-            applied = self._applied_effort(efforts, k, step)
-            if not (
-                0.0 < step <= _LONGEST_STEP
+            q, v, ends = run.position[k], run.velocity[k], run.effort[[before, k]]
+            step = float(time - run.time[before]) if before >= 0 else np.inf
+            before = k
+            applied = ends.mean(axis=0) if self.measured else ends[0]
+            if (
+                0.0 < step <= BRIDGED * run.period
                 and np.isfinite(applied).all()
-                and self.observer.update(step, q[k], v[k], applied)
+                and self.observer.update(step, q, v, applied)
             ):
-                self.detector.begin(q[k], v[k])
+                yield time, step, self.detector.update(step)
+            else:
+                self.detector.begin(q, v)
                 yield time, 0.0, None
-                continue
-            yield time, step, self.detector.update(step)
-
-    def _applied_effort(self, efforts: Array, k: int, step: float) -> Array:
-        """Return the effort that acted between states k - 1 and k, a step (s) apart, (n,)."""
-        late = k - 1 - (round(self._delay / step) if step > 0.0 else 0)
-        if late < 0:
-            return np.full(efforts.shape[1], np.nan)
-        return 0.5 * (efforts[k - 1] + efforts[k]) if self.measured else efforts[late]

@@ -20,6 +20,7 @@ from robot_dynamics_ros.recordings.recording import (
     format_duration,
     format_time,
 )
+from robot_dynamics_ros.recordings.timing import periods
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -171,7 +172,6 @@ def limits(run: Recording, tree: Robot, source: str = 'commanded') -> MetricResu
 
 # Rates -------------------------------------------------------------------------------------------
 
-GAP = 1.5  #: median periods
 _LATE = 0.8  # periods; a later command misses most of its step
 _UNANSWERED = 0.01, 0.45  # share of the states that is told; above it commands have a lower rate
 _PAUSE = 0.2  # s; states that long without a command are those of an inactive controller
@@ -183,7 +183,7 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
     steps, answered = np.diff(run.stamp_ns) / NANO, run.answer_ns >= 0
     latencies = (run.answer_ns - run.arrival_ns)[answered] / NANO
     stored = _stored_latency(evaluated)
-    gaps = int((steps > GAP * period).sum())
+    gaps = int((periods(steps, period) > 1).sum())
     longest = int(steps.argmax()) if gaps else 0
     text = stored if stored else quantiles(latencies, 1e6, 50, 99)
     figures = {

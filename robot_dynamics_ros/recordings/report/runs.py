@@ -23,7 +23,7 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import Topics
 from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult
 from robot_dynamics_ros.recordings.metrics.program import DIAGNOSTICS
-from robot_dynamics_ros.recordings.metrics.tracking import GAP, at_limits
+from robot_dynamics_ros.recordings.metrics.tracking import at_limits
 from robot_dynamics_ros.recordings.recording import (
     NANO,
     Recording,
@@ -49,6 +49,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     peak_events,
     quantity,
 )
+from robot_dynamics_ros.recordings.timing import periods
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import FILES, yaml_mapping
 
@@ -369,7 +370,7 @@ def run_events(
     found += limit_events(tree, time, series['position'], series['effort'])
     period = series['period'].ravel()
     usual = float(np.nanmedian(period)) if np.isfinite(period).any() else np.inf
-    gaps = np.flatnonzero(period > GAP * usual)[:_MOST].tolist()
+    gaps = np.flatnonzero(periods(period, usual) > 1)[:_MOST].tolist()
     found += [(float(time[k]), f'no state for {format_duration(period[k])}') for k in gaps]
     contacts = figures.get('contacts', {}).get('events', [])[:_MOST]
     found += [(event['time_s'], _contact(event)) for event in contacts]
