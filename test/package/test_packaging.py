@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,16 @@ def required(metadata, extra: str = '') -> set[str]:
         if (named[1] if named else '') == extra:
             names.add(re.match(r'[\w-]+', requirement)[0].lower())
     return names
+
+
+def test_the_page_lists_every_dependency_with_its_size(metadata):
+    tool = runpy.run_path(str(ROOT / 'docs' / 'site_code' / 'installation.py'))
+    rows, extras = tool['listed'](), ['', *metadata.get_all('Provides-Extra')]
+    named = [name.lower() for packages, *_ in rows for name in packages]
+    assert sorted(named) == sorted(set().union(*(required(metadata, x) for x in extras)))
+    # Wheels of other versions of Python differ by some percent.
+    told = [size for _, size, _ in rows]
+    assert told == [pytest.approx(size, rel=0.1, abs=1.0) for size in tool['measured']()]
 
 
 @pytest.mark.slow
