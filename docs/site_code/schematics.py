@@ -13,7 +13,7 @@ _MODES = {
     'deactivating': (30, 300, 'brake'),
     'holding': (360, 60, 'the selected law'),
     'following': (620, 60, 'the selected law'),
-    'reacting': (620, 190, 'reaction to a contact,\nor holds until enabled'),
+    'reacting': (620, 190, 'reaction to a contact'),
     'stopped': (360, 310, 'stop action'),
     'faulted': (620, 310, 'stop action, brakes'),
 }

@@ -294,7 +294,9 @@ def _summary(session: ControllerSession, lost: str) -> tuple[str, str]:
     if mode is SessionMode.FAULTED:
         return 'error', f'stopped by an error: {session.fault}'
     if mode is SessionMode.REACTING:
-        return 'warning', session.reacts_to()[0]
+        return 'warning', f'touched: {session.contact.last}'
+    if mode is SessionMode.DISABLED:
+        return 'warning', session.lapse
     if mode is SessionMode.DEACTIVATING:
         return 'warning', 'moving: braking before the deactivation'
     if mode is SessionMode.STOPPED:

@@ -16,8 +16,10 @@ class SessionMode(Enum):
     HOLDING = 'holding'
     #: Every state is answered; a trajectory is followed or scheduled to start.
     FOLLOWING = 'following'
-    #: Every state is answered; the arm reacts to a contact, or is held until its law is enabled.
+    #: Every state is answered; the arm reacts to a contact.
     REACTING = 'reacting'
+    #: Every state is answered; the arm is held until its law is enabled.
+    DISABLED = 'disabled'
     #: State timeout: the stop action is repeated until a new state arrives.
     STOPPED = 'stopped'
     #: Unexpected error: the stop action is repeated until deactivation.
@@ -26,6 +28,15 @@ class SessionMode(Enum):
     DEACTIVATING = 'deactivating'
     #: Closed; no more commands.
     ENDED = 'ended'
+
+
+#: Modes in which every new state is answered by a command of the control loop.
+CONTROLLING = (
+    SessionMode.HOLDING,
+    SessionMode.FOLLOWING,
+    SessionMode.REACTING,
+    SessionMode.DISABLED,
+)
 
 
 class SessionEvent(Enum):
@@ -53,8 +64,10 @@ class SessionEvent(Enum):
     CONTACT = 'contact'
     #: The law needs enabling and is not enabled.
     LAPSE = 'lapse'
-    #: Request to return control to the law after a contact or a lapse.
+    #: Request to return control to the law after a contact.
     RELEASE = 'release'
+    #: The law is enabled, or does not need it.
+    ENABLE = 'enable'
     #: An unexpected error occurred.
     FAULT = 'fault'
     #: The program ends.
@@ -94,21 +107,22 @@ class SessionAction(Enum):
 
 #: Action for each event (row) in each mode (column), and the next mode if it differs.
 _ACTIONS = """
-event       inactive       holding             following           reacting            stopped         faulted        deactivating   ended
-state       nothing        acting              acting              acting              acting>holding  stop           acting         nothing
-silence     nothing        stop>stopped        stop>stopped        stop                stop            stop           last>inactive  nothing
-activate    start>holding  refuse              refuse              refuse              refuse          refuse         refuse         refuse
-deactivate  nothing        last>inactive       last>inactive       last>inactive       last>inactive   last>inactive  nothing        nothing
-halt        nothing        brake>deactivating  brake>deactivating  brake>deactivating  nothing         nothing        nothing        nothing
-follow      refuse         accept>following    accept              refuse              refuse          refuse         refuse         refuse
-hold        refuse         hold                hold>holding        refuse              refuse          refuse         refuse         refuse
-rest        nothing        nothing             nothing>holding     nothing             nothing         nothing        last>inactive  nothing
-change      accept         accept              accept              accept              accept          accept         accept         refuse
-contact     nothing        reaction>reacting   reaction>reacting   nothing             nothing         nothing        nothing        nothing
-lapse       nothing        follower>reacting   follower>reacting   nothing             nothing         nothing        nothing        nothing
-release     refuse         refuse              refuse              law>holding         refuse          refuse         refuse         refuse
-fault       nothing        stop>faulted        stop>faulted        stop>faulted        stop>faulted    stop           last>inactive  nothing
-end         nothing>ended  last>ended          last>ended          last>ended          last>ended      last>ended     last>ended     nothing
+event       inactive       holding             following           reacting            disabled            stopped         faulted        deactivating   ended
+state       nothing        acting              acting              acting              acting              acting>holding  stop           acting         nothing
+silence     nothing        stop>stopped        stop>stopped        stop                stop                stop            stop           last>inactive  nothing
+activate    start>holding  refuse              refuse              refuse              refuse              refuse          refuse         refuse         refuse
+deactivate  nothing        last>inactive       last>inactive       last>inactive       last>inactive       last>inactive   last>inactive  nothing        nothing
+halt        nothing        brake>deactivating  brake>deactivating  brake>deactivating  brake>deactivating  nothing         nothing        nothing        nothing
+follow      refuse         accept>following    accept              refuse              refuse              refuse          refuse         refuse         refuse
+hold        refuse         hold                hold>holding        refuse              refuse              refuse          refuse         refuse         refuse
+rest        nothing        nothing             nothing>holding     nothing             nothing             nothing         nothing        last>inactive  nothing
+change      accept         accept              accept              accept              accept              accept          accept         accept         refuse
+contact     nothing        reaction>reacting   reaction>reacting   nothing             nothing             nothing         nothing        nothing        nothing
+lapse       nothing        follower>disabled   follower>disabled   nothing             nothing             nothing         nothing        nothing        nothing
+release     refuse         refuse              refuse              law>holding         refuse              refuse          refuse         refuse         refuse
+enable      nothing        nothing             nothing             nothing             law>holding         nothing         nothing        nothing        nothing
+fault       nothing        stop>faulted        stop>faulted        stop>faulted        stop>faulted        stop>faulted    stop           last>inactive  nothing
+end         nothing>ended  last>ended          last>ended          last>ended          last>ended          last>ended      last>ended     last>ended     nothing
 """  # noqa: E501
 
 Row = dict[SessionEvent, tuple[SessionMode, SessionAction]]

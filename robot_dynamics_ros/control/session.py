@@ -206,8 +206,8 @@ class ControllerSession(SessionModes):
         """Process a message of the enabling switch; a press enables the law."""
         is_press = self.enabling.update(pressed, self.loop.state.stamp_ns)
         self.log.add('enabling', pressed=pressed)
-        if is_press and self.waits_for_enabling:
-            self._handle(SessionEvent.RELEASE)
+        if is_press and self.mode is SessionMode.DISABLED:
+            self._handle(SessionEvent.ENABLE)
             self.remark('info', 'guiding is enabled')
         return ''
 
@@ -286,7 +286,7 @@ class ControllerSession(SessionModes):
             parameters: All parameters.
             follower: Built from them; an existing follower is kept with the new parameters.
         """
-        held, self.wants_effort, self._refused_law = self.waits_for_enabling, True, None
+        self.wants_effort, self._refused_law = True, None
         self.parameters, former, self.follower = parameters, self.follower, follower
         if former is not None and follower is not None:
             self.loop.replace(former, follower, later=True)
@@ -299,5 +299,5 @@ class ControllerSession(SessionModes):
             self.goals.abort(self._ignored)
         if self.controls and (unsupported := self.unsupported()):
             self.remark('warning', f'{unsupported}: the arm will sink')
-        if held and not self.loop.law.needs_enabling:
-            self._handle(SessionEvent.RELEASE)
+        if not self.loop.law.needs_enabling:
+            self._handle(SessionEvent.ENABLE)

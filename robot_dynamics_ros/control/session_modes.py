@@ -14,6 +14,7 @@ from robot_dynamics_ros.control.change_log import ChangeLog
 from robot_dynamics_ros.control.drivers.driver_interface import ArmState, DriverInterface
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import (
+    CONTROLLING,
     TABLE,
     SessionAction,
     SessionEvent,
@@ -79,7 +80,7 @@ class SessionModes(ControllerParts):
         self.timeouts = self.repeats = self.answers = 0
         self.epoch, self._interruption, self.wants_effort = 0, '', True
         self.log = ChangeLog()
-        self._disabled, self._notice = False, ''
+        self._notice = ''
         self._refusals = 0
         self._refused_law: ControlLaw | None = None
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
@@ -97,7 +98,7 @@ class SessionModes(ControllerParts):
     @property
     def controls(self) -> bool:
         """Whether every new state is answered by a command of the control loop."""
-        return self.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING, SessionMode.REACTING)
+        return self.mode in CONTROLLING
 
     def update(self, state: ArmState) -> bool:
         """Process a state; return whether ``command`` must be sent.
@@ -363,13 +364,11 @@ class SessionModes(ControllerParts):
         elif action is SessionAction.FOLLOWER:
             self.goals.abort('the law is not enabled')
             self._yield_to_follower()
-            self._disabled = True
             self.remark('info', f'{loop.law.name} is not enabled: braking, holding')
         elif action is SessionAction.REACTION:
             self.goals.abort(f'touched: {self.contact.last}')
             self._yield_to_follower()
             self.contact.react()
-            self._disabled = False
             self.log.add('reaction')
         elif action is SessionAction.STOP:
             self._stop()
@@ -460,11 +459,6 @@ class SessionModes(ControllerParts):
         """Append a remark to be reported, see :class:`SessionRemark`."""
         self.remarks.append(SessionRemark(level, text, status))
 
-    @property
-    def waits_for_enabling(self) -> bool:
-        """Whether the arm is held until its law is enabled."""
-        return self.mode is SessionMode.REACTING and self._disabled
-
     def require(self, event: SessionEvent, subject: str, epoch: int | None = None) -> None:
         """Check that a request is accepted.
 
@@ -484,16 +478,18 @@ class SessionModes(ControllerParts):
                 problem = f'was being prepared when {self._interruption}'
                 raise ConfigurationError(subject, problem, 'send it again')
             return
-        if event is SessionEvent.RELEASE and self.controls:
-            raise ConfigurationError(subject, 'the arm reacts to no contact', 'resume after one')
+        other = 'the controller is active', 'deactivate it'
+        if event is SessionEvent.RELEASE:
+            other = 'the arm reacts to no contact', 'resume after one'
         problem, remedy = {
-            SessionMode.REACTING: self.reacts_to(),
+            SessionMode.REACTING: (f'touched: {self.contact.last}', 'call ~/resume'),
+            SessionMode.DISABLED: (self.lapse, 'press on ~/enable_guiding'),
             SessionMode.INACTIVE: ('the controller is not active', 'activate it'),
             SessionMode.STOPPED: (self.silence(), 'wait for states'),
             SessionMode.FAULTED: (f'stopped by an error: {self.fault}', 'deactivate it'),
             SessionMode.DEACTIVATING: ('the controller is being deactivated', 'wait'),
             SessionMode.ENDED: ('the controller has ended', 'start it again'),
-        }.get(self.mode, ('the controller is active', 'deactivate it'))
+        }.get(self.mode, other)
         raise ConfigurationError(subject, problem, remedy)
 
     @property
@@ -502,8 +498,7 @@ class SessionModes(ControllerParts):
         law = self.loop.law
         return '' if law.follows_reference else f'law {law.name!r} follows no reference'
 
-    def reacts_to(self) -> tuple[str, str]:
-        """Return the reason of the present reaction, and how to end it."""
-        if self.waits_for_enabling:
-            return f'law {self.loop.law.name!r} is not enabled', 'press on ~/enable_guiding'
-        return f'touched: {self.contact.last}', 'call ~/resume'
+    @property
+    def lapse(self) -> str:
+        """Sentence on a law that is not enabled."""
+        return f'law {self.loop.law.name!r} is not enabled'

@@ -68,6 +68,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 NS = 1_000_000_000
 WORKING = (SessionMode.HOLDING, SessionMode.FOLLOWING)
+REACTING = (SessionMode.REACTING, SessionMode.DISABLED)
 #: Natural frequency of the laws, rad/s, with a driver of this rate, Hz; a stiffer law makes steps
 #: itself. Scaled by the rate of a slower driver: at 15 rad/s and 200 Hz pd_gravity oscillates
 #: without any fault, where the inertia of a combined motion of two joints is less than of each.
@@ -314,7 +315,7 @@ class FaultEvaluator(SessionOnPlant):
     def _check_recovery(self) -> None:
         """Check that valid states are answered at the end, and that the arm has come to rest."""
         mode = self.session.mode
-        waits = self.session.waits_for_enabling
+        waits = mode is SessionMode.DISABLED
         struck = self.now_ns - self.struck_at < TAIL * NS  # an end stop is a contact
         swings = self.session.driver.differentiates and self.now_ns * 1e-9 - self.rated_at < TAIL
         # The model contains neither end stops nor payloads, and filtered velocities are delayed.

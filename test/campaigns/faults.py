@@ -32,6 +32,7 @@ from campaigns.fault_evaluator import (
     DEACTIVATION,
     NS,
     RAMPED,
+    REACTING,
     TAIL,
     WORKING,
     BreachError,
@@ -147,14 +148,14 @@ class FaultTrial(FaultChanges):
             return
         if ends:
             self.energy = None
-        if mode is SessionMode.REACTING and session.mode in WORKING:
+        if mode in REACTING and session.mode in WORKING:
             self.breach('resumes without a command')
         self._check_accepted(stamp)
         elapsed = abs(stamp - self.answered_at) / NS
         gap = not 0 < stamp - self.answered_at <= self.loop.settings.state_timeout_s * NS
         restarts = self.loop.state.validator.counts[StateVerdict.RESTARTED]
         back = mode is SessionMode.STOPPED or gap or restarts != self.restarts
-        reacts = mode is not SessionMode.REACTING and session.mode is SessionMode.REACTING
+        reacts = mode not in REACTING and session.mode in REACTING
         if reacts or (back and not self.fresh_start):
             self._note_stop(fresh=True)
         if restarts != self.restarts and session.driver.differentiates:
@@ -167,7 +168,7 @@ class FaultTrial(FaultChanges):
             self.energy = None  # a tolerance, or the end of a glide
         mode = session.mode
         session.settle()
-        if session.mode is not mode and session.mode is SessionMode.REACTING:
+        if session.mode is not mode and session.mode in REACTING:
             self._note_stop(fresh=True)
 
     def _check_accepted(self, stamp: int) -> None:
