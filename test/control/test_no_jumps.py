@@ -53,7 +53,7 @@ class Arm(PlantArm):
         self.activate()
         self.now_ns += MS
         assert self.answer()  # the first command of all
-        self.answered = self.stamp
+        self.answered_at = self.stamp
         self.act()
 
     @property
@@ -70,9 +70,9 @@ class Arm(PlantArm):
         last, reference = loop.effort.copy(), loop.reference.position.copy()
         self.now_ns += abs(gap_ms) * MS
         self.late_ns += (abs(gap_ms) - gap_ms) * MS
-        elapsed = min(abs(self.stamp - self.answered) / MS, 50.0)  # that is a gap
+        elapsed = min(abs(self.stamp - self.answered_at) / MS, 50.0)  # that is a gap
         if self.answer():
-            self.answered = self.stamp
+            self.answered_at = self.stamp
         assert self.session.fault is None
         step = np.abs(loop.effort - last) / tree.effort_limit
         moved = np.abs(loop.reference.position - reference) / tree.velocity_limit
