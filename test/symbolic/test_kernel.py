@@ -64,18 +64,14 @@ def call(kernels, name, n, *inputs):
 
 def interpreted(name, model, frame, q, v, x):
     """Return the results of an output by the methods of a formulation, of a mechanism also."""
-    tree, A, gamma = model.tree, np.eye(len(q)), np.zeros(len(q))
-    tree_q, tree_v = q, v
-    if isinstance(model, KaneMechanism):
-        state = model.tree_state(q, v, 0.0 * v)
-        tree_q, tree_v, A, gamma = state.q, state.v, state.A, state.gamma
-    R, p, J, bias = frame_motion(tree, tree_q, tree_v, frame)
-    energy = kinetic_energy(tree, tree_q, tree_v), potential_energy(tree, tree_q)
+    tree, state = model.tree, model.robot.tree_state(q, v, 0.0 * v)
+    R, p, J, bias = frame_motion(tree, state.q, state.v, frame)
+    energy = kinetic_energy(tree, state.q, state.v), potential_energy(tree, state.q)
     special = {
         'energies': lambda: [np.array(energy)],
-        'frame_motion': lambda: [R, p, J @ A, bias + J @ gamma],
+        'frame_motion': lambda: [R, p, J @ state.A, bias + J @ state.gamma],
         'frame_pose': lambda: [R, p],
-        'frame_jacobian': lambda: [J @ A],
+        'frame_jacobian': lambda: [J @ state.A],
         'derivatives': lambda: list(model.derivatives(q, v, x)),
         'regressor': lambda: [NewtonEuler(tree).regressor(q, v, x)],
     }
