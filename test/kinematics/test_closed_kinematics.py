@@ -10,6 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from samples import sample, shipped
@@ -32,6 +35,7 @@ def closed(module, geometry, name, link='tool', **point):
     )
 
 
+parts = arrays(float, 4, elements=st.floats(0.0, 1.0))
 A2_A3 = FOUR_DOF.a2, FOUR_DOF.a3
 ARMS = {
     'scara': closed(scara, SCARA, 'scara'),
@@ -119,28 +123,27 @@ def branch_of(module, q):
         (four_dof, replace(FOUR_DOF_WIDE, tool=(0.05, 0.12, 0.03), height=0.2), {'point': 'tool'}),
     ],
 )
+@given(parts)
 def test_every_branch_has_its_name_and_is_at_the_place_and_one_is_the_configuration(
-    module, geometry, point, rng
+    module, geometry, point, parts
 ):
     """From a pose, if it is that of the wrist, and from a point with yaw or pitch."""
-    elbow, upper = 1 if module is scara else 2, np.minimum(geometry.upper, 3.1)
-    for _ in range(100):  # angles beyond half a turn have equal ones within
-        q = rng.uniform(np.maximum(geometry.lower, -3.1), upper)
-        place = module.forward(q, geometry, **point)
-        turn = q[0] + q[1] - q[3] if module is scara else q[1:].sum()
-        ways = [(module.inverse(place.p_WF, turn, geometry, **point), module is scara)]
-        if not point:
-            ways.append((module.inverse_pose(*place, geometry), True))
-        for solutions, whole in ways:  # the whole pose or place and pitch
-            assert 2 <= len(solutions) <= (2 if whole else 4)
-            for s in solutions:
-                found = module.forward(s.q, geometry, **point)
-                assert_allclose(found.p_WF, place.p_WF, atol=1e-12)
-                if whole:
-                    assert_allclose(found.R_WF, place.R_WF, atol=1e-12)
-                assert branch_of(module, s.q) in ('', s.branch)
-            # Near stretched the angle is the square root of rounding.
-            atol = 1e-9 if abs(math.sin(q[elbow])) > 1e-3 else 1e-6
-            own = [s for s in solutions if np.abs(s.q - q).max() < atol]
-            assert len(own) == 1
-            assert own[0].within_limits
+    # Angles beyond half a turn have equal ones within.
+    lower, upper = np.maximum(geometry.lower, -3.1), np.minimum(geometry.upper, 3.1)
+    q = lower + parts * (upper - lower)
+    place = module.forward(q, geometry, **point)
+    assume(branch_of(module, q) and (point or np.hypot(*place.p_WF[:2]) > 1e-3))
+    turn = q[0] + q[1] - q[3] if module is scara else q[1:].sum()
+    ways = [(module.inverse(place.p_WF, turn, geometry, **point), module is scara)]
+    if not point:
+        ways.append((module.inverse_pose(*place, geometry), True))
+    for solutions, whole in ways:  # the whole pose or place and pitch
+        assert 2 <= len(solutions) <= (2 if whole else 4)
+        for s in solutions:
+            found = module.forward(s.q, geometry, **point)
+            assert_allclose(found.p_WF, place.p_WF, atol=1e-12)
+            if whole:
+                assert_allclose(found.R_WF, place.R_WF, atol=1e-12)
+            assert branch_of(module, s.q) in ('', s.branch)
+        [own] = [s for s in solutions if np.abs(s.q - q).max() < 1e-6]
+        assert own.within_limits
