@@ -41,7 +41,7 @@ def test_two_arms_on_two_clocks_or_in_two_places_are_named(processes, peer, tmp_
     viewed = ArmTopics(peer.node, '/', 'joint_states')
     viewed.watch(True)
     simulated, alarms = 0, set[str]()
-    given = {'robot': 'scara', 'kind': 'point', 'goal': [0.1, 0.9, 0.15, 0.0], 'timeout_s': 15.0}
+    given = {'robot': 'scara', 'kind': 'point', 'goal': [0.1, 0.9, 0.15, 0.0], 'timeout_s': 6.0}
     sender = processes.start('trajectory', given)
     recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
     collector = processes.start('collector', code=COLLECTING)
