@@ -137,10 +137,6 @@ class ControlLoop:
         if previous == settings:
             return
         self.settings = settings
-
-        def differs(*names: str) -> bool:
-            return any(getattr(previous, name, None) != getattr(settings, name) for name in names)
-
         sampler = ReferenceSampler(self.tree.n, settings.discretization, settings.period)
         self.generator.configure(
             sampler,
@@ -152,14 +148,12 @@ class ControlLoop:
         )
         limits = settings.effort_scale * self.tree.effort_limit
         self.limiter.configure(limits, settings.rates(self.tree.n))
-        if differs('stopping'):
+        if getattr(previous, 'stopping', None) != settings.stopping:
             self._make_stop_laws(settings)
         self.transfer.configure(settings.activation_ramp_s)
         self.state.validator.configure(settings.state_timeout_s)
-        if differs('effort_scale'):
-            self._fit_guard()
-        if differs('effort_scale', 'effort_rate_limit', 'discretization'):
-            self.transfer.limit_rate('settings')
+        self._fit_guard()
+        self.transfer.limit_rate('settings')
 
     def _make_stop_laws(self, settings: LoopSettings) -> None:
         """Make the stop action and the brake; they replace those that act."""

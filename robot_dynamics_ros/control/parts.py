@@ -163,7 +163,7 @@ class ControllerParts:
         self.targets = StreamedTargets(loop, self.parameters, self.locked)
         self.follower = self.make_follower(loop.law, self.driven(self.parameters))
         self.contact = ContactWatch(loop, self.parameters)
-        self.enabling.configure(self.parameters, loop.law.needs_enabling)
+        self.enabling.configure(self.parameters)
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""

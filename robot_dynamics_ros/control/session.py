@@ -129,8 +129,7 @@ class ControllerSession(SessionModes):
         """Bring the reference to rest and end the active goal, if any, as canceled."""
         if self.goals.cancelable:  # it may have ended since the cancel request
             self.goals.cancel()
-            self.log.add('hold')
-            self._handle(SessionEvent.HOLD)
+            self.hold()
 
     # Requests -----------------------------------------------------------------------------------
 
@@ -290,11 +289,9 @@ class ControllerSession(SessionModes):
         self.parameters, former, self.follower = parameters, self.follower, follower
         if former is not None and follower is not None:
             self.loop.replace(former, follower, later=True)
-        self.targets.configure(parameters)
         self.loop.change_sensor_tool(SensorTool.of(parameters))
-        self.contact.configure(parameters)
-        self.locked.configure(parameters)
-        self.enabling.configure(parameters, self.loop.law.needs_enabling)
+        for part in (self.targets, self.contact, self.locked, self.enabling):
+            part.configure(parameters)
         if self._ignored:
             self.goals.abort(self._ignored)
         if self.controls and (unsupported := self.unsupported()):

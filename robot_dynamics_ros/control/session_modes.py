@@ -149,7 +149,7 @@ class SessionModes(ControllerParts):
             self.goals.abort('the loop restarted: a gap or a jump of the states')
             what = 'time' if loop.state.time_jumped else 'position'
             self._report_hold(f'the {what} of the states jumped', 'holding where the arm is')
-        if self.enabling.needed and self.controls and self.enabling.inhibits(stamp_ns):
+        if loop.law.needs_enabling and self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         ends = self.mode is SessionMode.DEACTIVATING and self._is_settled()
         if not self._handle(SessionEvent.REST if ends else SessionEvent.STATE):

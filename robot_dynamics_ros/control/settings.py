@@ -150,18 +150,16 @@ class EnablingSwitch:
     disables. Once it is off, a button that is still held does not switch it on again.
 
     Attributes:
-        on: Whether the law is enabled.
-        needed: Whether the law needs enabling.
+        on: Whether a law that needs enabling is enabled.
     """
 
     def __init__(self) -> None:
-        self.on = self.needed = self._pressed = False
+        self.on = self._pressed = False
         self._received_ns = self._timeout_ns = 0
 
-    def configure(self, parameters: Mapping[str, Any], needed: bool) -> None:
-        """Apply parameters, and whether the law needs enabling."""
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Apply parameters."""
         self._timeout_ns = round(1e9 * parameters['guiding_timeout_s'])
-        self.needed = needed
 
     def switch_off(self) -> None:
         """Disable the law until the next press."""
@@ -175,10 +173,10 @@ class EnablingSwitch:
         return began
 
     def inhibits(self, stamp_ns: int) -> bool:
-        """Return whether the law must not act at a state's timestamp, ns."""
+        """Return whether such a law must not act at a state's timestamp, ns."""
         if not 0 <= stamp_ns - self._received_ns <= self._timeout_ns:
             self.switch_off()
-        return self.needed and not self.on
+        return not self.on
 
 
 #: Responses to a locked joint that moves, by name.
