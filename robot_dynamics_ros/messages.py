@@ -25,6 +25,12 @@ from robot_dynamics_ros.spatial.scalar import Array
 NANO = 1_000_000_000
 
 
+def from_start(stamp_ns: int) -> str:
+    """Return how texts name a trajectory: by the timestamp of its start, ns, in s."""
+    seconds = f'{stamp_ns / NANO:.9f}'.rstrip('0').rstrip('.')
+    return f'from {seconds} s'
+
+
 def wrench_of(message: Any) -> Array:
     """Return force and moment of a WrenchStamped in its axes, shape (6,), N and N m."""
     f, m = message.wrench.force, message.wrench.torque

@@ -97,7 +97,7 @@ MEANINGS = {
     '~/unexplained_effort': 'part of the external effort that no wrench at `wrench_frame` '
     'explains',
     '~/trajectory_status': 'response to every trajectory, with the reason for a rejection; then '
-    '`reached` or `aborted: REASON`; latched',
+    '`reached` or `aborted: REASON`, each with the start of the trajectory; latched',
 }
 
 

@@ -207,13 +207,14 @@ class GoalTracker:
 
     Attributes:
         active: Whether one is being followed.
+        subject: What statuses add to name the last trajectory; empty: none, or it was a goal.
 
     Args:
         loop: The loop that follows it.
     """
 
     def __init__(self, loop: ControlLoop) -> None:
-        self.active = False
+        self.active, self.subject = False, ''
         self._watch: TrajectoryWatch | None = None
         self._loop = loop
 
@@ -222,6 +223,7 @@ class GoalTracker:
         ended: Callable[[Outcome], None],
         watch: TrajectoryWatch | None = None,
         feedback_period: float = math.inf,
+        subject: str = '',
     ) -> None:
         """Monitor a trajectory that has begun; it replaces the active goal.
 
@@ -229,10 +231,11 @@ class GoalTracker:
             ended: Called once with the outcome; not for a trajectory that another one replaces.
             watch: Tolerances, of a goal; None: there are none.
             feedback_period: Time between two feedback messages, s.
+            subject: See above.
         """
         if watch is not None or self._watch is not None:
             self.preempt('trajectory' if watch is None else 'incoming action')
-        generator = self._loop.generator
+        generator, self.subject = self._loop.generator, subject
         self._watch = watch and watch._replace(duration=generator.progress[1])
         self._ended, self._period = ended, feedback_period
         self._next_feedback = math.inf if watch is None else 0.0

@@ -230,6 +230,8 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
     law = loop.law.status()
     if 'program_start_s' in law:  # told on the clock of the states, not the loop's
         law['program_start_s'] = f'{float(law["program_start_s"]) + loop.state.origin:.6f}'
+    if session.mode is not SessionMode.INACTIVE:
+        law['activated_s'] = f'{1e-9 * session.activated_ns:.3f}'
     return {
         'law': loop.law.name,
         'following': _followed(session, law),

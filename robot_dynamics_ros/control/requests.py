@@ -40,7 +40,7 @@ from robot_dynamics_ros.errors import (
     TrajectoryError,
     known_name,
 )
-from robot_dynamics_ros.messages import wrench_of
+from robot_dynamics_ros.messages import from_start, wrench_of
 from robot_dynamics_ros.parameters import checked, counted, require_known
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_type
@@ -166,13 +166,12 @@ def _prepare_points(
 
     def end(outcome: Outcome) -> None:
         text = f'aborted: {outcome.reason}' if outcome.reason else 'reached'
-        session.remark('info', f'trajectory {text}', text)
+        session.remark('info', f'trajectory {text}', f'{text}{session.goals.subject}')
 
     def follow() -> str:
-        start = generator.commit(trajectory)
-        session.goals.begin(end)
-        seconds = f'{start * 1e-9:.9f}'.rstrip('0').rstrip('.')
-        return f'accepted: {counted(len(points.time), "point")} from {seconds} s'
+        start = from_start(generator.commit(trajectory))
+        session.goals.begin(end, subject=f' [trajectory {start}]')
+        return f'accepted: {counted(len(points.time), "point")} {start}'
 
     return follow, trajectory.logged()
 

@@ -94,6 +94,7 @@ class ControllerSession(SessionModes):
             self.remark('warning', unexpected)
         self._warn_of_overload()
         state = self.loop.state
+        self.activated_ns = state.stamp_ns
         self.log.add('speed', factor=self.loop.generator.speed.target)
         begin = {'stamp_ns': state.stamp_ns, 'q': state.q.tolist(), 'v': state.v.tolist()}
         self.log.begin(parameters=with_texts(self.published_parameters()), state=begin)
@@ -170,7 +171,7 @@ class ControllerSession(SessionModes):
 
         def apply() -> str:
             self.goals.preempt('empty trajectory')
-            return 'held: empty trajectory'
+            return f'held: empty trajectory{self.goals.subject}'
 
         return self.commit('hold', SessionEvent.HOLD, apply, {})
 
@@ -178,7 +179,9 @@ class ControllerSession(SessionModes):
         """Resume after a contact, besides an activation; errors as in :meth:`commit`."""
 
         def apply() -> str:
-            self.remark('info', 'the reaction has ended', 'held: told to go on')
+            self.remark(
+                'info', 'the reaction has ended', f'held: told to go on{self.goals.subject}'
+            )
             return 'going on: holding where the arm is'
 
         return self.commit('resume', SessionEvent.RELEASE, apply, {})

@@ -60,6 +60,7 @@ class SessionModes(ControllerParts):
         timeouts: Number of state timeouts.
         answers: Number of states that were answered.
         repeats: Number of consecutive repetitions of the last state, as of a paused simulator.
+        activated_ns: Timestamp of the state at which the session was activated last, ns.
         fault: The unexpected error that led to mode FAULTED.
         wants_effort: Whether the measured efforts of the next state may be needed.
         epoch: Number of interruptions: deactivations, holds and new models.
@@ -80,7 +81,7 @@ class SessionModes(ControllerParts):
         self.timeouts = self.repeats = self.answers = 0
         self.epoch, self._interruption, self.wants_effort = 0, '', True
         self.log = ChangeLog()
-        self._notice = ''
+        self.activated_ns, self._notice = 0, ''
         self._refusals = 0
         self._refused_law: ControlLaw | None = None
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
@@ -214,7 +215,7 @@ class SessionModes(ControllerParts):
         self.remark('error', f'{text}: the last command decays instead')
 
     def _report_hold(self, reason: str, action: str) -> None:
-        self.remark('warning', f'{reason}: {action}', f'held: {reason}')
+        self.remark('warning', f'{reason}: {action}', f'held: {reason}{self.goals.subject}')
 
     def _check_contacts(self) -> None:
         """Check the last tick for contacts; a reaction acts from the next tick on."""
@@ -360,7 +361,7 @@ class SessionModes(ControllerParts):
             loop.switch(None if follows else loop.stop_law, brake=True)
             self.goals.abort('the controller is being deactivated')
             text = 'deactivation in motion: braking first'
-            self.remark('info', text, f'ending: {text}')
+            self.remark('info', text, f'ending: {text}{self.goals.subject}')
         elif action is SessionAction.FOLLOWER:
             self.goals.abort('the law is not enabled')
             self._yield_to_follower()
@@ -377,7 +378,7 @@ class SessionModes(ControllerParts):
             loop.tick_without_state(final=True)
             self.goals.abort('the controller was deactivated')
             text = f'not active any more: last command by stop action {loop.settings.stop_action}'
-            self.remark('info', text, 'ended: the controller was deactivated')
+            self.remark('info', text, f'ended: the controller was deactivated{self.goals.subject}')
             return True
         return False
 
@@ -403,7 +404,7 @@ class SessionModes(ControllerParts):
         elif before is SessionMode.STOPPED and self.mode is SessionMode.HOLDING:
             text, told = 'fresh states again: holding where the arm is', self._tells_timeouts
             level = 'warning' if told else 'status'
-            self.remark(level, text, 'held: states returned after a timeout')
+            self.remark(level, text, f'held: states returned after a timeout{self.goals.subject}')
 
     @property
     def _tells_timeouts(self) -> bool:

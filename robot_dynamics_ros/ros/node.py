@@ -54,7 +54,7 @@ PASSIVE = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TICK_S = 0.02
-_REPEAT_S = _LOG_S = 1.0
+_REPEAT_S, _LOG_S, _AGAIN_S = 1.0, 2.0, 10.0  # of requests; of what is awaited, see below
 _ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
 _Type = GivenParameter.Type
 
@@ -451,6 +451,7 @@ class SequenceNode(PackageNode):
             ends: Whether the node ends after the last step.
         """
         self._steps, self._ends = steps, ends
+        self._told = '', 0.0  # what is awaited, and when that was logged, s
         self._client_by_name: dict[str, Any] = {}
         self._timer = self.create_timer(_TICK_S, self._proceed, clock=STEADY)
 
@@ -491,7 +492,9 @@ class SequenceNode(PackageNode):
             yield
 
     def _check_timeout(self, begin: float, peer: str, awaited: str) -> None:
-        """Log every second what the node has been waiting for since ``begin``, s, monotonic clock.
+        """Log what the node has been waiting for since ``begin``, s, on the monotonic clock.
+
+        After two seconds, in which peers are discovered, then if it changes, and every ten.
 
         Raises:
             PeerTimeoutError: The wait exceeds ``timeout_s``.
@@ -499,8 +502,10 @@ class SequenceNode(PackageNode):
         waited, longest = time.monotonic() - begin, self._settings['timeout_s']
         if waited > longest:
             raise PeerTimeoutError(peer, awaited, longest)
-        if waited > _LOG_S:
-            self.get_logger().info(f'waiting for {peer}: {awaited}', throttle_duration_sec=_LOG_S)
+        text, before = f'waiting for {peer}: {awaited}', self._told
+        if waited > _LOG_S and (text != before[0] or time.monotonic() > before[1] + _AGAIN_S):
+            self._told = text, time.monotonic()
+            self.get_logger().info(text)
 
     def _client(self, kind: Any, name: str) -> Any:
         """Return the client of a service; it is kept, so that it appears in the node's graph."""

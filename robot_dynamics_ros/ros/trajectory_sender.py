@@ -22,14 +22,13 @@ from typing import Any
 import numpy as np
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, TrajectoryError
-from robot_dynamics_ros.messages import NANO, stamp_ns
+from robot_dynamics_ros.messages import NANO, from_start, stamp_ns
 from robot_dynamics_ros.model.payload import loaded
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import counted
@@ -49,13 +48,14 @@ from robot_dynamics_ros.ros.node import (
     Steps,
 )
 
-#: Deep, so that an end which follows an answer at once does not replace it.
-_STATUSES = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+#: Of the statuses: none from before. The controller keeps one, which may be an end that has
+#: replaced the answer; each names its trajectory, so that the last one tells all.
+_DEPTH = 100
 #: Statuses of the controller after which a motion that had not begun is over.
 _DISCARDED = ('held: states returned', 'held: the time of the states')
-_ANSWERS = ('accepted', 'rejected')
-#: Statuses after which a motion is over, the first of them as planned, the last by another one.
-_OVER = ('reached', 'aborted', 'held', 'ended', 'accepted')
+_OTHERS = ('accepted', 'goal')  # of another trajectory
+#: Statuses after which a motion is over, the first of them as planned.
+_OVER = ('reached', 'aborted', 'held', 'ended')
 _ELSEWHERE = 'of the reference'  # in answers of a controller that has the arm elsewhere
 _MAX_REPEATS = 3
 _BEGUN_S = 0.5  # wall time of states after the start, in which a status may still arrive
@@ -83,6 +83,7 @@ class TrajectorySender(SequenceNode):
         self._measured: Any = None
         self._stamp_ns, self._arrived_at = 0, 0.0
         self._statuses: list[str] = []
+        self._mine = ''  # how statuses name the trajectory that was sent last
         controller = self._settings['controller']
         self._moves = self._settings['kind'] != 'none'
         if self._settings['wait'] and not self._settings['confirm']:
@@ -93,7 +94,7 @@ class TrajectorySender(SequenceNode):
             JointState, self._settings['state_topic'], self._on_state, NEWEST, raw=True
         )
         self.create_subscription(
-            String, f'{controller}/trajectory_status', self._on_status, _STATUSES
+            String, f'{controller}/trajectory_status', self._on_status, _DEPTH
         )
         self._publisher = self.create_publisher(
             JointTrajectory, f'{controller}/joint_trajectory', 1
@@ -168,15 +169,18 @@ class TrajectorySender(SequenceNode):
         """
         ends: list[str] = []
         while not ends:
-            accepted = self._answers()[0]  # and again, if it was sent twice
-            since = self._statuses[self._statuses.index(accepted) :]
-            others = (x for x in since if x != accepted)
-            ends = [text for text in others if text.startswith(_OVER)]
+            since = self._statuses[self._statuses.index(self._answers()[0]) :]
+            ends = [text for text in since if self._is_end(text)]
             self._check_timeout(self._arrived_at, self._settings['state_topic'], 'new state')
             yield
-        if ends[0] != _OVER[0]:
-            raise TrajectoryError('motion', f'was not completed: {ends[0]}', 'send it again')
+        if ends[0] != f'{_OVER[0]}{self._subject}':
+            why = ends[0].removesuffix(self._subject)
+            raise TrajectoryError('motion', f'was not completed: {why}', 'send it again')
         self.get_logger().info('the motion is completed')
+
+    def _is_end(self, status: str) -> bool:
+        """Return whether a motion that was accepted is over, also by another trajectory."""
+        return status.startswith(_OVER if self._mine in status else (*_OVER, *_OTHERS))
 
     def _discarded(self, plan: SampledTrajectory, start_ns: int) -> Steps:
         """Wait until a motion has begun; return why it was discarded before, or nothing.
@@ -187,13 +191,13 @@ class TrajectorySender(SequenceNode):
         Raises:
             PeerTimeoutError: The states do not return.
         """
-        sent, begun_at = len(self._statuses), math.inf
+        begun_at = math.inf
         while time.monotonic() < begun_at + _BEGUN_S:
             if self._stamp_ns >= start_ns and begun_at == math.inf:
                 begun_at = self._arrived_at
-            held = [text for text in self._statuses[sent:] if text.startswith(_DISCARDED)]
+            held = [text for text in self._answers() if text.startswith(_DISCARDED)]
             if held and np.abs(self._measured - plan.position[0]).max() < _AT_START:
-                return held[-1]
+                return held[-1].removesuffix(self._subject)
             self._check_timeout(self._arrived_at, self._settings['state_topic'], 'new state')
             yield
         return ''
@@ -275,6 +279,7 @@ class TrajectorySender(SequenceNode):
             self._publisher.publish(message)
             return
         self._statuses.clear()
+        self._mine = f' {from_start(stamp_ns(message))}'
         controller = self._settings['controller']
         yield from self._wait_until(
             lambda: self._answers(),
@@ -282,14 +287,20 @@ class TrajectorySender(SequenceNode):
             'answer to the trajectory',
             lambda: self._publisher.publish(message),
         )
-        answer = self._answers()[0]
-        if not answer.startswith('accepted'):
+        answer = self._answers()[0].removesuffix(self._subject)
+        if answer.startswith('rejected'):  # an end without the answer follows an acceptance
             if _ELSEWHERE in answer:
                 answer += f'; {self._other_units()}'
             raise TrajectoryError('trajectory', f'was not accepted by {controller}', answer)
 
+    @property
+    def _subject(self) -> str:
+        """How statuses after the answer end."""
+        return f' [trajectory{self._mine}]'
+
     def _answers(self) -> list[str]:
-        return [text for text in self._statuses if text.startswith(_ANSWERS)]
+        """Return the statuses of the trajectory that was sent last."""
+        return [text for text in self._statuses if self._mine in text]
 
     def _end_simulator(self, end: float) -> Steps:
         parameter = Parameter('end_time_s', value=end).to_parameter_msg()

@@ -26,6 +26,7 @@ from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, take_message
 from robot_dynamics_ros.viewing.arm import (
     ArmInstant,
     ContactFlash,
+    begins_anew,
     by_origin,
     diagnostic_status,
     number,
@@ -134,7 +135,7 @@ class ArmTopics:
         }
         self._streams: dict[str, RecentMessages] = {}
         self._rivals, self._rivalry, self._asked_at = Rivals(node, self._states), '', -math.inf
-        self._answer = ''  # to the last trajectory
+        self._answer, self._answered_at = '', -math.inf  # to the last trajectory
         self._flash = ContactFlash()
         self._health: dict[str, str] = {}
         self._diagnosed_at = -math.inf
@@ -159,7 +160,9 @@ class ArmTopics:
         """Extract the status of the arm's controller from a /diagnostics message."""
         for status in message.status:
             if status.name == f'{self._controller}: control loop':
-                self._health = diagnostic_status(status)
+                before, self._health = self._health, diagnostic_status(status)
+                if begins_anew(before, self._health) and self._answered_at < self._diagnosed_at:
+                    self._answer = ''  # of the run before
                 self._diagnosed_at = time.monotonic()
                 self._flash.update(self._health, self._diagnosed_at)
 
@@ -176,7 +179,7 @@ class ArmTopics:
         elif name == 'controller/parameters':
             self.parameters = yaml_mapping(text)
         else:
-            self._answer = text
+            self._answer, self._answered_at = text, time.monotonic()
 
     def _common_stamp(self) -> tuple[int, set[str]]:
         """Return the newest timestamp, ns, of a state with its paired topics, and their names."""

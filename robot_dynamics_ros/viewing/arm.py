@@ -121,6 +121,11 @@ def diagnostic_status(status: Any) -> dict[str, str]:
     }
 
 
+def begins_anew(before: Mapping[str, str], status: Mapping[str, str]) -> bool:
+    """Return whether a status is that of another run of the controller, which counts anew."""
+    return number(status.get('commands')) < number(before.get('commands'))
+
+
 _TURNING, _SLIDING = ('revolute', 'continuous'), ('prismatic',)
 
 

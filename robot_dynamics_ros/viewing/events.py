@@ -13,7 +13,7 @@ from html import escape
 from typing import NamedTuple
 
 from robot_dynamics_ros.recordings.recording import WALL_CLOCK
-from robot_dynamics_ros.viewing.arm import ArmInstant
+from robot_dynamics_ros.viewing.arm import ArmInstant, begins_anew, number
 
 SEVERITIES = ('ok', 'warning', 'error')
 COLOURS = {'ok': '#2e9e5b', 'warning': '#d9822b', 'error': '#c0392b', '': '#8a949c'}
@@ -21,6 +21,7 @@ _KEPT = 500
 #: Keys of the status whose changes are events.
 _CHANGES = ('message', 'trajectory', 'last_contact')
 _AMOUNT = re.compile(r'\b\d+(\.\d+)?\b')  # in the text of a condition; not that of joint4
+_LATE_S = 2.0  # after an activation, in which its status may be on its way
 _AGE = re.compile(r' for \d+ s$')
 
 
@@ -54,6 +55,9 @@ class EventLog:
         self._condition('error', 'stale', status['message'] if stale else '')
         if status.get('commands', self._commands) != self._commands:  # new diagnostics
             counts = set(status.get('saturated', 'none').split(', '))
+            if begins_anew({'commands': self._commands}, status):
+                self._last, self._counts = {}, set()
+                self._add('ok', 'the controller begins anew')
             self._commands = status['commands']
             full = ', '.join(sorted(x.split(':')[0] for x in counts - self._counts - {'none'}))
             self._counts = counts
@@ -63,7 +67,8 @@ class EventLog:
             text = status.get(key, '')
             same = _AMOUNT.sub('', text) if key == 'message' else text
             if text not in ('', 'none') and same != self._last.get(key):
-                self._add(_severity(key, text, status.get('level', 'ok')), text)
+                told = f'{text}{_since(now)}' if key == 'message' else text
+                self._add(_severity(key, text, status.get('level', 'ok')), told)
                 self._last[key] = same
 
     def _condition(self, severity: str, key: str, text: str) -> None:
@@ -93,6 +98,15 @@ class EventLog:
         stream = io.StringIO()
         csv.writer(stream).writerows([LoggedEvent._fields, *self.events])
         return stream.getvalue()
+
+
+def _since(now: ArmInstant) -> str:
+    """Return when an active controller was activated, if the page may not have seen it."""
+    begin = number(now.status.get('activated_s'))
+    if not now.time - begin > _LATE_S:
+        return ''
+    clock = time.strftime('%H:%M:%S', time.localtime(begin))
+    return f', activated at {f"{begin:.2f} s" if begin < WALL_CLOCK else clock}'
 
 
 def _severity(key: str, text: str, level: str) -> str:

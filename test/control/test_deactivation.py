@@ -79,11 +79,12 @@ def test_an_arm_that_moves_is_at_rest_before_it_is_inactive_and_stays_there(law)
     assert (np.abs(moving.v) < 0.01 * session.tree.velocity_limit).all()
     assert np.abs(moving.q - before).max() < 0.25
     follows = session.loop.law.follows_reference
-    assert moving.statuses == [
+    told = [
         *['aborted: the controller is being deactivated'] * follows,
         'ending: deactivation in motion: braking first',
         'ended: the controller was deactivated',
     ]
+    assert moving.statuses == [f'{text}{session.goals.subject}' for text in told]
     rest = moving.q.copy()
     for _ in range(3000):
         moving.plant.step(session.command)

@@ -7,6 +7,7 @@ cell is checked by its output. Reference of the stop action: Pinocchio's gravity
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -223,7 +224,8 @@ def test_a_paused_simulator_repeats_its_state_and_ends_a_silence_with_it(simulat
     assert run.session.watch(run.now) is not simulated
     if simulated:
         np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
-        assert run.session.remarks[-1].status == 'held: states returned after a timeout'
+        held = f'held: states returned after a timeout{run.session.goals.subject}'
+        assert run.session.remarks[-1].status == held
 
 
 @pytest.mark.parametrize('place', [0.0, 0.5])
@@ -297,6 +299,9 @@ def test_the_end_of_a_trajectory_is_reported_once_and_first(end, statuses):
     found = run.statuses
     assert len(found) == len(statuses)
     assert all(map(str.startswith, found, statuses)), found
+    last = run.session.goals.subject  # the last status alone tells what became of which trajectory
+    assert re.fullmatch(r' \[trajectory from [\d.]+ s\]', last)
+    assert all(text.endswith(last) for text in found)
 
 
 @pytest.mark.parametrize(('step', 'answered'), [(MS, False), (500 * MS, True)])

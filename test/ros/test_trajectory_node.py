@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import tables
 from answering import Answering
+from echo_arm import EchoArm
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from peer import LATCHED, ControllerStandIn
 from processes import STOPPABLE
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
-from rclpy.qos import DurabilityPolicy, QoSProfile
-from resting_arm import JOINTS, joint_state
+from resting_arm import ARM, JOINTS, PLACE, joint_state
 from rosgraph_msgs.msg import Clock
 from samples import sample
 from sensor_msgs.msg import JointState
@@ -24,7 +26,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from robot_dynamics_ros.messages import NANO, stamp_ns
+from robot_dynamics_ros.messages import NANO, from_start, stamp_ns
 from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 
 FIRST = [-0.462, 1.478, 0.10, 0.2]
@@ -41,6 +43,8 @@ MOVE = {
 class FakeController(ControllerStandIn):
     """Answers trajectories with one text; its arm stays where it is.
 
+    Like a controller it keeps the last status only, which names the trajectory.
+
     Attributes:
         trajectories: Every trajectory so far.
     """
@@ -51,9 +55,7 @@ class FakeController(ControllerStandIn):
         self._begin = peer.node.get_clock().now().nanoseconds - 5 * NANO
         self.trajectories: list[JointTrajectory] = []
         create, subscribe = peer.node.create_publisher, peer.node.create_subscription
-        # Of a stopped subscriber it keeps both statuses: what the sender keeps is tested.
-        kept = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        self._status = create(String, '~/trajectory_status', kept)
+        self._status = create(String, '~/trajectory_status', LATCHED)
         self._states = create(JointState, 'joint_states', 10)
         self._clock = create(Clock, '/clock', 10)
         subscribe(JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1)
@@ -63,9 +65,10 @@ class FakeController(ControllerStandIn):
         if self._answer:
             self.say(self._answer)
 
-    def say(self, status: str) -> None:
-        """Publish a status of trajectories."""
-        self._status.publish(String(data=status))
+    def say(self, status: str, *, later: int = 0) -> None:
+        """Publish a status of the last trajectory, or of one that starts so much later, ns."""
+        subject = from_start(stamp_ns(self.trajectories[-1]) + later)
+        self._status.publish(String(data=f'{status} [trajectory {subject}]'))
 
     @property
     def now(self) -> float:
@@ -203,35 +206,69 @@ def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_err
 
 
 @tables.rows(
-    'status code said',
+    'status later code said',
     """
-reached, 0, the motion is completed
-'aborted: touched', 1, 'error: motion: was not completed: aborted: touched'
-'accepted: 3 points from 9 s', 1, 'was not completed: accepted: 3 points'
+reached, 0, 0, the motion is completed
+'aborted: touched', 0, 1, 'error: motion: was not completed: aborted: touched'
+'accepted: 3 points', 2000, 1, 'was not completed: accepted: 3 points'
+reached, 2000, 1, 'was not completed: reached [trajectory from'
 """,
 )
-def test_with_wait_the_node_stays_until_the_end_of_the_motion(peer, start, status, code, said):
+def test_with_wait_the_node_stays_until_the_end_of_the_motion(
+    peer, start, status, later, code, said
+):
     """It begins on the clock of the states, whatever that of the node is."""
     controller = FakeController(peer)
     sender = start(start_time_s=0.0, start_delay_s=0.0, wait=True)
     controller.until(lambda: 'sent point' in sender.output, 'the trajectory')
     assert 5.0 < stamp_ns(controller.trajectories[0]) / NANO <= controller.now
     assert sender.returncode is None
-    controller.say(status)
+    controller.say(status, later=later)
     ended(peer, sender, code, said, controller.publish)
 
 
-def test_an_end_that_follows_the_answer_at_once_does_not_replace_it(peer, start):
-    """On a busy machine the node sees both only later."""
+def test_an_end_that_replaced_the_answer_tells_what_became_of_the_motion(peer, start):
+    """On a busy machine the end follows before the answer is delivered, which is then lost."""
     controller = FakeController(peer, answer='')
     sender = start(start_time_s=0.0, start_delay_s=0.0, wait=True)
     controller.until(lambda: controller.trajectories, 'the trajectory')
-    os.kill(sender.pid, signal.SIGSTOP)
-    controller.say('accepted: by the test')
     controller.say('aborted: touched')
-    peer.spin_for(0.3)
+    ended(peer, sender, 1, 'was not completed: aborted: touched;', controller.publish)
+
+
+def test_a_status_of_another_trajectory_is_no_answer(peer, start):
+    """Latched before, or of another sender at the same time."""
+    controller = FakeController(peer, answer='')
+    sender = start(start_time_s=0.0, start_delay_s=0.0, wait=True)
+    controller.until(lambda: controller.trajectories, 'the trajectory')
+    controller.say('rejected: by the test', later=2000)
+    controller.until(lambda: len(controller.trajectories) > 1, 'the trajectory once more')
+    controller.say('accepted: by the test')
+    controller.say('reached')
+    ended(peer, sender, 0, 'the motion is completed', controller.publish)
+
+
+def test_a_stopped_node_learns_from_the_controller_what_became_of_its_motion(
+    processes, peer, start
+):
+    """Several statuses later: the controller keeps the last one only."""
+    processes.start('controller', ARM)
+    arm = EchoArm(peer)
+    arm.until(lambda: len(arm.commands) > 5, 'commands')
+    goal = (PLACE + 0.1).tolist()
+    moving = {'robot': ARM['robot'], 'controller': 'controller', 'goal': goal, 'wait': True}
+    sender = start(**moving, duration_s=5.0, start_time_s=0.0, start_delay_s=0.0)
+    sent = peer.collect(JointTrajectory, 'controller/joint_trajectory')
+    arm.until(lambda: sent, 'the trajectory')
+    os.kill(sender.pid, signal.SIGSTOP)
+    arm.until(lambda: any('accepted' in x.data for x in arm.status), 'the answer')
+    service = peer.node.create_client(ChangeState, 'controller/change_state')
+    arm.until(service.service_is_ready, 'the service')
+    request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_DEACTIVATE))
+    future = service.call_async(request)
+    arm.until(future.done, 'the deactivation')
     os.kill(sender.pid, signal.SIGCONT)
-    ended(peer, sender, 1, 'was not completed: aborted: touched', controller.publish)
+    ended(peer, sender, 1, 'error: motion: was not completed: ', arm.publish)
 
 
 @pytest.mark.parametrize('ends', ['its time', 'its states'])

@@ -10,7 +10,7 @@ import pytest
 import viser
 from bags import MS
 from browser import Tab
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Vector3, WrenchStamped
 from resting_arm import joint_state
 from sensor_msgs.msg import JointState
@@ -98,6 +98,36 @@ def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(peer, seen)
 
     peer.spin_until(move, 60.0, 'a motion')
     assert errors == {'142.0', '0.0'}
+
+
+def test_a_new_run_of_the_controller_has_no_trajectory_of_the_one_before(peer, seen):
+    """Its diagnostics count anew; what it has answered before them stays."""
+    statuses = peer.publisher(String, 'controller/trajectory_status', LATCHED)
+    health = peer.publisher(DiagnosticArray, '/diagnostics')
+
+    def told(commands: int) -> dict[str, str]:
+        values = [KeyValue(key='commands', value=str(commands))]
+        one = DiagnosticStatus(level=b'\0', name='controller: control loop', values=values)
+
+        def known() -> bool:
+            health.publish(DiagnosticArray(status=[one]))
+            peer.spin_for(0.05)
+            return seen.instant().status.get('commands') == str(commands)
+
+        peer.spin_until(known, 20.0, f'diagnostics of {commands} commands')
+        return dict(seen.instant().status)
+
+    def hear(text: str) -> None:
+        statuses.publish(String(data=text))
+        peer.spin_until(lambda: seen.poll() or seen._answer == text, 20.0, text)
+
+    told(9)
+    hear('reached')
+    assert told(10)['trajectory'] == 'reached'
+    assert 'trajectory' not in told(1)
+    told(2)
+    hear('accepted')
+    assert told(1)['trajectory'] == 'accepted'
 
 
 def test_what_is_no_message_of_its_type_is_seen_as_nothing(peer, seen):

@@ -735,6 +735,23 @@ def test_a_condition_is_listed_once_when_it_begins_and_when_it_ends():
     ]
 
 
+def test_an_active_controller_that_is_seen_late_is_told_with_its_activation():
+    status = {'message': 'active: pd_gravity', 'activated_s': '0.520'}
+    [(_, seen)] = logged(ArmInstant(time=0.9, status=status))
+    [(_, late)] = logged(ArmInstant(time=71.6, status=status))
+    assert (seen, late) == (status['message'], 'active: pd_gravity, activated at 0.52 s')
+    begin = 1760000000.0
+    [(_, late)] = logged(ArmInstant(time=begin + 9, status=status | {'activated_s': f'{begin}'}))
+    assert late.endswith(time.strftime(', activated at %H:%M:%S', time.localtime(begin)))
+
+
+def test_the_next_run_of_a_controller_is_told_though_its_status_is_the_same():
+    counts = ('10', '11', '2', '3')
+    instants = (ArmInstant(status={'message': 'active', 'commands': count}) for count in counts)
+    told = [text for _, text in logged(*instants)]
+    assert told == ['active', 'the controller begins anew', 'active']
+
+
 def test_frames_of_links_are_shown_also_of_an_arm_that_comes_later(page):
     arm, later = page.arm('planar'), page.arm('later')
     arm.set_description(planar_arm('first'))

@@ -23,9 +23,9 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import Apply, prepare_goal, prepare_message
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
-from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.messages import NANO, from_start
 from robot_dynamics_ros.ros.controller.services import SessionServices
-from robot_dynamics_ros.ros.conversions import trajectory_point
+from robot_dynamics_ros.ros.conversions import leading_stamp_ns, trajectory_point
 from robot_dynamics_ros.ros.rclpy_compat import end_goals
 
 #: Messages of more bytes (some hundred points) are deserialized in the background.
@@ -71,33 +71,32 @@ class ControllerTrajectories:
             self._action.destroy()
 
     def _on_trajectory(self, content: bytes) -> None:
+        start_ns, submit = leading_stamp_ns(content), self._services.submit
+        finish = lambda prepared: self._finish(prepared.result, start_ns)  # noqa: E731
         if len(content) > _LONG_MESSAGE:
-            self._submit(lambda: prepare_message(self._session, _read(content)), slow=True)
+            submit(lambda: prepare_message(self._session, _read(content)), finish, slow=True)
             return
         try:
             message = _read(content)
         except TrajectoryError as error:
-            self._reject(error)
+            self._reject(error, start_ns)
             return
         if message.points:
-            self._submit(partial(prepare_message, self._session, message))
+            submit(partial(prepare_message, self._session, message), finish)
         else:  # at once, whatever is being prepared
-            self._finish(lambda: self._session.hold)
+            self._finish(lambda: self._session.hold, start_ns)
 
-    def _submit(self, prepare: Callable[[], Apply], *, slow: bool = False) -> None:
-        self._services.submit(prepare, lambda prepared: self._finish(prepared.result), slow=slow)
-
-    def _finish(self, prepared: Callable[[], Apply]) -> None:
+    def _finish(self, prepared: Callable[[], Apply], start_ns: int) -> None:
         try:
             text = prepared()()
         except RobotDynamicsError as error:
-            self._reject(error)
+            self._reject(error, start_ns)
         else:
             self._services.log_remarks()
             self._services.announce(text)
 
-    def _reject(self, error: RobotDynamicsError) -> None:
-        self._services.announce(f'rejected: {error}')
+    def _reject(self, error: RobotDynamicsError, start_ns: int) -> None:
+        self._services.announce(f'rejected: {error} [trajectory {from_start(start_ns)}]')
         self._node.get_logger().warning(f'trajectory rejected: {error}')
 
 
