@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from recorded_arm import (
     Drives,
@@ -56,6 +57,11 @@ def test_the_last_screen_holds_the_verdict_and_the_page_what_is_not_printed(bag,
     assert changes
     for nominal, found, deviation in changes:
         assert abs(found - nominal) > 3.0 * deviation
+    # Described, the robot leaves what analyze says, who reads the bag in parts of its own.
+    nominal = ended.figures['residuals']['nominal']
+    effort = command('analyze --no-report', bag).figures['effort']
+    assert_allclose(nominal['rms'], effort['residual_rms'], rtol=2e-5)
+    assert_allclose(np.array(nominal['percent']) / 100.0, effort['residual_share'], rtol=2e-5)
     page = ended.text('report.html')
     names = {row['name'] for row in ended.figures['base_parameters']}
     assert names <= {row[0] for row in table_rows(page)}
@@ -111,7 +117,7 @@ def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
     after = PinocchioOracle((found.folder / 'corrected.urdf').read_text(), DOWN_Z, run.joints)
     hand, palm = (after.model.inertias[after.model.getJointId(x)] for x in ('pitch', 'roll'))
     # In proportion, but for what is within noise.
-    np.testing.assert_allclose([hand.mass / 0.8, palm.mass / 0.5], 1.7 / 1.3, rtol=0.1)
+    assert_allclose([hand.mass / 0.8, palm.mass / 0.5], 1.7 / 1.3, rtol=0.1)
 
 
 def six_joints(heavier: float = 0.0, out: float = 0.0) -> Sample:
@@ -145,7 +151,7 @@ def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed, out
     assert found.single.bodies == changed
     masses = found.physical.values[: found.plan.unknowns.links : PER_BODY]
     expected = arm.tree.mass * np.where(np.isin(range(6), changed), factor, 1.0)
-    np.testing.assert_allclose(masses, expected, rtol=0.02)
+    assert_allclose(masses, expected, rtol=0.02)
     (told,) = map(str, report._changed(found, np.zeros(len(found.estimate.base))))  # none is sure
     alone = 'l3, which alone explains', 'one of l3, l4, of which each alone explains'
     assert f'{alone[len(changed) - 1]} the recordings' in told

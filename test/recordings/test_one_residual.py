@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All commands report the same residual of a model for a bag."""
+"""All parts have one residual of a model; ``identification/test_report`` has the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from recorded_arm import measured_arm, measured_run, sinusoids
-from recorded_bags import STAUBLI, UNKNOWN, monitored
+from recorded_bags import UNKNOWN, monitored
 
 from robot_dynamics_ros.estimation.model_monitor import ModelMonitor
 from robot_dynamics_ros.identification.validation import validate
@@ -20,9 +20,6 @@ from robot_dynamics_ros.recordings.samples import Preparation
 
 # The regressor and the recursion add the same terms in another order.
 ROUNDING = 1e-9
-# Jittered states are interpolated on an even grid; parts of a bag have grids of their own, and
-# commands read bags in parts of different lengths.
-GRID = 2e-5
 
 
 @pytest.mark.slow
@@ -74,14 +71,3 @@ def test_rounding_decides_no_cause(rng):
         causes = evaluated.figures['effort']['causes']
         found.append({name: np.flatnonzero(value).tolist() for name, value in causes.items()})
     assert found == 4 * found[:1]
-
-
-@pytest.mark.slow
-def test_identify_says_of_a_description_what_analyze_says(command):
-    """The recording of a real arm: measured efforts, a filter chosen by the noise."""
-    words = ('--jobs', 1, '--terms', 'damping', 'coulomb_friction', 'armature')
-    residuals = command('identify', STAUBLI, *words).figures['residuals']
-    described = command('analyze --no-report', STAUBLI).figures['effort']
-    share = np.array(residuals['nominal']['percent']) / 100.0
-    assert_allclose(share, described['residual_share'], rtol=GRID)
-    assert_allclose(residuals['nominal']['rms'], described['residual_rms'], rtol=GRID)
