@@ -63,15 +63,6 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, command):
     assert 'not determined, as described: joint1.armature' in ended.out
 
 
-def test_a_bag_alone_is_read_once(bags, command, monkeypatch):
-    reads, own = list[RecordingReader](), RecordingReader.read
-    monkeypatch.setattr(
-        RecordingReader, 'read', lambda reader, *span: reads.append(reader) or own(reader, *span)
-    )
-    command(f'identify {GIVEN}', bags[0])
-    assert len(reads) == 1
-
-
 def test_analyze_computes_with_the_file_that_identify_wrote(command):
     """The drives have an offset, which no URDF holds; both commands name the same residual."""
     drives = replace(DRIVES, offset=[0.7, -0.4])
@@ -106,11 +97,16 @@ def test_wrong_arguments_are_one_clear_message(bags, given, said, command):
     assert not ended.folder.exists()
 
 
-def test_a_residual_above_the_threshold_is_exit_code_1(command, rng):
-    """Drives may add nothing to the rigid bodies."""
+def test_a_residual_above_the_threshold_is_exit_code_1(command, rng, monkeypatch):
+    """Drives may add nothing to the rigid bodies. A bag alone is read once."""
+    reads, own = list[RecordingReader](), RecordingReader.read
+    monkeypatch.setattr(
+        RecordingReader, 'read', lambda reader, *span: reads.append(reader) or own(reader, *span)
+    )
     run = two_link_run(3)
     run.effort[:] += rng.normal(size=run.effort.shape)
     ended = command(f'identify {GIVEN} --most 0.1 --terms', run, code=1)
+    assert len(reads) == 1
     assert 'of its RMS effort, more than 0.1 %' in ended.said
     assert ended.figures['terms'] == []
 
