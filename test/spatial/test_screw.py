@@ -57,12 +57,6 @@ def test_the_operators_are_those_of_pinocchio_in_new_arrays():
     same(inverse_transform(L), G @ L.T @ G)
 
 
-def test_axis_vectors_hold_the_six_axis_numbers_as_special_cases():
-    for number in range(6):
-        found = motion_subspace(np.eye(3)[number % 3], prismatic=number < 3)
-        same(found, np.eye(6)[number])
-
-
 def test_the_operators_run_over_symbols_and_keep_exact_zeros():
     a = np.array(sympy.symbols('a:6'), dtype=object)
     for matrix in (
