@@ -268,8 +268,8 @@ def run_all(runs: Mapping[str, Callable[[Tell], Result]]) -> list[Result]:
 
             def tell(at: float, end: float, title: str = title, task: TaskID = task) -> None:
                 shown.update(task, completed=at, total=end, at=f'{at:.1f} of {end:.1f} s')
-                simulated = f'{at:.1f} of {end:.1f} s simulated'
-                sign_of_life.tell(f'{title}: {simulated} ({at / end:.0%})')
+                simulated = f'{at:.1f} of {end:.1f} s simulated ({at / end:.0%})'
+                sign_of_life.tell(f'{title}: {simulated if at < end else "evaluation"}')
 
             sign_of_life.tell(f'{title}: starting')
             results.append(run(tell))

@@ -207,7 +207,8 @@ class GoalTracker:
 
     Attributes:
         active: Whether one is being followed.
-        subject: What statuses add to name the last trajectory; empty: none, or it was a goal.
+        subject: What statuses add to name the last trajectory, and that it was reached;
+            empty: none, or it was a goal.
 
     Args:
         loop: The loop that follows it.
@@ -289,6 +290,8 @@ class GoalTracker:
     def _end(self, outcome: Outcome) -> None:
         self.active = False
         self._ended(outcome)
+        if outcome.code is ResultCode.SUCCESSFUL and not outcome.canceled:
+            self.subject = self.subject.replace(']', ', reached]')
 
 
 def goal_to_follow(

@@ -173,7 +173,8 @@ class TrajectorySender(SequenceNode):
             ends = [text for text in since if self._is_end(text)]
             self._check_timeout(self._arrived_at, self._settings['state_topic'], 'new state')
             yield
-        if ends[0] != f'{_OVER[0]}{self._subject}':
+        reached = f'{_OVER[0]}{self._subject}', f'{self._subject.rstrip("]")}, reached]'
+        if not ends[0].endswith(reached):
             why = ends[0].removesuffix(self._subject)
             raise TrajectoryError('motion', f'was not completed: {why}', 'send it again')
         self.get_logger().info('the motion is completed')

@@ -135,7 +135,8 @@ class ArmTopics:
         }
         self._streams: dict[str, RecentMessages] = {}
         self._rivals, self._rivalry, self._asked_at = Rivals(node, self._states), '', -math.inf
-        self._answer, self._answered_at = '', -math.inf  # to the last trajectory
+        self._answer = ''  # to the last trajectory
+        self._answered_at = self._configured_at = -math.inf
         self._flash = ContactFlash()
         self._health: dict[str, str] = {}
         self._diagnosed_at = -math.inf
@@ -161,7 +162,7 @@ class ArmTopics:
         for status in message.status:
             if status.name == f'{self._controller}: control loop':
                 before, self._health = self._health, diagnostic_status(status)
-                if begins_anew(before, self._health) and self._answered_at < self._diagnosed_at:
+                if begins_anew(before, self._health) and self._answered_at < self._configured_at:
                     self._answer = ''  # of the run before
                 self._diagnosed_at = time.monotonic()
                 self._flash.update(self._health, self._diagnosed_at)
@@ -177,7 +178,7 @@ class ArmTopics:
         if name == 'robot_description':
             self.description = text
         elif name == 'controller/parameters':
-            self.parameters = yaml_mapping(text)
+            self.parameters, self._configured_at = yaml_mapping(text), time.monotonic()
         else:
             self._answer, self._answered_at = text, time.monotonic()
 

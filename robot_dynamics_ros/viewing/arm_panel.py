@@ -87,6 +87,9 @@ class Plot:
         alike = [row for row in rows if list(row[1])[:_MAX_CURVES] == names]
         if self._handle is not None and self._handle.visible != self._tick.value:
             self._handle.visible = self._tick.value
+        if not rows and self._handle is not None:  # as of a law without it
+            self._handle.remove()
+            self._handle = None
         if len(alike) < 2 or not self._tick.value:
             return
         table = np.array([[t, *(self._scale * x[name] for name in names)] for t, x in alike])

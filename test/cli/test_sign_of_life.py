@@ -49,11 +49,14 @@ def test_of_runs_it_says_the_simulated_time_and_the_share_that_is_done(capsys, m
         time.sleep(0.1)
         tell(1.5, 6.0)
         time.sleep(0.1)
+        tell(6.0, 6.0)
+        time.sleep(0.1)
 
     with sign_of_life.sign_of_life('scene'):
         processes.run_all({'scene circle': run})
     told = ['scene: scene circle: starting, 0 s']
     told += ['scene: scene circle: 1.5 of 6.0 s simulated (25%), 0 s']
+    told += ['scene: scene circle: evaluation, 0 s']
     assert list(dict.fromkeys(capsys.readouterr().err.splitlines())) == told
 
 

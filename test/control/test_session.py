@@ -299,9 +299,18 @@ def test_the_end_of_a_trajectory_is_reported_once_and_first(end, statuses):
     found = run.statuses
     assert len(found) == len(statuses)
     assert all(map(str.startswith, found, statuses)), found
-    last = run.session.goals.subject  # the last status alone tells what became of which trajectory
-    assert re.fullmatch(r' \[trajectory from [\d.]+ s\]', last)
-    assert all(text.endswith(last) for text in found)
+    # The last status alone tells what became of which trajectory.
+    assert all(re.search(r' \[trajectory from [\d.]+ s\]$', text) for text in found)
+
+
+def test_a_status_after_a_trajectory_that_was_reached_says_so():
+    """It replaces the latched one."""
+    run = Driven({'law': 'computed_torque'}).following()
+    run.states(1100)
+    run.session.deactivate()
+    reached, ended = run.statuses
+    subject = reached.removeprefix('reached').rstrip(']')
+    assert ended == f'ended: the controller was deactivated{subject}, reached]'
 
 
 @pytest.mark.parametrize(('step', 'answered'), [(MS, False), (500 * MS, True)])

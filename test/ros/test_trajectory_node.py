@@ -65,10 +65,10 @@ class FakeController(ControllerStandIn):
         if self._answer:
             self.say(self._answer)
 
-    def say(self, status: str, *, later: int = 0) -> None:
+    def say(self, status: str, *, later: int = 0, more: str = '') -> None:
         """Publish a status of the last trajectory, or of one that starts so much later, ns."""
         subject = from_start(stamp_ns(self.trajectories[-1]) + later)
-        self._status.publish(String(data=f'{status} [trajectory {subject}]'))
+        self._status.publish(String(data=f'{status} [trajectory {subject}{more}]'))
 
     @property
     def now(self) -> float:
@@ -227,13 +227,22 @@ def test_with_wait_the_node_stays_until_the_end_of_the_motion(
     ended(peer, sender, code, said, controller.publish)
 
 
-def test_an_end_that_replaced_the_answer_tells_what_became_of_the_motion(peer, start):
+@tables.rows(
+    'status more code said',
+    """
+'aborted: touched', '', 1, 'was not completed: aborted: touched;'
+'held: by the test', ', reached', 0, the motion is completed
+""",
+)
+def test_an_end_that_replaced_the_answer_tells_what_became_of_the_motion(
+    peer, start, status, more, code, said
+):
     """On a busy machine the end follows before the answer is delivered, which is then lost."""
     controller = FakeController(peer, answer='')
     sender = start(start_time_s=0.0, start_delay_s=0.0, wait=True)
     controller.until(lambda: controller.trajectories, 'the trajectory')
-    controller.say('aborted: touched')
-    ended(peer, sender, 1, 'was not completed: aborted: touched;', controller.publish)
+    controller.say(status, more=more)
+    ended(peer, sender, code, said, controller.publish)
 
 
 def test_a_status_of_another_trajectory_is_no_answer(peer, start):

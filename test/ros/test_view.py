@@ -101,8 +101,11 @@ def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(peer, seen)
 
 
 def test_a_new_run_of_the_controller_has_no_trajectory_of_the_one_before(peer, seen):
-    """Its diagnostics count anew; what it has answered before them stays."""
-    statuses = peer.publisher(String, 'controller/trajectory_status', LATCHED)
+    """Whose last status follows its last diagnostics; answers of the new one stay."""
+    statuses, parameters = (
+        peer.publisher(String, f'controller/{name}', LATCHED)
+        for name in ('trajectory_status', 'parameters')
+    )
     health = peer.publisher(DiagnosticArray, '/diagnostics')
 
     def told(commands: int) -> dict[str, str]:
@@ -121,11 +124,19 @@ def test_a_new_run_of_the_controller_has_no_trajectory_of_the_one_before(peer, s
         statuses.publish(String(data=text))
         peer.spin_until(lambda: seen.poll() or seen._answer == text, 20.0, text)
 
-    told(9)
+    def configure(law: str) -> None:
+        parameters.publish(String(data=f'law: {law}'))
+        peer.spin_until(lambda: seen.poll() or seen.parameters == {'law': law}, 20.0, law)
+
+    configure('pd_gravity')
+    assert told(9).keys().isdisjoint(['trajectory'])
     hear('reached')
     assert told(10)['trajectory'] == 'reached'
+    hear('ended')
+    configure('computed_torque')
     assert 'trajectory' not in told(1)
     told(2)
+    configure('pd_gravity')
     hear('accepted')
     assert told(1)['trajectory'] == 'accepted'
 

@@ -699,6 +699,21 @@ def test_a_curve_of_a_long_window_moves_without_changing_its_points(page):
     assert len(drawn[0] ^ drawn[1]) <= 2
 
 
+def test_a_plot_vanishes_when_its_window_has_no_values_any_more(page, arm):
+    """As of the tracking error, once a law without a reference acts."""
+    removed: list[bool] = []
+    handle = SimpleNamespace(visible=True, remove=lambda: removed.append(True))
+    page.server.gui.add_uplot = lambda *_, **__: handle
+    for time_, f in ((1.0, {'a': 1.0}), (2.0, {'a': 1.0}), (5.0, {}), (30.0, {})):
+        arm.show(ArmInstant(time=time_, f=f))
+        arm.write(ArmInstant())
+        assert bool(removed) == (time_ > 12.0)
+    for time_ in (31.0, 32.0):
+        arm.show(ArmInstant(time=time_, f={'a': 1.0}))
+    arm.write(ArmInstant())
+    assert len(removed) == 1
+
+
 def logged(*instants: ArmInstant) -> list[tuple[str, str]]:
     """Return severity and text of the events of some instants."""
     log = EventLog()
