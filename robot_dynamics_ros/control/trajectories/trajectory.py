@@ -47,6 +47,8 @@ from robot_dynamics_ros.spatial.scalar import Array, errstate
 from robot_dynamics_ros.spatial.validation import require_type
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
+_CHECKED_S = 0.01  # nominal time between the instants at which limits are checked, s
+
 
 class Reference:
     """Joint reference of one instant: preallocated arrays that trajectories write into.
@@ -110,15 +112,12 @@ class Trajectory(ABC):
 
 
 @errstate(over='ignore', invalid='ignore')  # what is not finite is beyond every limit
-def check_limits(
-    trajectory: Trajectory, tree: Robot, step: float = 0.01, outside: Array | float = 0.0
-) -> None:
+def check_limits(trajectory: Trajectory, tree: Robot, outside: Array | float = 0.0) -> None:
     """Check that a trajectory is within the position and velocity limits of a robot.
 
     Args:
         trajectory: Trajectory with a finite duration.
         tree: The robot, with joints in the trajectory's order.
-        step: Nominal time between the checked instants, s.
         outside: Permitted excess over the reference limits before the end, per joint, rad or m:
             that at the start, so that the joint may return.
 
@@ -134,7 +133,7 @@ def check_limits(
         )
     if not math.isfinite(trajectory.duration):
         raise TrajectoryError('trajectory', 'never ends', 'check one that does')
-    times = trajectory.instants(step)
+    times = trajectory.instants(_CHECKED_S)
     position, velocity, _ = trajectory.table(times)
     lower, upper = tree.reference_lower, tree.reference_upper
     slack = np.full(position.shape, 1e-9)
