@@ -521,7 +521,8 @@ class SequenceNode(PackageNode):
         """
         client = self._client(kind, name)
         calls: list[Any] = []
-        yield from self._wait_until(client.service_is_ready, name, 'service')
+        awaited = 'service (not discovered so far; start its node)'
+        yield from self._wait_until(client.service_is_ready, name, awaited)
         yield from self._wait_until(
             lambda: any(call.done() for call in calls),
             name,

@@ -332,7 +332,7 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
 """,  # noqa: E501
 )
 def test_states_that_are_missing_of_other_joints_or_units_are_named(peer, start, joints, said):
-    sender = start(timeout_s=8.0 if joints else 0.3)
+    sender = start(timeout_s=8.0 if joints else 5.0)
     states = joints and peer.publisher(JointState, 'joint_states')
 
     def publish() -> None:
@@ -340,3 +340,5 @@ def test_states_that_are_missing_of_other_joints_or_units_are_named(peer, start,
             states.publish(joint_state(0, [45.0, 90.0, 90.0, 90.0][: len(joints)], names=joints))
 
     ended(peer, sender, 1, said, publish)
+    if not joints:  # told once, and not before peers are discovered
+        assert sender.output.count('waiting for joint_states: state') == 1
