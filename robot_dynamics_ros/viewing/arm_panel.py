@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -54,6 +55,7 @@ _PLOTS = {
     'sigma_min': ('smallest singular value', 1.0, True, 0.0),
     'latency': ('latency of the commands (\u00b5s)', 1.0, False, 1.0),
 }
+_ROW_UNIT = re.compile(r'\((m|rad)\)$')  # of a row of a program, plotted a thousand times
 _AT_LIMIT, _NEARLY = '#d72828', 0.98  # colour of an effort at its limit, from this share on
 
 
@@ -206,7 +208,7 @@ class ArmPanel:
         delays = {x: number(now.status.get(f'latency_{x}_us')) for x in ('p50', 'p99')}
         return {
             'error': _relative(now.error, one),
-            'f': now.f,
+            'f': {_ROW_UNIT.sub(r'(m\1)', row): x for row, x in now.f.items()},
             'effort': _relative(now.effort, limits),
             'measured': _relative(now.measured, limits),
             'position': _relative(now.position, one),

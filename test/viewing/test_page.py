@@ -699,6 +699,15 @@ def test_a_curve_of_a_long_window_moves_without_changing_its_points(page):
     assert len(drawn[0] ^ drawn[1]) <= 2
 
 
+def test_rows_of_a_program_are_labelled_with_the_unit_that_is_plotted(page, arm):
+    labels: list[str] = []
+    page.server.gui.add_uplot = lambda _, series, **__: labels.extend(x['label'] for x in series)
+    for time_ in (1.0, 2.0):
+        arm.show(ArmInstant(time=time_, f={'path: tool x (m)': 1e-3, 'tilt: pitch (rad)': 2e-3}))
+    arm.write(ArmInstant())
+    assert labels[1:] == ['path: tool x (mm)', 'tilt: pitch (mrad)']
+
+
 def test_a_plot_vanishes_when_its_window_has_no_values_any_more(page, arm):
     """As of the tracking error, once a law without a reference acts."""
     removed: list[bool] = []
