@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope, quantiles, thinned
+
+LEVELS = st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0, np.nan, np.inf])
 
 
 def test_rms_and_peak_are_of_all_finite_values_of_all_parts(rng):
@@ -39,33 +44,26 @@ def test_quantiles_are_those_of_the_finite_values(rng):
     assert np.isnan(list(quantiles(np.zeros(0), 1.0, 50).values())).all()
 
 
-def test_an_envelope_of_few_rows_is_the_rows(rng):
-    values, time = rng.normal(size=(300, 2)), np.arange(300.0)
-    found = envelope(time, {'a': values[:, 0], 'b': values}, points=200)
-    assert found['time'].tolist() == time.tolist()
-    assert found['a'].tolist() == values[:, :1].tolist()
-    assert found['b'].tolist() == values.tolist()
-
-
-def test_an_envelope_of_many_rows_keeps_every_peak(rng):
-    values, time = np.sin(np.arange(50_000) / 900.0)[:, np.newaxis], np.arange(50_000.0)
-    peaks = rng.choice(50_000, 20, replace=False)
-    values[peaks] = 5.0 + np.arange(20)[:, np.newaxis]
-    found = envelope(time, {'x': values}, points=500)
-    assert len(found['time']) <= 2 * 2 * 500 + 2
-    top, starts = found['x'].reshape(-1, 2)[:, 1], found['time'].reshape(-1, 2)[:, 0]
-    blocks = np.searchsorted(starts, peaks, side='right') - 1
-    for block in np.unique(blocks):
-        assert top[block] == values[peaks[blocks == block]].max()
-    assert found['x'].min() == values.min()
-
-
-def test_an_envelope_tells_where_there_is_no_value():
-    values = np.full((5000, 1), np.nan)
-    values[4000:] = 1.0
-    found = envelope(np.arange(5000.0), {'x': values}, points=100)
-    assert np.isnan(found['x'][found['time'] < 3900]).all()
-    assert (found['x'][found['time'] >= 4000] == 1.0).all()
+@given(
+    arrays(float, st.tuples(st.integers(1, 99), st.just(2)), elements=LEVELS), st.integers(1, 9)
+)
+def test_an_envelope_holds_the_extremes_of_equal_blocks_or_all_rows(values, points):
+    time, count = np.arange(float(len(values))), len(values)
+    found = envelope(time, {'a': values[:, 0], 'b': values}, points)
+    finite = np.where(np.isfinite(values), values, np.nan)
+    np.testing.assert_array_equal(found['a'], found['b'][:, :1])
+    if count <= 2 * points:
+        np.testing.assert_array_equal(found['time'], time)
+        np.testing.assert_array_equal(found['b'], finite)
+        return
+    starts = found['time'][::2]
+    np.testing.assert_array_equal(found['time'], np.repeat(starts, 2))
+    assert points <= len(starts) <= 2 * points
+    assert np.unique(np.diff(starts)).size <= 1
+    for pair, block in zip(
+        found['b'].reshape(-1, 2, 2), np.split(finite, starts[1:].astype(int)), strict=True
+    ):
+        np.testing.assert_array_equal(pair, [np.fmin.reduce(block), np.fmax.reduce(block)])
 
 
 @pytest.mark.parametrize('count', [1, 599, 601, 10_000])
