@@ -35,7 +35,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.history import history, payloads
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording, format_time
+from robot_dynamics_ros.recordings.recording import Recording
 
 _MOST_BLOCKS = 400  # of all bags together, but at least one for each half of a bag
 
@@ -83,7 +83,7 @@ class Source:
                 notes.append(f'the payload of the controller is not considered: {error}')
             notes += [
                 f'the recorded controller had {part.payload or "no payload"}'
-                + (f' from {format_time(part.since)} on' if k else '')
+                + (f' from {run.told(part.since)} on' if k else '')
                 + (
                     ', whose effort is subtracted: the links do not include it'
                     * bool(part.payload)

@@ -61,6 +61,7 @@ _WELL_CONDITIONED = 100.0
 _ROTORS = 20.0  # nats by which free rotor inertia must reduce the cost to be accepted
 _TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the prior weight of the nominal links
 _DESCRIBED = 1000.0  # the same, with which they change only as far as the data demand,
+_ALONE = 1e5  # the same of what one link alone explains: the files are that one change
 _AS_WELL = 9.0  # and the squared distance that this may add: three standard deviations
 USED = 'used'
 _FAR = 6.0  # standard deviations above which a residual is a disturbance
@@ -162,6 +163,7 @@ class Identification:
         base, links = estimate.base, unknowns.links
         together = np.setdiff1d(np.flatnonzero(base.B.any(axis=0)), base.alone)
         for which, text in (
+            (base.leading[estimate.described], 'known by the description rather than the data'),
             (held, 'kept at the nominal value, since not separable'),
             (
                 together[together < links],
@@ -315,7 +317,7 @@ def _determined(
     kept, chosen = evident_columns(blocks, unknowns, plan.base)
     while True:
         base = plan.base.only(kept)
-        fitted = estimate([block.only(kept) for block in blocks], base)
+        fitted = estimate([block.only(kept) for block in blocks], base, unknowns)
         leading = fitted.base.leading.tolist()
         terms = [k for k, at in enumerate(leading) if unknowns.term_of(at) == 'load_friction']
         sure = np.abs(fitted.values) / np.maximum(fitted.deviations, np.finfo(float).tiny)
@@ -374,7 +376,7 @@ def _trusted(
     for free in (False, True) if single is None else (single.rotors,):
         first, close = (
             physical_parameters(fitted, unknowns, times * prior_weight, rotors=free, near=near)
-            for times in (1.0, _DESCRIBED)
+            for times in (1.0, _DESCRIBED if single is None else _ALONE)
         )
         if single is not None or close.misfit <= first.misfit + _AS_WELL:
             return replace(close, deviations=first.deviations, data_share=first.data_share)

@@ -46,6 +46,7 @@ _ITERATIONS = 100
 _SETTLED = 1e-9  # relative change of the weights at convergence
 _EXACT = 1e-12  # minimum residual relative to the effort: rounding
 _LEAST = 1e-9  # minimum effort of a joint, relative to the largest of any joint
+_HARDLY = 0.5  # deviation of a value, relative to its size, that is mostly of the description
 _NO_MODEL = 1e-6  # minimum residual relative to the effort that counts as information
 
 
@@ -159,6 +160,7 @@ class Estimate:
         information: Triangular factor of the weighted regressor and effort, columns as in
             ``values``, shape (r + 1, r + 1); the weights assume a residual of at least 1e-6 of
             the effort.
+        described: Indices of values that the data hardly tell: the description is their source.
     """
 
     base: BaseParameters
@@ -169,6 +171,7 @@ class Estimate:
     influence: Array
     condition: float
     information: Array
+    described: Array
 
     @property
     def deviations(self) -> Array:
@@ -176,12 +179,18 @@ class Estimate:
         return np.sqrt(np.diag(self.covariance))
 
 
-def estimate(blocks: Sequence[Block], base: BaseParameters) -> Estimate:
+def estimate(
+    blocks: Sequence[Block], base: BaseParameters, unknowns: Unknowns | None = None
+) -> Estimate:
     """Estimate the base parameters from blocks.
 
     Args:
         blocks: Blocks of all recordings.
         base: Structurally identifiable base parameters.
+        unknowns: Unknowns of the robot whose description counts as an observation of each
+            combination of links that the data alone would not determine to its size: free, it
+            takes others with it, as fingers of a gripper do that move slowly against friction
+            (their mass came out at -29 kg). Default: the data alone.
 
     Raises:
         RecordingError: There is no usable sample.
@@ -194,30 +203,73 @@ def estimate(blocks: Sequence[Block], base: BaseParameters) -> Estimate:
         )
     whole = merged(blocks)
     joined, counts = whole.factors, whole.counts
-    effort = noise = _rms_effort(joined, counts)
+    effort = _rms_effort(joined, counts)
     base = base.of_data(_stack(joined, effort)[:, :-1])
     kept = np.append(base.independent, joined.shape[2] - 1)
     joined = joined[:, :, kept]
-    values = np.zeros(len(base))
     freedom = counts * (1.0 - len(base) / max(1, counts.sum()))  # without that of the unknowns
+    known = np.zeros((0, len(kept)))  # rows of the description
+    for _ in range(1 if unknowns is None else 2):
+        values, noise = _weighted(joined, freedom, effort, known)
+        rows = np.array([_stack(block.factors[:, :, kept], noise) for block in blocks])
+        covariance = _covariance(rows, values, known)
+        if unknowns is not None and not len(known):
+            known = _described(base, unknowns, np.sqrt(np.diag(covariance)))
+    share = known[:, :-1] @ np.sqrt(np.diag(covariance))  # deviations relative to sizes
+    described = np.argmax(known[share > _HARDLY, :-1], axis=1)
+    condition = _solve(_stack(joined, effort))[1]
+    weighted = _stack(joined, np.maximum(noise, _NO_MODEL * effort))
+    information = triangular(np.vstack([weighted, known]))
+    columns = np.linalg.norm(joined[:, :, :-1], axis=1)
+    share = columns / (effort * np.sqrt(np.maximum(counts, 1)))[:, np.newaxis]
+    influence = share.max(axis=0)
+    return Estimate(
+        base, values, covariance, noise, counts, influence, condition, information, described
+    )
+
+
+def _weighted(joined: Array, freedom: Array, effort: Array, known: Array) -> tuple[Array, Array]:
+    """Return the values, shape (r,), and the deviation of each joint's residual, shape (n,)."""
+    noise = effort
     for _ in range(_ITERATIONS):
-        values = _solve(_stack(joined, noise))[0]
+        values = _solve(np.vstack([_stack(joined, noise), known]))[0]
         before, rest = noise, joined[:, :, -1] - joined[:, :, :-1] @ values
         deviation = np.linalg.norm(rest, axis=1) / np.sqrt(np.maximum(freedom, 1.0))
         noise = np.maximum(deviation, _EXACT * effort)
         if np.max(np.abs(noise / before - 1.0)) < _SETTLED:
             break
-    values, condition = _solve(_stack(joined, noise))[0], _solve(_stack(joined, effort))[1]
-    rows = np.array([_stack(block.factors[:, :, kept], noise) for block in blocks])
+    return _solve(np.vstack([_stack(joined, noise), known]))[0], noise
+
+
+def _covariance(rows: Array, values: Array, known: Array) -> Array:
+    """Return the covariance of values from weighted rows by block, and those of the description.
+
+    It is that of the jackknife, and of values that follow the description if that is off.
+    """
     X, rest = rows[:, :, :-1], rows[:, :, -1] - rows[:, :, :-1] @ values
-    turned = X.transpose(0, 2, 1)
-    covariance = jackknife(turned @ X, (turned @ rest[:, :, np.newaxis])[:, :, 0])
-    information = triangular(_stack(joined, np.maximum(noise, _NO_MODEL * effort)))
-    columns = np.linalg.norm(joined[:, :, :-1], axis=1)
-    share = columns / (effort * np.sqrt(np.maximum(counts, 1)))[:, np.newaxis]
-    return Estimate(
-        base, values, covariance, noise, counts, share.max(axis=0), condition, information
-    )
+    turned, given = X.transpose(0, 2, 1), known[:, :-1]
+    normal, prior = turned @ X, given.T @ given
+    scatter = jackknife(normal, (turned @ rest[:, :, np.newaxis])[:, :, 0], prior)
+    if not len(known):
+        return scatter
+    whole = normal.sum(axis=0) + prior
+    size = np.sqrt(np.diag(whole))
+    follow = np.linalg.solve(whole / np.outer(size, size), (given / size).T) / size[:, np.newaxis]
+    return np.asarray(scatter + follow @ follow.T)
+
+
+def _described(base: BaseParameters, unknowns: Unknowns, deviations: Array) -> Array:
+    """Return rows of the description of what the data leave vague, in standard deviations.
+
+    Vague are combinations of links with a deviation beyond their size; none with a rotor, whose
+    inertia descriptions hardly ever state.
+    """
+    links = unknowns.links
+    size = np.linalg.norm(base.B[:, :links] * unknowns.inertial_sizes(), axis=1)
+    vague = np.isfinite(deviations) & (deviations > size) & (size > 0.0)
+    vague &= ~base.B[:, links:].any(axis=1)
+    rows = np.column_stack([np.eye(len(base)), base.B @ unknowns.nominal])[vague]
+    return np.asarray(rows / size[vague, np.newaxis])
 
 
 def _rms_effort(joined: Array, counts: Array) -> Array:

@@ -402,7 +402,13 @@ def link_inertial(tree: Robot, link: str, inertia: RigidBodyInertia) -> Inertial
     """Convert an inertia in the frame of a body to the <inertial> of a link of that body."""
     frame = tree.frame(link)
     own = inertia.transformed(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
-    x, y, z = own.com.tolist()
-    I = own.inertia
-    elements = (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])
-    return Inertial(float(own.mass), Pose((x, y, z)), *(float(element) for element in elements))
+    x, y, z = _rounded(own.com).tolist()
+    elements = _rounded(own.inertia[np.triu_indices(3)]).tolist()
+    return Inertial(float(own.mass), Pose((x, y, z)), *elements)
+
+
+def _rounded(values: Array) -> Array:
+    """Return values without what is rounding of the largest one: beyond its 13th digit."""
+    largest = float(np.abs(values).max())
+    digits = 12 - math.floor(math.log10(largest)) if largest > 0.0 else 0
+    return np.asarray(np.round(values, min(digits, 300)) + 0.0)

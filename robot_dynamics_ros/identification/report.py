@@ -9,7 +9,7 @@ The plots show measured and predicted efforts, and residuals over time, velocity
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -154,10 +154,18 @@ def _verdict(result: Identification, before: Residuals, after: Residuals) -> Fin
         )
         return Finding('error', text)
     joints = zip(after.joints, before.percent, after.percent, strict=True)
-    moved = (row for row in joints if not math.isnan(row[2]))
-    each = ', '.join(f'{joint} {_percent(old)} → {_percent(new)}' for joint, old, new in moved)
-    text = f'effort that the description → the corrected model leaves unexplained: {each}'
-    return Finding('warning' if after.worst > _FAIR else 'ok', text)
+    moved = [row for row in joints if not math.isnan(row[2])]
+    worse = [row for row in moved if row[2] > max(row[1], _PERFECT)]
+    text = 'effort that the description → the corrected model leaves unexplained: '
+    text += _each(row for row in moved if row not in worse)
+    if worse:
+        text += f'; these joints are predicted worse: {_each(worse)}'
+    bad = after.worst > _FAIR or any(new > _SAME * old for _, old, new in worse)
+    return Finding('warning' if bad else 'ok', text)
+
+
+def _each(rows: Iterable[tuple[str, float, float]]) -> str:
+    return ', '.join(f'{joint} {_percent(old)} → {_percent(new)}' for joint, old, new in rows)
 
 
 def _certainty(result: Identification, rows: Sequence[Row]) -> Array:
@@ -181,6 +189,8 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
         bodies = [result.tree.link_names[i] for i in single.bodies]
         weigh = f'{single.mass:.4g} ± {single.deviation:.1g} kg, not {single.nominal:.4g}'
         others = 'if the other links are as described'
+        if single.centred:
+            others = 'if its centre of mass and the other links are as described'
         text = f'{bodies[0]}, which alone explains the recordings and weighs {weigh}, {others}'
         if len(bodies) > 1:
             text = (
@@ -259,9 +269,10 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
 
 def _kept(result: Identification) -> list[str]:
     """Return which links and which drives the data do not determine, at most a sentence each."""
-    unknowns = result.plan.unknowns
-    drives = [k for k in result.physical.held if unknowns.term_of(k) in DEFAULT_TERMS]
-    names = ', '.join(unknowns.names[k] for k in drives)
+    unknowns, estimate = result.plan.unknowns, result.estimate
+    kept = [k for k in result.physical.held.tolist() if unknowns.term_of(k) in DEFAULT_TERMS]
+    kept += estimate.base.leading[estimate.described].tolist()
+    names = ', '.join(unknowns.names[k] for k in kept)
     return [*delivered(result), *([f'not determined, as described: {names}'] if names else [])]
 
 

@@ -58,6 +58,7 @@ class SingleChange:
         nominal: The same as described, kg.
         deviation: Standard deviation of ``mass``, kg.
         rotors: Whether this needs armature that is not separable from link inertia.
+        centred: Whether a body explains the data by its mass alone, at its described centre.
     """
 
     bodies: tuple[int, ...]
@@ -66,13 +67,14 @@ class SingleChange:
     nominal: float
     deviation: float
     rotors: bool
+    centred: bool = False
 
 
 def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None:
     """Return the bodies of which each alone explains the data.
 
-    None if the described links explain the data, no body alone does, or one does whose mass the
-    data would not determine even then.
+    None if the described links explain the data, no body alone does, or several do of which the
+    data would not determine the mass of one even then.
 
     Args:
         estimate: The estimated base parameters.
@@ -89,18 +91,21 @@ def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None
             for i in range(unknowns.tree.bodies)
             if _explains(estimate, unknowns, rotors, i)
         }
-        fits = {i: fit for i, fit in fits.items() if fit.misfit <= _chance(estimate)}
+        if not fits:
+            continue
+        most = _chance(estimate) + physical_parameters(estimate, unknowns, _LOOSE, rotors).misfit
+        fits = {i: fit for i, fit in fits.items() if fit.misfit <= most}
+        heavier = {i: _heavier(estimate, unknowns, rotors, i) for i in fits}
+        likely = {i: change for i, change in heavier.items() if change is not None}
+        if len(likely) == 1:
+            ((i, (change, deviation)),) = likely.items()
+            near, at = unknowns.nominal[: unknowns.links].copy(), PER_BODY * i
+            nominal = float(near[at])
+            near[at : at + PER_BODY] += change
+            return SingleChange((i,), near, near[at], nominal, deviation, rotors, centred=True)
         masses = {i: unknowns.nominal[PER_BODY * i] for i in fits}
         if any(fit.deviations[PER_BODY * i] > _VAGUE * masses[i] for i, fit in fits.items()):
             return None
-        masses_alone = {i: _heavier(estimate, unknowns, rotors, i) for i in fits}
-        likely = {i: change for i, change in masses_alone.items() if change is not None}
-        if len(likely) == 1:
-            ((i, change),) = likely.items()
-            near, at = unknowns.nominal[: unknowns.links].copy(), PER_BODY * i
-            near[at : at + PER_BODY] += change
-            deviation = fits[i].deviations[at]
-            return SingleChange((i,), near, near[at], masses[i], deviation, rotors)
         if fits:
             return _shared(fits, unknowns, rotors)
     return None
@@ -131,10 +136,15 @@ def _explains(estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int | 
     return _change(estimate, unknowns, rotors, free) is not None
 
 
-def _heavier(estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int) -> Array | None:
+def _heavier(
+    estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int
+) -> tuple[Array, float] | None:
     """Return the change of a body to another mass at its described centre that explains the data.
 
     Its inertia grows in proportion, or is as described; None if neither explains the data.
+
+    Returns:
+        The change of its inertial parameters, shape (10,), and the deviation of its mass, kg.
     """
     at = slice(PER_BODY * body, PER_BODY * (body + 1))
     nominal = unknowns.nominal[at]
@@ -144,25 +154,34 @@ def _heavier(estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int) ->
         free = np.zeros((len(unknowns), 1))
         free[at, 0] = of_body
         mass = _change(estimate, unknowns, rotors, free)
-        if mass is not None and nominal[0] + mass[0] > 0.0:
-            return of_body * mass
+        if mass is not None and nominal[0] + mass[0][0] > 0.0:
+            return of_body * mass[0], float(mass[1][0])
     return None
 
 
-def _change(estimate: Estimate, unknowns: Unknowns, rotors: bool, free: Array) -> Array | None:
-    """Return the change along columns (p, k) that explains the data beside joint terms, (k,)."""
+def _change(
+    estimate: Estimate, unknowns: Unknowns, rotors: bool, free: Array
+) -> tuple[Array, Array] | None:
+    """Return the change along columns (p, k) that explains the data beside joint terms.
+
+    Returns:
+        The change and its standard deviations, shape (k,) each; None if it does not.
+    """
     W, y = data_rows(estimate)
     X, drives = W @ estimate.base.B, joint_terms(estimate, unknowns, rotors)[0]
     fixed = unknowns.nominal.copy()
     fixed[drives] = 0.0
     columns = np.column_stack([X @ free, X[:, drives]])
     size = np.linalg.norm(columns, axis=0)
-    scaled, wanted = columns / np.where(size > 0.0, size, 1.0), y - X @ fixed
+    size[size == 0.0] = 1.0
+    scaled, wanted = columns / size, y - X @ fixed
     found = np.linalg.lstsq(scaled, wanted, rcond=None)[0]
     wanted -= scaled @ found
     if float(wanted @ wanted) > _chance(estimate):
         return None
-    return (found / np.where(size > 0.0, size, 1.0))[: free.shape[1]]
+    follow = np.linalg.pinv(scaled) @ W  # the base parameters
+    deviations = np.sqrt(np.einsum('ij,jk,ik->i', follow, estimate.covariance, follow))
+    return tuple((values / size)[: free.shape[1]] for values in (found, deviations))
 
 
 def _chance(estimate: Estimate) -> float:
