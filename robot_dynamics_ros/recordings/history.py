@@ -21,7 +21,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import PAYLOAD, loaded
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.reading import RecordingReader
-from robot_dynamics_ros.recordings.recording import NANO, LoadedPart, Recording, format_time
+from robot_dynamics_ros.recordings.recording import NANO, LoadedPart, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
@@ -202,9 +202,9 @@ def carried(past: History, run: Recording, tree: Robot) -> Carried:
         stamp, after = later[0]
         until = stamp / NANO
         notes.append(
-            f'the payload of the controller changed at {format_time(until)}, from '
+            f'the payload of the controller changed at {run.told(until)}, from '
             f'{payload or "none"} to {_words(after) or "none"}: the model is judged up to there, '
-            f'and what follows with --from {format_time(until).removesuffix(" s")}'
+            f'and what follows with --from {run.told(until).removesuffix(" s")}'
         )
     return Carried(own, until, payload, tuple(notes))
 

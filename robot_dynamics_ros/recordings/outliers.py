@@ -51,12 +51,14 @@ class Outliers(NamedTuple):
         states: Times of states that contradict their neighbours, s.
         efforts: Times of measured efforts that deviate alone, s.
         joints: Joints of these efforts.
+        origin: Zero of the times in texts, s.
     """
 
     total: int
     states: list[float]
     efforts: list[float]
     joints: list[str]
+    origin: float
 
     def problem(self) -> str:
         """Return why the recording allows no verdict; empty if it does."""
@@ -65,8 +67,8 @@ class Outliers(NamedTuple):
             return ''
         return (
             f'{count} of {self.total} states contradict their neighbours, the first at '
-            f'{format_time(self.states[0])}: what is left allows no verdict; check driver and '
-            'timestamps'
+            f'{format_time(self.states[0] - self.origin)}: what is left allows no verdict; check '
+            'driver and timestamps'
         )
 
     def remarks(self) -> list[str]:
@@ -80,7 +82,7 @@ class Outliers(NamedTuple):
         )
         return [
             f'left out: {text}, at {counted(len(times), "instant")}, the first at '
-            f'{format_time(times[0])}'
+            f'{format_time(times[0] - self.origin)}'
             for times, text in what
             if times
         ]
@@ -94,7 +96,7 @@ def without_outliers(run: Recording) -> tuple[Recording, Outliers]:
         efforts[late:] &= ~(np.abs(run.measured_effort[late:] - run.effort[:-late]) < least)
     first, second = (run.time[mask].tolist() for mask in (states, efforts.any(axis=1)))
     joints = np.array(run.joints)[efforts.any(axis=0)].tolist()
-    found = Outliers(len(run.time), first, second, joints)
+    found = Outliers(len(run.time), first, second, joints, run.origin)
     if efforts.any():
         run = replace(run, measured_effort=np.where(efforts, np.nan, run.measured_effort))
     return run.without(states), found

@@ -37,7 +37,7 @@ from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording, format_time
+from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording
 from robot_dynamics_ros.recordings.samples import Preparation, Samples, samples_of
 from robot_dynamics_ros.recordings.timing import AUTO, longest_piece, moving
 from robot_dynamics_ros.spatial.scalar import Array
@@ -314,7 +314,7 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
         if seconds > _FROZEN_S and (np.ptp(held, axis=0) > _FROZEN_EFFORT * size).any():
             raise RecordingError(
                 'the states of the recording',
-                f'are frozen for {seconds:.3g} s from {format_time(run.time[start - 1])} on, '
+                f'are frozen for {seconds:.3g} s from {run.told(run.time[start - 1])} on, '
                 'while the efforts change',
                 'repair the driver, or cut that part with --from and --to',
             )

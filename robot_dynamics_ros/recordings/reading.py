@@ -52,6 +52,7 @@ from robot_dynamics_ros.recordings.recording import (
     in_model_units,
     recorded_driver,
     require_one_unit,
+    span_origin,
     times_of,
     unwrapped,
 )
@@ -260,6 +261,7 @@ class RecordingReader(ExitStack):
             arrival_ns=rows.arrival_ns,
             answer_ns=np.where(answered, answer, -1),
             parameters=self._parameters,
+            origin=span_origin(float(rows.stamp_ns[0]) / NANO),
         )
         return run.without_columns(*self.left_out)
 

@@ -102,6 +102,7 @@ class Recording:
         answer_ns: Receive time of each command, shape (N,), int64, ns; -1 if missing.
         parameters: Parameters of the controller, YAML text, or empty.
         parts: Its parts with a known payload, whose effort identification subtracts; or empty.
+        origin: Zero of the times that texts name, s, see ``span_origin``.
     """
 
     joints: tuple[str, ...]
@@ -119,6 +120,7 @@ class Recording:
     answer_ns: Array = field(default_factory=_nothing)
     parameters: str = ''
     parts: tuple[LoadedPart, ...] = ()
+    origin: float = 0.0
 
     def __post_init__(self) -> None:
         # Fill in omitted arrays.
@@ -163,6 +165,10 @@ class Recording:
         changed = {key: getattr(self, key)[:, columns] for key in PER_JOINT}
         return replace(self, joints=tuple(joints), **changed)
 
+    def told(self, time: float) -> str:
+        """Return a time of the recording, s, as texts name it, and options take it."""
+        return format_time(time - self.origin)
+
     def between(self, start: float, end: float) -> Recording:
         """Return the rows with ``start <= time <= end``, s.
 
@@ -172,11 +178,11 @@ class Recording:
         first = int(np.searchsorted(self.time, start - ROUNDING_S))
         last = int(np.searchsorted(self.time, end + ROUNDING_S, side='right'))
         if last <= first:
-            spanned = (
-                ' to '.join(map(format_time, self.time[[0, -1]])) if len(self.time) else '0 s'
-            )
+            spanned = ' to '.join(map(self.told, self.time[[0, -1]])) if len(self.time) else '0 s'
+            bounds = {'from': start, 'to': end}
+            part = [f'{word} {self.told(x)}' for word, x in bounds.items() if math.isfinite(x)]
             raise RecordingError(
-                f'the part from {format_time(start)} to {format_time(end)}',
+                f'the part {" ".join(part)}',
                 'holds no state',
                 f'the recording spans {spanned}: correct --from and --to, or what follows @ in '
                 '--validate',

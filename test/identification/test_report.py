@@ -24,6 +24,7 @@ from urdf_text import described, joint, link, robot
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.identification import report
 from robot_dynamics_ros.identification.identify import identify
+from robot_dynamics_ros.identification.validation import Residuals
 
 ARM = measured_arm()
 
@@ -228,3 +229,31 @@ def test_a_perfect_recording_leaves_nothing_to_correct(noise, command, rng):
     rows = [row for row in table_rows(page) if 'Izz' in row[0]]
     assert rows
     assert {row[4] for row in rows} == {'none'}
+
+
+def test_a_joint_that_is_predicted_worse_is_told_and_much_worse_is_a_warning():
+    found = identify([moved(np.random.default_rng(3), seconds=8.0)], ARM.tree)
+    ones = [1.0] * 3
+    before = Residuals(list(ARM.tree.joint_names), *[ones] * 2, [9.0, 4.0, 2.0], *[ones] * 4)
+    for worse, severity in ((2.1, 'ok'), (2.5, 'warning')):
+        told = report._verdict(found, before, replace(before, percent=[1.0, 4.0, worse]))
+        assert told.severity == severity
+        first, last = str(told).split('; these joints are predicted worse: ')
+        assert first.endswith('unexplained: pan 9 % → 1 %, lift 4 % → 4 %')
+        assert last == f'elbow 2 % → {worse} %'
+    same = report._verdict(found, before, replace(before, percent=[1.0, 4.0, 2.0]))
+    assert 'worse' not in str(same)
+
+
+def test_times_are_since_the_first_state_as_those_of_options(command, rng):
+    run = moved(rng)
+    run.measured_effort[500, 1] += 80.0
+    none = np.zeros(0)
+    run = replace(run, time=1.76e9 + run.time, stamp_ns=none, arrival_ns=none, answer_ns=none)
+    said = command('identify --jobs 1', run).said
+    assert 'of lift that deviate from both sides, at 1 instant, the first at 5 s' in said
+    ended = command('identify --jobs 1 --from 50', run, code=2)
+    for text in (said, ended.err):
+        assert '17600000' not in text
+    assert 'the part from 50 s: holds no state' in ended.err
+    assert 'spans 0 s to 11.99 s' in ended.err

@@ -72,7 +72,6 @@ from robot_dynamics_ros.recordings.recording import (
     NANO,
     Recording,
     format_time,
-    span_origin,
 )
 from robot_dynamics_ros.recordings.report.runs import (
     BagResult,
@@ -240,8 +239,7 @@ def analyze_bag(
             notes.append('the description gives no effort limits: saturation is not evaluated')
         verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
         steps = _steps(bag, settings, reader, evaluation)
-    origin = span_origin(float(run.time[0]))
-    report = analysis_report(bag, tree, figures, findings, notes, steps, origin)
+    report = analysis_report(bag, tree, figures, findings, notes, steps, run.origin)
     seconds = time.perf_counter() - begin
     result = BagResult(
         str(bag), tree.joint_names, figures, findings, verdicts, tuple(notes), report, '', seconds
