@@ -237,16 +237,19 @@ class ConstraintStabilization(ModelLaw):
         for time in self._rehearsed.tolist():
             self.effort(start + time, q, v, reference, out)
             if self._kernel.damped:
-                return 'its Jacobian loses rank'
+                return 'its Jacobian would lose rank'
             if self.scale < 1.0:
-                return 'an effort reaches its limit'
+                j = int(np.argmax(np.abs(out) / self.tree.effort_limit))
+                return f'{self.tree.joint_names[j]} would reach its effort limit'
             v += step * self.acceleration
             q += step * v
             np.maximum(fastest, np.abs(v), out=fastest)
         shares = fastest / self.tree.velocity_limit
         j = int(np.argmax(shares))
         name = self.tree.joint_names[j]
-        return f'{name} needs {shares[j]:.0%} of its velocity limit' if shares[j] > 1.0 else ''
+        return (
+            f'{name} would need {shares[j]:.0%} of its velocity limit' if shares[j] > 1.0 else ''
+        )
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
@@ -383,7 +386,7 @@ class ConstraintStabilization(ModelLaw):
         """Return whether a lead-in runs, and why none does; see :class:`ControlLaw`."""
         if self._obstacle:
             begin = f'the program begins at t = {self._start:.3f} s'
-            text = f'lead-in: {begin}, as from where the arm is {self._obstacle}'
+            text = f'lead-in: {begin}; from where the arm is now, {self._obstacle}'
         else:
             text = f'no lead-in: {self._never_leads or "the program can begin where the arm is"}'
         end = self.motion_end
