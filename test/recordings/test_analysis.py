@@ -14,7 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from bags import MS, REFERENCE, SECOND, Message, T, command, header, state, text, write
-from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml, write_run
+from recorded_arm import (
+    GRAVITY,
+    NAMES,
+    RecordedArm,
+    arm_xml,
+    measured_arm,
+    sinusoidal_run,
+    write_run,
+)
 from recorded_bags import NOMINAL, UNKNOWN
 
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
@@ -24,6 +32,7 @@ from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag, evaluate
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
+from robot_dynamics_ros.recordings.report.runs import analysis_report
 from robot_dynamics_ros.recordings.report.toolkit import Report
 
 ORACLE = RecordedArm.oracle_of(arm_xml(), GRAVITY)
@@ -128,6 +137,9 @@ def test_errors_of_joints_tool_and_program_are_those_of_pinocchios_points(exact)
     assert program['rms'] == pytest.approx([np.sqrt(np.mean(height**2))], rel=1e-9)
     assert program['peak'] == pytest.approx([np.abs(height).max()], rel=1e-9)
     assert (program['start'], program['evaluations']) == (0.0, 150)
+    late = np.sqrt(np.mean(height[-37:] ** 2))
+    tile = f'{late:.4g} m', 'f of the program, RMS in the last quarter, worst row'
+    assert tile in result.report.tiles
 
 
 @pytest.mark.slow
@@ -376,6 +388,25 @@ def in_sequence(*parts):
 # Rates, limits, references ----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ('lost', 'told'), [(5, 'note'), (40, 'warning'), (range(300, 306), 'warning')]
+)
+def test_few_single_states_that_are_lost_are_a_note(lost, told, rng):
+    run = sinusoidal_run(measured_arm(), rng, 20.0)
+    rows = np.ones(len(run.time), dtype=bool)
+    rows[(np.arange(lost) + 1) * 40 if isinstance(lost, int) else list(lost)] = False
+    result = evaluated(run.rows(rows))
+    tree = measured_arm().tree
+    notes = analysis_report('bag', tree, result.figures, result.findings, ()).notes
+    warned = [str(x) for x in result.findings if 'between states' in str(x)]
+    noted = [note for note in notes if 'between states' in note]
+    (text,) = noted if told == 'note' else warned
+    assert not (warned if told == 'note' else noted)
+    share = 100.0 * (1.0 - rows.mean())
+    assert f': {share:.2g} % of the states are missing' in text
+    assert text.endswith('is bridged') == (told == 'note')
+
+
 def test_rates_gaps_and_delays_are_those_that_were_recorded(tmp_path):
     arm, messages = RecordedArm(1000), []
     for k in range(1000):
@@ -387,7 +418,8 @@ def test_rates_gaps_and_delays_are_those_that_were_recorded(tmp_path):
         analyzed(bag)
     file.write_text(arm.xml)
     result = analyzed(bag, robot=RobotChoice(robot=str(file)))
-    assert '1 gap between states, the longest 30.8 ms' in said(result)
+    text = '1 gap between states, the longest 30.8 ms at 1700000000.4992 s: 2.9 % of the states'
+    assert text in said(result)
     rates = result.figures['rates']
     assert (rates['gaps'], rates['commands']) == (1, 1000)
     assert rates['longest_gap_ms'] == pytest.approx(30.8)

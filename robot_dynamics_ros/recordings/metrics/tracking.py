@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from robot_dynamics_ros.recordings.recording import (
     format_duration,
     format_time,
 )
-from robot_dynamics_ros.recordings.timing import periods
+from robot_dynamics_ros.recordings.timing import BRIDGED, periods
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -172,6 +174,7 @@ def limits(run: Recording, tree: Robot, source: str = 'commanded') -> MetricResu
 
 # Rates -------------------------------------------------------------------------------------------
 
+_LOST = 0.01  # share of missing states that is a warning, however short the gaps
 _LATE = 0.8  # periods; a later command misses most of its step
 _UNANSWERED = 0.01, 0.45  # share of the states that is told; above it commands have a lower rate
 _PAUSE = 0.2  # s; states that long without a command are those of an inactive controller
@@ -183,8 +186,10 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
     steps, answered = np.diff(run.stamp_ns) / NANO, run.answer_ns >= 0
     latencies = (run.answer_ns - run.arrival_ns)[answered] / NANO
     stored = _stored_latency(evaluated)
-    gaps = int((periods(steps, period) > 1).sum())
+    skipped = periods(steps, period) - 1.0
+    gaps, lost = int((skipped > 0.0).sum()), int(skipped.sum())
     longest = int(steps.argmax()) if gaps else 0
+    share = lost / (lost + len(run.time))
     text = stored if stored else quantiles(latencies, 1e6, 50, 99)
     figures = {
         'states': len(run.time),
@@ -194,16 +199,14 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
         'period_ms': quantiles(steps, 1e3, 1, 50, 99),
         'jitter_us': quantiles(np.abs(steps - period), 1e6, 50, 99),
         'gaps': gaps,
+        'lost_share': share,
         'longest_gap_ms': 1e3 * float(steps[longest]) if gaps else 0.0,
         'longest_gap_at': float(run.time[longest]) if gaps else float('nan'),
         'latency_us': text if stored or text['max'] > 0.0 else {},
     }
     texts = []
-    if gaps:
-        texts.append(
-            f'{counted(gaps, "gap")} between states, the longest '
-            f'{format_duration(float(steps[longest]))} at {format_time(float(run.time[longest]))}'
-        )
+    if gaps and not gaps_are_bridged(figures):
+        texts.append(gap_text(figures))
     texts += _unanswered(run)
     late = 0.0 if stored else quantiles(latencies, 1.0, 99)['p99']
     if period and late > _LATE * period:
@@ -213,6 +216,21 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
         )
     findings = [Finding('warning', text) for text in texts]
     return MetricResult(figures, findings, {'period': np.append(np.nan, steps)})
+
+
+def gap_text(rates: Mapping[str, Any]) -> str:
+    """Return what is told of the gaps in the figures of :func:`rates`."""
+    longest, share = format_duration(1e-3 * rates['longest_gap_ms']), 100.0 * rates['lost_share']
+    return (
+        f'{counted(rates["gaps"], "gap")} between states, the longest {longest} at '
+        f'{format_time(rates["longest_gap_at"])}: {share:.2g} % of the states are missing'
+    )
+
+
+def gaps_are_bridged(rates: Mapping[str, Any]) -> bool:
+    """Return whether the gaps are few and so short that the motion is known across them."""
+    bridged = BRIDGED * 1e3 / rates['rate_hz']
+    return bool(rates['lost_share'] < _LOST and rates['longest_gap_ms'] <= bridged)
 
 
 def _unanswered(run: Recording) -> list[str]:

@@ -22,8 +22,12 @@ from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import Topics
 from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult
-from robot_dynamics_ros.recordings.metrics.program import DIAGNOSTICS
-from robot_dynamics_ros.recordings.metrics.tracking import at_limits
+from robot_dynamics_ros.recordings.metrics.program import DIAGNOSTICS, unit_of
+from robot_dynamics_ros.recordings.metrics.tracking import (
+    at_limits,
+    gap_text,
+    gaps_are_bridged,
+)
 from robot_dynamics_ros.recordings.recording import (
     NANO,
     Recording,
@@ -250,6 +254,13 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     if tracking and not math.isnan(tracking['tool_rms_mm']):
         tiles.append((f'{tracking["tool_rms_mm"]:.4g} mm', 'tool error, RMS'))
         tiles.append((f'{tracking["tool_peak_mm"]:.4g} mm', 'tool error, peak'))
+    program = figures.get('program') or {}
+    if 'floor' in program:
+        worst: dict[str, float] = {}
+        for row, value in zip(program['rows'], program['floor'], strict=True):
+            worst[unit_of(row)] = max(worst.get(unit_of(row), 0.0), value)
+        kept = ', '.join(quantity(value, unit) for unit, value in worst.items())
+        tiles.append((kept, 'f of the program, RMS in the last quarter, worst row'))
     if 'residual_share' in figures['effort']:
         share = np.fmax.reduce(figures['effort']['residual_share'])
         tiles.append((f'{100 * share:.3g} %', 'effort unexplained by the model, worst joint'))
@@ -333,6 +344,8 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any]) -> list[str
             f'the motion of the program ends at {format_time(end)}; the figures of f without the '
             'arm at its start and its end: --from and --to'
         )
+    if figures['rates']['gaps'] and gaps_are_bridged(figures['rates']):
+        notes.append(f'{gap_text(figures["rates"])}, which is bridged')
     tracking = figures['tracking']
     if tracking and not math.isnan(tracking['tool_rms_mm']):
         rms, peak = (f'{tracking[key]:.4g} mm' for key in ('tool_rms_mm', 'tool_peak_mm'))
