@@ -58,6 +58,9 @@ _SLOW = 0.2  # of the velocity limit
 _MOST_ROWS = 10  # of the table of bags, and of what changed
 _BINS = 60  # velocity bins of a friction curve
 _MEASURED, _MODEL, _BEFORE = GREY, COLOURS[0], COLOURS[1]
+_CANCEL = (
+    'Of a joint with further terms only the sum is friction: its damping alone is no measurement.'
+)
 _TOGETHER = 'Those of a joint include those of the mimic joints that move with it.'
 _CHANGED = (
     f'Links: other than described by more than {_SURE:g} standard deviations, '
@@ -364,8 +367,10 @@ def _drive_table(result: Identification) -> ReportTable:
     }
     rows = list(zip(tree.joint_names, *columns.values(), strict=True))
     title = 'Friction and armature ± standard deviation (as described), SI units'
-    text = _TOGETHER if tree.bodies > tree.n else ''
-    return ReportTable(('joint', *columns), rows, title, text)
+    plain = {term.removesuffix('_friction') for term in (*DEFAULT_TERMS, 'offset')}
+    further = not columns.keys() <= plain
+    text = [_TOGETHER] * (tree.bodies > tree.n) + [_CANCEL] * further
+    return ReportTable(('joint', *columns), rows, title, ' '.join(text))
 
 
 def _drive(nominal: float, value: float, deviation: float) -> str:

@@ -24,6 +24,7 @@ from urdf_text import described, joint, link, robot
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.identification import report
 from robot_dynamics_ros.identification.identify import identify
+from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.identification.validation import Residuals
 
 ARM = measured_arm()
@@ -257,3 +258,11 @@ def test_times_are_since_the_first_state_as_those_of_options(command, rng):
         assert '17600000' not in text
     assert 'the part from 50 s: holds no state' in ended.err
     assert 'spans 0 s to 11.99 s' in ended.err
+
+
+def test_terms_that_may_cancel_are_said_to_be_friction_in_their_sum_only():
+    found = identify([moved(np.random.default_rng(3), seconds=8.0)], ARM.tree)
+    assert 'only the sum is friction' not in report._drive_table(found).text
+    found = identify([moved(np.random.default_rng(3), seconds=8.0)], ARM.tree, (*TERMS,))
+    held = replace(found.physical, deviations=np.ones(len(found.plan.unknowns)))
+    assert 'only the sum is friction' in report._drive_table(replace(found, physical=held)).text
