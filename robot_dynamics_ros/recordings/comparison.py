@@ -17,7 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ConfigurationError, DescriptionError, RecordingError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    DescriptionError,
+    RecordingError,
+    UnknownNameError,
+)
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope, interpolate_columns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
@@ -277,7 +282,11 @@ def _read(
                 tree = choice.load(reader)
             elif reader.description and not choice.robot:
                 require_same_robot(tree, _described(reader, choice) or tree, bag)
-            runs.append(choice.run(reader, tree))
+            try:
+                runs.append(choice.run(reader, tree))
+            except UnknownNameError as error:
+                remedy = 'compare two runs with states of the same joints'
+                raise RecordingError(f'bag {str(bag)!r}', str(error), remedy) from error
     assert tree is not None
     notes = [
         f'{name}: {note}' for name, run in zip(names, runs, strict=True) for note in run.notes
@@ -338,7 +347,7 @@ def require_same_robot(tree: Robot, other: Robot, bag: object) -> None:
     """
     problem = ''
     if missing := [name for name in tree.joint_names if name not in other.joint_names]:
-        problem = f'it has no {", ".join(missing)}'
+        problem = f'has no states of {", ".join(missing)}'
     elif tree.joint_names == other.joint_names and tree.bodies == other.bodies:
         size = float(np.linalg.norm(tree.p_PJ, axis=1).sum()) or 1.0
         differ = np.max(
@@ -354,9 +363,10 @@ def require_same_robot(tree: Robot, other: Robot, bag: object) -> None:
             name = other.body_joints[int((differ > _SAME).argmax())]
             problem = f'{name} sits or moves otherwise'
     if problem:
+        other_robot = f'is of another robot ({other.name}, not {tree.name}): '
         raise RecordingError(
             f'bag {str(bag)!r}',
-            f'is of another robot ({other.name}, not {tree.name}): {problem}',
+            problem if other.name == tree.name else other_robot + problem,
             'compare two runs of one robot, or name its description with --robot',
         )
 
@@ -473,7 +483,7 @@ def _parse_shift(text: str) -> float:
     return shift
 
 
-def _grid(motion: _AlignedMotion) -> tuple[Array, Array]:
+def _grid(motion: _AlignedMotion, which: str) -> tuple[Array, Array]:
     """Return evenly spaced times and the velocities there, each joint divided by its RMS.
 
     Raises:
@@ -486,7 +496,7 @@ def _grid(motion: _AlignedMotion) -> tuple[Array, Array]:
         place = int(steps.argmax())
         at = format_time(motion.time[place] - span_origin(float(begin)))
         raise RecordingError(
-            'a run',
+            f'the {which} run',
             f'has a clock that jumps by {format_time(steps[place])} at {at}',
             'cut it there with --from or --to',
         )
@@ -500,8 +510,8 @@ def _coarse_shift(one: _AlignedMotion, other: _AlignedMotion) -> float:
     """Return the shift of the largest velocity correlation, to the grid step."""
     from scipy.signal import fftconvolve
 
-    t_one, v_one = _grid(one)
-    t_other, v_other = _grid(other)
+    t_one, v_one = _grid(one, 'first')
+    t_other, v_other = _grid(other, 'second')
     total = fftconvolve(v_other, v_one[::-1], axes=0).sum(axis=1)
     lag = (int(total.argmax()) - (len(t_one) - 1)) * _COARSE_S
     return lag + float(t_other[0] - t_one[0])

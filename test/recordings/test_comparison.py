@@ -205,7 +205,7 @@ def test_the_first_bags_description_is_used_for_both(description, command, tmp_p
     [RUN, --frame, nose] | unknown frame 'nose'
     {'type="prismatic"': 'type="revolute"'} | other, not test_arm): lift sits or moves otherwise
     {'xyz="0.4 0.0 0.0"': 'xyz="0.4 0.6 0"'} | other, not test_arm): elbow sits or moves otherwise
-    {'name="lift"': 'name="slide"'} | is of another robot (other, not test_arm): it has no lift
+    {'name="lift"': 'name="slide"'} | another robot (other, not test_arm): has no states of lift
 """)
 def test_what_cannot_be_compared_is_refused_in_one_line(given, said, command):
     """Words behind a run, or a change of the robot of the run behind it."""
@@ -221,6 +221,29 @@ def test_what_cannot_be_compared_is_refused_in_one_line(given, said, command):
     assert re.search(said, found.err)
     assert found.err.count('\n') == 1
     assert not found.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ('names', 'said'),
+    [
+        (('shoulder', 'elbow', 'slide'), 'has no states of lift; compare two runs of one robot'),
+        (('a', 'b', 'c'), "unknown recorded joint 'shoulder'; known: a, b, c; compare two runs"),
+    ],
+)
+def test_a_second_run_without_joints_of_the_first_is_refused_by_these(names, said, command):
+    run = run_of(count=60)
+    found = command('compare', run, replace(run, joints=names), code=2)
+    assert said in found.err
+    assert '(test_arm' not in found.err  # it is the same robot
+
+
+def test_of_two_runs_the_one_whose_clock_jumps_is_named():
+    run = run_of()
+    late = replace(run, time=run.time + 1e7 * (run.time > 1.0))
+    with pytest.raises(RecordingError, match='the second run: has a clock that jumps'):
+        align(run, late)
+    with pytest.raises(RecordingError, match='the first run: has a clock that jumps'):
+        align(late, run)
 
 
 def test_efforts_in_amperes_without_a_constant_are_not_compared(command):
