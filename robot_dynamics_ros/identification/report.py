@@ -51,6 +51,7 @@ _FAIR = 10.0  # percent of a joint's effort that may remain unexplained without 
 _LEAST = 1e-9  # percent: rounding
 _SAME = 1.2  # times the residual of the description: noise of a model that fits
 _PERFECT = 0.01  # percent: nothing is left that a model would explain
+_GAIN = 1.01  # least ratio of the residuals before and after by which a joint is predicted better
 _SURE = 3.0  # standard deviations of a change beyond doubt,
 _MATTERS = 0.01  # if it changes a joint's effort by this share
 _ALTERNATES = 0.3  # correlation of successive residuals that counts
@@ -114,7 +115,7 @@ def identification_report(
         [
             _verdict(result, before, after),
             *findings,
-            *_changed(result, sure),
+            *(_changed(result, sure) if _is_better(before, after) else []),
             *_left(result.tree, evidence),
             *_slow(result, evidence),
         ],
@@ -180,6 +181,12 @@ def _certainty(result: Identification, rows: Sequence[Row]) -> Array:
     sure = change / np.maximum([row.deviation for row in rows], np.finfo(float).tiny)
     links = result.estimate.base.shown[:, : result.plan.unknowns.links].any(axis=1)
     return np.where(links & (change * result.estimate.influence > _MATTERS), sure, 0.0)
+
+
+def _is_better(before: Residuals, after: Residuals) -> bool:
+    """Return whether a joint is predicted better; standard deviations know of noise only."""
+    joints = zip(before.percent, after.percent, strict=True)
+    return any(old > _GAIN * new for old, new in joints)
 
 
 def _changed(result: Identification, sure: Array) -> list[Finding]:

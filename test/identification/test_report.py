@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from urdf_text import described, joint, link, robot
 
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.identification import report
+from robot_dynamics_ros.identification.bags import Evidence
 from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.identification.validation import Residuals
@@ -244,6 +246,19 @@ def test_a_joint_that_is_predicted_worse_is_told_and_much_worse_is_a_warning():
         assert last == f'elbow 2 % → {worse} %'
     same = report._verdict(found, before, replace(before, percent=[1.0, 4.0, 2.0]))
     assert 'worse' not in str(same)
+
+
+def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_better():
+    """Efforts that are late by a sample gave a link 0.09 ± 0.002 kg that it does not have."""
+    run = moved(np.random.default_rng(3), measured_arm(heavier=2.0), 8.0)
+    found = identify([run], ARM.tree)
+    ones = [1.0] * 3
+    before = Residuals(list(ARM.tree.joint_names), *[ones] * 2, [9.0, 12.0, 26.0], *[ones] * 4)
+    series = SimpleNamespace(residual=np.zeros((3, 3)), velocity=np.ones((3, 3)))
+    for percent, told in (([9.1, 12.0, 26.0], False), ([9.1, 11.0, 26.0], True)):
+        residuals = before, replace(before, percent=percent)
+        made = report.identification_report('', found, Evidence(residuals, (series, series), ()))
+        assert any('beyond doubt' in str(finding) for finding in made.findings) == told
 
 
 def test_times_are_since_the_first_state_as_those_of_options(command, rng):
