@@ -62,7 +62,8 @@ def test_a_recording_holds_the_files_of_its_controller(tmp_path, switches):
     program.write_text('name: another')
     result = analyze_bag(tmp_path / 'bag', AnalysisSettings())
     assert any(f"program 'scara_circle' of the controller {AWAY}" in x for x in result.notes)
-    assert switches or result.figures['program']['program'] == 'scara_circle'
+    assert result.figures['program']['program'] == 'scara_circle'
+    assert result.figures['program']['start'] == pytest.approx(0.021 * switches, abs=1e-9)
 
 
 def test_a_replay_rehearses_a_law_where_its_controller_did(tmp_path, monkeypatch):

@@ -30,7 +30,14 @@ from robot_dynamics_ros.model.findings import SEVERITIES, Finding
 from robot_dynamics_ros.model.identified import NOTE
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.history import LAW, carried, followed, history
+from robot_dynamics_ros.recordings.history import (
+    LAW,
+    carried,
+    followed,
+    history,
+    programmed,
+    runs_program,
+)
 from robot_dynamics_ros.recordings.metrics.effort import (
     UNIDENTIFIED,
     contacts,
@@ -86,7 +93,6 @@ from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.recordings.samples import Preparation, samples_of
 from robot_dynamics_ros.recordings.timing import AUTO, first_motion
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 _EXPLAINED = 0.01  # share of the effort that a model may leave unexplained
 _IDENTIFIED = Path('out') / 'identified'
@@ -171,19 +177,23 @@ def analyze_bag(
         )
         notes = [*settings.remarks, _model_note(settings.robot, tree, identified)]
         notes += _reference_note(reader)
-        program = _program(settings, reader, tree, notes)
         whole = settings.robot.converted(reader.read(settings.robot.span), tree)
         past = history(reader)
+        ran = programmed(past.acted)
+        program = _program(settings, ran.values, tree, notes)
         start, end, why = settings.program_start, math.inf, ''
         if program is not None:
-            starts = recorded_starts(reader, whole, tree) if start is None else [start]
+            starts = recorded_starts(reader, whole, tree, ran) if start is None else [start]
             if len(starts) > 1:
                 notes.append(
                     f'the program began {len(starts)} times: evaluated from the first start'
                 )
             if starts:
                 start, (end, why) = starts[0], recorded_end(past.acted, whole, starts)
-        run, ramp = settings.robot.within(whole), reader.parameters.get('activation_ramp_s')
+        run, ramp = (
+            settings.robot.within(whole),
+            reader.parameters and ran.values['activation_ramp_s'],
+        )
         if run.time[-1] >= end:
             notes.append(f'the program is evaluated until {format_time(end)} only: then {why}')
         held = carried(past, run, tree)
@@ -338,17 +348,13 @@ def _steps(
 
 
 def _program(
-    settings: AnalysisSettings, reader: RecordingReader, tree: Robot, notes: list[str]
+    settings: AnalysisSettings, values: Mapping[str, Any], tree: Robot, notes: list[str]
 ) -> Program | None:
-    """Return the program given by the task, else that of the controller, if any."""
-    if settings.program:
-        return load_program(settings.program, tree, check=False)
-    values = with_texts(reader.parameters)
-    recorded = str(values.get('program') or '')
-    if values.get('law') != 'constraint_stabilization' or not recorded:
-        return None
+    """Return the program given by the task, else that of the controller's parameters, if any."""
+    if settings.program or not runs_program(values):
+        return load_program(settings.program, tree, check=False) if settings.program else None
     try:
-        return load_program(recorded, tree, check=False)
+        return load_program(str(values['program']), tree, check=False)
     except RobotDynamicsError as error:
         notes.append(f'the program of the controller cannot be evaluated: {error}')
         return None

@@ -142,17 +142,20 @@ _ENDS = {
 _ANSWERED = 0.5  # share of the states with a command from which a controller commands steadily
 
 
-def recorded_starts(reader: RecordingReader, run: Recording, tree: Robot) -> list[float]:
+def recorded_starts(
+    reader: RecordingReader, run: Recording, tree: Robot, ran: Acted
+) -> list[float]:
     """Return when a controller began its program in the recording, s, each time.
 
     The diagnostics of the controller say it. Without them, the program begins at the first
-    command, or after the motion to its start, whose duration the law computes from that state.
-    Empty if there is no command either.
+    command under its law, or after the motion to its start, whose duration the law computes from
+    that state. Empty if there is no command either.
 
     Args:
         reader: The bag.
         run: The recording from its begin, in the units of the model.
         tree: The robot.
+        ran: The controller with its program.
     """
     starts: list[float] = []
     if DIAGNOSTICS in reader.bag.topics:
@@ -162,10 +165,10 @@ def recorded_starts(reader: RecordingReader, run: Recording, tree: Robot) -> lis
                 with suppress(KeyError, ValueError):
                     starts.append(float(values[_START]))
     starts = [start for start in dict.fromkeys(starts) if start > 0.0]
-    commanded = np.isfinite(run.effort).all(axis=1)
+    commanded = np.isfinite(run.effort).all(axis=1) & (run.time >= ran.since_ns / NANO)
     if starts or not commanded.any():
         return starts
-    return [_begin(tree, reader.parameters, run, int(commanded.argmax()))]
+    return [_begin(tree, ran.values, run, int(commanded.argmax()))]
 
 
 def recorded_end(
