@@ -24,7 +24,8 @@ FAR = np.array([-1.5, -3.1, -2.3, -1.5])
 @given(arrays(float, 6, elements=st.floats(-1.5, 1.5)))
 def test_a_pose_of_a_six_joint_robot_is_found_within_its_limits(q):
     R, p = SIX_ORACLE.frame_pose('link5', q)
-    found = inverse_kinematics(SIX.tree, p, R, frame='link5')
+    # An attempt finds one in three of such poses within the limits, some one in twenty.
+    found = inverse_kinematics(SIX.tree, p, R, frame='link5', restarts=300)
     assert found.converged
     # Its tolerance is 1e-10 on distance and angle.
     for x, y in zip(SIX_ORACLE.frame_pose('link5', found.q), (R, p), strict=True):
