@@ -67,7 +67,7 @@ class ArmInstant:
     @property
     def error(self) -> dict[str, float]:
         """Reference minus position by joint, rad or m; empty if the law follows no reference."""
-        if self.status.get('law') == 'constraint_stabilization':
+        if self.f or self.status.get('law') == 'constraint_stabilization':
             return {}
         common = self.reference.keys() & self.position.keys()
         return {name: self.reference[name] - self.position[name] for name in common}

@@ -723,6 +723,13 @@ def test_a_plot_vanishes_when_its_window_has_no_values_any_more(page, arm):
     assert len(removed) == 1
 
 
+def test_a_program_has_no_tracking_error_also_before_its_law_is_known():
+    """The diagnostics, which name the law, come later than the first values of f."""
+    now = ArmInstant(position={'a': 0.1}, reference={'a': 0.4}, f={'tool x (m)': 1e-6})
+    assert now.error == {}
+    assert replace(now, f={}).error == {'a': pytest.approx(0.3)}
+
+
 def logged(*instants: ArmInstant) -> list[tuple[str, str]]:
     """Return severity and text of the events of some instants."""
     log = EventLog()
