@@ -160,7 +160,9 @@ def _verdict(result: Identification, before: Residuals, after: Residuals) -> Fin
     joints = zip(after.joints, before.percent, after.percent, strict=True)
     moved = [row for row in joints if not math.isnan(row[2])]
     worse = [row for row in moved if row[2] > max(row[1], _PERFECT)]
-    text = 'effort that the description → the corrected model leaves unexplained: '
+    text = (
+        'effort that the description → the corrected model (parameters.yaml) leaves unexplained: '
+    )
     text += _each(row for row in moved if row not in worse)
     if worse:
         text += f'; these joints are predicted worse: {_each(worse)}'

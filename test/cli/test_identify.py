@@ -54,7 +54,8 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, command):
     assert 0 < efforts['at rest with Coulomb friction']['joint1'] < 100
     told = (
         'validated on', 'excluded ones by reason',
-        'the corrected model leaves unexplained: joint1', 'Unexplained effort over time.*'
+        r'the corrected model \(parameters.yaml\) leaves unexplained: joint1',
+        'Unexplained effort over time.*'
         'Not determined by the data',
         'kept at the nominal value, since not separable: joint1.armature',
     )  # fmt: skip

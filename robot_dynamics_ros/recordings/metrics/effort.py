@@ -29,6 +29,7 @@ from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.model.identified import NOTE
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
 from robot_dynamics_ros.recordings.plausibility import MissingError, check_recording
@@ -40,6 +41,11 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _LARGE_RESIDUAL = 0.1  # relative residual above which identification is recommended
 UNIDENTIFIED = 'unidentified'  # cause of the finding that recommends it
+_LEFT = 'that is what the identified model leaves'
+_OF_URDF = (
+    '; corrected.urdf holds viscous and Coulomb friction only, '
+    'parameters.yaml beside it all that was identified: give that as --identified'
+)
 _CHECKED = 50  # instants at which formulations are compared
 _LARGE_DIFFERENCE = 1e-9  # relative difference of formulations that is reported
 _LARGE_SHARE = 0.05  # fraction of unexplained energy that is reported
@@ -128,7 +134,7 @@ def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Find
     if large.max() > 0.0:
         worst = int(large.argmax())
         remedy = (
-            'that is what the identified model leaves'
+            _LEFT + _OF_URDF * (NOTE in evaluated.model.tree.xml)
             if evaluated.identified
             else 'no joint moves: record a motion to identify the arm'
             if not np.nan_to_num(evaluated.run.velocity).any()
