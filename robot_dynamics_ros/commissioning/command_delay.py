@@ -28,16 +28,16 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.residual_causes import CORRELATED
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.samples import differentiated
+from robot_dynamics_ros.recordings.timing import periods
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _MOST, _STEP = 20.0, 0.05  # largest delay that is tried, and distance of the tried ones, periods
-_REGULAR = 0.2  # relative deviation of the time between two states from the period
 _FAST = 0.05  # s before and after a quick change of the command that are evaluated
 _CHANGES = 20  # number of quickest changes that are evaluated
 _EXPLAINED = 0.5  # share of the variation of a joint's effort that its command must explain
 _LEAST = 0.005  # smallest range of a command, as a share of the effort limit
-_MOVING = 0.1  # share of its largest speed above which a joint moves
+_SLIDES = 0.1  # share of its largest speed above which its friction is that of sliding
 
 
 class CommandDelay(NamedTuple):
@@ -106,7 +106,7 @@ def estimate_delay(
 
 def _rows(time: Array, command: Array, period: float) -> Array:
     """Return the indices of regular steps near the quickest changes of the commands."""
-    regular = np.abs(np.diff(time) / period - 1.0) < _REGULAR
+    regular = periods(np.diff(time), period) == 1.0
     size = np.ptp(command, axis=0) + 1e-300
     changes = np.abs(np.diff(command, axis=0) / size).max(axis=1) * regular
     reach, near = max(round(_FAST / period), 1), np.zeros(len(regular), dtype=bool)
@@ -147,7 +147,7 @@ def _residuals(acted: Array, speed: Array, command: Array) -> Array:
     """Return the mean squares that the fitted commands leave while a joint moves, shape (n,)."""
     left = np.zeros(acted.shape[1])
     for j, (w, s, u) in enumerate(zip(acted.T, speed.T, command.T, strict=True)):
-        moves = np.abs(s) > _MOVING * np.abs(s).max(initial=0.0)  # else friction takes any effort
+        moves = np.abs(s) > _SLIDES * np.abs(s).max(initial=0.0)  # else friction takes any effort
         if not moves.any():
             continue
         w, s = w[moves], s[moves]

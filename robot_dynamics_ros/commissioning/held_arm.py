@@ -27,7 +27,6 @@ import numpy as np
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import MechanismError, RecordingError, SingularityError
 from robot_dynamics_ros.estimation.accumulate import compared, root_mean_square
-from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import (
     EXCHANGES,
     POSITION_UNITS,
@@ -36,16 +35,13 @@ from robot_dynamics_ros.estimation.hypotheses import (
     exchange_fault,
     named,
 )
+from robot_dynamics_ros.estimation.rest import HELD_S, moving_joints, rests
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding, warning
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 FEW_POSES = 4  # fewer tell faults from one another too rarely
-_REST_S = 0.3  # least time of a pose, s
-_MOVED = 20.0  # ratio of range to noise above which a joint counts as moved
-_REST = 0.02  # share of its peak speed below which a joint counts as at rest
-_SMOOTHED = 0.05  # s over which positions are averaged, to smooth encoder steps
 _DISTINCT = 0.05  # share of a joint's recorded range by which two poses differ
 _WORK = 0.25  # share of the absolute work above which the sign of the work is significant
 _WEIGHTLESS = 0.05  # of the effort limit: range of gravity below which it does not load a joint
@@ -144,9 +140,7 @@ class HeldPoses:
     def of(
         cls, driver: DriverInterface, time: Array, q: Array, effort: Array, *, commanded: bool
     ) -> HeldPoses:
-        """Return the means of the last two thirds of each period of rest.
-
-        Rest is detected relative to each joint's range and speed, independent of units.
+        """Return the means of each period of rest, see :func:`.rests`.
 
         Args:
             driver: The conversion of the profile.
@@ -158,24 +152,11 @@ class HeldPoses:
         Raises:
             RecordingError: The arm never rests.
         """
-        from scipy.ndimage import find_objects, label, uniform_filter1d  # deferred: slow to import
-
         if len(time) < 3:
             raise RecordingError('samples', f'hold {len(time)} states', 'sample for longer')
-        step, smooth = float(np.median(np.diff(time))), q
-        width = max(1, round(_SMOOTHED / step)) if step > 0.0 else 1
-        if len(smooth) >= 2 * width:
-            smooth = uniform_filter1d(smooth, width, axis=0, mode='nearest')
-        speed = np.abs(np.gradient(smooth, time, axis=0))
-        moved = np.ptp(smooth, axis=0) > _MOVED * (q - smooth).std(axis=0)
-        resting = (speed <= _REST * speed.max(axis=0))[:, moved].all(axis=1)
-        means = []
-        for (run,) in find_objects(label(resting)[0]):
-            if np.ptp(time[run]) >= _REST_S:
-                settled = slice(run.start + (run.stop - run.start) // 3, run.stop)
-                means.append((q[settled].mean(axis=0), effort[settled].mean(axis=0)))
+        means = [(q[x].mean(axis=0), effort[x].mean(axis=0)) for x in rests(time, q)]
         if not means:
-            problem = f'the arm never rests for {_REST_S:g} s'
+            problem = f'the arm never rests for {HELD_S:g} s'
             raise RecordingError('samples', problem, 'let it hold each pose')
         q, effort = (np.array(column) for column in zip(*means, strict=True))
         return cls(driver, q, effort, commanded)

@@ -18,7 +18,8 @@ _CAPACITY = 8192
 _CONTRADICTIONS = 10  # jumps of the states in one report, more than a sensor's
 _MISSED = 0.25  # largest share of the periods without a command
 _REPEATED = 0.25  # largest share of the states that repeat an older one while the arm moves
-_FEWEST, _PAUSE = 50, 0.2  # periods that are judged; s: a longer gap is a pause of the states
+_FEWEST = 50  # periods that are judged
+PAUSE_S = 0.2  #: a longer time without a state or command is a pause, not a delay
 _FAR = (0.5, 0.1)  # largest distance from the reference or the program, rad and m
 _MOVING = 0.05  # rad/s or m/s of a reference that moves
 _NEARER = 0.9  # share of the distance from a program at the last report
@@ -175,7 +176,7 @@ class SessionHealth:
         mean = float(steps.mean())
         periods = np.rint(steps / period)
         self._missed += int((periods[periods > 1.0] - 1.0).sum())
-        streamed = periods[np.abs(steps) < _PAUSE]
+        streamed = periods[np.abs(steps) < PAUSE_S]
         if streamed.sum() >= _FEWEST:
             self._share = 1.0 - len(streamed) / float(streamed.sum())
         return {

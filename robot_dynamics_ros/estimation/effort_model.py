@@ -16,6 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
+from robot_dynamics_ros.estimation.rest import STICKS
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -30,7 +31,6 @@ REASONS = {
     'at rest with Coulomb friction': STICKING,
     'at or beyond the effort limit': SATURATED,
 }
-SLOW = 5e-3  # rad/s or m/s; below this speed a joint with Coulomb friction may stick
 _SIGN_WIDTH = 1e-3  # rad/s or m/s
 _ROUNDING = 1e-9  # relative to an effort limit
 _BLOCK = 1 << 15  # instants whose intermediate values are in memory at once
@@ -191,7 +191,7 @@ class EffortModel:
         effort = rigid + armature + friction
         residual = tau - effort
         required = residual + level * instants.sign
-        sticking = (np.abs(instants.v_friction) < SLOW) & (level > 0.0)
+        sticking = (np.abs(instants.v_friction) < STICKS) & (level > 0.0)
         excluded = instants.excluded | exclusions(tree, q, tau) | marked(sticking, STICKING)
         parts = rigid - bias, bias - gravity, gravity, armature, friction
         return ModelEfforts(

@@ -31,9 +31,7 @@ _HALF_WIDTH = 1.574  # half width to the first zero weight, in periods of the cu
 _OVERSAMPLING = 4.0  # kept samples per period of the cutoff
 _PASSED = 0.254  # passed noise power for a spectrum f^2, in cubes of the cutoff
 _ALLOWED_BIAS = 0.1  # standard deviations, assuming independent regressor columns
-_MOVING = 4.0  # ratio of velocity to noise power above which a joint moves
-_MOVED = 10.0  # ratio of velocity to noise standard deviation above which a joint moves
-_REST_SPEED = 1e-6  # rad/s or m/s; slower joints are at rest
+_CLEAR = 4.0  # ratio of power to that of the noise above which a spectrum stands out of it
 _MOTION = 0.99  # fraction of the velocity power attributed to the motion
 _CHANGE = 1e-9  # relative to the largest value; smaller changes are rounding
 _REACH = 5.0  # truncation of the window, standard deviations
@@ -152,7 +150,7 @@ def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array]:
     length = min(len(velocity), max(256, len(velocity) // _WINDOWS))
     frequency, power = welch(velocity, rate, nperseg=length, axis=0, detrend='linear')
     deviation = white_noise(velocity)
-    moving = np.var(velocity, axis=0) > _MOVING * np.square(deviation)
+    moving = np.var(velocity, axis=0) > _CLEAR * np.square(deviation)
     floor = 2.0 * np.square(deviation[moving]) / rate
     return frequency[1:], power[1:, moving] - floor, floor
 
@@ -163,23 +161,9 @@ def _bandwidth(frequency: Array, power: Array, floor: Array) -> float:
     A motion that is slower than the windows has little power in them: what the estimated floor
     leaves of the noise of a hundred frequencies would be most of the rest.
     """
-    power = np.where(power > (_MOVING - 1.0) * floor, power, 0.0)
+    power = np.where(power > (_CLEAR - 1.0) * floor, power, 0.0)
     share = np.cumsum(power, axis=0) / np.maximum(power.sum(axis=0), np.finfo(float).tiny)
     return float(frequency[np.argmax(share > _MOTION, axis=0)].max())
-
-
-def moving_joints(q: Array, v: Array) -> Array:
-    """Return a mask of the joints that move by more than their noise, shape (n,).
-
-    Args:
-        q: Positions, shape (N, n), rad or m; with fewer than four, no joint is seen to move.
-        v: Velocities, shape (N, n), rad/s or m/s.
-    """
-    if len(v) < 4:
-        return np.zeros(v.shape[1], dtype=bool)
-    spread, noise = v.std(axis=0), white_noise(v)
-    moves = (spread > _MOVED * noise) & (spread > _REST_SPEED)
-    return moves | (np.ptp(q, axis=0) > 100.0 * np.maximum(white_noise(q), _REST_SPEED))
 
 
 def white_noise(values: Array) -> Array:

@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.rest import rests
 from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.spatial.scalar import Array
 
-_REST_S, _SLOW = 0.5, 2e-3  # time at rest, s, in which no joint moves by more, rad or m
-_SAME = 0.02  # rad or m: largest distance of parts of one pose
 #: Of unit vectors of gravity, RMS, in their second widest direction: three over an arc of 55°.
 _LEAST_SPREAD = 0.05
 _CANDIDATES, _TURN = 400, math.pi  # poses that are searched; range of continuous joints, rad
@@ -76,29 +75,16 @@ def poses_at_rest(
         measured: Times of the wrenches, shape (M,), s, on the same clock.
         wrench: Shape (M, 6), N and N m; rows that are not finite are left out.
     """
-    found: list[list[SensorPose]] = []
-    usable = np.isfinite(wrench).all(axis=1)
-    parts = np.arange(time[0], time[-1], _REST_S) if len(time) else ()
-    for begin in parts:
-        first, last = np.searchsorted(time, (begin, begin + _REST_S))
-        inside = usable & (measured >= begin) & (measured < begin + _REST_S)
-        q = position[first:last]
-        if len(q) < 2 or not inside.any() or not np.isfinite(q).all():
-            continue
-        if time[last - 1] - time[first] < 0.5 * _REST_S or np.ptp(q, axis=0).max() > _SLOW:
-            continue
-        part = SensorPose(q.mean(axis=0), wrench[inside].mean(axis=0), int(inside.sum()))
-        if found and np.abs(found[-1][0].q - part.q).max() < _SAME:
-            found[-1].append(part)
-        else:
-            found.append([part])
-    return [_mean(pose) for pose in found]
-
-
-def _mean(parts: Sequence[SensorPose]) -> SensorPose:
-    counts = [part.samples for part in parts]
-    q, wrench = (np.average([part[k] for part in parts], axis=0, weights=counts) for k in range(2))
-    return SensorPose(q, wrench, sum(counts))
+    known, usable = np.isfinite(position).all(axis=1), np.isfinite(wrench).all(axis=1)
+    time, position = time[known], position[known]
+    poses = list[SensorPose]()
+    for rows in rests(time, position):
+        begin, end = time[rows][[0, -1]]
+        inside = usable & (measured >= begin) & (measured <= end)
+        if inside.any():
+            q, mean = position[rows].mean(axis=0), wrench[inside].mean(axis=0)
+            poses.append(SensorPose(q, mean, int(inside.sum())))
+    return poses
 
 
 def estimate_tool(tree: Robot, frame: str, poses: Sequence[SensorPose]) -> ToolEstimate:

@@ -19,7 +19,6 @@ from robot_dynamics_ros.estimation.effort_model import (
     exclusions,
     marked,
 )
-from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.estimation.hypotheses import (
     ALL_EFFORTS,
     COMMON,
@@ -32,6 +31,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     unit_faults,
 )
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
+from robot_dynamics_ros.estimation.rest import AT_REST, moving_joints
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
@@ -45,7 +45,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
 _FROZEN_S = 0.5  # s
 _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
-_STILL = 0.05  # of the highest velocity: a resting arm is slower
 _AFTER = 10  # states in which an arm that sets out moves as far as in one
 _CHECKED = 4000  # samples of a recording that are checked
 _OUTSIDE = 0.2  # share of the states beyond a limit above which the recording is rejected
@@ -305,7 +304,7 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
     edges = np.flatnonzero(np.diff(np.append(same, False).astype(int), prepend=0))
     size = np.maximum(np.ptp(effort, axis=0), np.finfo(float).tiny)
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        fast = np.abs(columns[start - 1]) > _STILL * np.abs(columns).max(axis=0)
+        fast = np.abs(columns[start - 1]) > AT_REST * np.abs(columns).max(axis=0)
         rests = not (fast[run.position.shape[1] :].any() or _jumps(run.position, end))
         held = effort[start - 1 : (start + end) // 2 if rests else end]
         if rests and held.any():

@@ -40,6 +40,7 @@ from robot_dynamics_ros.estimation.effort_model import (
 )
 from robot_dynamics_ros.estimation.filtering import LowPass, low_pass, white_noise
 from robot_dynamics_ros.estimation.regressor import regressor
+from robot_dynamics_ros.estimation.rest import standstill
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
@@ -105,9 +106,6 @@ def _refuse_impossible(run: Recording) -> None:
 _SLAB = 8192  # instants whose regressor is in memory at once
 _LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
 _AT_EFFORT = 1.0 - 1e-9  # share of an effort limit from which a command is at it
-_SLOW = 5e-3  # share of the peak velocity below which a joint counts as at rest
-_CREEP = 1e-4  # the same, of the velocity limit: simulated sticking joints creep slightly
-_SURE = 5.0  # standard deviations of velocity noise above which the direction is certain
 
 
 @dataclass(frozen=True)
@@ -120,8 +118,7 @@ class Preparation:
         cutoff: Cut-off frequency of the zero-phase low-pass filter, Hz; None for no filter, or
             'auto' to choose it by the noise.
         standstill: Speed below which a joint counts as at rest, one per joint, rad/s or m/s;
-            empty: the maximum of 0.5 % of its peak, five standard deviations of its noise, and
-            1e-4 of its velocity limit.
+            empty: see :func:`.standstill`.
         effort: One of ``EFFORTS``; 'auto': the first of :func:`effort_sources`.
         reversals: Whether measured efforts are used whose filter window contains a joint at rest.
     """
@@ -327,8 +324,7 @@ def _standstill(run: Recording, smooth: LowPass, tree: Robot, preparation: Prepa
         return np.array(preparation.standstill)
     gain = float(np.linalg.norm(smooth.taps))
     noise = gain * white_noise(longest_piece(run).velocity)
-    peak = np.abs(run.velocity).max(axis=0)
-    return np.maximum(_CREEP * tree.velocity_limits(), np.maximum(_SLOW * peak, _SURE * noise))
+    return standstill(run.velocity, noise, tree.velocity_limits())
 
 
 def _instants(run: Recording, timing: SampleTiming, sign: Callable[[Array], Array]) -> Instants:

@@ -21,7 +21,8 @@ from itertools import pairwise, starmap
 import numpy as np
 
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.estimation.filtering import low_pass, moving_joints, noise_cutoff
+from robot_dynamics_ros.estimation.filtering import low_pass, noise_cutoff
+from robot_dynamics_ros.estimation.rest import moving_joints
 from robot_dynamics_ros.recordings.recording import LEAST_STATES, NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -37,7 +38,8 @@ _SOLVED, _SAMPLED, _COARSE = 1e-5, 1e-3, 0.05  # resolution of efforts: of steps
 _REGULAR = 1e-6  # tolerance of equal steps, as a fraction of the period
 _EVEN_RATIO = 0.9  # ratio of residuals below which equal intervals are assumed
 PART_S = 60.0  #: of a recording, by which it is chosen how to evaluate all of it, s
-#: Longest step that is interpolated, in periods; a longer one is a gap.
+#: Longest step that is interpolated, in periods; a longer one is a gap. The monitor,
+#: which knows no period, has parameter ``longest_step``.
 BRIDGED = 4.5
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.control.health import PAUSE_S
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, quantiles
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
@@ -177,7 +178,6 @@ def limits(run: Recording, tree: Robot, source: str = 'commanded') -> MetricResu
 _LOST = 0.01  # share of missing states that is a warning, however short the gaps
 _LATE = 0.8  # periods; a later command misses most of its step
 _UNANSWERED = 0.01, 0.45  # share of the states that is told; above it commands have a lower rate
-_PAUSE = 0.2  # s; states that long without a command are those of an inactive controller
 
 
 def rates(evaluated: EvaluatedRun) -> MetricResult:
@@ -237,7 +237,7 @@ def _unanswered(run: Recording) -> list[str]:
     """Return a sentence if states of an active controller have no command."""
     answered = np.flatnonzero(run.answer_ns >= 0)
     lacking, lasting = np.diff(answered) - 1, np.diff(run.time[answered])
-    lacking = np.where(lasting < _PAUSE, lacking, 0)
+    lacking = np.where(lasting < PAUSE_S, lacking, 0)
     share = lacking.sum() / max(1, lacking.sum() + len(answered))
     if not _UNANSWERED[0] < share < _UNANSWERED[1]:
         return []
