@@ -3,8 +3,8 @@
 
 Every input must be accepted, or rejected in one clear line: an error of this package. Anything
 else is a violation: another exception, a message of several lines or of thousands of characters,
-more than ten seconds of processor time, more than a gigabyte. Hypothesis draws the mutations and
-reduces an input with a violation; its seed repeats it.
+more than ten seconds of processor time, more than a gigabyte, a temporary file that remains.
+Hypothesis draws the mutations and reduces an input with a violation; its seed repeats it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import os
 import resource
 import shutil
 import time
@@ -20,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -165,15 +166,12 @@ class InputKind(NamedTuple):
         seeds: Returns the seed texts.
         read: Reads an input, given the index of its seed text.
         file: File name, if the input is a file.
-        command: Words of a command that reads it, with FILE for the input, ROBOT for its
-            robot, BAG for a valid bag; empty: the input itself is the words.
         mutate: Returns the mutations of a seed text.
     """
 
     seeds: Callable[[], Sequence[str]]
     read: Callable[[str, int], None]
     file: str = ''
-    command: str = ''
     mutate: Callable[[str], SearchStrategy[str]] = mutated
 
 
@@ -213,42 +211,34 @@ KINDS = {
         lambda: [tree_of(one).xml for one in (*ROBOTS, *MECHANISMS)],
         _read_urdf,
         'robot.urdf',
-        'check_model FILE',
     ),
     'program': InputKind(
         lambda: _texts(*(shipped_programs()[name] for name in PROGRAMS)),
         _read_program,
         'program.yaml',
-        'design_gains ROBOT --program FILE',
     ),
     'loops': InputKind(
         lambda: _texts(*(shipped_mechanism(name)[1] for name in MECHANISMS)),
         _read_loops,
         'loops.yaml',
-        'check_model ROBOT --loops FILE',
     ),
     'profile': InputKind(
         lambda: _of_config('drivers/*.yaml'),
         _read_profile,
         'profile.yaml',
-        'commission scara --driver-profile FILE --bag BAG',
     ),
     'parameters': InputKind(
         lambda: _of_config('[fps]*[fmra].yaml'),
         _read_parameters,
         'parameters.yaml',
-        'control --params FILE',
     ),
     'trajectory': InputKind(
         lambda: [motion()],
         _read_trajectory,
         'motion.yaml',
-        'send --robot scara -p kind:=file -p file:=FILE -p confirm:=false -p controller:=soak',
     ),
-    'mesh': InputKind(
-        lambda: [*MESHES.values()], _read_mesh, 'robot.urdf', 'check_model FILE', mesh_mutated
-    ),
-    'bag': InputKind(bags, _read_bag, 'bag', 'analyze FILE', bag_mutated),
+    'mesh': InputKind(lambda: [*MESHES.values()], _read_mesh, 'robot.urdf', mesh_mutated),
+    'bag': InputKind(bags, _read_bag, 'bag', bag_mutated),
     'command_line': InputKind(lambda: _COMMANDS, _read_command_line),
 }
 
@@ -309,14 +299,14 @@ def evaluate(kind: str, text: str, origin: int) -> str:
     return 'accepted'
 
 
-def search(chunk: Chunk, evaluate: Evaluate = evaluate, *, reduces: bool = True) -> FuzzResult:
+def search(chunk: Chunk, evaluate: Evaluate = evaluate) -> FuzzResult:
     """Read the inputs of a chunk; the smallest one with a violation is looked for."""
     verdicts, seconds = Counter[str](), [0.0]
 
     @hypothesis_seed(chunk.seed)
     @settings(
         max_examples=chunk.inputs,
-        phases=(Phase.generate, Phase.shrink) if reduces else (Phase.generate,),
+        phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
         deadline=None,
         database=None,
@@ -346,22 +336,25 @@ def _warm_up(kind: str) -> None:
 
 
 def run_chunk(chunk: Chunk) -> FuzzResult:
-    """Read the inputs of a chunk in a separate folder; nothing may be written elsewhere."""
-    with memory_limited(), own_folder():
+    """Read the inputs of a chunk in a separate folder, where no temporary file may remain."""
+    with memory_limited(), own_folder() as folder:
         _warm_up(chunk.kind)
-        return search(chunk)
+
+        def leaves_nothing(*one: Any) -> str:
+            verdict = evaluate(*one)
+            assert os.listdir(folder) == ['a'], f'temporary files remain: {os.listdir(folder)}'
+            return verdict
+
+        return search(chunk, leaves_nothing)
 
 
-def run(
-    kinds: Sequence[str], count: int, seed: int, work: Callable[[Chunk], FuzzResult] = run_chunk
-) -> list[FuzzResult]:
+def run(kinds: Sequence[str], count: int, seed: int) -> list[FuzzResult]:
     """Run a campaign on all processors; return the results.
 
     Args:
         kinds: Keys of ``KINDS``.
         count: Number of inputs of each kind.
         seed: Seed of the first chunk of each kind; the next ones have the next seed.
-        work: Evaluates a chunk.
     """
     chunks = [
         Chunk(kind, min(_CHUNK, count - begin), seed + begin // _CHUNK)
@@ -372,7 +365,7 @@ def run(
     def lost(chunk: Chunk, reason: str) -> FuzzResult:
         return FuzzResult(chunk, Counter(), reason)
 
-    return run_all(work, chunks, lost, 0, lambda result: result.violation)
+    return run_all(run_chunk, chunks, lost, 0, lambda result: result.violation)
 
 
 def report(results: Sequence[FuzzResult]) -> None:
@@ -395,12 +388,7 @@ def report(results: Sequence[FuzzResult]) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run the campaign and print it; return 1 if there is a violation."""
     kinds, begin = args.kind or list(KINDS), time.perf_counter()
-    if args.processes:
-        from campaigns.fuzz_processes import run_chunk as work
-
-        results = run(kinds, args.processes, args.seed, work)
-    else:
-        results = run(kinds, args.inputs, args.seed)
+    results = run(kinds, args.inputs, args.seed)
     report(results)
     used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     print(f'seed {args.seed}, {time.perf_counter() - begin:.0f} s, processors {used:.0f} s')
@@ -411,9 +399,4 @@ OPTIONS = {
     '-n --inputs': option(15_000, 'of each kind'),
     '--seed': option(1, 'of the first 250 inputs of a kind; the next ones have the next seed'),
     '--kind': option(None, 'kind of input; all if not given', action='append', choices=KINDS),
-    '--processes': option(
-        0,
-        'instead: number of inputs of each kind passed to the real command line (ROS 2)',
-        metavar='N',
-    ),
 }

@@ -295,8 +295,8 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def own_folder() -> Iterator[None]:
-    """Work deep inside a temporary folder that also holds temporary files."""
+def own_folder() -> Iterator[str]:
+    """Work in ``a/b/here`` of a temporary folder, yielded, that also holds temporary files."""
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder, 'a', 'b', 'here')  # paths upwards stay inside
         work.mkdir(parents=True)
@@ -304,7 +304,7 @@ def own_folder() -> Iterator[None]:
         os.chdir(work)
         try:
             with patch.object(tempfile, 'tempdir', folder):
-                yield
+                yield folder
         finally:
             os.chdir(before)
 

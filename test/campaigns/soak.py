@@ -44,16 +44,30 @@ _FEWEST = 4
 _ARM = 'scara'
 
 
-class Spinner:
-    """A node of this process, in a domain."""
+class Disturber:
+    """A node that sends motions and parameter changes, and receives commands and diagnostics.
+
+    Attributes:
+        ticks: Commands of the controller so far.
+        latency: The last median from state to command, us.
+    """
 
     def __init__(self, domain: int) -> None:
         os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
         self._context = Context()
         rclpy.init(context=self._context, domain_id=domain, args=[])
-        self.node = rclpy.create_node('soak', context=self._context)
+        self.node = node = rclpy.create_node('soak', context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self.node)
+        self._executor.add_node(node)
+        self.ticks, self.latency = 0, math.nan
+        self._trajectories = node.create_publisher(
+            JointTrajectory, 'controller/joint_trajectory', 1
+        )
+        self.tree = load_robot(shipped_robot(_ARM))
+        self._places = itertools.cycle(([0.2, 0.9, 0.1, 0.3], [-0.3, 1.3, 0.12, -0.4]))
+        self._gains = itertools.cycle(([12.0] * 4, [10.0] * 4))
+        self._parameters = node.create_client(SetParameters, 'controller/set_parameters')
+        node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
 
     def spin(self, seconds: float) -> None:
         """Process callbacks for a time, s."""
@@ -83,27 +97,6 @@ class Spinner:
         self._executor.shutdown()
         self.node.destroy_node()
         self._context.try_shutdown()
-
-
-class Disturber(Spinner):
-    """A node that sends motions and parameter changes, and receives commands and diagnostics.
-
-    Attributes:
-        ticks: Commands of the controller so far.
-        latency: The last median from state to command, us.
-    """
-
-    def __init__(self, domain: int) -> None:
-        super().__init__(domain)
-        self.ticks, self.latency, node = 0, math.nan, self.node
-        self._trajectories = node.create_publisher(
-            JointTrajectory, 'controller/joint_trajectory', 1
-        )
-        self.tree = load_robot(shipped_robot(_ARM))
-        self._places = itertools.cycle(([0.2, 0.9, 0.1, 0.3], [-0.3, 1.3, 0.12, -0.4]))
-        self._gains = itertools.cycle(([12.0] * 4, [10.0] * 4))
-        self._parameters = node.create_client(SetParameters, 'controller/set_parameters')
-        node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
 
     def _on_diagnostics(self, msg: DiagnosticArray) -> None:
         for status in msg.status:

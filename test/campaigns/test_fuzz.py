@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sample of the mutated inputs: accepted, or rejected in one clear line; and the evaluation."""
 
+import tempfile
 import time
 
 import numpy as np
@@ -39,6 +40,12 @@ def test_a_bag_of_which_positions_are_not_finite_is_a_violation(monkeypatch, tmp
     monkeypatch.setattr(fuzz, 'read_recording', lambda path: run)
     with pytest.raises(ArithmeticError, match='not finite'):
         fuzz.evaluate('bag', text, 0)
+
+
+def test_an_input_that_leaves_a_temporary_file_is_a_violation(monkeypatch):
+    kind = InputKind(lambda: [''], lambda *_: tempfile.mkstemp(), mutate=lambda _: st.just(''))
+    monkeypatch.setitem(fuzz.KINDS, 'bad', kind)
+    assert 'temporary files remain' in fuzz.run_chunk(Chunk('bad', 1, seed=1)).violation
 
 
 class VerbatimError(ConfigurationError):
