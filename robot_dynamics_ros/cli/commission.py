@@ -51,7 +51,12 @@ from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
 from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording, in_model_units
+from robot_dynamics_ros.recordings.recording import (
+    LEAST_STATES,
+    Recording,
+    in_model_units,
+    unwrapped,
+)
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -66,7 +71,7 @@ def commission(args: argparse.Namespace) -> int:
     load = load_robot if grips else load_arm  # the joints that the profile drives
     tree, findings = driven_robot(profile, partial(_robot, args, load))
     driver = DriverInterface(profile, tree)
-    run = _from_bag(args, tree, findings) if args.bag else _by_listening(args, driver)
+    run = _from_bag(args, tree, findings) if args.bag else _by_listening(args, tree, driver)
     if isinstance(run, int):
         return run
     run = run if args.commands else replace(run, effort=run.measured_effort)
@@ -204,7 +209,9 @@ def _namespace(bag: Path, topic: str) -> str:
     return spaces[0] if len(spaces) == 1 else ''
 
 
-def _by_listening(args: argparse.Namespace, driver: DriverInterface) -> Recording | int:
+def _by_listening(
+    args: argparse.Namespace, tree: Robot, driver: DriverInterface
+) -> Recording | int:
     """Return the run of a running driver, or an exit code."""
     ros = ['--ros-args', '-r', f'__ns:=/{args.namespace.strip("/")}'] if args.namespace else []
     try:
@@ -220,7 +227,7 @@ def _by_listening(args: argparse.Namespace, driver: DriverInterface) -> Recordin
     unknown = np.full(position.shape, np.nan)
     names, columns = driver.names, (time, position, velocity, effort, unknown, unknown)
     run = Recording(names, *columns, measured_effort=effort)
-    return in_model_units(run, driver)
+    return unwrapped(in_model_units(run, driver), tree)
 
 
 def _print_held(

@@ -171,7 +171,7 @@ class MonitorNode(PackageNode):
         if self._settings['effort_source'] == 'measured':
             self._effort = driver.total_effort(reader.effort(), driver.q, driver.v)
         before, self._last_ns = self._last_ns, stamp
-        instant = self._pairing.take(elapsed, driver.q, driver.v, self._effort)
+        instant = self._pairing.take(elapsed, state.q, state.v, self._effort)
         if instant is None:
             return
         if self._settings['effort_source'] == 'reference' and self._pairing.name != 'filtered':

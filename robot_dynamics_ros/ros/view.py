@@ -357,7 +357,7 @@ class View(PackageNode):
             arm.set_description(xml)
         else:
             arm.set_message(f'waiting for a URDF on {topics.space}robot_description')
-        now = topics.instant()
+        now = topics.instant().in_turn(arm.joints)
         if not xml:
             arm.name_joints(now.position)
         if refresh:

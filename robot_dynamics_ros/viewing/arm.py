@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from robot_dynamics_ros.description.urdf import Joint, RobotDescription, parse_u
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.model.arm import load_arm, tool_frame
+from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.rotation import rotation_about, rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -71,6 +72,18 @@ class ArmInstant:
             return {}
         common = self.reference.keys() & self.position.keys()
         return {name: self.reference[name] - self.position[name] for name in common}
+
+    def in_turn(self, joints: Mapping[str, Joint]) -> ArmInstant:
+        """Return the instant with references of continuous joints in the turn of the state.
+
+        A driver may wrap their positions; the controller's reference turns on.
+        """
+        reference = dict(self.reference)
+        for name in reference.keys() & self.position.keys() & joints.keys():
+            turns = (self.position[name] - reference[name]) / TURN
+            if joints[name].kind == 'continuous' and math.isfinite(turns):
+                reference[name] += TURN * round(turns)
+        return replace(self, reference=reference)
 
 
 class ContactFlash:

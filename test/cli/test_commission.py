@@ -8,6 +8,8 @@ profile contradicts it. Reference of gravity: Pinocchio, built from the URDF tex
 from __future__ import annotations
 
 import re
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,6 +70,23 @@ def test_a_true_profile_ends_in_0(bag, commission):
     silent = commission(bag, state={'effort': 'none'})
     assert 'the driver reports none; check with --commands' in silent.said
     assert 'poses' not in silent.figures
+
+
+def test_a_continuous_joint_rests_where_its_driver_changes_its_turn(command, monkeypatch):
+    """Live: states on both sides of half a turn are one pose."""
+    hinge = joint('hinge', 'base', 'lever', 'continuous', axis=(0, 1, 0))
+    lever = link('base') + link('lever', 2.0, (0.3, 0.0, 0.0), 0.1 * np.eye(3)) + hinge
+    time, noise = 5e-3 * np.arange(2000), 1e-4 * (-1.0) ** np.arange(2000)
+    q = np.repeat([2.0, 2.4, 2.8, np.pi, 3.5], 400) + noise
+    measured = np.angle(np.exp(1j * q)), 0.0 * q, -2.0 * 0.3 * 9.81 * np.cos(q)
+    columns = time, *(column[:, np.newaxis] for column in measured)
+    driver = SimpleNamespace(collect_states=lambda *_, **__: columns)
+    monkeypatch.setitem(sys.modules, 'robot_dynamics_ros.ros.driver_connection', driver)
+    believed = {'name': 'believed', 'state': {'effort': 'total'}}
+    ended = command(
+        'commission', f'<robot name="lever">{lever}</robot>', '--driver-profile', believed
+    )
+    assert ended.figures['joints']['hinge']['slope'] == pytest.approx(1.0, abs=1e-3)
 
 
 def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):

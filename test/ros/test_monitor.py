@@ -19,6 +19,7 @@ from resting_arm import JOINTS, PERIOD_NS, joint_state
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
+from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.messages import NANO, stamp_ns
 
@@ -42,7 +43,7 @@ class Feed:
 
     def _gap_noticed(self) -> bool:
         """Publish a state after a long gap; return whether the monitor reports it."""
-        self.publish(self._place, [0.0] * 4, step=10 * NANO)
+        self.publish(self._place, [0.0] * len(self._place), step=10 * NANO)
         figures = (values_of(status) for message in self.diagnostics for status in message.status)
         return any(int(found.get('gaps', '0')) for found in figures)
 
@@ -183,6 +184,28 @@ def test_commands_are_compared_by_the_stamps_of_the_reference(processes, peer):
     for k in range(6):
         (residual,) = feed.residuals_of(partial(publish_step, k))
         assert np.abs(residual.effort).max() < 1e-9
+
+
+def test_a_continuous_joint_that_its_driver_wraps_is_filtered_as_one_that_turns_on(
+    processes, peer, tmp_path
+):
+    """A lever that points backwards, where noise changes its reported turn with every state."""
+    file, load = tmp_path / 'lever.urdf', 2.0 * 0.3 * 9.81
+    hinge = joint('hinge', 'base', 'lever', 'continuous', axis=(0, 1, 0))
+    body = link('lever', 2.0, (0.3, 0.0, 0.0), 0.1 * np.eye(3))
+    file.write_text(robot('lever', link('base'), body, hinge))
+    start(processes, robot=str(file), acceleration='filtered')
+    feed, k = Feed(peer, ['hinge'], [np.pi]), 0
+
+    def told() -> bool:
+        nonlocal k
+        for _ in range(100):
+            k += 1
+            feed.publish([(-1.0) ** k * (np.pi - 1e-4)], [0.0], [load])
+        return len(feed.residuals) > 300
+
+    peer.spin_until(told, 30.0, 'residuals')
+    assert_allclose([msg.effort for msg in feed.residuals[-50:]], 0.0, atol=0.01)
 
 
 def test_efforts_of_the_command_topic_are_compared_in_the_drivers_units(processes, peer):

@@ -28,6 +28,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.description.urdf import Joint
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.viewing import arm_panel
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
@@ -728,6 +729,20 @@ def test_a_program_has_no_tracking_error_also_before_its_law_is_known():
     now = ArmInstant(position={'a': 0.1}, reference={'a': 0.4}, f={'tool x (m)': 1e-6})
     assert now.error == {}
     assert replace(now, f={}).error == {'a': pytest.approx(0.3)}
+
+
+def test_the_error_of_a_continuous_joint_is_less_than_half_a_turn():
+    """Its driver wraps it, the reference turns on; the finger slides by as many metres."""
+    kinds = {'wrist': 'continuous', 'finger': 'prismatic', 'lost': 'continuous'}
+    joints = {name: Joint(name, kind, '', '') for name, kind in kinds.items()}
+    now = ArmInstant(
+        position={'wrist': -3.1, 'finger': 0.0, 'lost': math.nan},
+        reference={'wrist': 9.47, 'finger': 6.28, 'lost': 9.47},
+    )
+    error = now.in_turn(joints).error
+    assert error['wrist'] == pytest.approx(9.47 - 4.0 * np.pi + 3.1)
+    assert error['finger'] == 6.28
+    assert math.isnan(error['lost'])
 
 
 def logged(*instants: ArmInstant) -> list[tuple[str, str]]:
