@@ -108,7 +108,7 @@ def deliver_results(
         urdf.write_text(corrected_urdf(result), encoding='utf-8')
         patch.write_text(parameter_text(result), encoding='utf-8')
         write_json(numbers, document)
-        replace(report, figures=pictures(result, evidence.series)).write(page)
+        replace(report, figures=pictures(result, evidence)).write(page)
     print_report(report, output)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ _STYLES = {
     'ok': 'green',
 }
 _WIDTH_IN_FILES = 150
+_WIDEST, _FRAME = 24, 3  # width of a cell that is not wrapped; that of a column's frame
 
 
 def say(text: str, style: str = '') -> None:
@@ -71,18 +72,46 @@ def print_findings(findings: Iterable[Finding], shown: Callable[[str], str] = st
 
 
 def print_table(table: ReportTable) -> None:
-    """Print a table."""
-    shown = Table(title=escape(table.title) or None, title_justify='left')
-    for place, heading in enumerate(table.head):
-        shown.add_column(escape(heading), justify='right' if place else 'left', overflow='fold')
-    for row in table.rows:
-        shown.add_row(*map(escape, row))
+    """Print a table; one that is too wide in parts below each other, so that no number breaks."""
     console = Console()
     if not console.is_terminal:
         console.width = _WIDTH_IN_FILES
-    console.print(shown)
+    title, widths = table.title, _least_widths(table)
+    for places in _parts(widths, console.width):
+        shown = Table(title=escape(title) or None, title_justify='left')
+        for place in places:
+            heading = escape(table.head[place])
+            shown.add_column(heading, justify='right', overflow='fold', min_width=widths[place])
+        shown.columns[0].justify = 'left'
+        for row in table.rows:
+            shown.add_row(*(escape(row[place]) for place in places))
+        console.print(shown)
+        title = ''
     if table.text:
         say(table.text, 'dim')
+
+
+def _least_widths(table: ReportTable) -> list[int]:
+    """Return the width of each column that breaks no word of its heading and no short cell."""
+    words = [heading.split() for heading in table.head]
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(words)
+    return [
+        min(max(map(len, (*heading, *cells)), default=0), _WIDEST)
+        for heading, cells in zip(words, columns, strict=True)
+    ]
+
+
+def _parts(widths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Yield the columns of each part that fits into a width, the first column in all of them."""
+    room = width - 1 - widths[0] - _FRAME
+    part, free = [0], room
+    for place, one in enumerate(widths[1:], 1):
+        if one + _FRAME > free and len(part) > 1:
+            yield part
+            part, free = [0], room
+        part.append(place)
+        free -= one + _FRAME
+    yield part
 
 
 def print_report(report: Report, output: Path) -> None:

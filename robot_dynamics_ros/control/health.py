@@ -96,7 +96,8 @@ class SessionHealth:
             self._told.discard(kind)
         elif kind not in self._told:
             self._told.add(kind)
-            text = f'the motion of the program has ended, at t = {law.motion_end:.3f} s: holding'
+            end = session.loop.state.origin + law.motion_end
+            text = f'the motion of the program has ended, at t = {end:.3f} s: holding'
             session.remark('info', text)
 
     def _faults_of_states(self, session: ControllerSession, new: int) -> Iterator[tuple[str, str]]:
@@ -228,9 +229,11 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
         for verdict, count in loop.state.validator.counts.items()
         if count and not verdict.usable
     }
-    law = loop.law.status()
+    law, origin = loop.law.status(), loop.state.origin
     if 'program_start_s' in law:  # told on the clock of the states, not the loop's
-        law['program_start_s'] = f'{float(law["program_start_s"]) + loop.state.origin:.6f}'
+        law['program_start_s'] = f'{float(law["program_start_s"]) + origin:.6f}'
+    if start := loop.law.start(origin):
+        law['start'] = start
     if session.mode is not SessionMode.INACTIVE:
         law['activated_s'] = f'{1e-9 * session.activated_ns:.3f}'
     return {

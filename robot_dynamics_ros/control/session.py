@@ -99,8 +99,8 @@ class ControllerSession(SessionModes):
         begin = {'stamp_ns': state.stamp_ns, 'q': state.q.tolist(), 'v': state.v.tolist()}
         self.log.begin(parameters=with_texts(self.published_parameters()), state=begin)
         self._handle(SessionEvent.ACTIVATE)
-        law = self.loop.law
-        self.remark('info', '; '.join(filter(None, (f'active: {law.name}', law.start()))))
+        law, origin = self.loop.law, state.origin
+        self.remark('info', '; '.join(filter(None, (f'active: {law.name}', law.start(origin)))))
 
     def deactivate(self, moves: bool | None = None) -> bool:
         """Stop controlling, at once if the arm is at rest or its states are not fresh.

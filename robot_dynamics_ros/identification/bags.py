@@ -214,11 +214,13 @@ class Evidence:
     Attributes:
         residuals: Of the nominal and of the corrected robot.
         series: Time series of both for the first recording.
+        origin: Zero of the times of that recording in texts and plots, s.
         remarks: Further remarks, one sentence each.
     """
 
     residuals: tuple[Residuals, Residuals]
     series: tuple[ResidualSeries, ResidualSeries]
+    origin: float
     remarks: tuple[str, ...]
 
 
@@ -253,12 +255,12 @@ def prove(
     if not usable:
         reasons = '; '.join(dict.fromkeys(bag.error for bag in evaluated))
         raise RecordingError('the bags for validation', 'have no usable data', reasons)
-    series, gravity = _first_series(usable[0], identified, trial)
+    series, origin, gravity = _first_series(usable[0], identified, trial)
     _LAST.clear()  # no recording is needed beside the report
     by_robot = zip(*(bag.sums for bag in evaluated if not bag.error), strict=True)
     joints = trial.nominal.joint_names  # of the bags in fixed order: same rounding
     before, after = (Residuals.of(joints, reduce(ResidualSums.merged, sums)) for sums in by_robot)
-    evidence = Evidence((before, after), series, (*after.unproved(), *gravity))
+    evidence = Evidence((before, after), series, origin, (*after.unproved(), *gravity))
     results = {result.bag: result for result in gathered}
     for proof in evaluated:
         results[proof.bag] = results.get(proof.bag, BagOutcome(proof.bag)).with_proof(proof)
@@ -267,8 +269,8 @@ def prove(
 
 def _first_series(
     source: Source, identified: Identification, trial: Trial
-) -> tuple[tuple[ResidualSeries, ResidualSeries], tuple[str, ...]]:
-    """Return the residual series of a bag, of its first usable half, and remarks on gravity."""
+) -> tuple[tuple[ResidualSeries, ResidualSeries], float, tuple[str, ...]]:
+    """Return a bag's residual series, of its first usable half, its origin, remarks on gravity."""
     run, _ = source.read()
     for pair in trial.series(run, []):
         plan = identified.plan  # may have estimated gravity itself
@@ -277,6 +279,6 @@ def _first_series(
             motion = evaluated(run, trial.nominal, trial.preparation)
             fit = fitted_gravity(motion, trial.nominal)
         if fit is None or fit.verdict in ('agrees', 'perhaps'):
-            return pair, ()
-        return pair, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)
+            return pair, run.origin, ()
+        return pair, run.origin, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)
     raise RecordingError(f'bag {source.path!r}', 'cannot be read again', 'do not change it')

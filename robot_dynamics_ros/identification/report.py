@@ -426,19 +426,17 @@ def _millimetres(point: Array) -> str:
     return ' '.join(f'{round(1e3 * x, 1) + 0.0:.1f}' for x in point.tolist()) + ' mm'
 
 
-def pictures(
-    result: Identification, series: tuple[ResidualSeries, ResidualSeries]
-) -> list[tuple[str, Any]]:
+def pictures(result: Identification, evidence: Evidence) -> list[tuple[str, Any]]:
     """Return the headings and plots of a report.
 
     Args:
         result: The identification.
-        series: Residual series of the nominal and the corrected robot for one recording.
+        evidence: With the residuals of the nominal and the corrected robot for one recording.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    before, after = series
+    (before, after), origin = evidence.series, evidence.origin
     titles = joint_titles(result.tree, 'N m', 'N')
     efforts = [
         PlotLine(after.effort, 'measured', _MEASURED, 3.5),
@@ -460,11 +458,11 @@ def pictures(
     return [
         (
             'Measured and predicted effort',
-            panels(after.time, titles, efforts, limits=limits),
+            panels(after.time, titles, efforts, origin=origin, limits=limits),
         ),
         (
             'Unexplained effort over time, before and after the correction',
-            panels(after.time, titles, residuals),
+            panels(after.time, titles, residuals, origin=origin),
         ),
         ('Unexplained effort against velocity', panels(after.velocity, titles, dots, x_title=v)),
         ('Unexplained effort against load', panels(after.load, titles, dots, x_title=load)),

@@ -167,7 +167,7 @@ class Comparison:
             steps=[command_line('analyze', bag, options=options) for bag in self.bags],
             figures=self._plots(),
             arm=ArmAnimation(self.tree, self.frame, first.time, motions),
-            origin=span_origin(float(first.time[0])),
+            origin=first.origin,
         )
         report.write(folder / 'report.html')
         return report
@@ -199,8 +199,10 @@ class Comparison:
             (first, second), width = self.names, 2.5
             return (f'first {key}', first, _FIRST, width), (f'second {key}', second, _SECOND)
 
-        tools = Plots({'time': one.time, 'distance': 1e3 * self.distance[:, np.newaxis]})
-        plots, small = Plots(envelope(one.time, columns)), joint_titles(self.tree, 'mrad', 'mm')
+        apart = {'time': one.time, 'distance': 1e3 * self.distance[:, np.newaxis]}
+        tools = Plots(apart, one.origin)
+        plots = Plots(envelope(one.time, columns), one.origin)
+        small = joint_titles(self.tree, 'mrad', 'mm')
         difference = 'difference', 'difference', _DIFFERENCE
         tools.add('Between the tools', ['distance [mm]'], ('distance', 'distance', _DIFFERENCE))
         reference = 'reference', 'reference', GREY, 5.0

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
-from robot_dynamics_ros.cli.tables import print_lines, say
+import pytest
+
+from robot_dynamics_ros.cli import tables
+from robot_dynamics_ros.cli.tables import print_lines, print_table, say
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
 
 def test_a_line_stays_one_and_names_in_brackets_stay_names(capsys):
@@ -11,3 +15,17 @@ def test_a_line_stays_one_and_names_in_brackets_stay_names(capsys):
     say(text, 'bold')
     print_lines('red', '[arm]', [text])
     assert capsys.readouterr().out == f'{text}\n[arm] {text}\n'
+
+
+@pytest.mark.parametrize(('width', 'parts'), [(40, 5), (60, 3), (80, 2), (150, 1)])
+def test_no_number_breaks_in_a_narrow_terminal_and_each_part_names_its_rows(
+    capsys, monkeypatch, width, parts
+):
+    head = ['joint', *(f'RMS of column {k}' for k in range(9))]
+    rows = [[name, *(f'{k}.12345 N m' for k in range(9))] for name in ('pan', 'lift')]
+    monkeypatch.setattr(tables, '_WIDTH_IN_FILES', width)
+    print_table(ReportTable(head, rows))
+    said = capsys.readouterr().out
+    assert all(said.count(f'{k}.12345 N m') == 2 for k in range(9))
+    assert said.count('lift') == said.count('joint') == parts
+    assert max(map(len, said.splitlines())) <= width

@@ -259,7 +259,9 @@ def test_the_end_of_a_program_is_told_once_and_again_of_the_next_activation():
             health.report(session)
         told = [remark.text for remark in session.remarks if 'has ended' in remark.text]
         assert len(told) == times
-        assert f'{told[-1].partition(": ")[0][-7:-2]}' in session.loop.law.start()
+        assert f'{told[-1].partition(": ")[0][-7:-2]}' in session.loop.law.start(
+            session.loop.state.origin
+        )
         session.deactivate()
         health.report(session)
 

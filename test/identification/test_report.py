@@ -257,7 +257,9 @@ def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_b
     series = SimpleNamespace(residual=np.zeros((3, 3)), velocity=np.ones((3, 3)))
     for percent, told in (([9.1, 12.0, 26.0], False), ([9.1, 11.0, 26.0], True)):
         residuals = before, replace(before, percent=percent)
-        made = report.identification_report('', found, Evidence(residuals, (series, series), ()))
+        made = report.identification_report(
+            '', found, Evidence(residuals, (series, series), 0.0, ())
+        )
         assert any('beyond doubt' in str(finding) for finding in made.findings) == told
 
 

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import yaml
 from bags import SECOND, STORE, Message, text
-from recorded_arm import RecordedArm, write_run
+from recorded_arm import RecordedArm, arm_xml, write_run
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
 
+from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.program import decay
 
@@ -63,7 +65,8 @@ def test_the_last_quarter_is_that_of_the_motion_and_its_end_is_told(tmp_path):
     np.testing.assert_allclose(
         found['floor'], np.sqrt(np.mean(arm.q[240:301:10] ** 2, axis=0)), rtol=1e-9
     )
-    assert any('motion of the program ends at 0.3 s' in note for note in result.report.notes)
+    moves = 'the program moves from 0.000 s to 0.300 s: --from 0.000 --to 0.300'
+    assert moves in result.report.notes
 
 
 @pytest.mark.slow
@@ -75,6 +78,7 @@ def test_the_program_begins_after_the_motion_to_its_start(loop, command):
     assert whole['start'] == pytest.approx(begin, abs=1e-6)
     assert begin > 0.5
     assert 'singularity' not in ended.said
+    assert "ok program 'scara_circle' was kept within 1 mm or mrad: f deviates" in ended.said
     part = command('analyze --no-report --from 2.0', bag).figures['program']
     assert part['start'] == whole['start']
     # What is left of the initial error; with the clock from the first command or from 2 s it is
@@ -83,6 +87,34 @@ def test_the_program_begins_after_the_motion_to_its_start(loop, command):
     # No start is left from which f could decay: its errors, and their rates, are of the motion.
     assert 'relative' in whole
     assert not {'initial', 'deviation', 'relative'} & part.keys()
+
+
+@pytest.mark.slow
+def test_the_controller_names_the_times_of_the_states_as_options_take_them(command):
+    """Its own clock starts with the first state that it sees, here a tenth of a second later."""
+    unseen = tuple(range(100))
+    loop = RecordedLoop({**GIVEN, **PROGRAM}, activated=120, unseen=unseen).run(1200)
+    found = command('analyze --no-report', loop.messages).figures['program']
+    told = next(x.text for x in loop.session.remarks if x.text.startswith('active: '))
+    assert f'begins at t = {found["start"]:.3f} s' in told
+    status = SessionHealth().report(loop.session).values
+    assert told == f'active: constraint_stabilization; {status["start"]}'
+
+
+def test_the_finding_tells_whether_a_program_was_kept_and_where_it_was_not(tmp_path):
+    """The arm moves by 0.3 rad where the joints are to stand: as much is told, of which joint."""
+    arm, tree = RecordedArm(600), load_robot(arm_xml())
+    row = {'kind': 'joint_program', 'name': 'posture', 'position': arm.q[0].tolist()}
+    given = yaml.safe_dump({'name': 'rest', 'constraints': [row | {'natural_frequency': 9.0}]})
+    settings = AnalysisSettings(program=given, program_start=-1.0)
+    bag = write_run(tmp_path / 'bag', arm.recording())
+    found = next(x for x in analyze_bag(bag, settings).findings if 'kept within' in str(x))
+    off = np.abs(arm.q - arm.q[0])[::10]
+    k, j = np.unravel_index(off.argmax(), off.shape)
+    assert found.severity == 'warning'
+    unit = 'm' if tree.joint_is_prismatic[j] else 'rad'
+    said = f'{off[k, j]:.2g} {unit}, posture: {tree.joint_names[j]} ({unit}) at {k / 100:g} s'
+    assert f'was not kept within 1 mm or mrad: f is at most {said}' in str(found)
 
 
 @pytest.mark.slow

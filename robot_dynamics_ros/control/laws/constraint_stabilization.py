@@ -373,7 +373,6 @@ class ConstraintStabilization(ModelLaw):
         return {
             'program': self.program.name,
             **begun,
-            'start': self.start(),
             'largest_f': f'{snapshot.f[worst]:.3e} ({snapshot.rows[worst]})',
             'sigma_min': f'{snapshot.sigma_min:.3e}',
             'condition': f'{snapshot.condition:.3g}',
@@ -382,14 +381,14 @@ class ConstraintStabilization(ModelLaw):
             **self._contacts.status(),
         }
 
-    def start(self) -> str:
+    def start(self, origin: float = 0.0) -> str:
         """Return whether a lead-in runs, and why none does; see :class:`ControlLaw`."""
         if self._obstacle:
-            begin = f'the program begins at t = {self._start:.3f} s'
+            begin = f'the program begins at t = {origin + (self._start or 0.0):.3f} s'
             text = f'lead-in: {begin}; from where the arm is now, {self._obstacle}'
         else:
             text = f'no lead-in: {self._never_leads or "the program can begin where the arm is"}'
-        end = self.motion_end
+        end = origin + self.motion_end
         return f'{text}; its motion ends at t = {end:.3f} s' if math.isfinite(end) else text
 
     @property

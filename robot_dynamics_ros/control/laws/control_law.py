@@ -309,8 +309,12 @@ class ControlLaw(ABC):
         """Time at which a motion of the law's own ends, s; infinite without one."""
         return math.inf
 
-    def start(self) -> str:
-        """Return how the law has started; empty if in the only way that it can."""
+    def start(self, origin: float = 0.0) -> str:
+        """Return how the law has started; empty if in the only way that it can.
+
+        Args:
+            origin: Timestamp of the states at the time 0 of the loop, s: texts name timestamps.
+        """
         return ''
 
     def remarks(self) -> tuple[str, ...]:

@@ -260,7 +260,7 @@ def analyze_bag(
         if settings.report:
             recording = evaluation.evaluated.run
             events += run_events(tree, series, figures)
-            plots = analysis_figures(tree, series, figures)
+            plots = analysis_figures(tree, series, figures, run.origin)
             drawn = () if program is None or start is None else (program, start)
             arm = run_animation(recording, tree, evaluation.evaluated.frame, *drawn)
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')

@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.accumulate import POINTS, envelope, thinned
-from robot_dynamics_ros.recordings.recording import format_time, span_origin
+from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Colours legible on white and on black.
@@ -75,6 +75,7 @@ def panels(
     titles: Sequence[str],
     curves: Sequence[PlotLine],
     *,
+    origin: float = 0.0,
     x_title: str = '',
     limits: Sequence[float] = (),
     log: bool = False,
@@ -86,6 +87,7 @@ def panels(
             (N, panels).
         titles: Titles of the panels, with units.
         curves: Curves to draw in each panel.
+        origin: Zero of the displayed times, s, see ``span_origin``.
         x_title: Title of the x axis; empty for the time.
         limits: One limit per panel; a band below the panel shows the fraction of it used by the
             first curve, and the limit is drawn as a line, visible if a curve comes near it.
@@ -95,7 +97,6 @@ def panels(
         MissingDependencyError: The plot library is not installed.
     """
     legend = len(curves) > 1
-    origin = 0.0 if x_title or not len(x) else span_origin(float(x[0]))
     since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
     figure = _grid(titles, x_title or since, banded=bool(len(limits)))
     if not x_title:
@@ -128,10 +129,12 @@ class Plots:
 
     Args:
         series: 'time' (N,), s, and columns (N, k) by name.
+        origin: Zero of the displayed times, s.
     """
 
-    def __init__(self, series: Mapping[str, Array]) -> None:
+    def __init__(self, series: Mapping[str, Array], origin: float) -> None:
         self._series, self.drawn = series, list[tuple[str, Any]]()
+        self._origin = origin
 
     def add(
         self,
@@ -158,6 +161,7 @@ class Plots:
             if name in series and np.isfinite(series[name]).any()
         ]
         if known:
+            options['origin'] = self._origin
             self.drawn.append((heading, panels(series['time'], titles, known, **options)))
 
 

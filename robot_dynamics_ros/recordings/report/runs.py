@@ -33,7 +33,6 @@ from robot_dynamics_ros.recordings.recording import (
     Recording,
     format_duration,
     format_time,
-    span_origin,
 )
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
@@ -62,9 +61,13 @@ _OMITTED = ('acceleration', 'tool', 'program')
 #: Figures of the decay of a constraint program, and their headings.
 _DECAY = {
     'initial': 'at start',
-    'deviation': 'largest deviation from its decay',
-    'floor': f'RMS of f in the last quarter of the motion (0: below {ROUNDING:g})',
+    'deviation': 'most off its decay',
+    'floor': 'RMS, last quarter',
 }
+_OF_PROGRAM = (
+    'f in m or rad; RMS and peak with the decay of an initial error; the last quarter is that of '
+    f'the motion; 0: below {ROUNDING:g}'
+)
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def run_animation(run: Recording, tree: Robot, frame: str, *program: Any) -> Arm
 
 
 def analysis_figures(
-    tree: Robot, series: Mapping[str, Array], figures: Mapping[str, Any]
+    tree: Robot, series: Mapping[str, Array], figures: Mapping[str, Any], origin: float
 ) -> list[tuple[str, Any]]:
     """Return headings and plotly figures of an analysis, except those without data.
 
@@ -143,6 +146,7 @@ def analysis_figures(
         tree: The robot.
         series: The curves, see :func:`plot_series`.
         figures: Figures of all metrics, by metric name.
+        origin: Zero of the displayed times, s.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -158,7 +162,7 @@ def analysis_figures(
     if 'constraint' in series:
         off = np.abs(series['constraint'] - series['design'])
         series['deviation'] = np.where(off > ROUNDING, off, np.nan)
-    plots, force = Plots(series), joint_titles(tree, *FORCE)
+    plots, force = Plots(series, origin), joint_titles(tree, *FORCE)
     limits = figures['limits']['effort_limit']
     plots.add(
         'Distance of the tool from its reference',
@@ -236,7 +240,7 @@ def analysis_report(
     lead = f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {_states(rates)}.'
     title = f'Recording {short_name(Path(bag))}'
     tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
-    remarks = [*_method_notes(tree.joint_names, figures), *notes]
+    remarks = [*_method_notes(tree.joint_names, figures, origin), *notes]
     return Report(
         title, lead, findings, _tiles(figures), tables, remarks, steps=steps, origin=origin
     )
@@ -281,6 +285,7 @@ def _joint_table(tree: Robot, figures: Mapping[str, Any]) -> ReportTable:
     nothing, percent = [math.nan] * tree.n, ('%', '%')
     unexplained = np.multiply(100.0, effort.get('residual_share', nothing)).tolist()
     of_limit = np.multiply(100.0, limits['effort_share']).tolist()
+    saturated = limits['saturated_ticks']
     return joint_table(
         tree,
         [
@@ -292,7 +297,7 @@ def _joint_table(tree: Robot, figures: Mapping[str, Any]) -> ReportTable:
             ('peak effort', limits['effort_peak'], FORCE),
             ('limit', limits['effort_limit'], FORCE),
             ('of limit', of_limit, percent),
-            ('saturated ticks', limits['saturated_ticks'] or nothing, NO_UNIT),
+            ('saturated ticks', saturated if any(saturated) else nothing, NO_UNIT),
         ],
     )
 
@@ -306,17 +311,13 @@ def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
         known = [quantity(program[key][i]) for key in _DECAY if key in program]
         peaks = f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', format_time(when)
         rows.append([row, *peaks, *known])
-    head = (
-        f'constraint of {program["program"]}',
-        'RMS of f with decay, m or rad',
-        'peak',
-        'at',
-    )
-    return [ReportTable((*head, *(text for key, text in _DECAY.items() if key in program)), rows)]
+    head = [f'constraint of {program["program"]}', 'RMS of f', 'peak', 'at']
+    head += [text for key, text in _DECAY.items() if key in program]
+    return [ReportTable(head, rows, text=_OF_PROGRAM)]
 
 
-def _method_notes(joints: Sequence[str], figures: Mapping[str, Any]) -> list[str]:
-    """Return notes on how the figures were obtained."""
+def _method_notes(joints: Sequence[str], figures: Mapping[str, Any], origin: float) -> list[str]:
+    """Return notes on how the figures were obtained; options count from the origin, s."""
     effort, check = figures['effort'], figures['cross_check']
     notes = [
         f'efforts: {effort["source"]}; formulation: {effort.get("formulation", "none")}',
@@ -340,10 +341,8 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any]) -> list[str
     if unused := [joint for joint, count in counts if not count]:
         notes.append(f'no state is left of {", ".join(unused)}')
     if end := figures.get('program', {}).get('end'):
-        notes.append(
-            f'the motion of the program ends at {format_time(end)}; the figures of f without the '
-            'arm at its start and its end: --from and --to'
-        )
+        begin, end = (f'{x - origin:.3f}' for x in (figures['program']['start'], end))
+        notes.append(f'the program moves from {begin} s to {end} s: --from {begin} --to {end}')
     if figures['rates']['gaps'] and gaps_are_bridged(figures['rates']):
         notes.append(f'{gap_text(figures["rates"])}, which is bridged')
     tracking = figures['tracking']
@@ -498,7 +497,7 @@ def replay_report(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    plots, force = Plots(envelope(run.time, columns)), joint_titles(tree, *FORCE)
+    plots, force = Plots(envelope(run.time, columns), run.origin), joint_titles(tree, *FORCE)
     plots.add(
         'Effort, recorded and replayed',
         force,
@@ -535,7 +534,7 @@ def replay_report(
         figures=plots.drawn,
         arm=run_animation(run, tree, tool_frame(tree)),
         events=events,
-        origin=span_origin(float(run.time[0])),
+        origin=run.origin,
         steps=[command_line('analyze', bag, options=options)],
     )
 

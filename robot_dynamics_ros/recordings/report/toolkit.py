@@ -34,7 +34,7 @@ from robot_dynamics_ros.geometry import LinkShape, robot_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles, joined
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.recordings.recording import format_time, span_origin
+from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.recordings.report.figures import plot_library
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -93,8 +93,12 @@ class ArmAnimation:
     program: Program | None = None
     program_start: float = 0.0
 
-    def parts(self) -> tuple[str, dict[str, Any] | None]:
-        """Return HTML and data; nothing without a description or finite positions."""
+    def parts(self, origin: float = 0.0) -> tuple[str, dict[str, Any] | None]:
+        """Return HTML and data; nothing without a description or finite positions.
+
+        Args:
+            origin: Zero of the displayed times, s.
+        """
         finite = np.isfinite(self.motions[0].positions).all(axis=1)
         if not self.tree.xml or not finite.any():
             return '', None
@@ -102,6 +106,7 @@ class ArmAnimation:
         document = {
             'bodies': _bodies(self.tree),
             'tool': _frame(self.tree, self.frame),
+            'origin': origin,
             'shapes': _shapes(self.tree, shapes),
             **self._motions(np.flatnonzero(finite)),
         }
@@ -127,7 +132,6 @@ class ArmAnimation:
         return {
             'drawings': [_drawing(shape, times, q) for shape in shapes],
             'start': start,
-            'origin': span_origin(float(self.time[0])),
             'time': _encoded(self.time[rows] - start),
             'motions': [
                 {
@@ -332,7 +336,7 @@ class Report:
 
     def html(self) -> str:
         """Return the report as one self-contained HTML page."""
-        arm, motion = self.arm.parts() if self.arm else ('', None)
+        arm, motion = self.arm.parts(self.origin) if self.arm else ('', None)
         figures = [json.loads(figure.to_json()) for _, figure in self.figures]
         body = [
             *(self.since(_finding(finding)) for finding in self.findings),
@@ -455,14 +459,17 @@ def joint_table(
 ) -> ReportTable:
     """Return a table with a row for each joint, from heading, values and units of the columns.
 
+    A column without a number is left out.
+
     Args:
         tree: The robot.
         columns: Heading, one value for each joint, and the units of revolute and prismatic joints.
     """
     heads, cells = ['joint'], [tree.joint_names]
     for head, values, units in columns:
-        heads.append(head)
-        cells.append(tuple(map(quantity, values, joint_units(tree, *units))))
+        if not np.isnan(values).all():
+            heads.append(head)
+            cells.append(tuple(map(quantity, values, joint_units(tree, *units))))
     return ReportTable(heads, list(zip(*cells, strict=True)))
 
 
