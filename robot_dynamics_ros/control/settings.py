@@ -222,6 +222,7 @@ class LockedJointWatch:
 
     def __init__(self, tree: Robot, parameters: Mapping[str, Any]) -> None:
         self.names, self.modelled = tuple(tree.locked), dict(tree.locked)
+        self._error = tree.lock_error
         self.measured = dict.fromkeys(tree.locked, math.nan)
         self._taken = [name for name in measured_joints(parameters) if name in tree.locked]
         self._watched = {*tree.locked} & {*tree.influential}
@@ -254,7 +255,7 @@ class LockedJointWatch:
     def describe(self, names: Collection[str]) -> str:
         """Return a sentence on the joint of some that is farthest off; empty if none is."""
         # NaN (unknown) is no deviation, an infinite position is one.
-        away = {name: abs(x - self.modelled[name]) for name, x in self.measured.items()}
+        away = {name: self._error(name, x) for name, x in self.measured.items()}
         off = [name for name in self.names if name in names and away[name] > self._tolerance]
         if not off:
             return ''
@@ -283,8 +284,7 @@ class LockedJointWatch:
         """
         if missing := self.missing():
             raise ConfigurationError('not activated', missing, 'publish it in the joint states')
-        away = (self.measured[name] - x for name, x in self.taken.items())
-        return any(abs(x) > _MODEL_TOLERANCE for x in away)
+        return any(self._error(*one) > _MODEL_TOLERANCE for one in self.positions.items())
 
     def missing(self) -> str:
         """Return an error text if one of them has no position; empty otherwise."""

@@ -235,10 +235,15 @@ def _tree(
     found = merged([*(error(fault) for fault in faults), *findings, *of_model])
     sentences = [*remarks, *selection.remarks, *map(str, found)]
     paths, locked = _lock_paths(selection), {name: original[name] for name in selection.locked}
+    followed = {joint.mimic.joint for joint in original.values() if joint.mimic}
+    turning = [
+        x.name for x in locked.values() if x.kind == 'continuous' and x.name not in followed
+    ]
     return replace(
         tree,
         locked=dict(selection.locked),
         influential=_influential(tree, paths, locked),
+        turning_locks=tuple(turning),
         lock_paths=paths,
         remarks=tuple(dict.fromkeys(sentences)),
     )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ import numpy as np
 from robot_dynamics_ros.errors import MechanismError, ModelError
 from robot_dynamics_ros.model.body_tree import frozen
 from robot_dynamics_ros.model.dependence import Affine, TreeState
-from robot_dynamics_ros.model.joint_limits import LimitedTree
+from robot_dynamics_ros.model.joint_limits import TURN, LimitedTree
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 from robot_dynamics_ros.spatial.validation import require_type, scalars
 
@@ -53,6 +54,8 @@ class RobotSource:
         influential: Those locked joints on whose position the dynamics depend: the ones that a
             controlled revolute joint carries, and the ones that turn controlled joints against
             gravity or a controlled slide.
+        turning_locks: Those locked joints whose positions are angles: continuous ones that no
+            joint mimics.
         lock_paths: Names of the locked joints between the root and a link, by the name of the
             link; links without any are missing.
         remarks: Suspicious or reinterpreted parts of the description, one sentence each.
@@ -62,8 +65,19 @@ class RobotSource:
     mechanism: str = ''
     locked: Mapping[str, float] = field(default_factory=dict)
     influential: tuple[str, ...] = ()
+    turning_locks: tuple[str, ...] = ()
     lock_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+    def lock_error(self, name: str, position: float) -> float:
+        """Return how far a locked joint at a position is from that of the model, rad or m.
+
+        Whole turns of a continuous joint do not count. NaN at NaN.
+        """
+        away = position - self.locked[name]
+        if name in self.turning_locks and math.isfinite(away):
+            away = math.remainder(away, TURN)
+        return abs(away)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

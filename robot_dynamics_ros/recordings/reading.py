@@ -602,10 +602,10 @@ def _moved_locks(run: Recording, tree: Robot) -> Iterator[str]:
         if name not in run.joints:
             continue
         q, locked = run.position[:, run.joints.index(name)], tree.locked[name]
-        low, high = q.min(), q.max()
-        if max(high - locked, locked - low) <= _LOCK_TOLERANCE:
+        q = np.unwrap(q) if name in tree.turning_locks else q
+        if max(tree.lock_error(name, x) for x in q.tolist()) <= _LOCK_TOLERANCE:
             continue
-        elsewhere = f'the model has it at {locked:.4g}'
+        low, high, elsewhere = q.min(), q.max(), f'the model has it at {locked:.4g}'
         if high - low > _LOCK_TOLERANCE:
             yield (
                 f'{MOVED}{name!r} moved from {low:.4g} to {high:.4g}, {elsewhere}: what it '

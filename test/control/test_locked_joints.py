@@ -6,6 +6,7 @@ Oracle of the model: Pinocchio's gravity of all joints, read from the same text.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,22 @@ def test_a_move_takes_the_stop_action_until_it_is_deactivated(position):
         lift.session.activate(lift.now)
     lift.session.on_locked(np.array([-1.0]))
     lift.session.activate(lift.now)
+
+
+@pytest.mark.parametrize('follower', ['', '<mimic joint="joint2" multiplier="0.5"/>'])
+def test_a_continuous_joint_stands_where_it_is_locked_in_every_turn(follower):
+    """Its driver wraps it at half a turn; a follower by a fraction stands elsewhere then."""
+    text = re.sub('(?<=<joint name="joint2" type=")revolute', 'continuous', XML)
+    text = re.sub('(<joint name="joint3".*?)(?=</joint>)', rf'\g<1>{follower}', text, flags=re.S)
+    tree = load_robot(text, locked={'joint2': np.pi - 0.001})
+    arm = StillArm(
+        ControllerSession(tree, {**GIVEN, 'locked': ['joint2:=measured']}), PLACE[: tree.n]
+    )
+    locked, sides = arm.session.locked, (0.001 - np.pi, 5.0 * np.pi - 0.001)
+    told = [locked.update(np.array([x]), ['joint2']) for x in (*sides, -3.0, np.inf)]
+    assert told == ([True, False, False, False] if follower else [False, False, True, False])
+    locked.update(np.array([np.pi - 0.001 - 2.0 * np.pi]), ['joint2'])
+    assert locked.outdated is bool(follower)
 
 
 def test_before_the_first_command_the_model_has_measured_joints_where_they_stand():
@@ -186,7 +203,7 @@ def test_joints_that_change_no_dynamics_may_move_but_no_target_is_given_beyond_t
     session = ControllerSession(tree, given)
     session.update(session.driver.state(MS, MS, np.array([0.3, 0.4]), np.zeros(2)))
     stands = dict(session.locked.modelled)
-    session.on_locked(np.array([*(stands | {'lift': 0.9, 'right1': 0.4, 'wheel': 7.0}).values()]))
+    session.on_locked(np.array([*(stands | {'lift': 0.9, 'right1': 0.4, 'wheel': 2.0}).values()]))
     assert session.locked.deviation == ''
     assert session.locked.outdated  # the lift, which was asked for
     for frame, moved in (('ground', 'lift'), ('right2_link', 'right1'), ('wheel_link', 'wheel')):

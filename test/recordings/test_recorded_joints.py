@@ -119,6 +119,16 @@ def test_a_locked_joint_that_was_elsewhere_or_moved_is_told(command, rng):
     assert 'locked joint' not in command('analyze', run, *words, '--locked', 'lift:=0.3').out
 
 
+def test_a_locked_continuous_joint_that_its_driver_wraps_has_not_moved(command, rng, tmp_path):
+    run, file = run_of(rng, 4.0), tmp_path / 'arm.urdf'
+    text = re.sub('(?<=<joint name="lift" type=")revolute', 'continuous', run.description)
+    file.write_text(text)
+    run.position[:, 1] = np.where(np.arange(len(run.time)) % 2, 3.141, -3.141)
+    words = ('--joints', 'elbow', '--no-report', '--robot', file)
+    assert 'lift:=3.14' in command('analyze', run, *words).out.replace('-', '')
+    assert 'locked joint' not in command('analyze', run, *words, '--locked', 'lift:=9.425').out
+
+
 def test_the_topic_with_the_states_of_a_locked_joint_is_named(tmp_path, rng):
     rows = messages(run_of(rng, 0.2))
     rows += [state(0, ['finger'], [0.02], topic=x) for x in ('/jaw/command', '/jaw/states')]
