@@ -117,6 +117,7 @@ class ContactWatch:
         self._commanded: deque[Array] = deque(maxlen=1)
         self._external: deque[Array] = deque(maxlen=1)
         self._measured = np.full(tree.n, np.nan)
+        loop.use_acting_effort(self.acting_effort)
 
     def check(self, parameters: Mapping[str, Any]) -> None:
         """Check that parameters are compatible.
@@ -152,7 +153,6 @@ class ContactWatch:
         self.observer.configure(self._settings, loop.settings.discretization, loop.settings.period)
         self._reaction = parameters['contact_reaction']
         self._retract_way = parameters['contact_retract_way']
-        loop.use_acting_effort(self.acting_effort)
 
     def subscribe(self, subscribed: bool) -> None:
         """Note whether external efforts have a subscriber."""

@@ -297,18 +297,12 @@ def _loss_of_control(session: ControllerSession, missed: float) -> Iterator[tupl
 
 def _summary(session: ControllerSession, lost: str) -> tuple[str, str]:
     loop, mode = session.loop, session.mode
-    if mode is SessionMode.FAULTED:
-        return 'error', f'stopped by an error: {session.fault}'
-    if mode is SessionMode.REACTING:
-        return 'warning', f'touched: {session.contact.last}'
-    if mode is SessionMode.DISABLED:
-        return 'warning', session.lapse
-    if mode is SessionMode.DEACTIVATING:
-        return 'warning', 'moving: braking before the deactivation'
-    if mode is SessionMode.STOPPED:
-        return 'error', f'{session.silence()}: stop action {loop.settings.stop_action}'
     if mode in (SessionMode.INACTIVE, SessionMode.ENDED):
         return ('ok', 'inactive') if session.heard else ('warning', 'inactive: no state received')
+    if condition := session.condition:
+        failed = mode in (SessionMode.STOPPED, SessionMode.FAULTED)
+        acting = f': stop action {loop.settings.stop_action}' if failed else ''
+        return 'error' if failed else 'warning', condition + acting
     if session.locked.deviation:
         return 'warning', session.locked.deviation
     if lost:

@@ -60,6 +60,8 @@ class SessionEvent(Enum):
     REST = 'rest'
     #: Request to change parameters, law, gains or payload.
     CHANGE = 'change'
+    #: A goal's tolerance is violated.
+    VIOLATION = 'violation'
     #: A contact was detected and a reaction is configured.
     CONTACT = 'contact'
     #: The law needs enabling and is not enabled.
@@ -116,6 +118,7 @@ halt        nothing        brake>deactivating  brake>deactivating  brake>deactiv
 follow      refuse         accept>following    accept              refuse              refuse              refuse          refuse         refuse         refuse
 hold        refuse         hold                hold>holding        refuse              refuse              refuse          refuse         refuse         refuse
 rest        nothing        nothing             nothing>holding     nothing             nothing             nothing         nothing        last>inactive  nothing
+violation   nothing        brake               brake>holding       nothing             nothing             nothing         nothing        nothing        nothing
 change      accept         accept              accept              accept              accept              accept          accept         accept         refuse
 contact     nothing        reaction>reacting   reaction>reacting   nothing             nothing             nothing         nothing        nothing        nothing
 lapse       nothing        follower>disabled   follower>disabled   nothing             nothing             nothing         nothing        nothing        nothing

@@ -153,7 +153,6 @@ class ControllerParts:
             tree: The robot without its payload, with the joints of the driver.
             loop: See :meth:`built_for`.
         """
-        loop.change_sensor_tool(SensorTool.of(self.parameters))
         self.tree, self.loop = tree, loop
         self.command = self.driver.command if self.driver.converts else loop.effort
         kernels: Any = loop.kernels
@@ -163,7 +162,13 @@ class ControllerParts:
         self.targets = StreamedTargets(loop, self.parameters, self.locked)
         self.follower = self.make_follower(loop.law, self.driven(self.parameters))
         self.contact = ContactWatch(loop, self.parameters)
-        self.enabling.configure(self.parameters)
+        self.configure_parts()
+
+    def configure_parts(self) -> None:
+        """Give the present parameters to all parts that take them between two ticks."""
+        self.loop.change_sensor_tool(SensorTool.of(self.parameters))
+        for part in (self.targets, self.contact, self.locked, self.enabling):
+            part.configure(self.parameters)
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.force_sensor import MAX_WRENCH, SensorTool
+from robot_dynamics_ros.control.force_sensor import MAX_WRENCH
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
 from robot_dynamics_ros.control.session_modes import SessionModes
@@ -292,9 +292,7 @@ class ControllerSession(SessionModes):
         self.parameters, former, self.follower = parameters, self.follower, follower
         if former is not None and follower is not None:
             self.loop.replace(former, follower, later=True)
-        self.loop.change_sensor_tool(SensorTool.of(parameters))
-        for part in (self.targets, self.contact, self.locked, self.enabling):
-            part.configure(parameters)
+        self.configure_parts()
         if self._ignored:
             self.goals.abort(self._ignored)
         if self.controls and (unsupported := self.unsupported()):

@@ -34,6 +34,16 @@ _SETTLING_NS, _BLIND_NS = 500_000_000, 500_000_000
 #: Timeouts, each within a time after the one before, ns, from which on they are not told.
 _MANY_TIMEOUTS, _CALM_NS = 3, 2_000_000_000
 _OFTEN = 'so often they are told no more: if the driver is that slow, raise state_timeout_s'
+#: What to do in the modes that refuse motions.
+_REMEDIES = {
+    SessionMode.REACTING: 'call ~/resume',
+    SessionMode.DISABLED: 'press on ~/enable_guiding',
+    SessionMode.INACTIVE: 'activate it',
+    SessionMode.STOPPED: 'wait for states',
+    SessionMode.FAULTED: 'deactivate it',
+    SessionMode.DEACTIVATING: 'wait',
+    SessionMode.ENDED: 'start it again',
+}
 #: Events that interrupt the preparation of requests, and their texts.
 _INTERRUPTIONS = {
     SessionEvent.HOLD: 'the arm was told to hold',
@@ -310,9 +320,9 @@ class SessionModes(ControllerParts):
         return f'{text} ({why})' if why else text
 
     def brake(self) -> None:
-        """Brake the arm; then the law that acts holds it."""
+        """Brake the arm of an active goal or trajectory; then the law that acts holds it."""
         self.log.add('brake')
-        self.loop.switch(brake=True)
+        self._handle(SessionEvent.VIOLATION)
 
     @property
     def _timeout_ns(self) -> int:
@@ -359,9 +369,6 @@ class SessionModes(ControllerParts):
         elif action is SessionAction.BRAKE:
             follows = loop.present.follows_reference  # else it would move the arm again
             loop.switch(None if follows else loop.stop_law, brake=True)
-            self.goals.abort('the controller is being deactivated')
-            text = 'deactivation in motion: braking first'
-            self.remark('info', text, f'ending: {text}{self.goals.subject}')
         elif action is SessionAction.FOLLOWER:
             self.goals.abort('the law is not enabled')
             self._yield_to_follower()
@@ -398,9 +405,13 @@ class SessionModes(ControllerParts):
         loop.tick(self._elapsed)
 
     def _report_mode(self, before: SessionMode) -> None:
-        """Report that a timeout begins or ends."""
+        """Report that a timeout begins or ends, or a deactivation in motion begins."""
         if self.mode is SessionMode.STOPPED:
             self._report_timeout()
+        elif self.mode is SessionMode.DEACTIVATING:
+            self.goals.abort(self.condition)
+            text = 'deactivation in motion: braking first'
+            self.remark('info', text, f'ending: {text}{self.goals.subject}')
         elif before is SessionMode.STOPPED and self.mode is SessionMode.HOLDING:
             text, told = 'fresh states again: holding where the arm is', self._tells_timeouts
             level = 'warning' if told else 'status'
@@ -482,16 +493,9 @@ class SessionModes(ControllerParts):
         other = 'the controller is active', 'deactivate it'
         if event is SessionEvent.RELEASE:
             other = 'the arm reacts to no contact', 'resume after one'
-        problem, remedy = {
-            SessionMode.REACTING: (f'touched: {self.contact.last}', 'call ~/resume'),
-            SessionMode.DISABLED: (self.lapse, 'press on ~/enable_guiding'),
-            SessionMode.INACTIVE: ('the controller is not active', 'activate it'),
-            SessionMode.STOPPED: (self.silence(), 'wait for states'),
-            SessionMode.FAULTED: (f'stopped by an error: {self.fault}', 'deactivate it'),
-            SessionMode.DEACTIVATING: ('the controller is being deactivated', 'wait'),
-            SessionMode.ENDED: ('the controller has ended', 'start it again'),
-        }.get(self.mode, other)
-        raise ConfigurationError(subject, problem, remedy)
+        if problem := self.condition:
+            other = problem, _REMEDIES[self.mode]
+        raise ConfigurationError(subject, *other)
 
     @property
     def _ignored(self) -> str:
@@ -500,6 +504,14 @@ class SessionModes(ControllerParts):
         return '' if law.follows_reference else f'law {law.name!r} follows no reference'
 
     @property
-    def lapse(self) -> str:
-        """Sentence on a law that is not enabled."""
-        return f'law {self.loop.law.name!r} is not enabled'
+    def condition(self) -> str:
+        """Why a mode refuses motions; empty in those that do not."""
+        return {
+            SessionMode.REACTING: f'touched: {self.contact.last}',
+            SessionMode.DISABLED: f'law {self.loop.law.name!r} is not enabled',
+            SessionMode.INACTIVE: 'the controller is not active',
+            SessionMode.STOPPED: self.silence(),
+            SessionMode.FAULTED: f'stopped by an error: {self.fault}',
+            SessionMode.DEACTIVATING: 'the controller is being deactivated',
+            SessionMode.ENDED: 'the controller has ended',
+        }.get(self.mode, '')

@@ -73,7 +73,7 @@ def test_an_arm_that_moves_is_at_rest_before_it_is_inactive_and_stays_there(law)
             ask()
     assert SessionHealth().report(session)[:2] == (
         'warning',
-        'moving: braking before the deactivation',
+        'the controller is being deactivated',
     )
     assert moving.until_inactive() < 1000
     assert (np.abs(moving.v) < 0.01 * session.tree.velocity_limit).all()

@@ -93,16 +93,16 @@ def broken(*_: Any) -> None:
 
 #: By mode: next mode of each event and whether it gives a command; -: rejected.
 EXPECTED = """
-              state          silence    activate  deactivate    halt          follow     hold     rest       change        contact       lapse         release  enable        fault      end
-inactive      inactive       inactive   holding   inactive      inactive      -          -        inactive   inactive      inactive      inactive      -        inactive      inactive   ended
-holding       holding!       stopped!   -         inactive!     deactivating  following  holding  holding    holding       reacting      disabled      -        holding       faulted!   ended!
-following     following!     stopped!   -         inactive!     deactivating  following  holding  holding    following     reacting      disabled      -        following     faulted!   ended!
-reacting      reacting!      reacting!  -         inactive!     deactivating  -          -        reacting   reacting      reacting      reacting      holding  reacting      faulted!   ended!
-disabled      disabled!      disabled!  -         inactive!     deactivating  -          -        disabled   disabled      disabled      disabled      -        holding       faulted!   ended!
-stopped       holding!       stopped!   -         inactive!     stopped       -          -        stopped    stopped       stopped       stopped       -        stopped       faulted!   ended!
-faulted       faulted!       faulted!   -         inactive!     faulted       -          -        faulted    faulted       faulted       faulted       -        faulted       faulted!   ended!
-deactivating  deactivating!  inactive!  -         deactivating  deactivating  -          -        inactive!  deactivating  deactivating  deactivating  -        deactivating  inactive!  ended!
-ended         ended          ended      -         ended         ended         -          -        ended      -             ended         ended         -        ended         ended      ended
+              state          silence    activate  deactivate    halt          follow     hold     rest       change        contact       lapse         release  enable        fault      end     violation
+inactive      inactive       inactive   holding   inactive      inactive      -          -        inactive   inactive      inactive      inactive      -        inactive      inactive   ended   inactive
+holding       holding!       stopped!   -         inactive!     deactivating  following  holding  holding    holding       reacting      disabled      -        holding       faulted!   ended!  holding
+following     following!     stopped!   -         inactive!     deactivating  following  holding  holding    following     reacting      disabled      -        following     faulted!   ended!  holding
+reacting      reacting!      reacting!  -         inactive!     deactivating  -          -        reacting   reacting      reacting      reacting      holding  reacting      faulted!   ended!  reacting
+disabled      disabled!      disabled!  -         inactive!     deactivating  -          -        disabled   disabled      disabled      disabled      -        holding       faulted!   ended!  disabled
+stopped       holding!       stopped!   -         inactive!     stopped       -          -        stopped    stopped       stopped       stopped       -        stopped       faulted!   ended!  stopped
+faulted       faulted!       faulted!   -         inactive!     faulted       -          -        faulted    faulted       faulted       faulted       -        faulted       faulted!   ended!  faulted
+deactivating  deactivating!  inactive!  -         deactivating  deactivating  -          -        inactive!  deactivating  deactivating  deactivating  -        deactivating  inactive!  ended!  deactivating
+ended         ended          ended      -         ended         ended         -          -        ended      -             ended         ended         -        ended         ended      ended   ended
 """  # noqa: E501
 HEADER, *ROWS = [line.split() for line in EXPECTED.strip().splitlines()]
 CELLS = [
@@ -118,6 +118,7 @@ def cause(run: Driven, event: SessionEvent) -> bool:
     causes = {
         SessionEvent.FOLLOW: lambda: run.move(1.0, PLACE + 0.1),
         SessionEvent.HOLD: session.hold,
+        SessionEvent.VIOLATION: session.brake,
         SessionEvent.CHANGE: lambda: run.change(start_tolerance=0.01),
         SessionEvent.RELEASE: session.resume,
         SessionEvent.FAULT: lambda: session._fail(ZeroDivisionError('x')),
