@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from threading import Event
@@ -54,19 +53,12 @@ _CREATION_S = 2.0
 _ASKING_S = 0.3
 
 
-def reduce_startup_work() -> None:
-    """Skip unnecessary work of rclpy; to be called before a node is created.
+def log_without_sources() -> None:
+    """Let log lines name their callers without source lines; to be called before the first one.
 
-    The first message would import a parser of interface files, which is not needed. The first log
-    line would look up the source lines of all callers in all modules, which takes tens of
-    milliseconds in which no message is answered.
+    The first one would look them up in all modules, which takes tens of milliseconds in which no
+    message is answered.
     """
-    parser = 'rosidl_generator_py.generate_py_impl'
-    if parser not in sys.modules:
-        sys.modules[parser] = None  # type: ignore[assignment]  # makes its import fail
-        with contextlib.suppress(ImportError):
-            import_module('rosidl_generator_py')
-        del sys.modules[parser]
     if hasattr(rcutils_logger, 'inspect'):
         without_source = partial(inspect.getframeinfo, context=0)
         rcutils_logger.inspect = SimpleNamespace(
