@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from arm_pictures import four_bar_cut, four_dof_frames, scara_frames
 from drawing import Drawing, plot
-from schematics import observer, session, stages, topics
+from schematics import observer, path, session, stages, topics
 
 from robot_dynamics_ros import load_program, load_robot, make_law
 from robot_dynamics_ros.control.session import ControllerSession
@@ -158,8 +158,8 @@ def task_decay() -> str:
 
 
 PICTURES = (
-    four_bar_cut, four_dof_frames, law_errors, observer, rooms, scara_frames, session, stages,
-    task_decay, tick, topics, uses,
+    four_bar_cut, four_dof_frames, law_errors, observer, path, rooms, scara_frames, session,
+    stages, task_decay, tick, topics, uses,
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw the block diagrams of the pages: topics, commissioning, observer, session."""
+"""Draw the block diagrams of the pages: topics, commissioning, observer, session, path."""
 
 from __future__ import annotations
 
@@ -30,6 +30,37 @@ _TRANSITIONS = (
     ('holding', 'halt', 'deactivating', 0.36, -8),
     ('deactivating', 'rest', 'inactive', 0.5, 0),
     ('stopped', 'deactivate', 'inactive', 0.5, 16),
+)
+#: The modules from a state to its command: place, px, and functions; a test compares the trace.
+PATH = {
+    'ros/controller/running': (20, 30, 'RunningController._on_state', '_check_locked_joints'),
+    'ros/conversions': (
+        *(360, 30, 'JointStateReader.read', '_take_all', 'time_ns'),
+        *('EffortWriter.publish', 'PreparedMessage.publish'),
+    ),
+    'messages': (700, 30, 'MessageBytes.take', 'stamp_ns', 'content'),
+    'control/session_modes': (20, 200, 'SessionModes.update', '_process', '_handle'),
+    'control/loop': (360, 200, 'ControlLoop.observe', 'tick', '_update_inputs'),
+    'control/safety/state_validator': (
+        *(700, 200, 'MeasuredState.take', 'StateValidator.accept', '_evaluate'),
+        'Repetitions.note',
+    ),
+    'control/trajectories/reference_generator': (20, 350, 'ReferenceGenerator.sample'),
+    'control/laws/computed_torque': (360, 350, 'ComputedTorque.effort'),
+    'control/payload': (360, 440, 'loaded_gravity', 'loaded_dynamics'),
+    'control/safety/shell': (700, 350, 'SafetyFilter.run'),
+}
+#: Arrows between them: from, to, and what passes.
+_CALLS = (
+    ('ros/controller/running', 'ros/conversions', 'bytes'),
+    ('ros/conversions', 'messages', 'numbers'),
+    ('ros/controller/running', 'control/session_modes', 'ArmState'),
+    ('control/session_modes', 'control/loop', ''),
+    ('control/loop', 'control/safety/state_validator', 'q, v'),
+    ('control/loop', 'control/trajectories/reference_generator', 'reference'),
+    ('control/loop', 'control/laws/computed_torque', 'effort'),
+    ('control/laws/computed_torque', 'control/payload', 'model'),
+    ('control/loop', 'control/safety/shell', 'command'),
 )
 #: What a reader calls an event, where the table's name does not say it.
 _WORDS = {'silence': 'no states', 'halt': 'deactivate in motion', 'release': 'resume'}
@@ -130,6 +161,26 @@ def session() -> str:
         430, 384, 'deactivation and fault act alike in all modes of an active arm', size=12
     )
     return drawing.svg()
+
+
+def path() -> str:
+    """Return the functions of the package between a state and its command, by module."""
+    drawing = Drawing(990, 520, 'From a state to its command: 25 functions in 10 modules')
+    for begin, end, words in _CALLS:
+        (x1, y1, *_), (x2, y2, *_) = PATH[begin], PATH[end]
+        if y1 == y2:
+            ends = (x1 + 270, y1 + 31, x2 - 2, y2 + 31)
+        else:
+            ends = (x1 + 135, y1 + _height(begin), x2 + 135, y2 - 2)
+        drawing.arrow(*ends)
+        drawing.text((ends[0] + ends[2]) / 2, (ends[1] + ends[3]) / 2 - 6, words, size=12)
+    for module, (x, y, *functions) in PATH.items():
+        drawing.box(x, y, 270, _height(module), '\n'.join([f'*{module}', *functions]))
+    return drawing.svg()
+
+
+def _height(module: str) -> float:
+    return 18 * (len(PATH[module]) - 1) + 14
 
 
 def _between(begin: str, end: str) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def test_the_robots_to_measure_with_can_be_read():
 
 
 def test_a_state_passes_few_functions_until_its_command(monkeypatch, tmp_path):
-    """What a reader has to follow; docs/control.md names the bounds."""
+    """What a reader has to follow; docs/control.md names the bounds and shows them."""
     monkeypatch.setenv('ROS_DOMAIN_ID', '96')
     monkeypatch.setenv('PYTHONPATH', str(Path(__file__).parents[2]))
     run = [sys.executable, '-m', 'benchmark', 'trace']
@@ -59,3 +60,11 @@ def test_a_state_passes_few_functions_until_its_command(monkeypatch, tmp_path):
     functions, modules = map(int, found.groups())
     assert 10 < functions <= 25
     assert 5 < modules <= 10
+    rows = re.findall(r'│ (\S+) +│ +(\S+) │ command', said)
+    assert len(rows) == functions
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / 'docs/site_code'))
+    path = importlib.import_module('schematics').PATH
+    drawn = [
+        (module, name.split('.')[-1]) for module, (_, _, *names) in path.items() for name in names
+    ]
+    assert sorted(drawn) == sorted((module, name.split('.')[-1]) for name, module in rows)
