@@ -207,11 +207,10 @@ def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
     if len(runs) < len(LAWS):
         return []
     pd, torque = (run.result.figures['tracking'] for run in runs)
-    moves = [
-        x > LEAST_TRAVEL[prismatic]
-        for x, prismatic in zip(pd['travel'], runs[0].is_prismatic, strict=True)
+    wanted = [
+        *(JOINT_RATIO * x for x in _moves(runs[0])),
+        TOOL_RATIO * (pd['tool_travel_mm'] > LEAST_TOOL),
     ]
-    wanted = [*(JOINT_RATIO * x for x in moves), TOOL_RATIO * (pd['tool_travel_mm'] > LEAST_TOOL)]
     before, after = ([*errors['rms_error'], errors['tool_rms_mm']] for errors in (pd, torque))
     rows = zip((*runs[0].result.joints, 'tool'), before, after, wanted, strict=True)
     return [
@@ -219,6 +218,12 @@ def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
         for name, a, b, ratio in rows
         if not a >= ratio * b
     ]
+
+
+def _moves(run: DemoRun) -> list[bool]:
+    """Return whether each joint moves far enough for its errors to tell anything."""
+    travel = run.result.figures['tracking']['travel']
+    return [x > LEAST_TRAVEL[slides] for x, slides in zip(travel, run.is_prismatic, strict=True)]
 
 
 def _print(robot: str, runs: Sequence[DemoRun]) -> None:
@@ -243,7 +248,10 @@ def _print(robot: str, runs: Sequence[DemoRun]) -> None:
         ('latency state to effort p50 / p99, us', *late),
         ('commands − those by Pinocchio, at most, N m or N', *other),
     ]
-    print_table(ReportTable(('', *(_TITLES[run.law] for run in runs)), rows, robot))
+    joints = zip(runs[0].result.joints, _moves(runs[0]), strict=True)
+    still = ', '.join(name for name, moves in joints if not moves)
+    text = f'this motion hardly moves {still}: their errors tell nothing' if still else ''
+    print_table(ReportTable(('', *(_TITLES[run.law] for run in runs)), rows, robot, text))
 
 
 # Identification ----------------------------------------------------------------------------------

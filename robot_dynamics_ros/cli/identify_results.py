@@ -21,7 +21,6 @@ from robot_dynamics_ros.control.drivers.profile import (
     load_driver_profile,
     shipped_profiles,
 )
-from robot_dynamics_ros.description.urdf import Inertial, Pose
 from robot_dynamics_ros.description.urdf_patch import with_fixed_link
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.identification import (
@@ -44,6 +43,7 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_runs,
     gains_by_weight,
 )
+from robot_dynamics_ros.identification.physical import inertial
 from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
@@ -53,6 +53,7 @@ from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, require_free, write_json
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.toolkit import command_line
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 #: Files written to the output folder.
@@ -224,10 +225,8 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, str, list[str
 
 
 def _with_link(xml: str, load: Payload) -> str:
-    (xx, xy, xz), (_, yy, yz), (_, _, zz) = np.asarray(load.inertia).tolist()
-    at = Pose(tuple(np.asarray(load.com).tolist()))
-    inertial = Inertial(load.mass, at, xx, xy, xz, yy, yz, zz)
-    return with_fixed_link(xml, load.frame, f'{load.frame}_load', inertial)
+    own = RigidBodyInertia(load.mass, np.asarray(load.com), np.asarray(load.inertia))
+    return with_fixed_link(xml, load.frame, f'{load.frame}_load', inertial(own))
 
 
 def _with_load(source: Source) -> Recording:

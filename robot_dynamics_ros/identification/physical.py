@@ -401,7 +401,11 @@ def body_links(tree: Robot) -> list[tuple[str, Array]]:
 def link_inertial(tree: Robot, link: str, inertia: RigidBodyInertia) -> Inertial:
     """Convert an inertia in the frame of a body to the <inertial> of a link of that body."""
     frame = tree.frame(link)
-    own = inertia.transformed(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
+    return inertial(inertia.transformed(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF))
+
+
+def inertial(own: RigidBodyInertia) -> Inertial:
+    """Return an inertia as the <inertial> of a link in whose frame it is."""
     x, y, z = _rounded(own.com).tolist()
     elements = _rounded(own.inertia[np.triu_indices(3)]).tolist()
     return Inertial(float(own.mass), Pose((x, y, z)), *elements)

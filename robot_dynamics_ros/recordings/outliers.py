@@ -37,6 +37,7 @@ _STEPS = 4.0  # steps of the encoder that a difference may have: a change, two v
 _COARSEST = 1e-2  # rad or m, rad/s or m/s: a larger change is no step of a sensor
 _LEAST_CHANGES = 8  # from which the smallest is a step
 _ROUNDING = 1e-9  # of the largest value: smaller changes are rounding
+_FEW = 1e-3  # share of the states
 _AROUND = 5  # samples on either side
 _LATE = 3  # samples within which a drive answers a command
 _SURE = 10.0  # robust standard deviations of a spike
@@ -70,6 +71,11 @@ class Outliers(NamedTuple):
             f'{format_time(self.states[0] - self.origin)}: what is left allows no verdict; check '
             'driver and timestamps'
         )
+
+    @property
+    def few(self) -> bool:
+        """Whether it is so little that no figure depends on it."""
+        return len(self.states) + len(self.efforts) <= _FEW * self.total
 
     def remarks(self) -> list[str]:
         """Return what was left out, one sentence each."""

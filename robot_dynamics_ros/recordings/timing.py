@@ -30,7 +30,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 TIMINGS = {
     'semi_implicit': 'the acceleration between two states is assigned to the first',
     'continuous': 'the acceleration between two states is assigned to their midpoint',
-    'sampled': 'the central-difference acceleration is assigned to the state, as is the effort',
+    'sampled': 'accelerations are those between the state before and the state after',
 }
 AUTO = 'auto'  #: chosen from the recording
 _EXACT = 1e-4  # relative residual below which a rule is exact: solvers are, to a tolerance
@@ -126,8 +126,8 @@ def find_timing(
     elif exact:
         chosen = 'semi_implicit'
         why = (
-            'positions advance by the velocity at the end of each step to within '
-            f'{residual:.0e} of the motion, a semi-implicit integrator'
+            'positions advance by the velocity at the end of each step, as those of MuJoCo, to '
+            f'within {residual:.0e} of the motion'
         )
     else:
         chosen = 'continuous' if commanded else 'sampled'
@@ -234,8 +234,8 @@ def _filtered_residual(recording: Recording, period: float, cutoff: float) -> fl
 def _why(residual: float, commanded: bool) -> str:
     efforts = 'commands are held' if commanded else 'efforts are measured'
     if np.isnan(residual):
-        return f'the arm is at rest, its integrator is unknown; {efforts}'
-    return f'no semi-implicit integrator (residual {residual:.0e}); {efforts}'
+        return f'the arm is at rest; {efforts}'
+    return f'samples of a continuous motion, as those of a real arm; {efforts}'
 
 
 def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float, float]:

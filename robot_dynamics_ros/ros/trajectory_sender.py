@@ -60,6 +60,7 @@ _ELSEWHERE = 'of the reference'  # in answers of a controller that has the arm e
 _MAX_REPEATS = 3
 _BEGUN_S = 0.5  # wall time of states after the start, in which a status may still arrive
 _SILENT_S = 5.0  # wall time without states, after which their simulator has ended or stands still
+_TELL_S = 10.0  # wall time between lines on a motion that is waited for
 _ROUNDING_NS = 1000
 _AT_START = 0.01  # rad or m: an arm that is nearer to the start has not moved
 _OTHER_UNITS = 'if the driver has its own names, signs or units, set state_topic to'
@@ -147,7 +148,7 @@ class TrajectorySender(SequenceNode):
                 plan = yield from self._plan()
                 start_ns = yield from self._send(plan, again=True)
         if settings['wait'] and plan is not None:
-            yield from self._wait_for_end()
+            yield from self._wait_for_end(start_ns / NANO + plan.duration)
             if settings['end_simulator']:
                 end_ns = start_ns + round((plan.duration + settings['settle_s']) * NANO)
                 while not self._simulator_ended(end_ns):
@@ -160,8 +161,11 @@ class TrajectorySender(SequenceNode):
         states = self._settings['state_topic']
         return self._stamp_ns >= end_ns - _ROUNDING_NS or not self.count_publishers(states)
 
-    def _wait_for_end(self) -> Steps:
+    def _wait_for_end(self, end: float) -> Steps:
         """Wait until the controller has reported the end of the motion that it accepted.
+
+        Args:
+            end: When it is due, s.
 
         Raises:
             TrajectoryError: It was not reached; gives the reason.
@@ -171,6 +175,11 @@ class TrajectorySender(SequenceNode):
         while not ends:
             since = self._statuses[self._statuses.index(self._answers()[0]) :]
             ends = [text for text in since if self._is_end(text)]
+            self.get_logger().info(
+                f'in motion: t = {self._stamp_ns / NANO:.1f} s of {end:.1f} s',
+                throttle_duration_sec=_TELL_S,
+                skip_first=True,
+            )
             self._check_timeout(self._arrived_at, self._settings['state_topic'], 'new state')
             yield
         reached = f'{_OVER[0]}{self._subject}', f'{self._subject.rstrip("]")}, reached]'

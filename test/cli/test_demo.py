@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -52,6 +53,17 @@ def test_a_tool_at_rest_is_not_judged():
         for law, error, tool in (('pd_gravity', 0.1, 1e-13), ('computed_torque', 1e-5, 1e-13))
     ]
     assert outside_band('arm', runs) == []
+
+
+def test_a_joint_that_the_motion_does_not_move_is_named_below_the_table(capsys):
+    """A stranger read its errors, of rounding, as a perfect result."""
+    one = run('computed_torque', (1e-5, 1e-10), 0.01, (0.5, 1e-9))
+    more = {'peak_error': (1e-5, 1e-10), 'tool_peak_mm': 0.02}
+    limits = {'effort_peak': (1.0, 1.0), 'effort_limit': (2.0, 2.0), 'saturated_ticks': [0, 0]}
+    rates = {'latency_us': {'p50': 1.0, 'p99': 2.0}, 'commands': 7}
+    own = {'tracking': one.result.figures['tracking'] | more, 'limits': limits, 'rates': rates}
+    demo._print('arm', [one._replace(result=replace(one.result, figures=own))])
+    assert 'this motion hardly moves b: their errors tell nothing' in capsys.readouterr().out
 
 
 def test_the_motion_is_told_before_it_runs(monkeypatch, command):

@@ -31,6 +31,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings import timing
 from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag, evaluate
+from robot_dynamics_ros.recordings.metrics.effort import OF_TEXT
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 from robot_dynamics_ros.recordings.report.runs import analysis_report
@@ -589,6 +590,18 @@ def test_a_note_says_whose_description_is_the_model(command):
         ended = command(f'analyze {options}', messages)
         for told in (' '.join(ended.out.split()), ended.text('report.html')):
             assert f': test_arm, {said}' in told
+
+
+@pytest.mark.parametrize('identified', ['', OF_TEXT, 'out/parameters.yaml'])
+def test_parameters_beside_a_corrected_description_are_advised_where_they_are_not_given(
+    identified,
+):
+    run = RecordedArm(600).recording()
+    run.effort[:, 0] += 0.5 * np.abs(run.effort[:, 0]).max() * np.sin(40.0 * run.time)
+    found = evaluate(run, load_robot(run.description), AnalysisSettings(), identified=identified)
+    (missed,) = (str(x) for x in found.findings if 'the model misses' in str(x))
+    assert ('give that as --identified' in missed) == (identified == OF_TEXT)
+    assert ('the identified model leaves' in missed) == bool(identified)
 
 
 # Figures ----------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from robot_dynamics_ros.recordings.history import (
     runs_program,
 )
 from robot_dynamics_ros.recordings.metrics.effort import (
+    OF_TEXT,
     UNIDENTIFIED,
     contacts,
     cross_check,
@@ -171,7 +172,7 @@ def analyze_bag(
         identified = settings.robot.identified or (
             f'{recorded}, as the recorded controller had it'
             if recorded
-            else 'as its text says'
+            else OF_TEXT
             if NOTE in tree.xml
             else ''
         )
@@ -208,7 +209,7 @@ def analyze_bag(
             run,
             held.tree,
             settings,
-            identified=bool(identified),
+            identified=identified,
             program=program,
             program_start=start,
             program_end=end,
@@ -228,7 +229,7 @@ def analyze_bag(
         events += [(float(run.time[-1]), loss) for loss in reader.bag.losses]
         if settings.tables and folder is not None:
             figures['rows_csv_every'] = every
-        notes += reader.notes
+        notes += [*evaluation.notes, *reader.notes]
         if others:
             when = 'while it acted' if follows.any() else ''
             notes.append(
@@ -382,6 +383,7 @@ class RunEvaluation:
         evaluated: The run.
         figures: Figures by metric.
         findings: Remarks, most severe first.
+        notes: Remarks that judge nothing.
         results: Results by metric.
         identifiable: Whether command ``identify`` accepts the run.
     """
@@ -389,6 +391,7 @@ class RunEvaluation:
     evaluated: EvaluatedRun
     figures: dict[str, Any]
     findings: list[Finding]
+    notes: list[str]
     results: Mapping[str, MetricResult]
     identifiable: bool
 
@@ -452,7 +455,8 @@ def evaluate(
         findings.append(Finding('ok', _PRESSES))
     for name, result in results.items():
         findings += result.findings if valid and not pressing or name not in JUDGING else ()
-    findings += [Finding('warning', text) for text in outliers.remarks()]
+    if not outliers.few:
+        findings += [Finding('warning', text) for text in outliers.remarks()]
     findings.sort(key=_severity)
     figures: dict[str, Any] = {
         'timing': {
@@ -468,7 +472,9 @@ def evaluate(
         }
     }
     figures |= {name: dict(result.figures) for name, result in results.items()}
-    return RunEvaluation(given, figures, findings, results, valid and moves_enough(run, tree))
+    notes = outliers.remarks() if outliers.few else []
+    usable = valid and moves_enough(run, tree)
+    return RunEvaluation(given, figures, findings, notes, results, usable)
 
 
 def _is_late(run: Recording, model: EffortModel, preparation: Preparation) -> bool:

@@ -29,7 +29,6 @@ from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.model.identified import NOTE
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
 from robot_dynamics_ros.recordings.plausibility import MissingError, check_recording
@@ -41,6 +40,7 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _LARGE_RESIDUAL = 0.1  # relative residual above which identification is recommended
 UNIDENTIFIED = 'unidentified'  # cause of the finding that recommends it
+OF_TEXT = 'as its text says'  # what identified a model without further parameters
 _LEFT = 'that is what the identified model leaves'
 _OF_URDF = (
     '; corrected.urdf holds viscous and Coulomb friction only, '
@@ -134,7 +134,7 @@ def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Find
     if large.max() > 0.0:
         worst = int(large.argmax())
         remedy = (
-            _LEFT + _OF_URDF * (NOTE in evaluated.model.tree.xml)
+            _LEFT + _OF_URDF * (evaluated.identified == OF_TEXT)
             if evaluated.identified
             else 'no joint moves: record a motion to identify the arm'
             if not np.nan_to_num(evaluated.run.velocity).any()

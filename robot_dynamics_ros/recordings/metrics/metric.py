@@ -32,7 +32,7 @@ class EvaluatedRun:
         timing: How accelerations, states and efforts correspond.
         source: Description of the evaluated efforts.
         frame: The tool frame.
-        identified: Whether the model was identified.
+        identified: By what the model was identified; empty if it was not.
         contacts: File with contact thresholds; empty to detect none.
         program: Constraint program to evaluate, or None.
         program_start: Start of its clock, s; None if it is unknown.
@@ -49,7 +49,7 @@ class EvaluatedRun:
     timing: SampleTiming
     source: str
     frame: str
-    identified: bool = False
+    identified: str = ''
     contacts: str = ''
     program: Program | None = None
     program_start: float | None = None
