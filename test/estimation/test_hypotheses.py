@@ -25,9 +25,9 @@ LINK = {
 }
 
 
-def reasons(mass, after=None) -> str:
+def reasons(mass, after=None, com=TREE.com) -> str:
     plan = SimpleNamespace(unknowns=SimpleNamespace(tree=TREE))
-    found = SimpleNamespace(plan=plan, tree=TREE.with_changes(mass=mass))
+    found = SimpleNamespace(plan=plan, tree=TREE.with_changes(mass=mass, com=com))
     return ' '.join(implausible(found, after))
 
 
@@ -62,3 +62,12 @@ def test_a_link_weighs_a_fifth_to_thrice_its_description_or_a_quarter_of_the_arm
         added = np.array([mass[body] - TREE.mass[body]])
         assert is_possible(TREE, Cause('link', (), body=body), added) is possible
         assert (f'{TREE.link_names[body]} would weigh' in reasons(mass)) is not possible
+
+
+@pytest.mark.parametrize('side', [-1, 1])
+def test_a_centre_is_within_one_and_a_half_lengths_of_a_link(side):
+    """As of an arm whose links are longer than described; link 2 reaches 0.3 m, the last any."""
+    far = np.tile([0.0, 0.45 * (1.0 + side * EDGE), 0.0], (4, 1)) * [[0.0], [1.0], [0.0], [9.0]]
+    said = reasons(TREE.mass, com=far)
+    assert ('the centre of mass of link2 would be 0.45 m' in said) is (side > 0)
+    assert 'of link4' not in said
