@@ -57,31 +57,6 @@ def published_contributions(p, u, ud, udd, sin=np.sin, cos=np.cos):
     ]
 
 
-def published_terms(p, u, ud, udd, sin=np.sin, cos=np.cos):
-    """Return weight, inertia and centrifugal part of both torques, section 3.5, erratum K2."""
-    t, tp = u
-    w, wp = ud
-    a, ap = udd
-    bracket = p.m2 * p.l1 * p.d2 * sin(tp - t) + p.m2p * p.l1p * p.d2p * sin(t - tp)
-    gm = (
-        -p.g * (p.m1 * p.d1 + p.m2 * p.l1 + p.m2p * p.d2p) * sin(t),
-        p.g * (p.m1p * p.d1p + p.m2p * p.l1p - p.m2 * p.d2) * cos(tp),
-    )
-    im = (
-        (p.m1 * p.d1**2 + p.m2 * p.l1**2 + p.m2p * p.d2p**2) * a
-        + (p.I1z + p.I2pz) * a
-        - bracket * ap,
-        (p.m1p * p.d1p**2 + p.m2p * p.l1p**2 + p.m2 * p.d2**2) * ap
-        + (p.I1pz + p.I2z) * ap
-        - bracket * a,
-    )
-    cm = (
-        (-p.m2 * p.l1 * p.d2 + p.m2p * p.l1p * p.d2p) * cos(t - tp) * wp**2,
-        (-p.m2p * p.l1p * p.d2p + p.m2 * p.l1 * p.d2) * cos(t - tp) * w**2,
-    )
-    return gm, im, cm
-
-
 class FreeBodies:
     """A motion of the four-bar of any lengths, and the forces in it, in 50 digits.
 

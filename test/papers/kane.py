@@ -37,7 +37,7 @@ def states(rng, count=20):
 
 
 def test_k1_k2_three_readings_of_the_bracket_are_one_and_mixed_ones_are_wrong():
-    """Of IM_1'; ``symbolic/test_closed_form`` derives section 3.5 with the first of them."""
+    """Of IM_1'; ``symbolic/test_closed_form`` derives what section 3.5 sums with the first."""
     t, tp, arm, rod = sp.symbols('theta theta_p m2_l1_d2 m2p_l1p_d2p')
     s = sp.sin
     right = -(arm * s(tp - t) + rod * s(t - tp))

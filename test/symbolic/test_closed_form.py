@@ -16,7 +16,7 @@ import closed_forms
 import numpy as np
 import pytest
 import sympy as sp
-from four_bar_oracle import published_terms
+from four_bar_oracle import published_contributions
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import PinocchioOracle
@@ -107,20 +107,24 @@ def test_published_arms_have_the_published_equations(name):
     assert_published(derived(name), name)
 
 
-def test_parallelogram_equals_section_3_5_of_the_paper():
-    """[MXL] 3.5; joints 1 to 4 are theta1, theta2, theta1', theta2', coordinates q1 and q3."""
+def test_parallelogram_equals_sections_3_3_and_3_4_of_the_paper():
+    """[MXL], the sum over its links, which is section 3.5, with erratum K3.
+
+    Joints 1 to 4 are theta1, theta2, theta1', theta2', coordinates q1 and q3.
+    """
     form = derive(load_mechanism(*shipped_mechanism('parallelogram')), 'kane')
     assert form.coordinates == (('q1', 'lower_arm_joint'), ('q3', 'crank_joint'))
     names = {'d1': 'xC1', 'd2': 'xC2', 'd1p': 'xC3', 'd2p': 'xC4', 'l1': 'x2', 'l1p': 'x4'}
     names |= {'I1z': 'Izz1', 'I2z': 'Izz2', 'I1pz': 'Izz3', 'I2pz': 'Izz4'}
     names |= {'m1': 'm1', 'm2': 'm2', 'm1p': 'm3', 'm2p': 'm4', 'g': 'g'}
     letters = SimpleNamespace(**{name: sp.Symbol(ours) for name, ours in names.items()})
-    a = sp.symbols('a1 a3')
-    gm, im, cm = published_terms(letters, (q1, q3), (v1, v3), a, sp.sin, sp.cos)
-    assert same(form.G, gm)
-    assert same(sp.Matrix(form.M) @ sp.Matrix(a), im)
-    assert same(form.Cv, cm)
-    assert same(sp.Matrix(form.C) @ sp.Matrix([v1, v3]), cm)
+    u, v, a = (q1, q3), (v1, v3), sp.symbols('a1 a3')
+    rows = published_contributions(letters, u, v, a, sp.sin, sp.cos)
+    expected = sum(map(sp.Matrix, rows), sp.zeros(2, 1))
+    M, C, Cv, G = (sp.Matrix(x) for x in (form.M, form.C, form.Cv, form.G))
+    assert same(M @ sp.Matrix(a) + Cv + G, expected)
+    assert same(C @ sp.Matrix(v), Cv)
+    assert same(G, expected.subs(dict.fromkeys((*v, *a), 0)))
 
 
 @pytest.mark.slow
