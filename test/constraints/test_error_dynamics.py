@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from oracles import PinocchioOracle
-from samples import sample, shipped
+from samples import shipped
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
@@ -132,48 +132,6 @@ def test_four_dof_arm_follows_the_designed_decay(case, rng):
 
 
 # ---- more conditions than joints ----------------------------------------------------------------
-
-
-def six_linear_conditions(rng):
-    """Return C (6, 4) and the description of f = C (q - q_p(t)), consistent at all times.
-
-    The rows of C q_p are sums of sinusoids of one frequency, so each is one sinusoid.
-    """
-    C = rng.normal(size=(6, 4))
-    amplitude, phase = np.full(4, 0.3), 0.3 + 0.7 * np.arange(4)
-    phasor = C @ (amplitude * np.exp(1j * phase))
-    names = [f'j{i + 1}' for i in range(4)]
-    return C, {
-        'kind': 'joint_coupling',
-        'coefficients': [dict(zip(names, row, strict=True)) for row in C.tolist()],
-        'value': {
-            'lissajous': {
-                'center': [0.0] * 6,
-                'amplitude': np.abs(phasor).tolist(),
-                'frequency': [0.25] * 6,
-                'phase': np.angle(phasor).tolist(),
-            },
-            'ramp': 0.5,
-        },
-    }
-
-
-def test_six_linear_conditions_decay_by_projection(rng):
-    """Symmetric positive definite gains: only the projection of (3.5) holds (erratum C8)."""
-    robot, start = sample('rrpr'), np.array([0.5, 0.2, 0.1, -0.4])
-    C, described = six_linear_conditions(rng)
-    G0, G1 = positive_definite(rng, 6, 9.0), positive_definite(rng, 6, 6.0)
-    program = program_of(robot.tree, described, G0=G0, G1=G1)
-    times = np.linspace(0.0, 12.0, 61)
-    q, v = simulate(robot, program, start, np.zeros(4), times)
-    worst, f = deviation(program, q, v, times)
-    assert worst > 0.05 * np.abs(f[0]).max()
-    assert np.abs(f[-1]).max() < 0.02 * np.abs(f[0]).max()
-    # The projected error equation, solved separately.
-    left = np.linalg.pinv(C)
-    first = program.stack.evaluate(q[0], v[0], 0.0)
-    projected = decay(left @ G0 @ C, left @ G1 @ C, left @ first.f, left @ first.f_dot, times)
-    np.testing.assert_allclose(f, projected @ C.T, atol=TOLERANCE)
 
 
 # ---- solution and stability ---------------------------------------------------------------------

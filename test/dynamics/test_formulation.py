@@ -13,7 +13,6 @@ from samples import random_state, sample
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation, momentum
-from robot_dynamics_ros.dynamics.registry import agreement
 from robot_dynamics_ros.errors import ParameterError, ShapeError, UnknownNameError
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import frame_jacobian
@@ -104,15 +103,6 @@ def test_a_wrench_on_an_unknown_frame_is_refused_with_the_known_ones(model):
         model.inverse_dynamics(q, v, a, {'elbow': np.zeros(6)})
     with pytest.raises(ShapeError, match="wrench on 'tool' has shape"):
         model.inverse_dynamics(q, v, a, {'tool': np.zeros(3)})
-
-
-def test_their_agreement_is_rounding_of_every_pair_and_quantity():
-    found = agreement(sample('rrpr').tree, ['newton_euler', 'kane', 'pinocchio'], 2)
-    for quantity, deviation in found.deviation.items():
-        np.testing.assert_array_equal(deviation, deviation.T)
-        assert 0.0 <= deviation.max() < 1e-12, quantity
-        assert not np.diag(deviation).any()
-    assert (found.worst()[np.triu_indices(3, 1)] > 0.0).all()
 
 
 def test_an_unknown_formulation_is_refused_with_the_known_ones():

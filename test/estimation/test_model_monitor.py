@@ -49,18 +49,6 @@ def test_with_gazebos_gravity_the_model_explains_the_whole_recording(formulation
     assert verdict == ('ok', 'the model explains the efforts')
 
 
-@pytest.mark.slow
-def test_with_the_standard_gravity_a_warning_names_gravity():
-    summary, (level, text) = replay(9.81)
-    assert summary.largest[2] == pytest.approx(1.87 * 0.01, abs=1e-9)  # kg, m/s^2
-    assert level == 'warning'
-    assert text.startswith(
-        "gravity differs: the efforts fit 9.8000 m/s², the model has 9.8100 (Gazebo's own "
-        'default is 9.8); with it the residual falls'
-    )
-    assert text.endswith('; set the parameter gravity to [0, 0, -9.8]')
-
-
 # Known motions ---------------------------------------------------------------------------------
 
 

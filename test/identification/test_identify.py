@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from recorded_arm import (
     Drives,
-    frictionless,
     measured_arm,
     measured_run,
     periodic_motion,
@@ -22,8 +21,7 @@ from recorded_arm import (
     sinusoids,
     two_link_run,
 )
-from samples import Sample, random_tree, sample
-from urdf_text import described
+from samples import random_tree, sample
 
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RecordingError
 from robot_dynamics_ros.identification.choice import Request
@@ -69,7 +67,6 @@ from robot_dynamics_ros.recordings.samples import Preparation
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 
 STEP = 2e-3
-FOLLOWS = ', follows: [grip]'
 EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)
 NO_MEASUREMENT = 'their own masses, centres and inertias are no measurements'
 EXACT_PREPARATION = Preparation('semi_implicit')
@@ -585,55 +582,3 @@ def test_noise_moves_no_mass_that_the_data_do_not_determine(heavier):
         truth = nominal.tree.mass + heavier * (np.arange(3) == 1)
         worst.append(np.abs(found.tree.mass / truth - 1.0).max())
     assert max(worst) < 0.02
-
-
-def gripper(fore: float, follows: str = '') -> Sample:
-    """Return an arm with two fingers, of which the second may follow the first."""
-    text = described('arm', f"""
-base: []
-upper: [3.0, [0, 0, 0.14], [0.02, 0.02, 0.005]]
-fore: [{fore}, [0, 0, 0.14], [0.011, 0.011, 0.003]]
-hand: [0.8, [0, 0, 0.045], [7.0e-4, 7.0e-4, 7.0e-4]]
-left: [0.06, [0, 0, 0.03], [4.0e-5, 4.0e-5, 2.0e-5]]
-right: [0.06, [0, 0, 0.03], [4.0e-5, 4.0e-5, 2.0e-5]]
-lift: {{of: [base, upper], axis: [0, 1, 0]}}
-elbow: {{of: [upper, fore], xyz: [0, 0, 0.3], axis: [0, 1, 0]}}
-roll: {{of: [fore, hand], xyz: [0, 0, 0.3]}}
-grip: {{of: [hand, left, prismatic], xyz: [0, 0, 0.09], axis: [0, 1, 0]}}
-mirror: {{of: [hand, right, prismatic], xyz: [0, 0, 0.09], axis: [0, -1, 0]{follows}}}
-""", limits=(-6.0, 6.0), velocity=6.0, effort=100.0)  # fmt: skip
-    return Sample('arm', text)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('seed', [0, 2])
-def test_fingers_that_move_slowly_against_friction_spoil_no_link(seed):
-    """Their mass came out at -0.2 and 0.9 kg, and the arm's links were off by 15 %."""
-    rng = np.random.default_rng(seed)
-    tree, real = (gripper(mass, FOLLOWS).tree for mass in (1.6, 2.4))
-    motion = sinusoids(rng, 5, np.arange(0.0, 20.0, 0.01))
-    for rows in (motion.q, motion.v, motion.a):
-        rows[:, 3] *= 0.01
-        rows[:, 4] = rows[:, 3]
-    run, v = measured_run(gripper(2.4), motion, frictionless), motion.v[:, :4]
-    effort = run.measured_effort[:, :4] + run.measured_effort[:, 4:] * [0, 0, 0, 1]
-    effort += 0.3 * v + np.array([0.5, 0.5, 0.1, 2.0]) * np.tanh(v / 0.01)
-    effort += rng.normal(size=v.shape) * [0.3, 0.3, 0.1, 0.2]
-    run = replace(run.of_joints(tree.joint_names), measured_effort=effort)
-    found = identify([run], tree, TERMS)
-    fitted, unknowns = found.estimate, found.plan.unknowns
-    links = np.flatnonzero(fitted.base.leading < unknowns.links)
-    truth = np.append(
-        Unknowns(real, TERMS).nominal[: unknowns.links], unknowns.nominal[unknowns.links :]
-    )
-    off = fitted.values - fitted.base.B @ truth
-    assert (np.abs(off) < 4.0 * fitted.deviations)[links].all()
-    names = [unknowns.names[k] for k in fitted.base.leading[fitted.described]]
-    assert {'left.m', 'right.m'} <= set(names)
-    sums = dict(
-        zip([unknowns.names[k] for k in fitted.base.leading], fitted.deviations, strict=True)
-    )
-    assert sums['upper.mz'] < 0.05  # kg m, of 1.38; 0.2 to 0.9 of the data alone
-    assert found.single.bodies == (1,)
-    assert abs(found.single.mass - 2.4) < 4.0 * found.single.deviation < 0.02
-    assert_allclose(found.tree.mass, real.mass, rtol=0.01)

@@ -21,22 +21,6 @@ from robot_dynamics_ros.recordings.reading import read_recording
 I = np.diag([0.02, 0.03, 0.04])
 
 
-def test_parents_come_first_whatever_the_order_of_the_file():
-    text = robot(
-        'shuffled',
-        link('hand', 1.0, (0, 0, 0), I),
-        link('arm', 2.0, (0, 0, 0), I),
-        link('base'),
-        joint('wrist', 'arm', 'hand'),
-        joint('shoulder', 'base', 'arm'),
-    )
-    tree = load_robot(text)
-    assert tree.joint_names == ('shoulder', 'wrist')
-    assert tree.link_names == ('arm', 'hand')
-    assert tree.parent == (-1, 0)
-    assert tree.base_link == 'base'
-
-
 def test_what_the_file_leaves_out_is_the_default_of_the_format():
     text = (
         '<robot name="r"><link name="base"/><link name="arm"><inertial><mass value="1"/>'
@@ -113,17 +97,6 @@ def test_a_shipped_robot_loads_with_limits_friction_and_a_tool(name):
     assert (tree.position_lower < tree.position_upper).all()
     for term in (tree.damping, tree.coulomb_friction, tree.armature):
         assert (term > 0).all()
-
-
-def test_the_scara_has_the_masses_and_lengths_of_its_table():
-    tree = sample('scara').tree
-    assert tree.prismatic == (False, False, True, False)
-    assert tree.mass.tolist() == [6.25, 3.85, 1.15, 0.72]
-    assert tree.p_PJ[:, 0].tolist() == [0.0, 0.325, 0.275, 0.0]
-    assert tree.p_PJ[0, 2] == 0.4
-    assert np.array_equal(tree.R_PJ[2], np.diag([1.0, -1.0, -1.0]))
-    for tensor in tree.inertia:
-        assert np.abs(tensor[np.triu_indices(3, 1)]).min() > 1e-5
 
 
 def test_the_scara_is_that_of_the_recording_of_gazebo():

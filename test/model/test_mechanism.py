@@ -29,7 +29,6 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.model import load_mechanism, loops
 from robot_dynamics_ros.model.kinematics import frame_pose
 from robot_dynamics_ros.model.load import check_model
-from robot_dynamics_ros.model.loops import loop_motion
 from robot_dynamics_ros.spatial.rotation import rotation_about
 
 FOUR_BAR = 'four_bar'
@@ -213,21 +212,6 @@ def test_a_motion_keeps_its_branch_where_a_jump_from_the_assembly_finds_two():
 
 
 # ---- loop equations -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize('name', LINKAGES)
-def test_jacobian_and_drift_are_the_derivatives_of_the_residual(mechanisms, name, rng):
-    r""":math:`\Phi_q` and :math:`\ddot\Phi` at any state, also where the loops are torn."""
-    mechanism = mechanisms[name]
-    q, v = rng.normal(size=(2, mechanism.tree.n))
-    for loop in mechanism.equations.loops:
-        found = loop_motion(mechanism.tree, loop, q, v)
-        J = complex_step(lambda x, loop=loop: loop_motion(mechanism.tree, loop, x, v).value, q)
-        assert_allclose(found.J, J, atol=1e-14)
-        along = complex_step_along(
-            lambda x, loop=loop: loop_motion(mechanism.tree, loop, x, v).J @ v, q, v
-        )
-        assert_allclose(found.bias, along, atol=1e-13)
 
 
 # ---- rates --------------------------------------------------------------------------------------
