@@ -91,10 +91,9 @@ class ControllerParts:
         generator: Reference generator; a trajectory follower if None.
 
     Attributes:
-        tree: The robot without its payload; replaced by ``install``.
         declared: Declarations of its parameters.
         parameters: By name; replaced by changes.
-        loop: The control loop; read only.
+        loop: The control loop; read only, replaced by ``install``.
         command: The last command, shape (n,), in the driver's units and order.
         driver: Interface to the driver.
         goals: Monitor of the active goal.
@@ -131,7 +130,7 @@ class ControllerParts:
         command = self.parameters['joints'], self.parameters['command_form']
         self.driver = DriverInterface(profile, tree, *command)
         self.enabling = EnablingSwitch()
-        self.install(tree, self.built_for(tree))
+        self.install(self.built_for(tree))
         initial = self.parameters['speed_scaling.initial_scaling_factor']
         self.loop.generator.speed.scale(initial)
 
@@ -146,19 +145,19 @@ class ControllerParts:
             loop.set_payload(None)
         return loop
 
-    def install(self, tree: Robot, loop: ControlLoop) -> None:
-        """Take a model and its loop, and make the parts that depend on them.
+    @property
+    def tree(self) -> Robot:
+        """The robot without its payload."""
+        return self.loop.tree
 
-        Args:
-            tree: The robot without its payload, with the joints of the driver.
-            loop: See :meth:`built_for`.
-        """
-        self.tree, self.loop = tree, loop
+    def install(self, loop: ControlLoop) -> None:
+        """Take a loop, see :meth:`built_for`, and make the parts that depend on its model."""
+        self.loop = loop
         self.command = self.driver.command if self.driver.converts else loop.effort
         kernels: Any = loop.kernels
         self.driver.compensate(kernels.gravity_forces, kernels.bare.gravity_forces)
         self.goals = GoalTracker(loop)
-        self.locked = LockedJointWatch(tree, self.parameters)
+        self.locked = LockedJointWatch(loop.tree, self.parameters)
         self.targets = StreamedTargets(loop, self.parameters, self.locked)
         self.follower = self.make_follower(loop.law, self.driven(self.parameters))
         self.contact = ContactWatch(loop, self.parameters)

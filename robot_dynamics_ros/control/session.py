@@ -259,7 +259,7 @@ class ControllerSession(SessionModes):
             raise ConfigurationError('model', problem, remedy)
         loop = self.built_for(tree)
         former, subscribed, locked = self.loop, self.contact.subscribed, self.locked
-        self.install(tree, loop)
+        self.install(loop)
         self._interrupt('the model was replaced')
         self.contact.subscribe(subscribed)
         loop.generator.speed.scale(former.generator.speed.target)

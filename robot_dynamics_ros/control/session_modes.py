@@ -28,6 +28,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.validation import require_numbers
 
+_NEVER = -(2**62)  # ns
 _MAX_REMARKS = 100  # remarks that have not been fetched
 #: Longest time of a hold after a deactivation in motion, and without states during it, ns.
 _SETTLING_NS, _BLIND_NS = 500_000_000, 500_000_000
@@ -98,8 +99,8 @@ class SessionModes(ControllerParts):
         self.fault: Exception | None = None
         self._simulated_time = simulated_time
         self.source, self._source_ended = 'joint_states', False
-        self._received_ns: int | None = None
-        self._refused_ns, self._refusal, self._problem = 0, '', ''
+        self._received_ns = _NEVER
+        self._refused_ns, self._refusal, self._problem = _NEVER, '', ''
         # Times of the last event and command on the clock of the arrivals; s since that command.
         self._now_ns, self._sent_ns, self._elapsed = 0, 0, 0.0
         self._repeated_stamp_ns, self._repeated_since_ns = -1, 0
@@ -292,29 +293,27 @@ class SessionModes(ControllerParts):
     def repeat_silence(self, seconds: Sequence[float]) -> None:
         """Compute the commands of a state timeout again, each some seconds after the last one."""
         for self._elapsed in seconds:
-            self._now_ns = (self._received_ns or 0) + self._timeout_ns
+            self._now_ns = self._received_ns + self._timeout_ns
             self._handle(SessionEvent.SILENCE)
 
     @property
     def heard(self) -> bool:
         """Whether a valid state has ever been received."""
-        return self._received_ns is not None
+        return self._received_ns != _NEVER
 
     def patience_ns(self, now_ns: int) -> int:
         """Return the time until the next call of ``watch``, ns."""
-        if self._received_ns is None or self.is_silent(now_ns):
-            return STOP_PERIOD_NS
-        return self._timeout_ns - (now_ns - self._received_ns)
+        left = self._timeout_ns - (now_ns - self._received_ns)
+        return left if left > 0 else STOP_PERIOD_NS
 
     def is_silent(self, now_ns: int) -> bool:
         """Return whether the last state has timed out at a time on the arrivals' clock, ns."""
-        heard = self._received_ns is not None and now_ns - self._received_ns < self._timeout_ns
-        return not heard  # also where a time is NaN
+        return not now_ns - self._received_ns < self._timeout_ns  # also where a time is NaN
 
     def silence(self) -> str:
         """Return the error text of a state timeout, with the reason if it is known."""
         why = self._problem
-        if not why and self._refused_ns > (self._received_ns or 0):
+        if not why and self._refused_ns > self._received_ns:
             why = f'last one refused: {self._refusal}{self.loop.state.validator.culprit}'
         text = f'no fresh state on {self.source} within {1e-9 * self._timeout_ns:g} s'
         return f'{text} ({why})' if why else text

@@ -131,19 +131,16 @@ class DriverConnection:
         for publisher in self.publishers:
             publisher.wait_for_all_acked(_DELIVERY_TIMEOUT)
 
-    def source(self, node: Node) -> tuple[str, str, bool]:
-        """Return the topic of the states and why it gives no complete one, if it is known.
+    def source(self, node: Node) -> dict[str, Any]:
+        """Return the arguments of ``ControllerSession.watch`` on the topic of the states.
 
         Args:
             node: The node that owns the topics.
-
-        Returns:
-            Topic and reason, and whether the publisher of complete states has ended.
         """
         topic = self.states.topic_name
-        if not self.reader.missing_joints() and not node.count_publishers(topic):
-            return topic, 'its publisher has ended', True
-        return topic, self.reader.problem(), False
+        ended = not self.reader.missing_joints() and not node.count_publishers(topic)
+        problem = 'its publisher has ended' if ended else self.reader.problem()
+        return {'source': topic, 'problem': problem, 'has_ended': ended}
 
     def has_new_subscriber(self) -> bool:
         """Return whether the commands have more subscribers than at the last call."""

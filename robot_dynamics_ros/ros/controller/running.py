@@ -142,8 +142,7 @@ class RunningController:
         session, now = self.session, time.perf_counter_ns()
         if session.mode is SessionMode.ENDED:  # pending, as above
             return
-        source, problem, has_ended = self.connection.source(self._node)
-        if session.watch(now, source, problem, has_ended=has_ended):
+        if session.watch(now, **self.connection.source(self._node)):
             self.connection.writer.publish(session.command)
         self.services.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
