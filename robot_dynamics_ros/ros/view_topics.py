@@ -33,6 +33,7 @@ from robot_dynamics_ros.viewing.arm import (
 )
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
+_INACTIVE = 'ended: the controller was deactivated'  # of a former activation once it is active
 _STATE_TIMEOUT_S = 1.0  # maximum age of states
 _WRENCH_TIMEOUT_S = 0.5  # maximum age of wrenches
 _RIVALS_PERIOD_S = 1.0  # at which contradicting publishers of the states are looked for
@@ -136,7 +137,8 @@ class ArmTopics:
         self._streams: dict[str, RecentMessages] = {}
         self._rivals, self._rivalry, self._asked_at = Rivals(node, self._states), '', -math.inf
         self._answer = ''  # to the last trajectory
-        self._answered_at = self._configured_at = -math.inf
+        self._answered_at = self._configured_at = -math.inf  # as they were sent
+        self._anew = False  # a run has begun, whose parameters are to come
         self._flash = ContactFlash()
         self._health: dict[str, str] = {}
         self._diagnosed_at = -math.inf
@@ -162,8 +164,7 @@ class ArmTopics:
         for status in message.status:
             if status.name == f'{self._controller}: control loop':
                 before, self._health = self._health, diagnostic_status(status)
-                if begins_anew(before, self._health) and self._answered_at < self._configured_at:
-                    self._answer = ''  # of the run before
+                self._anew |= begins_anew(before, self._health)
                 self._diagnosed_at = time.monotonic()
                 self._flash.update(self._health, self._diagnosed_at)
 
@@ -171,16 +172,16 @@ class ArmTopics:
         """Take the messages that have arrived; return whether there is a new state."""
         for name, subscription in self._texts.items():
             while (taken := take_message(subscription)) is not None:
-                self._take_text(name, taken[0].data)
+                self._take_text(name, taken[0].data, taken[1]['source_timestamp'])
         return 'states' in [name for name, stream in self._streams.items() if stream.poll()]
 
-    def _take_text(self, name: str, text: str) -> None:
+    def _take_text(self, name: str, text: str, sent_ns: float) -> None:
         if name == 'robot_description':
             self.description = text
         elif name == 'controller/parameters':
-            self.parameters, self._configured_at = yaml_mapping(text), time.monotonic()
+            self.parameters, self._configured_at = yaml_mapping(text), sent_ns
         else:
-            self._answer, self._answered_at = text, time.monotonic()
+            self._answer, self._answered_at = text, sent_ns
 
     def _common_stamp(self) -> tuple[int, set[str]]:
         """Return the newest timestamp, ns, of a state with its paired topics, and their names."""
@@ -247,7 +248,10 @@ class ArmTopics:
 
     def _latest_health(self) -> dict[str, str]:
         age = time.monotonic() - self._diagnosed_at
-        trajectory = {'trajectory': self._answer} if self._answer else {}
+        if self._anew and self._answered_at < self._configured_at:
+            self._answer, self._anew = '', False  # of the run before
+        past = self._answer.startswith(_INACTIVE) and 'activated_s' in self._health
+        trajectory = {'trajectory': self._answer} if self._answer and not past else {}
         if math.isinf(age):
             return trajectory
         if age > _TOPIC_TIMEOUT_S:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import viser
@@ -100,16 +102,18 @@ def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(peer, seen)
     assert errors == {'142.0', '0.0'}
 
 
-def test_a_new_run_of_the_controller_has_no_trajectory_of_the_one_before(peer, seen):
-    """Whose last status follows its last diagnostics; answers of the new one stay."""
+@pytest.fixture
+def run_of(peer, seen) -> Any:
+    """Return functions that tell what a controller does, until it is seen."""
     statuses, parameters = (
         peer.publisher(String, f'controller/{name}', LATCHED)
         for name in ('trajectory_status', 'parameters')
     )
     health = peer.publisher(DiagnosticArray, '/diagnostics')
 
-    def told(commands: int) -> dict[str, str]:
-        values = [KeyValue(key='commands', value=str(commands))]
+    def told(commands: int, **more: str) -> dict[str, str]:
+        values = [KeyValue(key=key, value=x) for key, x in more.items()]
+        values.append(KeyValue(key='commands', value=str(commands)))
         one = DiagnosticStatus(level=b'\0', name='controller: control loop', values=values)
 
         def known() -> bool:
@@ -128,17 +132,35 @@ def test_a_new_run_of_the_controller_has_no_trajectory_of_the_one_before(peer, s
         parameters.publish(String(data=f'law: {law}'))
         peer.spin_until(lambda: seen.poll() or seen.parameters == {'law': law}, 20.0, law)
 
-    configure('pd_gravity')
-    assert told(9).keys().isdisjoint(['trajectory'])
-    hear('reached')
-    assert told(10)['trajectory'] == 'reached'
-    hear('ended')
-    configure('computed_torque')
-    assert 'trajectory' not in told(1)
-    told(2)
-    configure('pd_gravity')
-    hear('accepted')
-    assert told(1)['trajectory'] == 'accepted'
+    return SimpleNamespace(told=told, hear=hear, configure=configure)
+
+
+def test_a_new_run_of_the_controller_has_no_trajectory_of_the_one_before(run_of):
+    """Whose last status follows its last diagnostics; answers of the new one stay."""
+    run_of.configure('pd_gravity')
+    assert run_of.told(9).keys().isdisjoint(['trajectory'])
+    run_of.hear('reached')
+    assert run_of.told(10)['trajectory'] == 'reached'
+    run_of.hear('ended')
+    run_of.configure('computed_torque')
+    assert 'trajectory' not in run_of.told(1)
+    run_of.told(2)
+    run_of.configure('pd_gravity')
+    run_of.hear('accepted')
+    assert run_of.told(1)['trajectory'] == 'accepted'
+
+
+def test_an_end_by_a_deactivation_is_past_once_the_controller_is_active_again(run_of):
+    """Also where its count of commands is above that of the run before, or its parameters late."""
+    run_of.configure('pd_gravity')
+    run_of.hear('ended: the controller was deactivated [trajectory from 2.825 s]')
+    assert 'trajectory' in run_of.told(9)
+    assert 'trajectory' not in run_of.told(12, activated_s='19.890')
+    run_of.hear('reached')
+    assert run_of.told(13, activated_s='19.890')['trajectory'] == 'reached'
+    assert 'trajectory' in run_of.told(0)
+    run_of.configure('computed_torque')
+    assert 'trajectory' not in run_of.told(1)
 
 
 def test_what_is_no_message_of_its_type_is_seen_as_nothing(peer, seen):
