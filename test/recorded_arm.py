@@ -351,15 +351,19 @@ def held_poses(count: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """
     tree, rng = sample('four_dof').tree, np.random.default_rng(5)
     q = rng.uniform(0.9 * tree.position_lower, 0.9 * tree.position_upper, (count, 4))
-    return q, _weight(q) + 0.7 * tree.coulomb_friction * rng.uniform(-1.0, 1.0, q.shape)
+    return q, rigid(q) + 0.7 * tree.coulomb_friction * rng.uniform(-1.0, 1.0, q.shape)
 
 
 def from_pose_to_pose(q: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the next row, positions, velocities, every 5 ms: 0.6 s to each row, 0.6 s there."""
+    """Return the next row, and the motion, every 5 ms: 0.6 s to each row, 0.6 s there.
+
+    The motion is positions, velocities and accelerations.
+    """
     t = np.arange(0.0, 1.2 * (len(q) - 1), 0.005)
     leg, x = (t // 1.2).astype(int), np.minimum(t % 1.2, 0.6)[:, None] / 0.6
     step = q[leg + 1] - q[leg]
-    return leg + 1, q[leg] + step * x**2 * (3.0 - 2.0 * x), step * 6.0 * x * (1.0 - x) / 0.6
+    position, velocity = step * x**2 * (3.0 - 2.0 * x), step * 6.0 * x * (1.0 - x) / 0.6
+    return leg + 1, q[leg] + position, velocity, step * 6.0 * (1.0 - 2.0 * x) / 0.36 * (x < 1.0)
 
 
 def swing(count: int = 8) -> tuple[np.ndarray, ...]:
@@ -368,15 +372,21 @@ def swing(count: int = 8) -> tuple[np.ndarray, ...]:
     Friction opposes the motion.
     """
     q, held = held_poses(count + 1)
-    row, position, velocity = from_pose_to_pose(q)
-    drag = sample('four_dof').tree.coulomb_friction * np.sign(velocity)
-    friction = np.where(velocity != 0.0, drag, (held - _weight(q))[row])
-    return position, velocity, _weight(position) + friction
+    row, position, velocity, acceleration = from_pose_to_pose(q)
+    tree = sample('four_dof').tree
+    moving = rigid(position, velocity, acceleration) + tree.armature * acceleration
+    moving += tree.damping * velocity + tree.coulomb_friction * np.sign(velocity)
+    return (
+        position,
+        velocity,
+        np.where(velocity != 0.0, moving, rigid(position) + (held - rigid(q))[row]),
+    )
 
 
-def _weight(q: np.ndarray) -> np.ndarray:
-    oracle, rest = PinocchioOracle.of(sample('four_dof')), np.zeros(4)
-    return np.array([oracle.inverse_dynamics(row, rest, rest) for row in q])
+def rigid(q: np.ndarray, *rates: np.ndarray) -> np.ndarray:
+    """Return the efforts of the bodies of that arm, without rates those of gravity, (N, 4)."""
+    oracle, motion = PinocchioOracle.of(sample('four_dof')), (q, *(rates or (0.0 * q, 0.0 * q)))
+    return np.array([oracle.inverse_dynamics(*row) for row in zip(*motion, strict=True)])
 
 
 # Bags --------------------------------------------------------------------------------------------

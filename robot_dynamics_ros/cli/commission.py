@@ -30,7 +30,6 @@ from robot_dynamics_ros.commissioning.held_arm import (
     Commissioning,
     HeldPoses,
     check_held,
-    check_work,
 )
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, driven_robot
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
@@ -49,8 +48,12 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import resolved
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import write_json
-from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
-from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.plausibility import (
+    effort_findings,
+    limit_findings,
+    velocity_findings,
+)
+from robot_dynamics_ros.recordings.reading import RobotChoice, with_velocities
 from robot_dynamics_ros.recordings.recording import (
     LEAST_STATES,
     Recording,
@@ -124,7 +127,8 @@ def examine(
     except RecordingError as fault:
         return [*findings, error(fault)], None
     if not commanded and not held.errors:
-        findings += check_work(tree, time, q, effort)
+        expected = tree.with_gravity(0.0 * tree.gravity) if left_out else tree
+        findings += effort_findings(run, expected)
     return [*findings, *held.findings], held
 
 
@@ -227,7 +231,8 @@ def _by_listening(
     unknown = np.full(position.shape, np.nan)
     names, columns = driver.names, (time, position, velocity, effort, unknown, unknown)
     run = Recording(names, *columns, measured_effort=effort)
-    return unwrapped(in_model_units(run, driver), tree)
+    run = unwrapped(in_model_units(run, driver), tree)
+    return with_velocities(run, tree.joint_is_continuous)
 
 
 def _print_held(
@@ -235,7 +240,6 @@ def _print_held(
 ) -> None:
     if held is not None:
         print_table(_table(tree, held, 'commanded' if commanded else 'measured'))
-        print_table(_correlations(tree, held))
     print_findings(findings)
     if not any(finding.severity == 'error' for finding in findings):
         say('no errors found in the profile', 'green')
@@ -253,15 +257,6 @@ def _table(tree: Robot, held: Commissioning, source: str) -> ReportTable:
     ]
     title = f'Efforts, {source}, against gravity in {held.poses} poses, N m or N'
     return ReportTable(('joint', 'slope', 'mean difference', 'RMS difference'), rows, title)
-
-
-def _correlations(tree: Robot, held: Commissioning) -> ReportTable:
-    rows = [
-        (name, *('-' if np.isnan(x) else f'{x:+.2f}' for x in held.correlation[i]))
-        for i, name in enumerate(tree.joint_names)
-    ]
-    title = 'Correlation of the effort of a joint (row) with gravity at a joint (column)'
-    return ReportTable(('', *tree.joint_names), rows, title)
 
 
 def _document(tree: Robot, held: Commissioning | None, findings: list[Finding]) -> dict[str, Any]:

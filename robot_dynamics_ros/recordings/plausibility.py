@@ -103,7 +103,7 @@ def check_recording(
     _refuse(velocity_findings(tree, run.time, q, v))
     _check_efforts(effort, moves, tree, recording.notes)
     if measured:
-        _refuse(_load_findings(samples or samples_of(run, tree, _AS_MEASURED), tree))
+        _refuse(effort_findings(run, tree, samples))
 
 
 def problem_of(
@@ -327,8 +327,17 @@ def _jumps(position: Array, row: int) -> bool:
     return bool((np.abs(position[row] - position[row - 1]) > farthest).any())
 
 
-def _load_findings(samples: Samples, tree: Robot) -> Iterator[Finding]:
-    """Yield the faults of efforts that contradict what the motion of the arm requires."""
+def effort_findings(
+    run: Recording, tree: Robot, samples: Samples | None = None
+) -> Iterator[Finding]:
+    """Yield the faults of measured efforts that contradict what the motion of the arm requires.
+
+    Args:
+        run: A recording without outliers and gaps, with the joints of the robot.
+        tree: The robot.
+        samples: Its samples with measured efforts, if they are known.
+    """
+    samples = samples or samples_of(run, tree, _AS_MEASURED)
     none = np.full(tree.n, np.inf)  # other joints have other limits
     run = samples.run
     stops = exclusions(tree, run.position, np.zeros(run.position.shape)) > 0

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 from recorded_arm import held_poses, swing
 from samples import sample, shipped
 
-from robot_dynamics_ros.commissioning.held_arm import HeldPoses, check_held, check_work
+from robot_dynamics_ros.commissioning.held_arm import HeldPoses, check_held
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import DriverProfile, JointProfile
 from robot_dynamics_ros.errors import RecordingError
@@ -55,7 +55,6 @@ def test_a_driver_that_is_understood_gives_no_error_and_slopes_of_one():
     np.testing.assert_array_equal(found.loaded, [False, True, True, True])
     # Friction masks the load of joint 4, 0.15 N m with 0.06 N m of friction.
     assert_allclose(found.slope[1:3], 1.0, atol=0.05)
-    assert found.correlation[1, 1] > 0.99
     assert (found.residual <= 0.7 * TREE.coulomb_friction).all()
 
 
@@ -240,13 +239,3 @@ def test_positions_beyond_the_limits_come_with_the_unit_that_would_fit():
     for tree in (TREE, shipped('four_dof', limits_profile='wide').tree):
         (error,) = wrong(q * but(-1.0, 1), tree)
         assert 'wrong sign' in error
-
-
-def test_efforts_of_a_joint_without_weight_must_not_push_against_its_motion():
-    time, q, _, effort = moving()
-    assert check_work(TREE, time, q, effort) == []
-    (error,) = [str(f) for f in check_work(TREE, time, q, effort * but(-1.0, 0))]
-    assert error.startswith("joint 'joint1': wrong sign of effort: it pushes against")
-    q[:, 0] = 1e-5 * np.random.default_rng(4).normal(size=len(time))
-    effort[:, 0] = -np.gradient(q[:, 0], time)
-    assert check_work(TREE, time, q, effort) == [], 'noise of a joint at rest is no motion'
