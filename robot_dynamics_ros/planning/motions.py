@@ -20,7 +20,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import ToolTask
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
-from robot_dynamics_ros.spatial.validation import unit
+from robot_dynamics_ros.spatial.validation import array, unit
 
 
 class Quintic(JointSpline):
@@ -113,8 +113,9 @@ class Fourier(Trajectory):
         periods: Number of periods.
 
     Raises:
-        TrajectoryError: A shape is wrong, a number is not finite or positive, or the motion does
-            not start at rest; names the joint.
+        ShapeError, ParameterError, NonFiniteError: Of sine or cosine, see ``validation.array``.
+        TrajectoryError: Another shape is wrong, a number is not finite or positive, or the motion
+            does not start at rest; names the joint.
 
     Source: Swevers et al. 1997, (4), with the conditions of rest.
     """
@@ -133,23 +134,12 @@ class Fourier(Trajectory):
             raise TrajectoryError('periods', f'is {periods}', 'at least one is needed')
         self.period = positive('period', period)
         self.duration = self.period * periods
-        s, k = self._matrix('sine', sine), self._matrix('cosine', cosine)
-        if s.shape != k.shape:
-            raise TrajectoryError('cosine', f'has shape {k.shape}', f'sine has {s.shape}')
+        s = array('sine', sine, (self.n, 'harmonics'))
+        k = array('cosine', cosine, s.shape)
         harmonics = np.arange(1, s.shape[1] + 1)
         _refuse_motion('velocity', s * harmonics)
         _refuse_motion('acceleration', k * harmonics**2)
         self._s, self._k, self._rates = s, k, 2.0 * math.pi * harmonics / self.period
-
-    def _matrix(self, name: str, value: Matrix) -> Array:
-        array = np.asarray(value, dtype=float)
-        if array.ndim != 2 or len(array) != self.n or not array.shape[1]:
-            raise TrajectoryError(
-                name, f'has shape {array.shape}', f'give {self.n} rows, one number per harmonic'
-            )
-        if not np.isfinite(array).all():
-            raise TrajectoryError(name, 'is not finite', 'give finite numbers')
-        return array
 
     def sample(self, t: float, reference: Reference) -> None:
         """Compute the motion at a time; see :class:`Trajectory`."""

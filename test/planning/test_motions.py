@@ -9,7 +9,7 @@ import tables
 from numpy.testing import assert_allclose
 from scipy.interpolate import BPoly
 
-from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.errors import NonFiniteError, ShapeError, TrajectoryError
 from robot_dynamics_ros.planning.motions import Fourier, Quintic, Sine
 
 # The sums of l s_l and of l^2 k_l vanish in every row.
@@ -55,13 +55,13 @@ KINDS = {'quintic': Quintic, 'sine': Sine, 'fourier': Fourier}
 {sine: [[0], [1, 2], 1]}                | amplitude: has shape (2,)
 {fourier: [[0, 0], [[0.3, -0.3, 0.2], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]], 4.0]} | joint 0: does not start with zero velocity
 {fourier: [[0, 0], [[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0.1, 0, 0]], 4.0]} | joint 1: does not start with zero acceleration
-{fourier: [[0, 0], [[0, 0, 0]], [[0, 0, 0], [0, 0, 0]], 4.0]} | sine: has shape
-{fourier: [[0, 0], [[0, 0, 0], [0, 0, 0]], [[0, 0], [0, 0]], 4.0]} | cosine: has shape
-{fourier: [[0], [[.nan, 0, 0]], [[0, 0, 0]], 4.0]} | sine: is not finite
+{fourier: [[0, 0], [[0, 0, 0]], [[0, 0, 0], [0, 0, 0]], 4.0]} | sine has shape (1, 3); expected (2, harmonics)
+{fourier: [[0, 0], [[0, 0, 0], [0, 0, 0]], [[0, 0], [0, 0]], 4.0]} | cosine has shape (2, 2); expected (2, 3)
+{fourier: [[0], [[.nan, 0, 0]], [[0, 0, 0]], 4.0]} | sine is not finite
 {fourier: [[0], [[0]], [[0]], 0.0]}     | period
 {fourier: [[0], [[0]], [[0]], 4.0, 0]}  | periods
 """)  # noqa: E501
 def test_a_motion_that_cannot_be_followed_is_refused_by_name(given, said):
     (kind, numbers), *named = given.items()
-    with pytest.raises(TrajectoryError, match=said):
+    with pytest.raises((TrajectoryError, ShapeError, NonFiniteError), match=said):
         KINDS[kind](*numbers, **dict(named))
