@@ -46,26 +46,27 @@ def run_calibration(args: argparse.Namespace) -> int:
         identified = bool(choice.identified or reader.parameters.get('identified'))
     usual = choice.profile.delay_s if choice.profile else 0.0
     delay = usual if args.delay is None else args.delay
-    start = ContactThresholds.coarse(tree)
-    samples, measured, rate = CalibrationSamples(), None, 0.0
-    for bag in bags:
-        run, loaded, measured = _contact_free(bag, choice, tree, measured)
-        if not rate:
-            rate = 1.0 / run.period
-            bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
-            start = start._replace(bandwidth=bandwidth, delay=delay)
+    runs = [_contact_free(bag, choice, tree) for bag in bags]
+    measured = all(run.has_measured for run, _ in runs)
+    for bag, one in zip(bags, runs, strict=True):
+        _require_use(bag, *one, measured=measured)
+    slowest = min(_BY_RATE / run.period for run, _ in runs)
+    bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, slowest))
+    start = ContactThresholds.coarse(tree)._replace(bandwidth=bandwidth, delay=delay)
+    samples, seconds = CalibrationSamples(), 0.0
+    for run, loaded in runs:
         stream = ContactStream(loaded, start, measured=measured)
         for _, step, _ in stream.take(run):
             if step > 0.0:
+                seconds += step
                 samples.take(step, stream.detector)
             elif step == 0.0:
                 samples.begin_segment()
     result = calibrate(samples, start.bandwidth, args.alarms_per_hour, delay)
-    minutes = len(samples.bands) / rate / 60.0
     remarks = {
         'robot': tree.name,
         'effort': 'measured' if measured else 'commanded',
-        'minutes': round(minutes, 3),
+        'minutes': round(seconds / 60.0, 3),
         'alarms_per_hour': args.alarms_per_hour,
         'factor': round(result.factor, 3),
     }
@@ -88,19 +89,13 @@ def _advice(args: argparse.Namespace, bags: list[Path]) -> str:
     )
 
 
-def _contact_free(
-    bag: Path, choice: RobotChoice, tree: Robot, measured: bool | None
-) -> tuple[Recording, Robot, bool]:
-    """Return the recording in a bag without outliers, the robot with its payload, and the source.
+def _contact_free(bag: Path, choice: RobotChoice, tree: Robot) -> tuple[Recording, Robot]:
+    """Return the recording in a bag without outliers, and the robot with its payload.
 
     Args:
         bag: The bag.
         choice: How it is read.
         tree: The robot without payload.
-        measured: Whether efforts are measured, rather than commanded; None to tell by this bag.
-
-    Raises:
-        RecordingError: It cannot be a recording of the robot; names the bag.
     """
     with choice.read(bag) as reader:
         run = choice.run(reader, tree)
@@ -108,15 +103,17 @@ def _contact_free(
     for note in held.notes:
         print(f'{bag}: {note}')
     run = require_clean(run, f'bag {str(bag)!r}')[0]
-    run, tree = run.rows(run.time < held.until), held.tree
-    measured = run.has_measured if measured is None else measured
+    return run.rows(run.time < held.until), held.tree
+
+
+def _require_use(bag: Path, run: Recording, tree: Robot, *, measured: bool) -> None:
+    """Check that a run can be one of the robot; raises RecordingError that names the bag."""
     try:
         check_recording(run, tree, measured=measured)
     except StillError:  # rests are free of contact, too
         pass
     except RecordingError as error:
         raise RecordingError(f'bag {str(bag)!r}', 'is of no use', str(error)) from error
-    return run, tree, measured
 
 
 def _print(

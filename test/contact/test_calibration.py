@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+import yaml
 from campaigns.touch import TouchTrial, hits, learn
 from recorded_arm import frictionless, measured_arm, sinusoidal_run
 from samples import sample
@@ -118,6 +119,21 @@ def test_pushes_are_found_and_nothing_where_nobody_pushes(command):
     assert ((late >= 0.0) & (late < LASTS)).any(axis=1).all()
     # The end of a push is a hit, too: 0.5 s of the filters.
     assert ((late >= 0.0) & (late < LASTS + 0.6)).any(axis=0).all()
+
+
+def test_neither_bandwidth_nor_minutes_depend_on_the_order_of_bags_of_other_rates(command):
+    """The observer of both is that of the slower one, at a fifth of its rate."""
+    whole = run_of(1)
+    half = whole.rows(np.arange(len(whole.time)) % 2 == 0)
+    bags = [command.word(run) for run in (whole, half)]
+    found = [
+        yaml.safe_load(command('calibrate', *order).text('thresholds.yaml'))
+        for order in (bags, bags[::-1])
+    ]
+    for thresholds in found:
+        joints = thresholds['joints'].values()
+        assert [row['observer_bandwidth'] for row in joints] == [0.1 * RATE] * 3
+        assert thresholds['minutes'] == pytest.approx(50.0 / 60.0, rel=0.01)
 
 
 @pytest.mark.slow
