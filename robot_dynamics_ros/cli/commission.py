@@ -51,6 +51,7 @@ from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import (
     effort_findings,
     limit_findings,
+    turn_findings,
     velocity_findings,
 )
 from robot_dynamics_ros.recordings.reading import RobotChoice, with_velocities
@@ -108,7 +109,7 @@ def examine(
         commanded: Whether its efforts are the commands of the controller; else measured.
     """
     time, q, v, effort = run.time, run.position, run.velocity, run.effort
-    findings = list(limit_findings(tree, q))
+    findings = [*turn_findings(q, tree), *limit_findings(tree, q)]
     if len(q) >= LEAST_STATES and np.isfinite(v).all():
         findings += velocity_findings(tree, time, q, v)
     report = driver.profile.state.effort

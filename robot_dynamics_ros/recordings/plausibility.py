@@ -83,7 +83,7 @@ def check_recording(
         UnknownNameError: A joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
-    _refuse(_turn_findings(run.position, tree))
+    _refuse(turn_findings(run.position, tree))
     _check_frozen(run, measured=measured)
     run = longest_piece(run)
     if len(run.time) < LEAST_STATES:
@@ -277,7 +277,7 @@ def _speed_findings(v: Array, tree: Robot) -> Iterator[Finding]:
         yield Finding('error', problem, named(tree, [i]), remedy)
 
 
-def _turn_findings(q: Array, tree: Robot) -> Iterator[Finding]:
+def turn_findings(q: Array, tree: Robot) -> Iterator[Finding]:
     """Yield joints with limits whose positions jump by a turn."""
     limited = ~(tree.joint_is_continuous | np.array(tree.joint_is_prismatic))
     jumps = (np.abs(np.abs(np.diff(q, axis=0)) - TURN) < _TURN_TOLERANCE).sum(axis=0)

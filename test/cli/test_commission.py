@@ -125,6 +125,20 @@ def test_efforts_without_gravity_tell_a_wrong_sign_by_the_motion(command, commis
     assert "error joint 'joint3': wrong sign of effort" in said
 
 
+def test_a_joint_with_limits_whose_driver_wraps_it_is_told(commission):
+    """Its gravity, and the poses between the jumps, show nothing."""
+    limits = 'lower="-1.5707963267948966" upper="1.5707963267948966" velocity="2.5"'
+    robot = XML.replace(limits, 'lower="-6.5" upper="6.5" velocity="2.5"')
+    assert robot != XML
+    q, *others = swing()
+    q[:, 0] = (q[:, 0] + 3.0 + np.pi) % (2.0 * np.pi) - np.pi
+    rows = enumerate(zip(q, *others, strict=True))
+    said = commission([state(k * PERIOD, JOINTS, *row) for k, row in rows], robot=robot, code=1)
+    assert re.search(
+        "error joint 'joint1': jumps by a whole turn .* its driver wraps it", said.said
+    )
+
+
 def test_a_gripper_counts_only_in_a_profile_that_names_it(bag, commission):
     """As ``new_robot`` writes it, a profile has the joints of the arm alone."""
     jaw = joint('finger', 'tool', 'jaw', kind='prismatic', limits=(0.0, 0.04), effort=9.0)

@@ -320,7 +320,8 @@ def test_measured_efforts_that_tell_of_the_step_before_are_recognized():
 def test_an_arm_that_stands_in_its_friction_has_efforts_that_tell_nothing():
     run = RecordedArm(400, xml=arm_xml('<dynamics friction="2.0"/>')).recording()
     still = replace(run, position=0.0 * run.position + 0.1, velocity=0.0 * run.velocity)
-    assert 'efforts were recorded (at rest with Coulomb friction: 1197)' in said(evaluated(still))
+    told = said(evaluated(still))
+    assert 'efforts were recorded (at rest with Coulomb friction: 1197); commission --bag' in told
 
 
 # Timing of the samples ---------------------------------------------------------------------------

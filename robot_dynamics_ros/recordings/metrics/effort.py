@@ -41,6 +41,7 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 _LARGE_RESIDUAL = 0.1  # relative residual above which identification is recommended
 UNIDENTIFIED = 'unidentified'  # cause of the finding that recommends it
 OF_TEXT = 'as its text says'  # what identified a model without further parameters
+_HELD = 'commission --bag checks an arm that is held in several poses'
 _LEFT = 'that is what the identified model leaves'
 _OF_URDF = (
     '; corrected.urdf holds viscous and Coulomb friction only, '
@@ -108,7 +109,9 @@ def _missing_efforts(sums: EffortResidual, run: Recording) -> Finding:
     except RecordingError:  # at rest, or told as an error of the recording
         pass
     left = ', '.join(f'{x}: {n.sum()}' for x, n in sums.excluded.items() if n.any())
-    return Finding('warning', f'no usable efforts were recorded ({left or "no step"})')
+    text = f'no usable efforts were recorded ({left or "no step"})'
+    held = sums.excluded['at rest with Coulomb friction'].any()
+    return Finding('warning', text, remedy=_HELD if held else '')
 
 
 def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Finding]:
