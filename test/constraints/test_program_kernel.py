@@ -91,6 +91,28 @@ def test_the_kernel_equals_the_pure_function(case, inverse, threshold, rng):
     assert_allclose(again, pure.acceleration, atol=1e-10 * scale)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
+def test_the_kernel_equals_the_pure_function_through_a_singularity(inverse, rng):
+    robot = shipped('four_dof')
+    point = {'kind': 'point', 'frame': 'link4', 'target': [0.2, 0.05, 0.68]}
+    content = {
+        'constraints': [point],
+        'null_space': {'damping': 4.0, 'stiffness': 4.0},
+        'inverse': inverse,
+        'singularity': {'threshold': 0.02},
+    }
+    program = load_program(content, robot.tree, check=False)
+    for theta3 in (-0.5, -0.1, -1e-2, -1e-4, -1e-7, -1e-9, 0.0, 1e-8, 1e-3):
+        q, v = np.array([0.2, -1.0, theta3, 0.5]), rng.normal(size=4)
+        kernel, pure = compare(program, robot, q, v, 0.0)
+        scale = np.abs(pure.acceleration).max()
+        # A direction of length 1e-9 is accurate to 1e-7 of its length only.
+        assert_allclose(kernel.acceleration, pure.acceleration, atol=1e-6 * scale)
+        assert abs(kernel.sigma.min() - pure.sigma_min) < 1e-15
+        assert kernel.damped == pure.damped
+
+
 def test_states_that_are_no_numbers_give_answers_that_are_none():
     program = program_of(sample('rrpr').tree, ['point'])
     kernel = ProgramKernel(program)

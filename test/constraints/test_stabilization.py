@@ -4,10 +4,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from oracles import PinocchioOracle
 from samples import shipped
 
 from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.constraints.stabilization import (
+    INVERSES,
     gain_matrix,
     stabilizing_effort,
 )
@@ -66,6 +68,53 @@ def test_more_conditions_than_joints_are_met_in_the_mean_square(rng):
 # ---- singular Jacobians -------------------------------------------------------------------------
 
 
+def wrist_case(theta3):
+    """Return A, Gamma of the four-joint arm's wrist, and a radial task acceleration of 1 m/s^2."""
+    robot = shipped('four_dof')
+    q = np.array([0.2, -1.0, theta3, 0.5])
+    oracle = PinocchioOracle.of(robot)
+    motion = frame_motion(robot.tree, q, np.zeros(4), 'link4')
+    out = motion.p_WF - [0.0, 0.0, 0.2]
+    return oracle.mass_matrix(q), motion.J[:3], out / np.linalg.norm(out)
+
+
+def test_torques_near_the_stretched_elbow():
+    """The table of constraint-stabilization, section 4, to its two digits; undamped."""
+    for theta3, sigma, *torques in (
+        (-0.5, 6.1e-2, 0.85, 0.85),
+        (-0.1, 1.2e-2, 4.2, 4.1),
+        (-0.01, 1.2e-3, 42.0, 41.0),
+        (-0.001, 1.2e-4, 424.0, 407.0),
+    ):
+        A, Gamma, out = wrist_case(theta3)
+        given = A, np.zeros(4), Gamma, -out, np.zeros(3), np.zeros(3), 1.0, 1.0
+        for inverse, torque in zip(INVERSES, torques, strict=True):
+            found = stabilizing_effort(*given, inverse=inverse)
+            assert found.sigma_min == pytest.approx(sigma, rel=0.05)
+            assert np.abs(found.effort).max() == pytest.approx(torque, rel=0.02)
+
+
+@pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
+def test_effort_is_bounded_at_and_through_a_singularity(inverse, rng):
+    """From bent to stretched to bent the other way, in steps down to 1e-17 rad."""
+    tiny = 10.0 ** -np.arange(1, 18)
+    angles = np.concatenate([-tiny, [0.0], tiny[::-1]])
+    singularity = Singularity(0.02)
+    largest = 0.0
+    for theta3 in angles:
+        A, Gamma, out = wrist_case(theta3)
+        found = stabilizing_effort(
+            A, np.zeros(4), Gamma, -out, np.zeros(3), np.zeros(3), 1.0, 1.0,
+            rng.normal(size=4), inverse, singularity=singularity,
+        )  # fmt: skip
+        assert np.all(np.isfinite(found.effort))
+        assert found.sigma_min <= 0.13
+        assert found.damped == (found.sigma_min < 0.02) or inverse == 'inertia'
+        largest = max(largest, np.abs(found.acceleration).max())
+    # |u| / threshold, and the free acceleration, whose metric is uneven by the condition of A.
+    assert largest < 1.0 / 0.02 + (10.0 if inverse == 'euclidean' else 100.0)
+
+
 def test_exactly_lost_rank_gives_a_bounded_answer_by_default(rng):
     A, b, Gamma, *rest = given(rng, 3)
     Gamma[2] = Gamma[0] - 2.0 * Gamma[1]
@@ -102,8 +151,7 @@ def test_the_scaled_inverse_is_damped_in_the_unit_of_the_jacobian(m, scaled, thr
 
 
 def test_the_projector_does_not_leak_into_a_damped_task(rng):
-    stretched = np.array([0.2, -1.0, -0.02, 0.5])
-    Gamma = frame_motion(shipped('four_dof').tree, stretched, np.zeros(4), 'link4').J[:3]
+    _, Gamma, _ = wrist_case(-0.02)
     inverse = TaskInverse(Gamma, singularity=Singularity(0.05))
     assert inverse.damped
     v = rng.normal(size=4)
