@@ -22,6 +22,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
@@ -145,10 +146,15 @@ def motion_bandwidth(velocity: Array, rate: float) -> float:
 
 def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array]:
     """Return frequencies (k,), power (k, m) and noise power (m,) of the m joints that move."""
-    from scipy.signal import welch
-
     length = min(len(velocity), max(256, len(velocity) // _WINDOWS))
-    frequency, power = welch(velocity, rate, nperseg=length, axis=0, detrend='linear')
+    # Welch's method: windows that overlap by half, without their trends, weighted by Hann's.
+    windows = sliding_window_view(velocity, length, axis=0)[:: length - length // 2]
+    x, hann = np.arange(length) - (length - 1) / 2.0, np.hanning(length + 1)[:-1]
+    rows = windows - windows.mean(axis=2, keepdims=True)
+    rows -= (rows @ x)[:, :, np.newaxis] * x / (x @ x)
+    power = np.square(np.abs(np.fft.rfft(hann * rows))).mean(axis=0).T * 2.0 / rate / (hann @ hann)
+    power[length // 2 :] /= 2.0 - length % 2  # no negative frequency has that of Nyquist
+    frequency = np.fft.rfftfreq(length, 1.0 / rate)
     deviation = white_noise(velocity)
     moving = np.var(velocity, axis=0) > _CLEAR * np.square(deviation)
     floor = 2.0 * np.square(deviation[moving]) / rate

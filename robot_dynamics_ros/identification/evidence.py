@@ -71,7 +71,7 @@ class Ridge:
             base: Base parameters of the columns of the blocks.
         """
         groups = np.array_split(np.arange(len(blocks)), min(_FOLDS, len(blocks)))
-        squares = [np.einsum('jab,jac->jbc', block.factors, block.factors) for block in blocks]
+        squares = [block.factors.transpose(0, 2, 1) @ block.factors for block in blocks]
         sums = np.array([np.sum([squares[k] for k in group], axis=0) for group in groups])
         counts = np.sum([block.counts for block in blocks], axis=0)
         return cls(sums, counts, base.B @ unknowns.nominal, _prior(sums, unknowns, base))
@@ -111,25 +111,35 @@ class Ridge:
     @property
     def values(self) -> Array:
         """The solution from all segments, shape (r,)."""
-        return self._fit(self._estimated, np.arange(len(self)))[0]
+        return self._fit(self._estimated, np.ones((1, len(self))))[0][0]
 
-    def _fit(self, kept: Array, segments: Array) -> tuple[Array, Array]:
-        """Fit the kept columns to some segments.
+    def _fit(self, kept: Array, groups: Array) -> tuple[Array, Array]:
+        """Fit the kept columns to groups of segments.
+
+        Args:
+            kept: Their indices.
+            groups: One for each segment of a group, else 0, shape (G, K).
 
         Returns:
-            Their values, else 0, shape (r,); the sums of all joints in each segment, weighted by
-            the variances of their residuals, shape (K, r + 1, r + 1).
+            For each group the values of the columns, else 0, shape (G, r), and the weights of the
+            joints by the variances of their residuals, shape (G, n).
         """
-        sums, values = self.sums[segments].sum(axis=0), np.zeros(len(self._start))
-        weight, root, start = self._counts / (_FIRST * self._effort), self._root(kept), self._start
+        used, size, root = np.append(kept, -1), len(groups), self._root(kept)
+        sums = np.tensordot(groups, self.sums[:, :, used[:, np.newaxis], used], 1)
+        counts = self._counts * groups.mean(axis=1)[:, np.newaxis]
+        weights = np.tile(self._counts / (_FIRST * self._effort), (size, 1))
+        flat, start = sums.reshape(*counts.shape, -1), self._start[kept]
+        x = np.full((size, len(used)), -1.0)
         for _ in range(3):
-            whole = np.einsum('j,jab->ab', weight, sums)
-            H, h = whole[np.ix_(kept, kept)], whole[kept, -1]
-            normal = root.T @ H @ root + np.eye(len(kept))
-            values[kept] = start[kept] + root @ _solved(normal, root.T @ (h - H @ start[kept]))
-            rest = _misfit(sums, values) / (self._counts * len(segments) / len(self))
-            weight = 1.0 / (CORRELATED * np.maximum(rest, 1e-12 * self._effort / self._counts))
-        return values, np.einsum('j,kjab->kab', weight, self.sums)
+            whole = (weights[:, np.newaxis] @ flat).reshape(size, *sums.shape[2:])
+            H, h = whole[:, :-1, :-1], whole[:, :-1, -1]
+            normal, pull = root.T @ H @ root + np.eye(len(kept)), (h - H @ start) @ root
+            x[:, :-1] = start + [root @ _solved(*one) for one in zip(normal, pull, strict=True)]
+            rest = _misfit(sums, x) / counts
+            weights = 1.0 / (CORRELATED * np.maximum(rest, 1e-12 * self._effort / self._counts))
+        values = np.zeros((size, len(self._start)))
+        values[:, kept] = x[:, :-1]
+        return values, weights
 
     def _root(self, kept: Array) -> Array:
         """Return a root of the prior covariance of some columns."""
@@ -148,19 +158,15 @@ class Ridge:
             Sums of squares relative to those of the effort.
         """
         evaluated = others or self
-        every = np.arange(len(self))
-        return np.array(
-            [
-                _misfit(evaluated.sums[k], self._fit(kept, np.delete(every, k))[0])
-                / evaluated._effort
-                for k in every
-            ]
-        )
+        values, _ = self._fit(kept, 1.0 - np.eye(len(self)))
+        x = np.column_stack([values, -np.ones(len(self))])
+        return np.asarray(_misfit(evaluated.sums, x) / evaluated._effort)
 
     def covariance(self) -> Array:
         """Return the covariance of the estimated values: posterior plus jackknife."""
         kept = self._estimated
-        values, parts = self._fit(kept, np.arange(len(self)))
+        (values,), (weights,) = self._fit(kept, np.ones((1, len(self))))
+        parts = np.tensordot(self.sums, weights, (1, 0))
         root, prior, count = self._root(kept), np.eye(len(kept)), len(kept)
         own = parts[:, :count, :count]
         normal, pull = root.T @ own @ root, parts[:, :count, -1] - own @ values[kept]
@@ -219,9 +225,10 @@ def _prior(sums: Array, unknowns: Unknowns, base: BaseParameters) -> Array:
     return (base.B * np.square(spread)) @ base.B.T
 
 
-def _misfit(sums: Array, values: Array) -> Array:
-    z = np.append(values, -1.0)
-    return np.maximum(np.einsum('a,jab,b->j', z, sums, z), 0.0)
+def _misfit(sums: Array, x: Array) -> Array:
+    """Return the sums of squares of ``[columns, effort] x`` of each row of x and joint."""
+    squares = x[:, np.newaxis, np.newaxis] @ sums @ x[:, np.newaxis, :, np.newaxis]
+    return np.maximum(squares[..., 0, 0], 0.0)
 
 
 def evident_columns(
