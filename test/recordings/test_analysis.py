@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from bags import MS, REFERENCE, SECOND, Message, T, command, header, state, text, write
+from plotly.graph_objects import Figure
 from recorded_arm import (
     GRAVITY,
     NAMES,
@@ -610,7 +611,7 @@ def test_parameters_beside_a_corrected_description_are_advised_where_they_are_no
 
 def drawn(time, values, **options):
     names = [str(k) for k in range(values.shape[1])]
-    return panels(time, names, [PlotLine(values, 'effort', '#000000')], **options)
+    return Figure(panels(time, names, [PlotLine(values, 'effort', '#000000')], **options))
 
 
 def test_a_constant_is_drawn_with_zero_beside_it():
@@ -652,7 +653,7 @@ def test_a_band_below_each_curve_shows_the_share_of_its_limit():
     time = np.linspace(0.0, 2.0, 50)
     values = np.outer(np.sin(time), [-2.0, 12.0])
     lines = [PlotLine(values, 'effort', '#000000'), PlotLine(9.0 * values, 'model', '#000000')]
-    figure = panels(time, ['low', 'high'], lines, limits=[10.0, 10.0])
+    figure = Figure(panels(time, ['low', 'high'], lines, limits=[10.0, 10.0]))
     low, high, beyond = (trace for trace in figure.data if trace.fill == 'tozeroy')
     np.testing.assert_allclose(low.y, 0.2 * np.sin(time), rtol=1e-6)
     np.testing.assert_allclose(high.y, np.minimum(1.2 * np.sin(time), 1.0), rtol=1e-6)

@@ -207,8 +207,8 @@ def test_slider_plots_events_and_notes_have_one_zero(robot, tmp_path, capsys):
         report = Report('t', 'l', **own)
         html = report.html()
         figure = panels(time, ['x'], [PlotLine(q[:, :1], 'x', '#000000')], origin=origin)
-        assert data_of(html)['arm']['origin'] == figure.layout.meta['time'] == origin
-        assert figure.data[0].x[-1] == pytest.approx(time[-1] - origin)
+        assert data_of(html)['arm']['origin'] == figure['layout']['meta']['time'] == origin
+        assert figure['data'][0]['x'][-1] == pytest.approx(time[-1] - origin)
         shown = f'{time[-1] - origin:g} s'
         assert f'>{shown}</button>end' in html
         assert html.lower().count(f'the first at {shown}: left out') == 2

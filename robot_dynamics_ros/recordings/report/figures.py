@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots of reports; the only module that imports plotly."""
+"""Plots of reports, as data for plotly's script; the only module that imports plotly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLOURS = ('#2f86c8', '#e07b1f', '#1f9e7f', '#d0478f', '#8f6fd6', '#a08070', '#d
 GREY, RED = '#9aa0a6', '#e03e3e'
 _CLEAR, _GRID, _ZERO = 'rgba(0,0,0,0)', 'rgba(128,128,128,.16)', 'rgba(128,128,128,.45)'
 _PLOT, _GAP, _TITLE, _LEGEND, _BOTTOM = 170, 54, 34, 28, 46  # pixels
-_BAND = 0.1  # of the height of a panel
+_BAND, _BETWEEN = 0.1, 0.06  # of the height of a panel, of the width of a page
 _MAX_POINTS, _MAX_DOTS = 4 * POINTS, 1500
 
 
@@ -79,8 +79,10 @@ def panels(
     x_title: str = '',
     limits: Sequence[float] = (),
     log: bool = False,
-) -> Any:
+) -> dict[str, Any]:
     """Return a figure with curves in panels, two per row.
+
+    It is what plotly's script draws; to build it with plotly's classes took a third of a command.
 
     Args:
         x: Times, shape (N,), s; with ``x_title`` any abscissae, shape (N,) or
@@ -92,40 +94,39 @@ def panels(
         limits: One limit per panel; a band below the panel shows the fraction of it used by the
             first curve, and the limit is drawn as a line, visible if a curve comes near it.
         log: Whether the y axis is logarithmic.
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
     """
-    legend = len(curves) > 1
     since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
-    figure = _grid(titles, x_title or since, banded=bool(len(limits)))
+    legend, banded = len(curves) > 1, bool(len(limits))
+    figure = _grid(titles, x_title or since, legend=legend, banded=banded)
+    layout, number = figure['layout'], 1 + banded
     if not x_title:
-        figure.update_layout(meta={'time': origin}).update_xaxes(matches='x')
-        figure.layout.xaxis.matches = None
+        layout['meta'] = {'time': origin}
+        for i in range(1, len(titles)):
+            layout[_axis('xaxis', i)]['matches'] = 'x'
         x = x - origin
     for i in range(len(titles)):
         drawn = [curve for curve in curves if np.isfinite(curve.values[:, i]).any()]
-        place = {'row': 1 + i // 2, 'col': 1 + i % 2}
-        for curve in drawn:
-            figure.add_trace(curve.trace(x, i, legend=legend and not i), **place)
+        place = {'xaxis': _axis('x', i), 'yaxis': _axis('y', number * i)}
+        figure['data'] += [curve.trace(x, i, legend=legend and not i) | place for curve in drawn]
         values = np.concatenate([np.zeros(0), *(curve.values[:, i] for curve in drawn)])
-        banded = len(limits) and 0.0 < limits[i] < math.inf and drawn
+        within = banded and 0.0 < limits[i] < math.inf and drawn
+        axis = layout[_axis('yaxis', number * i)]
         if log:
-            figure.update_yaxes(type='log', **place)
-        elif bounds := _bounds(values, flat=not banded):
-            if banded:
+            axis['type'] = 'log'
+        elif bounds := _bounds(values, flat=not within):
+            if within:
                 bounds[0] -= 1.6 * _BAND * (bounds[1] - bounds[0])
-            figure.update_yaxes(range=bounds, secondary_y=False, **place)
-        if banded:
-            _add_limit(figure, x, curves[0].values[:, i], limits[i], place)
-    return styled(figure, figure.layout.height, legend=legend)
+            axis['range'] = bounds
+        if within:
+            _add_limit(figure, x, curves[0].values[:, i], limits[i], i)
+    return figure
 
 
 class Plots:
     """Figures over the same times, with their headings, in order of display.
 
     Attributes:
-        drawn: Headings and plotly figures.
+        drawn: Headings, and plotly figures as data.
 
     Args:
         series: 'time' (N,), s, and columns (N, k) by name.
@@ -165,51 +166,78 @@ class Plots:
             self.drawn.append((heading, panels(series['time'], titles, known, **options)))
 
 
-def _grid(titles: Sequence[str], x_title: str, *, banded: bool = False) -> Any:
+def _axis(name: str, i: int) -> str:
+    """Return the plotly name of an axis, as 'x', 'x2', 'xaxis2'."""
+    return f'{name}{i + 1 if i else ""}'
+
+
+def _grid(
+    titles: Sequence[str], x_title: str, *, legend: bool = True, banded: bool = False
+) -> dict[str, Any]:
     """Return an empty figure with a panel per title, two per row; ``banded`` with second axes."""
     columns, rows = min(2, len(titles)), math.ceil(len(titles) / 2)
-    height = rows * (_PLOT + _GAP) - _GAP
-    cells = [{'secondary_y': banded} if i < len(titles) else None for i in range(rows * columns)]
-    figure = subplots(
-        rows=rows,
-        cols=columns,
-        subplot_titles=[f'<b>{title}</b>' for title in titles],
-        specs=[cells[columns * row : columns * (row + 1)] for row in range(rows)],
-        vertical_spacing=_GAP / height,
-        horizontal_spacing=0.06,
-    )
-    figure.update_annotations(font_size=12)
-    if banded:
-        band = {'range': [0.0, 1.0 / _BAND], 'visible': False, 'fixedrange': True}
-        figure.update_yaxes(band, secondary_y=True)
-    for i in range(max(0, len(titles) - 2), len(titles)):  # the lowest panel of each column
-        figure.update_xaxes(title={'text': x_title, 'standoff': 8}, row=1 + i // 2, col=1 + i % 2)
-    return figure.update_layout(height=height)
+    height, top = rows * (_PLOT + _GAP) - _GAP, _TITLE + _LEGEND * legend
+    width, number = (1.0 + _BETWEEN) / columns - _BETWEEN, 1 + banded
+    layout: dict[str, Any] = {
+        'height': height + top + _BOTTOM,
+        'margin': {'l': 62, 'r': 16, 't': top, 'b': _BOTTOM},
+        'paper_bgcolor': _CLEAR,
+        'plot_bgcolor': _CLEAR,
+        'font': {'size': 12, 'family': 'system-ui, sans-serif'},
+        'legend': {'orientation': 'h', 'yref': 'container', 'y': 1, 'yanchor': 'top', 'x': 0},
+        'hovermode': 'x unified',
+        'annotations': [],
+        'shapes': [],
+    }
+    style = {'gridcolor': _GRID, 'zerolinecolor': _ZERO}
+    for i, title in enumerate(titles):
+        left, bottom = i % 2 * (width + _BETWEEN), height - _PLOT - i // 2 * (_PLOT + _GAP)
+        x, y = _axis('x', i), _axis('y', number * i)
+        layout[_axis('xaxis', i)] = style | {'anchor': y, 'domain': [left, left + width]}
+        vertical = style | {'anchor': x, 'exponentformat': 'power'}
+        layout[_axis('yaxis', number * i)] = vertical | {
+            'domain': [bottom / height, (bottom + _PLOT) / height]
+        }
+        if banded:
+            layout[_axis('yaxis', number * i + 1)] = vertical | {
+                'overlaying': y, 'side': 'right', 'range': [0.0, 1.0 / _BAND],
+                'visible': False, 'fixedrange': True,
+            }  # fmt: skip
+        if i >= len(titles) - 2:  # the lowest panel of each column
+            layout[_axis('xaxis', i)]['title'] = {'text': x_title, 'standoff': 8}
+        layout['annotations'].append(
+            {'text': f'<b>{title}</b>', 'font': {'size': 12}, 'showarrow': False,
+             'x': left + width / 2.0, 'xref': 'paper', 'xanchor': 'center',
+             'y': (bottom + _PLOT) / height, 'yref': 'paper', 'yanchor': 'bottom'}
+        )  # fmt: skip
+    return {'data': [], 'layout': layout}
 
 
-def _add_limit(figure: Any, x: Array, values: Array, limit: float, place: dict[str, int]) -> None:
+def _add_limit(figure: dict[str, Any], x: Array, values: Array, limit: float, i: int) -> None:
     """Add lines at a limit, and the band with its used fraction along a second axis."""
-    share = np.abs(values) / limit
+    share, layout = np.abs(values) / limit, figure['layout']
     largest = float(np.fmax.reduce(share, initial=0.0))
-    for end in (-limit, limit):
-        line = {'color': RED, 'width': 1.2, 'dash': 'dash'}
-        figure.add_hline(end, line=line, secondary_y=False, **place)
+    across, own, band = f'{_axis("x", i)} domain', _axis('y', 2 * i), _axis('y', 2 * i + 1)
     over = np.where(share >= 1.0, 1.0, np.nan)
     for shown, colour in ((np.fmin(share, 1.0), COLOURS[0]), (over, RED)):
         if np.isfinite(shown).any():
             used = PlotLine(shown[:, np.newaxis], 'of the limit', colour, 0.0)
-            trace = used.trace(x, 0, legend=False) | {
+            figure['data'].append(used.trace(x, 0, legend=False) | {
                 'fill': 'tozeroy', 'fillcolor': colour, 'hovertemplate': '%{y:.1%}',
-            }  # fmt: skip
-            figure.add_trace(trace, secondary_y=True, **place)
-    figure.add_hrect(0.0, 1.0, fillcolor=_GRID, line_width=0, secondary_y=True, **place)
-    axes = figure.get_subplot(place['row'], place['col'])
-    within = {'xref': f'{axes.xaxis.plotly_name.replace("axis", "")} domain', 'showarrow': False,
-              'yref': f'{axes.yaxis.plotly_name.replace("axis", "")} domain'}  # fmt: skip
+                'xaxis': _axis('x', i), 'yaxis': band,
+            })  # fmt: skip
+    place = {'xref': across, 'x0': 0, 'x1': 1}
+    line = place | {'type': 'line', 'line': {'color': RED, 'width': 1.2, 'dash': 'dash'}}
+    ground = {'type': 'rect', 'fillcolor': _GRID, 'line': {'width': 0}, 'yref': band}
+    layout['shapes'] += [
+        *(line | {'y0': end, 'y1': end, 'yref': own} for end in (-limit, limit)),
+        place | ground | {'y0': 0.0, 'y1': 1.0},
+    ]
     label = f'band: share of the limit, at most {100.0 * largest:.3g} % of ±{limit:g}'
-    figure.add_annotation(
-        text=label, x=1, y=1.5 * _BAND, xanchor='right', yanchor='middle', font_size=10, **within
-    )
+    layout['annotations'].append(
+        {'text': label, 'x': 1, 'y': 1.5 * _BAND, 'xanchor': 'right', 'yanchor': 'middle',
+         'font': {'size': 10}, 'xref': across, 'yref': f'{own} domain', 'showarrow': False}
+    )  # fmt: skip
 
 
 def _bounds(values: Array, *, flat: bool) -> list[float] | None:
@@ -240,59 +268,30 @@ class BarGroup:
     colour: str
 
 
-def bars(names: Sequence[str], groups: Sequence[BarGroup], y_title: str) -> Any:
-    """Return a figure with grouped bars.
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
-    """
+def bars(names: Sequence[str], groups: Sequence[BarGroup], y_title: str) -> dict[str, Any]:
+    """Return a figure with grouped bars."""
     figure = _grid([y_title], '')
-    for group in groups:
-        figure.add_bar(
-            x=list(names), y=list(group.values), name=group.label, marker_color=group.colour,
-            error_y={'array': list(group.deviations), 'visible': bool(len(group.deviations))},
-        )  # fmt: skip
-    return styled(figure, figure.layout.height)
+    figure['data'] += [
+        {
+            'type': 'bar', 'x': list(names), 'y': np.array(group.values), 'name': group.label,
+            'marker': {'color': group.colour},
+            'error_y': {'array': np.array(group.deviations), 'visible': len(group.deviations) > 0},
+        }
+        for group in groups
+    ]  # fmt: skip
+    return figure
 
 
-# The plot library -------------------------------------------------------------------------------
-
-
-def subplots(**options: Any) -> Any:
-    """Return an empty figure with subplots, with the options of plotly's ``make_subplots``.
+def plot_library() -> bytes:
+    """Return the script that draws the figures in a page.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
     try:
-        from plotly.subplots import make_subplots
+        from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise MissingDependencyError(
             'plotly', 'the HTML report', "install it (pip 'plotly')"
         ) from error
-    return make_subplots(**options)
-
-
-def plot_library() -> bytes:
-    """Return the script that draws the figures in a page."""
-    from plotly.offline import get_plotlyjs
-
     return str(get_plotlyjs()).encode()
-
-
-def styled(figure: Any, height: int, *, legend: bool = True) -> Any:
-    """Apply the style of reports to a figure; ``height`` is that of the panels, pixels."""
-    top = _TITLE + _LEGEND * legend
-    figure.update_layout(
-        template='none',
-        height=height + top + _BOTTOM,
-        margin={'l': 62, 'r': 16, 't': top, 'b': _BOTTOM},
-        paper_bgcolor=_CLEAR,
-        plot_bgcolor=_CLEAR,
-        font={'size': 12, 'family': 'system-ui, sans-serif'},
-        legend={'orientation': 'h', 'yref': 'container', 'y': 1, 'yanchor': 'top', 'x': 0},
-        hovermode='x unified',
-    )
-    figure.update_xaxes(gridcolor=_GRID, zerolinecolor=_ZERO)
-    figure.update_yaxes(gridcolor=_GRID, zerolinecolor=_ZERO, exponentformat='power')
-    return figure

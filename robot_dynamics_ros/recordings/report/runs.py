@@ -140,7 +140,7 @@ def run_animation(run: Recording, tree: Robot, frame: str, *program: Any) -> Arm
 def analysis_figures(
     tree: Robot, series: Mapping[str, Array], figures: Mapping[str, Any], origin: float
 ) -> list[tuple[str, Any]]:
-    """Return headings and plotly figures of an analysis, except those without data.
+    """Return headings, and plotly figures as data, of an analysis, except those without data.
 
     Args:
         tree: The robot.

@@ -302,7 +302,7 @@ class Report:
         tiles: Values and their names.
         tables: Tables of figures.
         notes: Remarks about the data and its evaluation, one sentence each.
-        figures: Headings and plotly figures.
+        figures: Headings, and plotly figures as data.
         arm: Animation above the tables, or None.
         below: Tables and lists after the plots.
         origin: Zero of the displayed times, s, see ``span_origin``.
@@ -337,7 +337,7 @@ class Report:
     def html(self) -> str:
         """Return the report as one self-contained HTML page."""
         arm, motion = self.arm.parts(self.origin) if self.arm else ('', None)
-        figures = [json.loads(figure.to_json()) for _, figure in self.figures]
+        figures = [figure for _, figure in self.figures]
         body = [
             *(self.since(_finding(finding)) for finding in self.findings),
             _tiles(self.tiles),
@@ -352,7 +352,9 @@ class Report:
             ),
             *(part.html() for part in self.below),
         ]
-        data = json.dumps({'arm': motion, 'figures': figures}, separators=(',', ':'))
+        data = json.dumps(
+            {'arm': motion, 'figures': figures}, separators=(',', ':'), default=_typed
+        )
         packed = {'data': _packed(data.encode())}
         if figures:
             packed['library'] = _packed_library()
@@ -364,6 +366,11 @@ class Report:
             packed='\n'.join(_PACKED.format(name=name, text=x) for name, x in packed.items()),
             script='\n'.join(map(_resource, ('arm.js', 'page.js') if arm else ('page.js',))),
         )
+
+
+def _typed(values: Array) -> dict[str, str]:
+    """Return an array as plotly's script reads it."""
+    return {'dtype': values.dtype.str[1:], 'bdata': b64encode(values.tobytes()).decode('ascii')}
 
 
 def _packed(part: bytes) -> str:
