@@ -30,29 +30,25 @@ from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 HERE = START['scara']
 
 
-@pytest.mark.parametrize('short', [1, 1_000, 100_000])
-@pytest.mark.parametrize('implicit', [True, False])
-def test_states_with_close_timestamps_keep_the_limits_of_an_approach(implicit, short):
-    """Jitter of a driver, in ns: the last step to the target is no shorter than a period."""
-    tree, most = sample('scara').tree, np.array([8.0, 20.0, 3.0, 40.0])
-    approach, now, seen = Approach(4), 0, []
-    approach.configure(1e-3, semi_implicit=implicit)
-    approach.start(np.array([HERE, np.zeros(4), np.zeros(4)]), 0)
-    approach.aim(tree.middle, target_limits(tree, TargetSettings(target_acceleration=most)))
-    while not approach.resting and now < 10_000 * MS:
-        for step in (MS, short):
-            now += step
-            approach.advance(now)
-            seen.append(approach.rows.copy())
-    _, v, a = np.array(seen).transpose(1, 0, 2)
-    assert (np.abs(v).max(axis=0) <= 0.5 * tree.velocity_limit).all()
-    assert (np.abs(a) <= most * (1.0 + 1e-12)).all()
-    assert approach.resting
+@tables.rows(
+    'implicit loss short',
+    """
+true, 0.0, 0
+false, 0.0, 0
+true, 0.3, 0
+true, 0.0, 1
+false, 0.0, 1000
+true, 0.0, 100_000
+""",
+)
+def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(
+    rng, implicit, loss, short
+):
+    """Ten a second; then the arm comes to rest, and goes to one more.
 
-
-@pytest.mark.parametrize(('implicit', 'loss'), [(True, 0.0), (False, 0.0), (True, 0.3)])
-def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(rng, implicit, loss):
-    """Ten a second; then the arm comes to rest, and goes to one more."""
+    Also if states are lost, or each is followed by another one some ns later: the last step to a
+    target is no shorter than a period.
+    """
     tree, most = sample('scara').tree, np.array([8.0, 20.0, 3.0, 40.0])
     limits = target_limits(tree, TargetSettings(target_acceleration=most))
     stream, seen, start = Approach(4), [], np.zeros((3, 4))
@@ -65,8 +61,8 @@ def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(rng,
             if k < 4000 or k == 6000:
                 target = rng.uniform(tree.position_lower, tree.position_upper)
             stream.aim(target, limits)
-        if rng.random() >= loss:
-            stream.advance(k * MS)
+        for stamp in sorted({k * MS, k * MS + short}) if rng.random() >= loss else ():
+            stream.advance(stamp)
             seen.append(stream.rows.copy())
     q, v, a = np.array(seen).transpose(1, 0, 2)
     assert (np.abs(v).max(axis=0) <= 0.5 * tree.velocity_limit).all()
@@ -74,7 +70,9 @@ def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(rng,
     assert (np.abs(a) <= most * (1.0 + 1e-12)).all()
     assert ((q >= tree.position_lower) & (q <= tree.position_upper)).all()
     assert stream.resting  # the last target is more than 0.5 s old
-    if not loss:  # no acceleration steps: the pole at 3 p = 45 1/s takes 4.4 % of the way a step
+    if not (
+        loss or short
+    ):  # no acceleration steps: the pole at 3 p = 45 1/s takes 4.4 % of the way a step
         assert (np.abs(np.diff(a, axis=0)).max(axis=0) <= 2.0 * most * -math.expm1(-0.045)).all()
         assert_allclose(v[1:], v[:-1] + 1e-3 * a[:-1], atol=1e-13)
         mean = v[1:] if implicit else 0.5 * (v[1:] + v[:-1])
