@@ -30,6 +30,7 @@ _SLOW = 5e-3  # share of the peak velocity below which a joint may stick
 _CREEP = 1e-4  # the same, of the velocity limit: simulated sticking joints creep slightly
 _SURE = 5.0  # standard deviations of velocity noise above which the direction is certain
 _SMOOTHED_S = 0.05  # s over which positions are averaged, to smooth encoder steps
+_CORRUPTED = 5  # states around two wrong ones, which move no arm
 
 
 def moving_joints(q: Array, v: Array) -> Array:
@@ -55,19 +56,20 @@ def rests(time: Array, q: Array) -> list[slice]:
         time: Shape (N,), s, increasing.
         q: Positions, shape (N, n).
     """
-    from scipy.ndimage import find_objects, label, uniform_filter1d  # deferred: slow to import
+    from scipy import ndimage  # deferred: slow to import
 
     step = float(np.median(np.diff(time))) if len(time) > 1 else 0.0
     width = max(1, round(_SMOOTHED_S / step)) if step > 0.0 else 1
     if len(q) < max(2 * width, 3):
         return []
-    smooth = uniform_filter1d(q, width, axis=0, mode='nearest')
+    q = ndimage.median_filter(q, (_CORRUPTED, 1), mode='nearest')
+    smooth = ndimage.uniform_filter1d(q, width, axis=0, mode='nearest')
     v = np.gradient(smooth, time, axis=0)
     slow = (np.abs(v) <= AT_REST * np.abs(v).max(axis=0))[:, moving_joints(q, v)].all(axis=1)
     slow &= np.diff(time, prepend=time[0]) < HELD_S  # in a gap it may have moved
     return [
         slice(rows.start + (rows.stop - rows.start) // 3, rows.stop)
-        for (rows,) in find_objects(label(slow)[0])
+        for (rows,) in ndimage.find_objects(ndimage.label(slow)[0])
         if np.ptp(time[rows]) >= HELD_S
     ]
 

@@ -82,7 +82,7 @@ def poses_at_rest(
         begin, end = time[rows][[0, -1]]
         inside = usable & (measured >= begin) & (measured <= end)
         if inside.any():
-            q, mean = position[rows].mean(axis=0), wrench[inside].mean(axis=0)
+            q, mean = np.median(position[rows], axis=0), wrench[inside].mean(axis=0)
             poses.append(SensorPose(q, mean, int(inside.sum())))
     return poses
 

@@ -13,10 +13,13 @@ TIME = np.arange(0.0, 3.0, 0.01)
 RAMP = np.clip(TIME - 1.0, 0.0, 1.0)
 
 
-@pytest.mark.parametrize('unit', [1e-3, 1.0, 57.3])
-def test_the_arm_rests_where_no_joint_moves_and_settles_first(unit):
+@pytest.mark.parametrize(('unit', 'wrong'), [(1e-3, 0), (1.0, 0), (57.3, 0), (1.0, 2)])
+def test_the_arm_rests_where_no_joint_moves_and_settles_first(unit, wrong):
+    """Also if one or two states in a row are corrupted, at rest and in motion."""
     noise = 1e-5 * np.random.default_rng(3).normal(size=(len(TIME), 2))
     q = unit * (np.outer(RAMP, [1.0, 0.0]) + noise)
+    q[50 : 50 + wrong] += 1.0
+    q[150 : 150 + wrong] -= 2.0
     first, last = rests(TIME, q)
     assert TIME[[first.start, last.stop - 1]] == pytest.approx([1.0 / 3.0, 2.99], abs=0.02)
     assert TIME[[first.stop, last.start]] == pytest.approx([1.0, 2.0 + 1.0 / 3.0], abs=0.04)

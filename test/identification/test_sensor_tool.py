@@ -177,6 +177,16 @@ def test_the_command_writes_parameters_of_the_controller(command):
     assert 'mass:' in text.splitlines()[1]  # deviations
 
 
+def test_a_corrupted_state_does_not_make_slow_motion_a_rest(command):
+    messages = recorded(extra='/controller/target_wrench')
+    states = [message for message in messages if message.topic == '/joint_states']
+    states[150].content.position[0] += 1.0  # in the middle of the second pose
+    ended = command('weigh_tool', messages)
+    values = yaml.safe_load(ended.text('tool.yaml'))['/**']['ros__parameters']
+    assert '3 poses' in ended.said
+    assert values['sensor_tool_mass'] == pytest.approx(MASS, abs=2e-3)
+
+
 def test_the_command_names_what_it_cannot_choose(command):
     two, few = (command.word(recorded(frame='', which=POSES[:count])) for count in (3, 2))
     for words, bag, problem in (
