@@ -218,7 +218,7 @@ def own_position(tree: Robot, settings: Mapping[str, Any]) -> Array | None:
         ParameterError: A position is outside its limits.
     """
     value = np.array(settings['own_position'])
-    if value.size == 1 < tree.n:
+    if value.size == 1:
         return None
     require_within_limits(tree, 'own_position', value)
     return value

@@ -19,9 +19,12 @@ from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory
+from urdf_text import described
 
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.ros.driver_emulator import own_position
 
 NAMES = ('axis_1', 'axis_2', 'axis_4', 'axis_3')  # of the profile 'template', in its order
 PLACE = [0.2, 0.6, 0.1, -0.3]
@@ -230,6 +233,17 @@ def test_its_own_controller_holds_the_arm_goes_where_it_is_told_and_holds_withou
     driver.says('no command for 0.2 s, the own controller holds')
     peer.spin_for(0.5)
     np.testing.assert_allclose(states[-1].position, there, atol=5e-3)
+
+
+def test_a_single_own_position_leaves_an_arm_of_any_size_where_it_is():
+    lever = load_robot(described('lever', """
+base: []
+arm: [2, [0.3, 0, 0], [0.1, 0.1, 0.1]]
+hinge: {of: [base, arm], axis: [0, 1, 0]}
+"""))  # fmt: skip
+    for tree in (lever, sample('scara').tree):
+        assert own_position(tree, {'own_position': [0.0]}) is None
+    assert own_position(tree, {'own_position': PLACE}).tolist() == PLACE
 
 
 def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
