@@ -55,7 +55,7 @@ def shared(*folders):
     found = [file for folder in folders for file in glob(f'{folder}/**/*.*', recursive=True)]
     return [
         (f'share/{NAME}/{folder}', sorted(file for file in found if dirname(file) == folder))
-        for folder in sorted({dirname(file) for file in found})
+        for folder in sorted({dirname(file) for file in found if '__pycache__' not in file})
     ]
 
 

@@ -19,10 +19,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-# Generated code and bytecode are kept between runs; their names change with their sources.
-# Without the latter every process started by a test would compile its imports again.
-KEPT = Path(__file__).resolve().parents[1] / '.cache'
-os.environ['PYTHONPYCACHEPREFIX'] = sys.pycache_prefix = str(KEPT / 'bytecode')
+# Bytecode is kept: else every process started by a test would compile its imports again. It is
+# beside its sources, as what the installation compiled.
 os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
 sys.dont_write_bytecode = False
 
@@ -37,8 +35,9 @@ settings.load_profile('reproducible')
 @pytest.fixture(scope='session', autouse=True)
 def _surroundings() -> Iterator[None]:
     """Keep generated code in the checkout, and signs of life of slow machines out of outputs."""
+    kept = Path(__file__).resolve().parents[1] / '.cache' / 'kernels'
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv('ROBOT_DYNAMICS_CACHE', str(KEPT / 'kernels'))
+        patch.setenv('ROBOT_DYNAMICS_CACHE', str(kept))
         patch.setattr('robot_dynamics_ros.cli.sign_of_life._PERIOD_S', 3600.0)
         yield
 

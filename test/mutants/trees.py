@@ -61,9 +61,7 @@ class Tree:
     def changed(self, contents: Mapping[str, bytes]) -> Iterator[None]:
         """Replace files for a while; nothing generated from their other content is used."""
         originals = {file: self._read(file) for file in contents}
-        for kept in (self.path / '.cache').glob('*'):
-            if kept.name != 'bytecode':
-                shutil.rmtree(kept, ignore_errors=True)
+        shutil.rmtree(self.path / '.cache', ignore_errors=True)
         try:
             self._write(contents)
             yield

@@ -114,6 +114,7 @@ def test_the_wheel_carries_every_file_that_is_shipped(wheel):
     assert files
     assert {f'share/robot_dynamics_ros/{file}' for file in files} <= names
     assert {'robot_dynamics_ros/py.typed', 'share/robot_dynamics_ros/package.xml'} <= names
+    assert not [name for name in names if '__pycache__' in name]
 
 
 def test_one_version_is_told_everywhere(metadata):
