@@ -75,9 +75,14 @@ def commission(args: argparse.Namespace) -> int:
     load = load_robot if grips else load_arm  # the joints that the profile drives
     tree, findings = driven_robot(profile, partial(_robot, args, load))
     driver = DriverInterface(profile, tree)
-    run = _from_bag(args, tree, findings) if args.bag else _by_listening(args, tree, driver)
+    run = _from_bag(args, tree) if args.bag else _by_listening(args, tree, driver)
     if isinstance(run, int):
         return run
+    run, outliers = without_outliers(run)
+    source = f'bag {str(args.bag)!r}' if args.bag else 'the states'
+    left_out = partial(Finding, culprit=source, remedy='check the driver and its timestamps')
+    findings += [left_out('error', text) for text in [outliers.problem()] if text]
+    findings += [left_out('warning', text) for text in outliers.remarks()]
     run = run if args.commands else replace(run, effort=run.measured_effort)
     reported = np.isfinite(run.effort).any(axis=0) | args.commands
     run = run.rows(np.isfinite(np.hstack([run.position, run.effort[:, reported]])).all(axis=1))
@@ -190,8 +195,8 @@ def _robot(
     return tree, too_weak(tree, forces, '; is the limit in the unit of the profile?')
 
 
-def _from_bag(args: argparse.Namespace, tree: Robot, findings: list[Finding]) -> Recording:
-    """Return the run of a bag; add what was left out to findings."""
+def _from_bag(args: argparse.Namespace, tree: Robot) -> Recording:
+    """Return the run of a bag."""
     profile = load_driver_profile(args.profile)
     space = args.namespace or _namespace(args.bag, profile.state.topic)
     topics = {'states': resolved(space, profile.state.topic)}
@@ -199,12 +204,7 @@ def _from_bag(args: argparse.Namespace, tree: Robot, findings: list[Finding]) ->
         topics['commands'] = resolved(space, profile.command.topic)
     choice = RobotChoice(topics=topics, driver_profile=args.profile)
     with choice.read(args.bag, tree) as reader:
-        run, outliers = without_outliers(choice.run(reader, tree))
-    bag, remedy = f'bag {str(args.bag)!r}', 'check the driver and its timestamps'
-    if outliers.problem():
-        findings.append(Finding('error', outliers.problem(), bag, remedy))
-    findings += [warning(bag, text, remedy) for text in outliers.remarks()]
-    return run
+        return choice.run(reader, tree)
 
 
 def _namespace(bag: Path, topic: str) -> str:
@@ -231,7 +231,8 @@ def _by_listening(
     time, position, velocity, effort = found
     unknown = np.full(position.shape, np.nan)
     names, columns = driver.names, (time, position, velocity, effort, unknown, unknown)
-    run = Recording(names, *columns, measured_effort=effort)
+    measured = unknown if args.commands else effort
+    run = Recording(names, *columns, measured_effort=measured)
     run = unwrapped(in_model_units(run, driver), tree)
     return with_velocities(run, tree.joint_is_continuous)
 
