@@ -410,12 +410,13 @@ class GravityFit(NamedTuple):
             return 0.0
         return math.acos(min(1.0, max(-1.0, float(self.fitted @ self.model) / float(sizes))))
 
-    def sentence(self, change: str = ADVICE, compensated: str = '') -> str:
+    def sentence(self, change: str = ADVICE, compensated: str = '', masses: str = '') -> str:
         """Describe the fitted gravity in a sentence; empty if it agrees with the model.
 
         Args:
             change: Advice to set the fitted gravity, with {} for its three components.
             compensated: Advice if the driver compensates gravity; empty to set gravity to zero.
+            masses: Masses that explain nearly as much.
         """
         size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
         vector = ', '.join(f'{x:.4f}' for x in self.fitted)
@@ -434,7 +435,8 @@ class GravityFit(NamedTuple):
             'compensated': 'the efforts contain no gravity: the driver compensates it, or '
             f'gravity does not load the arm; {effect}; {compensated or ADVICE.format("0 0 0")}',
             'perhaps': f'{100 * self.explained:.0f} % of the residual looks like gravity '
-            f'({vector}) m/s²: masses or centres of mass may be wrong',
+            f'({vector}) m/s²: masses or centres of mass may be wrong'
+            f'{masses and f", as well that of {masses}"}',
         }
         return texts.get(self.verdict, '')
 

@@ -348,10 +348,23 @@ class EffortResidual:
         if any(cause.name == 'unit' for cause in every):
             starts.append([*usual, *self.simplest.causes])
         tried = [self._supported(self._search(start, every), every) for start in starts]
-        return min(tried, key=lambda found: self._weighed([one.cause for one in found]))
+        best = min(tried, key=self._weighed)
+        gravity = self._fitted_gravity(best)
+        if gravity is None or gravity.is_common_value:
+            return best
+        if gravity.verdict not in ('perhaps', 'mismatch'):
+            return best
+        # There is no such gravity: a mass is likelier that explains as much, the less beside it.
+        kept = [one.cause for one in best if one.cause.name not in GRAVITY]
+        masses = [one for one in every if one.name in MASSES and not one.overlaps(kept)]
+        others = [self._supported([*kept, one], every) for one in masses]
+        least = self._weighed(best) + _EVIDENCE
+        alike = [other for other in others if self._weighed(other) < least]
+        return min(alike, key=lambda found: (len(found), self._weighed(found)), default=best)
 
-    def _weighed(self, causes: Sequence[Cause]) -> float:
+    def _weighed(self, found: Sequence[FoundCause]) -> float:
         """Return the criterion of causes with the evidence that each needs, nats."""
+        causes = [one.cause for one in found]
         return self._cost(causes) + _EVIDENCE * sum(one.name not in PER_DRIVE for one in causes)
 
     def _wrong_joints(self, usual: list[Cause], every: Sequence[Cause]) -> list[Cause]:
@@ -474,10 +487,14 @@ class EffortResidual:
     @property
     def gravity(self) -> GravityFit | None:
         """The gravity that the efforts fit; None if gravity loads no joint."""
+        return self._fitted_gravity(self.found)
+
+    def _fitted_gravity(self, found: Sequence[FoundCause]) -> GravityFit | None:
+        """Return the gravity of found causes; None if gravity loads no joint."""
         if not self._felt[list(columns_of(*COMMON['gravity']))].any():
             return None
         change, before, after = np.zeros(3), self._gram[:, -1, -1], self._gram[:, -1, -1]
-        for one in self.found:
+        for one in found:
             if one.cause.name in GRAVITY:
                 change = self._along[:, : len(one.values)] @ one.values
                 before, after = one.before, one.after
@@ -503,8 +520,8 @@ class EffortResidual:
         ]
 
     def _rivals(self, one: FoundCause, joints: list[int]) -> list[str]:
-        """Return which other masses explain nearly as much as a found one, at the same joints."""
-        if one.cause.name not in MASSES:
+        """Return which masses explain nearly as much as a mass or gravity, at the same joints."""
+        if one.cause.name not in (*MASSES, *GRAVITY) or not joints:
             return []
         kept = [other.cause for other in self.found if other.cause is not one.cause]
         rivals = dict[str, None]()  # in order
@@ -527,7 +544,8 @@ class EffortResidual:
             if one.cause.name in GRAVITY:
                 if fit is not None and (fit.verdict != 'perhaps' or one is self.found[0]):
                     cause = 'gravity' if fit.verdict in SETTABLE else ''
-                    sentences = filter(None, [fit.sentence()])
+                    rivals = ', '.join(self._rivals(one, joints)) * (fit.verdict == 'perhaps')
+                    sentences = filter(None, [fit.sentence(masses=rivals)])
                     texts += [(Finding('error', x, cause=cause), joints) for x in sentences]
                 continue
             text = finding(tree, *one[:3], joints, self._rivals(one, joints))
@@ -590,8 +608,7 @@ class EffortResidual:
             other: The residual of another model, or of other samples.
             plain: Whether to compare with one fault at most of the other.
         """
-        found = [one.cause for one in other.found]
-        least = other.simplest.cost if plain else other._weighed(found)
+        least = other.simplest.cost if plain else other._weighed(other.found)
         return self.simplest.explains and self.simplest.cost < least - _EVIDENCE
 
     def faults(self) -> list[Finding]:

@@ -50,6 +50,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _FAIR = 10.0  # percent of a joint's effort that may remain unexplained without a warning
 _LEAST = 1e-9  # percent: rounding
 _SAME = 1.2  # times the residual of the description: noise of a model that fits
+_NOISE = 1.05  # times that residual: less is not worth a word
 _PERFECT = 0.01  # percent: nothing is left that a model would explain
 _GAIN = 1.01  # least ratio of the residuals before and after by which a joint is predicted better
 _SURE = 3.0  # standard deviations of a change beyond doubt,
@@ -159,7 +160,7 @@ def _verdict(result: Identification, before: Residuals, after: Residuals) -> Fin
         return Finding('error', text)
     joints = zip(after.joints, before.percent, after.percent, strict=True)
     moved = [row for row in joints if not math.isnan(row[2])]
-    worse = [row for row in moved if row[2] > max(row[1], _PERFECT)]
+    worse = [row for row in moved if row[2] > max(_NOISE * row[1], _PERFECT)]
     text = (
         'effort that the description → the corrected model (parameters.yaml) leaves unexplained: '
     )

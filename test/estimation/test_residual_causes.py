@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tables
+import urdf_text
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import (
@@ -109,6 +110,29 @@ def test_a_mass_is_told_with_the_others_that_explain_nearly_as_much(rng):
     assert text.startswith('the arm moves as if wrist weighed 0.4 kg more')
     rivals = re.search(r'; nearly as good: (.*), or several masses at once', text)[1]
     assert 'a load at the tool' in rivals
+
+
+def lift(upper: float) -> Sample:
+    """An arm on a lift, whose joints above are vertical, with an upper arm of a mass, kg."""
+    parts = [
+        urdf_text.link('base'),
+        urdf_text.link('carriage', 4.1, (0.0, 0.0, 0.05), 0.02 * np.eye(3)),
+        urdf_text.link('upper', upper, (0.16, 0.0, 0.0), np.diag([0.006, 0.031, 0.034])),
+        urdf_text.link('tool', 2.2, (0.12, 0.0, -0.02), np.diag([0.003, 0.013, 0.014])),
+        urdf_text.joint('lift', 'base', 'carriage', 'prismatic', effort=300.0),
+        urdf_text.joint('shoulder', 'carriage', 'upper', xyz=(0.06, 0.0, 0.0)),
+        urdf_text.joint('elbow', 'upper', 'tool', xyz=(0.33, 0.0, 0.0)),
+    ]
+    return Sample('lift', urdf_text.robot('lift', *parts))
+
+
+def test_on_a_lift_a_heavier_link_is_told_as_such_and_not_as_a_gravity_that_nobody_has(rng):
+    """Both need the same force of the lift, of which gravity is by far the most."""
+    run = sinusoidal_run(lift(3.2), rng, noise=(0.0, 1e-4, 0.005), friction=frictionless)
+    (text,) = [fault.problem for fault in faults_of(run, lift(2.0))]
+    told, rivals = text.split('nearly as good: ')
+    assert re.match('the arm moves as if (carriage|upper) weighed 1.2 kg more than the ', told)
+    assert 'upper' in (told.split()[6], *re.split(', or |, ', rivals)), text
 
 
 def test_a_joint_that_rests_at_its_limit_hides_no_cause_of_the_others(rng):
