@@ -216,7 +216,9 @@ def prepare_goal(
 def changed_parameters(session: ControllerSession, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those values that differ from the session's parameters of these names."""
     old = session.parameters
-    return {name: x for name, x in values.items() if name in old and old[name] != x}
+    return {
+        name: x for name, x in values.items() if name in old and not np.array_equal(old[name], x)
+    }
 
 
 def builds_law(session: ControllerSession, values: Mapping[str, Any]) -> bool:

@@ -67,7 +67,7 @@ class StreamedTargets:
 
         Raises:
             UnknownNameError: There is no such joint.
-            ConfigurationError: The number of positions is wrong.
+            ConfigurationError: The number of positions is wrong, or a joint is named twice.
         """
         tree, values = self._tree, as_finite_array('target_joint', position)
         named = tuple(names) or tree.joint_names
@@ -75,6 +75,11 @@ class StreamedTargets:
             raise ConfigurationError(
                 'target_joint', f'has {values.size} positions', f'{len(named)} joints are named'
             )
+        for name in named:
+            if named.count(name) > 1:
+                raise ConfigurationError(
+                    'target_joint', f'joint {name!r} is named twice', 'name every joint once'
+                )
         before = self._loop.generator.target
         target = before.copy()
         for name, value in zip(named, values, strict=True):

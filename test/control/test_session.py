@@ -666,6 +666,14 @@ def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
     assert run.session.mode is SessionMode.HOLDING
 
 
+@pytest.mark.parametrize('kind', [list, tuple, np.array])
+def test_numbers_of_all_joints_may_be_given_in_any_sequence(kind):
+    run, gains = Driven().active(), [5.0, 6.0, 7.0, 8.0]
+    run.change(natural_frequency=kind(gains))
+    assert run.session.parameters['natural_frequency'] == gains
+    assert 'nothing' in prepare_parameters(run.session, {'natural_frequency': kind(gains)})()
+
+
 def test_a_commit_is_applied_once():
     run = Driven().active()
     requests = (

@@ -130,6 +130,7 @@ def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is
 {joints: [[], [.nan, .nan, .nan, .nan]]}          | finite
 {joints: [[elbow], [0.0]]}                        | elbow
 {joints: [[], [0.0]]}                             | 4 joints are named
+{joints: [[joint1, joint2, joint1], [0.0, 0.0, 0.3]]} | joint1 ... is named twice
 {pose: [moon, [0, 0, 0], [0, 0, 0, 0]]}           | moon ... known: base_link, link1
 {pose: ['', [0, 0, 0], [0, 0, 0, 0]]}             | has an empty frame_id
 {pose: [world, [5, 5, 5], [0, 0, 0, 0]]}          | out of reach
