@@ -230,7 +230,10 @@ a tilted base:
 compensated gravity:
   [{gravity: [0.0, 0.0, 0.0]}, 0.0,
    'the efforts contain no gravity: the driver compensates it']
-a load: [{quill: '1.7'}, 0.0, the arm moves as if it carried 0.5 kg more]
+a load: [{mass: [1.2, 1.7]}, 0.0, the arm moves as if it carried 0.5 kg more]
+no tool: [{mass: [1.2, 0.7]}, 0.0, the arm moves as if it carried 0.5 kg less]
+a heavier link: [{mass: [2.5, 3.2]}, 0.0, the arm moves as if fore weighed 0.7 kg more]
+another unit: [{factor: [1.3, 1.3, 1.3]}, 0.0, as if all masses were about 1.3 times]
 a passive joint:
   [{factor: [1.0, 0.0, 1.0]}, 0.0,
    'warning: no effort acts at elbow though the motion needs some']
@@ -240,8 +243,9 @@ a passive joint:
 @pytest.mark.parametrize('kind', CAUSES)
 def test_the_cause_that_explains_best_is_named_and_no_other(kind):
     given, constant, sentence = CAUSES[kind]
-    drives = {key: np.array(value) for key, value in given.items() if key != 'quill'}
-    xml = arm_xml().replace('value="1.2"', f'value="{given.get("quill", "1.2")}"')
+    drives = {key: np.array(value) for key, value in given.items() if key != 'mass'}
+    mass, acting = given.get('mass', (1.2, 1.2))
+    xml = arm_xml().replace(f'value="{mass}"', f'value="{acting}"')
     arm = RecordedArm(1200, **drives, xml=xml)
     arm.tau, arm.xml = arm.tau + constant, arm_xml()
     result = evaluated(arm.recording())
