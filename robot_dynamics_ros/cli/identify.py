@@ -32,7 +32,7 @@ from robot_dynamics_ros.cli.identify_results import (
     Learned,
     deliver_results,
     listed,
-    tilt_remarks,
+    plan_remarks,
     weigh,
 )
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
@@ -83,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
     require_free(args.output, FILES, force=args.force)
     identified, sources, gathered = _learn(args, args.bags)
     plan = identified.plan
-    tilt = tilt_remarks(plan, args)
+    told = plan_remarks(plan, args)
     if refused := [*_broken(gathered), *implausible(identified)]:
-        return _refused([*tilt, *refused])
+        return _refused([*told, *refused])
     if args.validate:
         proof = f'validated on {listed(args.validate)}'
         proofs, trial = _proofs(args.validate, sources[0]), Trial.of(identified)
@@ -96,10 +96,10 @@ def run(args: argparse.Namespace) -> int:
         trial = _crossed(*_halves(gathered), plan, args.prior_weight)
     evidence, results = prove(identified, gathered, proofs, trial, _jobs(args))
     if nonsense := implausible(identified, evidence.residuals[1]):
-        return _refused([*tilt, *nonsense])
+        return _refused([*told, *nonsense])
     problems = _problems(identified, evidence, args.most)
     findings = [Finding('error', problem) for problem in problems]
-    findings += [Finding('warning', remark) for remark in (*tilt, *evidence.remarks)]
+    findings += [Finding('warning', remark) for remark in (*told, *evidence.remarks)]
     said, options = [proof, _files_remark(identified)], given(args, RECORDING)
     deliver_results(args.output, identified, evidence, findings, said, results, options)
     return 1 if problems or any(bag.error for bag in results) else 0

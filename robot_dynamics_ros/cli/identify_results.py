@@ -127,11 +127,12 @@ def _control_line(output: Path, tree: Robot, options: Mapping[str, Sequence[str]
     return command_line('control', *parameters, options=own)
 
 
-def tilt_remarks(plan: IdentificationPlan, args: argparse.Namespace) -> list[str]:
-    """Return that gravity points elsewhere than in the model, if it does, in one sentence."""
-    if plan.gravity is None or not plan.gravity.tilted:
-        return []
-    return [plan.gravity.sentence(given=bool(args.gravity))]
+def plan_remarks(plan: IdentificationPlan, args: argparse.Namespace) -> list[str]:
+    """Return that efforts lag, or gravity points elsewhere than in the model, a sentence each."""
+    said = [plan.choice.lag.sentence]
+    if plan.gravity is not None and plan.gravity.tilted:
+        said.append(plan.gravity.sentence(given=bool(args.gravity)))
+    return [sentence for sentence in said if sentence]
 
 
 def listed(names: Sequence[object], most: int = 3) -> str:
@@ -219,9 +220,9 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, str, list[str
     elif not args.given_gains:
         gains = gains_by_weight(identified, replace(source, path=str(args.unloaded[0])).read()[0])
     load = estimate_load(identified, loaded, args.payload, gains, described=described)
-    tilt = tilt_remarks(identified.plan, args)
+    told = plan_remarks(identified.plan, args)
     xml = identified.tree.xml if described else corrected_urdf(identified)
-    return _payload_text(load), _with_link(xml, load.payload), [*tilt, *_payload_sentences(load)]
+    return _payload_text(load), _with_link(xml, load.payload), [*told, *_payload_sentences(load)]
 
 
 def _with_link(xml: str, load: Payload) -> str:
@@ -293,7 +294,7 @@ def _gains(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     _require_alike(gains, gains_by_weight(identified, unloaded), joints, args.load)
     gains, joints = gains_by_runs(identified, unloaded, loaded, frame, args.load)
     text, said = _profile_text(args.driver_profile, source, identified, gains, joints)
-    return text, [*tilt_remarks(identified.plan, args), *said]
+    return text, [*plan_remarks(identified.plan, args), *said]
 
 
 def _no_constant(culprit: str) -> ConfigurationError:

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.filtering import motion_bandwidth, noise_cutoff
+from robot_dynamics_ros.estimation.accumulate import root_mean_square
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
+from robot_dynamics_ros.estimation.filtering import low_pass, motion_bandwidth, noise_cutoff
 from robot_dynamics_ros.identification.evidence import Ridge, evident_columns
+from robot_dynamics_ros.identification.lag import Lag, estimate_lag
 from robot_dynamics_ros.identification.least_squares import (
     Block,
     estimate,
@@ -28,6 +31,7 @@ from robot_dynamics_ros.recordings.samples import (
     Preparation,
     effort_sources,
     prepare,
+    samples_of,
 )
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS, longest_piece
 from robot_dynamics_ros.spatial.scalar import Array
@@ -44,6 +48,7 @@ _WIDE = 2.0  # times the bandwidth of the motion: lowest cut-off
 _FLAT = 0.005  # relative difference of held-out residuals that does not count
 _STRETCHES = 12
 _LEAST_STRETCHES = 4
+_HARDLY = 0.1  # of the residual: largest change of model efforts by the filter of the motion
 _ENOUGH = 4000  # samples that suffice to compare candidates
 
 
@@ -71,10 +76,12 @@ class Choice:
     Attributes:
         preparation: The chosen one.
         tried: How the alternatives did, as the end of a sentence; empty if there was none.
+        lag: Lag of measured efforts: that of the preparation, with its deviation.
     """
 
     preparation: Preparation
     tried: str = ''
+    lag: Lag = Lag()
 
     def sentence(self) -> str:
         """Return the chosen preparation and the alternatives as one sentence."""
@@ -107,11 +114,9 @@ def choose_effort(recording: Recording, tree: Robot, request: Request) -> tuple[
     def rest(source: str) -> float:
         try:
             way = choose_preparation(run, unknowns, base, replace(request, effort=source))
-            blocks = summarize(prepare(run, tree, way.preparation), unknowns, base)
         except RecordingError:
             return np.inf
-        tried = _held_out({way.preparation: blocks}, blocks, unknowns, base)
-        return tried[0][0] if tried else np.inf
+        return _rest(run, unknowns, base, way.preparation)
 
     rests = {source: rest(source) for source in sources}
     best, other = sorted(sources, key=rests.__getitem__)
@@ -143,9 +148,7 @@ def choose_preparation(
     )
     if fixed.effort == 'measured' and request.timing == AUTO and request.delay == AUTO:
         fixed = replace(fixed, timing='sampled')
-        if request.cutoff == AUTO:
-            return _by_evidence(recording, unknowns, base, fixed)
-        return Choice(fixed)
+        return _without_lag(recording, unknowns, base, fixed, request.cutoff == AUTO)
     if request.cutoff == AUTO:
         velocity, rate = _longest(recording, unknowns.tree)
         cutoff = noise_cutoff(velocity, rate, len(recording.time))
@@ -171,6 +174,53 @@ def choose_preparation(
     return Choice(
         chosen, f'; timing {next_best.timing} leaves residuals {ratio:.3g} times as large'
     )
+
+
+def _without_lag(
+    recording: Recording,
+    unknowns: Unknowns,
+    base: BaseParameters,
+    fixed: Preparation,
+    choose: bool,
+) -> Choice:
+    """Return the preparation that takes a lag of measured efforts out.
+
+    It is one if it is beyond three standard deviations, and held-out efforts are predicted better
+    without it.
+
+    Args:
+        recording: A recording in which all joints move.
+        unknowns: The unknowns of the robot.
+        base: Structurally identifiable base parameters.
+        fixed: What the user fixed.
+        choose: Whether to choose the cut-off.
+    """
+
+    def chosen(fixed: Preparation) -> Choice:
+        return _by_evidence(recording, unknowns, base, fixed) if choose else Choice(fixed)
+
+    choice = chosen(fixed)
+    way = choice.preparation
+    lag = estimate_lag(recording, unknowns, way)
+    if lag.is_sure:
+        led = replace(way, lag=lag.value)
+        before, after = (_rest(recording, unknowns, base, one) for one in (way, led))
+        if after < (1.0 - _SAME) * before:
+            choice = chosen(replace(fixed, lag=lag.value))
+            return replace(choice, lag=lag)
+    return replace(choice, lag=lag.if_kept)
+
+
+def _rest(
+    recording: Recording, unknowns: Unknowns, base: BaseParameters, way: Preparation
+) -> float:
+    """Return the residual of held-out stretches, relative to the effort; infinite without any."""
+    try:
+        blocks = summarize(prepare(recording, unknowns.tree, way), unknowns, base)
+    except RecordingError:
+        return np.inf
+    tried = _held_out({way: blocks}, blocks, unknowns, base)
+    return tried[0][0] if tried else np.inf
 
 
 def _longest(recording: Recording, tree: Robot) -> tuple[Array, float]:
@@ -247,6 +297,9 @@ def _by_evidence(
         return Choice(highest)
     rested, raised, at_rest = resting(highest)
     highest = rested if raised else highest
+    most = _HARDLY * estimate(blocks[highest], base).noise
+    changed = _filtered_change(recording, unknowns.tree)
+    ladder = [hz for hz in ladder if (changed(hz) <= most).all()] or ladder[-1:]
     blocks = {
         way: stretches(way)
         for reversals in (True, False)
@@ -288,6 +341,36 @@ def _by_evidence(
     if not raised:
         best, _, at_rest = resting(best)
     return Choice(best, f' (residual of held-out segments: {cutoffs}){said}{at_rest}')
+
+
+def _filtered_change(recording: Recording, tree: Robot) -> Callable[[float], Array]:
+    """Return the RMS effort, shape (n,), N m or N, by which filtering a motion changes the model.
+
+    The rigid-body efforts of a filtered motion are not those efforts, filtered: they contain
+    harmonics of the motion, which the filtered recorded effort lacks.
+
+    Args:
+        recording: A recording; its longest part without gaps, of at most 20 000 states, tells.
+        tree: The nominal robot.
+
+    Returns:
+        Function of the cut-off, Hz.
+    """
+    run = longest_piece(recording.of_joints(tree.joint_names)).rows(slice(_STATES))
+    motion = samples_of(run, tree, Preparation('sampled')).motion
+    model, rate = EffortModel(tree), 1.0 / float(np.diff(run.time).mean())
+
+    def rigid(motion: Instants) -> Array:
+        return np.concatenate([efforts.rigid for _, efforts in model.blocks(motion)])
+
+    whole = rigid(motion)
+
+    def change(cutoff: float) -> Array:
+        smooth = replace(low_pass(cutoff, rate), step=1)
+        moved = (smooth(x) for x in (motion.q, motion.v, motion.a, motion.sign))
+        return root_mean_square(rigid(Instants.of_motion(*moved)) - smooth(whole))
+
+    return change
 
 
 def _first_within(tried: Sequence[tuple[float, Preparation]], limit: float) -> Preparation:

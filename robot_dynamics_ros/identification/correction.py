@@ -202,7 +202,8 @@ def as_dict(identified: Identification) -> dict[str, Any]:
         'robot': identified.tree.name,
         'gravity': identified.tree.gravity.tolist(),
         'gravity_estimate': plan.gravity.as_dict() if plan.gravity else None,
-        'preparation': vars(plan.preparation) | {'chosen': plan.choice.sentence()},
+        'preparation': vars(plan.preparation)
+        | {'chosen': plan.choice.sentence(), 'lag_deviation': plan.choice.lag.deviation},
         'terms': list(plan.unknowns.terms),
         'condition': estimate.condition,
         'joints': [

@@ -317,7 +317,8 @@ def _determined(
     kept, chosen = evident_columns(blocks, unknowns, plan.base)
     while True:
         base = plan.base.only(kept)
-        fitted = estimate([block.only(kept) for block in blocks], base, unknowns)
+        rows, late = [block.only(kept) for block in blocks], plan.choice.lag.deviation
+        fitted = estimate(rows, base, unknowns, late)
         leading = fitted.base.leading.tolist()
         terms = [k for k, at in enumerate(leading) if unknowns.term_of(at) == 'load_friction']
         sure = np.abs(fitted.values) / np.maximum(fitted.deviations, np.finfo(float).tiny)

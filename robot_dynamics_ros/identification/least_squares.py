@@ -35,7 +35,7 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import thinned
 from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
-from robot_dynamics_ros.recordings.samples import Samples
+from robot_dynamics_ros.recordings.samples import Samples, effort_rates
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MOST_BLOCKS = 40  # per recording; more add little information
@@ -59,11 +59,14 @@ class Block:
             (n, r + 1, r + 1).
         counts: Number of usable rows of each joint, shape (n,).
         speeds: Highest speed of each joint in them, shape (n,), rad/s or m/s; 0 without any.
+        late: Change of the effort of the rows of ``factors`` per lag, shape (n, r + 1), N m/s or
+            N/s.
     """
 
     factors: Array
     counts: Array
     speeds: Array
+    late: Array
 
     def only(self, kept: Array) -> Block:
         """Return the block restricted to the columns with the given indices."""
@@ -95,7 +98,8 @@ def summarize(
         cuts = edges[first : first + together + 1]
         slab = samples.motion.take(slice(cuts[0], cuts[-1]))
         columns = unknowns.columns(slab)[:, :, base.independent]
-        rows = (columns, slab.effort - unknowns.known(slab), slab.usable, slab.v)
+        known = unknowns.known(slab)
+        rows = (columns, slab.effort - known, slab.usable, slab.v, -effort_rates(slab))
         blocks += [
             make_block(*(values[start:end] for values in rows))
             for start, end in pairwise((cuts - cuts[0]).tolist())
@@ -104,7 +108,9 @@ def summarize(
     return blocks
 
 
-def make_block(columns: Array, effort: Array, usable: Array, v: Array) -> Block:
+def make_block(
+    columns: Array, effort: Array, usable: Array, v: Array, late: Array | None = None
+) -> Block:
     """Return the block of N consecutive samples.
 
     Args:
@@ -112,19 +118,22 @@ def make_block(columns: Array, effort: Array, usable: Array, v: Array) -> Block:
         effort: Shape (N, n), N m or N.
         usable: Mask of the efforts to use, shape (N, n).
         v: Joint velocities, shape (N, n), rad/s or m/s.
+        late: Change of the effort per lag, shape (N, n), N m/s or N/s; NaN or None if unknown.
     """
-    rows = np.concatenate([columns, effort[:, :, np.newaxis]], axis=2)
-    by_joint = [triangular(rows[good, j]) for j, good in enumerate(usable.T)]
+    late = np.zeros(effort.shape) if late is None else np.nan_to_num(late)
+    rows = np.concatenate([columns, np.stack([effort, late], axis=2)], axis=2)
+    by_joint = np.array([triangular(rows[good, j]) for j, good in enumerate(usable.T)])
     speeds = np.max(np.where(usable, np.abs(v), 0.0), axis=0)
-    return Block(np.array(by_joint), usable.sum(axis=0), speeds)
+    return Block(by_joint[:, :-1, :-1], usable.sum(axis=0), speeds, by_joint[:, :-1, -1])
 
 
 def merged(blocks: Sequence[Block]) -> Block:
     """Return one block equivalent to several consecutive blocks."""
-    by_joint = np.concatenate([block.factors for block in blocks], axis=1)
-    factors = np.array([triangular(rows) for rows in by_joint])
+    every = [np.dstack([block.factors, block.late]) for block in blocks]
+    factors = np.array([triangular(rows) for rows in np.concatenate(every, axis=1)])
     counts = np.sum([block.counts for block in blocks], axis=0)
-    return Block(factors, counts, np.max([block.speeds for block in blocks], axis=0))
+    speeds = np.max([block.speeds for block in blocks], axis=0)
+    return Block(factors[:, :-1, :-1], counts, speeds, factors[:, :-1, -1])
 
 
 def reduced(blocks: Sequence[Block], most: int) -> list[Block]:
@@ -180,7 +189,10 @@ class Estimate:
 
 
 def estimate(
-    blocks: Sequence[Block], base: BaseParameters, unknowns: Unknowns | None = None
+    blocks: Sequence[Block],
+    base: BaseParameters,
+    unknowns: Unknowns | None = None,
+    lag_deviation: float = 0.0,
 ) -> Estimate:
     """Estimate the base parameters from blocks.
 
@@ -191,6 +203,8 @@ def estimate(
             combination of links that the data alone would not determine to its size: free, it
             takes others with it, as fingers of a gripper do that move slowly against friction
             (their mass came out at -29 kg). Default: the data alone.
+        lag_deviation: Standard deviation of the lag of the efforts, s, which widens those of the
+            values.
 
     Raises:
         RecordingError: There is no usable sample.
@@ -215,6 +229,10 @@ def estimate(
         covariance = _covariance(rows, values, known)
         if unknowns is not None and not len(known):
             known = _described(base, unknowns, np.sqrt(np.diag(covariance)))
+    moved = np.dstack([joined[:, :, :-1], whole.late])
+    still = np.column_stack([known[:, :-1], np.zeros(len(known))])
+    follow = lag_deviation * _solve(np.vstack([_stack(moved, noise), still]))[0]
+    covariance = covariance + np.outer(follow, follow)
     share = known[:, :-1] @ np.sqrt(np.diag(covariance))  # deviations relative to sizes
     described = np.argmax(known[share > _HARDLY, :-1], axis=1)
     condition = _solve(_stack(joined, effort))[1]

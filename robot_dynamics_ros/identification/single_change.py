@@ -141,7 +141,9 @@ def _heavier(
 ) -> tuple[Array, float] | None:
     """Return the change of a body to another mass at its described centre that explains the data.
 
-    Its inertia grows in proportion, or is as described; None if neither explains the data.
+    Its inertia grows in proportion, or is as described; where both explain the data, the mass is
+    their mean by likelihood, and its deviation includes how far they are apart. None if neither
+    does.
 
     Returns:
         The change of its inertial parameters, shape (10,), and the deviation of its mass, kg.
@@ -150,22 +152,31 @@ def _heavier(
     nominal = unknowns.nominal[at]
     centre = nominal[1:4] / nominal[0]
     point = np.array([1.0, *centre, *point_mass_inertia(1.0, centre)[TENSOR_ELEMENTS]])
+    tried = []
     for of_body in (nominal / nominal[0], point):
         free = np.zeros((len(unknowns), 1))
         free[at, 0] = of_body
-        mass = _change(estimate, unknowns, rotors, free)
-        if mass is not None and nominal[0] + mass[0][0] > 0.0:
-            return of_body * mass[0], float(mass[1][0])
-    return None
+        found = _change(estimate, unknowns, rotors, free)
+        if found is not None and nominal[0] + found[0][0] > 0.0:
+            (mass,), (deviation,), distance = found
+            tried.append((distance, mass, deviation, mass * of_body))
+    if not tried:
+        return None
+    distance, mass, deviation, change = (np.array(x) for x in zip(*tried, strict=True))
+    share = np.exp(0.5 * (distance.min() - distance))
+    share /= share.sum()
+    apart = np.square(mass - share @ mass)
+    return share @ change, float(np.sqrt(share @ (np.square(deviation) + apart)))
 
 
 def _change(
     estimate: Estimate, unknowns: Unknowns, rotors: bool, free: Array
-) -> tuple[Array, Array] | None:
+) -> tuple[Array, Array, float] | None:
     """Return the change along columns (p, k) that explains the data beside joint terms.
 
     Returns:
-        The change and its standard deviations, shape (k,) each; None if it does not.
+        The change and its standard deviations, shape (k,) each, and the squared distance that it
+        leaves; None if it does not.
     """
     W, y = data_rows(estimate)
     X, drives = W @ estimate.base.B, joint_terms(estimate, unknowns, rotors)[0]
@@ -177,11 +188,13 @@ def _change(
     scaled, wanted = columns / size, y - X @ fixed
     found = np.linalg.lstsq(scaled, wanted, rcond=None)[0]
     wanted -= scaled @ found
-    if float(wanted @ wanted) > _chance(estimate):
+    distance = float(wanted @ wanted)
+    if distance > _chance(estimate):
         return None
     follow = np.linalg.pinv(scaled) @ W  # the base parameters
     deviations = np.sqrt(np.einsum('ij,jk,ik->i', follow, estimate.covariance, follow))
-    return tuple((values / size)[: free.shape[1]] for values in (found, deviations))
+    changes, deviations = ((x / size)[: free.shape[1]] for x in (found, deviations))
+    return changes, deviations, distance
 
 
 def _chance(estimate: Estimate) -> float:

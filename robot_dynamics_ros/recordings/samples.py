@@ -121,6 +121,7 @@ class Preparation:
             empty: see :func:`.standstill`.
         effort: One of ``EFFORTS``; 'auto': the first of :func:`effort_sources`.
         reversals: Whether measured efforts are used whose filter window contains a joint at rest.
+        lag: Time by which measured efforts are shown later than the states, s.
     """
 
     timing: str = 'semi_implicit'
@@ -129,6 +130,7 @@ class Preparation:
     standstill: tuple[float, ...] = ()
     effort: str = 'auto'
     reversals: bool = True
+    lag: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +202,8 @@ def samples_of(
     run = recording.of_joints(tree.joint_names)
     measured = effort_sources(run, preparation.effort)[0] == 'measured'
     run = _resting(acting(run, measured=measured, late=preparation.delay))
+    if measured and preparation.lag:
+        run = _led(run, preparation.lag)
     timing = find_timing(
         run, commanded=not measured, name=preparation.timing, cutoff=preparation.cutoff
     )
@@ -229,6 +233,32 @@ def acting(run: Recording, *, measured: bool, late: int = 0) -> Recording:
     longest = (abs(late) + 0.5) * run.period
     together = (source == every - late) & (np.abs(time - time[source]) <= longest)
     return replace(run, effort=np.where(together[:, np.newaxis], effort[source], np.nan))
+
+
+def _led(run: Recording, lag: float) -> Recording:
+    """Return a recording with the efforts that it shows a time later, s; NaN across a gap."""
+    from scipy.interpolate import CubicSpline
+
+    wanted, effort = run.time + lag, np.full(run.effort.shape, np.nan)
+    for j, column in enumerate(run.effort.T):
+        known = np.isfinite(column)
+        times = run.time[known]
+        if len(times) < LEAST_STATES:
+            continue
+        after = np.clip(np.searchsorted(times, wanted), 1, len(times) - 1)
+        near = known & (times[after] - times[after - 1] <= BRIDGED * run.period)
+        near &= (wanted >= times[0]) & (wanted <= times[-1])
+        effort[near, j] = CubicSpline(times, column[known])(wanted[near])
+    return replace(run, effort=effort)
+
+
+def effort_rates(motion: Instants) -> Array:
+    """Return the derivatives of the efforts by time, shape (M, n); NaN across a gap."""
+    if len(motion.time) < 2:
+        return np.full(motion.effort.shape, np.nan)
+    steps = np.gradient(motion.time)
+    rates = np.gradient(motion.effort, motion.time, axis=0)
+    return np.where((steps <= BRIDGED * np.median(steps))[:, np.newaxis], rates, np.nan)
 
 
 def _resting(run: Recording) -> Recording:
