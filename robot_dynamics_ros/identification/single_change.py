@@ -162,11 +162,11 @@ def _heavier(
             tried.append((distance, mass, deviation, mass * of_body))
     if not tried:
         return None
-    distance, mass, deviation, change = (np.array(x) for x in zip(*tried, strict=True))
-    share = np.exp(0.5 * (distance.min() - distance))
+    distances, masses, deviations, changes = (np.array(x) for x in zip(*tried, strict=True))
+    share = np.exp(0.5 * (distances.min() - distances))
     share /= share.sum()
-    apart = np.square(mass - share @ mass)
-    return share @ change, float(np.sqrt(share @ (np.square(deviation) + apart)))
+    apart = np.square(masses - share @ masses)
+    return share @ changes, float(np.sqrt(share @ (np.square(deviations) + apart)))
 
 
 def _change(

@@ -55,6 +55,7 @@ from robot_dynamics_ros.recordings.timing import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
+_EVEN = 1.5  # ratio of four steps in a row up to which the third derivative is told
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 
 
@@ -408,6 +409,12 @@ def differentiated(name: str, steps: Array, q: Array, v: Array) -> tuple[Array, 
         time, q, v = (0.5 * (x[1:] + x[:-1]) for x in (time, q, v))
         return time, q, v, a, v, states[:-1]
     central = (h[1:] * a[:-1] + h[:-1] * a[1:]) / np.maximum(h[1:] + h[:-1], 1e-12)
+    if len(steps) >= 4:  # its own bend tells the third derivative of the velocity, but at gaps
+        four = np.lib.stride_tricks.sliding_window_view(steps, 4)
+        even = four.max(axis=1) <= _EVEN * four.min(axis=1)
+        bend = np.diff(np.diff(central, axis=0) / np.maximum(h[1:-1], 1e-12), axis=0)
+        third = 2.0 * bend / np.maximum(h[1:-2] + h[2:-1], 1e-12)
+        central[1:-1] -= np.where(even[:, np.newaxis], h[1:-2] * h[2:-1] / 6.0 * third, 0.0)
     return time[1:-1], q[1:-1], v[1:-1], central, v[1:-1], states[1:-1]
 
 

@@ -94,6 +94,29 @@ def test_noise_of_measured_velocities_is_filtered_to_less_than_the_stated_deviat
     assert errors.max() < 4.0
 
 
+@pytest.mark.slow
+def test_measured_efforts_state_how_sure_they_are():
+    """All friction terms are offered, one link is heavier than described; twenty arms."""
+    arm, errors, masses, further = measured_arm(), [], [], 0
+    nominal = arm.tree.with_changes(mass=np.array([1.0, 1.0, 0.8]) * arm.tree.mass)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01), 2.0)
+        run = measured_run(arm, motion, noise=(1e-4, 3e-3, 0.2), rng=rng)
+        plan = make_plan(run, nominal, tuple(TERMS))
+        found = conclude(gather(run, plan), plan)
+        further += len(found.chosen) - sum('left out' in said for said in found.chosen)
+        others = np.zeros(3 * (len(TERMS) - 2))
+        errors.append(errors_in_deviations(found, arm, [0.8] * 3, [1.5] * 3, others))
+        single = found.single
+        assert single.bodies == (2,)
+        masses.append((single.mass - 4.0) / single.deviation)
+    # Twenty masses determine a spread to 16 %: two such deviations from those of the other trial.
+    assert 0.65 < np.sqrt(np.mean(np.square(np.concatenate(errors)))) < 1.15
+    assert 0.5 < np.sqrt(np.mean(np.square(masses))) < 1.3
+    assert further < 4  # friction that is none, of 140 terms that were offered
+
+
 def palletizer(heavier=1.0):
     """Return a lift that carries a turning boom, whose mass can be changed."""
     tensor = symmetric(0.008, 0.11, 0.11)
