@@ -177,7 +177,10 @@ def _print_margins(
                     '' if i else f'disk {at.disk:.2f}: {disk}',
                 )
             )
-    title = f'Margins at the drives along the program, {1e3 * delay:g} ms delay assumed'
+    title = (
+        'Margins at the drives, until each path of the program is covered once; '
+        f'{1e3 * delay:g} ms delay assumed'
+    )
     text = _of_all_drives(program, path, indices, margins, delay)
     print_table(ReportTable(head, rows, title, text))
 

@@ -261,19 +261,15 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
     fastest = np.abs(evidence.series[1].velocity).max(axis=0)
     known = recorded_speed(tree)
     slow = [
-        f'{tree.joint_names[i]} '
-        + (
-            f'moves at up to {fastest[i]:.2g} per second, its limit '
-            f'is {tree.velocity_limit[i]:.3g}: '
-            if fastest[i]
-            else 'rests: '
-        )
+        f'{tree.joint_names[i]} moves at up to {fastest[i]:.2g} per second, its limit is '
+        f'{tree.velocity_limit[i]:.3g}: '
         + (
             f'faster than {known[i]:.2g}, the friction of that speed is compensated'
             if np.isfinite(known[i])
             else 'its friction was not identified, that of the model is compensated'
         )
         for i in np.flatnonzero(fastest < _SLOW * tree.velocity_limits(0.0)).tolist()
+        if fastest[i]  # that one rests is told as it is not validated
     ]
     if not slow:
         return []
@@ -376,6 +372,7 @@ def _drive_table(result: Identification) -> ReportTable:
         if any(cells := unknowns.term(told, term).tolist())
     }
     rows = list(zip(tree.joint_names, *columns.values(), strict=True))
+    rows = [row for row in rows if any('±' in cell for cell in row)]  # of others as described
     title = 'Friction and armature ± standard deviation (as described), SI units'
     plain = {term.removesuffix('_friction') for term in (*DEFAULT_TERMS, 'offset')}
     further = not columns.keys() <= plain

@@ -577,7 +577,18 @@ def test_a_note_names_a_joint_without_any_evaluated_state(tmp_path):
         column[:, 1] = 0.0
     notes = analyzed(write_run(tmp_path / 'bag', run)).report.notes
     assert any('summed over the joints: at rest with Coulomb friction: ' in note for note in notes)
-    assert f'no state is left of {NAMES[1]}' in notes
+    assert f'no state tells an effort of {NAMES[1]} (at rest with Coulomb friction)' in notes
+
+
+def test_a_joint_that_rests_without_an_effort_has_no_row_in_the_table(tmp_path):
+    """A gripper in a bag: a stranger read the zeros of its row as results."""
+    run = RecordedArm(400, xml=arm_xml('<dynamics friction="2.0"/>')).recording()
+    for column in (run.position, run.velocity, run.effort):
+        column[:, 1] = 0.0
+    run.reference_position[:] = run.reference_velocity[:] = np.nan
+    (table,) = analyzed(write_run(tmp_path / 'bag', run)).report.tables
+    assert [row[0] for row in table.rows] == [NAMES[0], NAMES[2]]
+    assert not {'RMS error', 'saturated ticks'} & {*table.head}, 'columns of dashes'
 
 
 def test_a_note_says_whose_description_is_the_model(command):

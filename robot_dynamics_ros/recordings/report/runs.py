@@ -282,7 +282,9 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _joint_table(tree: Robot, figures: Mapping[str, Any]) -> ReportTable:
     tracking, effort, limits = (figures[name] for name in ('tracking', 'effort', 'limits'))
+    peaks = np.nan_to_num(limits['effort_peak'])
     nothing, percent = [math.nan] * tree.n, ('%', '%')
+    idle = (peaks == 0.0) & np.isnan(tracking.get('rms_error', nothing))
     unexplained = np.multiply(100.0, effort.get('residual_share', nothing)).tolist()
     of_limit = np.multiply(100.0, limits['effort_share']).tolist()
     saturated = limits['saturated_ticks']
@@ -299,6 +301,7 @@ def _joint_table(tree: Robot, figures: Mapping[str, Any]) -> ReportTable:
             ('of limit', of_limit, percent),
             ('saturated ticks', saturated if any(saturated) else nothing, NO_UNIT),
         ],
+        [] if idle.all() else idle.tolist(),
     )
 
 
@@ -330,16 +333,19 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any], origin: flo
         )
     elif 'skipped' in check:
         notes.append(f'not checked against another formulation: {check["skipped"]}')
-    left = []
+    counts = zip(joints, effort.get('evaluated', ()), strict=False)
+    unused, left, reasons = [joint for joint, count in counts if not count], [], []
     for why, n in effort.get('left_out', {}).items():
-        which = [joint for joint, count in zip(joints, n, strict=True) if count]
-        own = f' of {", ".join(which)}' if len(which) < len(n) else ''
-        left += [f'{why}: {sum(n)}{own}'] if which else []
+        known = [(x, count) for x, count in zip(joints, n, strict=True) if x not in unused]
+        which = [joint for joint, count in known if count]
+        own = f' of {", ".join(which)}' if len(which) < len(known) else ''
+        left += [f'{why}: {sum(count for _, count in known)}{own}'] if which else []
+        reasons += [why] if len(which) < np.count_nonzero(n) else []
     if left:
         notes.append(f'states left out of the residual, summed over the joints: {", ".join(left)}')
-    counts = zip(joints, effort.get('evaluated', ()), strict=False)
-    if unused := [joint for joint, count in counts if not count]:
-        notes.append(f'no state is left of {", ".join(unused)}')
+    if unused:
+        why = f' ({", ".join(reasons)})' if reasons else ''
+        notes.append(f'no state tells an effort of {", ".join(unused)}{why}')
     if end := figures.get('program', {}).get('end'):
         begin, end = (f'{x - origin:.3f}' for x in (figures['program']['start'], end))
         notes.append(f'the program moves from {begin} s to {end} s: --from {begin} --to {end}')

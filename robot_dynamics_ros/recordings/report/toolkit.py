@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, zip_longest
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -462,7 +462,9 @@ LENGTH, FORCE, NO_UNIT = ('rad', 'm'), ('N m', 'N'), ('', '')
 
 
 def joint_table(
-    tree: Robot, columns: Iterable[tuple[str, Sequence[float], tuple[str, str]]]
+    tree: Robot,
+    columns: Iterable[tuple[str, Sequence[float], tuple[str, str]]],
+    idle: Sequence[bool] = (),
 ) -> ReportTable:
     """Return a table with a row for each joint, from heading, values and units of the columns.
 
@@ -471,13 +473,15 @@ def joint_table(
     Args:
         tree: The robot.
         columns: Heading, one value for each joint, and the units of revolute and prismatic joints.
+        idle: Joints of which there is nothing to tell, shape (n,), which have no row.
     """
     heads, cells = ['joint'], [tree.joint_names]
     for head, values, units in columns:
         if not np.isnan(values).all():
             heads.append(head)
             cells.append(tuple(map(quantity, values, joint_units(tree, *units))))
-    return ReportTable(heads, list(zip(*cells, strict=True)))
+    rows = list(zip(*cells, strict=True))
+    return ReportTable(heads, [row for row, none in zip_longest(rows, idle) if not none])
 
 
 def joint_units(tree: Robot, revolute: str, prismatic: str) -> list[str]:
