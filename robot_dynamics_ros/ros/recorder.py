@@ -275,7 +275,10 @@ class Recorder(PackageNode):
             kinds = known.get(self.resolve_topic_name(name))
             if kinds:
                 self._untyped.remove(name)
-                self._add_stream(Stream(name, kinds[0]))
+                try:
+                    self._add_stream(Stream(name, kinds[0]))
+                except ConfigurationError as error:  # the run goes on without it
+                    self.get_logger().error(f'{name} is not recorded: {error}')
         for stream in self._streams:
             infos = self.get_publishers_info_by_topic(stream.name)
             offered = {info.qos_profile.reliability for info in infos}

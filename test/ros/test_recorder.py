@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -172,6 +173,19 @@ def test_the_end_of_a_recording_waits_for_messages_after_two_empty_polls(monkeyp
         recorder.poll = Mock(side_effect=found)
         assert recorder._close() == 0
         assert recorder.poll.call_count == polls
+
+
+def test_a_further_topic_of_a_type_that_is_not_installed_does_not_end_the_recording():
+    recorder, log = object.__new__(Recorder), Mock()
+    recorder._untyped, recorder._streams = ['odd'], []
+    recorder._settings, recorder._end_sent = {'progress': False}, sys.maxsize
+    recorder._rivals = Mock(sentence=Mock(return_value=''))
+    recorder.get_topic_names_and_types = lambda: [('/odd', ['vendor_msgs/msg/Odd'])]
+    recorder.resolve_topic_name, recorder.get_logger = '/{}'.format, lambda: log
+    for _ in range(2):
+        recorder._on_timer()
+    (said,) = (call.args[0] for call in log.error.call_args_list)
+    assert said.startswith("odd is not recorded: message type 'vendor_msgs/msg/Odd': is not insta")
 
 
 def test_further_topics_are_found_whatever_their_type_and_reliability(processes, peer, tmp_path):
