@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import ResidualSums, RmsPeak
+from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.estimation.effort_model import (
     ORIGINS,
     EffortModel,
@@ -149,7 +149,7 @@ class EffortResidual:
         excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
         idle: Joints whose recorded efforts are all zero though the motion needs some, as of a
             gripper whose driver tells none, shape (n,); no cause is searched at them.
-        origins: Statistics of the model efforts by origin, N m or N.
+        origins: RMS of the model efforts by origin, shape (n,), N m or N.
         excluded: Numbers of efforts that the motion does not determine by reason, shape (n,).
         resolution: Residual relative to the effort below which no cause is found.
 
@@ -176,18 +176,19 @@ class EffortResidual:
         self._along = np.linalg.qr(np.column_stack([model.tree.gravity, np.eye(3)]))[0]
         self.modelled: Array = np.empty(instants.q.shape)
         time = instants.time
-        sums, origins, excluded = list[ResidualSums](), [], []
+        sums, squares, excluded = list[ResidualSums](), [], []
         for rows, efforts in model.blocks(instants):
             self.modelled[rows] = efforts.effort
             columns = instants.effort[rows], efforts.unexplained, efforts.determined
             sums.append(ResidualSums.of(time[rows], *columns))
-            origins.append({x: RmsPeak.of(time[rows], part) for x, part in efforts.parts.items()})
+            squares.append([np.square(part).sum(axis=0) for part in efforts.parts.values()])
             excluded.append(excluded_counts(efforts.excluded))
         whole = reduce(ResidualSums.merged, sums)
         self.count, self.residual, self.effort = whole.count, whole.residual, whole.effort
         self.excess = whole.excess
         self.idle = (self.effort.rms == 0.0) & (self.residual.rms > 0.0)
-        self.origins = {x: reduce(RmsPeak.merged, (one[x] for one in origins)) for x in ORIGINS}
+        rms = np.sqrt(np.sum(squares, axis=0) / max(1, self.count))
+        self.origins = dict(zip(ORIGINS, rms, strict=True))
         self.excluded = {x: np.sum([one[x] for one in excluded], axis=0) for x in excluded[0]}
         length = len(time) * float(np.median(np.diff(time))) if len(time) > 1 else 0.0
         minutes = max(1, round(length / 60.0))

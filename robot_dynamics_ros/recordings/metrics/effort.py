@@ -70,7 +70,7 @@ def effort(evaluated: EvaluatedRun) -> MetricResult:
             **sums.residual.figures('residual_rms', 'residual_peak', 'residual_peak_at'),
             'residual_share': sums.share.tolist(),
             **sums.effort.figures('effort_rms', 'effort_peak'),
-            'origin_rms': {origin: x.rms.tolist() for origin, x in sums.origins.items()},
+            'origin_rms': {origin: rms.tolist() for origin, rms in sums.origins.items()},
             'evaluated': sums.residual.count.tolist(),
             'steps': sums.count,
             'left_out': {why: count.tolist() for why, count in sums.excluded.items()},
@@ -230,12 +230,10 @@ def energy(evaluated: EvaluatedRun) -> MetricResult:
         The sums of the balance, J; a finding on energy that the model does not explain.
     """
     run = evaluated.run
-    starts = range(0, len(run.time), _BLOCK)
-    rows = [slice(start, start + _BLOCK) for start in starts]
-    motion = ((run.position[k], run.velocity[k]) for k in rows)
-    stored = np.concatenate([evaluated.model.energy(*one) for one in motion])
-    starts = range(0, max(1, len(run.time) - 1), _BLOCK)
-    steps = (_step_work(run.rows(slice(k, k + _BLOCK + 1)), evaluated) for k in starts)
+    parts = [run.rows(slice(k, k + _BLOCK + 1)) for k in range(0, len(run.time), _BLOCK)]
+    states = ((part.position[:_BLOCK], part.velocity[:_BLOCK]) for part in parts)
+    stored = np.concatenate([evaluated.model.energy(*motion) for motion in states])
+    steps = (_step_work(part, evaluated) for part in parts)
     work, dissipated, valid = map(np.concatenate, zip(*steps, strict=True))
     gained = np.where(valid, np.diff(stored.sum(axis=1)), 0.0)
     balance = np.append(0.0, np.cumsum(work - gained - dissipated))
