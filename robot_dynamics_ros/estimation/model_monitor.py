@@ -71,6 +71,8 @@ class FormulationCheck:
         return float(self.largest.max()) / max(self._size, 1e-6) if self.count else float('nan')
 
 
+_CLOSE = 0.1  # of the usual step: closer states are one
+_FADING = 0.9  # of the usual step with each state, as states may come faster
 #: Methods to obtain accelerations, see the module.
 ACCELERATIONS = ('semi_implicit', 'filtered')
 
@@ -99,19 +101,21 @@ class Pairing:
         if name == 'filtered' and not 0.0 < cutoff_hz < math.inf:
             raise ParameterError('cutoff_hz', cutoff_hz, 'must be positive and finite')
         self._longest, self._rate = longest_step, 2.0 * math.pi * cutoff_hz
-        self._time, self.gaps = math.nan, 0
+        self._time, self.gaps, self._usual = math.nan, 0, 0.0
 
     def take(self, t: float, q: Array, v: Array, effort: Array) -> Instants | None:
         """Add a state, and return the instant it completes, or None.
 
         Args:
-            t: Time of the state, s; a state with the time of the previous one is ignored.
+            t: Time of the state, s; a state with the time of the previous one, or within a tenth
+                of the usual step of it, is ignored: over so little, noise is an acceleration.
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
             effort: Effort since the previous state, shape (n,), N m or N; may be NaN.
         """
         step = t - self._time
-        if step == 0.0 or not math.isfinite(q.sum() + v.sum()):
+        usual, self._usual = self._usual, _FADING * self._usual
+        if 0.0 <= step <= _CLOSE * usual or not math.isfinite(q.sum() + v.sum()):
             return None
         has_previous = not math.isnan(self._time)
         self._time, state = t, np.stack([q, v, effort])
@@ -119,6 +123,7 @@ class Pairing:
             self.gaps += has_previous
             self._first, self._last = state, state.copy()
             return None
+        self._usual = max(self._usual, step)
         if self.name == 'filtered':
             return self._filtered(step, state)
         before, self._last = self._last, state

@@ -189,6 +189,20 @@ def test_a_gap_a_repetition_and_a_jump_back_begin_anew_or_change_nothing():
     assert pairing.gaps == 2
 
 
+def test_two_states_close_to_each_other_are_one():
+    """Their stamps jitter: 1e-4 rad/s within 1 us were 100 rad/s^2."""
+    pairing = Pairing('semi_implicit', 0.01, 1.0)
+    q, effort, found = np.zeros(1), np.ones(1), []
+    times = [0.0, 0.001, 0.002, 0.002001, 0.003]
+    for t, v in zip(times, [0.0, 0.1, 0.2, 0.2001, 0.3], strict=True):
+        found.append(pairing.take(t, q, np.array([v]), effort))
+    assert found[3] is None
+    assert [x.a[0] for x in found if x is not None] == pytest.approx(3 * [100.0])
+    faster = [pairing.take(0.003 + 5e-5 * k, q, 0.3 + 0.005 * k + q, effort) for k in range(60)]
+    assert faster[-1].a[0] == pytest.approx(100.0)
+    assert sum(x is None for x in faster) < 30
+
+
 def test_the_low_pass_has_two_stages_of_first_order():
     """The middle of the step response of the second one after a period."""
     pairing, step = Pairing('filtered', 0.1, 8.0), 1e-3
