@@ -12,7 +12,9 @@ takes seconds to compile, and is faster by a factor of two only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -105,7 +107,8 @@ def regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
     q = array('q', q, ('N', tree.n))
     v, a = array('v', v, q.shape), array('a', a, q.shape)
     A, motion = _tree_motion(tree, q, v, a)
-    return _of_joints(A, _regressor_of(tree.tree)(*motion))
+    gravity = np.broadcast_to(tree.gravity, (len(q), 3))
+    return _of_joints(A, _regressor_of(_Joints.of(tree.tree))(*motion, gravity))
 
 
 def _tree_motion(tree: Robot, q: Array, v: Array, a: Array) -> tuple[Array | None, list[Array]]:
@@ -141,16 +144,35 @@ def gravity_regressor(tree: Robot, q: Array, parameters: Array | None = None) ->
     parameters = inertial_parameters(tree) if parameters is None else parameters
     A, (positions, *_) = _tree_motion(tree, q, 0.0 * q, 0.0 * q)
     rows = np.broadcast_to(parameters, (len(q), len(parameters)))
-    return _of_joints(A, _gravity_of(tree.tree)(positions, rows))
+    return _of_joints(A, _gravity_of(_Joints.of(tree.tree))(positions, rows))
+
+
+@dataclass(frozen=True)
+class _Joints:
+    """A tree, equal to those that differ in inertia and gravity: their code is the same."""
+
+    tree: RobotTree = field(compare=False)
+    placed: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, tree: RobotTree) -> _Joints:
+        arrays = tree.axis, tree.R_PJ, tree.p_PJ
+        return cls(tree, (tree.parent, tree.prismatic, *(tuple(x.flat) for x in arrays)))
 
 
 @lru_cache(_KEPT)
-def _regressor_of(tree: RobotTree) -> Callable[..., Array]:
-    return _batch(NewtonEuler(tree).regressor, q=tree.n, v=tree.n, a=tree.n)
+def _regressor_of(joints: _Joints) -> Callable[..., Array]:
+    tree = joints.tree
+
+    def efforts(q: Array, v: Array, a: Array, gravity: Array) -> Array:
+        return NewtonEuler(tree.with_gravity(gravity)).regressor(q, v, a)
+
+    return _batch(efforts, q=tree.n, v=tree.n, a=tree.n, gravity=3)
 
 
 @lru_cache(_KEPT)
-def _gravity_of(tree: RobotTree) -> Callable[..., Array]:
+def _gravity_of(joints: _Joints) -> Callable[..., Array]:
+    tree = joints.tree
     still = np.zeros(tree.n)
     along = [NewtonEuler(tree.with_gravity(axis)) for axis in np.eye(3)]
 

@@ -361,11 +361,12 @@ class Divergence:
     def root(self, x: Array) -> Array:
         """Return a square matrix F with the Hessian ``F^T F``."""
         F = np.zeros((len(x), len(x)))
-        for i, Q in enumerate(self._matrices(x)):
-            inverse = np.linalg.inv(np.linalg.cholesky(Q))
-            turned = (inverse @ symmetric_units() @ inverse.T).reshape(PER_BODY, 16).T
+        inverse = np.linalg.inv(np.linalg.cholesky(self._matrices(x)))[:, np.newaxis]
+        turned = inverse @ symmetric_units() @ inverse.swapaxes(2, 3)
+        columns = turned.reshape(-1, PER_BODY, 16).swapaxes(1, 2)
+        for i, block in enumerate(np.linalg.qr(columns, mode='r')):
             at = slice(PER_BODY * i, PER_BODY * (i + 1))
-            F[at, at] = np.sqrt(self.weight) * np.linalg.qr(turned, mode='r')
+            F[at, at] = np.sqrt(self.weight) * block
         scalars = np.arange(self._links, len(x))[self.positive]
         F[scalars, scalars] = np.sqrt(self.barrier) / x[scalars]
         return F

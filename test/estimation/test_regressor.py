@@ -10,8 +10,10 @@ from numpy.testing import assert_allclose
 from samples import SAMPLES, sample
 
 from robot_dynamics_ros import estimation
+from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.estimation.regressor import (
     inertial_parameters,
+    regressor,
     with_inertial_parameters,
 )
 
@@ -28,6 +30,26 @@ def test_parameters_make_the_same_robot_again(name):
 
 TREE, ROWS = sample('scara').tree, np.zeros((5, 4))
 LIGHT = inertial_parameters(TREE) * (np.arange(40) != 20)
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        {'gravity': np.array([1.0, -2.0, 3.0])},
+        {'p_PJ': TREE.p_PJ + 0.1},
+        {'R_PJ': TREE.R_PJ[:, :, [1, 2, 0]]},
+        {'axis': TREE.axis[:, [1, 2, 0]]},
+        {'prismatic': tuple(not x for x in TREE.prismatic)},
+        {'parent': (-1, -1, 0, 1)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_code_is_shared_by_robots_with_the_same_joints_only(change, rng):
+    q, v, a = rng.normal(size=(3, 1, 4))
+    for tree in (TREE, TREE.with_changes(**change)):
+        (wanted,) = map(NewtonEuler(tree).regressor, q, v, a)
+        assert_allclose(regressor(tree, q, v, a)[0], wanted, rtol=0, atol=1e-13)
+
 
 test_what_is_wrong_is_refused_by_name = tables.called("""
 regressor(TREE, ROWS, ROWS[:, 1:], ROWS) | ShapeError: v has shape (5, 3); expected (5, 4)
