@@ -22,6 +22,12 @@ def driver_of(tree: Robot, **profile: Any) -> DriverInterface:
     return DriverInterface(load_driver_profile({'name': 'own', **profile}), tree)
 
 
+def commanded(driver: DriverInterface, effort: Any) -> np.ndarray:
+    """Return the command of efforts, in the order of the model."""
+    driver.write(effort)
+    return driver.command.copy()
+
+
 class ControlledArm:
     """Requests to a session, and what it told.
 

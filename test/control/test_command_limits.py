@@ -181,28 +181,6 @@ def test_what_is_not_finite_falls_back_to_the_stop_action_less_the_share():
     assert arm.session.loop.limiter.non_finite.all()
 
 
-@pytest.mark.parametrize(('action', 'scale'), [('gravity', 1.0), ('damping', 0.7), ('hold', 0.7)])
-def test_a_stop_command_and_the_drivers_effort_together_are_within_the_motors_limit(action, scale):
-    """Once the velocity is unknown, the friction that the driver adds no longer makes room."""
-    limit = np.array([15.0, 10.0, 15.0, 3.0])
-    tree = TREE.with_changes(effort_limit=limit, damping=np.full(4, 2.0))
-    driver = driver_of(tree, compensated_by_driver=['gravity', 'friction'])
-    given = {'stop_action': action, 'effort_rate_limit': [50.0], 'effort_scale': scale}
-    v = np.array([0.0, 1.0, 0.0, 0.0])
-    arm = StillArm(ControllerSession(tree, HOLDING | given, driver), PLACE - 0.3 * v)
-    arm.v = v
-    arm.state()
-    arm.session.activate(arm.now)
-    for _ in range(300):
-        arm.q = arm.q + 1e-3 * v
-        assert arm.state()
-    assert arm.commands[-1][1] < -4.0  # a total of more than -10 at rest
-    gravity = PinocchioOracle.of(sample('four_dof')).gravity_forces(arm.q)
-    for _ in range(5):
-        assert arm.wait(100)
-        assert (np.abs(arm.commands[-1] + gravity) <= limit * (1.0 + ROUNDING)).all()
-
-
 # Elapsed time ------------------------------------------------------------------------------------
 
 RATE = 200.0  # N m/s

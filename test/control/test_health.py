@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import tables
-import yaml
 from samples import sample
 from still_arm import MS, StillArm
 
@@ -136,11 +135,19 @@ def test_a_driver_that_measures_no_velocity_is_said_once_the_arm_moves(measured,
     assert ('its velocity on joint_states is 0, so that' in found[-1]) is bool(texts)
 
 
-LINE = """
-constraints:
-  - {kind: point, frame: tool, axes: xy, target: {linear: {from: [0.4, 0.1], rate: [RATE, 0]}}}
+PROGRAM = """
+constraints: [{kind: point, frame: tool, axes: xy, target: TARGET}]
 null_space: {damping: 6, stiffness: 9}
 """
+
+
+def programmed(target: str, begin: Any, **plant: Any) -> SessionOnPlant:
+    """Return an arm under a program at a position, on a plant with changes."""
+    tree, given = sample('scara').tree, {'robot': 'scara', 'law': 'constraint_stabilization'}
+    session = ControllerSession(tree, given | {'program': PROGRAM.replace('TARGET', target)})
+    arm = SessionOnPlant(session, MujocoPlant(tree.with_changes(**plant)))
+    arm.plant.reset(np.array(begin))
+    return arm
 
 
 @tables.rows(
@@ -152,17 +159,15 @@ null_space: {damping: 6, stiffness: 9}
 """,
 )
 def test_an_arm_that_does_not_follow_its_program_is_said_once(rate, friction, begin, said):
-    tree, given = sample('scara').tree, {'robot': 'scara', 'law': 'constraint_stabilization'}
-    session = ControllerSession(tree, given | {'program': LINE.replace('RATE', str(rate))})
-    plant = MujocoPlant(tree.with_changes(coulomb_friction=np.full(4, friction)))
-    arm, health = SessionOnPlant(session, plant), SessionHealth()
-    plant.reset(np.array(begin))
+    target = f'{{linear: {{from: [0.4, 0.1], rate: [{rate}, 0]}}}}'
+    arm = programmed(target, begin, coulomb_friction=np.full(4, friction))
+    health = SessionHealth()
     arm.activate()
     for _ in range(19 if rate else 3):
         arm.settle(1.0)
-        report = health.report(session)
+        report = health.report(arm.session)
     assert (report.level == 'warning') is bool(said)
-    texts = [remark.text for remark in session.remarks if remark.level == 'warning']
+    texts = [remark.text for remark in arm.session.remarks if remark.level == 'warning']
     assert len(texts) == bool(said)
     assert all(said in text and text.startswith('point: tool ') for text in texts)
 
@@ -239,19 +244,9 @@ def test_the_start_of_a_program_is_told_on_the_clock_of_the_states():
 
 
 def test_the_end_of_a_program_is_told_once_and_again_of_the_next_activation():
-    line = {'from': [0.4, 0.1], 'to': [0.45, 0.1]}
-    row = {
-        'kind': 'point',
-        'frame': 'tool',
-        'axes': 'xy',
-        'target': {'line': line, 'duration': 0.5},
-    }
-    tree, given = sample('scara').tree, {'robot': 'scara', 'law': 'constraint_stabilization'}
-    program = {'constraints': [row], 'null_space': {'damping': 6, 'stiffness': 9}}
-    session = ControllerSession(tree, given | {'program': yaml.safe_dump(program)})
-    plant = MujocoPlant(tree)
-    arm, health = SessionOnPlant(session, plant), SessionHealth()
-    plant.reset(np.array([0.9, 0.4, 0.1, 0.0]))
+    target = '{line: {from: [0.4, 0.1], to: [0.45, 0.1]}, duration: 0.5}'
+    arm, health = programmed(target, [0.9, 0.4, 0.1, 0.0]), SessionHealth()
+    session = arm.session
     for times in (1, 2):
         arm.activate()
         for _ in range(30):

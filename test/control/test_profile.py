@@ -12,7 +12,7 @@ import tables
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import sample
-from still_arm import driver_of
+from still_arm import commanded, driver_of
 
 from robot_dynamics_ros.control.drivers.driver_interface import (
     DriverInterface,
@@ -25,12 +25,6 @@ from robot_dynamics_ros.model import load_robot
 
 SCARA = sample('scara').tree
 JOINTS = SCARA.joint_names
-
-
-def commanded(driver, effort):
-    """Return the command of efforts; the order of the driver is that of the model."""
-    driver.write(effort)
-    return driver.command.copy()
 
 
 def profile(**keys):

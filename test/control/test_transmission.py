@@ -17,7 +17,7 @@ import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 from safe_command import SafeCommand
 from samples import sample
-from still_arm import StillArm, driver_of
+from still_arm import StillArm, commanded, driver_of
 
 from robot_dynamics_ros.control.drivers import transmission
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
@@ -36,12 +36,6 @@ SPLINE = {
 }
 MOTORS = np.array([[LEAD, 0.0], [-LEAD, 1.0]])  # efforts of its motors from those of the joints
 WRIST = {'joints': ['joint1', 'joint2'], 'matrix': [[0.5, 0.5], [0.5, -0.5]]}
-
-
-def commanded(driver, effort):
-    """Return the command of efforts; the order of the driver is that of the model."""
-    driver.write(effort)
-    return driver.command.copy()
 
 
 def bound(*transmissions, **keys):
