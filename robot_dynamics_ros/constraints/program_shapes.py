@@ -136,10 +136,13 @@ def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShap
     free = [i for i in range(3) if i not in constraint.indices]
     frame = constraint.reference
 
+    def frame_of(t: float, _: Array) -> tuple[Array, Array]:
+        return _still() if frame is None else frame.pose(t)
+
     def carrier(t: float, q: Array) -> tuple[Array, Array]:
+        R, p = frame_of(t, q)
         if frame is not None:
-            return frame.pose(t)
-        R, p = _still()
+            return R, p
         p[free] = _point(tree, constraint.frame, constraint.point, q)[free]
         return R, p
 
@@ -156,6 +159,9 @@ def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShap
     for path in _path(signal, axes, carrier):
         if frame is None:
             path.line[:, free] = 0.0
+        if len(free) == 1:
+            wall = _wall(path.line, size * np.eye(3)[free[0]])
+            yield ProgramShape(wall, np.zeros((0, 3)), frame_of, _CLEAR)
         yield path
     yield ProgramShape(sphere(0.02 * size), np.zeros((0, 3)), target)
 
@@ -167,6 +173,19 @@ def _path(signal: Signal, axes: list[int], carrier: Place) -> Iterator[ProgramSh
         line = np.zeros((len(times), 3))
         line[:, axes] = [signal.at(t)[0] for t in times]
         yield ProgramShape(None, line, carrier)
+
+
+def _wall(line: Array, half: Array) -> Triangles:
+    """Return the surface on which a path may run whose coordinate along an axis is free.
+
+    Args:
+        line: Points of the path, shape (k, 3), m.
+        half: The axis, with the height of the wall to either side as its length, shape (3,), m.
+    """
+    first = 2 * np.arange(len(line) - 1)[:, None]
+    front = np.concatenate([first + [0, 2, 1], first + [1, 2, 3]])
+    vertices = np.stack([line - half, line + half], axis=1).reshape(-1, 3)
+    return Triangles(vertices, np.concatenate([front, front[:, ::-1]]))  # seen from both sides
 
 
 def _direction(tree: Robot, constraint: AxisAngle | AxisAlignment, size: float) -> ProgramShape:

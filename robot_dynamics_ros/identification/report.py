@@ -211,6 +211,8 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
                 f'together they weigh {weigh}, {others}, and the files share the change in '
                 'proportion to their described masses'
             )
+        elif (other := f'{result.tree.mass[single.bodies[0]]:.4g}') != f'{single.mass:.4g}':
+            text += f'; the files have {other} kg, fitted with all other parameters'
         return [Finding('ok', f'beyond doubt other than described: {text}')]
     owners = [
         {'armature': f'the rotor of {name}'}.get(term, '' if term in TERMS else name)

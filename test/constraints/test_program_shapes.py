@@ -50,7 +50,7 @@ def test_drawn_distances_are_those_that_f_says(t):
     q = np.array([0.3, -1.0, -0.4, 0.5])
     kernel = ProgramKernel(program)
     kernel.run(t, q, np.zeros(4))
-    ball, end, other, rod, path, target, seen, *axes, plane = program_shapes(program)
+    ball, end, other, rod, wall, path, target, seen, *axes, plane = program_shapes(program)
     (A, p), tool = ball.at(t, q), tool_of(tree, q)
     radius = np.linalg.norm(ball.surface.vertices @ A.T, axis=1).max()
     assert np.linalg.norm(tool - p) - radius == pytest.approx(kernel.f[0], abs=1e-9)
@@ -62,6 +62,13 @@ def test_drawn_distances_are_those_that_f_says(t):
     assert_allclose(tool - place, [*kernel.f[2:4], 0.0], atol=1e-12)
     A, p = path.at(t, q)
     assert_allclose((path.line @ A.T + p)[:, 2], tool[2], atol=1e-12)
+    (A, p), moved = wall.at(t, q), wall.at(t, q + 0.1)
+    assert_allclose(A, moved[0], atol=0.0)
+    assert_allclose(p, moved[1], atol=0.0, err_msg='it does not follow the arm')
+    corners = wall.surface.vertices[wall.surface.faces] @ A.T + p
+    assert np.ptp(corners[:, :, 2], axis=1).min() > 0.3, 'it is upright'
+    off = np.abs(corners[:, :, None, :2] - path.line[:, :2]).max(axis=3).min(axis=2)
+    assert off.max() < 1e-12, 'it is above and below the path'
     A, p = seen.at(t, q)
     assert (tool - p) @ A[:, 2] == pytest.approx(kernel.f[4], abs=1e-12)
     A, p = plane.at(t, q)
