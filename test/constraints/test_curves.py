@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
@@ -137,6 +137,16 @@ def test_a_spline_runs_at_the_speed_that_is_asked(points, closed):
     begin, end = 1.0, moving.horizon - 1.0  # between the ramps
     speeds = [np.linalg.norm(moving.at(t)[1]) for t in np.linspace(begin, end, 1001)]
     assert_allclose(speeds, 0.5, rtol=1e-3)
+
+
+@settings(max_examples=30)
+@example(points=[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], closed=True)
+@given(points=points, closed=st.booleans())
+def test_no_spline_is_faster_than_asked(points, closed):
+    """There and back between two points, the error in the middle of each piece is 0."""
+    curve = Spline(points, closed=closed)
+    speeds = [np.linalg.norm(curve.at(s)[1]) for s in np.linspace(0.0, curve.lap, 1001)[:-1]]
+    assert max(speeds) < 1.001
 
 
 def test_a_spline_that_turns_back_comes_to_rest_there_within_bounds():
