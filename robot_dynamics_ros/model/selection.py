@@ -172,8 +172,10 @@ def _controlled(
             problem, remedy = f'follows {mimic.joint!r} (<mimic>)', 'control that joint'
             raise ConfigurationError(f'joint {name!r}', problem, remedy)
     if not controlled:
-        known = ', '.join(sorted(independent))
-        raise ConfigurationError('joints', 'none is left to control', f'choose from: {known}')
+        remedy = f'choose from: {", ".join(sorted(independent))}'
+        if not independent:
+            remedy = f'each follows one by <mimic>; take it from {" or ".join(sorted(moving))}'
+        raise ConfigurationError('joints', 'none is left to control', remedy)
     return controlled
 
 

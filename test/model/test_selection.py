@@ -12,7 +12,7 @@ from samples import sample
 from urdf_text import good_parts, robot
 
 from robot_dynamics_ros.dynamics import make_formulation
-from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 
 GOOD = robot('good', *good_parts().values())
@@ -92,3 +92,9 @@ def test_a_choice_that_makes_no_sense_is_refused(given, said):
     with pytest.raises(RobotDynamicsError) as refusal:
         load_robot(GOOD, **given)
     assert re.match(said, f'{refusal.typename}: {refusal.value}')
+
+
+def test_joints_that_all_follow_one_another_are_named():
+    text = re.sub('</joint>', '<mimic joint="j2"/></joint>', GOOD)
+    with pytest.raises(ConfigurationError, match='by <mimic>; take it from j1 or j2'):
+        load_robot(text)
