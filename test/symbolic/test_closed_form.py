@@ -217,13 +217,6 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
     assert code['gravity_forces'](np.zeros(4))[2] == pytest.approx(-(1.15 + 0.72) * 9.81)
 
 
-def test_the_command_closes_loops(capsys):
-    robot_file, loops = map(str, shipped_mechanism('parallelogram'))
-    for words in (['parallelogram'], [robot_file, '--loops', loops]):
-        assert main(['derive', *words, '--show', 'M']) == 0
-        assert 'M12 = M21 = s1m3*(m2*x2*xC2 - m4*x4*xC4)' in capsys.readouterr().out
-
-
 # ---- the algebra of waves -----------------------------------------------------------------------
 
 ALGEBRA, TRACE = closed_form.Algebra(['a', 'b', 'd'], ['x', 'y']), Trace()
