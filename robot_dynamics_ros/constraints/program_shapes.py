@@ -136,13 +136,10 @@ def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShap
     free = [i for i in range(3) if i not in constraint.indices]
     frame = constraint.reference
 
-    def frame_of(t: float, _: Array) -> tuple[Array, Array]:
-        return _still() if frame is None else frame.pose(t)
-
     def carrier(t: float, q: Array) -> tuple[Array, Array]:
-        R, p = frame_of(t, q)
         if frame is not None:
-            return R, p
+            return frame.pose(t)
+        R, p = _still()
         p[free] = _point(tree, constraint.frame, constraint.point, q)[free]
         return R, p
 
@@ -160,8 +157,8 @@ def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShap
         if frame is None:
             path.line[:, free] = 0.0
         if len(free) == 1:
-            wall = _wall(path.line, size * np.eye(3)[free[0]])
-            yield ProgramShape(wall, np.zeros((0, 3)), frame_of, _CLEAR)
+            wall = _wall(path.line, 0.5 * size * np.eye(3)[free[0]])
+            yield ProgramShape(wall, np.zeros((0, 3)), carrier, _CLEAR)
         yield path
     yield ProgramShape(sphere(0.02 * size), np.zeros((0, 3)), target)
 
