@@ -295,9 +295,9 @@ def _by_evidence(
     blocks = {highest: stretches(highest)}
     if len(blocks[highest]) < _LEAST_STRETCHES:
         return Choice(highest)
+    most = _HARDLY * estimate(blocks[highest], base).noise
     rested, raised, at_rest = resting(highest)
     highest = rested if raised else highest
-    most = _HARDLY * estimate(blocks[highest], base).noise
     changed = _filtered_change(recording, unknowns.tree)
     ladder = [hz for hz in ladder if (changed(hz) <= most).all()] or ladder[-1:]
     blocks = {

@@ -84,10 +84,14 @@ def estimate_lag(recording: Recording, unknowns: Unknowns, preparation: Preparat
 def _left(recording: Recording, unknowns: Unknowns, way: Preparation) -> Lag:
     """Return the lag that a preparation leaves, to first order."""
     try:
-        motion = prepare(recording, unknowns.tree, way).motion
+        samples = prepare(recording, unknowns.tree, way)
     except RecordingError:
         return Lag(0.0, _USUAL)
+    motion, run = samples.motion, samples.run
     rates = effort_rates(motion)
+    if not way.reversals:  # nor if a joint reverses between two states, at rest in neither
+        turned = np.diff(run.velocity > 0.0, axis=0)
+        rates[samples.near(run.time[1:], turned)] = np.nan
     some = slice(None, None, max(1, len(rates) // _STATES))
     motion, rates = motion.take(some), rates[some]
     n, drives = unknowns.tree.n, unknowns.columns(motion)

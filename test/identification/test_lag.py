@@ -10,7 +10,10 @@ import pytest
 from recorded_arm import measured_arm, measured_run, pinocchio_parameters, sinusoids
 
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
+from robot_dynamics_ros.identification.lag import estimate_lag
 from robot_dynamics_ros.identification.least_squares import estimate
+from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.recordings.samples import Preparation
 
 PERIOD, SECONDS = 0.01, 16.0
 TERMS = ('damping', 'coulomb_friction')
@@ -64,6 +67,21 @@ def test_without_a_lag_nothing_is_shifted():
     assert found.plan.preparation.lag == 0.0
     assert not found.plan.choice.lag.sentence
     assert np.abs(errors).max() < 4.0
+
+
+def test_friction_that_grows_after_a_reversal_is_no_lag():
+    """At 100 Hz few reversals have a state that is at rest: the windows of others counted, too."""
+    rng, arm = np.random.default_rng(0), measured_arm()
+    motion = sinusoids(rng, 3, np.arange(0.0, SECONDS, PERIOD), 2.0)
+
+    def friction(v, rigid):
+        return 0.8 * v + 6.0 * np.sign(np.roll(v, 1, axis=0))
+
+    run = measured_run(arm, motion, friction, noise=(0.0, 1e-3, 0.05), rng=rng)
+    way = Preparation('sampled', cutoff=10.0, effort='measured')
+    lag = estimate_lag(run, Unknowns(arm.tree, TERMS), way)
+    assert lag.deviation < 0.05 * PERIOD
+    assert abs(lag.value) < 3.0 * lag.deviation
 
 
 def test_a_lag_that_is_not_known_widens_deviations_by_its_effect():
