@@ -659,5 +659,6 @@ def _least_squares(A: Array, b: Array) -> Array:
         return np.zeros(len(b))
     squares = np.diag(A)
     size = np.sqrt(np.where(squares > _UNFELT * squares.max(initial=0.0), squares, np.inf))
-    inverse = np.linalg.pinv(A / np.outer(size, size), rcond=1e-12, hermitian=True)
-    return np.asarray(inverse @ (b / size) / size)
+    values, axes = np.linalg.eigh(A / np.outer(size, size))  # a pinv takes three times as long
+    values[np.abs(values) <= 1e-12 * np.abs(values).max(initial=0.0)] = np.inf
+    return np.asarray(axes @ (b / size @ axes / values) / size)
