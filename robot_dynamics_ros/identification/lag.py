@@ -46,11 +46,13 @@ class Lag(NamedTuple):
         """The lag as one sentence; empty if it is none."""
         if not self.value:
             return ''
-        size, deviation = (f'{1e3 * x:.2g} ms' for x in (abs(self.value), self.deviation))
-        side = 'late' if self.value > 0.0 else 'early'
+        size = f'{1e3 * abs(self.value):.2g} ± {1e3 * self.deviation:.1g} ms'
+        what = f'the measured efforts are {size} later than the states'
+        if self.value < 0.0:
+            what = f'the states, or their velocities, are {size} later than the measured efforts'
         return (
-            f'the measured efforts are {size} ± {deviation} too {side} for the states: taken out '
-            'here, but not by controller and monitor; look for a filter or a buffer of the driver'
+            f'{what}: taken out here, but not by controller and monitor; look for a filter or a '
+            'buffer of the driver'
         )
 
     @property

@@ -55,7 +55,7 @@ def test_a_lag_of_the_efforts_is_told_and_taken_out(periods):
     assert found.plan.preparation.lag == lag.value
     assert abs(lag.value - periods * PERIOD) < 3.0 * lag.deviation
     assert lag.deviation < 0.05 * PERIOD
-    assert ('late' if periods > 0.0 else 'early') in lag.sentence
+    assert lag.sentence.startswith('the measured' if periods > 0.0 else 'the states')
     assert np.abs(errors).max() < 4.0
     single = found.single
     assert single.bodies == (2,)
