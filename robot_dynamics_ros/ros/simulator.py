@@ -346,7 +346,8 @@ class Simulator(PackageNode):
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._settings = self._arm.settings = self._read_parameters()
-        self._run.end_at(self._settings['end_time_s'])
+        if 'end_time_s' in changes:
+            self._run.end_at(self._settings['end_time_s'])
         if changes.keys() & {one.name for one in declared.MISMATCH}:
             self._run.set_robot(with_model_error(self._arm.tree, self._settings))
         if changes.keys() & {one.name for one in declared.SIMULATED_PAYLOAD}:

@@ -290,14 +290,15 @@ class SimulationRun:
         return self.time_ns / NANO
 
     def end_at(self, time_s: float) -> None:
-        """Set the simulated time at which the run ends, s; 0: never."""
+        """Set the simulated time at which the run ends, s; 0: never; one that is over: now."""
         self._end_ns = round(time_s * NANO)
+        self._ends = self._end_ns > 0
 
     def restart(self) -> None:
         """Return to the initial state at time 0, with the payload scheduled again."""
         self.plant.set_payload(None)
         self.plant.reset(*self._initial_state)
-        self.time_ns = 0
+        self.time_ns, self._ends = 0, self._end_ns > 0
         self._due_payload: tuple[int, Payload | None] | None = self._payload
         self._push_end: tuple[int, str] | None = None
 
@@ -348,7 +349,9 @@ class SimulationRun:
         if effort is not None:
             self.plant.step(effort)
         self.time_ns += self._period_ns
-        return 0 < self._end_ns <= self.time_ns < self._end_ns + self._period_ns
+        ended = self._ends and self.time_ns >= self._end_ns
+        self._ends = self._ends and not ended
+        return ended
 
 
 class Pace:

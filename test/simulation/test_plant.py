@@ -50,7 +50,11 @@ def test_the_end_is_told_once_at_the_step_that_reaches_it():
             run.end_at(0.0125)  # between two states: at the next one
         if step == 14:
             run.end_at(0.0)
-    assert ends == [5, 10, 13]
+        if step == 20:
+            run.end_at(0.004)  # over already: at the next step
+        if step == 30:
+            run.restart()
+    assert ends == [5, 10, 13, 21, 34]
 
 
 def test_a_payload_is_taken_at_its_time_and_again_after_a_restart():
