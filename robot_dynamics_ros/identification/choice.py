@@ -295,7 +295,8 @@ def _by_evidence(
     blocks = {highest: stretches(highest)}
     if len(blocks[highest]) < _LEAST_STRETCHES:
         return Choice(highest)
-    most = _HARDLY * estimate(blocks[highest], base).noise
+    fitted = estimate(blocks[highest], base)
+    most = np.where(fitted.counts > 0, _HARDLY * fitted.noise, np.inf)
     rested, raised, at_rest = resting(highest)
     highest = rested if raised else highest
     changed = _filtered_change(recording, unknowns.tree)

@@ -16,6 +16,7 @@ from recorded_arm import (
     midpoint_run,
     periodic_motion,
     recording,
+    sinusoidal_run,
     sinusoids,
     two_link_run,
 )
@@ -132,6 +133,15 @@ def test_the_filter_of_measured_efforts_keeps_the_harmonics_of_a_fast_motion():
     unknowns = Unknowns(arm.tree)
     choice = choose_preparation(run, unknowns, structural_base(unknowns), Request())
     assert choice.preparation.cutoff > 4.0
+
+
+def test_a_joint_at_rest_raises_no_cutoff():
+    """It leaves no residual to compare the model with: all but the highest were left out."""
+    arm = measured_arm()
+    run = sinusoidal_run(arm, np.random.default_rng(0), rests=[2], noise=(0.0, 1e-3, 0.1))
+    unknowns = Unknowns(arm.tree)
+    choice = choose_preparation(run, unknowns, structural_base(unknowns), Request())
+    assert choice.preparation.cutoff < 15.0
 
 
 def test_a_bad_sample_spoils_those_within_the_filters_reach_and_no_others():
