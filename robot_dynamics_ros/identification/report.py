@@ -259,19 +259,24 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
     Beyond that speed it is not compensated further: more compensation than there is friction
     drives a joint, and one recorded at 12 % of its velocity limit ran away.
     """
-    tree = result.tree
-    fastest = np.abs(evidence.series[1].velocity).max(axis=0)
+    tree, series = result.tree, evidence.series[1]
+    fastest = np.abs(series.velocity).max(axis=0)
     known = recorded_speed(tree)
     slow = [
-        f'{tree.joint_names[i]} moves at up to {fastest[i]:.2g} per second, its limit is '
-        f'{tree.velocity_limit[i]:.3g}: '
+        f'{tree.joint_names[i]} '
+        + (
+            f'moves at up to {fastest[i]:.2g} per second, its limit is '
+            f'{tree.velocity_limit[i]:.3g}: '
+            if fastest[i]
+            else 'rests: '
+        )
         + (
             f'faster than {known[i]:.2g}, the friction of that speed is compensated'
             if np.isfinite(known[i])
             else 'its friction was not identified, that of the model is compensated'
         )
         for i in np.flatnonzero(fastest < _SLOW * tree.velocity_limits(0.0)).tolist()
-        if fastest[i]  # that one rests is told as it is not validated
+        if fastest[i] or np.nan_to_num(series.effort[:, i]).any()  # else no drive tells of it
     ]
     if not slow:
         return []
