@@ -179,7 +179,6 @@ class ControlLoop:
         """
         if tool != self.force.tool:
             self.force.carry(tool)
-            self.transfer.limit_rate('sensor tool')
 
     def set_payload(self, payload: Payload | None) -> None:
         """Change the payload, without a step of the effort while the arm is controlled.

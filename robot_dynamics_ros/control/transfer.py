@@ -27,9 +27,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: What makes the effort of the law discontinuous, and the rate limit of the command until it
 #: equals that effort, in effort limits per s.
 SLEWS = {
-    **dict.fromkeys(
-        ('law', 'settings', 'payload', 'sensor tool', 'reference', 'external effort'), 50.0
-    ),
+    **dict.fromkeys(('law', 'settings', 'payload', 'reference', 'external effort'), 50.0),
     'stop': 200.0,
 }
 

@@ -124,3 +124,26 @@ def test_no_energy_is_made(name, ratio, most, rng):
     pushed.settle(0.3)
     beyond, largest = pushed.energy(random_pushes(tree, rng, (5.0, 30.0)), stiffness)
     assert beyond.max() < most * largest
+
+
+@pytest.mark.parametrize('cause', ['the first measurement', 'the end of the measurements', 'tool'])
+def test_a_step_of_the_felt_force_changes_the_command_by_a_twentieth_of_the_limit_in_1_ms(cause):
+    """The force is one that the sensor tells: the arm itself feels nothing."""
+    tree = arm('four_dof')
+    given = {'law': 'impedance', 'impedance_mass_factor': 0.3, 'sensor_frame': 'tool'}
+    pushed = PushedArm(tree, START['four_dof'], given)
+
+    def steps(ms, force):
+        """Return the largest changes of the commands of so many states, relative to the limits."""
+        commands = [pushed.session.loop.effort.copy()]
+        for _ in pushed.run(ms):
+            commands.append(pushed.session.loop.effort.copy())
+            if force is not None:
+                pushed.session.measure_wrench('tool', [0.0, 0.0, force, 0.0, 0.0, 0.0])
+        return np.abs(np.diff(commands, axis=0) / tree.effort_limit).max()
+
+    steps(300, None if cause == 'the first measurement' else 30.0)
+    if cause == 'tool':
+        pushed.change(sensor_tool_mass=20.0)
+    force = None if cause == 'the end of the measurements' else 30.0
+    assert 0.04 < steps(200, force) <= 0.05 + 1e-9
