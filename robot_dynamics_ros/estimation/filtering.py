@@ -22,7 +22,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
@@ -148,7 +147,8 @@ def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array]:
     """Return frequencies (k,), power (k, m) and noise power (m,) of the m joints that move."""
     length = min(len(velocity), max(256, len(velocity) // _WINDOWS))
     # Welch's method: windows that overlap by half, without their trends, weighted by Hann's.
-    windows = sliding_window_view(velocity, length, axis=0)[:: length - length // 2]
+    windows = np.lib.stride_tricks.sliding_window_view(velocity, length, axis=0)
+    windows = windows[:: length - length // 2]
     x, hann = np.arange(length) - (length - 1) / 2.0, np.hanning(length + 1)[:-1]
     rows = windows - windows.mean(axis=2, keepdims=True)
     rows -= (rows @ x)[:, :, np.newaxis] * x / (x @ x)

@@ -675,7 +675,7 @@ def test_a_band_below_each_curve_shows_the_share_of_its_limit():
     np.testing.assert_array_equal(np.isfinite(beyond.y), values[:, 1] >= 10.0)
     assert (low.xaxis, high.xaxis, beyond.xaxis) == ('x', 'x2', 'x2')
     least = 9.0 * values.min(axis=0)
-    for curve, band, lowest in zip(('', '3'), ('2', '4'), least, strict=True):
+    for curve, band, lowest in zip(('', '2'), ('3', '4'), least, strict=True):
         (bottom, top), (_, full) = (figure.layout[f'yaxis{k}'].range for k in (curve, band))
         assert figure.layout[f'yaxis{band}'].overlaying == f'y{curve}'
         # 1 / full is the share of the height that a full band uses.
