@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, as_written, assignments
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, assignments
 
 #: ``spatial.scalar.select`` in C; the generated functions that call it contain no branch.
 CHOOSE = """
@@ -36,7 +35,6 @@ _KEYWORDS = """
     switch template this thread_local throw true try typedef typeid typename union unsigned
     using virtual void volatile wchar_t while xor xor_eq
 """
-_LETTERS = {'sin': 's', 'cos': 'c'}
 
 
 class CFunction(NamedTuple):
@@ -120,17 +118,13 @@ def declaration(prefix: str, function: CFunction, n: int) -> str:
 def definition(prefix: str, function: CFunction, n: int) -> str:
     """Return the C definition of a function; it reads all inputs before it writes any result."""
     code = function.code
-    statements, written = assignments(code)
-    names = _value_names(code, [target[1:-1] for target, _ in statements])
+    lines, results = assignments(code)
     read = {scalar.operands[0] for scalar in code.scalars if scalar.operation == 'input'}
-    lines = [f'(void){name};' for name in code.arguments.inputs if name not in read]
-    for target, expression in statements:
-        lines.append(f'const double {target} = {expression.text};')
-    for result, elements in code.results.items():
-        for k, element in enumerate(elements):
-            lines.append(f'{result}[{k}] = {as_written(element, written).text};')
-    body = [f'    {_in_c(line)}'.format_map(names) for line in lines]
-    return '\n'.join([_head(prefix, function, n), '{', *body, '}', ''])
+    body = [f'(void){name};' for name in code.arguments.inputs if name not in read]
+    body += [f'const double {line};' for line in lines]
+    for name, texts in zip(code.results, results, strict=True):
+        body += [f'{name}[{k}] = {text};' for k, text in enumerate(texts)]
+    return '\n    '.join([f'{_head(prefix, function, n)}\n{{', *map(_in_c, body)]) + '\n}\n'
 
 
 def _in_c(text: str) -> str:
@@ -155,26 +149,6 @@ def _head(prefix: str, function: CFunction, n: int) -> str:
 
 def _size_macro(prefix: str, function: CFunction, argument: str) -> str:
     return f'{prefix}_{function.name}'.upper() + f'_{argument}_SIZE'
-
-
-def _value_names(code: StraightLineCode, values: Sequence[str]) -> dict[str, str]:
-    """Return the names of values: ``q_0`` for an input; numbered s, c, x for sin, cos, others."""
-    scalars = {f'v{scalar.order}': scalar for scalar in code.scalars}
-    taken = set(code.arguments.shapes)
-    names: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    for value in values:
-        letter = _LETTERS.get(scalars[value].operation, 'x')
-        name = f'{letter}{counts[letter]}'
-        if scalars[value].operation == 'input':
-            name = '{}_{}'.format(*scalars[value].operands)
-        else:
-            counts[letter] += 1
-        while name in taken:
-            name += '_'
-        taken.add(name)
-        names[value] = name
-    return names
 
 
 STATES = 100

@@ -36,7 +36,7 @@ from robot_dynamics_ros.symbolic.straight_line import (
 if TYPE_CHECKING:
     from robot_dynamics_ros.symbolic.machine_code import MachineCode
 
-_CHUNK = 2048  # states per chunk, so that intermediate arrays fit in the processor cache
+_CHUNK = 1024  # states per chunk, so that intermediate arrays fit in the processor cache
 
 #: Packages whose sources determine the generated code.
 _SOURCES = ('spatial', 'model', 'dynamics', 'symbolic')

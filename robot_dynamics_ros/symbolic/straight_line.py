@@ -257,103 +257,49 @@ def _chain_rule(y: Traced, rate: dict[Traced, Operand]) -> Operand:
     return _DIFFERENTIABLE[y.operation](*duals).tangent
 
 
-_SIGN = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/'}
-_RANK = {'add': 1, 'sub': 1, 'mul': 2, 'div': 2, 'neg': 3}
-_ATOM = 4
+#: Operations as text; the others are functions.
+_TEXTS = {
+    **{'input': '{}[{}]', 'constant': '{!r}', 'neg': '(-{})'},
+    **{'add': '({} + {})', 'sub': '({} - {})', 'mul': '({} * {})', 'div': '({} / {})'},
+}
 _MAX_TEXT = 60  # characters; longer expressions are assigned to a name
-
-
-class Expression(NamedTuple):
-    """Text with ``{v7}`` in place of the name of value 7, operator precedence, and values used."""
-
-    text: str
-    rank: int
-    values: frozenset[str]
-
-    def within(self, rank: int) -> str:
-        """Return the text, in parentheses if its precedence is below the rank."""
-        return self.text if self.rank >= rank else f'({self.text})'
 
 
 def python_source(code: StraightLineCode) -> str:
     """Return the source of ``name(*inputs, *results)``, which writes its results in place.
 
-    Values that are used once are inlined; the others are assigned to names. A name is reused after
-    the last use of its value, so that a batch holds few arrays. Results are written at the end, so
-    that they may share memory with the inputs.
+    Results are written at the end, so that they may share memory with the inputs.
     """
-    arguments, (statements, written) = code.arguments, assignments(code)
-    for name, elements in code.results.items():
-        for index, element in zip(np.ndindex(arguments.shapes[name]), elements, strict=True):
-            place = ', '.join(map(str, index))
-            statements.append((f'{name}[{place}]', as_written(element, written)))
-    names = _short_names(statements)
-    lines = [f'    {target} = {e.text}'.format_map(names) for target, e in statements]
-    head = f'def {arguments.name}({", ".join(arguments.shapes)}):'
-    return '\n'.join([head, *lines, ''])
+    lines, results = assignments(code)
+    for (name, shape), texts in zip(code.arguments.results.items(), results, strict=True):
+        places = zip(np.ndindex(shape), texts, strict=True)
+        lines += [f'{name}[{place}] = {text}' for place, text in places]
+    head = f'def {code.arguments.name}({", ".join(code.arguments.shapes)}):'
+    return '\n    '.join([head, *lines]) + '\n'
 
 
-def assignments(
-    code: StraightLineCode,
-) -> tuple[list[tuple[str, Expression]], dict[Traced, Expression]]:
-    """Return the assignments to named values, and the expression of every value.
+def assignments(code: StraightLineCode) -> tuple[list[str], list[list[str]]]:
+    """Return the assignments to named values, and the texts of the elements of every result.
 
-    The text is also valid C, except for ``inf``, ``nan`` and ``select``.
+    Short values that are used once are inlined; the others and inputs have names. The text is also
+    valid C, except for ``inf``, ``nan`` and ``select``.
     """
-    elements = [x for flat in code.elements for x in flat]
+    stem, lines, written = 'v', list[str](), dict[Operand, str]()
+    while any(name.startswith(stem) for name in code.arguments.shapes):
+        stem += '_'
     uses = Counter(x for scalar in code.scalars for x in scalar.operands)
-    uses.update(x for x in elements if isinstance(x, Traced))
-    written: dict[Traced, Expression] = {}
-    statements: list[tuple[str, Expression]] = []
+    uses.update(x for flat in code.elements for x in flat)
     for scalar in code.scalars:
-        expression = _expression(scalar, written)
-        shared = uses[scalar] > 1 and scalar.operation != 'constant'
-        if shared or len(expression.text) > _MAX_TEXT or scalar.operation == 'input':
-            value = f'v{scalar.order}'
-            statements.append((f'{{{value}}}', expression))
-            expression = Expression(f'{{{value}}}', _ATOM, frozenset({value}))
-        written[scalar] = expression
-    return statements, written
-
-
-def as_written(x: Operand, written: dict[Traced, Expression]) -> Expression:
-    """Return the expression of a traced scalar or a number."""
-    return written[x] if isinstance(x, Traced) else Expression(repr(x), _ATOM, frozenset())
-
-
-def _expression(scalar: Traced, written: dict[Traced, Expression]) -> Expression:
-    operation = scalar.operation
-    if operation == 'input':
-        name, index = scalar.operands
-        return Expression(f'{name}[{index}]', _ATOM, frozenset())
-    if operation == 'constant':
-        return as_written(scalar.operands[0], written)
-    operands = [written[x] for x in scalar.operands]
-    values = frozenset().union(*(x.values for x in operands))
-    if operation == 'neg':
-        return Expression(f'-{operands[0].within(_RANK["neg"])}', _RANK['neg'], values)
-    if operation in _SIGN:
-        rank = _RANK[operation]
-        left, right = operands[0].within(rank), operands[1].within(rank + 1)
-        return Expression(f'{left} {_SIGN[operation]} {right}', rank, values)
-    listed = ', '.join(operand.text for operand in operands)
-    return Expression(f'{operation}({listed})', _ATOM, values)
-
-
-def _short_names(statements: list[tuple[str, Expression]]) -> dict[str, str]:
-    """Assign a name to every value; names are reused after the last use of a value."""
-    last_use = {v: i for i, (_, e) in enumerate(statements) for v in e.values}
-    names: dict[str, str] = {}
-    free: list[str] = []
-    created = 0
-    for i, (target, expression) in enumerate(statements):
-        free += sorted(names[v] for v in expression.values if last_use[v] == i)
-        if target.startswith('{'):
-            if not free:
-                free.append(f'w{created}')
-                created += 1
-            names[target[1:-1]] = free.pop()
-    return names
+        operands = [written.get(x, x) for x in scalar.operands]
+        listed = f'{scalar.operation}({", ".join(map(str, operands))})'
+        text = _TEXTS.get(scalar.operation, listed).format(*operands)
+        named = uses[scalar] > 1 or len(text) > _MAX_TEXT or scalar.operation == 'input'
+        if named and scalar.operation != 'constant':
+            name = f'{stem}{scalar.order}'
+            lines.append(f'{name} = {text}')
+            text = name
+        written[scalar] = text
+    return lines, [[written.get(x) or repr(x) for x in flat] for flat in code.elements]
 
 
 def module_source(codes: Iterable[StraightLineCode], heading: str) -> str:
