@@ -216,9 +216,8 @@ def build_tree(
     frames = _lump_frames(order, root)
     bodies = _lump_inertias(description, frames, len(moving))
     # Limits and friction of mimic joints are taken over by their joints.
-    limits = np.array([(-np.inf, np.inf, np.inf, np.inf, -np.inf, np.inf)] * len(moving))
-    for i in coordinates:
-        limits[i] = *joint_limits(moving[i], effort_limit), *soft_range(moving[i])
+    rows = [(*joint_limits(joint, effort_limit), *soft_range(joint)) for joint in moving]
+    limits, remarks = _limits(rows, [joint.name for joint in moving], mimic)
     lower, upper, velocity, effort, *soft = limits.T.copy()
     empty = np.maximum(soft[0], lower) >= np.minimum(soft[1], upper)
     soft[0][empty], soft[1][empty] = -np.inf, np.inf
@@ -249,6 +248,7 @@ def build_tree(
         armature=armature,
         soft_lower=soft[0],
         soft_upper=soft[1],
+        remarks=remarks,
     )
     if not mimic_joints:
         return tree
@@ -272,6 +272,29 @@ def _mimic(moving: list[Joint], mimic_joints: Mapping[str, Mimic]) -> Affine:
         offset.append(mimic.offset)
     exact = np.isfinite(rate).all() and np.array_equal(rate, np.round(rate))
     return Affine(rate.astype(int) if exact else rate, np.array(offset, dtype=float))
+
+
+def _limits(
+    rows: list[tuple[float, ...]], names: list[str], mimic: Affine
+) -> tuple[Array, tuple[str, ...]]:
+    """Return the limits of all joints, in columns, within those of mimic joints; and remarks."""
+    limits, remarks = np.array(rows), list[str]()
+    for i, j in np.argwhere(mimic.rate).tolist():
+        if i == j:
+            continue
+        k, own = mimic.rate[i, j], limits[j].copy()
+        ends = np.sort((limits[i, [[0, 1], [4, 5]]] - mimic.offset[i]) / k)
+        limits[j, [0, 4]] = np.maximum(own[[0, 4]], ends[:, 0])
+        limits[j, [1, 5]] = np.minimum(own[[1, 5]], ends[:, 1])
+        limits[j, 2] = min(own[2], limits[i, 2] / abs(k))
+        if not limits[j, 0] < limits[j, 1]:
+            limits[j, :2] = own[:2]
+            remarks.append(
+                f'joint {names[i]!r}: its limits leave the joint {names[j]!r} no range; those of '
+                'that joint are used'
+            )
+        limits[i] = -np.inf, np.inf, np.inf, np.inf, -np.inf, np.inf
+    return limits, tuple(remarks)
 
 
 def _drive_terms(moving: list[Joint], mimic: Affine) -> tuple[Array, Array, Array]:

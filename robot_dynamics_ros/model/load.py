@@ -233,7 +233,7 @@ def _tree(
     findings = [f for of_joint in locked_findings for f in of_joint if f.severity == 'error']
     of_model = (f for f in check.findings if f.fatal or NOT_USED not in f.remedy)
     found = merged([*(error(fault) for fault in faults), *findings, *of_model])
-    sentences = [*remarks, *selection.remarks, *map(str, found)]
+    sentences = [*remarks, *selection.remarks, *tree.remarks, *map(str, found)]
     paths, locked = _lock_paths(selection), {name: original[name] for name in selection.locked}
     followed = {joint.mimic.joint for joint in original.values() if joint.mimic}
     turning = [

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from robot_dynamics_ros.description.urdf import (
     Joint,
-    Limit,
     Lock,
     Mimic,
     Pose,
@@ -17,7 +15,7 @@ from robot_dynamics_ros.description.urdf import (
 )
 from robot_dynamics_ros.description.urdf_patch import fix_joints
 from robot_dynamics_ros.errors import ConfigurationError, known_name
-from robot_dynamics_ros.model.build import MOVING, joint_limits, soft_range, unit_axis
+from robot_dynamics_ros.model.build import MOVING, joint_limits, unit_axis
 from robot_dynamics_ros.spatial.rotation import (
     roll_pitch_yaw,
     rotation_about,
@@ -144,9 +142,7 @@ def select(
                 f'[{lower:g}, {upper:g}]'
             )
     poses = {name: _pose_at(moving[name], position) for name, position in held.items()}
-    fixed = _fixed(description, poses, held)
-    narrowed, of_limits = _with_mimic_limits(fixed, mimic_joints)
-    return Selection(narrowed, mimic_joints, held, (*remarks, *of_limits))
+    return Selection(_fixed(description, poses, held), mimic_joints, held, tuple(remarks))
 
 
 def _controlled(
@@ -269,33 +265,3 @@ def _fixed(
     }
     joints = tuple(fixed.get(joint.name, joint) for joint in description.joints)
     return description._replace(joints=joints, xml=fix_joints(description.xml, fixed.values()))
-
-
-def _with_mimic_limits(
-    description: RobotDescription, mimic_joints: Mapping[str, Mimic]
-) -> tuple[RobotDescription, list[str]]:
-    """Restrict limits to those of the mimic joints; return remarks on conflicts."""
-    joints = {joint.name: joint for joint in description.joints}
-    remarks = []
-    for name, mimic in mimic_joints.items():
-        own, k = joint_limits(joints[name]), mimic.multiplier
-        limits = joint_limits(joints[mimic.joint])
-        ends = sorted((end - mimic.offset) / k for end in (own.lower, own.upper))
-        lower, upper = max(ends[0], limits.lower), min(ends[1], limits.upper)
-        if not lower < upper:
-            remarks.append(
-                f'joint {name!r}: its limits leave the joint {mimic.joint!r} no range; those of '
-                'that joint are used'
-            )
-            lower, upper = limits.lower, limits.upper
-        velocity = min(limits.velocity, own.velocity / abs(k))
-        original = joints[mimic.joint].limit or Limit()
-        narrowed, kind = original._replace(velocity=velocity), joints[mimic.joint].kind
-        if math.isfinite(lower) and math.isfinite(upper):
-            narrowed = narrowed._replace(lower=lower, upper=upper)
-            kind = 'revolute' if kind == 'continuous' else kind
-        soft = sorted((end - mimic.offset) / k for end in soft_range(joints[name]))
-        of_joint = soft_range(joints[mimic.joint])
-        both = max(soft[0], of_joint[0]), min(soft[1], of_joint[1])
-        joints[mimic.joint] = joints[mimic.joint]._replace(limit=narrowed, kind=kind, soft=both)
-    return description._replace(joints=tuple(joints.values())), remarks
