@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -275,7 +275,7 @@ def _mimic(moving: list[Joint], mimic_joints: Mapping[str, Mimic]) -> Affine:
 
 
 def _limits(
-    rows: list[tuple[float, ...]], names: list[str], mimic: Affine
+    rows: Sequence[tuple[float, ...]], names: Sequence[str], mimic: Affine
 ) -> tuple[Array, tuple[str, ...]]:
     """Return the limits of all joints, in columns, within those of mimic joints; and remarks."""
     limits, remarks = np.array(rows), list[str]()

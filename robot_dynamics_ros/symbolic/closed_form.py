@@ -200,10 +200,10 @@ class Algebra:
     def __init__(self, angles: Sequence[str], symbols: Sequence[str]) -> None:
         self.angles = tuple(angles)
         names = [f'{function}({name})' for name in angles for function in (_COSINE, _SINE)]
-        names += [*angles, *symbols]
+        names += [*symbols, *angles]
         self._ring, *generators = ring(names, QQ)
         self._generators = dict(zip(names, generators, strict=True))
-        self.coefficients = ring(symbols, QQ)[0]
+        self.coefficients = ring([*symbols, *angles], QQ)[0]
 
     def polynomials(self, results: Iterable[Operand]) -> dict[Traced, PolyElement]:
         """Return the polynomials of all traced scalars that results depend on.
@@ -259,7 +259,7 @@ class Algebra:
         n = len(self.angles)
         groups: dict[Any, dict[_Factor, Any]] = defaultdict(lambda: defaultdict(int))
         for powers, number in polynomial.terms():
-            waves = groups[powers[3 * n :]]
+            waves = groups[powers[2 * n :]]
             for factor, value in _fourier(powers[: 2 * n]):
                 waves[factor] += value * number
         return groups

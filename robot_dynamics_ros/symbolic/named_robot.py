@@ -58,7 +58,8 @@ class NamedRobot(NamedTuple):
         q: Joint coordinates ``q1``, ``q2``, ..., shape (n,): angles and prismatic positions.
         v: Joint speeds ``v1``, ``v2``, ..., shape (n,).
         parameters: The named constants.
-        angles: Names of all angles: coordinates of revolute joints and fixed angles.
+        angles: Names of all angles: coordinates, also of slides, which may turn mimic joints, and
+            fixed angles.
         symbols: Names of everything else.
     """
 
@@ -98,15 +99,14 @@ def name_constants(tree: RobotTree) -> NamedRobot:
     ]
     numbers = range(1, tree.n + 1)
     coordinates, speeds = [f'q{i}' for i in numbers], [f'v{i}' for i in numbers]
-    prismatic = [name for name, slide in zip(coordinates, tree.prismatic, strict=True) if slide]
-    angles = [name for name in (*coordinates, *parameters) if name not in (*prismatic, *named)]
+    angles = [name for name in (*coordinates, *parameters) if name not in named]
     return NamedRobot(
         tree.with_changes(R_PJ=np.array(R_PJ), **constants),
         np.array([trace.symbol(name) for name in coordinates], dtype=object),
         np.array([trace.symbol(name) for name in speeds], dtype=object),
         tuple(parameters.values()),
         tuple(angles),
-        (*named, *prismatic, *speeds),
+        (*named, *speeds),
     )
 
 

@@ -57,16 +57,27 @@ def test_friction_armature_and_limits_of_mimic_joints_are_those_of_their_joint()
     assert endless.position_upper[1] == tree.position_upper[1]
 
 
-def test_printed_equations_are_in_the_independent_joints(rng):
-    tree = load_robot(GRIPPER, DOWN, joints=['g1'])
-    space: dict = {}
-    exec(write_python(derive(tree)), space)
-    q, v = rng.uniform(-0.5, 0.5, 1), rng.normal(size=1)
-    model = make_formulation('pinocchio', tree)
-    assert np.allclose(space['mass_matrix'](q), model.mass_matrix(q), rtol=1e-12)
-    assert np.allclose(space['gravity_forces'](q), model.gravity_forces(q), rtol=1e-11)
-    c = model.bias_forces(q, v) - model.gravity_forces(q)
-    assert np.allclose(space['velocity_forces'](q, v), c, rtol=1e-10)
+@pytest.mark.parametrize('kinds', [('prismatic', 'revolute'), ('revolute', 'prismatic')])
+def test_printed_equations_are_in_the_independent_joints(kinds, rng):
+    """Also where a slide moves a joint that turns, by one factor, or where it is moved by one."""
+    leading, following = kinds
+    slide = robot(
+        'slide',
+        link('base'),
+        link('l1', 3.0, (0.1, 0.02, 0), I),
+        link('l2', 0.6, (0.05, 0, 0.01), I),
+        joint('j1', 'base', 'l1', leading, rpy=(0.5 * np.pi, 0, 0)),
+        follow(joint('j2', 'l1', 'l2', following, xyz=(0.2, 0.1, 0), axis=(1, 0, 0)), 'j1', -2.0),
+    )
+    for text, names in ((GRIPPER, ['g1']), (slide, ['j1'])):
+        tree, space = load_robot(text, DOWN, joints=names), {}
+        exec(write_python(derive(tree)), space)
+        q, v = rng.uniform(-0.5, 0.5, 1), rng.normal(size=1)
+        model = EliminationOracle(text, DOWN, names, tree.locked)
+        forces = [model.inverse_dynamics(q, rate, 0 * q) for rate in (0 * v, v)]
+        assert np.allclose(space['mass_matrix'](q), model.mass_matrix(q), rtol=1e-12)
+        assert np.allclose(space['gravity_forces'](q), forces[0], rtol=1e-11)
+        assert np.allclose(space['velocity_forces'](q, v), forces[1] - forces[0], rtol=1e-10)
 
 
 def test_mimic_joints_can_be_locked_where_their_joint_rests():
