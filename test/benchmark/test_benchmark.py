@@ -49,6 +49,7 @@ def test_the_robots_to_measure_with_can_be_read():
         assert not tree.armature.any()
 
 
+@pytest.mark.slow
 def test_a_state_passes_few_functions_until_its_command(monkeypatch, tmp_path):
     """What a reader has to follow; docs/control.md names the bounds and shows them."""
     monkeypatch.setenv('ROS_DOMAIN_ID', '96')

@@ -111,6 +111,7 @@ def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, commission, given
     assert any(re.search(said, f'{f["culprit"]}: {f["problem"]}') for f in errors)
 
 
+@pytest.mark.slow
 def test_efforts_without_gravity_tell_a_wrong_sign_by_the_motion(command, commission):
     q, v, effort = swing()
     bag = command.word(
@@ -162,6 +163,7 @@ def test_states_that_contradict_their_neighbours_are_left_out_and_said(spoilt, c
     assert [text in said for text in told] == [code == 0, code == 1]
 
 
+@pytest.mark.slow
 def test_commands_of_zero_that_hold_the_arm_tell_who_compensates_gravity(bag, commission):
     said = commission(bag, '--commands', code=1).said
     assert 'gravity: would be counted twice' in said

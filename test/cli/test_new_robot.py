@@ -64,7 +64,10 @@ class Written:
         self.tree = load_robot(folder / 'robot.urdf')
 
 
-@pytest.fixture(scope='module', params=ARMS)
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ARMS if name != 'scara']
+
+
+@pytest.fixture(scope='module', params=['scara', *SLOW])
 def written(request, shared):
     words, frame, n = ARMS[request.param]
     folder = shared.folder / "my arm's $HOME" / request.param

@@ -37,6 +37,7 @@ def scene_of(settings, command):
     return lambda program: own_scene(settings, command.word(program))
 
 
+@pytest.mark.slow
 def test_a_program_without_a_start_begins_with_5_mm_to_decay(scene_of):
     radius = distance(HOME)
     ball = {'kind': 'sphere', 'frame': 'tool', 'sphere': {'origin': CENTRE.tolist()}}

@@ -56,7 +56,10 @@ def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float
     return tree, *map(np.array, zip(*rows, strict=True))
 
 
-@pytest.mark.parametrize('delay', [0.0, 1.0, 1.5, 2.0, 3.25])
+SLOW = [pytest.param(x, marks=pytest.mark.slow) for x in (0.0, 1.0, 2.0, 3.25)]
+
+
+@pytest.mark.parametrize('delay', [1.5, *SLOW])
 def test_the_delay_of_short_motions_is_found(delay):
     found = estimate_delay(*recorded(delay))
     assert found.periods == pytest.approx(delay, abs=0.1)
@@ -65,6 +68,7 @@ def test_the_delay_of_short_motions_is_found(delay):
     assert len(found.joints) >= 3
 
 
+@pytest.mark.slow
 def test_it_is_found_with_encoder_steps_and_a_wrong_model_and_without_velocities():
     tree, time, q, v, command = recorded(2.0, encoder=2e-5, wrong=1.15)
     assert estimate_delay(tree, time, q, v, command).periods == pytest.approx(2.0, abs=0.15)
@@ -72,6 +76,7 @@ def test_it_is_found_with_encoder_steps_and_a_wrong_model_and_without_velocities
     assert found.periods == pytest.approx(2.0, abs=3.0 * found.deviation + 0.6)
 
 
+@pytest.mark.slow
 def test_it_is_found_beside_what_the_driver_adds_and_between_lost_states(rng):
     found = estimate_delay(*recorded(2.0, own=spring), spring)
     assert found.periods == pytest.approx(2.0, abs=0.1)
@@ -88,6 +93,7 @@ def test_an_arm_that_only_rests_shows_no_delay():
         estimate_delay(*recorded(1.0, moves=0))
 
 
+@pytest.mark.slow
 def test_commission_prints_it_and_warns_of_another_one_in_the_profile(command):
     tree, time, q, v, commands = recorded(2.0)
     messages = []

@@ -120,6 +120,7 @@ def peak_from_rest(frequency: float, damping: float) -> float:
     return float(np.abs((a * b / (b - a) * (modes[:, 0] - modes[:, 1])).real).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('damping', 'stiffness'), [(1.0, 40.0), (1.0, 3.0), (8.0, 8.0)])
 def test_a_far_posture_is_refused_by_the_speed_of_a_start_at_rest(damping, stiffness):
     """The balance of pull and damping is at 40, 3 and 1 rad/s from the posture."""

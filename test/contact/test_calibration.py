@@ -122,6 +122,7 @@ def test_pushes_are_found_and_nothing_where_nobody_pushes(command):
     assert ((late >= 0.0) & (late < LASTS + 0.6)).any(axis=0).all()
 
 
+@pytest.mark.slow
 def test_neither_bandwidth_nor_minutes_depend_on_the_order_of_bags_of_other_rates(command):
     """The observer of both is that of the slower one, at a fifth of its rate."""
     whole = run_of(1)

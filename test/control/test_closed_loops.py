@@ -49,7 +49,7 @@ def controlled(robot, q, **given) -> PlantArm:
     return arm
 
 
-@pytest.mark.parametrize('make', [four_bar, gripper])
+@pytest.mark.parametrize('make', [four_bar, pytest.param(gripper, marks=pytest.mark.slow)])
 def test_computed_torque_tracks_a_motion_of_the_independent_joints(make):
     robot = make()
     start = np.full(robot.n, 0.05)
@@ -63,6 +63,7 @@ def test_computed_torque_tracks_a_motion_of_the_independent_joints(make):
     np.testing.assert_allclose(arm.q, goal, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_every_law_holds_a_four_bar():
     robot, start = four_bar(), np.array([0.2, -0.1])
     for law in known_laws():
@@ -82,6 +83,7 @@ def robot_height(robot, q):
     return plant.data.site('tool').xpos[2]
 
 
+@pytest.mark.slow
 def test_a_program_moves_the_tool_of_a_four_bar(tmp_path):
     robot, start = four_bar(), np.array([0.7, -0.3])  # far from the assembly, whose rates differ
     z = robot_height(robot, start)

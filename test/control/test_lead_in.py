@@ -59,6 +59,7 @@ def test_the_activation_tells_whether_a_lead_in_runs_and_why_not(given, said):
     assert re.match(said[4:].strip(), told(active(**{'start': [0.0] * 4, **given})))
 
 
+@pytest.mark.slow
 def test_a_lead_in_runs_where_the_decay_would_exceed_a_limit(rng):
     """The arm itself tells, without a lead-in; steps are coarse, MuJoCo's friction its own."""
     slow = SCARA.with_changes(velocity_limit=0.35 * SCARA.velocity_limit)

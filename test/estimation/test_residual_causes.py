@@ -179,6 +179,7 @@ def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
     assert fault.remedy == 'identify --payload tool measures it'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('load', [0.5, 1.0, 2.0])
 def test_another_unit_beside_a_load_reverses_no_joint(load):
     """The load changes the factors of some joints by less than the unit does."""

@@ -81,6 +81,7 @@ def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
         estimate_inertias(absent.replace('<box size="0.4 0.05 0.05"/>', ''), density=1.0)
 
 
+@pytest.mark.slow
 def test_new_robot_writes_them_with_a_comment_and_the_refusal_names_the_option(command):
     assert '--estimate-inertia' in command('new_robot', ARM, code=2).err
     text = command('new_robot --estimate-inertia 1000', ARM).text('robot.urdf')

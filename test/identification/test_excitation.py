@@ -126,6 +126,7 @@ def test_the_search_improves_on_the_best_random_motion_and_repeats_for_a_seed():
     assert one.as_dict()['joints'] == ['joint1', 'joint2']
 
 
+@pytest.mark.slow
 def test_the_command_bounds_the_tool_frame_of_any_arm(command):
     """An arm without a link named 'tool': 50 m is out of reach of its own tool frame."""
     arm = sample('scara').tree.xml.replace('"tool"', '"tcp"')

@@ -80,6 +80,7 @@ def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proo
     assert (np.array(after.rms_at_rest) < [0.005, 0.002, 0.001, 0.0005]).all()
 
 
+@pytest.mark.slow
 def test_two_halves_agree_on_friction(learned):
     """The true values, which must be within 5 %, are not known here; the halves agree by far."""
     first, second = (found.tree for found in learned)

@@ -570,6 +570,7 @@ def test_what_data_without_noise_do_not_determine_keeps_the_deviation_of_the_pri
     assert_allclose(ridge.covariance(), expected, atol=1e-2 * spread**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('heavier', [0.0, 2.0])
 def test_noise_moves_no_mass_that_the_data_do_not_determine(heavier):
     """Along sums that the motion hardly excites, noise made a link 7 % too heavy or too light."""

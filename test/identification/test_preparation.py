@@ -65,6 +65,7 @@ def held(run, every):
     return replace(run, effort=run.effort[rows], answer_ns=own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('every', 'noise', 'lag', 'expected'),
     [

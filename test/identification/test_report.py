@@ -106,6 +106,7 @@ grasp: {{of: [palm, tool, fixed], xyz: [0, 0, 0.09]}}
     return Sample('arm', text)
 
 
+@pytest.mark.slow
 def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
     given = {'friction': frictionless, 'noise': (0.0, 1e-3, 0.02)}
     run = sinusoidal_run(wrist(0.4), rng, 16.0, **given)
@@ -140,6 +141,7 @@ def six_joints(heavier: float = 0.0, out: float = 0.0) -> Sample:
     return Sample('arm', robot('arm', *elements))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('seed', [7, 8])
 @pytest.mark.parametrize('out', [0.0, 0.05])
 def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed, out):
@@ -176,6 +178,7 @@ def test_a_link_whose_name_ends_another_is_not_taken_for_it(rng):
         assert {x.removeprefix('the rotor of ') for x in words} - {''} == owners
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('limit', 'told'), [(20.0, True), (2.0, False)])
 def test_friction_that_only_slow_motion_shows_is_told(limit, told, command, rng):
     text = re.sub('velocity="[^"]*"', f'velocity="{limit}"', ARM.xml)
@@ -183,6 +186,7 @@ def test_friction_that_only_slow_motion_shows_is_told(limit, told, command, rng)
     assert ('pan moves at up to' in said and 'speed is compensated' in said) == told
 
 
+@pytest.mark.slow
 def test_a_joint_that_rests_is_not_said_to_have_its_friction_compensated(command, rng):
     said = command('identify --jobs 1', moved(rng, rests=[2]), code=None).said
     told = said.split('elbow rests')[1].split('record it')[0]
@@ -208,6 +212,7 @@ def test_a_chattering_joint_hides_no_other(command):
     assert '% of joint1 are left: it alternates from sample to sample: chatter' in said
 
 
+@pytest.mark.slow
 def test_what_a_description_has_by_rounding_only_is_new(command, rng):
     run = sinusoidal_run(wrist(0.4), rng, 16.0, friction=frictionless, noise=(0.0, 1e-3, 0.02))
     given = wrist(0.0).xml.replace('0.0 0.0 0.03', '4e-19 0.0 0.03')
@@ -264,6 +269,7 @@ def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_b
         assert any('beyond doubt' in str(finding) for finding in made.findings) == told
 
 
+@pytest.mark.slow
 def test_times_are_since_the_first_state_as_those_of_options(command, rng):
     run = moved(rng)
     run.measured_effort[500, 1] += 80.0

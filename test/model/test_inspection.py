@@ -302,6 +302,7 @@ def test_the_shipped_mechanisms_have_no_errors_and_their_free_joints_no_limit(na
     assert not any(joint in finding.culprit for finding in check.findings for joint in free)
 
 
+@pytest.mark.slow
 def test_a_spanning_tree_is_refused_without_its_loops_and_with_wrong_ones(capsys):
     tree, loops = shipped_mechanism('four_bar')
     for words in (['four_bar'], [tree, '--loops', loops]):

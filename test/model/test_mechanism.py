@@ -181,6 +181,7 @@ def test_a_closed_form_gives_what_newton_finds(mechanisms, name, more, formula, 
         assert_allclose(found, expected, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_motion_keeps_its_branch_where_a_jump_from_the_assembly_finds_two():
     """The straight way is torn, and two of the four roots beyond have the same determinant."""
     mechanism = load_mechanism(*linkages.linkage('double_five_bar'))

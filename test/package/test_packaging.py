@@ -82,6 +82,7 @@ def required(metadata, extra: str = '') -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_the_page_lists_every_dependency_with_its_size(metadata):
     tool = runpy.run_path(str(ROOT / 'docs' / 'site_code' / 'installation.py'))
     rows, extras = tool['listed'](), ['', *metadata.get_all('Provides-Extra')]
@@ -117,6 +118,7 @@ def test_the_wheel_carries_every_file_that_is_shipped(wheel):
     assert not [name for name in names if '__pycache__' in name]
 
 
+@pytest.mark.slow
 def test_one_version_is_told_everywhere(metadata):
     version = robot_dynamics_ros.__version__
     citation = yaml.safe_load((ROOT / 'CITATION.cff').read_text(encoding='utf-8'))
@@ -138,6 +140,7 @@ def test_what_is_locked_for_the_demo_is_locked_the_same_for_the_tests():
     assert locked('requirements.txt').items() <= locked('requirements-dev.txt').items()
 
 
+@pytest.mark.slow
 def test_every_dependency_is_locked(metadata):
     extras = ['', *metadata.get_all('Provides-Extra')]
     assert (
@@ -169,6 +172,7 @@ def test_an_install_of_each_extra_brings_its_libraries_and_no_others(wheel, tmp_
     assert run(command, 'check_model', 'four_dof', cwd=tmp_path) == module
 
 
+@pytest.mark.slow
 def test_scripts_in_any_folder_import_the_clone_of_their_environment(tmp_path):
     clone = tmp_path / 'a clone'
     clone.mkdir()

@@ -75,6 +75,7 @@ def test_gains_are_what_drives_and_rate_allow(gravity):
     assert natural_frequencies(strong, home, 1e-2)[0] == pytest.approx(2.5)
 
 
+@pytest.mark.slow
 def test_the_parameters_of_a_robot_are_its_own_or_planned_once():
     shipped = new_robot.parameter_file(parsed('scara'))
     assert shipped == share_directory() / 'config' / 'scara.yaml'

@@ -105,6 +105,7 @@ def test_a_continuous_joint_takes_the_short_way_to_an_angle(kind, tmp_path):
     assert plan.position[-1] == pytest.approx([*ELBOW[:3], 9.2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('name', 'profile'), [('scara', {}), ('four_dof', WIDE)])
 def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     """At the 25 Hz of hardware.launch.py; measured: 1.7e-7 and 6.5e-8 rad, 3e-4 of the peak."""
@@ -312,6 +313,7 @@ def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
 # ---- singular start ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_circle_from_a_singular_posture_begins_at_home_or_another_posture():
     """Gazebo starts all joints at 0, where this arm is stretched and its wrist axes are one."""
     parts = [link('l0')]

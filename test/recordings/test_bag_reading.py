@@ -115,6 +115,7 @@ def test_columns_in_files_are_those_in_memory(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [bag], 'a file without a name vanishes by itself'
 
 
+@pytest.mark.slow
 def test_nothing_is_read_behind_the_end_of_a_span(tmp_path, monkeypatch):
     bag, blocks = write(tmp_path / 'bag', Motion(20_000).messages()), []
     columns = BagReader.columns

@@ -26,7 +26,11 @@ LICENSED = ('.py', '.yaml', '.yml', '.xacro', '.urdf', '.sdf', '.rviz', '.sh')
 
 @pytest.mark.parametrize(
     'arguments',
-    [('ruff', 'check', '.'), ('ruff', 'format', '--check', '.'), ('mypy',)],
+    [
+        ('ruff', 'check', '.'),
+        ('ruff', 'format', '--check', '.'),
+        pytest.param(('mypy',), marks=pytest.mark.slow),
+    ],
     ids=['ruff check', 'ruff format', 'mypy'],
 )
 def test_tool_finds_nothing(arguments):

@@ -246,6 +246,7 @@ def test_selection_in_c_is_the_interpreted_one_to_the_last_bit(tmp_path):
 # ---- rejected inputs, and the command ----------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=8), max_size=6))
 @example(['/ee_link', 'ee_link', 'ee link', '7', 'int', '', 'Gelenk_ä4', '../x'])
 def test_any_names_have_distinct_identifiers(names):

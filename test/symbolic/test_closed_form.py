@@ -158,6 +158,7 @@ def test_derived_python_code_agrees_with_pinocchio(name, rng):
             assert found == pytest.approx(expected, abs=tolerance * max(1, np.abs(M).max() * 40))
 
 
+@pytest.mark.slow
 def test_a_fixed_angle_has_a_name_unless_there_are_many():
     names = [p.name for p in derived('one fixed angle').parameters]
     assert 'roll2' in names

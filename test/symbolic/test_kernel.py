@@ -276,6 +276,7 @@ def test_the_kernels_of_a_flat_parallelogram_raise_what_the_recursion_raises():
     assert np.abs(g).max() > 0.0
 
 
+@pytest.mark.slow
 def test_kernels_refuse_loops_that_are_torn_on_the_way_from_the_assembly():
     """There are four roots at the end, and no way to tell which of two is meant."""
     mechanism = load_mechanism(*linkages.linkage('double_five_bar'))
