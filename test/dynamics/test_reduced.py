@@ -55,6 +55,9 @@ def test_friction_armature_and_limits_of_mimic_joints_are_those_of_their_joint()
     endless = load_robot(GRIPPER.replace('"g1" type="revolute"', '"g1" type="continuous"'))
     assert endless.position_lower[1] == pytest.approx((1.0 - 0.15) / -0.8, rel=1e-14)
     assert endless.position_upper[1] == tree.position_upper[1]
+    still = load_robot(GRIPPER.replace('velocity="10.0"', 'velocity="0.0"'))
+    assert still.velocity_limit[1] == tree.velocity_limit[1]
+    assert any("'g1'" in x and 'velocity limit is 0' in x for x in still.remarks)
 
 
 @pytest.mark.parametrize('kinds', [('prismatic', 'revolute'), ('revolute', 'prismatic')])
