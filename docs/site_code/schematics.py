@@ -47,7 +47,6 @@ PATH = {
     ),
     'control/trajectories/reference_generator': (20, 350, 'ReferenceGenerator.sample'),
     'control/laws/computed_torque': (360, 350, 'ComputedTorque.effort'),
-    'control/payload': (360, 440, 'loaded_gravity', 'loaded_dynamics'),
     'control/safety/shell': (700, 350, 'SafetyFilter.run'),
 }
 #: Arrows between them: from, to, and what passes.
@@ -59,7 +58,6 @@ _CALLS = (
     ('control/loop', 'control/safety/state_validator', 'q, v'),
     ('control/loop', 'control/trajectories/reference_generator', 'reference'),
     ('control/loop', 'control/laws/computed_torque', 'effort'),
-    ('control/laws/computed_torque', 'control/payload', 'model'),
     ('control/loop', 'control/safety/shell', 'command'),
 )
 #: What a reader calls an event, where the table's name does not say it.
@@ -165,7 +163,7 @@ def session() -> str:
 
 def path() -> str:
     """Return the functions of the package between a state and its command, by module."""
-    drawing = Drawing(990, 520, 'From a state to its command: 25 functions in 10 modules')
+    drawing = Drawing(990, 410, 'From a state to its command: 23 functions in 9 modules')
     for begin, end, words in _CALLS:
         (x1, y1, *_), (x2, y2, *_) = PATH[begin], PATH[end]
         if y1 == y2:

@@ -32,6 +32,7 @@ from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
 from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS
 
 
@@ -75,12 +76,13 @@ def _write_c(args: argparse.Namespace) -> int:
 def _law(args: argparse.Namespace, robot: Robot, formulation: str) -> CFunction:
     """Return the law that the arguments select."""
     parameters = set_values(args.changes)
+    kernels = compile_kernel(robot, formulation, ComputedTorque.outputs)
     if args.ramp is None:
-        law = ConstraintStabilization(robot, program=args.program, **parameters)
-        return constraint_law_function(law, formulation)
+        law = ConstraintStabilization(robot, kernels, args.program, **parameters)
+        return constraint_law_function(law)
     if args.program:
         raise ConfigurationError('--program', 'excludes --ramp, another law', 'give one of them')
-    return computed_torque_function(ComputedTorque(robot, **parameters), args.ramp, formulation)
+    return computed_torque_function(ComputedTorque(robot, kernels, **parameters), args.ramp)
 
 
 def _robot(args: argparse.Namespace) -> tuple[Robot, str]:

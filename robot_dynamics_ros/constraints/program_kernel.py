@@ -17,10 +17,11 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.damped_inverse import TaskInverse
 from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.signals import Followed
 from robot_dynamics_ros.constraints.stabilization import commanded_acceleration, task_acceleration
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import Jet, time_jet
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, Scalar
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 
@@ -119,7 +120,7 @@ class ProgramKernel:
         r"""Make :meth:`run` evaluate the program at a predicted state.
 
         The state is :math:`q+\tau(\dot q+\tfrac\tau2a)` and :math:`\dot q+\ell a`, with a the
-        acceleration passed to :meth:`run`.
+        acceleration passed to :meth:`run`; a joint reference is predicted likewise.
 
         Args:
             time: :math:`\tau`, s.
@@ -188,8 +189,8 @@ def program_formulas(
     end = len(numbers) - (2 * c + n if c else 0)
     numbers, (controlled, breakaway, external) = numbers[:end], np.split(numbers[end:], [c, 2 * c])
     time, lead = numbers[-2:]
-    q, v = q + (v + a * (time / 2)) * time, v + a * lead
-    f = program.stack.residual(Motion(program.tree, q, v), _jets(program, numbers))
+    q, v = _ahead(q, v, a, time, lead)
+    f = program.stack.residual(Motion(program.tree, q, v), _jets(program, numbers, time, lead))
     offset, offset_rate, offset_acceleration = numbers[-3 * m - 2 : -2].reshape(3, m)
     error, error_rate = f.value - offset, f.rate - offset_rate
     rate_error = error_rate
@@ -223,12 +224,20 @@ def program_formulas(
     )
 
 
-def _jets(program: Program, numbers: Array) -> list[Jet]:
-    """Return the jets of the signals; constant signals become constants of the trace."""
+def _ahead(q: Array, v: Array, a: Array, time: Scalar, lead: Scalar) -> tuple[Array, Array]:
+    """Return predicted positions and velocities, see :meth:`ProgramKernel.look_ahead`."""
+    return q + (v + a * (time / 2)) * time, v + a * lead
+
+
+def _jets(program: Program, numbers: Array, time: Scalar, lead: Scalar) -> list[Jet]:
+    """Return the jets of the signals, also of a joint reference at the predicted state's time."""
     jets, first = [], 0
     for signal in program.stack.signals:
         last = first + signal.count
-        jets.append(time_jet(*signal.sample(list(numbers[first:last])), program.n))
+        value, rate, acceleration = map(np.array, signal.sample(list(numbers[first:last])))
+        if isinstance(signal, Followed):
+            value, rate = _ahead(value, rate, acceleration, time, lead)
+        jets.append(time_jet(value, rate, acceleration, program.n))
         first = last
     return jets
 

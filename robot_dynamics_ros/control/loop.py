@@ -444,7 +444,7 @@ class ControlLoop:
         if not (share and self.law.follows_reference):
             return None
         most = share * self.limiter.limits
-        return speed_limit(trajectory, self.tree, self.kernels.apart(), most, moving)
+        return speed_limit(trajectory, self.tree, self.kernels, most, moving)
 
     @property
     def moving(self) -> bool:

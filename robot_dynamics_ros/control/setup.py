@@ -60,8 +60,6 @@ DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
 #: Parameters of any law; checking a change of one may be slow, see ``check_laws``.
 LAW_PARAMETER_NAMES = frozenset(one.name for one in law_declared())
 
-_OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
-
 
 def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of the selected law.
@@ -149,7 +147,7 @@ def build_loop(
         RobotDynamicsError: A parameter is rejected.
     """
     parameters = checked(PARAMETERS, parameters, tree.n)
-    bare = compile_kernel(tree, parameters['formulation'], _OUTPUTS)
+    bare = compile_kernel(tree, parameters['formulation'], ('gravity_forces',))
     load = PayloadModel(tree)
     kernels = load.kernels(bare)
     settings = LoopSettings.of(parameters)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Complete laws as branch-free functions of time and state, for C export.
 
-They compute efforts within their limits in one function, while the laws of the control tick use
-several compiled functions with branches between them.
+They are composed of the functions that the control tick calls compiled, without memory.
 """
 
 from __future__ import annotations
@@ -13,22 +12,12 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program_kernel import program_formulas
 from robot_dynamics_ros.constraints.signals import Followed, clamped, quintic_offset
-from robot_dynamics_ros.control.laws.computed_torque import (
-    ComputedTorque,
-    drive_settings,
-    drives,
-    feedback,
-    gains_of,
-)
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque, computed_torque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.program_effort import (
     clipped,
-    confined_efforts,
-    drive_effort,
-    sides_of,
-    transfer_passive_efforts,
+    program_efforts,
 )
-from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 from robot_dynamics_ros.symbolic.c_function import CFunction
@@ -54,9 +43,7 @@ _ARGUMENTS = {
 }
 
 
-def constraint_law_function(
-    law: ConstraintStabilization, formulation: str = 'newton_euler'
-) -> CFunction:
+def constraint_law_function(law: ConstraintStabilization) -> CFunction:
     """Return a law with its parameters and program as a function for ``c_source``.
 
     Its inputs are ``t, q, v``, the previous acceleration if the law predicts states, the joint
@@ -69,8 +56,7 @@ def constraint_law_function(
     n, m, blend, still = tree.n, program.m, program.blend, np.zeros(tree.n, dtype=int)
     if program.contacts:
         raise ParameterError('program', program.name, 'has a contact, which is stateful')
-    settings = np.array(drive_settings(ahead.end, law.parameters))
-    model = make_formulation(formulation, tree)
+    efforts, spec = law.efforts, law.kernels.spec(law.kernels.load)
     sizes = {
         'previous': n * (ahead.lead > 0.0),
         'reference': 3 * n * bool(followed),
@@ -82,12 +68,7 @@ def constraint_law_function(
         """Yield the time-dependent signals of the program and its offset, each with two rates."""
         for signal in program.stack.signals:
             if isinstance(signal, Followed) and signal in followed:
-                q, v, a = inputs['reference'].reshape(3, n)[:, followed[signal]]
-                yield from (
-                    *(q + ahead.time * (v + 0.5 * ahead.time * a)),
-                    *(v + ahead.lead * a),
-                    *a,
-                )
+                yield from inputs['reference'].reshape(3, n)[:, followed[signal]].ravel()
             else:
                 yield from signal.formula(time)
         if blend > 0.0:
@@ -103,22 +84,11 @@ def constraint_law_function(
         q_ahead, v_ahead, f, f_dot, *_, a, towards, _, transmission, _, _ = results
         if ahead.time > 0.0:
             q, v = q_ahead, v_ahead
-
-        def at_drives(effort: Array) -> Array:
-            out = effort.astype(object)
-            transfer_passive_efforts(out, transmission, *sides_of(program))
-            return out
-
-        def effort(acceleration: Array) -> Array:
-            moved = model.inverse_dynamics(q, v, acceleration)
-            return at_drives(drive_effort(tree, moved, v, acceleration, towards, settings)[0])
-
-        tau = effort(a)
-        if law.parameters['limit_effort']:  # as by ProgramEffort.confine
-            gravity = at_drives(model.inverse_dynamics(q, still, still))
-            tau, scale = confined_efforts(tau, effort(still), gravity, tree.effort_limit)
-            a = a * scale[0]
-        return tau, a, f, f_dot
+        tau, scale = program_efforts(
+            tree, program.passive, spec, q, v, a, towards,
+            transmission.ravel(), efforts.settings, efforts.limit,
+        )  # fmt: skip
+        return tau, a * scale[0], f, f_dot
 
     def draw(rng: np.random.Generator) -> list[Array]:
         """Return random inputs with well-conditioned constraints, if such a state is found."""
@@ -136,9 +106,7 @@ def constraint_law_function(
     return CFunction(code, meaning, _ARGUMENTS, compute, draw)
 
 
-def computed_torque_function(
-    law: ComputedTorque, ramp: float = 0.0, formulation: str = 'newton_euler'
-) -> CFunction:
+def computed_torque_function(law: ComputedTorque, ramp: float = 0.0) -> CFunction:
     r"""Return computed torque with its parameters, ramp and limits as a function for ``c_source``.
 
     .. math:: \tau = \mathrm{clip}\,[\tau_0 + s\,(\tau_{law} - \tau_0)], \quad
@@ -147,20 +115,12 @@ def computed_torque_function(
     Args:
         law: The law; see :class:`ComputedTorque` for its equation.
         ramp: T, s; with 0 the function has neither input time nor :math:`\tau_0`.
-        formulation: Formulation of the inverse dynamics.
     """
-    tree, n, parameters = law.tree, law.tree.n, law.parameters
-    gains = np.ravel(gains_of(parameters, n))
-    model = make_formulation(formulation, tree)
-    settings = drive_settings(parameters['period'], parameters)
-
-    def effort(q: Array, v: Array, reference: Array) -> Array:
-        q_r, v_r, a_r = reference.reshape(3, n)
-        a = feedback(q, v, q_r, v_r, a_r, gains)
-        return drives(tree, model.inverse_dynamics(q, v, a), v, a, v_r, a_r, settings)
+    tree, n, spec = law.tree, law.tree.n, law.kernels.spec(law.kernels.load)
 
     def compute(q: Array, v: Array, reference: Array, *ramped: Array) -> tuple[Array]:
-        tau = effort(q, v, reference)
+        q_r, v_r, a_r = reference.reshape(3, n)
+        tau, _ = computed_torque(tree, spec, q, v, q_r, v_r, a_r, law.gains, law.settings)
         if ramped:
             (since,), before = ramped
             x = clamped(since / ramp, 1.0)

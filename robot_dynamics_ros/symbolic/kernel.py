@@ -198,17 +198,8 @@ class FormulationBackend:
 
     def kernel(self, expected: Arguments) -> Kernel:
         """Return the callable for one state."""
-        output, count = known_output(expected.name), len(expected.inputs)
-
-        def run(*arrays: Array) -> None:
-            try:
-                results = output.compute(self._spec, *arrays[:count])
-            except NonFiniteError:  # which machine code passes on
-                results = (np.array(math.nan),) * (len(arrays) - count)
-            for target, result in zip(arrays[count:], results, strict=True):
-                target[...] = result
-
-        return expected.checked(run)
+        compute = partial(known_output(expected.name).compute, self._spec)
+        return expected.checked(interpreted(compute, len(expected.inputs)))
 
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
         """Return new arrays of results for the rows of the inputs, one after the other."""
@@ -216,6 +207,20 @@ class FormulationBackend:
         for row in zip(*inputs, *results, strict=True):
             kernel(*row)
         return results
+
+
+def interpreted(compute: Callable[..., Any], count: int) -> Kernel:
+    """Return the callable that writes the results of a function of numbers, a tuple, in place."""
+
+    def run(*arrays: Array) -> None:
+        try:
+            results = compute(*arrays[:count])
+        except NonFiniteError:  # which machine code passes on
+            results = (np.array(math.nan),) * (len(arrays) - count)
+        for target, result in zip(arrays[count:], results, strict=True):
+            target[...] = result
+
+    return run
 
 
 class KernelSet:
@@ -239,6 +244,7 @@ class KernelSet:
             q, v and a, each of shape (n, n).
         regressor: ``(q, v, a, Y)``, Y of shape (n, 10 bodies), see :meth:`NewtonEuler.regressor`.
         kind: How the kernels run: 'machine code', 'python' or 'formulation'.
+        load: Inertial parameters that may change, see ``PayloadModel``; none here.
 
     Only the requested outputs exist. Those of a robot with loops raise an error where these are
     singular or cannot be closed, see :meth:`Assembly.require_closed`.
@@ -248,9 +254,10 @@ class KernelSet:
         self,
         backend: Backend,
         arguments: Mapping[str, Arguments],
+        spec: KernelSpec,
         loops: LoopCheck | None = None,
     ) -> None:
-        self.kind = backend.kind
+        self.kind, self.load, self._spec = backend.kind, np.zeros(0), spec
         self._backend, self._arguments, self._loops = backend, dict(arguments), loops
         for name, expected in arguments.items():
             kernel = backend.kernel(expected)
@@ -280,10 +287,30 @@ class KernelSet:
         results: tuple[Array, ...] = self._backend.batch(expected, rows)
         return results[0] if len(results) == 1 else results
 
-    def apart(self) -> KernelSet:
-        """Return kernels that can run concurrently in another thread."""
-        loops = self._loops
-        return self if loops is None else KernelSet(self._backend, self._arguments, loops.apart())
+    def spec(self, load: Array) -> KernelSpec:
+        """Return the robot with a load and its formulation, for numbers or symbols."""
+        return self._spec
+
+    def compile(self, compute: Callable[..., Any], **lengths: int) -> Kernel:
+        """Compile a function of the dynamics, such as a law, at the present ``load``.
+
+        Args:
+            compute: ``(spec, q, ...) -> results``, a tuple; see :func:`compile_function`. With a
+                formulation of numbers only it is not compiled, but called.
+            lengths: Length of the inputs that have another one than n, by name.
+        """
+        name, (_, *inputs) = _named(compute)
+        sizes = {'load': len(self.load)} | dict.fromkeys(inputs, self._spec.n) | lengths
+
+        def loaded(load: Array, *given: Array) -> Any:
+            return compute(self.spec(load), *given)
+
+        if self._spec.formulation.numbers_only:
+            kernel = interpreted(loaded, len(sizes))
+        else:
+            kernel = _compiled(name, sizes, loaded)
+        kernel = partial(kernel, self.load)
+        return kernel if self._loops is None else self._loops.guarded(kernel)
 
     def __getattr__(self, name: str) -> Kernel:
         known = ', '.join(self.__dict__.get('_arguments', ()))
@@ -329,7 +356,7 @@ def compile_kernel(
             partial(generated_machine_code, *wanted), partial(generated_source, *wanted)
         )
     check = None if tree.closed_loops is None else LoopCheck(tree.closed_loops)
-    return KernelSet(backend, arguments, check)
+    return KernelSet(backend, arguments, spec, check)
 
 
 class LoopCheck:
@@ -337,24 +364,20 @@ class LoopCheck:
 
     Args:
         loops: The loops.
-        closure: Their compiled :meth:`Assembly.closure`; compiled if None.
     """
 
-    def __init__(self, loops: Assembly, closure: Kernel | None = None) -> None:
-        self._loops, self._numbers = loops, np.zeros(4)
-        self._closure = closure or compile_function(loops.closure, len(loops.reach))
-
-    def apart(self) -> LoopCheck:
-        """Return a check that can run concurrently in another thread."""
-        return LoopCheck(self._loops, self._closure)
+    def __init__(self, loops: Assembly) -> None:
+        self._loops = loops
+        self._closure = compile_function(loops.closure, len(loops.reach))
 
     def require(self, u: Array) -> None:
         """Raise an error unless the loops are closed at u; see :meth:`Assembly.require_closed`.
 
         Cost: 2 us for a four-bar.
         """
-        self._closure(u, self._numbers)
-        self._loops.require_closed(u, self._numbers)
+        numbers = np.empty(4)  # of this call: other threads check other states
+        self._closure(u, numbers)
+        self._loops.require_closed(u, numbers)
 
     def guarded(self, kernel: Kernel) -> Kernel:
         """Return a kernel that rejects such coordinates, its first argument."""
@@ -387,10 +410,21 @@ def compile_function(
 
     Cost: tracing, about 0.1 ms per operation; compiled code is cached for the next call.
     """
+    name, inputs = _named(compute)
+    return _compiled(name, dict.fromkeys(inputs, n) | lengths, compute, fused)
+
+
+def _named(compute: Callable[..., Any]) -> tuple[str, list[str]]:
+    """Return the name of a function and those of its vectors."""
     named = signature(compute).parameters.values()
-    inputs = [one.name for one in named if one.kind is not one.KEYWORD_ONLY]
-    name = getattr(compute, 'func', compute).__name__.strip('_')
-    code = trace_function(name, dict.fromkeys(inputs, n) | lengths, None, compute, fused=fused)
+    inputs = [one.name for one in named if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return getattr(compute, 'func', compute).__name__.strip('_'), inputs
+
+
+def _compiled(
+    name: str, sizes: Mapping[str, int], compute: Callable[..., Any], fused: bool = True
+) -> Kernel:
+    code = trace_function(name, sizes, None, compute, fused=fused)
     heading = f'Generated function {name}.'
     backend = _fastest(partial(compiled_function, code), partial(module_source, [code], heading))
     return backend.kernel(code.arguments)

@@ -13,9 +13,8 @@ from samples import shipped
 from scipy.interpolate import BPoly
 
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.laws.program_effort import LeadIn
+from robot_dynamics_ros.control.laws.program_effort import LeadIn, ProgramEffort
 from robot_dynamics_ros.control.laws.registry import make_law
-from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.control.requests import prepare_parameters, prepare_payload
 
 LAW = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
@@ -140,25 +139,25 @@ def test_a_change_of_law_rehearses_as_it_is_prepared_and_again_once_that_is_old(
 
 
 def test_a_law_that_is_prepared_in_a_thread_disturbs_no_effort_of_the_one_that_acts(monkeypatch):
-    """The thread may come between any two steps of a tick, here where the payload is added."""
-    given = {'period': 1e-3, 'payload_frame': 'tool', 'payload_mass': 1.0}
-    arm = PlantArm(SCARA, ON_CIRCLE, given)
-    arm.activate()
+    """The thread may come between any two steps of a tick, here before the efforts."""
+    arm = active(ON_CIRCLE, payload_frame='tool', payload_mass=1.0)
     prepare_payload(arm.session, True)()
     for _ in arm.run(10):
         pass
     loop = arm.session.loop
-    law, add = arm.session.make_law({**arm.session.parameters, **LAW}), PayloadModel.add
+    law, write = arm.session.make_law(arm.session.parameters), ProgramEffort.write
     q, v, expected, effort, other = loop.q.copy(), loop.v.copy(), *np.zeros((3, 4))
+    loop.law.acceleration[:] = 0.0  # with which the law predicts, also below
     loop.law.effort(1.0, q, v, loop.reference, expected)
 
-    def interrupted(load, *arguments):
-        add(load, *arguments)
+    def interrupted(efforts, *arguments):
         with monkeypatch.context() as once:
-            once.setattr(PayloadModel, 'add', add)
+            once.setattr(ProgramEffort, 'write', write)
             law.effort(1.0, q + 0.5, v + 1.0, loop.reference, other)
+        return write(efforts, *arguments)
 
-    monkeypatch.setattr(PayloadModel, 'add', interrupted)
+    monkeypatch.setattr(ProgramEffort, 'write', interrupted)
+    loop.law.acceleration[:] = 0.0
     loop.law.effort(1.0, q, v, loop.reference, effort)
     assert other.any()
     assert effort.tolist() == expected.tolist()

@@ -68,10 +68,10 @@ def test_inverse_dynamics_and_gravity_are_those_of_the_robot_with_the_load(name,
         kernels.gravity_forces(q, out)
         assert_allclose(out, expected(q, 0 * q, 0 * q), atol=1e-11)
     load.change(None, 0.0, 0.0)
-    assert not load.carrying
+    assert_array_equal(load.numbers, PayloadModel(tree).numbers)
     kernels.inverse_dynamics(q, v, a, out)
     compile_kernel(tree).inverse_dynamics(q, v, a, alone)
-    assert_array_equal(out, alone)
+    assert_allclose(out, alone, atol=1e-14 * np.abs(alone).max())  # rounding of other sums
 
 
 def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
@@ -79,7 +79,7 @@ def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
 
     A change during another begins where that is; it goes on after a jump of time.
     """
-    _, load, kernels = loaded('four_dof')
+    tree, load, kernels = loaded('four_dof')
     q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
     old, new, none = (carrying('four_dof', *x)(q, v, a) for x in ([LOAD], [POINT], []))
 
@@ -101,7 +101,7 @@ def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
     assert load.changing
     load.advance(4.0)
     assert not load.changing
-    assert not load.carrying
+    assert_array_equal(load.numbers, PayloadModel(tree).numbers)
     assert_allclose(efforts(), none, atol=1e-11)
 
 

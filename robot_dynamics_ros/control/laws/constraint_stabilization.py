@@ -64,6 +64,7 @@ class ConstraintStabilization(ModelLaw):
     Attributes:
         program: The program.
         followed: Signals of the program that follow the joint reference, with their joint indices.
+        efforts: Efforts of an acceleration.
         ahead: Prediction of the state for which the efforts are computed.
         f: Constraint value at the last tick, shape (m,), m or rad.
         f_dot: Its rate, shape (m,), m/s or rad/s.
@@ -122,7 +123,7 @@ class ConstraintStabilization(ModelLaw):
     def build(self) -> None:
         """Compile the efforts, find the signals that follow; see :class:`ModelLaw`."""
         tree, program = self.tree, self.program
-        self._effort = ProgramEffort(tree, self._kernels.apart().inverse_dynamics, self._kernel)
+        self.efforts = ProgramEffort(tree, self.kernels, self._kernel)
         self.f, self.f_dot, self.Gamma = self._kernel.f, self._kernel.f_dot, self._kernel.Gamma
         n, m = tree.n, program.m
         self.acceleration, self._previous = np.zeros((2, n))
@@ -143,14 +144,13 @@ class ConstraintStabilization(ModelLaw):
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the program; see :class:`ControlLaw`."""
         period, discretization = parameters['period'], parameters['discretization']
-        self.ahead = LookAhead(self.tree.n, discretization, period)
+        self.ahead = LookAhead(discretization, period)
         self._kernel.look_ahead(self.ahead.time, self.ahead.lead)
-        self._effort.configure(self.ahead.end, parameters)
-        self._unlimited = not parameters['limit_effort']
+        self.efforts.configure(self.ahead.end, parameters)
         share = parameters['lead_in']
         reasons = {
             'lead_in is 0': not share,
-            'limit_effort is false': self._unlimited,
+            'limit_effort is false': not parameters['limit_effort'],
             'the program follows the joint reference': bool(self.followed),
             'the program closes loops': self.program.passive,
         }
@@ -185,7 +185,7 @@ class ConstraintStabilization(ModelLaw):
         if not program.contacts:
             return
         kernel.run(0.0, q, np.zeros(len(q)))
-        A, sampling = self._effort.inertia_matrix(q), Sampling.of(self.parameters)
+        A, sampling = self.efforts.inertia_matrix(q), Sampling.of(self.parameters)
         for row, contact in program.contacts:
             normal = kernel.Gamma[row]
             mass = 1.0 / float(normal @ np.linalg.solve(A, normal))
@@ -285,14 +285,13 @@ class ConstraintStabilization(ModelLaw):
 
     def _write_efforts(self, q: Array, v: Array, out: Array) -> None:
         """Compute efforts within their limits; discard the acceleration if it is not finite."""
-        self.scale = 1.0
-        if self._effort.write(q, v, self.acceleration, out):
+        self.scale = self.efforts.write(q, v, self.acceleration, out)
+        if self.scale == 1.0:
             return
-        if not math.isfinite(sum(out.tolist())):
-            self.acceleration.fill(0.0)
-        elif not self._unlimited:
-            self.scale = self._effort.confine(q, v, out)
+        if math.isfinite(sum(out.tolist())):
             self.acceleration *= self.scale
+        else:
+            self.acceleration[:], self.scale = 0.0, 1.0
 
     def _program_time(self, t: float) -> float:
         """Return the program's time for which the effort is computed."""
@@ -300,17 +299,9 @@ class ConstraintStabilization(ModelLaw):
 
     def _set_targets(self, t: float, reference: Reference) -> None:
         """Set the signals that follow the reference, and the offset of the blend."""
-        ahead = self.ahead
-        if self.followed:
-            ahead.see(reference.position, reference.velocity, reference.acceleration)
-            followed_q, followed_v = ahead.q.tolist(), ahead.v.tolist()
-            followed_a = reference.acceleration.tolist()
-            for signal, joints in self.followed:
-                signal.give(
-                    [followed_q[i] for i in joints],
-                    [followed_v[i] for i in joints],
-                    [followed_a[i] for i in joints],
-                )
+        rows = reference.rows.tolist() if self.followed else []
+        for signal, joints in self.followed:
+            signal.give(*([row[i] for i in joints] for row in rows))
         if self._blend > 0.0:
             offset = quintic_offset(*self._initial, self._blend, self._program_time(t))
             self._kernel.set_offset(*offset)
@@ -323,19 +314,17 @@ class ConstraintStabilization(ModelLaw):
         and, with contacts, ``contact``.
         """
         if self.leading:
-            return self._effort.split(q, v, {'inertia': self.acceleration})
+            return self.efforts.split(q, v, {'inertia': self.acceleration})
         if self.ahead.time > 0.0:
             q, v = self._kernel.q, self._kernel.v
         a, solution = self._kernel.acceleration, self._kernel.inverse()
         planned = solution.solve(self._kernel.feed_forward())
         corrected = solution.solve(self._kernel.u) - planned
         origins = {'inertia': planned, 'task': corrected, 'null_space': a - planned - corrected}
-        parts = self._effort.split(q, v, origins)
-        whole = np.zeros(self.tree.n)
-        within = self._effort.write(q, v, a, whole)
-        sent = whole.copy()
-        if not (within or self._unlimited):
-            self._effort.confine(q, v, sent)
+        parts = self.efforts.split(q, v, origins)
+        whole, sent = np.zeros((2, self.tree.n))
+        self.efforts.write(q, v, a, whole, np.full(self.tree.n, np.inf))
+        self.efforts.write(q, v, a, sent)
         parts['saturation'] = sent - whole
         if self.program.contacts:
             parts['contact'] = np.zeros(self.tree.n)
@@ -345,7 +334,7 @@ class ConstraintStabilization(ModelLaw):
     def constraints(self) -> ConstraintSnapshot:
         """Return the state of the constraints in the last tick. Allocates; not for the tick."""
         kernel, solution = self._kernel, self._kernel.inverse()
-        A = self._effort.inertia_matrix(kernel.q)
+        A = self.efforts.inertia_matrix(kernel.q)
         # Reactions if the drives provide only the bias force: Q = b in (2.19).
         zeros = np.zeros(self.tree.n)
         _, multipliers = constraint_force(A, zeros, zeros, kernel.Gamma, -kernel.u)

@@ -325,6 +325,9 @@ class ControlLaw(ABC):
 class ModelLaw(ControlLaw):
     """Base class of laws that use the compiled dynamics of the robot.
 
+    Attributes:
+        kernels: The compiled dynamics.
+
     Args:
         tree: The model of the robot, payload included.
         kernels: With ``outputs``; compiled from the tree if None.
@@ -339,7 +342,7 @@ class ModelLaw(ControlLaw):
 
     def __init__(self, tree: Robot, kernels: KernelSet | None = None, **parameters: Any) -> None:
         super().__init__(tree)
-        self._kernels = kernels or compile_kernel(tree, outputs=self.outputs)
+        self.kernels = kernels or compile_kernel(tree, outputs=self.outputs)
         self.keep_structural(parameters)
         self.build()
         self.set_parameters(parameters)
@@ -385,39 +388,20 @@ def effort_terms(
 
 
 class LookAhead:
-    """Predicts states; allocates nothing.
+    """Times of the prediction of states.
 
     Attributes:
         time: Prediction time of positions and of the program's time, s.
         lead: Prediction time of velocities, s.
         end: Time from the velocity used in the dynamics to the one at which the plant applies its
             friction, s.
-        q: Predicted positions, shape (n,), rad or m; written by :meth:`see`.
-        v: Predicted velocities, shape (n,), rad/s or m/s; written by :meth:`see`.
 
     Args:
-        n: Number of joints.
         discretization: One of ``DISCRETIZATIONS``.
         period: Time between two commands, s.
     """
 
-    def __init__(self, n: int, discretization: str, period: float) -> None:
+    def __init__(self, discretization: str, period: float) -> None:
         self.time = 0.5 * period if discretization == 'zero_order' else 0.0
         self.lead = 0.0 if discretization == 'continuous' else 0.5 * period
         self.end = period if discretization == 'semi_implicit' else 0.0
-        self.q = np.zeros(n)
-        self.v = np.zeros(n)
-
-    def see(self, q: Array, v: Array, a: Array) -> None:
-        """Predict the state from the present one and its acceleration.
-
-        Args:
-            q: Positions, shape (n,), rad or m.
-            v: Velocities, shape (n,), rad/s or m/s.
-            a: Accelerations, shape (n,), rad/s^2 or m/s^2.
-        """
-        time, lead = self.time, self.lead
-        state = zip(q.tolist(), v.tolist(), a.tolist(), strict=True)
-        for i, (q_i, v_i, a_i) in enumerate(state):
-            self.q[i] = q_i + time * (v_i + 0.5 * time * a_i)
-            self.v[i] = v_i + lead * a_i

@@ -21,7 +21,7 @@ import numpy as np
 from robot_dynamics_ros.control.laws.computed_torque import (
     FEEDBACK,
     SAMPLING,
-    compile_feedback,
+    feedback,
     gains_of,
 )
 from robot_dynamics_ros.control.laws.control_law import ModelLaw
@@ -30,6 +30,7 @@ from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix, joint_inerti
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_function
 
 
 class GravityLaw(ModelLaw):
@@ -41,7 +42,7 @@ class GravityLaw(ModelLaw):
     def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return gravity and, of a compliant law, the wrench; see :class:`ControlLaw`."""
         gravity = np.zeros(self.tree.n)
-        self._kernels.gravity_forces(q, gravity)
+        self.kernels.gravity_forces(q, gravity)
         wrench = {'wrench': self.external.commanded.copy()} if self.yields else {}
         return {'gravity': gravity, **wrench}
 
@@ -86,7 +87,7 @@ class GravityCompensation(GravityLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self._kernels.gravity_forces(q, out)
+        self.kernels.gravity_forces(q, out)
         np.multiply(self._damping, v, out=self._work)
         out -= self._work
         out += self.external.commanded
@@ -122,7 +123,9 @@ class PdGravity(GravityLaw):
 
     def build(self) -> None:
         """Compile the feedback; see :class:`ModelLaw`."""
-        self._gains, self._feedback = np.zeros(2 * self.tree.n), compile_feedback(self.tree.n)
+        n = self.tree.n
+        self._gains = np.zeros(2 * n)
+        self._feedback = compile_function(feedback, n, gains=2 * n, fused=False)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply gains and home position; see :class:`ControlLaw`."""
@@ -140,6 +143,6 @@ class PdGravity(GravityLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self._kernels.gravity_forces(q, out)
+        self.kernels.gravity_forces(q, out)
         desired, rate = reference.position, reference.velocity
         self._feedback(q, v, desired, rate, out, self._gains, out)

@@ -201,7 +201,7 @@ class HandGuiding(GravityLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self._kernels.gravity_forces(q, out)
+        self.kernels.gravity_forces(q, out)
         out += self._friction.at(v, out)
         if self._surfaces is not None:
             self._add_surfaces(q, v, out)

@@ -143,7 +143,7 @@ class Impedance(ModelLaw):
         self._previous, self._acceleration, self._zeros = np.zeros((3, n))
         self._mean, self._half, self._model, self._swing, self._gravity = np.zeros((5, n))
         self._mass, self._parts = np.zeros(n * n), np.zeros((len(_PARTS), n))
-        self._square = self._mass.reshape(n, n)
+        self._square, self._mass_matrix = self._mass.reshape(n, n), self.kernels.mass_matrix
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the frame; see :class:`ControlLaw`."""
@@ -153,7 +153,7 @@ class Impedance(ModelLaw):
         self._factor = float(parameters['impedance_mass_factor'])
         self.answers_force = self._factor != 1.0
         fastest = min(fastest_frequency(sampling, ratio, 'measured'), _UNLIMITED)
-        ahead = LookAhead(self.tree.n, sampling.discretization, sampling.period)
+        ahead = LookAhead(sampling.discretization, sampling.period)
         share = float(parameters['friction_compensation'])
         feedback = ratio, parameters['null_space_frequency'], fastest
         friction = parameters['stiction_velocity'], share
@@ -189,7 +189,7 @@ class Impedance(ModelLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        kernels, external = self._kernels, self.external
+        kernels, external = self.kernels, self.external
         q_r, v_r, a_r = reference.position, reference.velocity, reference.acceleration
         elapsed, self._time = t - self._time, t
         # Of two timestamps that are close by jitter, the velocities are a period apart.
@@ -201,7 +201,7 @@ class Impedance(ModelLaw):
         kernels.inverse_dynamics(q, mean, a_r, self._model)
         kernels.inverse_dynamics(q, half, self._zeros, self._swing)
         kernels.gravity_forces(q, self._gravity)
-        kernels.mass_matrix(q, self._square)
+        self._mass_matrix(q, self._square)
         self._tick(
             q, v, a, q_r, v_r, a_r, self._model, self._swing, self._gravity, external.effort,
             external.commanded, self._mass, self._numbers, out, self._parts, self._kept,
@@ -220,7 +220,7 @@ class Impedance(ModelLaw):
         null_space, shaping and wrench.
         """
         origins = {'inertia': reference.acceleration}
-        dynamics, tree, still = self._kernels.inverse_dynamics, self.tree, self._zeros
+        dynamics, tree, still = self.kernels.inverse_dynamics, self.tree, self._zeros
         c_mean, c_half = (effort_of(dynamics, q, w, still) for w in (self._mean, self._half))
         return {
             **effort_terms(dynamics, tree, q, v, origins),

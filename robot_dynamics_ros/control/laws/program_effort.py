@@ -33,31 +33,32 @@ from robot_dynamics_ros.spatial.scalar import (
     Scalar,
     maximum,
     minimum,
-    positive_part,
     select,
-    sqrt,
 )
-from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
+from robot_dynamics_ros.symbolic.kernel import KernelSet
+from robot_dynamics_ros.symbolic.outputs import KernelSpec
 
 
 class ProgramEffort:
     """Inverse dynamics with armature, friction and kinematic loops, within effort limits.
 
+    Attributes:
+        settings: See :func:`program_efforts`, shape (4,).
+        limit: Effort limits, shape (n,), N m or N; infinite without ``limit_effort``.
+
     Args:
         tree: The robot.
-        inverse_dynamics: Its kernel.
+        kernels: Its kernels.
         kernel: The program, evaluated at the state of the efforts.
     """
 
-    def __init__(self, tree: Robot, inverse_dynamics: Kernel, kernel: ProgramKernel) -> None:
-        n = tree.n
-        self._tree, self._inverse_dynamics, self._kernel = tree, inverse_dynamics, kernel
-        self._zeros, self._keep, self._gravity = np.zeros((3, n))
-        self._settings, self._excess, self._scale = np.zeros(4), np.zeros(1), np.zeros(1)
-        self._sides = sides_of(kernel.program)
-        self._add_drives = compile_function(partial(drive_effort, tree), n, settings=4)
-        confined = partial(confined_efforts, limit=tree.effort_limit)
-        self._confine = compile_function(confined, n, fused=False)
+    def __init__(self, tree: Robot, kernels: KernelSet, kernel: ProgramKernel) -> None:
+        self._tree, self._kernel, self._dynamics = tree, kernel, kernels.inverse_dynamics
+        self.settings, self._scale = np.zeros(4), np.zeros(1)
+        self.limit, self._transmission = np.zeros(tree.n), kernel.transmission.reshape(-1)
+        self._passive, size = kernel.program.passive, len(self._transmission)
+        efforts = partial(program_efforts, tree, self._passive)
+        self._efforts = kernels.compile(efforts, transmission=size, settings=4)
 
     def configure(self, end: float, parameters: Mapping[str, Any]) -> None:
         """Apply the law's parameters.
@@ -66,43 +67,23 @@ class ProgramEffort:
             end: Time from the velocity of the dynamics to that of the friction, s.
             parameters: Parameters of the law by name.
         """
-        self._settings[:] = drive_settings(end, parameters)
+        self.settings[:] = drive_settings(end, parameters)
+        self.limit[:] = self._tree.effort_limit if parameters['limit_effort'] else np.inf
 
-    def write(self, q: Array, v: Array, a: Array, out: Array) -> bool:
-        r"""Compute :math:`M a + c + g + J_aa` plus friction at the end of the coming period.
-
-        The direction of friction is :math:`\tanh\{[\dot q+ha+w/(1+\dot q^2/v_s^2)]/v_s\}` with the
-        velocity w of the program, which dominates where the joint sticks.
-
-        Returns:
-            Whether every effort is within its limit; False if one is NaN.
-        """
-        self._inverse_dynamics(q, v, a, out)
-        towards = self._kernel.program_velocity
-        self._add_drives(out, v, a, towards, self._settings, out, self._excess)
-        if self._sides[1]:
-            self._transfer(out)
-            return bool(np.all(np.abs(out) <= self._tree.effort_limit))
-        return self._excess.item() <= 0.0
-
-    def _transfer(self, out: Array) -> None:
-        transfer_passive_efforts(out, self._kernel.transmission, *self._sides)
-
-    def confine(self, q: Array, v: Array, out: Array) -> float:
-        """Scale efforts into the limits: the acceleration first, then all terms except gravity.
+    def write(self, q: Array, v: Array, a: Array, out: Array, limit: Array | None = None) -> float:
+        """Write the efforts of :func:`program_efforts` to ``out``; return the scale.
 
         Args:
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
-            out: Finite efforts, shape (n,), N m or N; changed in place.
-
-        Returns:
-            The scale s in [0, 1] of the acceleration.
+            a: Commanded accelerations, shape (n,), rad/s^2 or m/s^2.
+            out: Receives the efforts, shape (n,), N m or N.
+            limit: Effort limits, shape (n,); those of the parameters if None.
         """
-        self.write(q, v, self._zeros, self._keep)
-        self._inverse_dynamics(q, self._zeros, self._zeros, self._gravity)
-        self._transfer(self._gravity)
-        self._confine(out, self._keep, self._gravity, out, self._scale)
+        self._efforts(
+            q, v, a, self._kernel.program_velocity, self._transmission, self.settings,
+            self.limit if limit is None else limit, out, self._scale,
+        )  # fmt: skip
         return self._scale.item()
 
     def split(self, q: Array, v: Array, accelerations: dict[str, Array]) -> dict[str, Array]:
@@ -113,56 +94,83 @@ class ProgramEffort:
             v: Velocities, shape (n,), rad/s or m/s.
             accelerations: Terms of the commanded acceleration by name, each of shape (n,).
         """
-        parts = effort_terms(self._inverse_dynamics, self._tree, q, v, accelerations)
-        for part in parts.values():
-            self._transfer(part)
-        return parts
+        parts = effort_terms(self._dynamics, self._tree, q, v, accelerations)
+        transmission = self._kernel.transmission
+        return {name: transferred(self._passive, x, transmission) for name, x in parts.items()}
 
     def inertia_matrix(self, q: Array) -> Array:
         """Return the mass matrix plus armature, new array of shape (n, n)."""
         units = dict(enumerate(np.eye(self._tree.n)))
-        columns = effort_terms(self._inverse_dynamics, self._tree, q, q, units)
+        columns = effort_terms(self._dynamics, self._tree, q, q, units)
         return np.array([columns[j] for j in units])
 
 
-def sides_of(program: Program) -> tuple[list[int], tuple[int, ...]]:
-    """Return the joints of a program that are driven, and those without a drive."""
-    return [i for i in range(program.n) if i not in program.passive], program.passive
+def program_efforts(
+    tree: Robot,
+    passive: tuple[int, ...],
+    spec: KernelSpec,
+    q: Array,
+    v: Array,
+    a: Array,
+    towards: Array,
+    transmission: Array,
+    settings: Array,
+    limit: Array,
+) -> tuple[Array, Array]:
+    r"""Return :math:`M a + c + g + J_aa` plus friction within limits; numbers or symbols.
+
+    The direction of friction, at the end of the coming period, is
+    :math:`\tanh\{[\dot q+ha+w/(1+\dot q^2/v_s^2)]/v_s\}` with the velocity w of the program, which
+    dominates where the joint sticks.
+
+    Args:
+        tree: The robot, for rotor inertia and friction.
+        passive: Joints without a drive.
+        spec: The robot's dynamics.
+        q: Positions, shape (n,), rad or m.
+        v: Velocities, shape (n,), rad/s or m/s.
+        a: Commanded accelerations, shape (n,), rad/s^2 or m/s^2.
+        towards: w, shape (n,).
+        transmission: Of the program, (driven, passive joints), row by row.
+        settings: h, v_s, share of the friction, and 1 for w, else 0; see ``drive_settings``.
+        limit: Effort limits, shape (n,), N m or N; infinite: none.
+
+    Returns:
+        The efforts, shape (n,), and the scale of the acceleration, shape (1,), see
+        :func:`confined_efforts`.
+    """
+    end, v_s, part, break_away = settings
+    still, x = np.zeros(tree.n, dtype=int), v / v_s
+    away = break_away * towards / (1 + x * x)
+    reactions = transmission.reshape(tree.n - len(passive), -1)
+
+    def effort(acceleration: Array) -> Array:
+        load, later = spec.formulation.inverse_dynamics(q, v, acceleration), v + end * acceleration
+        out = with_drives(tree, load, acceleration, later, later + away, v_s, part)
+        return transferred(passive, out, reactions)
+
+    gravity = transferred(passive, spec.formulation.gravity_forces(q), reactions)
+    return confined_efforts(effort(a), effort(still), gravity, limit)
 
 
-def transfer_passive_efforts(
-    out: Array, transmission: Array, driven: Sequence[int], passive: Sequence[int]
-) -> None:
-    r"""Transfer efforts of passive joints to the drives through the reactions of the loop.
+def transferred(passive: Sequence[int], effort: Array, transmission: Array) -> Array:
+    r"""Return efforts of passive joints transferred to the drives by the reactions of the loop.
 
     The passive rows of :math:`Q = \tau + \Gamma^TN` give :math:`\Gamma_d^TN = Q_d`, the
     driven ones :math:`\tau = Q_a - \Gamma_a^TN`.
 
     Args:
-        out: Efforts, shape (n,), N m or N, numbers or symbols; changed in place.
+        passive: Joints without a drive.
+        effort: Efforts, shape (n,), N m or N, numbers or symbols.
         transmission: Of the program, shape (driven, passive joints).
-        driven: Driven joints, see :func:`sides_of`.
-        passive: The others.
     """
-    for k, i in enumerate(driven):
-        for j, d in enumerate(passive):
-            out[i] = out[i] - transmission[k, j] * out[d]
+    out = list(effort)
+    driven = [i for i in range(len(out)) if i not in passive]
+    for i, row in zip(driven, transmission, strict=True):
+        out[i] = out[i] - sum(part * out[d] for part, d in zip(row, passive, strict=True))
     for d in passive:
         out[d] = 0.0
-
-
-def drive_effort(
-    tree: Robot, model: Array, v: Array, a: Array, towards: Array, settings: Array
-) -> tuple[Array, Array]:
-    """Return efforts with armature and friction, and the sum of their excess over the limits."""
-    end, v_s, part, break_away = settings
-    x, later = v / v_s, v + end * a
-    sliding = later + break_away * towards / (1 + x * x)
-    efforts = with_drives(tree, model, a, later, sliding, v_s, part)
-    excess: Scalar = 0
-    for tau, limit in zip(efforts, tree.effort_limit.tolist(), strict=True):
-        excess = excess + positive_part(sqrt(tau * tau) - limit)
-    return efforts, np.array([excess])
+    return np.array(out)
 
 
 def confined_efforts(tau: Array, keep: Array, gravity: Array, limit: Array) -> tuple[Array, Array]:
@@ -175,7 +183,7 @@ def confined_efforts(tau: Array, keep: Array, gravity: Array, limit: Array) -> t
         tau: Efforts, shape (n,), N m or N.
         keep: Efforts without the acceleration, shape (n,).
         gravity: Efforts that hold the robot at rest, shape (n,).
-        limit: Effort limits, shape (n,); numbers.
+        limit: Effort limits, shape (n,).
 
     Returns:
         The efforts, shape (n,), and the scale of the acceleration, shape (1,).
@@ -204,7 +212,7 @@ def largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
     Args:
         keep: The unscaled part of the effort, such as gravity, shape (n,), N m or N.
         task: The scaled part, shape (n,), N m or N.
-        limit: Effort limits, positive, shape (n,), N m or N; numbers.
+        limit: Effort limits, positive, shape (n,), N m or N.
 
     Returns:
         s; 0 if ``keep`` alone reaches a limit in a joint and the task part increases the excess.

@@ -97,7 +97,7 @@ class Gravity(StopLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self._kernels.gravity_forces(q, out)
+        self.kernels.gravity_forces(q, out)
 
 
 class Damping(Gravity):
@@ -187,8 +187,8 @@ class Brake(StopLaw):
         gravity, impulse, ahead = self._gravity, self._impulse, self._ahead
         np.multiply(v, self.delay, out=ahead)
         ahead += q
-        self._kernels.gravity_forces(ahead, gravity)
-        self._kernels.inverse_dynamics(ahead, self._still, v, impulse)  # M v + g
+        self.kernels.gravity_forces(ahead, gravity)
+        self.kernels.inverse_dynamics(ahead, self._still, v, impulse)  # M v + g
         impulse -= gravity
         impulse += self._terms.armature * v
         acting = self.settings.acting_effort() if self.delay else None
@@ -236,7 +236,7 @@ class HoldPosition(Brake):
         if self._anchor is None:
             super().effort(t, q, v, reference, out)
             return
-        self._kernels.gravity_forces(q, out)
+        self.kernels.gravity_forces(q, out)
         out += self.stiffness * (self._anchor - q) - self.damping * v
 
 
