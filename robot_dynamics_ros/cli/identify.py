@@ -208,7 +208,7 @@ def _first_moving(source: Source, effort: str) -> Recording:
     """
     run, _ = source.read()
     refusals: list[StillError] = []
-    for rows in parts(run):
+    for rows in parts(run.time):
         part = run.rows(rows)
         try:
             usual = effort_sources(part, effort)[0]

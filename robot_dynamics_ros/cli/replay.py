@@ -26,7 +26,6 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
-from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
@@ -39,6 +38,7 @@ from robot_dynamics_ros.recordings.output_folder import (
     flat_columns,
     write_json,
 )
+from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.replay import REFERENCES, ReplayResult, ReplaySource, replay
 from robot_dynamics_ros.recordings.report.runs import replay_report
 from robot_dynamics_ros.spatial.scalar import Array
@@ -91,15 +91,15 @@ def run_replay(args: argparse.Namespace) -> int:
     source = ReplaySource(
         args.bag,
         changes,
-        namespace=args.namespace,
-        description=str(robot_file(args.described_by)) if args.described_by else '',
+        RobotChoice(
+            robot=args.described_by,
+            recorded_joints=tuple(args.recorded_joints),
+            topics={
+                **{key: getattr(args, key) for key in ('namespace', 'states', 'commands')},
+                'reference': args.reference if '/' in args.reference else '',
+            },
+        ),
         reference='recorded' if '/' in args.reference else args.reference,
-        topics={
-            'states': args.states,
-            'commands': args.commands,
-            'reference': args.reference if '/' in args.reference else '',
-        },
-        recorded_joints=args.recorded_joints,
     )
     require_used(PARAMETERS, source.parameters, set_values(args.changes), '--set {}={}')
     own = source.logged and not (changes or args.described_by)

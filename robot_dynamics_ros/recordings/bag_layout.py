@@ -6,7 +6,7 @@ The topics are found by type and name; all else is inferred from the first messa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
 TEXT = 'std_msgs/msg/String'
+DIAGNOSTICS = '/diagnostics'
 # Last parts of the names of JointState topics that are not measured states.
 _OTHER_STATES = (
     'reference', 'error', 'desired', 'command', 'commands', 'joint_commands', 'target_joint'
@@ -258,7 +259,7 @@ class _TopicFinder:
 
 # The first messages ------------------------------------------------------------------------------
 
-_SAMPLE_STATES = 2000  # states to inspect
+SAMPLE_STATES = 2000  #: states to inspect
 _MAJORITY = 0.5  # fraction of messages that decides
 _RARE = 0.75  # commands or references per state below which each is held until the next
 _LONGEST_HOLD = 5.0  # longest hold, in median intervals
@@ -291,30 +292,6 @@ class BagLayout(NamedTuple):
     notes: tuple[str, ...]
 
 
-def first_blocks(
-    bag: BagReader, topics: Topics, blocks: Iterable[list[TopicGroups]]
-) -> list[list[TopicGroups]]:
-    """Take the first blocks of a bag, from which its layout is inferred.
-
-    They include enough states, and a command if there is any, however late.
-
-    Args:
-        bag: The bag.
-        topics: Topics of the robot.
-        blocks: Their columns; no more are taken than are needed.
-    """
-    missing = {topic for topic in topics.of_states() if bag.counts.get(topic)} - {topics.reference}
-    states, first = 0, list[list[TopicGroups]]()
-    for block in blocks:
-        first.append(block)
-        missing -= {topic for topic, _, _ in block}
-        groups = chain(*(groups for topic, _, groups in block if topic in topics.of_joints))
-        states += sum(len(group.place) for group in groups)
-        if states >= _SAMPLE_STATES and not missing:
-            break
-    return first
-
-
 def _unusable(bag: BagReader, topics: Topics) -> str:
     """Return why the first message with joint states cannot be used; empty if there is none."""
     for topic in topics.of_joints:
@@ -340,7 +317,7 @@ def make_layout(
     Args:
         bag: The bag.
         topics: Topics of the robot.
-        first: See :func:`first_blocks`.
+        first: Their first blocks, which include all joints, and a command if there is any.
         joints: Joints to read, one per column; if empty, those of the description that are
             recorded, else all recorded ones.
         command_joints: Joint order of the efforts in a command, if known.

@@ -70,7 +70,8 @@ def history(reader: RecordingReader) -> History:
     now = Acted(_ALWAYS, '', frozenset(), {**DEFAULTS, **with_texts(reader.parameters)}, True)
     unread: RobotDynamicsError | None = None
     acted, topic, last = [now], reader.topics.changes, _ALWAYS
-    shifts, ends = [0, *reader.shifts.tolist()], [*reader.counts.restart_ns, math.inf]
+    shifts = [0, *reader.clock.shift_ns.tolist()]
+    ends = [*reader.clock.since_ns.tolist(), math.inf]
     for _, _, message in reader.bag.messages(topic, strict=False) if topic else ():
         if message is None:
             continue

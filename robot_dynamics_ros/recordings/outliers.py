@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,9 +103,13 @@ def without_outliers(run: Recording) -> tuple[Recording, Outliers]:
     first, second = (run.time[mask].tolist() for mask in (states, efforts.any(axis=1)))
     joints = np.array(run.joints)[efforts.any(axis=0)].tolist()
     found = Outliers(len(run.time), first, second, joints, run.origin)
-    if efforts.any():
-        run = replace(run, measured_effort=np.where(efforts, np.nan, run.measured_effort))
-    return run.without(states), found
+    wrong = states[:, np.newaxis]
+    changed: dict[str, Any] = {
+        name: np.where(mask, np.nan, getattr(run, name))
+        for name, mask in (('position', wrong), ('velocity', wrong), ('measured_effort', efforts))
+        if mask.any()
+    }
+    return replace(run, **changed), found
 
 
 def require_clean(run: Recording, culprit: str = 'the recording') -> tuple[Recording, list[str]]:
@@ -152,12 +156,9 @@ def find_spikes(values: Array) -> Array:
     for j, column in enumerate(values.T):
         rows = np.flatnonzero(np.isfinite(column))
         if len(rows) >= LEAST_STATES:
-            found[rows, j] = _spikes(column[rows, np.newaxis])[:, 0]
+            few = column[rows, np.newaxis]
+            found[rows, j] = (_deviates(few, 1) | _deviates(few, 2))[:, 0]
     return found
-
-
-def _spikes(values: Array) -> Array:
-    return np.asarray(_deviates(values, 1) | _deviates(values, 2))
 
 
 def _deviates(values: Array, count: int) -> Array:

@@ -142,15 +142,6 @@ def require_motion(recording: Recording, tree: Robot) -> None:
         )
 
 
-def moves_enough(recording: Recording, tree: Robot) -> bool:
-    """Return whether :func:`require_motion` accepts a recording."""
-    try:
-        require_motion(recording, tree)
-    except StillError:
-        return False
-    return True
-
-
 def _refuse(findings: Iterable[Finding]) -> None:
     """Raise an error that names all findings of a check, with the remedy of the first."""
     found = list(findings)

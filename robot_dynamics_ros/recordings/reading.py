@@ -37,8 +37,9 @@ from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import (
+    DIAGNOSTICS,
+    SAMPLE_STATES,
     choose_topics,
-    first_blocks,
     make_layout,
     measures,
 )
@@ -57,8 +58,6 @@ from robot_dynamics_ros.recordings.recording import (
     unwrapped,
 )
 from robot_dynamics_ros.recordings.stream_alignment import (
-    COARSE,
-    Counts,
     JointMerger,
     Rows,
     Values,
@@ -73,12 +72,12 @@ UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
 #: Longest delay of a command or reference after its state, in the order of the bag, ns.
 _MAX_DELAY_NS = NANO
 _SURELY_PAST = 20  # states in a block, beyond the end of what is read
-_MANY = 0.1  # fraction of states with non-finite positions above which the recording is at fault
 _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
 #: Columns of a recording by the keys of a table's efforts.
 _OF_TABLE = {'command': 'effort', 'effort': 'measured_effort'}
 _LOCK_TOLERANCE = 0.02  # rad or m, of a locked joint, as of the controller
 MOVED = 'locked joint '  # begins the note on one that stood elsewhere or moved
+_FEW = 20_000  # messages of a topic of events up to which they are kept from the only pass
 _ODD = 'odd'  # commands with another number of values
 _PERIOD_S = 20.0  # sample interval if the states give none, s
 _CUTOFF_HZ = 20.0  # of velocities that are differentiated from the positions
@@ -120,8 +119,7 @@ class RecordingReader(ExitStack):
         layout: How the messages are converted to rows.
         remarks: Further remarks on how the bag is read, one sentence each.
         left_out: Columns per joint that are NaN, as their unit cannot be converted.
-        counts: Counts of rejected and unusual states; as all below, of what was read.
-        shifts: What is added to the timestamps from each restart of the clock on, ns.
+        clock: Restarts of the clock; as all below, of what was read.
         odd_commands: Number of commands with another number of values.
         turning: Mask of the joints that the description in the bag calls continuous.
         problems: What is wrong with commands and states, one sentence each.
@@ -166,8 +164,20 @@ class RecordingReader(ExitStack):
             commanded = command_joints or _commanded_joints(self.parameters)
             tree = _described(self.description)
             described = tree.joint_names if tree else ()
-            blocks = self.bag.columns(*self.topics.of_states())
-            first = first_blocks(self.bag, self.topics, blocks)
+            told = self.topics.changes, self.topics.status, self.topics.parameters, DIAGNOSTICS
+            keep = [topic for topic in told if self.bag.counts[topic] <= _FEW]
+            blocks = self.bag.columns(*self.topics.of_states(), keep=keep)
+            missing = {x for x in self.topics.of_states() if self.bag.counts.get(x)}
+            missing -= {self.topics.reference}
+            first, states = list[list[TopicGroups]](), 0
+            for block in blocks:  # enough states, and a command if there is any, however late
+                first.append(block)
+                for topic, _, groups in block:
+                    missing.discard(topic)
+                    found = groups if topic in self.topics.of_joints else ()
+                    states += sum(len(group.place) for group in found)
+                if states >= SAMPLE_STATES and not missing:
+                    break
             self.layout = make_layout(self.bag, self.topics, first, joints, commanded, described)
             self._blocks: Iterator[list[TopicGroups]] = chain(first, blocks)
             turns = tree.joint_is_continuous if tree else ()
@@ -178,18 +188,17 @@ class RecordingReader(ExitStack):
             raise
         self._every, self.remarks, self.left_out = every_state, list[str](), tuple[str, ...]()
         self._spellings = (tuple(reference_joints) or self.layout.joints, self.layout.joints)
-        self.counts, self.odd_commands = Counts(), 0
+        self.odd_commands = 0
         self.problems, self._losses = tuple[str, ...](), list[str]()
         self.unpaired = 0, math.nan
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks, one sentence each; complete once the bag was read."""
-        layout, counts = self.layout, self.counts
-        return (*self.remarks, *self.bag.losses, *layout.notes, *counts.notes(), *self._losses)
+        return (*self.remarks, *self.bag.losses, *self.layout.notes, *self._losses)
 
     def read(self, span: tuple[float, float] = WHOLE) -> Recording:
-        """Return the run up to the end of a span; see ``Recording.within`` to cut its begin.
+        """Return the run up to the end of a span; see ``Recording.between`` to cut its begin.
 
         Raises:
             RecordingError: No state can be used.
@@ -198,8 +207,8 @@ class RecordingReader(ExitStack):
         fills = self.topics.filled(layout.joints)
         rows, others = self._columns(span, fills)
         rows, unmeasured = self._measured_velocities(rows)
-        rows, shifts, self.counts = usable_rows(rows, every=self._every)
-        self.shifts = shifts.shift_ns
+        rows, self.clock, unusual, problems = usable_rows(rows, every=self._every)
+        self._losses = [*unusual, *self._losses]
         if not len(rows.stamp_ns):
             raise RecordingError(
                 f'bag {str(self.bag.path)!r}',
@@ -209,13 +218,13 @@ class RecordingReader(ExitStack):
         cutoff = 'differentiated from the positions, zero-phase with a cutoff of '
         self._losses += [f'{text}: {cutoff}{_cutoff(rows.stamp_ns):.3g} Hz' for text in unmeasured]
         given = others.pop(self.topics.reference)
-        given = replace(given, stamp_ns=given.stamp_ns + shifts.at(given.place))
+        given = replace(given, stamp_ns=given.stamp_ns + self.clock.at(given.place))
         reference = pair(rows, given, layout.reference_hold_ns).values
         effort = np.full(rows.position.shape, np.nan)
         answer, answered = np.full(len(rows.stamp_ns), -1), np.ones(len(rows.stamp_ns), dtype=bool)
         wrong, first_unpaired = list[int](), list[int]()
         for topic, given in others.items():
-            given = replace(given, stamp_ns=given.arrival_ns + shifts.at(given.place))
+            given = replace(given, stamp_ns=given.arrival_ns + self.clock.at(given.place))
             paired = pair(rows, given, layout.command_hold_ns, by_arrival=not layout.by_stamp)
             effort[:, fills[topic]] = paired.values
             answer, answered = (
@@ -231,20 +240,10 @@ class RecordingReader(ExitStack):
             if paired.first_unpaired_ns is not None:
                 first_unpaired.append(paired.first_unpaired_ns)
                 self.unpaired = max(self.unpaired[0], paired.unpaired), min(first_unpaired) / NANO
-        problems = []
         if wrong:
-            first = format_time(wrong[0] / NANO)
-            many = counted(len(wrong), 'command')
-            problems.append(f'{many} with a value that is not finite, the first at {first}')
-        if self.counts.not_finite > _MANY * self.counts.states:
-            share = self.counts.not_finite / self.counts.states
-            problems.append(f'{share:.0%} of the states have a non-finite position')
-        if self.counts.coarse > COARSE * self.counts.states:
-            share = self.counts.coarse / self.counts.states
-            problems.append(
-                f'{share:.0%} of the states have the timestamp of the previous one, though the '
-                'arm moved: they are left out; record finer times, or give the rate of a table'
-            )
+            many, first = counted(len(wrong), 'command'), format_time(wrong[0] / NANO)
+            problem = f'{many} with a value that is not finite, the first at {first}'
+            problems.insert(0, problem)
         self.problems = tuple(problems)
         run = Recording(
             joints=layout.joints,
@@ -263,7 +262,8 @@ class RecordingReader(ExitStack):
             parameters=self._parameters,
             origin=span_origin(float(rows.stamp_ns[0]) / NANO),
         )
-        return run.without_columns(*self.left_out)
+        unknown: Any = np.broadcast_to(np.nan, effort.shape)
+        return replace(run, **dict.fromkeys(self.left_out, unknown))
 
     def _columns(
         self, span: tuple[float, float], fills: Mapping[str, list[int]]
@@ -430,8 +430,15 @@ class RobotChoice:
         """The driver profile, read once; None without one."""
         return load_driver_profile(self.driver_profile) if self.driver_profile else None
 
-    def read(self, bag: str | os.PathLike[str], tree: Robot | None = None) -> RecordingReader:
-        """Return a reader of a bag, limited to the joints of the robot if ``tree`` is given.
+    def read(
+        self, bag: str | os.PathLike[str], tree: Robot | None = None, **more: Any
+    ) -> RecordingReader:
+        """Return a reader of a bag, limited to the joints of the driver if ``tree`` is given.
+
+        Args:
+            bag: The bag's folder, or one of its files.
+            tree: The robot, or None.
+            more: Further keyword arguments of the reader.
 
         Raises:
             ConfigurationError: The driver profile cannot be read; or a table declares a unit,
@@ -447,7 +454,8 @@ class RobotChoice:
         named = tuple(row.name for row in profile.joints) if profile else self.recorded_joints
         joints = driver.names if driver else named
         models = tree.joint_names if tree and driver else ()
-        choices: dict[str, Any] = {**self.topics, 'joints': joints, 'reference_joints': models}
+        choices: dict[str, Any] = {'joints': joints, 'reference_joints': models}
+        choices |= {**self.topics, **more}
         if profile:
             choices['driver'] = profile.state.topic, profile.command.topic
             choices['command_joints'] = driver.command_names if driver else joints
@@ -479,7 +487,7 @@ class RobotChoice:
             RecordingError: The span holds no state, or no state can be used.
             UnknownNameError: A joint was not recorded.
         """
-        return self.within(self.converted(reader.read(self.span), tree))
+        return self.converted(reader.read(self.span), tree).between(*self.span)
 
     def converted(self, run: Recording, tree: Robot) -> Recording:
         """Return a recording with the joints of the model, in its order, names and units.
@@ -494,14 +502,6 @@ class RobotChoice:
         run = in_model_units(run, driver).of_joints(tree.joint_names)
         run = replace(run, notes=(*run.notes, *notes))
         return with_velocities(unwrapped(run, tree), tree.joint_is_continuous)
-
-    def within(self, run: Recording) -> Recording:
-        """Return the part of a recording within the span.
-
-        Raises:
-            RecordingError: The span holds no state.
-        """
-        return run.between(*times_of(self.span, float(run.time[0])))
 
     def load(self, reader: RecordingReader) -> Robot:
         """Load the robot, with ``UNLIMITED`` efforts if the description gives no limits.

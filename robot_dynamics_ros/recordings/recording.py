@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -126,11 +126,13 @@ class Recording:
         # Fill in omitted arrays.
         if len(self.measured_effort) != len(self.time):
             object.__setattr__(self, 'measured_effort', np.full(np.shape(self.position), np.nan))
-        stamps = np.rint(np.asarray(self.time) * NANO).astype(np.int64)
-        answers = np.where(np.isfinite(self.effort).all(axis=1), stamps, -1)
-        for name, times in zip(_PER_STATE[1:], (stamps, stamps, answers), strict=True):
-            if len(getattr(self, name)) != len(self.time):
-                object.__setattr__(self, name, times)
+        omitted = [x for x in _PER_STATE[1:] if len(getattr(self, x)) != len(self.time)]
+        if omitted:
+            stamps = np.rint(np.asarray(self.time) * NANO).astype(np.int64)
+            answers = np.where(np.isfinite(self.effort).all(axis=1), stamps, -1)
+            times = dict(zip(_PER_STATE[1:], (stamps, stamps, answers), strict=True))
+            for name in omitted:
+                object.__setattr__(self, name, times[name])
 
     @property
     def has_measured(self) -> bool:
@@ -170,11 +172,12 @@ class Recording:
         return format_time(time - self.origin)
 
     def between(self, start: float, end: float) -> Recording:
-        """Return the rows with ``start <= time <= end``, s.
+        """Return the rows with ``start <= time <= end``, s: since its origin, or since 1970.
 
         Raises:
             RecordingError: There are no such rows.
         """
+        start, end = times_of((start, end), self.origin)
         first = int(np.searchsorted(self.time, start - ROUNDING_S))
         last = int(np.searchsorted(self.time, end + ROUNDING_S, side='right'))
         if last <= first:
@@ -195,21 +198,6 @@ class Recording:
             return self
         changed = {key: getattr(self, key)[rows] for key in (*_PER_STATE, *PER_JOINT)}
         return replace(self, **changed)
-
-    def without(self, states: Array) -> Recording:
-        """Return the recording with the masked states set to NaN; their commands are kept."""
-        if not states.any():
-            return self
-        known = ~states[:, np.newaxis]
-        position, velocity = (
-            np.where(known, values, np.nan) for values in (self.position, self.velocity)
-        )
-        return replace(self, position=position, velocity=velocity)
-
-    def without_columns(self, *columns: str) -> Recording:
-        """Return the recording with some of its columns per joint set to NaN."""
-        missing: Any = np.broadcast_to(np.nan, self.position.shape)
-        return replace(self, **dict.fromkeys(columns, missing))
 
 
 #: First and last second of a whole recording.

@@ -11,9 +11,9 @@ controller publishes with every command. The number of the tick in each change v
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,24 +26,25 @@ from robot_dynamics_ros.control.requests import prepare_parameters, repeat
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, RobotDynamicsError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.parameters import REMOVED, checked, counted
-from robot_dynamics_ros.recordings.reading import RecordingReader, with_velocities
+from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice, with_velocities
 from robot_dynamics_ros.recordings.recording import (
     NANO,
     Recording,
     format_time,
     in_model_units,
-    recorded_driver,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 #: References that a replay can follow.
 REFERENCES = ('auto', 'recorded')
+_AS_RECORDED = RobotChoice()
 _COMPARED = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'coulomb_friction')
 
 
@@ -70,12 +71,8 @@ class ReplaySource:
     Args:
         bag: The bag.
         overrides: Parameters that override the recorded ones.
-        namespace: Namespace of the robot, if the bag has several.
-        description: Another URDF or xacro file; empty for the controller's robot.
+        choice: Topics and recorded joints, and a robot if it is not that of the controller.
         reference: One of ``REFERENCES``.
-        topics: Topics of states, commands and references, keywords of ``choose_topics``.
-        recorded_joints: Recorded names of the model's joints, in model order; empty if they are
-            the same, or the driver profile gives them.
 
     Raises:
         RobotDynamicsError: The bag cannot be read, or its robot, driver or parameters are invalid.
@@ -85,16 +82,12 @@ class ReplaySource:
         self,
         bag: Path,
         overrides: Mapping[str, Any],
+        choice: RobotChoice = _AS_RECORDED,
         *,
-        namespace: str = '',
-        description: str = '',
         reference: str = 'auto',
-        topics: Mapping[str, str] = MappingProxyType({}),
-        recorded_joints: Sequence[str] = (),
     ) -> None:
-        self._bag, self.overrides, self.notes = bag, overrides, list[str]()
-        self._topics: dict[str, Any] = {'namespace': namespace, **topics}
-        with RecordingReader(bag, **self._topics) as reader:
+        self.overrides, self.notes, named = overrides, list[str](), choice.recorded_joints
+        with choice.read(bag) as reader:
             stored, layout = with_texts(reader.parameters), reader.layout
             described = reader.description
             self.log = self._read_log(reader)
@@ -120,22 +113,20 @@ class ReplaySource:
                 )
         self.parameters |= overrides
         merged = checked(PARAMETERS, self.parameters)
-        if description:
-            merged |= {'robot': '', 'robot_description': description}
+        if choice.robot:
+            merged |= {'robot': '', 'robot_description': str(robot_file(choice.robot))}
         self._robot = merged, described
         self.tree, self.driver = robot_and_driver(merged, described)
-        known = [name for name in self.tree.joint_names if name in layout.joints]
-        known = [] if recorded_joints else known
-        if 0 < len(recorded_joints) < self.tree.n:
+        known = [] if named else [x for x in self.tree.joint_names if x in layout.joints]
+        if 0 < len(named) < self.tree.n:
             arm = load_arm(self.tree.xml, effort_limit=1.0).joint_names  # without its grippers
-            known = [*arm] if len(arm) == len(recorded_joints) else []
+            known = [*arm] if len(arm) == len(named) else []
         if known and not stored and self.driver is None and len(known) < self.tree.n:
             merged['joints'] = self.parameters['joints'] = known
             self.tree, _ = robot_and_driver(merged, described)
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
         self.notes += [remark for remark in self.tree.remarks if remark.startswith(LOCKED)]
-        self._recorded = self.driver or recorded_driver(None, recorded_joints, self.tree)
-        self.run = self._read()
+        self.run = self._read(bag, choice, merged['driver_profile'])
         if merged['robot'] and described and not _matches(self.tree, described):
             self.notes.append(
                 f'the controller used the robot {merged["robot"]!r}, which differs from '
@@ -193,29 +184,27 @@ class ReplaySource:
         merged, described = self._robot
         return robot_and_driver({**merged, **changes}, described)[0]
 
-    def _read(self) -> Recording:
+    def _read(self, bag: Path, choice: RobotChoice, profile: str) -> Recording:
         """Return the recording in model order and units, up to a restart of the clock."""
-        recorded, driver = self._recorded, self.driver
-        arguments: dict[str, Any] = {**self._topics, 'joints': self.tree.joint_names}
-        if recorded is not None:
-            arguments |= {'joints': recorded.names, 'reference_joints': self.tree.joint_names}
-        if driver is not None:
-            profile = driver.profile
-            if profile.command.form not in ('group', 'overlay'):
+        tree, more = self.tree, {'joints': self.tree.joint_names}
+        if choice.recorded_joints:
+            more = {}
+        if self.driver is not None:
+            choice, more = replace(choice, driver_profile=profile, recorded_joints=()), {}
+            form = self.driver.profile.command.form
+            if form not in ('group', 'overlay'):
                 raise ConfigurationError(
-                    f'driver profile {profile.name!r}',
-                    f'commands in the form {profile.command.form!r}',
+                    f'driver profile {self.driver.profile.name!r}',
+                    f'commands in the form {form!r}',
                     "a replay reads the forms 'group' and 'overlay'",
                 )
-            arguments['driver'] = profile.state.topic, profile.command.topic
-            arguments['command_joints'] = driver.command_names
-        with RecordingReader(self._bag, every_state=True, **arguments) as reader:
-            run = in_model_units(reader.read(), recorded)
-            run = with_velocities(run, self.tree.joint_is_continuous)
+        with choice.read(bag, tree, every_state=True, **more) as reader:
+            run = in_model_units(reader.read(), choice.driver(tree))
+            run = with_velocities(run, tree.joint_is_continuous)
             self.bag_notes = reader.notes
             self.unpaired = (reader.unpaired[0] + reader.odd_commands, reader.unpaired[1])
-            restarts = reader.counts.restart_ns
-        if not restarts or run.stamp_ns[-1] < restarts[0]:
+            restarts = reader.clock.since_ns
+        if not len(restarts):
             return run
         self.notes.append('time went back in the bag: replayed up to there')
         return run.rows(slice(0, int(np.searchsorted(run.stamp_ns, restarts[0]))))
@@ -311,9 +300,8 @@ class _Replay:
         self._session = self._made(source.parameters)
         self._changes = deque(source.log)
         self._tick: int | None = None  # number of the next tick; None before the first activation
-        self._last_reference: Array | None = None
         self._known_fault: Exception | None = None  # of a locked joint that moved
-        self._reference_error, self._problems = 0.0, list[str]()
+        self._problems = list[str]()
         steps = np.diff(run.stamp_ns)[:, np.newaxis] / NANO
         acceleration = np.diff(run.reference_velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
         last = acceleration[-1:] if len(acceleration) else 0.0 * run.velocity[:1]
@@ -335,6 +323,8 @@ class _Replay:
         if source.reference_shows_answer:
             answered |= np.asarray(np.isfinite(run.reference_position).all(axis=1))
         efforts, outcome = np.full(run.position.shape, np.nan), np.full(len(run.time), '', '<U10')
+        last_reference: Array | None = None
+        reference_error = 0.0
         for k, stamp in enumerate(run.stamp_ns.tolist()):
             self._apply_until(stamp)
             if answered[k] and self._tick is None and not source.logged:
@@ -349,32 +339,24 @@ class _Replay:
                     outcome[k] = 'refused' if recorded[k] else ''
             elif not answered[k]:
                 outcome[k] = 'unanswered'
-            elif self._computes_effort(k):
-                efforts[k] = self._session.loop.effort
-                outcome[k] = 'compared' if recorded[k] else 'lost'
             else:
-                outcome[k] = 'refused'
-        return ReplayResult(efforts, outcome, self._reference_error, self._problems)
-
-    def _computes_effort(self, k: int) -> bool:
-        """Pass answered state k to the session; return whether the session accepts it."""
-        assert self._tick is not None  # it is active
-        self._tick += 1
-        if self._generator is not None:
-            self._generator.set_reference(self._reference[k])
-        if not self._observe(k):
-            return False
-        self._session.settle()
-        self._check_reference(self._reference[k, 0])
-        return True
-
-    def _check_reference(self, reference: Array) -> None:
-        """Compare with the recorded reference, if that changed."""
-        new = self._last_reference is None or (reference != self._last_reference).any()
-        self._last_reference = reference
-        if new and np.isfinite(reference).all():
-            error = np.abs(self._session.loop.reference.position - reference).max()
-            self._reference_error = max(self._reference_error, float(error))
+                assert self._tick is not None  # it is active
+                self._tick += 1
+                if self._generator is not None:
+                    self._generator.set_reference(self._reference[k])
+                if not self._observe(k):
+                    outcome[k] = 'refused'
+                    continue
+                self._session.settle()
+                outcome[k] = 'compared' if recorded[k] else 'lost'
+                efforts[k] = self._session.loop.effort
+                reference = self._reference[k, 0]
+                new = last_reference is None or (reference != last_reference).any()
+                last_reference = reference
+                if new and np.isfinite(reference).all():
+                    error = np.abs(self._session.loop.reference.position - reference).max()
+                    reference_error = max(reference_error, float(error))
+        return ReplayResult(efforts, outcome, reference_error, self._problems)
 
     def _observe(self, k: int) -> bool:
         """Pass state k to the session; return whether it computed a command."""
@@ -416,7 +398,10 @@ class _Replay:
         values = {**content['parameters'], **self._source.overrides}
         if first and self._tick is not None:  # another controller
             self._session = self._made(values)
-        self._move_locked_joints(values)
+        if (locked := values['locked']) != self._session.parameters['locked']:
+            tree = self._source.robot_with({'locked': locked})
+            if tree.locked != self._session.tree.locked:
+                self._session.rebuild(tree)
         repeat(self._session, 'activation', {**content, 'parameters': values})
         self._tick = change.tick
 
@@ -425,23 +410,12 @@ class _Replay:
             return
         if change.kind == 'parameters':
             values = {**change.content['values'], **self._source.overrides}
-            self._set(values, change.content.get('rehearsed'))
+            own = {name: x for name, x in values.items() if name in self._known}
+            prepare_parameters(self._session, own, change.content.get('rehearsed'))()
         else:
             repeat(self._session, change.kind, change.content)
         if change.kind == 'locked':
             self._known_fault = self._session.fault
-
-    def _set(self, values: Mapping[str, Any], rehearsed: Array | None = None) -> None:
-        own = {name: x for name, x in values.items() if name in self._known}
-        prepare_parameters(self._session, own, rehearsed)()
-
-    def _move_locked_joints(self, values: Mapping[str, Any]) -> None:
-        """Rebuild the session with the locked joints where new parameters have them."""
-        session, locked = self._session, values['locked']
-        if locked != session.parameters['locked']:
-            tree = self._source.robot_with({'locked': locked})
-            if tree.locked != session.tree.locked:
-                session.rebuild(tree)
 
 
 def replay(source: ReplaySource) -> ReplayResult:

@@ -202,13 +202,36 @@ def samples_of(
     """
     run = recording.of_joints(tree.joint_names)
     measured = effort_sources(run, preparation.effort)[0] == 'measured'
-    run = _resting(acting(run, measured=measured, late=preparation.delay))
+    run = acting(run, measured=measured, late=preparation.delay)
+    moves, known = moving(run), run.complete
+    if known.any() and not moves.all():
+        at = np.median(run.position[known], axis=0)
+        position = np.where(moves | ~np.isfinite(run.position), run.position, at)
+        velocity = np.where(moves, run.velocity, 0.0 * run.velocity)
+        run = replace(run, position=position, velocity=velocity)
     if measured and preparation.lag:
         run = _led(run, preparation.lag)
     timing = find_timing(
         run, commanded=not measured, name=preparation.timing, cutoff=preparation.cutoff
     )
-    motion = _instants(run, timing, sign)
+    known = run.complete
+    rows, some = np.flatnonzero(known), run.rows(known)
+    steps, valid = timing.steps(some.stamp_ns), timing.single(some.stamp_ns)
+    time, *columns, own = differentiated(timing.name, steps, some.position, some.velocity)
+    if timing.name == 'sampled':
+        near = steps <= BRIDGED * timing.period
+        valid = near[1:] & near[:-1]
+    none, place = np.zeros((len(own), tree.n), np.uint8), rows[own]
+    columns += [sign(columns[-1]), some.effort[own], none]
+    motion = Instants(place, run.time[place], *columns)
+    if timing.cutoff is None or not len(time):
+        motion = motion.where(valid)
+    else:
+        found = (
+            _filtered(motion.take(rows), time[rows], valid[rows], timing, sign)
+            for rows in pieces(time, timing.period)
+        )
+        motion = Instants.joined([*found])
     if run.parts:
         effort = motion.effort - _carried(run, tree, motion)
         reach = (timing.half + 1) * timing.period + ROUNDING_S
@@ -260,19 +283,6 @@ def effort_rates(motion: Instants) -> Array:
     steps = np.gradient(motion.time)
     rates = np.gradient(motion.effort, motion.time, axis=0)
     return np.where((steps <= BRIDGED * np.median(steps))[:, np.newaxis], rates, np.nan)
-
-
-def _resting(run: Recording) -> Recording:
-    """Return a recording in which joints that do not move rest where they are at the median."""
-    moves, known = moving(run), run.complete
-    if moves.all() or not known.any():
-        return run
-    at = np.where(np.isfinite(run.position), np.median(run.position[known], axis=0), np.nan)
-    return replace(
-        run,
-        position=np.where(moves, run.position, at),
-        velocity=np.where(moves, run.velocity, 0.0 * run.velocity),
-    )
 
 
 def _carried(run: Recording, tree: Robot, motion: Instants) -> Array:
@@ -356,35 +366,6 @@ def _standstill(run: Recording, smooth: LowPass, tree: Robot, preparation: Prepa
     gain = float(np.linalg.norm(smooth.taps))
     noise = gain * white_noise(longest_piece(run).velocity)
     return standstill(run.velocity, noise, tree.velocity_limits())
-
-
-def _instants(run: Recording, timing: SampleTiming, sign: Callable[[Array], Array]) -> Instants:
-    """Match states, accelerations and efforts of a recording, except across gaps.
-
-    Args:
-        run: The recording; its efforts are for ``semi_implicit`` and ``continuous`` those that
-            act from a state to the next, for ``sampled`` those at the state, see :func:`acting`.
-        timing: How accelerations, states and efforts correspond.
-        sign: Direction of Coulomb friction by velocity.
-    """
-    rows = np.flatnonzero(run.complete)
-    some = run.rows(run.complete)
-    steps, valid = timing.steps(some.stamp_ns), timing.single(some.stamp_ns)
-    time, *motion, own = differentiated(timing.name, steps, some.position, some.velocity)
-    if timing.name == 'sampled':
-        near = steps <= BRIDGED * timing.period
-        valid = near[1:] & near[:-1]
-    none = np.zeros((len(own), len(run.joints)), np.uint8)
-    columns = (*motion, sign(motion[-1]), some.effort[own], none)
-    instants = Instants(rows[own], run.time[rows[own]], *columns)
-    if timing.cutoff is None or not len(time):
-        return instants.where(valid)
-    return Instants.joined(
-        [
-            _filtered(instants.take(rows), time[rows], valid[rows], timing, sign)
-            for rows in pieces(time, timing.period)
-        ]
-    )
 
 
 def differentiated(name: str, steps: Array, q: Array, v: Array) -> tuple[Array, ...]:

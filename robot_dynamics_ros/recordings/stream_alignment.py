@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,69 +26,11 @@ _LONGEST_REPEAT_NS = NANO // 2  # no driver repeats a state for longer: it has f
 _ALTERNATIONS = 10  # between zeros and other positions, of two publishers,
 _TOGETHER = 4096  # within so many states
 _PAUSE_NS = 10 * NANO  # longer pauses are reported
+_MANY = 0.1  # fraction of states with non-finite positions above which the recording is at fault
 #: Fraction of moved states with the timestamp of the previous one above which a clock is too
 #: coarse; two publishers on one clock give a half.
 COARSE = 0.6
 _RESTART_GAP_NS = NANO  # between the last state before a restart and the first after it
-
-
-@dataclass
-class Counts:
-    """Counts of joint state messages by how they were handled.
-
-    Attributes:
-        states: Messages read.
-        repeated: Messages with the timestamp of the previous one; rejected.
-        coarse: Those of them with another position, as of a clock with coarse steps.
-        out_of_order: Messages older than the previous one, if the next is newer; rejected.
-        not_finite: Messages with a non-finite position; rejected.
-        early: Messages that later ones contradict by staying behind; rejected.
-        implausible: Messages with an implausibly large value; rejected.
-        velocity_unknown: Messages with some velocities NaN; accepted.
-        foreign: Messages of zeros between others; rejected.
-        repeats: Messages that repeat a state under a new timestamp; rejected unless ``every``.
-        restarts: One sentence per backward jump of the clock.
-        restart_ns: First timestamp after each jump, shifted, ns.
-        pauses: Begin and duration of each long pause, ns.
-    """
-
-    states: int = 0
-    repeated: int = 0
-    coarse: int = 0
-    out_of_order: int = 0
-    early: int = 0
-    not_finite: int = 0
-    implausible: int = 0
-    velocity_unknown: int = 0
-    foreign: int = 0
-    repeats: int = 0
-    restarts: list[str] = field(default_factory=list)
-    restart_ns: list[int] = field(default_factory=list)
-    pauses: list[tuple[int, int]] = field(default_factory=list)
-
-    def notes(self) -> list[str]:
-        """Return remarks, one sentence each."""
-        counts = [
-            (self.repeated, 'with the timestamp of the previous state'),
-            (self.out_of_order, 'older than the previous state'),
-            (self.early, 'ahead of all that follow'),
-            (self.not_finite, 'with a non-finite position'),
-            (self.foreign, 'of zeros, as of a second publisher'),
-            (self.repeats, 'equal to the previous one under a new timestamp'),
-            (self.implausible, f'with a value beyond {_LARGEST_VALUE:g}'),
-        ]
-        left_out = [
-            f'{counted(count, "state")} {what}: left out' for count, what in counts if count
-        ]
-        if self.velocity_unknown:
-            unknown = counted(self.velocity_unknown, 'state')
-            left_out.append(f'{unknown} with an unknown velocity: no acceleration there')
-        if self.pauses:
-            begin, length = (format_time(value / NANO) for value in self.pauses[0])
-            text = f'no state for {length} after {begin}: a pause, or a clock that jumps'
-            more = len(self.pauses) - 1
-            left_out.append(f'{text}; {more} more' if more else text)
-        return left_out + self.restarts
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,61 +118,57 @@ class JointMerger:
 
     def __init__(self, joints: Sequence[str], *, stamped: bool) -> None:
         self.joints, self._stamped = tuple(joints), stamped
-        self._latest = np.full((3, len(self.joints)), np.nan)
-        self._updated = np.zeros(len(self.joints), dtype=bool)
+        self._latest, self._missing = dict[str, Array](), set(joints)
 
     def rows(self, groups: Sequence[Group]) -> Rows:
         """Return the rows that the messages of a block complete."""
-        if len(groups) != 1 or not set(self.joints) <= set(groups[0].names):
-            return self._merged(groups)
-        (group,) = groups
-        columns = [group.names.index(name) for name in self.joints]
-        stamps = group.stamp_ns if self._stamped else group.arrival_ns
-        return Rows(group.place, stamps, group.arrival_ns, *group.values[:, :, columns])
-
-    def _merged(self, groups: Sequence[Group]) -> Rows:
-        """Merge messages with different joints, one by one."""
+        if len(groups) == 1 and {*self.joints} <= {*groups[0].names}:
+            (group,) = groups
+            columns = [group.names.index(name) for name in self.joints]
+            values = group.values[:, :, columns]
+            stamps = group.stamp_ns if self._stamped else group.arrival_ns
+            return Rows(group.place, stamps, group.arrival_ns, *values)
         order = sorted(
             (place, g, row)
             for g, group in enumerate(groups)
             for row, place in enumerate(group.place.tolist())
         )
-        maps = [self._column_map(group.names) for group in groups]
-        times: list[tuple[int, int, int]] = []
-        values: list[Array] = []
+        times, latest = list[tuple[int, int, int]](), list[list[Array]]()
         for place, g, row in order:
-            group, (ours, theirs) = groups[g], maps[g]
-            self._latest[:, ours] = group.values[:, row, theirs]
-            self._updated[ours] = True
-            if self._updated.all():
-                self._updated[:] = False
+            group = groups[g]
+            self._latest.update(zip(group.names, group.values[:, row].T, strict=True))
+            self._missing.difference_update(group.names)
+            if not self._missing:
+                self._missing.update(self.joints)
                 arrived = group.arrival_ns[row]
                 times.append((place, group.stamp_ns[row] if self._stamped else arrived, arrived))
-                values.append(self._latest.copy())
+                latest.append([self._latest[name] for name in self.joints])
         if not times:
             return Rows.empty(len(self.joints))
-        stacked, clocks = np.array(values), np.array(times, dtype=np.int64)
-        return Rows(*clocks.T, *stacked.transpose(1, 0, 2))
-
-    def _column_map(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Return the columns that a message fills, and the indices of their values in it."""
-        place = {name: i for i, name in enumerate(names)}
-        pairs = [(i, place[name]) for i, name in enumerate(self.joints) if name in place]
-        return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
+        return Rows(*np.array(times, dtype=np.int64).T, *np.array(latest).transpose(2, 0, 1))
 
 
 class ClockShift(NamedTuple):
-    """What is added to the timestamps from some places of a bag on: ``place``, ``shift_ns``."""
+    """What is added to the timestamps behind each restart of a clock.
+
+    Attributes:
+        place: First places in the bag, shape (K,).
+        shift_ns: What is added from there on, shape (K,), ns.
+        since_ns: First timestamps, shifted, shape (K,), ns.
+    """
 
     place: Array
     shift_ns: Array
+    since_ns: Array
 
     def at(self, place: Array) -> Array:
         """Return the shifts at places of a bag, ns."""
         return np.append(0, self.shift_ns)[np.searchsorted(self.place, place, side='right')]
 
 
-def usable_rows(rows: Rows, *, every: bool = False) -> tuple[Rows, ClockShift, Counts]:
+def usable_rows(
+    rows: Rows, *, every: bool = False
+) -> tuple[Rows, ClockShift, list[str], list[str]]:
     """Return the usable states on a monotonic clock.
 
     A state older than the previous one is rejected. If more follow that stay behind it, either
@@ -242,121 +180,134 @@ def usable_rows(rows: Rows, *, every: bool = False) -> tuple[Rows, ClockShift, C
         every: Whether to keep states that repeat the previous one, as a controller receives them.
 
     Returns:
-        The states; the shifts of the clock; and the counts of rejected and unusual states.
+        The states; the shifts of the clock; what was rejected or is unusual, and what is wrong
+        with the recording, one sentence each.
     """
-    counts, unknown = Counts(states=len(rows.stamp_ns)), np.isnan(rows.velocity)
-    finite = np.isfinite(rows.position).all(axis=1)
+    total, unknown = max(1, len(rows.stamp_ns)), np.isnan(rows.velocity)
+    not_finite = ~np.isfinite(rows.position).all(axis=1)
     plausible = _plausible(rows.position) & _plausible(np.where(unknown, 0.0, rows.velocity))
-    counts.not_finite = int((~finite).sum())
-    counts.implausible = int((finite & ~plausible).sum())
     some = unknown[:, ~unknown.all(axis=0)].any(axis=1)  # of joints whose velocity is measured
-    counts.velocity_unknown = int((some & ~unknown.all(axis=1)).sum())
+    unsure = int((some & ~unknown.all(axis=1)).sum())
     foreign = foreign_rows(rows)
-    counts.foreign = int(foreign.sum())
     rows = rows.where(plausible & ~foreign)
     moved = (np.diff(rows.position, axis=0) != 0.0).any(axis=1)
-    counts.coarse = int((moved & (np.diff(rows.stamp_ns) == 0)).sum())
-    accepted, shift = _Order(rows.stamp_ns, counts).decide()
-    moved = np.flatnonzero(np.diff(shift, prepend=0))
-    shifts = ClockShift(rows.place[accepted[moved]], shift[moved])
+    coarse = (moved & (np.diff(rows.stamp_ns) == 0)).sum() / total
+    accepted, shift, left_out, restarts = _in_order(rows.stamp_ns)
     if len(accepted) < len(rows.stamp_ns):
         rows = rows.take(accepted)
-    if len(moved):
+    first = np.flatnonzero(np.diff(shift, prepend=0))
+    if len(first):
         rows = replace(rows, stamp_ns=rows.stamp_ns + shift)
+    clock = ClockShift(rows.place[first], shift[first], rows.stamp_ns[first])
+    left_out['with a non-finite position'] = int(not_finite.sum())
+    left_out['of zeros, as of a second publisher'] = int(foreign.sum())
     steps = np.diff(rows.stamp_ns)
-    counts.pauses = [
-        (int(rows.stamp_ns[k]), int(steps[k])) for k in np.flatnonzero(steps > _PAUSE_NS).tolist()
-    ]
+    pauses = np.flatnonzero(steps > _PAUSE_NS)
+    begins = rows.stamp_ns[pauses]
     if not every:
         repeats = repeated_rows(rows)
-        counts.repeats = int(repeats.sum())
+        left_out['equal to the previous one under a new timestamp'] = int(repeats.sum())
         rows = rows.where(~repeats)
-    return rows, shifts, counts
+    left_out[f'with a value beyond {_LARGEST_VALUE:g}'] = int((~plausible & ~not_finite).sum())
+    notes = [f'{counted(x, "state")} {what}: left out' for what, x in left_out.items() if x]
+    if unsure:
+        text = f'{counted(unsure, "state")} with an unknown velocity: no acceleration there'
+        notes.append(text)
+    if len(pauses):
+        begin, length = (format_time(x[0] / NANO) for x in (begins, steps[pauses]))
+        text = f'no state for {length} after {begin}: a pause, or a clock that jumps'
+        more = len(pauses) - 1
+        notes.append(f'{text}; {more} more' if more else text)
+    problems = []
+    if not_finite.sum() > _MANY * total:
+        share = not_finite.sum() / total
+        problems.append(f'{share:.0%} of the states have a non-finite position')
+    if coarse > COARSE:
+        problems.append(
+            f'{coarse:.0%} of the states have the timestamp of the previous one, though the '
+            'arm moved: they are left out; record finer times, or give the rate of a table'
+        )
+    return rows, clock, notes + restarts, problems
 
 
-class _Order:
-    """Decides which states to accept, and how to shift their clock.
+def _in_order(times: Array) -> tuple[Array, Array, dict[str, int], list[str]]:
+    """Decide which states to accept, and how to shift their clock.
 
     Args:
-        stamps: Timestamps of all states in order of arrival, shape (N,), ns.
-        counts: Receives the counts of rejected states.
+        times: Timestamps of all states in order of arrival, shape (N,), ns.
+
+    Returns:
+        The accepted rows and their shifts, shape (M,); counts of the others; the restarts in
+        words.
     """
+    stamps, count = times.tolist(), len(times)
+    breaks = (np.flatnonzero(np.diff(times) <= 0) + 1).tolist()
+    spans = list[tuple[int, int, int]]()  # first and end of accepted rows, their shift
+    repeated = late = early = shift = 0
+    restarts = list[str]()
+    last: int | None = None  # own time of the last accepted row
+    newest: int | None = None  # row that is accepted unless it came too early
+    behind, again, following = list[int](), deque[int](), 0
 
-    def __init__(self, stamps: Array, counts: Counts) -> None:
-        self._stamps, self._counts = stamps.tolist(), counts
-        self._breaks = (np.flatnonzero(np.diff(stamps) <= 0) + 1).tolist()
-        self._spans: list[tuple[int, int, int]] = []  # first and end of accepted rows, their shift
-        self._shift = 0
-        self._last_ns: int | None = None  # own time of the last accepted row
-
-    def _accept(self, first: int | None, end: int = 0) -> None:
+    def accept(first: int | None, end: int = 0) -> None:
+        nonlocal last
         if first is not None:
             end = max(end, first + 1)
-            self._spans.append((first, end, self._shift))
-            self._last_ns = self._stamps[end - 1]
+            spans.append((first, end, shift))
+            last = stamps[end - 1]
 
-    def decide(self) -> tuple[Array, Array]:
-        """Return the accepted rows and their shifts, shape (M,)."""
-        stamps, counts, count = self._stamps, self._counts, len(self._stamps)
-        newest: int | None = None  # row that is accepted unless it came too early
-        behind, again, following = list[int](), deque[int](), 0
-        while again or following < count:
-            if not (again or behind) and newest == following - 1:  # a run of increasing times
-                k = bisect_right(self._breaks, newest)
-                end = self._breaks[k] if k < len(self._breaks) else count
-                if end - 1 > newest:
-                    self._accept(newest, end - 1)
-                    newest = end - 1
-                following = end
-                if following == count:
-                    break
-            row, following = (again.popleft(), following) if again else (following, following + 1)
-            limit = self._last_ns if newest is None else stamps[newest]
-            if limit is None or stamps[row] > limit:
-                self._accept(newest)
-                counts.out_of_order += len(behind)
-                newest, behind = row, []
-            elif stamps[row] == limit:
-                counts.repeated += 1
-            elif len(behind) < _LATE_ROWS:
-                behind.append(row)
+    while again or following < count:
+        if not (again or behind) and newest == following - 1:  # a run of increasing times
+            k = bisect_right(breaks, newest)
+            end = breaks[k] if k < len(breaks) else count
+            if end - 1 > newest:
+                accept(newest, end - 1)
+                newest = end - 1
+            following = end
+            if following == count:
+                break
+        row, following = (again.popleft(), following) if again else (following, following + 1)
+        limit = last if newest is None else stamps[newest]
+        if limit is None or stamps[row] > limit:
+            accept(newest)
+            late += len(behind)
+            newest, behind = row, []
+        elif stamps[row] == limit:
+            repeated += 1
+        elif len(behind) < _LATE_ROWS:
+            behind.append(row)
+        else:
+            first = stamps[behind[0]]
+            if newest is not None and (last is None or first > last):
+                early += 1
+                again.extendleft([row, *behind[::-1]])
             else:
-                first, before = stamps[behind[0]], self._last_ns
-                if newest is not None and (before is None or first > before):
-                    counts.early += 1
-                    again.extendleft([row, *behind[::-1]])
+                accept(newest)
+                again.appendleft(row)
+                before = int(last or 0)
+                back = shift + before + _RESTART_GAP_NS - first
+                if abs(back) > _LATEST_NS:  # also keeps int64 from overflowing
+                    late += len(behind)
                 else:
-                    self._accept(newest)
-                    again.appendleft(row)
-                    if self._set_back(first):
-                        again.extendleft(behind[::-1])
-                    else:
-                        counts.out_of_order += len(behind)
-                newest, behind = None, []
-        self._accept(newest)
-        counts.out_of_order += len(behind)
-        spans = np.array(self._spans, dtype=np.int64).reshape(-1, 3)
-        lengths = spans[:, 1] - spans[:, 0]
-        place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.repeat(spans[:, 0], lengths) + place, np.repeat(spans[:, 2], lengths)
-
-    def _set_back(self, stamp: int) -> bool:
-        """Shift all later times, which begin with a stamp, to follow the accepted ones.
-
-        Returns:
-            Whether such a shift is plausible; limits also keep int64 from overflowing.
-        """
-        last = int(self._last_ns or 0)
-        shift = self._shift + last + _RESTART_GAP_NS - stamp
-        if abs(shift) > _LATEST_NS:
-            return False
-        self._shift, self._last_ns = shift, None
-        self._counts.restarts.append(
-            f'time went back from {format_time(last / NANO)} to {format_time(stamp / NANO)}: '
-            f'treated as a restart, later times are shifted by {format_time(shift / NANO)}'
-        )
-        self._counts.restart_ns.append(stamp + shift)
-        return True
+                    shift, last = back, None
+                    again.extendleft(behind[::-1])
+                    restarts.append(
+                        f'time went back from {format_time(before / NANO)} to '
+                        f'{format_time(first / NANO)}: treated as a restart, later times are '
+                        f'shifted by {format_time(shift / NANO)}'
+                    )
+            newest, behind = None, []
+    accept(newest)
+    left_out = {
+        'with the timestamp of the previous state': repeated,
+        'older than the previous state': late + len(behind),
+        'ahead of all that follow': early,
+    }
+    rows = np.array(spans, dtype=np.int64).reshape(-1, 3)
+    lengths = rows[:, 1] - rows[:, 0]
+    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    accepted = np.repeat(rows[:, 0], lengths) + place
+    return accepted, np.repeat(rows[:, 2], lengths), left_out, restarts
 
 
 class Pairs(NamedTuple):

@@ -118,12 +118,13 @@ def find_timing(
     """
     if name != AUTO and name not in TIMINGS:
         raise UnknownNameError('timing', name, (AUTO, *TIMINGS))
-    recording = first_motion(recording)
-    period, even, (residual, trapezoidal_residual), stamps = _intervals(recording)
-    exact = residual < _EXACT and residual < 0.01 * trapezoidal_residual
+    run = first_motion(recording)
+    period, even, (residual, trapezoidal), stamps = _intervals(
+        run.stamp_ns, run.position, run.velocity
+    )
     if name != AUTO:
         chosen, why = name, 'as chosen'
-    elif exact:
+    elif residual < _EXACT and residual < 0.01 * trapezoidal:
         chosen = 'semi_implicit'
         why = (
             'positions advance by the velocity at the end of each step, as those of MuJoCo, to '
@@ -131,20 +132,34 @@ def find_timing(
         )
     else:
         chosen = 'continuous' if commanded else 'sampled'
-        why = _why(residual, commanded)
-    filtered = _cutoff(recording, period, chosen) if cutoff == AUTO else cutoff
-    noise = f'; zero-phase low-pass at {filtered:.3g} Hz' if filtered else ''
+        rests = np.isnan(residual)
+        why = (
+            'the arm is at rest'
+            if rests
+            else 'samples of a continuous motion, as those of a real arm'
+        )
+        why += '; commands are held' if commanded else '; efforts are measured'
+    piece, used = longest_piece(run), None
+    if cutoff != AUTO:
+        used = None if cutoff is None else float(cutoff)
+    elif chosen != 'semi_implicit' and period and len(piece.time) >= LEAST_STATES:
+        used = noise_cutoff(piece.velocity, 1.0 / period, len(run.time))  # None at rest
+    if used and period:  # noise that the filter removes hides no cause of wrong efforts
+        smooth = replace(low_pass(used, 1.0 / period), step=1)
+        stamp_ns = piece.stamp_ns[smooth.half : len(piece.time) - smooth.half]
+        if len(piece.time) >= 2 * smooth.half + LEAST_STATES:
+            filtered = smooth(piece.position), smooth(piece.velocity)
+            steps = np.diff(stamp_ns) / NANO
+            left = _residuals(*filtered, steps, periods(steps, period) == 1)[1]
+            trapezoidal = float(np.fmin(left, trapezoidal))
+    noise = f'; zero-phase low-pass at {used:.3g} Hz' if used else ''
     reason = f'{why}: {TIMINGS[chosen]}{noise}{stamps}'
-    used = None if filtered is None else float(filtered)
-    if used and period:
-        left = _filtered_residual(recording, period, used)
-        trapezoidal_residual = float(np.fmin(left, trapezoidal_residual))
-    return SampleTiming(chosen, period, even, used, residual, trapezoidal_residual, reason)
+    return SampleTiming(chosen, period, even, used, residual, trapezoidal, reason)
 
 
-def parts(run: Recording) -> Iterator[slice]:
-    """Yield the rows of each part of ``PART_S`` of a recording, whose clock may jump."""
-    return _runs(((run.time - run.time[0]) / PART_S).astype(np.int64))
+def parts(time: Array) -> Iterator[slice]:
+    """Yield the rows of each part of ``PART_S`` of times (N,), s, whose clock may jump."""
+    return _runs(((time - time[0]) / PART_S).astype(np.int64))
 
 
 def pieces(time: Array, period: float) -> Iterator[slice]:
@@ -171,18 +186,8 @@ def moving(run: Recording) -> Array:
 
 def first_motion(run: Recording) -> Recording:
     """Return the first part of a recording in which a joint moves; else the first part."""
-    every = (run.rows(rows) for rows in parts(run))
-    return next((part for part in every if moving(part).any()), run.rows(next(parts(run))))
-
-
-def _cutoff(recording: Recording, period: float, timing: str) -> float | None:
-    """Return the cutoff by the noise of the velocities, Hz; None for no filter."""
-    if timing == 'semi_implicit' or not period:
-        return None
-    v = longest_piece(recording).velocity
-    if len(v) < LEAST_STATES:
-        return None
-    return noise_cutoff(v, 1.0 / period, len(recording.time))  # None at rest
+    every = [run.rows(rows) for rows in parts(run.time)]
+    return next((part for part in every if moving(part).any()), every[0])
 
 
 def longest_piece(recording: Recording) -> Recording:
@@ -196,17 +201,21 @@ def longest_piece(recording: Recording) -> Recording:
     )
 
 
-def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], str]:
+def _intervals(
+    stamp_ns: Array, q: Array, v: Array
+) -> tuple[float, bool, tuple[float, float], str]:
     """Return period, whether intervals are equal, residuals, and a remark on the timestamps."""
-    steps, period = np.diff(recording.stamp_ns) / NANO, recording.period
+    steps = np.diff(stamp_ns)
+    period = float(np.median(steps)) / NANO if len(steps) else 0.0
+    steps = steps / NANO
     counts = periods(steps, period)
     single = counts == 1
     if (np.abs(steps - counts * period) <= _REGULAR * period).all():
-        return period, True, _residuals(recording, steps, single), ''
+        return period, True, _residuals(q, v, steps, single), ''
     number = np.append(0.0, np.cumsum(counts))
-    line = float(np.polyfit(number, (recording.stamp_ns - recording.stamp_ns[0]) / NANO, 1)[0])
-    by_line = _residuals(recording, counts * line, single)
-    by_stamps = _residuals(recording, steps, single)
+    line = float(np.polyfit(number, (stamp_ns - stamp_ns[0]) / NANO, 1)[0])
+    by_line = _residuals(q, v, counts * line, single)
+    by_stamps = _residuals(q, v, steps, single)
     jitter = float(np.quantile(np.abs(steps - counts * period), 0.99))
     spread = f'; steps differ from {1e3 * period:.4g} ms by up to {100 * jitter / period:.2g} %'
     if min(by_line) < _EVEN_RATIO * min(by_stamps):
@@ -215,39 +224,15 @@ def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], 
     return period, False, by_stamps, f'{spread}: taken at their own times'
 
 
-def _filtered_residual(recording: Recording, period: float, cutoff: float) -> float:
-    """Return the residual of the trapezoidal rule of low-passed signals; NaN if they are short.
-
-    Noise that the filter removes hides no cause of wrong efforts.
-    """
-    piece, smooth = longest_piece(recording), replace(low_pass(cutoff, 1.0 / period), step=1)
-    rows = slice(smooth.half, len(piece.time) - smooth.half)
-    if len(piece.time) < 2 * smooth.half + LEAST_STATES:
-        return float('nan')
-    filtered = replace(
-        piece.rows(rows), position=smooth(piece.position), velocity=smooth(piece.velocity)
-    )
-    steps = np.diff(filtered.stamp_ns) / NANO
-    return _residuals(filtered, steps, periods(steps, period) == 1)[1]
-
-
-def _why(residual: float, commanded: bool) -> str:
-    efforts = 'commands are held' if commanded else 'efforts are measured'
-    if np.isnan(residual):
-        return f'the arm is at rest; {efforts}'
-    return f'samples of a continuous motion, as those of a real arm; {efforts}'
-
-
-def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float, float]:
+def _residuals(q: Array, v: Array, steps: Array, valid: Array) -> tuple[float, float]:
     """Return the residuals of the semi-implicit and of the trapezoidal rule; NaN at rest.
 
     A joint whose whole motion is of the size of the rounding of its positions tells neither.
     """
-    v = recording.velocity
     valid = valid & np.isfinite(v[1:]).all(axis=1) & np.isfinite(v[:-1]).all(axis=1)
-    moved = np.diff(recording.position, axis=0)[valid]
+    moved = np.diff(q, axis=0)[valid]
     size = np.sqrt(np.square(moved).sum(axis=0))
-    farthest = np.abs(recording.position[1:][valid]).max(axis=0, initial=0.0)
+    farthest = np.abs(q[1:][valid]).max(axis=0, initial=0.0)
     moving = _EXACT * size > np.sqrt(len(moved)) * np.finfo(float).eps * farthest
     if valid.sum() < LEAST_STATES or not moving.any():
         return float('nan'), float('nan')

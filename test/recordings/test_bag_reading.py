@@ -41,10 +41,11 @@ from robot_dynamics_ros.estimation import accumulate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
+from robot_dynamics_ros.recordings.bag.storage import McapStorage
 from robot_dynamics_ros.recordings.columns import ARRAY, Decoder
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import RecordingReader, read_recording
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import WHOLE, Recording
 
 COLUMNS = (
     'stamp_ns',
@@ -116,12 +117,42 @@ def test_columns_in_files_are_those_in_memory(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_bag_is_read_once_whatever_is_asked_of_it_afterwards(tmp_path, monkeypatch):
+    """The description is found in the first bytes; what else a controller told is kept."""
+    told = [text(k * MS, f'x: {k}', '/controller/parameters') for k in range(9, 2900, 1000)]
+    rows = sorted([text(0, 'robot'), *told, *Motion(30_000).messages()], key=lambda x: x.time)
+    bag = write(tmp_path / 'bag', rows)
+    parts, read = McapStorage._parts, []
+
+    def counted(storage):
+        for data, whole in parts(storage):
+            read.append(len(data))
+            yield data, whole
+
+    monkeypatch.setattr(McapStorage, '_parts', counted)
+    topics = '/controller/parameters', '/diagnostics'
+    with BagReader(bag) as reader:
+        expected = [message.data for _, _, message in reader.messages(*topics)]
+    size, read[:] = sum(read), []
+    assert len(expected) == len(told)
+    for span, most in (((0.0, 1.0), size), (WHOLE, 0)):
+        with RecordingReader(bag) as reader:
+            assert reader.description == 'robot'
+            reader.read(span)
+            assert sum(read) < 1.6 * size
+            read.clear()
+            assert [x.data for _, _, x in reader.bag.messages(*topics)] == expected
+            assert sum(read) == most
+            read.clear()
+
+
+@pytest.mark.slow
 def test_nothing_is_read_behind_the_end_of_a_span(tmp_path, monkeypatch):
     bag, blocks = write(tmp_path / 'bag', Motion(20_000).messages()), []
     columns = BagReader.columns
 
-    def counted(*given):
-        for block in columns(*given):
+    def counted(*given, **more):
+        for block in columns(*given, **more):
             blocks.append(block)
             yield block
 

@@ -7,8 +7,8 @@ The only module that imports rosbags, which provides the writer and the message 
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -206,41 +206,39 @@ class BagReader(ExitStack):
         self.path = Path(path)
         self._files = find_files(path)
         try:
-            self._open()
+            self._common = _common_types(self._files.distro)
+            self._storages = [self._storage(file) for file in self._files.files]
+            self.counts = Counter[str]()
+            self.topics, self.units = dict[str, str](), dict[str, str]()
+            self._definitions = dict[str, Definition]()
+            for storage in self._storages:
+                if not (storage.has_summary and (storage.counts or self._files.counts)):
+                    for block in storage.blocks(lambda _: True):
+                        storage.counts.update(topic for topic, _, _ in block)
+                self.topics |= storage.topics
+                self.units |= storage.units
+                self._definitions |= storage.definitions
+                self.counts.update(storage.counts)
+            self.counts.update(dict.fromkeys(self.topics, 0))
+            self._stores: dict[str, Any] = {}
+            self.remarks = dict(self._files.remarks)
+            self.counts.update({} if any(self.counts.values()) else self._files.counts)
+            self._read_counts: dict[str, int] = {}
+            self._damaged_messages = 0
+            self._kept, self._kept_topics = list[RawMessage](), frozenset[str]()
+            self.sources = dict[str, str]()
+            nested = {k for k, d in self._definitions.items() if 'JointState' in d.text}
+            # Of messages that may hold joint states.
+            kinds = (nested | {CONTROLLER_STATE}) - {STATE}
+            for source in [x for x, kind in self.topics.items() if kind in kinds]:
+                parts = message_parts(self.first(source, strict=False))
+                for part, group in parts.items():
+                    topic = f'{source}/{part}'
+                    self.topics[topic] = STATE if len(group.values) > 1 else SINGLE
+                    self.sources[topic], self.counts[topic] = source, self.counts.get(source, 0)
         except BaseException:
             self.close()
             raise
-
-    def _open(self) -> None:
-        """Read topics, counts and message definitions of the storage files."""
-        self._common = _common_types(self._files.distro)
-        self._storages = [self._storage(file) for file in self._files.files]
-        self.counts = Counter[str]()
-        self.topics, self.units = dict[str, str](), dict[str, str]()
-        self._definitions = dict[str, Definition]()
-        for storage in self._storages:
-            if not (storage.has_summary and (storage.counts or self._files.counts)):
-                for block in storage.blocks(lambda _: True):
-                    storage.counts.update(topic for topic, _, _ in block)
-            self.topics |= storage.topics
-            self.units |= storage.units
-            self._definitions |= storage.definitions
-            self.counts.update(storage.counts)
-        self.counts.update(dict.fromkeys(self.topics, 0))
-        self._stores: dict[str, Any] = {}
-        self.remarks = dict(self._files.remarks)
-        self.counts.update({} if any(self.counts.values()) else self._files.counts)
-        self._read_counts: dict[str, int] = {}
-        self._damaged_messages = 0
-        self.sources = dict[str, str]()
-        nested = {k for k, d in self._definitions.items() if 'JointState' in d.text}
-        kinds = (nested | {CONTROLLER_STATE}) - {STATE}  # of messages that may hold joint states
-        for source in [x for x, kind in self.topics.items() if kind in kinds]:
-            parts = message_parts(self.first(source, strict=False))
-            for part, group in parts.items():
-                topic = f'{source}/{part}'
-                self.topics[topic] = STATE if len(group.values) > 1 else SINGLE
-                self.sources[topic], self.counts[topic] = source, self.counts.get(source, 0)
 
     @property
     def losses(self) -> list[str]:
@@ -262,45 +260,54 @@ class BagReader(ExitStack):
 
         Each is a topic, a time in ns and the bytes, which are valid as long as the block.
         """
-        count = dict.fromkeys(sorted({*topics} & self.topics.keys()), 0)
+        if self._kept_topics.issuperset(topics):
+            yield [message for message in self._kept if message[0] in topics]
+            return
+        count = Counter(dict.fromkeys(sorted({*topics} & self.topics.keys()), 0))
         for storage in self._storages:
             for block in storage.blocks(frozenset(topics).__contains__):
-                damaged = list[int]()
-                for k, (topic, time_ns, data) in enumerate(block):
-                    count[topic] = count.get(topic, 0) + 1
-                    if data[:4] == ZSTD_MAGIC:  # each may be compressed by itself
-                        plain, complete = decompress(data, 'zstd')
-                        block[k] = topic, time_ns, memoryview(plain)
-                        damaged += [] if complete else [k]
-                for k in reversed(damaged):
-                    del block[k]
-                self._damaged_messages += len(damaged)
+                count.update([topic for topic, _, _ in block])
+                packed = [k for k, (_, _, data) in enumerate(block) if data[:4] == ZSTD_MAGIC]
+                for k in reversed(packed):  # each may be compressed by itself
+                    topic, time_ns, data = block[k]
+                    plain, complete = decompress(data, 'zstd')
+                    block[k : k + 1] = [(topic, time_ns, memoryview(plain))] * complete
+                    self._damaged_messages += not complete
                 yield block
         self._read_counts |= count
 
-    def columns(self, *topics: str) -> Iterator[list[TopicGroups]]:
-        """Yield joint states and numbers of the given topics as columns, block by block."""
+    def columns(self, *topics: str, keep: Sequence[str] = ()) -> Iterator[list[TopicGroups]]:
+        """Yield joint states and numbers of the given topics as columns, block by block.
+
+        Args:
+            topics: The topics.
+            keep: Further topics, whose messages are kept for :meth:`messages` if all are read.
+        """
         if isinstance(self._storages[0], TableStorage):
             yield from self._storages[0].columns(topics)
             return
         kinds = {x: self.topics[x] for x in topics if x not in self.sources}
         decoders = {x: Decoder(k, partial(self.deserialize, kind=k)) for x, k in kinds.items()}
-        count = 0
-        for block in self.blocks(*(self.sources.get(x, x) for x in topics)):
-            messages = defaultdict[str, list[tuple[Any, int, int]]](list)
-            for place, (topic, time_ns, data) in enumerate(block, count):
-                messages[topic].append((data, place, time_ns))
-            count += len(block)
-            columns: list[TopicGroups] = []
-            for topic, found in messages.items():
+        count, kept = 0, list[RawMessage]()
+        for block in self.blocks(*(self.sources.get(x, x) for x in topics), *keep):
+            kept += [(x, time_ns, bytes(data)) for x, time_ns, data in block if x in keep]
+            names, times, contents = zip(*block, strict=True) if block else ((), (), ())
+            arrival_ns, columns = np.array(times, dtype=np.int64), list[TopicGroups]()
+            for topic in dict.fromkeys(names):
+                index = [k for k, name in enumerate(names) if name == topic]
+                found = [contents[k] for k in index], count + np.array(index), arrival_ns[index]
                 if topic in decoders:
-                    contents, *times = zip(*found, strict=True)
-                    parts = {topic: decoders[topic].groups(contents, *map(np.array, times))}
-                else:
-                    readable = message_columns(self._readable(found, self.topics[topic]))
+                    parts = {topic: decoders[topic].groups(*found)}
+                elif topic not in keep:
+                    messages = zip(*found, strict=True)
+                    readable = message_columns(self._readable(messages, self.topics[topic]))
                     parts = {f'{topic}/{part}': groups for part, groups in readable.items()}
-                columns += [(x, len(found), parts[x]) for x in parts if x in topics]
+                else:
+                    continue
+                columns += [(x, len(index), parts[x]) for x in parts if x in topics]
+            count += len(block)
             yield columns
+        self._kept, self._kept_topics = kept, frozenset(keep)
 
     def _readable(
         self, messages: Iterable[tuple[Any, int, int]], kind: str

@@ -38,6 +38,7 @@ _FOOTER_SIZE = 9 + 20 + len(_MAGIC)
 _LARGEST_RECORD = 1 << 28  # bytes; a larger length is treated as damage
 _LATEST = (1 << 63) - 1  # ns; a later time is treated as damage
 _BLOCK = 4096  # messages per block, except in a chunk
+_SPAN = 1 << 20  # bytes of a file, behind which a block of fewer messages ends
 _HEAD = struct.Struct('<BQ')
 _MESSAGE_HEAD = struct.Struct('<HIQQ')
 _NO_MESSAGE = (0, 0, _LATEST + 1, 0)  # head of a message that is too short to have one: damaged
@@ -120,14 +121,15 @@ class McapStorage(Storage):
 
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
         """Yield the messages of wanted topics in file order, up to the first damage."""
-        block: list[RawMessage] = []
+        block, read = list[RawMessage](), 0
         try:
             for data, whole in self._parts():
+                read += len(data)
                 if not self._append(block, data, selects) and whole:
                     raise _DamageError('a chunk is damaged')
-                if len(block) >= _BLOCK:
+                if len(block) >= _BLOCK or (block and read >= _SPAN):
                     yield block
-                    block = []
+                    block, read = [], 0
         except (_DamageError, struct.error, UnicodeDecodeError) as error:
             damage = error if isinstance(error, _DamageError) else 'a definition is damaged'
             command = f'mcap recover {shlex.quote(self.path.name)} -o repaired.mcap'

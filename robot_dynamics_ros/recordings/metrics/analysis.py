@@ -44,6 +44,7 @@ from robot_dynamics_ros.recordings.metrics.effort import (
     contacts,
     cross_check,
     effort,
+    effort_columns,
     energy,
 )
 from robot_dynamics_ros.recordings.metrics.metric import (
@@ -73,7 +74,7 @@ from robot_dynamics_ros.recordings.output_folder import (
     parquet_table,
     write_json,
 )
-from robot_dynamics_ros.recordings.plausibility import moves_enough, problem_of
+from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.reading import MOVED, RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import (
     EFFORTS,
@@ -92,7 +93,7 @@ from robot_dynamics_ros.recordings.report.runs import (
 )
 from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.recordings.samples import Preparation, samples_of
-from robot_dynamics_ros.recordings.timing import AUTO, first_motion
+from robot_dynamics_ros.recordings.timing import AUTO, first_motion, moving
 from robot_dynamics_ros.spatial.scalar import Array
 
 _EXPLAINED = 0.01  # share of the effort that a model may leave unexplained
@@ -191,10 +192,8 @@ def analyze_bag(
                 )
             if starts:
                 start, (end, why) = starts[0], recorded_end(past.acted, whole, starts)
-        run, ramp = (
-            settings.robot.within(whole),
-            reader.parameters and ran.values['activation_ramp_s'],
-        )
+        run = whole.between(*settings.robot.span)
+        ramp = reader.parameters and ran.values['activation_ramp_s']
         if run.time[-1] >= end:
             notes.append(f'the program is evaluated until {format_time(end)} only: then {why}')
         held = carried(past, run, tree)
@@ -400,8 +399,7 @@ class RunEvaluation:
         found: dict[str, Array] = {}
         for result in self.results.values():
             found |= {name: column[rows] for name, column in result.columns.items()}
-            found |= result.more(rows)
-        return found
+        return found | effort_columns(self.evaluated, rows)
 
 
 def evaluate(
@@ -473,7 +471,7 @@ def evaluate(
     }
     figures |= {name: dict(result.figures) for name, result in results.items()}
     notes = outliers.remarks() if outliers.few else []
-    usable = valid and moves_enough(run, tree)
+    usable = valid and (tree.n == 1 or moving(run).sum() > 1)
     return RunEvaluation(given, figures, findings, notes, results, usable)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from shlex import quote
 from typing import Any
 
@@ -50,7 +49,6 @@ _OF_URDF = (
 _CHECKED = 50  # instants at which formulations are compared
 _LARGE_DIFFERENCE = 1e-9  # relative difference of formulations that is reported
 _LARGE_SHARE = 0.05  # fraction of unexplained energy that is reported
-_BLOCK = 1 << 15  # steps whose intermediate values are in memory at once
 
 
 def effort(evaluated: EvaluatedRun) -> MetricResult:
@@ -78,10 +76,10 @@ def effort(evaluated: EvaluatedRun) -> MetricResult:
             'causes': sums.coefficients(),
         }
     findings = _effort_findings(sums, evaluated)
-    return MetricResult(figures, findings, more=partial(_columns, evaluated))
+    return MetricResult(figures, findings)
 
 
-def _columns(evaluated: EvaluatedRun, rows: slice) -> dict[str, Array]:
+def effort_columns(evaluated: EvaluatedRun, rows: slice) -> dict[str, Array]:
     """Return the columns of the efforts at M rows of the run, shape (M, n)."""
     first, last = np.searchsorted(evaluated.steps.row, (rows.start, rows.stop))
     steps = evaluated.steps.take(slice(first, last))
@@ -229,12 +227,23 @@ def energy(evaluated: EvaluatedRun) -> MetricResult:
     Returns:
         The sums of the balance, J; a finding on energy that the model does not explain.
     """
-    run = evaluated.run
-    parts = [run.rows(slice(k, k + _BLOCK + 1)) for k in range(0, len(run.time), _BLOCK)]
-    states = ((part.position[:_BLOCK], part.velocity[:_BLOCK]) for part in parts)
-    stored = np.concatenate([evaluated.model.energy(*motion) for motion in states])
-    steps = (_step_work(part, evaluated) for part in parts)
-    work, dissipated, valid = map(np.concatenate, zip(*steps, strict=True))
+    run, timing, model = evaluated.run, evaluated.timing, evaluated.model
+    q, v, effort = run.position, run.velocity, run.effort
+    h, mean, acting = timing.steps(run.stamp_ns), 0.5 * (v[1:] + v[:-1]), effort[:-1]
+    if timing.name == 'sampled':  # else it acts from each state to the next
+        acting = 0.5 * (effort[1:] + effort[:-1])
+    valid = (h <= BRIDGED * timing.period) & np.isfinite(mean).all(axis=1)
+    valid &= run.time[1:] < evaluated.until
+    for states in (q[:-1], q[1:]):  # a joint limit takes energy
+        valid &= ~exclusions(model.tree, states, acting).any(axis=1)
+    a = np.diff(v, axis=0) / np.where(valid, h, np.inf)[:, np.newaxis]
+    v_friction = v[1:] if timing.name == 'semi_implicit' else mean
+    friction = model.friction(0.5 * (q[1:] + q[:-1]), mean, a, v_friction)
+    work, dissipated = (
+        np.where(valid, h * np.einsum('kj,kj->k', efforts, mean), 0.0)
+        for efforts in (acting, friction)
+    )
+    stored = model.energy(q, v)
     gained = np.where(valid, np.diff(stored.sum(axis=1)), 0.0)
     balance = np.append(0.0, np.cumsum(work - gained - dissipated))
     columns = {
@@ -261,27 +270,6 @@ def energy(evaluated: EvaluatedRun) -> MetricResult:
         'without a cause in the model'
     )
     return MetricResult(figures, [Finding('warning', text)], columns)
-
-
-def _step_work(run: Recording, evaluated: EvaluatedRun) -> tuple[Array, Array, Array]:
-    """Return work of the efforts, friction loss, J, and a mask of the valid steps of some rows."""
-    timing = evaluated.timing
-    h = timing.steps(run.stamp_ns)
-    mean = 0.5 * (run.velocity[1:] + run.velocity[:-1])
-    acting = run.effort[:-1]  # from each state to the next
-    if timing.name == 'sampled':
-        acting = 0.5 * (run.effort[1:] + run.effort[:-1])
-    valid = (h <= BRIDGED * timing.period) & np.isfinite(mean).all(axis=1)
-    valid &= run.time[1:] < evaluated.until
-    for states in (run.position[:-1], run.position[1:]):  # a joint limit takes energy
-        valid &= ~exclusions(evaluated.model.tree, states, acting).any(axis=1)
-    q, a = 0.5 * (run.position[1:] + run.position[:-1]), np.diff(run.velocity, axis=0)
-    vf = run.velocity[1:] if timing.name == 'semi_implicit' else mean
-    a /= np.where(valid, h, np.inf)[:, np.newaxis]
-    friction = evaluated.model.friction(q, mean, a, vf)
-    work = np.where(valid, h * np.einsum('kj,kj->k', acting, mean), 0.0)
-    dissipated = np.where(valid, h * np.einsum('kj,kj->k', friction, mean), 0.0)
-    return work, dissipated, valid
 
 
 # Contacts ---------------------------------------------------------------------------------------

@@ -69,13 +69,11 @@ class MetricResult:
         findings: Remarks in words.
         columns: Columns for tables and plots by name, shape (N,) or (N, n) for the N rows of the
             recording; NaN for missing values.
-        more: Returns further columns at a slice of the rows, computed only to be written.
     """
 
     figures: Mapping[str, Any]
     findings: Sequence[Finding] = ()
     columns: Mapping[str, Array] = field(default_factory=dict)
-    more: Callable[[slice], Mapping[str, Array]] = lambda _: {}
 
 
 #: Evaluates one aspect of a run; None if it does not apply.

@@ -24,6 +24,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.bag_layout import DIAGNOSTICS
 from robot_dynamics_ros.recordings.history import Acted
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.reading import RecordingReader
@@ -162,7 +163,7 @@ def decay(rows: Sequence[str], f: Array, design: Array) -> dict[str, list[float]
     }
 
 
-DIAGNOSTICS, _START = '/diagnostics', 'program_start_s'
+_START = 'program_start_s'
 
 
 #: Why a law that begins a program ceases to act, or begins anew, by the kind of a change.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,11 +78,11 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
         'tool': tool,
         'program': program,
         'tool_error': distance,
+        'error': error,
     }
-    more = partial(_errors, run)
     joints, at_tool = RmsPeak.of(run.time, error), RmsPeak.of(run.time, distance[:, np.newaxis])
     if not joints.count.any():
-        return MetricResult({}, columns=columns, more=more)
+        return MetricResult({}, columns=columns)
     tool_rms, tool_peak, tool_peak_at = at_tool.figures('rms', 'peak', 'peak_at').values()
     speed = RmsPeak.of(run.time, run.reference_velocity - run.velocity)
     travel = _range(run.reference_position)
@@ -100,11 +99,7 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
     }
     moves = bool((travel > _TRAVEL).any())
     findings = [Finding('ok', EXACT)] if moves and joints.peak.max() < _ROUNDING else []
-    return MetricResult(figures, findings, columns, more)
-
-
-def _errors(run: Recording, rows: slice) -> dict[str, Array]:
-    return {'error': run.reference_position[rows] - run.position[rows]}
+    return MetricResult(figures, findings, columns)
 
 
 def _range(rows: Array) -> Array:
@@ -185,7 +180,7 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
     run, period = evaluated.run, evaluated.timing.period
     steps, answered = np.diff(run.stamp_ns) / NANO, run.answer_ns >= 0
     latencies = (run.answer_ns - run.arrival_ns)[answered] / NANO
-    stored = _stored_latency(evaluated)
+    stored = _stored_latency(evaluated.remarks, evaluated.commands)
     skipped = periods(steps, period) - 1.0
     gaps, lost = int((skipped > 0.0).sum()), int(skipped.sum())
     longest = int(steps.argmax()) if gaps else 0
@@ -207,7 +202,7 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
     texts = []
     if gaps and not gaps_are_bridged(figures):
         texts.append(gap_text(figures))
-    texts += _unanswered(run)
+    texts += _unanswered(run.time, run.answer_ns)
     late = 0.0 if stored else quantiles(latencies, 1.0, 99)['p99']
     if period and late > _LATE * period:
         texts.append(
@@ -233,10 +228,10 @@ def gaps_are_bridged(rates: Mapping[str, Any]) -> bool:
     return bool(rates['lost_share'] < _LOST and rates['longest_gap_ms'] <= bridged)
 
 
-def _unanswered(run: Recording) -> list[str]:
+def _unanswered(time: Array, answer_ns: Array) -> list[str]:
     """Return a sentence if states of an active controller have no command."""
-    answered = np.flatnonzero(run.answer_ns >= 0)
-    lacking, lasting = np.diff(answered) - 1, np.diff(run.time[answered])
+    answered = np.flatnonzero(answer_ns >= 0)
+    lacking, lasting = np.diff(answered) - 1, np.diff(time[answered])
     lacking = np.where(lasting < PAUSE_S, lacking, 0)
     share = lacking.sum() / max(1, lacking.sum() + len(answered))
     if not _UNANSWERED[0] < share < _UNANSWERED[1]:
@@ -244,20 +239,17 @@ def _unanswered(run: Recording) -> list[str]:
     k = int(lacking.argmax())
     return [
         f'{100 * share:.0f} % of the states have no command of their own, for up to '
-        f'{format_duration(float(lasting[k]))} at {format_time(float(run.time[answered[k]]))}: '
+        f'{format_duration(float(lasting[k]))} at {format_time(float(time[answered[k]]))}: '
         'the one before acted longer, and the arm follows the law worse'
     ]
 
 
-def _stored_latency(evaluated: EvaluatedRun) -> dict[str, float]:
+def _stored_latency(remarks: Mapping[str, str], commands: str) -> dict[str, float]:
     """Return the latency from state to command by percentile that our recorder stored, µs.
 
     It is measured by source times, those of a bag by receive times, which may be the timestamps
     of the states. Empty if there is none.
     """
     with contextlib.suppress(KeyError, ValueError):  # metadata may be damaged
-        return {
-            name: float(evaluated.remarks[f'{evaluated.commands} latency_{name}_us'])
-            for name in ('p50', 'p99')
-        }
+        return {name: float(remarks[f'{commands} latency_{name}_us']) for name in ('p50', 'p99')}
     return {}

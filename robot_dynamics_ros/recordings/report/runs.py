@@ -20,9 +20,9 @@ from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import Topics
+from robot_dynamics_ros.recordings.bag_layout import DIAGNOSTICS, Topics
 from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult
-from robot_dynamics_ros.recordings.metrics.program import DIAGNOSTICS, unit_of
+from robot_dynamics_ros.recordings.metrics.program import unit_of
 from robot_dynamics_ros.recordings.metrics.tracking import (
     at_limits,
     gap_text,
