@@ -74,7 +74,7 @@ _LEAST_INSTANTS = 30  # number of instants per coefficient
 #: Correlated samples equivalent to one independent sample.
 CORRELATED = 10.0
 _UNFELT = 1e-20  # of the largest squared column: a smaller one has no effect
-_EVIDENCE = 10.0  # nats: least evidence of a cause
+EVIDENCE = 10.0  #: nats: least evidence of a cause
 _TIE = 1e-3  # nats: least gain of another cause in place of one: smaller ones are equal
 _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
 _NEARLY = 0.9  # of the share of a mass: least of one that may be wrong in its place
@@ -129,13 +129,11 @@ class SimpleFault(NamedTuple):
     Attributes:
         cost: Its criterion with the evidence that it needs, nats.
         factor: Factor of the efforts.
-        explains: Whether it explains them.
         causes: Another unit, a load at the tool, both or none.
     """
 
     cost: float
     factor: float
-    explains: bool
     causes: tuple[Cause, ...]
 
 
@@ -359,14 +357,19 @@ class EffortResidual:
         kept = [one.cause for one in best if one.cause.name not in GRAVITY]
         masses = [one for one in every if one.name in MASSES and not one.overlaps(kept)]
         others = [self._supported([*kept, one], every) for one in masses]
-        least = self._weighed(best) + _EVIDENCE
+        least = self._weighed(best) + EVIDENCE
         alike = [other for other in others if self._weighed(other) < least]
         return min(alike, key=lambda found: (len(found), self._weighed(found)), default=best)
+
+    @cached_property
+    def cost(self) -> float:
+        """The criterion of the found causes, with the evidence that each needs, nats."""
+        return self._weighed(self.found)
 
     def _weighed(self, found: Sequence[FoundCause]) -> float:
         """Return the criterion of causes with the evidence that each needs, nats."""
         causes = [one.cause for one in found]
-        return self._cost(causes) + _EVIDENCE * sum(one.name not in PER_DRIVE for one in causes)
+        return self._cost(causes) + EVIDENCE * sum(one.name not in PER_DRIVE for one in causes)
 
     def _wrong_joints(self, usual: list[Cause], every: Sequence[Cause]) -> list[Cause]:
         """Return what explains joints singly best, if that is another order or a wrong sign."""
@@ -375,7 +378,7 @@ class EffortResidual:
             own = [one for one in every if one.joint == j and one.name in ('order', 'factor')]
             costs = [self._cost([*usual, one]) for one in own]
             best = own[int(np.argmin(costs))] if own else None
-            if best is not None and min(costs) < cost - _EVIDENCE:
+            if best is not None and min(costs) < cost - EVIDENCE:
                 value = self._fit([*usual, best]).values[-1][0]
                 found += [best] if best.name == 'order' or value < -1.0 else []
         return found
@@ -387,7 +390,7 @@ class EffortResidual:
             cause
             for cause in every
             if cause.name not in PER_DRIVE
-            and (cause.name != 'order' or cost - self._cost([*chosen, cause]) > _EVIDENCE)
+            and (cause.name != 'order' or cost - self._cost([*chosen, cause]) > EVIDENCE)
         ]
         for _ in range(_MOST_CAUSES * len(self._counts)):
             added = [[*chosen, cause] for cause in others if not cause.overlaps(chosen)]
@@ -397,7 +400,7 @@ class EffortResidual:
                 [*kept, cause] for kept in rest for cause in others if not cause.overlaps(kept)
             ]
             costs = [self._cost(causes) for causes in (*added, *swapped)]
-            prices = [_EVIDENCE] * len(added) + [_TIE] * len(swapped)
+            prices = [EVIDENCE] * len(added) + [_TIE] * len(swapped)
             gains = [cost - new - price for new, price in zip(costs, prices, strict=True)]
             if not gains or max(gains) <= 0.0:
                 break
@@ -438,7 +441,7 @@ class EffortResidual:
                 if cause.joint >= 0:  # others may make up for it elsewhere
                     share = np.where(np.arange(len(share)) == cause.joint, share, 0.0)
                 found.append(FoundCause(cause, x, share, without.exact, fit.exact, evidence))
-            if not found or min(one.evidence for one in found) >= _EVIDENCE:
+            if not found or min(one.evidence for one in found) >= EVIDENCE:
                 return sorted(found, key=lambda one: -one.evidence)
             worst = min(found, key=lambda one: one.evidence).cause
             chosen = [one for one in chosen if one is not worst]
@@ -448,7 +451,7 @@ class EffortResidual:
             ]
             if simpler:
                 best = min(simpler, key=self._cost)
-                chosen = best if self._cost(chosen) - self._cost(best) >= _EVIDENCE else chosen
+                chosen = best if self._cost(chosen) - self._cost(best) >= EVIDENCE else chosen
 
     def _is_possible(self, fit: Explanation, cause: Cause) -> bool:
         """Return whether the coefficients of a cause in a fit are possible.
@@ -573,8 +576,8 @@ class EffortResidual:
             factor = 1.0 + float(fit.values[-1][0]) if unit in beside else 1.0
             carried = load not in beside or fit.values[len(usual)][0] > 0.0
             if carried and all(self._is_possible(fit, one) for one in beside):
-                cost = self._criterion(fit) + _EVIDENCE * len(beside)
-                tried.append(SimpleFault(cost, factor, self._explains(fit), tuple(beside)))
+                cost = self._criterion(fit) + EVIDENCE * len(beside)
+                tried.append(SimpleFault(cost, factor, tuple(beside)))
         return min(tried)
 
     def _factors(self) -> tuple[Array, list[int]]:
@@ -596,21 +599,8 @@ class EffortResidual:
     @property
     def is_usual(self) -> bool:
         """Whether friction and rotors explain most of the efforts of every joint."""
-        return self._explains(self._fit([one for one in self._candidates() if one.name in USUAL]))
-
-    def _explains(self, fit: Explanation) -> bool:
-        least = np.square(_EXPLAINED) * self._effort + self._floor
-        return bool((fit.exact <= least).all())
-
-    def is_better_than(self, other: EffortResidual, *, plain: bool = False) -> bool:
-        """Return whether one fault at most explains more than all causes found for another.
-
-        Args:
-            other: The residual of another model, or of other samples.
-            plain: Whether to compare with one fault at most of the other.
-        """
-        least = other.simplest.cost if plain else other._weighed(other.found)
-        return self.simplest.explains and self.simplest.cost < least - _EVIDENCE
+        fit = self._fit([one for one in self._candidates() if one.name in USUAL])
+        return bool((fit.exact <= np.square(_EXPLAINED) * self._effort + self._floor).all())
 
     def faults(self) -> list[Finding]:
         """Return the causes that are faults of the driver: order, signs, units.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
 from shlex import quote
@@ -28,9 +28,8 @@ from robot_dynamics_ros.estimation.hypotheses import (
     effort_fault,
     exchange_fault,
     named,
-    unit_faults,
 )
-from robot_dynamics_ros.estimation.residual_causes import EffortResidual
+from robot_dynamics_ros.estimation.residual_causes import EVIDENCE, EffortResidual
 from robot_dynamics_ros.estimation.rest import AT_REST, moving_joints
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
@@ -54,6 +53,7 @@ _ALIKE = 0.9  # correlation
 _OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
+_LIKELY = 2  # number of changes whose other causes are searched, too
 _TRIED = 500  # instants at which other orders of joints are tried
 _RESOLUTION = 0.005  # of an effort: what is less is no fault of a driver
 
@@ -336,11 +336,16 @@ def effort_findings(
     motion = replace(samples.motion, excluded=marked(stops, AT_LIMIT))
     motion = motion.take(slice(None, None, max(1, len(motion.row) // _CHECKED)))
     tree = tree.with_changes(effort_limit=none, position_lower=-none, position_upper=none)
-    residual = _residual(tree, motion)
-    carries = residual.simplest.factor == 1.0 and residual.is_better_than(residual)
-    faults = [] if carries else residual.faults()  # a load is no fault of a driver
-    few = slice(None, None, max(1, len(motion.row) // _TRIED))
-    yield from _input_findings(tree, motion.take(few), faults) or faults
+    own = _residual(tree, motion)
+    if not own.is_usual:
+        few = motion.take(slice(None, None, max(1, len(motion.row) // _TRIED)))
+        least = _residual(tree, few).cost - EVIDENCE
+        likely = sorted(_changes(tree, few), key=lambda change: change[1].simplest.cost)[:_LIKELY]
+        fault, changed = min(likely, key=lambda change: change[1].cost)
+        if changed.cost < least:
+            yield fault
+            own = changed
+    yield from own.faults()
 
 
 def _residual(tree: Robot, motion: Instants) -> EffortResidual:
@@ -349,22 +354,11 @@ def _residual(tree: Robot, motion: Instants) -> EffortResidual:
     return EffortResidual(EffortModel(tree), motion, frame, _RESOLUTION, kinds)
 
 
-def _input_findings(tree: Robot, motion: Instants, faults: Sequence[Finding]) -> list[Finding]:
-    """Return the faults of what the model is given, if these explain most.
+def _changes(tree: Robot, motion: Instants) -> Iterator[tuple[Finding, EffortResidual]]:
+    """Yield faults of what the model is given, which no coefficient is, and residuals without.
 
-    These are joints that are exchanged, and reversed gravity beside another unit of efforts: no
-    coefficient of the residual is either.
-
-    Args:
-        tree: The robot.
-        motion: Some instants.
-        faults: What the causes of the residual tell. Other causes beside a unit describe reversed
-            gravity, and more of the noise.
+    These are joints that are exchanged, and reversed gravity.
     """
-    own = _residual(tree, motion)
-    if own.is_usual:
-        return []
-    tried: list[tuple[EffortResidual, Finding | None]] = [(own, None)]
     for i, j in combinations(range(tree.n), 2):
         order = np.arange(tree.n)
         order[[i, j]] = j, i
@@ -373,14 +367,6 @@ def _input_findings(tree: Robot, motion: Instants, faults: Sequence[Finding]) ->
                 names = ('q', 'v', 'a', 'v_friction', 'sign', *(['effort'] if efforts else []))
                 columns = {name: getattr(motion, name)[:, order] for name in names}
                 other = _residual(tree, replace(motion, **columns))
-                tried.append((other, exchange_fault(tree, i, j, problem)))
-    best, fault = min(tried, key=lambda pair: pair[0].simplest.cost)
-    if fault is not None and best.is_better_than(own):
-        return [fault]
+                yield exchange_fault(tree, i, j, problem), other
     turned = _residual(tree.with_gravity(-tree.gravity), motion)
-    factors = turned.simplest.factor * np.ones(tree.n)
-    plain = not faults or 'wrong unit' in faults[0].problem
-    if not turned.is_better_than(own, plain=plain):
-        return []
-    found = [effort_fault(ALL_EFFORTS, 'sign', detail=', or of gravity (--gravity)')]
-    return found + (unit_faults(tree, factors) if (factors != 1.0).any() else [])
+    yield effort_fault(ALL_EFFORTS, 'sign', detail=', or of gravity (--gravity)'), turned
