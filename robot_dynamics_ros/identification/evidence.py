@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.residual_causes import CORRELATED
 from robot_dynamics_ros.identification.least_squares import Block, jackknife
 from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, BaseParameters, Unknowns
@@ -105,6 +106,27 @@ class Ridge:
         prior = np.diag(np.square(np.where(np.isinf(spread), _weak(sums), spread)))
         still = len(spread) - columns.shape[2]
         return cls(sums, usable.sum(axis=0), np.zeros(len(spread)), prior, still)
+
+    @classmethod
+    def beside(
+        cls, unknowns: Unknowns, motion: Instants, columns: Array, deviation: float
+    ) -> Ridge:
+        """Return the regression of other columns and of the changes of all unknowns.
+
+        Args:
+            unknowns: The unknowns of the robot, with nominal values.
+            motion: Motion and efforts.
+            columns: Effort per unit of what is estimated beside them, shape (N, n, k); efforts
+                with NaN are not used.
+            deviation: Prior deviation of each of these.
+        """
+        drives, usable = unknowns.columns(motion), np.isfinite(columns).all(axis=2)
+        rest = motion.effort - unknowns.known(motion) - drives @ unknowns.nominal
+        others = np.full(columns.shape[2], deviation)
+        terms = np.full(len(unknowns) - unknowns.links, np.inf)
+        spread = np.concatenate([others, TRUST * unknowns.inertial_sizes(), terms])
+        every = np.concatenate([columns, drives], axis=2)
+        return cls.of_samples(every, rest, motion.usable & usable, spread)
 
     def __len__(self) -> int:
         return len(self.sums)

@@ -24,7 +24,7 @@ import numpy as np
 
 from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.regressor import PER_BODY, gravity_regressor
-from robot_dynamics_ros.identification.evidence import TRUST, Ridge
+from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
@@ -158,11 +158,5 @@ def _around(motion: Instants, tree: Robot, values: Array) -> Ridge:
         tree: The nominal robot under the gravity to start from.
         values: Values of the unknowns to start from.
     """
-    unknowns, links = Unknowns(tree, _TERMS), PER_BODY * tree.bodies
-    pull = gravity_regressor(tree, motion.q, values[:links])
-    drives = unknowns.columns(motion)
-    columns = np.concatenate([pull, drives], axis=2)
-    rest = motion.effort - unknowns.known(motion) - drives @ unknowns.nominal
-    terms = np.full(len(unknowns) - links, np.inf)
-    spread = np.concatenate([np.full(3, _WEAK), TRUST * unknowns.inertial_sizes(), terms])
-    return Ridge.of_samples(columns, rest, motion.usable, spread)
+    pull = gravity_regressor(tree, motion.q, values[: PER_BODY * tree.bodies])
+    return Ridge.beside(Unknowns(tree, _TERMS), motion, pull, _WEAK)

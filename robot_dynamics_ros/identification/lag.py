@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.identification.evidence import TRUST, Ridge
+from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.samples import Preparation, effort_rates, prepare
@@ -96,13 +96,9 @@ def _left(recording: Recording, unknowns: Unknowns, way: Preparation) -> Lag:
         rates[samples.near(run.time[1:], turned)] = np.nan
     some = slice(None, None, max(1, len(rates) // _STATES))
     motion, rates = motion.take(some), rates[some]
-    n, drives = unknowns.tree.n, unknowns.columns(motion)
-    late = -rates[:, :, np.newaxis] * np.eye(n)
-    rest = motion.effort - unknowns.known(motion) - drives @ unknowns.nominal
-    terms = np.full(len(unknowns) - unknowns.links, np.inf)
-    spread = np.concatenate([np.full(n, _USUAL), TRUST * unknowns.inertial_sizes(), terms])
-    columns = np.concatenate([late, drives], axis=2)
-    ridge = Ridge.of_samples(columns, rest, motion.usable & np.isfinite(rates), spread)
+    n = unknowns.tree.n
+    late = -rates[:, :, np.newaxis] * np.eye(n)  # NaN in a row of a rate that is not known
+    ridge = Ridge.beside(unknowns, motion, late, _USUAL)
     return _common(ridge.values[:n], np.diag(ridge.covariance())[:n])
 
 
