@@ -39,6 +39,8 @@ from robot_dynamics_ros.errors import (
     ModelError,
     RecordingError,
 )
+from robot_dynamics_ros.estimation.hypotheses import named
+from robot_dynamics_ros.estimation.rest import moving_joints
 from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.findings import Finding, error, warning
@@ -132,10 +134,18 @@ def examine(
         held = check_held(tree, poses, gravity_expected=not left_out)
     except RecordingError as fault:
         return [*findings, error(fault)], None
+    findings += held.findings
+    moves = np.zeros(tree.n, dtype=bool)
     if not commanded and not held.errors:
         expected = tree.with_gravity(0.0 * tree.gravity) if left_out else tree
         findings += effort_findings(run, expected)
-    return [*findings, *held.findings], held
+        moves = moving_joints(q, v)
+    remedy = 'choose other poses, or check it in motion: see docs/commissioning.md'
+    for joints, what in ((~moves, 'sign and unit were'), (moves, 'its unit was')):
+        if len(unloaded := np.flatnonzero(~held.loaded & joints)):
+            text = f'gravity does not change there: {what} not checked'
+            findings.append(warning(named(tree, unloaded), text, remedy))
+    return findings, held
 
 
 def measured_delay(tree: Robot, driver: DriverInterface, run: Recording) -> CommandDelay | str:

@@ -37,7 +37,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
 )
 from robot_dynamics_ros.estimation.rest import HELD_S, rests
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.findings import Finding, warning
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -90,7 +90,7 @@ class Commissioning:
     """Result of a check; arrays have shape (n,) unless stated otherwise, N m or N.
 
     Attributes:
-        findings: Faults with their likely causes, strongest first; then what was not checked.
+        findings: Faults with their likely causes, strongest first; then too few poses.
         poses: Number of distinct poses.
         loaded: Whether gravity varies enough at each joint to check it.
         slope: Slope of the efforts over gravity; NaN where not loaded.
@@ -225,8 +225,11 @@ def check_held(tree: Robot, poses: HeldPoses, *, gravity_expected: bool) -> Comm
             break
         findings += [cause.finding for cause in causes]
         samples = causes[-1].samples
-    findings += held.unchecked(samples)
-    return Commissioning(tuple(findings), len(samples.q), *statistics)
+    if (count := len(samples.q)) < FEW_POSES:  # a single one compares no change of any effort
+        told = 'there is only 1: no joint was checked' if count == 1 else f'there are only {count}'
+        remedy = f'hold the arm in at least {FEW_POSES} different ones'
+        findings.append(Finding('error', told, 'poses', remedy))
+    return Commissioning(tuple(findings), count, *statistics)
 
 
 class _HeldArm:
@@ -308,20 +311,6 @@ class _HeldArm:
             named(self._tree, [worst]),
             'check the model (masses, base orientation, payload), then repeat',
         )
-
-    def unchecked(self, samples: HeldPoses) -> Iterator[Finding]:
-        """Yield an error about too few poses, and warnings about what was not checked."""
-        remedy = f'hold the arm in at least {FEW_POSES} different ones'
-        if (count := len(samples.q)) < FEW_POSES:  # a single one compares no change of any effort
-            told = ' is only 1: no joint was checked' if count == 1 else f' are only {count}'
-            yield Finding('error', f'there{told}', 'poses', remedy)
-        unloaded = np.flatnonzero(~self._loaded(self._gravity(samples)))
-        if len(unloaded):
-            yield warning(
-                named(self._tree, unloaded),
-                'gravity does not change there: sign and unit were not checked',
-                'choose other poses, or check it in motion: see docs/commissioning.md',
-            )
 
     def _loaded(self, gravity: Array) -> Array:
         """Return whether gravity varies enough at each joint, shape (n,)."""

@@ -61,6 +61,7 @@ def test_a_true_profile_ends_in_0(bag, commission):
     ended = commission(bag)
     assert f'Efforts, measured, against gravity in {POSES} poses' in ended.said
     assert 'no errors found in the profile' in ended.said
+    assert "joint 'joint1': gravity does not change there: its unit was not checked" in ended.said
     found = ended.figures
     assert found['poses'] == POSES
     assert found['joints']['joint1']['slope'] is None  # its axis is vertical
@@ -69,6 +70,16 @@ def test_a_true_profile_ends_in_0(bag, commission):
     silent = commission(bag, state={'effort': 'none'})
     assert 'the driver reports none; check with --commands' in silent.said
     assert 'poses' not in silent.figures
+
+
+def test_a_joint_that_neither_weight_nor_motion_checks_is_said_not_to_be(commission):
+    columns = swing()
+    for column in columns[:2]:
+        column[:, 0] = 0.0
+    rows = enumerate(zip(*columns, strict=True))
+    said = commission([state(k * PERIOD, JOINTS, *row) for k, row in rows]).said
+    told = 'gravity does not change there: sign and unit were not checked'
+    assert f"joint 'joint1': {told}" in said
 
 
 def test_a_continuous_joint_rests_where_its_driver_changes_its_turn(command, monkeypatch):

@@ -58,12 +58,6 @@ def test_a_driver_that_is_understood_gives_no_error_and_slopes_of_one():
     assert (found.residual <= 0.7 * TREE.coulomb_friction).all()
 
 
-def test_a_joint_without_weight_is_said_not_to_be_checked():
-    found = check_held(TREE, samples(*held_poses()), gravity_expected=True)
-    assert [finding.culprit for finding in found.findings] == ["joint 'joint1'"]
-    assert 'sign and unit were not checked' in found.findings[0].problem
-
-
 def changed(values, change):
     """Return values multiplied, in another order of joints, or noise."""
     if change == 'noise':
