@@ -65,12 +65,12 @@ def test_each_half_is_judged_by_the_dead_bands_of_the_other(monkeypatch):
     samples = samples_of(1.0, 2.0, 1.0)
     with pytest.raises(RecordingError, match='have 3 segments of 2 s; give at least 10 s'):
         calibrate(samples, np.full(1, 20.0), 9.0)
-    samples.join(samples_of(2.0, 1.0, 2.0))
+    samples.join(samples_of(2.0, 1.0))
     found = calibrate(samples, np.full(1, 20.0), 9.0)
     ((largest, rate),) = seen
-    np.testing.assert_allclose(largest[:, 0, 0], [1 / 4, 1.0] * 3, rtol=1e-5)
+    np.testing.assert_allclose(largest[:, 0, 0], [*[1 / 4, 1.0] * 2, 1 / 4], rtol=1e-5)
     assert rate == pytest.approx(9.0 * 2.0 / 3600.0 / 2)  # of two kinds, in a segment
-    assert found.factor == pytest.approx(1.0 + 1.0 / 6.0)
+    assert found.factor == pytest.approx(1.0 + 1.0 / 5.0)
 
 
 def hand(t):

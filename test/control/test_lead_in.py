@@ -49,6 +49,7 @@ def run(start, ticks: int, **parameters):
 
 @tables.written("""
 {lead_in: 0.25}                                | lead-in: the program begins at t =
+{lead_in: 0.25, program: scara_press}          | lead-in: the program begins at t =
 {}                                             | no lead-in: lead_in is 0
 {lead_in: 0.25, limit_effort: false}           | no lead-in: limit_effort is false
 {lead_in: 0.25, start: [-0.3, 1.28, 0.1, 0.9]} | no lead-in: the program can begin where the arm is

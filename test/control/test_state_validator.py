@@ -148,6 +148,8 @@ def test_two_clocks_are_told_by_the_time_between_them(monitor):
         monitor.accept(stamp, Q, V)
     assert monitor.culprit == ': their clocks are 1e+03 s apart'
     assert monitor.contradictions == 1
+    monitor.begin_again()
+    assert monitor.culprit == ''
 
 
 @pytest.mark.parametrize('every', [1, 2, 10])

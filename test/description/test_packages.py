@@ -63,8 +63,9 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize('layout', LAYOUTS)
-def test_a_cloned_package_is_found_from_the_description(layout, tmp_path):
-    """By $(find) and package:// alike, without ROS."""
+def test_a_cloned_package_is_found_from_the_description(layout, tmp_path, monkeypatch):
+    """By $(find) and package:// alike, without ROS, also directly in the home."""
+    monkeypatch.setenv('HOME', str(tmp_path))
     where, file = LAYOUTS[layout]
     if layout == 'a clone beside a clone':
         (tmp_path / 'robots' / 'vendor' / '.git').mkdir(parents=True)

@@ -293,8 +293,8 @@ def test_a_declared_encoding_does_not_matter_once_the_text_is_read():
 
 
 def test_a_tensor_near_the_largest_numbers_is_told():
-    text = GOOD.replace('ixx="0.02"', 'ixx="1e308"').replace('ixy="0.0"', 'ixy="1e308"')
-    with pytest.raises(DescriptionError, match='1e\\+308 is too large; give SI units'):
+    text = GOOD.replace('ixx="0.02"', 'ixx="-1e308"').replace('ixy="0.0"', 'ixy="1e308"')
+    with pytest.raises(DescriptionError, match='-1e\\+308 is too large; give SI units'):
         load_robot(text)
     assert check_model(text).errors
 

@@ -142,7 +142,8 @@ def test_a_changed_law_is_in_log_and_diagnostics_a_late_rival_in_these(living):
         assert arm.set(law=law).successful
         arm.until(lambda law=law: arm.figure('law') == law and arm.figure('rate_hz'), 'the law')
     node.says('changed: law', 10.0)
-    assert float(arm.figure('latency_p50_us')) <= float(arm.figure('latency_p99_us'))
+    median, late = (float(arm.figure(f'latency_{part}_us')) for part in ('p50', 'p99'))
+    assert 0.0 < median <= late < 1e7
 
 
 def test_a_life_cycle_refuses_what_cannot_be_ends_in_silence_and_begins_again(living):
