@@ -195,14 +195,13 @@ def test_a_file_of_another_robot_or_none_is_refused_and_left_as_it_is(given, sai
     assert path.read_text() == text
 
 
-@pytest.mark.parametrize('law', ['computed_torque', 'hand_guiding'])
-def test_an_arm_that_is_thrown_faster_than_plausible_is_braked(law):
+@tables.rows('law mode', 'computed_torque, HOLDING\nhand_guiding, DISABLED')
+def test_an_arm_that_is_thrown_faster_than_plausible_is_braked(law, mode):
     """The positions show that it is a fact; it does not run on under gravity compensation."""
     given = {'activation_ramp_s': 0.0, 'law': law}
     thrown = PushedArm(arm('four_dof'), START['four_dof'], given)
     session, speeds = thrown.session, []
-    if law == 'hand_guiding':
-        session.enable(True)
+    session.enable(True)
     thrown.settle(0.02)
     thrown.plant.data.qvel[3] = 15.0 * session.tree.velocity_limit[3]
     for _ in thrown.run(300):
@@ -212,8 +211,7 @@ def test_an_arm_that_is_thrown_faster_than_plausible_is_braked(law):
     assert max(speeds[-100:]) < 0.1
     texts = ''.join(remark.text for remark in session.remarks)
     assert texts.count('times its velocity limit: braking') == 1
-    expected = SessionMode.DISABLED if law == 'hand_guiding' else SessionMode.HOLDING
-    assert session.mode is expected  # a new press is needed
+    assert session.mode is SessionMode[mode]  # disabled: a new press is needed
     # A law that follows the reference takes over after the brake, as it was changed meanwhile.
     prepare_parameters(session, session.parameters | {'natural_frequency': [9.0]})()
-    assert (session.loop.present is session.loop.law) == (law == 'computed_torque')
+    assert (session.loop.present is session.loop.law) == (mode == 'HOLDING')

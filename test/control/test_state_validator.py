@@ -179,11 +179,6 @@ def test_a_velocity_is_not_differentiated_from_states_that_a_slow_driver_repeats
     assert abs(state.v[0]) < 1e-3  # it has stopped
 
 
-def test_only_accepted_restarted_and_too_fast_states_are_usable():
-    usable = {verdict for verdict in StateVerdict if verdict.usable}
-    assert usable == {ACCEPTED, RESTARTED, StateVerdict.TOO_FAST}
-
-
 def test_the_time_between_states_stays_exact_however_far_their_stamps_jump():
     """Seconds since the first state have steps of 0.1 us there, which a rate limit would see."""
     state = MeasuredState(sample('scara').tree, None)
