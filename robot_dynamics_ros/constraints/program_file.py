@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -33,20 +34,19 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section, located_errors
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
+#: Remarks on the paths that were checked: a law is built anew for each change of its gains.
+_accepted: WeakKeyDictionary[Robot, dict[str, tuple[str, ...]]] = WeakKeyDictionary()
+
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
-def load_program(
-    source: Source, tree: Robot, *, home: Array | None = None, check: bool = True
-) -> Program:
+def load_program(source: Source, tree: Robot, *, check: bool = True) -> Program:
     """Load a program for a robot and reject an invalid or infeasible one.
 
     Args:
         source: A mapping; YAML text; the path of a YAML file; or the name of a shipped program,
             with or without ``.yaml``.
         tree: The robot.
-        home: Initial guess for the start of the path if the program defines none, shape (n,), rad
-            or m.
         check: Whether to check the path (reach, rank, limits) before accepting the program.
 
     Raises:
@@ -54,14 +54,19 @@ def load_program(
             stabilize; an inconsistent start; a path out of reach, singular or outside the joint
             limits. The message names the cause and the remedy.
 
-    Cost: about 0.5 s with ``check``.
+    Cost: about 0.5 s with ``check``, once for each robot and content.
     """
     require_robot(tree)
     with read.reported_as(ProgramError):
-        program = _program(Section('program', _mapping(source)), tree)
-    if not check:
-        return program
-    return replace(program, remarks=(*program.remarks, *check_feasibility(program, home).remarks))
+        given = _mapping(source)
+        key = repr(given)
+        program = _program(Section('program', given), tree)
+    if check:
+        accepted = _accepted.setdefault(tree, {})
+        if key not in accepted:
+            accepted[key] = check_feasibility(program).remarks
+        program = replace(program, remarks=program.remarks + accepted[key])
+    return program
 
 
 def shipped_programs() -> dict[str, Path]:

@@ -185,7 +185,7 @@ def white_noise(values: Array) -> Array:
         return medians
     for j, column in enumerate(values.T):  # one by one: long columns take much memory
         rest = np.abs(np.diff(column, n=3))
-        ranges = np.ptp(np.lib.stride_tricks.sliding_window_view(column, 4), axis=1)
+        ranges = np.ptp(np.lib.stride_tricks.sliding_window_view(column, 4).T, axis=0)
         changes = ranges > _CHANGE * np.abs(column).max(initial=0.0)
         medians[j] = np.median(rest[changes]) if changes.any() else 0.0
     return medians / 0.6745 / np.sqrt(20.0)
