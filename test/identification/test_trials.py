@@ -142,11 +142,10 @@ def sticking_run(seed, rate=500, inside=4):
     inertia, weight = np.array([14.0, 0.42]), np.array([-14.0 * DOWN_Z[2], 0.0])
     w, phase = 2.0 * np.pi * rng.uniform(0.1, 0.6, (4, 2)), rng.uniform(0.0, 6.0, (4, 2))
     size = rng.uniform(0.1, 0.25, (4, 2)) * [0.25, 1.0]
-    for k in range(inside * len(run)):
-        x = w * k * model.opt.timestep + phase
-        q, v = (size * np.sin(x)).sum(axis=0), (size * w * np.cos(x)).sum(axis=0)
-        if k == 0:
-            data.qpos[:], data.qvel[:] = q, v
+    x = w * np.arange(inside * len(run))[:, np.newaxis, np.newaxis] * model.opt.timestep + phase
+    wanted, rates = (size * np.sin(x)).sum(axis=1), (size * w * np.cos(x)).sum(axis=1)
+    data.qpos[:], data.qvel[:] = wanted[0], rates[0]
+    for k, (q, v) in enumerate(zip(wanted, rates, strict=True)):
         pull = 150.0 * (q - data.qpos) + 30.0 * (v - data.qvel)
         data.qfrc_applied[:] = inertia * pull + weight
         if k % inside == 0:
