@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pinocchio as pin
 import pytest
+import tables
 from samples import world_files
 
 from robot_dynamics_ros.cli.excite import excitation_trajectory
@@ -240,19 +241,20 @@ def test_many_links_without_meshes_are_one_line():
     assert "'wrist_2_link', …)" in remark  # others are only counted
 
 
-@pytest.mark.parametrize(
-    ('turned', 'gravity', 'boxes', 'says'),
-    [
-        ('0 0 1', (0.0, 0.0, -9.81), [], False),
-        ('3.14159 0 0', (0.0, 0.0, -9.81), [], True),  # a ceiling
-        ('0 0.5 0', (0.0, 0.0, -9.81), [], True),  # a slope
-        ('0 0 0', (9.81, 0.0, 0.0), [], True),  # a wall, by the option
-        ('3.14159 0 0', (0.0, 0.0, 9.81), [], False),
-        ('3.14159 0 0', (0.0, 0.0, 0.0), [], False),
-        ('3.14159 0 0', (0.0, 0.0, -9.81), [[0.0, 0.0, 2.2, 3.0, 3.0, 0.2]], False),
-    ],
+@tables.rows(
+    'turned gravity boxes says',
+    """
+0 0 1, [0, 0, -9.81], [], false
+3.14159 0 0, [0, 0, -9.81], [], true
+0 0.5 0, [0, 0, -9.81], [], true
+0 0 0, [9.81, 0, 0], [], true
+3.14159 0 0, [0, 0, 9.81], [], false
+3.14159 0 0, [0, 0, 0], [], false
+3.14159 0 0, [0, 0, -9.81], [[0, 0, 2.2, 3, 3, 0.2]], false
+""",
 )
 def test_an_unknown_mounting_is_told(turned, gravity, boxes, says):
+    """Of a ceiling, a slope and, by the option, a wall."""
     world = f"""<link name="world"/><joint name="mount" type="fixed"><parent link="world"/>
       <child link="base"/><origin xyz="0 0 2.1" rpy="{turned}"/></joint><link name="base">"""
     arm = load_robot(ELBOW.replace('<link name="base">', world), gravity=gravity)
