@@ -253,6 +253,7 @@ COMMANDS = {
             '--rows': option(
                 100_000,
                 'maximum number of rows in rows.csv, 0: no limit',
+                needs='--tables',
                 check=read.not_negative,
             ),
             '--tables': option(

@@ -47,51 +47,55 @@ class Command(NamedTuple):
         run: Executes it with the parsed arguments; returns the exit code.
         options: Its arguments, in the order of the help.
         epilog: Returns the text after the help on the arguments.
-        usage: Replaces the generated usage, if given.
         lasts: Whether it runs until it is ended; others print a sign of life while they compute.
     """
 
     run: Callable[[argparse.Namespace], int]
     options: Options
     epilog: Callable[[], str] = str
-    usage: str | None = None
     lasts: bool = False
 
     def declare(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments to a parser."""
-        parser.usage, parser.epilog = self.usage, self.epilog()
+        parser.epilog = self.epilog()
         if parser.epilog:
             parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        groups: dict[str, argparse._ActionsContainer] = {'': parser}
         for key, settings in self.options.items():
             first, *others = key.split()
             names = [first, *(word for word in others if word.startswith('-'))]
             values = tuple(others[len(names) - 1 :])
-            given = {k: x for k, x in settings.items() if k not in ('group', 'check')}
-            title = settings.get('group', '')
+            given = {k: x for k, x in settings.items() if k not in ('check', 'needs')}
+            if needs := settings.get('needs'):
+                given['help'] = f'with {needs}: {given["help"]}'
             if values:
                 given['metavar'] = values if values[1:] else values[0]
             if values[1:]:
                 given['nargs'] = len(values)
-            if title not in groups:
-                groups[title] = parser.add_argument_group(title)
-            groups[title].add_argument(*names, **given)
+            parser.add_argument(*names, **given)
 
     def execute(self, args: argparse.Namespace) -> int:
         """Check the arguments and run the command; return the exit code.
 
         Raises:
             ConfigurationError: A number is not finite or out of the range that its option
-                declares, or a file would be lost.
+                declares, an option has no effect without another one, or a file would be lost.
         """
+        words = given(args, self.options)
         for key, settings in self.options.items():
-            values = getattr(args, _destination(key, settings), None)
-            check = settings.get('check', read.number if settings.get('type') is float else None)
-            if check is None or values is None or values == settings.get('default'):
+            name = key.split()[0]
+            if name not in words:
                 continue
+            check = settings.get('check', read.number if settings.get('type') is float else None)
+            values = getattr(args, _destination(key, settings))
             for value in values if isinstance(values, list) else [values]:
                 for number in value if isinstance(value, list) else [value]:
-                    check(key.split()[0], number)
+                    if check:
+                        check(name, number)
+            needs = settings.get('needs', name).split()
+            if words.get(needs[0], [])[: len(needs)] != needs:
+                raise ConfigurationError(
+                    name, 'has no effect alone', f'add {" ".join(needs)}, or leave it out'
+                )
         require_replaceable(args)
         give_packages(getattr(args, 'package', ()))
         with nullcontext() if self.lasts else sign_of_life(args.command):
@@ -117,11 +121,12 @@ def option(default: Any, text: str, **settings: Any) -> dict[str, Any]:
         default: Default value, to whose type values are converted; if there is none, the type
             itself, or None for a text; False for a flag.
         text: Help; the default is appended, unless it says one.
-        settings: Further keyword arguments of ``add_argument``; and ``check``, a function of a
-            name and a number that raises an error.
+        settings: Further keyword arguments of ``add_argument``; ``check``, a function of a
+            name and a number that raises an error; and ``needs``, an option without which, or
+            without whose value, this one has no effect, such as ``--method lqr``.
     """
     if default is False:
-        return {'action': 'store_true', 'help': text}
+        return {'action': 'store_true', 'help': text, **settings}
     if isinstance(default, type):
         return {'type': default, 'help': text, **settings}
     if default is None or isinstance(default, (list, tuple)):
@@ -130,11 +135,6 @@ def option(default: Any, text: str, **settings: Any) -> dict[str, Any]:
     if written and '(default' not in text:
         text += f' (default: {written})'
     return {'default': default, 'type': type(default), 'help': text, **settings}
-
-
-def grouped(title: str, options: Options) -> Options:
-    """Return options that the help shows under a title."""
-    return {key: {**settings, 'group': title} for key, settings in options.items()}
 
 
 def _words(text: str) -> list[str]:
@@ -334,8 +334,9 @@ def given(args: argparse.Namespace, options: Options) -> dict[str, list[str]]:
     """
     words: dict[str, list[str]] = {}
     for key, settings in options.items():
-        name, value = key.split()[0], getattr(args, _destination(key, settings))
-        if value == settings.get('default'):
+        default: Any = settings.get('default')
+        name, value = key.split()[0], getattr(args, _destination(key, settings), default)
+        if value is False or value == default:
             continue
         if settings.get('type') is _words:
             value = ','.join(value)

@@ -19,7 +19,7 @@ from robot_dynamics_ros.cli.arguments import (
 )
 from robot_dynamics_ros.cli.tables import print_table, say
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
-from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
+from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds, loop_delay
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.files import short_name
@@ -45,7 +45,7 @@ def run_calibration(args: argparse.Namespace) -> int:
         tree = choice.load(reader)
         identified = bool(choice.identified or reader.parameters.get('identified'))
     usual = choice.profile.delay_s if choice.profile else 0.0
-    delay = usual if args.delay is None else args.delay
+    delay = loop_delay('--delay', usual if args.delay is None else args.delay)
     runs = [_contact_free(bag, choice, tree) for bag in bags]
     measured = all(run.has_measured for run, _ in runs)
     for bag, one in zip(bags, runs, strict=True):
@@ -153,7 +153,6 @@ COMMANDS = {
                 float,
                 'time from a state until its effort acts, s (default: that of the driver profile, '
                 '0 without one)',
-                check=read.not_negative,
             ),
             **RECORDING,
         },

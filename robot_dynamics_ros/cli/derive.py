@@ -13,7 +13,6 @@ from robot_dynamics_ros.cli.arguments import (
     FORCE,
     ROBOT,
     Command,
-    grouped,
     option,
     robot_of,
     robot_with_remarks,
@@ -59,6 +58,8 @@ def _write_c(args: argparse.Namespace) -> int:
         robot = robot_of(args, effort_limit=None)  # laws need the actual limits
         formulation = args.formulation or 'newton_euler'
         functions.append(_law(args, robot, formulation))
+    elif args.changes:
+        raise ConfigurationError('--set', 'has no effect without a law', 'add --program or --ramp')
     files = c_source(
         robot,
         args.functions,
@@ -149,7 +150,7 @@ COMMANDS = {
                 Path, 'output file (default: stdout); for C, a folder, required'
             ),
             **FORCE,
-            **grouped('with --format c', _OF_C),
+            **{key: {**settings, 'needs': '--format c'} for key, settings in _OF_C.items()},
         },
     )
 }

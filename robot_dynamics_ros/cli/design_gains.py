@@ -18,6 +18,7 @@ from robot_dynamics_ros.cli.arguments import (
     ROBOT,
     Command,
     Options,
+    given,
     option,
     robot_with_remarks,
 )
@@ -47,24 +48,16 @@ _POINTS = 5  # times along the program at which margins are evaluated
 _STILL_S = 0.01  # a shorter path is that of a program that does not move
 
 
-#: Methods, and the option that an error about unusable gains names.
-_METHODS = {
-    'own': '--program',
-    'frequency': '--natural-frequency',
-    'settling': '--settling-time',
-    'poles': '--poles',
-    'lqr': '--error',
-}
-
-
 def design_gains(args: argparse.Namespace) -> int:
     """Print gains, poles and margins; return 1 if the closed loop is unstable."""
+    blamed = next((key.split()[0] for key in _METHODS[args.method]), '--program')
+    if blamed not in given(args, _GAINS):
+        raise ConfigurationError(f'method {args.method!r}', f'needs {blamed}', 'give it')
     tree = robot_with_remarks(args, load_arm)
     program = load_program(args.program, tree, check=False)
     path = check_feasibility(program)
     points = _POINTS if path.times[-1] > _STILL_S else 1
     indices = np.unique(np.linspace(0, len(path.times) - 1, points).round().astype(int))
-    blamed = _METHODS[args.method]
     with _refusing_extremes(blamed):
         gains = _gains(args, program, path)
         program = replace(program, G0=gains.G0, G1=gains.G1)
@@ -111,29 +104,19 @@ def _gains(args: argparse.Namespace, program: Program, path: FeasibilityCheck) -
         w = _rows(args, 'natural_frequency', m)
         zeta = 1.0 if args.damping_ratio is None else _rows(args, 'damping_ratio', m)
     elif args.method == 'settling':
-        w, zeta = frequency_for(_needed(args, 'settling_time'), args.overshoot)
+        w, zeta = frequency_for(args.settling_time, args.overshoot)
     else:
-        x, y = _needed(args, 'poles')
+        x, y = args.poles
         w = math.hypot(read.positive('--poles', x), y)
         zeta = x / w
     return Gains(*gains_from_frequency(w * np.ones(m), zeta * np.ones(m)))
 
 
-def _needed(args: argparse.Namespace, name: str) -> Any:
-    value = getattr(args, name)
-    if value is None:
-        raise ConfigurationError(f'method {args.method!r}', f'needs {_option(name)}', 'give it')
-    return value
-
-
-def _option(name: str) -> str:
-    return '--' + name.replace('_', '-')
-
-
 def _rows(args: argparse.Namespace, name: str, m: int) -> Array:
-    values = _needed(args, name)
+    values = getattr(args, name)
     if len(values) not in (1, m):
-        raise ConfigurationError(_option(name), f'has {len(values)} numbers', f'give one, or {m}')
+        culprit = '--' + name.replace('_', '-')
+        raise ConfigurationError(culprit, f'has {len(values)} numbers', f'give one, or {m}')
     return np.array(values) * np.ones(m)
 
 
@@ -243,34 +226,45 @@ def _document(
 
 def _of_rows(text: str) -> dict[str, Any]:
     """Return the settings of an option with one number, or one per row of the program."""
-    return option(float, text, nargs='+', check=read.positive)
+    return option(float, f'{text}, for all rows or one per row', nargs='+', check=read.positive)
 
 
+#: Methods and their options; an error about unusable gains names the first.
+_METHODS: dict[str, Options] = {
+    'own': {},
+    'frequency': {
+        '--natural-frequency X': _of_rows('natural frequency, rad/s'),
+        '--damping-ratio X': _of_rows('damping ratio (default: 1)'),
+    },
+    'settling': {
+        '--settling-time S': option(float, '2 %% settling time, s', check=read.positive),
+        '--overshoot P': option(0.0, 'overshoot, in [0, 1)'),
+    },
+    'poles': {
+        '--poles X Y': option(
+            float, 'poles of every row at -X + Yj and -X - Yj, 1/s', check=read.number
+        ),
+    },
+    'lqr': {
+        '--error X': _of_rows('acceptable error, m or rad'),
+        '--rate X': _of_rows(
+            'acceptable error rate, m/s or rad/s (default: 10/s times the error)'
+        ),
+        '--effort SHARE': option(
+            0.3, 'share of the effort limits available for feedback', check=read.positive
+        ),
+    },
+}
 _GAINS: Options = {
     '--program FILE': option(None, 'program file, or name of a shipped program', required=True),
     '--method': option(
         'own', 'design method (default: own, the gains in the program)', choices=_METHODS
     ),
-    '--natural-frequency X': _of_rows(
-        'method frequency: natural frequency, rad/s, for all rows or one per row'
-    ),
-    '--damping-ratio X': _of_rows(
-        'method frequency: damping ratio, for all rows or one per row (default: 1)'
-    ),
-    '--settling-time S': option(
-        float, 'method settling: 2 %% settling time, s', check=read.positive
-    ),
-    '--overshoot P': option(0.0, 'method settling: overshoot, in [0, 1)'),
-    '--poles X Y': option(
-        float, 'method poles: poles of every row at -X + Yj and -X - Yj, 1/s', check=read.number
-    ),
-    '--error X': _of_rows('method lqr: acceptable error, m or rad, for all rows or one per row'),
-    '--rate X': _of_rows(
-        'method lqr: acceptable error rate, m/s or rad/s (default: 10/s times the error)'
-    ),
-    '--effort SHARE': option(
-        0.3, 'method lqr: share of the effort limits available for feedback', check=read.positive
-    ),
+    **{
+        key: {**settings, 'needs': f'--method {method}'}
+        for method, options in _METHODS.items()
+        for key, settings in options.items()
+    },
     '--delay S': option(
         1.5e-3,
         'loop delay assumed for the margins, s (default: 0.0015, 1.5 periods at 1 kHz)',

@@ -14,9 +14,7 @@ from robot_dynamics_ros.cli.arguments import (
     OBSTACLES,
     ROBOT,
     Command,
-    Options,
     arm_of,
-    grouped,
     option,
     output,
 )
@@ -105,48 +103,6 @@ def write_excitation(folder: Path, tree: Robot, excitation: Excitation, periods:
     write_json(numbers, document)
 
 
-_EXCITATION: Options = {
-    '--period': option(10.0, 'period of the motion, s'),
-    '--periods': option(2, 'number of periods'),
-    '--harmonics': option(5, 'harmonics of the Fourier series'),
-    '--seed': option(0, 'random seed of the design'),
-    '--terms': option(
-        list(DEFAULT_TERMS),
-        f'drive parameters to identify (default: {" ".join(DEFAULT_TERMS)})',
-        nargs='*',
-        choices=tuple(TERMS),
-    ),
-}
-
-
-_SHARES = {
-    f'--{name} SHARE': option(share, f'share of the {name} limits that may be used')
-    for name, share in (('position', 0.9), ('velocity', 0.7), ('effort', 0.7))
-}
-
-
-_CORNERS = {
-    f'--{name} X Y Z': option(
-        (end, end, end),
-        f'{name} corner of the box, base frame, m; inf or -inf for no bound',
-        type=float,
-    )
-    for name, end in (('lower', -math.inf), ('upper', math.inf))
-}
-
-
-_BOX: Options = {
-    '--frame': option('', 'frame whose origin stays within the box (default: the tool frame)'),
-    **_CORNERS,
-}
-
-
-_ABOVE: Options = {'--above Z': option(float, 'minimum height of the frame, base frame, m')}
-
-
-_BOUNDS = 'bounds of the motion'
-
-
 COMMANDS = {
     'excite': Command(
         excite,
@@ -154,10 +110,33 @@ COMMANDS = {
             **ROBOT,
             **output(),
             **EFFORT_LIMIT,
-            **_EXCITATION,
-            **grouped(_BOUNDS, _SHARES | _BOX),
+            '--period': option(10.0, 'period of the motion, s'),
+            '--periods': option(2, 'number of periods'),
+            '--harmonics': option(5, 'harmonics of the Fourier series'),
+            '--seed': option(0, 'random seed of the design'),
+            '--terms': option(
+                list(DEFAULT_TERMS),
+                f'drive parameters to identify (default: {" ".join(DEFAULT_TERMS)})',
+                nargs='*',
+                choices=tuple(TERMS),
+            ),
+            **{
+                f'--{name} SHARE': option(share, f'share of the {name} limits that may be used')
+                for name, share in (('position', 0.9), ('velocity', 0.7), ('effort', 0.7))
+            },
+            '--frame': option(
+                '', 'frame whose origin stays within the box (default: the tool frame)'
+            ),
+            **{
+                f'--{name} X Y Z': option(
+                    (end, end, end),
+                    f'{name} corner of the box, base frame, m; inf or -inf for no bound',
+                    type=float,
+                )
+                for name, end in (('lower', -math.inf), ('upper', math.inf))
+            },
+            '--above Z': option(float, 'minimum height of the frame, base frame, m'),
             **OBSTACLES,
-            **grouped(_BOUNDS, _ABOVE),
         },
     )
 }

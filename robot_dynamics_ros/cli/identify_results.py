@@ -167,19 +167,20 @@ LOAD: Options = {
     ),
     '--unloaded BAG': option(
         [],
-        'with --payload: runs of the same arm without the load, to identify the arm and to scale '
-        'its drive gains by its own weight (default: the arm is as described)',
+        'runs of the same arm without the load, to identify the arm and to scale its drive gains '
+        'by its own weight (default: the arm is as described)',
+        needs='--payload',
         type=Path,
         nargs='+',
     ),
     '--given-gains': option(
-        False, 'with --payload: use the drive gains of the profile without scaling'
+        False, 'use the drive gains of the profile without scaling', needs='--payload'
     ),
     '--gains UNLOADED LOADED': option(
         Path,
         'estimate the drive gains of --driver-profile from two runs, and write the profile',
     ),
-    '--load KG': option(float, 'with --gains: mass of the load, kg'),
+    '--load KG': option(float, 'mass of the load, kg', needs='--gains'),
 }
 
 

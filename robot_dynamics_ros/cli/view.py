@@ -28,12 +28,13 @@ def view(args: argparse.Namespace) -> int:
         ConfigurationError: Recordings or a description are given; the message says what shows
             them, or that there is no such file.
     """
-    if args.bags and not Path(args.bags[0]).is_dir() and Path(args.bags[0]).suffix in _ROBOTS:
-        if not Path(args.bags[0]).is_file():
+    name = ''.join(args.bags[:1])
+    if name.endswith(('.urdf', '.xacro', '.xml')):
+        if not Path(name).exists():
             remedy = 'correct the path, and give it as --robot while its arm runs'
-            raise ConfigurationError(f'view {args.bags[0]}', 'no such file', remedy)
-        remedy = f'start one, and show it with --robot {shlex.quote(args.bags[0])}'
-        raise ConfigurationError(f'view {args.bags[0]}', 'shows running arms only', remedy)
+            raise ConfigurationError(f'view {name}', 'no such file', remedy)
+        remedy = f'start one, and show it with --robot {shlex.quote(name)}'
+        raise ConfigurationError(f'view {name}', 'shows running arms only', remedy)
     if args.bags:
         of = given(args, {key: x for key, x in _VIEW.items() if key.split()[0] in _OF_BAGS})
         of['--namespace'] = of.get('--namespace', [])[:2]
@@ -54,7 +55,6 @@ def view(args: argparse.Namespace) -> int:
     return run_executable('view', ['--ros-args', *ros_parameters(parameters)])
 
 
-_ROBOTS = ('.urdf', '.xacro', '.xml')
 _VIEW: Options = {
     'bags BAG': option(None, 'none: recordings are shown by analyze and compare', nargs='*'),
     '--port': option(8080, 'port of the page; 0: any free one'),

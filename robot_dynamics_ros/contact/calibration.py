@@ -105,8 +105,8 @@ def calibrate(
     if len(numbers) < _MIN_SEGMENTS:
         raise RecordingError(
             'recordings without contact',
-            f'have {len(numbers)} segments of {SEGMENT_S:g} s',
-            f'give at least {_MIN_SEGMENTS * SEGMENT_S:g} s; an hour is better',
+            f'last less than {_MIN_SEGMENTS * SEGMENT_S:g} s',
+            'record more; an hour is better',
         )
     efforts, growth = np.abs(np.array(samples.bands)), np.array(samples.growth)
     segment = np.searchsorted(numbers, samples.segment)

@@ -85,9 +85,7 @@ class ContactThresholds(NamedTuple):
         """
         place = f'contact thresholds in {os.fspath(path)!r}, as of command calibrate'
         file = Section(place, read_yaml(path, 'contact thresholds'))
-        delay = file.take('delay_s', read.not_negative)
-        if delay > 1.0:
-            raise ConfigurationError(place, f'have a delay of {delay:g} s', 'give at most 1 s')
+        delay = file.take('delay_s', loop_delay)
         by_joint = file.take('joints', Section)
         rows = [by_joint.take(name, Section) for name in joints]
         table = [[_dead_band(row.take(kind, Section)) for row in rows] for kind in KINDS]
@@ -116,6 +114,13 @@ class ContactThresholds(NamedTuple):
     def valid_for(self, bandwidth: Array) -> bool:
         """Return whether they are valid for an observer bandwidth, shape (n,), 1/s."""
         return bool(np.allclose(self.bandwidth, bandwidth) or not self.bandwidth.any())
+
+
+def loop_delay(place: str, value: Any) -> float:
+    """Return the delay of an effort, s; raises ConfigurationError if negative or over 1 s."""
+    if read.not_negative(place, value) > 1.0:
+        raise ConfigurationError(place, f'is {value:g} s', 'give at most 1 s')
+    return float(value)
 
 
 def _dead_band(section: Section) -> list[float]:

@@ -63,7 +63,7 @@ def test_each_half_is_judged_by_the_dead_bands_of_the_other(monkeypatch):
         calibration, 'gumbel_level', lambda *given: seen.append(given) or np.ones((2, 1))
     )
     samples = samples_of(1.0, 2.0, 1.0)
-    with pytest.raises(RecordingError, match='have 3 segments of 2 s; give at least 10 s'):
+    with pytest.raises(RecordingError, match='last less than 10 s; record more'):
         calibrate(samples, np.full(1, 20.0), 9.0)
     samples.join(samples_of(2.0, 1.0))
     found = calibrate(samples, np.full(1, 20.0), 9.0)
@@ -178,7 +178,7 @@ def test_files_that_are_none_are_refused_with_what_is_wrong(command):
         ('joints: 3', "'delay_s' is missing"),
         ('{delay_s: 0, joints: {a: {hit: {base: x}}}}', 'base'),
         ('{delay_s: 0, joints: {b: {}}}', "'a' is missing"),
-        (good.replace('0.004', '2'), 'delay of 2 s'),
+        (good.replace('0.004', '2'), 'delay_s (line 1): is 2 s; give at most 1 s'),
         (good.replace('base: 1.0', 'base: 0.0'), 'base'),
         (good.replace('by_speed: 0', 'by_speed: .nan'), 'by_speed'),
         (good.replace('delay_s', 'delay_s: 0, delay_s'), 'delay_s'),
@@ -188,7 +188,8 @@ def test_files_that_are_none_are_refused_with_what_is_wrong(command):
         with pytest.raises(ConfigurationError, match='contact thresholds') as refusal:
             ContactThresholds.read(path, ('a',))
         assert problem in str(refusal.value)
-    command('calibrate --bandwidth -1', command.folder, code=2)
+    for wrong in ('--bandwidth -1', '--delay 2', '--delay -1'):
+        command(f'calibrate {wrong}', command.folder, code=2)
 
 
 @pytest.mark.slow

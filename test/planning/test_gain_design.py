@@ -258,6 +258,8 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys, mo
 --method lqr --error 1e-200                    | --error: leads to gains whose margins cannot
 --method lqr --error 1 2 --delay nan           | --delay: is nan; give a finite number
 --method lqr --error 1 2                       | --error: has 2 numbers; give one, or 4
+--natural-frequency 9                          | --natural-frequency: has no effect alone; add
+--method lqr --error 1 --overshoot 0.1         | --overshoot: has no effect alone; add
 """)
 def test_numbers_of_no_use_are_refused_in_one_line_that_names_the_option(given, said, capsys):
     command = ['design_gains', 'scara', '--program', 'scara_circle', *given.split()]
