@@ -10,7 +10,7 @@ a linear least-squares quotient.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +40,6 @@ from robot_dynamics_ros.recordings.recording import (
     ROUNDING_S,
     Recording,
     format_time,
-    span_origin,
 )
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.runs import limit_events
@@ -404,7 +403,8 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
         begin, late = (float(x.time[int((x.speed > level).argmax())]) for x in motions)
         shift, how = late - begin, 'start of motion' if moving else 'first states, nothing moves'
     else:
-        shift, how = _refined_shift(one, other, _coarse_shift(one, other)), 'whole motion'
+        coarse = _coarse_shift(motions, (first, second))
+        shift, how = _refined_shift(one, other, coarse), 'whole motion'
     ends = np.array([first.time[[0, -1]] + shift, second.time[[0, -1]]])
     if ends[:, 1].min() - ends[:, 0].max() < LEAST_STATES * second.period:
         raise RecordingError(
@@ -485,7 +485,7 @@ def _parse_shift(text: str) -> float:
     return shift
 
 
-def _grid(motion: _AlignedMotion, which: str) -> tuple[Array, Array]:
+def _grid(motion: _AlignedMotion, run: Recording, which: str) -> tuple[Array, Array]:
     """Return evenly spaced times and the velocities there, each joint divided by its RMS.
 
     Raises:
@@ -496,10 +496,10 @@ def _grid(motion: _AlignedMotion, which: str) -> tuple[Array, Array]:
     if end - begin > _COARSE_S * max(_LARGEST_GRID, 10 * len(motion.time)):
         steps = np.diff(motion.time)
         place = int(steps.argmax())
-        at = format_time(motion.time[place] - span_origin(float(begin)))
         raise RecordingError(
             f'the {which} run',
-            f'has a clock that jumps by {format_time(steps[place])} at {at}',
+            f'has a clock that jumps by {format_time(steps[place])} at '
+            f'{run.told(motion.time[place])}',
             'cut it there with --from or --to',
         )
     time = np.arange(begin, end, _COARSE_S)
@@ -508,12 +508,11 @@ def _grid(motion: _AlignedMotion, which: str) -> tuple[Array, Array]:
     return time, v / np.where(size > 0.0, size, 1.0)
 
 
-def _coarse_shift(one: _AlignedMotion, other: _AlignedMotion) -> float:
+def _coarse_shift(motions: Iterable[_AlignedMotion], runs: Iterable[Recording]) -> float:
     """Return the shift of the largest velocity correlation, to the grid step."""
     from scipy.signal import fftconvolve
 
-    t_one, v_one = _grid(one, 'first')
-    t_other, v_other = _grid(other, 'second')
+    (t_one, v_one), (t_other, v_other) = map(_grid, motions, runs, ('first', 'second'))
     total = fftconvolve(v_other, v_one[::-1], axes=0).sum(axis=1)
     lag = (int(total.argmax()) - (len(t_one) - 1)) * _COARSE_S
     return lag + float(t_other[0] - t_one[0])

@@ -147,12 +147,14 @@ def find_outliers(run: Recording) -> Array:
     first, second, third, fourth = (large[i : count - 2 + i] for i in range(4))
     found[1:-1] = (second & third | first & third | second & fourth).any(axis=1)
     found[1:-1] &= end[1:] | end[:-1]
+    found[0] = end[0] and (large[1] & ~large[2]).any()
+    found[-1] = end[-1] and (large[-2] & ~large[-3]).any()
     return found
 
 
 def find_spikes(values: Array) -> Array:
     """Return a mask of the values that deviate alone from those around, shape (N, n)."""
-    found = np.zeros(values.shape, dtype=bool)
+    found = np.isinf(values)
     for j, column in enumerate(values.T):
         rows = np.flatnonzero(np.isfinite(column))
         if len(rows) >= LEAST_STATES:
@@ -184,7 +186,7 @@ def _around(values: Array, skipped: int) -> Array:
     """
     from scipy.ndimage import median_filter
 
-    medians = median_filter(values, (_AROUND, 1), mode='nearest')
+    medians = median_filter(values, (_AROUND, 1), mode='mirror')
     rows, reach = np.arange(len(values)), 1 + skipped + _AROUND // 2
     before, after = (medians[np.clip(rows + k, 0, len(rows) - 1)] for k in (-reach, reach))
     return np.maximum(before, after)

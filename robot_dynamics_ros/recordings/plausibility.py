@@ -51,6 +51,7 @@ _MARGIN = 0.05  # margin at the position limits, of a joint's range
 _TOO_FAST = 2.0  # times the velocity limit
 _ALIKE = 0.9  # correlation
 _OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
+_SPAN = 8  # steps over which velocities are compared with positions: noise of times is less there
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
 _LIKELY = 2  # number of changes whose other causes are searched, too
@@ -195,6 +196,9 @@ def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Fin
     margin, remedy = _MARGIN * tree.position_range, 'in the driver profile (--driver-profile)'
     lower, upper = tree.position_lower - margin, tree.position_upper + margin
     confused = dict[int, bool]()  # joints in another unit, and whether they slide
+    # Beyond a limit by more than the range, a joint is in another unit: a wrong zero is less.
+    beyond = np.maximum(q.max(axis=0) - upper, lower - q.min(axis=0))
+    far = np.array(tree.joint_is_prismatic)[beyond > upper - lower]
     for i in range(tree.n):
 
         def outside(x: Array, i: int = i) -> bool:
@@ -205,7 +209,7 @@ def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Fin
         # The sign first: a smaller unit brings almost any position near 0 and within limits.
         if not outside(x):
             continue
-        if outside(-x) and not outside(factor * x):
+        if slides in far and outside(-x) and not outside(factor * x):
             confused[i] = slides
             continue
         cause = 'wrong zero, or another joint' if outside(-x) else 'wrong sign'
@@ -241,7 +245,8 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         q: Positions, shape (N, n), rad or m.
         v: Velocities, shape (N, n), rad/s or m/s.
     """
-    slope, alike = compared(v, np.gradient(q, time, axis=0))
+    path = np.cumsum(0.5 * (v[1:] + v[:-1]) * np.diff(time)[:, np.newaxis], axis=0)
+    slope, alike = compared(*(x[_SPAN:] - x[:-_SPAN] for x in (path, q[1:])))
     for i in np.flatnonzero(moving_joints(q, v)).tolist():
         likeness, remedy = np.abs(alike[i]), 'correct it in the driver profile (--driver-profile)'
         other = int(np.argmax(likeness))
@@ -251,7 +256,7 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         elif alike[i, i] < -_ALIKE:
             problem = 'have the wrong sign'
         elif alike[i, i] > _ALIKE and abs(slope[i] - 1.0) > _SAME_RATE:
-            problem = f'are {slope[i]:.4g} times the derivatives of its positions'
+            problem = f'are {slope[i]:.3g} times the derivatives of its positions'
             remedy = f'is one of them in another unit? {remedy}'
         else:
             continue

@@ -136,11 +136,11 @@ class Recording:
 
     @property
     def has_measured(self) -> bool:
-        """Whether nearly all efforts of joints with any were measured, and some are not zero."""
+        """Whether nearly all efforts, or the only ones, were measured, and some are not zero."""
         any_known = np.isfinite([self.measured_effort, self.effort]).any(axis=(0, 1))
         measured = self.measured_effort[:, any_known]
-        complete = measured.size and np.isfinite(measured).mean() >= _COMPLETE
-        return bool(complete and np.nan_to_num(measured).any())
+        least = _COMPLETE * measured.size * np.isfinite(self.effort).any()
+        return bool(np.isfinite(measured).sum() >= least and np.nan_to_num(measured).any())
 
     @property
     def period(self) -> float:

@@ -110,7 +110,7 @@ def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
 
 @tables.written("""
     {joints: [{joint: joint1}, {joint: joint2, driver_name: joint3}, {joint: joint3, driver_name: joint2}, {joint: joint4}]} | joints joint2, joint3: swapped: each is taken for the other
-    {defaults: {velocity_unit: deg/s}} | joint 'joint1': its velocities are 0.0174
+    {defaults: {velocity_unit: deg/s}} | joint 'joint1': its velocities are 0.0175
     {state: {effort: without_compensation}, compensated_by_driver: [gravity]} | gravity: is contained in the reported efforts
     {joints: [{joint: joint1, effort_sign: -1}, {joint: joint2}, {joint: joint3}, {joint: joint4}]} | joint 'joint1': wrong sign of effort, or of gravity
 """)  # noqa: E501

@@ -431,7 +431,7 @@ def test_rates_gaps_and_delays_are_those_that_were_recorded(tmp_path):
         analyzed(bag)
     file.write_text(arm.xml)
     result = analyzed(bag, robot=RobotChoice(robot=str(file)))
-    text = '1 gap between states, the longest 30.8 ms at 1700000000.4992 s: 2.9 % of the states'
+    text = '1 gap between states, the longest 30.8 ms at 1700000000.4992 s: 2.91 % of the states'
     assert text in said(result)
     rates = result.figures['rates']
     assert (rates['gaps'], rates['commands']) == (1, 1000)

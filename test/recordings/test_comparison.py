@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -108,7 +109,8 @@ def without(run: Recording, *columns: str, rows: slice = slice(None)) -> Recordi
 def test_a_clock_that_jumps_is_named_with_its_place(begin):
     run = of_states(count=2000)
     late = np.where(np.arange(2000) < 1200, begin, 1_800_000_000)
-    jumped = replace(run, time=run.time + late, stamp_ns=run.stamp_ns + late * SECOND)
+    stamp_ns = run.stamp_ns + late * SECOND
+    jumped = replace(run, time=run.time + late, stamp_ns=stamp_ns, origin=float(begin))
     size = 1_800_000_000 - begin
     with pytest.raises(RecordingError, match=re.escape(f'jumps by {size}.001 s at 1.199 s; cut')):
         align(run, jumped)
@@ -240,8 +242,11 @@ def test_a_second_run_without_joints_of_the_first_is_refused_by_these(names, sai
 def test_of_two_runs_the_one_whose_clock_jumps_is_named():
     run = run_of()
     late = replace(run, time=run.time + 1e7 * (run.time > 1.0))
-    with pytest.raises(RecordingError, match='the second run: has a clock that jumps'):
+    with pytest.raises(RecordingError, match='second run: has a clock that jumps by .* at 1 s;'):
         align(run, late)
+    cut = replace(late, time=1e9 + late.time, origin=1e9).between(1e9 + 0.5, math.inf)
+    with pytest.raises(RecordingError, match='second run: has a clock that jumps by .* at 1 s;'):
+        align(run, cut)
     with pytest.raises(RecordingError, match='the first run: has a clock that jumps'):
         align(late, run)
 

@@ -161,8 +161,9 @@ def test_one_or_two_wrong_states_in_a_row_are_found_and_no_others(resolution):
     velocity[900, 2] = -40.0
     position[1200, 1] += 0.5
     position[1500:1502, 1] += 0.5
+    position[[0, -1], [2, 0]] = 0.0  # as of a driver that has not read its encoder yet
     found = find_outliers(replace(run, position=position, velocity=velocity))
-    assert np.flatnonzero(found).tolist() == [500, 900, 1200, 1500, 1501]
+    assert np.flatnonzero(found).tolist() == [0, 500, 900, 1200, 1500, 1501, 1999]
 
 
 def test_spikes_are_found_but_no_reversals_pushes_or_gaps(rng):
@@ -175,7 +176,8 @@ def test_spikes_are_found_but_no_reversals_pushes_or_gaps(rng):
     effort[1000, 1] += 60.0
     effort[1500, 2] = -50.0
     effort[1800:1802, 1] += 90.0  # two in a row
-    spikes = [[1000, 1], [1500, 2], [1800, 1], [1801, 1]]
+    effort[1900:1903, 0] = np.inf
+    spikes = [[1000, 1], [1500, 2], [1800, 1], [1801, 1], [1900, 0], [1901, 0], [1902, 0]]
     assert np.argwhere(find_spikes(effort)).tolist() == spikes
 
 

@@ -18,7 +18,12 @@ from recorded_arm import (
 )
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.recordings.plausibility import check_recording, problem_of
+from robot_dynamics_ros.recordings.plausibility import (
+    check_recording,
+    limit_findings,
+    problem_of,
+    velocity_findings,
+)
 from robot_dynamics_ros.recordings.timing import find_timing
 
 
@@ -97,6 +102,25 @@ def test_what_a_recording_cannot_be_is_said_by_every_command(
     assert f'bag {bag!r}: is of no use; ' in refused.said
     if corrupt in (frozen, wrapped):  # which needs no model of the efforts
         assert sentence in command('compare', bag, good).said
+
+
+def test_times_that_jitter_do_not_change_the_unit_of_velocities(rng):
+    run = run_of(1)
+    time = np.sort(run.time + 2e-3 * rng.standard_normal(len(run.time)))
+    found = list(velocity_findings(measured_arm().tree, time, run.position, run.velocity))
+    assert found == []
+    (found,) = velocity_findings(measured_arm().tree, time, run.position, run.velocity * [1, 3, 1])
+    assert 'are 3' in found.problem
+
+
+def test_a_wrong_zero_is_no_other_unit():
+    """Beyond a limit by less than the range of the joint; beside degrees all are in degrees."""
+    tree = measured_arm().tree  # limits of 6 rad
+    (found,) = limit_findings(tree, np.array([[0.0, 8.0, 0.0]]))
+    assert 'wrong zero, or another joint' in found.problem
+    (found,) = limit_findings(tree, np.array([[0.0, 8.0, 90.0]]))
+    assert 'degrees are taken for radians' in found.problem
+    assert found.culprit == 'joints lift, elbow'
 
 
 @pytest.mark.parametrize('kind', WRONG)
@@ -203,6 +227,12 @@ def test_efforts_of_the_other_joints_are_judged_if_those_of_one_are_missing(comm
     judged = command('analyze --no-report', unknown)
     assert 'ok the model explains the efforts of pan, elbow: ' in judged.out
     assert "joint 'lift' of the recording" in command('calibrate', unknown, code=2).err
+
+
+def test_efforts_of_every_second_state_are_used_where_there_are_no_others(command):
+    run = run_of(1, friction=frictionless)
+    run.measured_effort[::2] = np.nan
+    assert 'ok the model explains the efforts' in command('analyze --no-report', run).out
 
 
 @pytest.mark.parametrize(('factor', 'said'), [(np.nan, 'all NaN'), (0.0, 'zero efforts only')])

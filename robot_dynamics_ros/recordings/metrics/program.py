@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +33,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 CONSTRAINT = '/controller/constraint'
 _ROUNDING = 1e-9  # m or rad; a start below it has no decay to compare with
-_KEPT = 1e-3  # m or rad; a program whose f deviates by more from its designed decay is not kept
 _DECAY_S = 60.0  # s from the start that are compared with the design
 _SHORTEST_STEP_S = 0.01  # least time between evaluations of a program, s
 _ROUNDING_S = 2e-6  # of a start in the diagnostics
@@ -45,7 +44,7 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
 
     Returns:
         RMS and peak of every constraint row, and its deviation from the designed decay; findings
-        whether it was kept, and if it cannot be evaluated or passes near a singularity. None
+        if it cannot be evaluated or passes near a singularity. None
         without a program.
     """
     program, start, run = evaluated.program, evaluated.program_start, evaluated.run
@@ -95,7 +94,6 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
         moving = [k for k in first if run.time[k] <= end] or first
         figures['floor'] = root_mean_square(values[moving[-max(1, len(moving) // 4) :]]).tolist()
         figures |= {'end': end} if end < run.time[-1] else {}
-        findings += _kept(program, rows, run.time, values, design)
     if sigma[least] < program.singularity.threshold:
         text = (
             f'program {program.name!r} comes near a singularity at '
@@ -103,39 +101,6 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
         )
         findings.append(Finding('warning', text))
     return MetricResult(figures, findings, columns)
-
-
-def _kept(
-    program: Program, rows: Sequence[str], time: Array, f: Array, design: Array
-) -> Iterator[Finding]:
-    """Yield whether a program was kept, by the rows of f that control no force.
-
-    Args:
-        program: The program.
-        rows: Names of the m rows of f.
-        time: The N instants, s.
-        f: Constraint values, shape (N, m), m or rad; NaN where not evaluated.
-        design: Their designed decay, shape (N, m); NaN before the law acts alone, and where it is
-            over; all NaN if the start is not known.
-    """
-    pressing = [row for row, _ in program.contacts]
-    free = [i for i in range(program.m) if i not in pressing]
-    decays = np.isfinite(design).any(axis=1)
-    since = int(decays.argmax())
-    off = np.abs(f - np.nan_to_num(design))[since:, free]
-    if not np.isfinite(off).any():
-        return
-    k, j = np.unravel_index(int(np.nanargmax(off)), off.shape)
-    largest, name = float(off[k, j]), rows[free[j]]
-    kept = largest <= _KEPT
-    size = f'{largest:.2g} {unit_of(name)}'.rstrip()
-    what = 'deviates from its designed decay by' if decays.any() else 'is'
-    rest = '' if kept or decays.any() else '; its initial error may still decay in this part'
-    yield Finding(
-        'ok' if kept else 'warning',
-        f'program {program.name!r} was {"" if kept else "not "}kept within {1e3 * _KEPT:g} mm or '
-        f'mrad: f {what} at most {size}, {name} at {format_time(float(time[since + k]))}{rest}',
-    )
 
 
 def decay(rows: Sequence[str], f: Array, design: Array) -> dict[str, list[float]]:

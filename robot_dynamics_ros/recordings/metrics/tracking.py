@@ -218,7 +218,7 @@ def gap_text(rates: Mapping[str, Any]) -> str:
     longest, share = format_duration(1e-3 * rates['longest_gap_ms']), 100.0 * rates['lost_share']
     return (
         f'{counted(rates["gaps"], "gap")} between states, the longest {longest} at '
-        f'{format_time(rates["longest_gap_at"])}: {share:.2g} % of the states are missing'
+        f'{format_time(rates["longest_gap_at"])}: {share:.3g} % of the states are missing'
     )
 
 
