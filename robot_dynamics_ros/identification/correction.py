@@ -14,6 +14,7 @@ import yaml
 from robot_dynamics_ros.description.urdf import TENSOR, Inertial, parse_urdf
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.estimation.hypotheses import possible_masses
 from robot_dynamics_ros.estimation.regressor import (
     PER_BODY,
     inertial_parameters,
@@ -45,9 +46,11 @@ def corrected_links(identified: Identification) -> dict[str, Inertial]:
     nominal = identified.plan.unknowns.tree
     before, after = inertial_parameters(nominal), inertial_parameters(identified.tree)
     inertials: dict[str, Inertial] = {}
+    possible = possible_masses(identified.tree.mass, nominal.mass)  # others are trifles: kept
     for i, (carrier, fixed) in enumerate(body_links(nominal)):
         at = slice(PER_BODY * i, PER_BODY * (i + 1))
-        if np.max(np.abs(after[at] - before[at])) > _UNCHANGED * np.max(np.abs(before[at])):
+        change = np.max(np.abs(after[at] - before[at]))
+        if possible[i] and change > _UNCHANGED * np.max(np.abs(before[at])):
             inertials[carrier] = link_inertial(nominal, carrier, body_inertia(after[at] - fixed))
     return inertials
 

@@ -260,18 +260,18 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
     drives a joint, and one recorded at 12 % of its velocity limit ran away.
     """
     tree, series = result.tree, evidence.series[1]
-    fastest = np.abs(series.velocity).max(axis=0)
     known = recorded_speed(tree)
+    fastest = np.where(np.isfinite(known), known, np.abs(series.velocity).max(axis=0))
     slow = [
         f'{tree.joint_names[i]} '
         + (
-            f'moves at up to {fastest[i]:.2g} per second, its limit is '
-            f'{tree.velocity_limit[i]:.3g}: '
+            f'moves at up to {fastest[i]:.2g} {"m/s" if tree.joint_is_prismatic[i] else "rad/s"}, '
+            f'its limit is {tree.velocity_limit[i]:.3g}: '
             if fastest[i]
             else 'rests: '
         )
         + (
-            f'faster than {known[i]:.2g}, the friction of that speed is compensated'
+            'faster, only the friction of that speed is compensated'
             if np.isfinite(known[i])
             else 'its friction was not identified, that of the model is compensated'
         )

@@ -141,7 +141,7 @@ def load_robot(
         description = read_description(corrected.patched(description.xml), None, faults.append)
         locked = corrected.locks(description, joints or ()) | dict(locked or {})
     choose = partial(select, joints=joints, base=base, tip=tip, locked=locked, mimic=mimic)
-    file = None if loops == '' else _mechanism_file(loops)
+    file = _mechanism_file(loops) if loops else None
     passive = passive_joints(description, file, effort_limit) if file else frozenset[str]()
     gravity_vector = scalars('gravity', gravity, (3,))
     tree = _tree(description, faults, gravity_vector, effort_limit, choose, strict, passive)
@@ -183,8 +183,9 @@ def load_mechanism(
         RobotDynamicsError: As ``load_robot``.
     """
     robot = load_robot(urdf, gravity, loops=loops_yaml, **options)
-    assert isinstance(robot, Mechanism)  # it has coordinates
-    return robot
+    if isinstance(robot, Mechanism):
+        return robot
+    raise MechanismError('mechanism file', f'is {loops_yaml!r}', 'give YAML text or a path')
 
 
 def passive_joints(

@@ -22,9 +22,14 @@ from recorded_bags import NOMINAL, STAUBLI, UNKNOWN
 from samples import DOWN_Z, Sample
 from urdf_text import described, joint, link, robot
 
-from robot_dynamics_ros.estimation.regressor import PER_BODY
+from robot_dynamics_ros.estimation.regressor import (
+    PER_BODY,
+    inertial_parameters,
+    with_inertial_parameters,
+)
 from robot_dynamics_ros.identification import report
 from robot_dynamics_ros.identification.bags import Evidence
+from robot_dynamics_ros.identification.correction import corrected_links
 from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.identification.validation import Residuals
@@ -182,8 +187,10 @@ def test_a_link_whose_name_ends_another_is_not_taken_for_it(rng):
 @pytest.mark.parametrize(('limit', 'told'), [(20.0, True), (2.0, False)])
 def test_friction_that_only_slow_motion_shows_is_told(limit, told, command, rng):
     text = re.sub('velocity="[^"]*"', f'velocity="{limit}"', ARM.xml)
-    said = command('identify --jobs 1', moved(rng, text=text), code=None).said
-    assert ('pan moves at up to' in said and 'speed is compensated' in said) == told
+    run = moved(rng, text=text)
+    said = command('identify --jobs 1', run, code=None).said
+    fastest = f'pan moves at up to {np.abs(run.velocity[:, 0]).max():.2g} rad/s, its limit is 20: '
+    assert (f'{fastest}faster, only the friction of that speed is compensated' in said) == told
 
 
 @pytest.mark.slow
@@ -290,3 +297,13 @@ def test_terms_that_may_cancel_are_said_to_be_friction_in_their_sum_only():
     found = identify([moved(np.random.default_rng(3), seconds=8.0)], ARM.tree, (*TERMS,))
     held = replace(found.physical, deviations=np.ones(len(found.plan.unknowns)))
     assert 'only the sum is friction' in report._drive_table(replace(found, physical=held)).text
+
+
+def test_a_link_that_comes_out_as_nothing_stays_as_described_in_the_files(rng):
+    """A jaw of 1 g that the arm does not have came out at 1e-8 kg."""
+    found = identify([moved(rng, seconds=6.0)], ARM.tree)
+    assert 'fore' in corrected_links(found)
+    values = inertial_parameters(found.tree)
+    values[-PER_BODY:] *= 1e-5
+    nothing = replace(found, tree=with_inertial_parameters(found.tree, values))
+    assert [*corrected_links(nothing)] == [x for x in corrected_links(found) if x != 'fore']

@@ -66,7 +66,8 @@ REFUSED = {
     DescriptionError: {
         'is None; give a path or the URDF text': lambda: load_arm(None),
         "is b'<robot'; give a path": lambda: load_robot(b'<robot'),
-        'None; give': lambda: load_mechanism(XML, None),
+        'mechanism file: is None; give': lambda: load_mechanism(XML, None),
+        "mechanism file: is ''; give": lambda: load_mechanism(XML, ''),
     },
     ParameterError: {
         'gravity = .* numbers': lambda: load_robot(XML, (0, 0, 'x')),
