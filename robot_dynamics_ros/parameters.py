@@ -87,7 +87,7 @@ class Parameter:
             ParameterError: Wrong type, number of entries or range; states what is allowed.
             UnknownNameError: The name is not in ``choices``; lists them.
         """
-        if self.choices and value not in self.choices:
+        if self.choices and str(value) not in self.choices:
             raise UnknownNameError(self.name.replace('_', ' '), value, self.choices)
         if not self.is_list:
             if self._accepts(value):

@@ -206,6 +206,9 @@ class Spline(Curve):
         points: Shape (N, k); at least two, consecutive points differ.
         closed: Whether it returns smoothly to the first point and repeats for ``laps``.
         laps: Number of laps of a closed spline; infinite by default.
+
+    Raises:
+        ParameterError: ``laps`` is not positive, or given for an open spline.
     """
 
     formula = False
@@ -216,6 +219,8 @@ class Spline(Curve):
         # Here: loading scipy takes longer than starting a controller.
         from scipy.interpolate import CubicSpline
 
+        if not laps > 0.0 or laps < math.inf and not closed:
+            raise ParameterError('laps', laps, 'must be positive, and of a closed spline')
         table = array('points', points, ('points', 'components'))
         if closed:
             table = np.vstack([table, table[:1]])

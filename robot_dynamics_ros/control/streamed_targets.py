@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.safety.state_validator import MAX_POSITION
 from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.targets import TargetSettings, target_limits
 from robot_dynamics_ros.errors import ConfigurationError
@@ -67,9 +68,10 @@ class StreamedTargets:
 
         Raises:
             UnknownNameError: There is no such joint.
-            ConfigurationError: The number of positions is wrong, or a joint is named twice.
+            ConfigurationError: A position is enormous, their number is wrong, or a joint is named
+                twice.
         """
-        tree, values = self._tree, as_finite_array('target_joint', position)
+        tree, values = self._tree, _plausible('target_joint', position)
         named = tuple(names) or tree.joint_names
         if values.shape != (len(named),):
             raise ConfigurationError(
@@ -120,8 +122,8 @@ class StreamedTargets:
         )
         tree.moving_frame(frame, 'target_frame')
         p, quat = (
-            as_finite_array('target_pose', position),
-            as_finite_array('target_pose', quaternion),
+            _plausible('target_pose', position),
+            _plausible('target_pose', quaternion),
         )
         goal = base.of(rotation_from_xyzw(quat) if quat.any() else np.eye(3), p)
         R = goal.R_WF if quat.any() else None
@@ -190,3 +192,10 @@ class StreamedTargets:
         if moved := self._locked.describe(between):
             raise ConfigurationError(subject, moved, 'give it in a frame that moves with the arm')
         return pose
+
+
+def _plausible(subject: str, numbers: Sequence[float]) -> Array:
+    values = as_finite_array(subject, numbers)
+    if (np.abs(values) > MAX_POSITION).any():
+        raise ConfigurationError(subject, f'is {values.tolist()}', 'give it in rad or m')
+    return values

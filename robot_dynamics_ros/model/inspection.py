@@ -44,6 +44,7 @@ MOST_TURNS = 3.0  # in either direction; a limit of 180 was probably meant in de
 FARTHEST = 20.0  # m: limits of slides and origins of joints
 FASTEST_TURN, FASTEST_SLIDE = 59.0, 20.0  # rad/s, m/s
 STRONGEST = 1e5  # N m or N
+LEAST = 1e-4  # of both
 
 
 class JointReport(NamedTuple):
@@ -180,7 +181,7 @@ def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator
     elif _is_unusual(limits.velocity, FASTEST_SLIDE if prismatic else FASTEST_TURN):
         unit, other = ('m/s', 'mm/s') if prismatic else ('rad/s', 'degrees per second')
         problem = f'velocity limit is {limits.velocity:g} {unit}'
-        yield warning(culprit, problem, f'it is in {unit}; is it in {other}?', 'fast')
+        yield warning(culprit, problem, f'is it in {unit}, not in {other}?', 'unusual speed')
     if driven:
         yield from _effort_warnings(joint)
     if driven and joint.damping == 0.0 and joint.friction == 0.0:
@@ -192,17 +193,17 @@ def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator
 
 
 def _is_unusual(limit: float, most: float) -> bool:
-    """Return whether a limit is probably in another unit; powers of ten stand for no limit."""
-    return limit > most and not math.log10(limit).is_integer()
+    """Return whether a limit is probably in another unit; large powers of ten stand for none."""
+    return limit < LEAST or limit > most and not math.log10(limit).is_integer()
 
 
 def _effort_warnings(joint: Joint) -> Iterator[Finding]:
-    """Yield findings on an effort limit of the file that is huge, or that friction uses up."""
+    """Yield findings on an effort limit of the file that is huge or tiny, or that friction uses up."""
     culprit, effort = f'joint {joint.name!r}', (joint.limit or Limit()).effort or math.inf
     unit, other = ('N', 'mN') if joint.kind == 'prismatic' else ('N m', 'N mm')
     if math.inf > effort and _is_unusual(effort, STRONGEST):
         problem = f'effort limit is {effort:g} {unit}'
-        yield warning(culprit, problem, f'it is in {unit}; is it in {other}?', 'strong')
+        yield warning(culprit, problem, f'is it in {unit}, not in {other}?', 'unusual effort')
     share = joint.friction / effort if effort > 0.0 else 0.0
     if share >= 0.5:
         problem = f'friction {joint.friction:g} {unit} is {share:.0%} of the effort limit'

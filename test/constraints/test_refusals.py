@@ -54,6 +54,8 @@ Circle(O, 1.0, O)                                  | ParameterError: normal ... 
 Circle(O, 1.0, [0, 0, 1], [0, 0, 2])               | ParameterError: toward ... must be a direction
 Circle(O, 1.0, laps=0)                             | ParameterError: laps = 0 refused
 Spline(THREE, closed=True).symbolic(0.0)           | ParameterError: laps = inf refused: must be finite
+Spline(THREE, laps=2)                              | ParameterError: laps = 2 refused: ... of a closed spline
+Spline(THREE, closed=True, laps=-1)                | ParameterError: laps = -1 refused: must be positive
 Spline([[0.0], [0.0]])                             | ParameterError: neighbours must differ
 Spline([O, [0.0]])                                 | ParameterError: must be real numbers in rows
 Waypoints([0.0, 1.0, 0.5], THREE)                  | ParameterError: strictly increasing

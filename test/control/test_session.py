@@ -728,6 +728,21 @@ def test_a_program_goes_on_when_its_friction_compensation_changes():
     np.testing.assert_allclose(change, friction, rtol=1e-5)  # the sign is smooth
 
 
+def test_a_hold_while_the_former_law_still_follows_the_reference_is_no_step():
+    """The reference brakes, and the effort of the law that fades out with it."""
+    tree, place = sample('scara').tree, np.array([-1.0, 0.9, 0.08, 0.0])
+    tree = tree.with_changes(effort_limit=0.5 * tree.effort_limit)
+    still = StillArm(ControllerSession(tree, {'activation_ramp_s': 1.0}), place)
+    still.active().states(1000)
+    still.move(0.8, place + [2.0, 0.8, 0.05, 3.0])
+    still.states(100)
+    still.change(law='gravity_compensation')
+    last = still.states(30)[-1]
+    still.session.hold()
+    steps = np.abs(np.diff([last, *still.states(20)], axis=0)) / tree.effort_limit
+    assert steps.max() <= 0.05 * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ('interrupt', 'reason'),
     [

@@ -131,6 +131,8 @@ def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is
 {joints: [[], [.nan, .nan, .nan, .nan]]}          | finite
 {joints: [[elbow], [0.0]]}                        | elbow
 {joints: [[], [0.0]]}                             | 4 joints are named
+{joints: [[joint1], [1.0e+300]]}                  | target_joint: is [1e+300]; give it in rad or m
+{pose: [world, [1.0e+300, 0, 0], [0, 0, 0, 0]]}   | target_pose: is [1e+300, ... in rad or m
 {joints: [[joint1, joint2, joint1], [0.0, 0.0, 0.3]]} | joint1 ... is named twice
 {pose: [moon, [0, 0, 0], [0, 0, 0, 0]]}           | moon ... known: base_link, link1
 {pose: ['', [0, 0, 0], [0, 0, 0, 0]]}             | has an empty frame_id

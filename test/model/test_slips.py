@@ -124,6 +124,8 @@ def described(moments=1.0, mass=1.0, com=1.0, replaced=(), **of_joint) -> str:
 {kind: prismatic, limits: [0.0, 0.4], velocity: 250.0} | joint 'shoulder': ... in mm/s?
 {xyz: [0, 0, 330.0]}                        | joint 'shoulder': ... in mm?
 {effort: 150000.0}                          | joint 'shoulder': ... in N mm?
+{effort: 1.0e-9, dynamics: <dynamics damping="1"/>} | joint 'shoulder': ... effort limit is 1e-09 N m; is it in
+{velocity: 1.0e-9}                          | joint 'shoulder': ... velocity limit is 1e-09 rad/s; is it in
 {velocity: 0.0}                             | joint 'shoulder': ... velocity limit is 0
 {moments: [1, 1, 1], mass: 0.5}             | link 'upper': ... a box of 2.45 x 2.45
 {moments: 1.0e-4}                           | link 'upper': ... lead has

@@ -83,7 +83,7 @@ def test_a_value_that_is_not_allowed_is_refused_with_what_would_be(given, said):
     assert '\n' not in str(caught.value)
 
 
-@pytest.mark.parametrize('value', ['square', '', 3, None])
+@pytest.mark.parametrize('value', ['square', '', 3, None, np.ones(2)], ids=repr)
 def test_a_name_that_is_not_allowed_is_refused_and_the_allowed_are_listed(value):
     with pytest.raises(UnknownNameError, match='unknown some kind .*; known: flat, round'):
         KIND.check(value)
