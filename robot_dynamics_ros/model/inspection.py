@@ -198,7 +198,7 @@ def _is_unusual(limit: float, most: float) -> bool:
 
 
 def _effort_warnings(joint: Joint) -> Iterator[Finding]:
-    """Yield findings on an effort limit of the file that is huge or tiny, or that friction uses up."""
+    """Yield findings on an effort limit of the file: huge, tiny, or used up by friction."""
     culprit, effort = f'joint {joint.name!r}', (joint.limit or Limit()).effort or math.inf
     unit, other = ('N', 'mN') if joint.kind == 'prismatic' else ('N m', 'N mm')
     if math.inf > effort and _is_unusual(effort, STRONGEST):

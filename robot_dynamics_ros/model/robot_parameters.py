@@ -42,7 +42,7 @@ ROBOT = (
     P('mimic', 'couple', 'Mimic joints: couple them to their joints, or lock them.',
       choices=('couple', 'lock'), fixed=True),
     P('gravity', [0.0, 0.0, -9.81], "Free-fall acceleration in the robot's base frame; Gazebo's "
-      'own default is -9.8.', unit='m/s^2', size=3, fixed=True),
+      'own default is -9.8.', -1e3, 1e3, unit='m/s^2', size=3, fixed=True),
     EFFORT_LIMIT,
     P('identified', '', 'File parameters.yaml of command identify: its inertias, friction and '
       "armature replace the description's; empty: none.", fixed=True),
@@ -118,12 +118,16 @@ def assignments(what: str, words: Iterable[str]) -> dict[str, str]:
     """Return the values of ``NAME:=VALUE`` words by name; empty words are ignored.
 
     Raises:
-        ConfigurationError: A word is not an assignment.
+        ConfigurationError: A word is not an assignment, or its name is given twice.
     """
-    for word in words:
-        if word and ':=' not in word:
-            raise ConfigurationError(f'{what} {word!r}', 'has no :=', 'write NAME:=VALUE')
-    return dict(word.split(':=', 1) for word in words if word)
+    values: dict[str, str] = {}
+    for word in filter(None, words):
+        name, sign, value = word.partition(':=')
+        if not sign or name in values:
+            problem = 'has a name that is given twice' if sign else 'has no :='
+            raise ConfigurationError(f'{what} {word!r}', problem, 'write NAME:=VALUE')
+        values[name] = value
+    return values
 
 
 def measured_joints(values: Mapping[str, Any]) -> tuple[str, ...]:

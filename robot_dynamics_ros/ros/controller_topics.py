@@ -8,6 +8,7 @@ Inputs are targets, a force sensor and an enabling switch.
 from __future__ import annotations
 
 import array
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -239,23 +240,26 @@ def subscribe_streams(
     Returns:
         A function that takes a measured wrench which has arrived, before its state is answered.
     """
-    log = node.get_logger()
+    log, quiet_until = node.get_logger(), dict.fromkeys(STREAMS, 0.0)
 
-    def apply(prepared: Callable[[], Apply]) -> None:
+    def apply(prepared: Callable[[], Apply], name: str) -> None:
         try:
             if text := prepared()():
                 log.info(text)
         except RobotDynamicsError as error:
-            log.warning(f'refused: {error}', throttle_duration_sec=_WARNING_PERIOD_S)
+            now = time.monotonic()
+            if now >= quiet_until[name]:  # one stream does not silence another
+                quiet_until[name] = now + _WARNING_PERIOD_S
+                log.warning(f'refused: {error}')
         log_remarks()
 
     def on_message(name: str, msg: Any) -> None:
         prepare = partial(STREAMED[name], session, msg)
         if compiles(session, name, msg):
-            finish = lambda prepared: apply(prepared.result)  # noqa: E731
+            finish = lambda prepared: apply(prepared.result, name)  # noqa: E731
             submit(prepare, finish, slow=True, replaces=name)
         else:
-            apply(prepare)
+            apply(prepare, name)
 
     subscriptions = {}
     for name, kind in STREAMS.items():

@@ -47,6 +47,7 @@ from robot_dynamics_ros.errors import (
     SceneError,
     known_name,
 )
+from robot_dynamics_ros.model.robot_parameters import assignments
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.ros.executables import parameter_sections
 from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
@@ -275,11 +276,7 @@ def xacro_mappings(args: SimpleNamespace) -> dict[str, str]:
     if args.mappings and args.description.endswith('.yaml'):
         problem = f'{args.mappings!r} are for a xacro file, not {args.description!r}'
         raise ConfigurationError('mappings', problem, 'leave them out')
-    remedy = 'write NAME:=VALUE, spaces between'
-    for word in (words := args.mappings.split()):
-        if ':=' not in word:
-            raise ConfigurationError('mappings', f'{word!r} has no :=', remedy)
-    return dict(word.split(':=', 1) for word in words)
+    return assignments('mappings', args.mappings.split())
 
 
 def planned(args: SimpleNamespace, folder: Path) -> list[LogInfo]:

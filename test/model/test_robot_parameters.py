@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import pytest
+import tables
 from samples import sample
 
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError
 from robot_dynamics_ros.model.robot_parameters import ROBOT, robot_from_parameters
-from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.parameters import checked, defaults
 
 FILE = sample('scara').tree.effort_limit.tolist()
 LACKING = sample('scara').xml.replace(f'effort="{FILE[1]:g}"', 'effort="0"')
@@ -32,3 +33,18 @@ def test_the_parameter_effort_limit_raises_no_limit_of_description_or_driver():
     assert limits([0.0, 0.0, 2.0, 0.0], 11.0) == [FILE[0], 11.0, 2.0, FILE[3]]
     with pytest.raises(ParameterError, match='give 1 or 4 finite numbers of at least 0, for all'):
         limits([1.0, 2.0])
+
+
+@tables.written("""
+{locked: ['j1:=0.1', 'j1:=0.2']}            | locked 'j1:=0.2': has a name that is given twice
+{locked: [j1]}                              | locked 'j1': has no :=; write NAME:=VALUE
+{arguments: ['a:=1', 'b:=2', 'a:=1']}       | argument 'a:=1': has a name that is given twice
+""")
+def test_words_that_give_no_name_a_value_or_one_two_values_are_refused(given, said):
+    with pytest.raises(ConfigurationError, match=said):
+        robot_from_parameters({'robot': 'scara', 'gravity': [0.0] * 3, **given})
+
+
+def test_gravity_in_mm_is_refused():
+    with pytest.raises(ParameterError, match='gravity .* from -1000 to 1000'):
+        checked(ROBOT, {'gravity': [0.0, 0.0, -9810.0]})

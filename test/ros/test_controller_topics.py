@@ -7,6 +7,7 @@ One process lives through all tests. What is told is decided by session and law.
 from __future__ import annotations
 
 from itertools import product
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,8 +21,10 @@ from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.ros.controller_topics import subscribe_streams
 
 PLACE = np.array([-0.315, 1.398, 0.12, 1.083])  # the start of scara_circle, to a millimetre
 NODE = yaml.safe_load("""
@@ -176,6 +179,20 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_in_no_frame_is_refused
         arm.until(
             lambda t=topic, m=message, d=done: t.publish(m) or d(), name, step=10 * PERIOD_NS
         )
+
+
+def test_refused_messages_of_one_stream_do_not_silence_those_of_another():
+    said, taken = [], {}
+    log = Mock(warning=lambda text, **throttled: throttled or said.append(text))
+    node = Mock(get_logger=lambda: log)
+    node.create_subscription = lambda _, topic, take, qos: taken.update({topic: take})
+    session = ControllerSession(sample('scara').tree)
+    submit = lambda prepare, finish, **_: finish(Mock(result=prepare))  # noqa: E731
+    subscribe_streams(node, session, submit, lambda: None)
+    for _ in range(3):
+        taken['~/target_joint'](joint_state(0, [0.0], names=['elbow']))
+        taken['~/target_wrench'](WrenchStamped())
+    assert len(said) == 2
 
 
 def test_a_press_of_the_switch_frees_the_arm_and_its_way_points_are_written(living, tmp_path):

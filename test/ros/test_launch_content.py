@@ -244,7 +244,7 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(scene, tmp_path):
 @tables.written("""
 [hardware, {driver_profile: nobody}]                     | give a path, or the name of a shipped one
 [hardware, {description: no.urdf}]                       | no.urdf
-[hardware, {mappings: left}]                             | 'left' has no :=; write NAME:=VALUE
+[hardware, {mappings: left}]                             | 'left': has no :=; write NAME:=VALUE
 [hardware, {stage: slow, effort_scale: half}]            | is 'half'; give a number
 [hardware, {stage: slow, effort_scale: '1.5'}]           | must be above 0, at most 1
 [hardware, {stage: gravity, effort_scale: '0.05'}]       | of joint 'joint3'; write effort_scale:=
