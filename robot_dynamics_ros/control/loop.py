@@ -10,7 +10,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
-from robot_dynamics_ros.control.force_sensor import ForceSensor, SensorTool
+from robot_dynamics_ros.control.force_sensor import ForceSensor
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.stop_laws import (
     STOP_ACTIONS,
@@ -84,6 +84,8 @@ class ControlLoop:
         effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
         measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if unknown.
         guard: Joint-limit guard.
+        acting_effort: Returns the motor plus external effort that acts until the next command
+            does, for the brake, shape (n,), N m or N; None: unknown.
     """
 
     stop_law: StopLaw
@@ -117,7 +119,7 @@ class ControlLoop:
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
         joined = self.driver.transmissions
         self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
-        self._acting_effort: Callable[[], Array | None] = lambda: None
+        self.acting_effort: Callable[[], Array | None] = lambda: None
         self._idle = Gravity(tree, kernels)  # from which control begins
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None  # after the brake, or a stop action without states
@@ -153,7 +155,7 @@ class ControlLoop:
         self.transfer.configure(settings.activation_ramp_s)
         self.state.validator.configure(settings.state_timeout_s)
         self._fit_guard()
-        self.transfer.limit_rate('settings')
+        self.transfer.limit_rate()
 
     def _make_stop_laws(self, settings: LoopSettings) -> None:
         """Make the stop action and the brake; they replace those that act."""
@@ -161,7 +163,7 @@ class ControlLoop:
             self.limiter.limits,
             settings.stop_effort_share,
             settings.sampling,
-            lambda: self._acting_effort(),
+            lambda: self.acting_effort(),
             self.driver.compensation,
         )
         made = STOP_ACTIONS[settings.stop_action](self.tree, self.kernels, stopping)
@@ -170,15 +172,6 @@ class ControlLoop:
             self.replace(self.stop_law, made)
             self.replace(self._brake, brake)
         self.stop_law, self._brake = made, brake
-
-    def change_sensor_tool(self, tool: SensorTool) -> None:
-        """Subtract another weight and bias from measured wrenches.
-
-        Raises:
-            UnknownNameError: The robot has no such ``sensor_frame``.
-        """
-        if tool != self.force.tool:
-            self.force.carry(tool)
 
     def set_payload(self, payload: Payload | None) -> None:
         """Change the payload, without a step of the effort while the arm is controlled.
@@ -192,7 +185,7 @@ class ControlLoop:
         """
         running = not self.acting.acts_on_old_states
         self.load.change(payload, self.state.time, PAYLOAD_TRANSITION_S if running else 0.0)
-        self.transfer.limit_rate('payload')
+        self.transfer.limit_rate()
         self._fit_guard()
 
     def _fit_guard(self) -> None:
@@ -238,7 +231,7 @@ class ControlLoop:
         alike = law.resembles(former)
         if alike and former.has_memory:
             former.apply(law.parameters)
-            self.transfer.limit_rate('law')
+            self.transfer.limit_rate()
             return
         following = self._next
         if self.law is former:
@@ -281,14 +274,6 @@ class ControlLoop:
     def _end_wrench(self) -> None:
         self.wrench.reset()
         self.force.external.commanded.fill(0.0)
-
-    def use_acting_effort(self, acting_effort: Callable[[], Array | None]) -> None:
-        """Give the brake the motor plus external effort that acts until the next command does.
-
-        Args:
-            acting_effort: Returns it, shape (n,), N m or N; None: unknown.
-        """
-        self._acting_effort = acting_effort
 
     # States -------------------------------------------------------------------------------------
 
@@ -402,10 +387,6 @@ class ControlLoop:
         if not self._filter.run(1.0, share, dt, self.effort, guarded=False):
             self._filter.run_decaying(share, dt, self.effort)
 
-    def command_nothing(self) -> None:
-        """Set the command to zero, where even the stop action fails."""
-        self.effort.fill(0.0)
-
     def _update_inputs(self, t: float) -> None:
         """Update payload, reference, external efforts, and which law acts."""
         if self.load.changing:
@@ -418,7 +399,7 @@ class ControlLoop:
         external, transfer = self.force.external, self.transfer
         uses_force = self.acting.answers_force or transfer.former is not None
         if external.stepped and external.has_stepped() and uses_force:
-            transfer.limit_rate('external effort')
+            transfer.limit_rate()
         if self.wrench.active:
             self.wrench.update(self.state.stamp_ns, self.q, external.commanded)
 
@@ -459,6 +440,6 @@ class ControlLoop:
         """
         if not self.present.follows_reference:
             self.generator.come_to_rest()
-            self.transfer.limit_rate('reference')  # which a former law may still follow
+            self.transfer.limit_rate()  # which a former law may still follow
         elif self.generator.moving or self.reference.velocity.any():
             self.switch(brake=True)

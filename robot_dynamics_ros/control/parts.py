@@ -165,7 +165,7 @@ class ControllerParts:
 
     def configure_parts(self) -> None:
         """Give the present parameters to all parts that take them between two ticks."""
-        self.loop.change_sensor_tool(SensorTool.of(self.parameters))
+        self.loop.force.carry(SensorTool.of(self.parameters))
         for part in (self.targets, self.contact, self.locked, self.enabling):
             part.configure(self.parameters)
 

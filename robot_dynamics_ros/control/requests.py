@@ -492,8 +492,8 @@ def repeat(session: ControllerSession, kind: str, content: Mapping[str, Any]) ->
 
 def compiles(session: ControllerSession, name: str, msg: Any) -> bool:
     """Return whether the preparation of a streamed message is slow, as for a new frame."""
-    if name == 'target_wrench':
-        return not session.loop.force.has_compiled(session.parameters['target_frame'])
-    if name == 'measured_wrench':
-        return not session.loop.force.has_compiled(msg.header.frame_id)
-    return name == 'target_pose'
+    if not name.endswith('wrench'):
+        return name == 'target_pose'
+    own = name == 'target_wrench'
+    frame = session.parameters['target_frame'] if own else msg.header.frame_id
+    return not session.loop.force.has_compiled(frame)

@@ -62,12 +62,9 @@ class TargetWrench:
         """
         if not self.active:
             self.reset()
-        elif efforts is not self._efforts:
-            problem, remedy = 'changes its frame while it acts', 'wait until it has faded'
-            raise ConfigurationError('target_wrench', problem, remedy)
-        elif in_frame != self._in_frame:
-            problem, remedy = 'changes its axes while it acts', 'keep the frame_id'
-            raise ConfigurationError('target_wrench', problem, remedy)
+        elif (efforts, in_frame) != (self._efforts, self._in_frame):
+            problem, remedy = 'changes its frame or axes', 'keep them, or wait until it has faded'
+            raise ConfigurationError('target_wrench', f'{problem} while it acts', remedy)
         self._efforts, self._in_frame, self.active = efforts, in_frame, True
         self._set_target(wrench)
         self._received_ns = self._now_ns

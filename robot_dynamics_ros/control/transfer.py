@@ -8,7 +8,7 @@ From one law to another, and from one payload to another, the effort is blended,
 
 Both efforts are those of the present state: an effort of another state or motion would act until
 the end of the transfer. After it, and after each discontinuity that is not blended, the command
-follows the effort of the law at a limited rate, see ``SLEWS``, until it has equalled it for some
+follows the effort of the law at a limited rate, see ``SLEW``, until it has equalled it for some
 ticks.
 """
 
@@ -24,12 +24,9 @@ from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: What makes the effort of the law discontinuous, and the rate limit of the command until it
-#: equals that effort, in effort limits per s.
-SLEWS = {
-    **dict.fromkeys(('law', 'settings', 'payload', 'reference', 'external effort'), 50.0),
-    'stop': 200.0,
-}
+#: Rate limit of the command until it equals the effort of the law, in effort limits per s: after
+#: another law, payload, setting, reference or external effort, and in a stop.
+SLEW, STOP_SLEW = 50.0, 200.0
 
 
 class TransferWeight(NamedTuple):
@@ -77,11 +74,11 @@ class Transfer:
         """Start at a time, s, from a law, if the present one is not urgent, which acts alone."""
         self.former = None if urgent else former
         self.weight = TransferWeight(self._duration, t)
-        self.limit_rate('stop' if urgent else 'law')
+        self.limit_rate(STOP_SLEW if urgent else SLEW)
 
-    def limit_rate(self, cause: str) -> None:
-        """Limit the rate of the command after a discontinuity, one of ``SLEWS``."""
-        self._limiter.soften(SLEWS[cause])
+    def limit_rate(self, slew: float = SLEW) -> None:
+        """Limit the rate of the command after a discontinuity, in effort limits per s."""
+        self._limiter.soften(slew)
 
     def update(self, t: float, q: Array, v: Array, reference: Reference) -> float:
         """Update ``effort`` by the former law; return the weight of the present one."""

@@ -124,8 +124,11 @@ def assignments(what: str, words: Iterable[str]) -> dict[str, str]:
     for word in filter(None, words):
         name, sign, value = word.partition(':=')
         if not sign or name in values:
-            problem = 'has a name that is given twice' if sign else 'has no :='
-            raise ConfigurationError(f'{what} {word!r}', problem, 'write NAME:=VALUE')
+            raise ConfigurationError(
+                f'{what} {word!r}',
+                'has a name that is given twice' if sign else 'has no :=',
+                'write NAME:=VALUE',
+            )
         values[name] = value
     return values
 

@@ -8,7 +8,6 @@ Inputs are targets, a force sensor and an enabling switch.
 from __future__ import annotations
 
 import array
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -240,17 +239,15 @@ def subscribe_streams(
     Returns:
         A function that takes a measured wrench which has arrived, before its state is answered.
     """
-    log, quiet_until = node.get_logger(), dict.fromkeys(STREAMS, 0.0)
+    log = node.get_logger()
+    logs = {name: log.get_child(name) for name in STREAMS}  # none silences another
 
     def apply(prepared: Callable[[], Apply], name: str) -> None:
         try:
             if text := prepared()():
                 log.info(text)
         except RobotDynamicsError as error:
-            now = time.monotonic()
-            if now >= quiet_until[name]:  # one stream does not silence another
-                quiet_until[name] = now + _WARNING_PERIOD_S
-                log.warning(f'refused: {error}')
+            logs[name].warning(f'refused: {error}', throttle_duration_sec=_WARNING_PERIOD_S)
         log_remarks()
 
     def on_message(name: str, msg: Any) -> None:

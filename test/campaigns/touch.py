@@ -36,7 +36,7 @@ from robot_dynamics_ros.control.laws.stop_laws import Brake
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.transfer import SLEWS
+from robot_dynamics_ros.control.transfer import STOP_SLEW
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_pose
 from robot_dynamics_ros.planning.motions import Quintic
@@ -239,7 +239,7 @@ class TouchTrial(SessionOnPlant):
         twin.reset(q, v)
         twin.push(link, wrench)
         effort, limit = self.session.loop.effort.copy(), self.tree.effort_limit
-        brake, most = Brake(self.tree), 1e-3 * SLEWS['stop'] * limit
+        brake, most = Brake(self.tree), 1e-3 * STOP_SLEW * limit
         start, speed = q.copy(), np.abs(v)
         for k in range(400):
             if k > _STOP_DELAY and not self.session.loop.braking:

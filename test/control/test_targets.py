@@ -226,7 +226,7 @@ def test_a_wrench_at_another_frame_acts_once_the_present_one_has_faded():
     assert not is_slow()
     arm.change(target_frame='link3')
     assert is_slow()
-    with pytest.raises(ConfigurationError, match='changes its frame while it acts'):
+    with pytest.raises(ConfigurationError, match='changes its frame or axes while it acts'):
         arm.push(30.0)
     arm.states(3000)
     for _ in range(20):

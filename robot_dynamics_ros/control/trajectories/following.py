@@ -275,11 +275,6 @@ class Prepared(NamedTuple):
     outside: Array
     limit: SpeedLimit | None = None
 
-    @property
-    def relative(self) -> bool:
-        """Whether its points have no positions, so that they depend on the start."""
-        return self.points.position is None
-
     def logged(self) -> dict[str, Any]:
         """Return what a log needs to prepare it again."""
         snapshot = self.snapshot

@@ -253,7 +253,7 @@ class ReferenceGenerator:
                 )
             prepared.refuse_past(self._now_ns)
         reference = self._reference_at(start)
-        if prepared.relative and not np.array_equal(
+        if prepared.points.position is None and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
         ):
             there = prepared.snapshot._replace(reference=reference)
