@@ -264,9 +264,10 @@ class GoalTracker:
 
     def feedback_due(self) -> bool:
         """Return whether a feedback message is due; True once per period."""
-        if not self.active or self._loop.generator.progress[0] < self._next_feedback:
+        elapsed = self._loop.generator.progress[0]
+        if not self.active or elapsed < self._next_feedback:
             return False
-        self._next_feedback = self._loop.generator.progress[0] + self._period
+        self._next_feedback = elapsed + self._period
         return True
 
     def cancel(self) -> None:

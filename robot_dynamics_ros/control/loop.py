@@ -84,8 +84,6 @@ class ControlLoop:
         effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
         measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if unknown.
         guard: Joint-limit guard.
-        acting_effort: Returns the motor plus external effort that acts until the next command
-            does, for the brake, shape (n,), N m or N; None: unknown.
     """
 
     stop_law: StopLaw
@@ -119,7 +117,7 @@ class ControlLoop:
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
         joined = self.driver.transmissions
         self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
-        self.acting_effort: Callable[[], Array | None] = lambda: None
+        self._acting_effort: Callable[[], Array | None] = lambda: None
         self._idle = Gravity(tree, kernels)  # from which control begins
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None  # after the brake, or a stop action without states
@@ -163,7 +161,7 @@ class ControlLoop:
             self.limiter.limits,
             settings.stop_effort_share,
             settings.sampling,
-            lambda: self.acting_effort(),
+            lambda: self._acting_effort(),
             self.driver.compensation,
         )
         made = STOP_ACTIONS[settings.stop_action](self.tree, self.kernels, stopping)
@@ -274,6 +272,14 @@ class ControlLoop:
     def _end_wrench(self) -> None:
         self.wrench.reset()
         self.force.external.commanded.fill(0.0)
+
+    def use_acting_effort(self, acting_effort: Callable[[], Array | None]) -> None:
+        """Give the brake the motor plus external effort that acts until the next command does.
+
+        Args:
+            acting_effort: Returns it, shape (n,), N m or N; None: unknown.
+        """
+        self._acting_effort = acting_effort
 
     # States -------------------------------------------------------------------------------------
 

@@ -494,6 +494,6 @@ def compiles(session: ControllerSession, name: str, msg: Any) -> bool:
     """Return whether the preparation of a streamed message is slow, as for a new frame."""
     if not name.endswith('wrench'):
         return name == 'target_pose'
-    own = name == 'target_wrench'
-    frame = session.parameters['target_frame'] if own else msg.header.frame_id
+    held = session.parameters['target_frame']
+    frame = held if name == 'target_wrench' else msg.header.frame_id
     return not session.loop.force.has_compiled(frame)

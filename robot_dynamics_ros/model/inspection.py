@@ -158,10 +158,13 @@ def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator
     reach = largest / (1.0 if prismatic else FULL_TURN)
     far = reach > (FARTHEST if prismatic else MOST_TURNS) and _is_unusual(largest, 0.0)
     if joint.kind != 'continuous' and math.isfinite(reach) and far:
-        unit, other = ('m', 'mm') if prismatic else ('rad', 'degrees')
-        verb = 'moves' if prismatic else 'turns'
-        problem = f'{verb} as far as {largest:g} {unit}'
-        yield warning(culprit, problem, f'limits are in {unit}; is it in {other}?', 'far limits')
+        unit, other, does = ('m', 'mm', 'moves') if prismatic else ('rad', 'degrees', 'turns')
+        yield warning(
+            culprit,
+            f'{does} as far as {largest:g} {unit}',
+            f'limits are in {unit}; is it in {other}?',
+            'far limits',
+        )
     lower, upper = joint.soft or (-math.inf, math.inf)
     endless = joint.kind == 'continuous' and math.isfinite(upper - lower)
     if endless or max(lower, limits.lower) >= min(upper, limits.upper):

@@ -85,12 +85,12 @@ def robot_from_parameters(
     if not any(given):
         return load_robot(source, values['gravity'], effort_limit=driver_limits, **options)
     named = driver_limits if isinstance(driver_limits, Mapping) else {}
-    others = _UNLIMITED if isinstance(driver_limits, Mapping) else driver_limits or _UNLIMITED
+    others = _UNLIMITED if named else driver_limits or _UNLIMITED
     tree = load_robot(source, effort_limit=others, **options)
-    most = {**dict(zip(tree.joint_names, tree.effort_limit.tolist(), strict=True)), **named}
+    most = dict(named)
     bounds = spread(EFFORT_LIMIT.check(given, tree.n), tree.n)
-    for name, x in zip(tree.joint_names, bounds, strict=True):
-        most[name] = min(most[name], x or _UNLIMITED)
+    for name, own, x in zip(tree.joint_names, tree.effort_limit.tolist(), bounds, strict=True):
+        most[name] = min(most.get(name, own), x or _UNLIMITED)
     limits = {name: x for name, x in most.items() if x < _UNLIMITED}  # the others have none
     return load_robot(source, values['gravity'], effort_limit=limits, **options)
 

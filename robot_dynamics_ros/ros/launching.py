@@ -274,8 +274,11 @@ def xacro_mappings(args: SimpleNamespace) -> dict[str, str]:
         ConfigurationError: A word is not NAME:=VALUE, or the description is not a xacro file.
     """
     if args.mappings and args.description.endswith('.yaml'):
-        problem = f'{args.mappings!r} are for a xacro file, not {args.description!r}'
-        raise ConfigurationError('mappings', problem, 'leave them out')
+        raise ConfigurationError(
+            'mappings',
+            f'{args.mappings!r} are for a xacro file, not {args.description!r}',
+            'leave them out',
+        )
     return assignments('mappings', args.mappings.split())
 
 

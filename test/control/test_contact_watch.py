@@ -189,7 +189,7 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_
     loop, watch = scene.session.loop, scene.session.contact
     loop.change_settings(replace(loop.settings, stop_effort_share=0.6))  # also by itself
     assert loop._brake.delay == 0.004
-    assert loop.acting_effort == watch.acting_effort
+    assert loop._acting_effort == watch.acting_effort
 
 
 def test_commands_from_before_a_gap_are_on_their_way_no_more():
