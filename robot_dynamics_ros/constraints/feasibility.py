@@ -36,6 +36,7 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 #: f counts as solved below this, m or rad.
 SOLVED = 1e-8
@@ -80,11 +81,15 @@ class _PathPoint(NamedTuple):
         return self.q + step * (self.v - self.settling) + settling_time * self.settling
 
 
-def check_feasibility(program: Program, samples: int = 200) -> FeasibilityCheck:
+def check_feasibility(
+    program: Program, home: Array | None = None, samples: int = 200
+) -> FeasibilityCheck:
     """Compute a program's path and reject an infeasible program.
 
     Args:
         program: The program.
+        home: Initial guess for the start of the path if the program defines none, shape (n,), rad
+            or m; if None, the posture of the null-space task or the middle of the limits.
         samples: Minimum number of instants over the program's horizon; fast motion adds more.
 
     Returns:
@@ -98,7 +103,7 @@ def check_feasibility(program: Program, samples: int = 200) -> FeasibilityCheck:
     Cost: about 2 ms per instant, for at most ``signals.MOST_INSTANTS`` instants.
     """
     try:
-        return _checked(program, samples)
+        return _checked(program, home, samples)
     except ProgramError as error:
         if program.robot:
             raise
@@ -106,11 +111,11 @@ def check_feasibility(program: Program, samples: int = 200) -> FeasibilityCheck:
         raise ProgramError(error.culprit, error.problem, f'{error.remedy}; {other}') from error
 
 
-def _checked(program: Program, samples: int) -> FeasibilityCheck:
+def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityCheck:
     """Compute the path; see :func:`check_feasibility`."""
     horizon = max(program.horizon, 1e-3)
     times = instants(program.stack.signals, horizon, samples)
-    start = starting_configuration(program)
+    start = starting_configuration(program, home)
     # A slower run remedies a fast joint, but no path that leaves the reach: this is told first.
     fast: list[ProgramError] = []
     points = [_checked_point(program, start, 0.0, start, fast)]
@@ -175,12 +180,12 @@ def _search_minimum(
     minimize_scalar(sigma, bounds=(begin, end), method='bounded', options={'xatol': accuracy})
 
 
-def starting_configuration(program: Program) -> Array:
+def starting_configuration(program: Program, home: Array | None = None) -> Array:
     """Return a configuration with f = 0 at time 0, within the joint limits.
 
     Args:
-        program: The program; if it defines a start, that is the initial guess, else the posture
-            of the null-space task, the middle of the limits, and random ones.
+        program: The program; if it defines a start, that is the initial guess.
+        home: First initial guess otherwise, shape (n,), rad or m; see :func:`check_feasibility`.
 
     Returns:
         New array, shape (n,), rad or m.
@@ -195,17 +200,18 @@ def starting_configuration(program: Program) -> Array:
     middle = tree.middle
     posture = middle if program.null_space is None else program.null_space.posture
     rng = np.random.default_rng(0)
-    guesses = [posture, middle, *(rng.uniform(*tree.sampled_range) for _ in range(_RESTARTS))]
-    best, least = posture, np.full(program.m, np.inf)
+    guesses = [posture if home is None else array('home', home, (program.n,)), middle]
+    guesses += [rng.uniform(*tree.sampled_range) for _ in range(_RESTARTS)]
+    best, best_f = guesses[0], np.full(program.m, np.inf)
     for guess in guesses:
         q, found = _solve(program, guess, 0.0)
-        worst = np.abs(found.f).max()
+        f = found.f
         inside = np.all((q >= tree.reference_lower) & (q <= tree.reference_upper))
-        if worst < SOLVED and inside:
+        if np.abs(f).max() < SOLVED and inside:
             return q
-        if worst < np.abs(least).max():
-            best, least = q, found.f
-    _require_reached(program, least, best, 0.0)
+        if np.abs(f).max() < np.abs(best_f).max():
+            best, best_f = q, f
+    _require_reached(program, best_f, best, 0.0)
     return best
 
 

@@ -40,13 +40,17 @@ _accepted: WeakKeyDictionary[Robot, dict[str, tuple[str, ...]]] = WeakKeyDiction
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
-def load_program(source: Source, tree: Robot, *, check: bool = True) -> Program:
+def load_program(
+    source: Source, tree: Robot, *, home: Array | None = None, check: bool = True
+) -> Program:
     """Load a program for a robot and reject an invalid or infeasible one.
 
     Args:
         source: A mapping; YAML text; the path of a YAML file; or the name of a shipped program,
             with or without ``.yaml``.
         tree: The robot.
+        home: Initial guess for the start of the path if the program defines none, shape (n,), rad
+            or m.
         check: Whether to check the path (reach, rank, limits) before accepting the program.
 
     Raises:
@@ -59,12 +63,11 @@ def load_program(source: Source, tree: Robot, *, check: bool = True) -> Program:
     require_robot(tree)
     with read.reported_as(ProgramError):
         given = _mapping(source)
-        key = repr(given)
         program = _program(Section('program', given), tree)
     if check:
-        accepted = _accepted.setdefault(tree, {})
+        accepted, key = _accepted.setdefault(tree, {}), repr((given, home))
         if key not in accepted:
-            accepted[key] = check_feasibility(program).remarks
+            accepted[key] = check_feasibility(program, home).remarks
         program = replace(program, remarks=program.remarks + accepted[key])
     return program
 

@@ -21,7 +21,7 @@ from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
 from robot_dynamics_ros.constraints.registry import CONSTRAINTS, arguments, signal
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
-from robot_dynamics_ros.errors import ProgramError
+from robot_dynamics_ros.errors import NonFiniteError, ProgramError, ShapeError
 from robot_dynamics_ros.model import load_robot
 
 #: A valid program, modified by the tests below.
@@ -152,16 +152,20 @@ def test_a_line_is_named_once(tree):
         load_program(text, tree)
 
 
-def test_what_is_no_text_is_named(tree):
+def test_what_is_no_text_and_a_home_that_is_none_are_named(tree):
     for nothing in (None, 5, b'name: x'):
         with pytest.raises(ProgramError, match='give YAML text or a path'):
             load_program(nothing, tree)
+    with pytest.raises(ShapeError, match=r'home has shape \(2,\); expected \(4,\)'):
+        load_program(GOOD, tree, home=[0.0, 0.0])
+    with pytest.raises(NonFiniteError, match='home is not finite'):
+        load_program(GOOD, tree, home=[np.nan] * 4)
 
 
 def test_a_path_is_checked_once_for_each_robot_and_content(tree, monkeypatch):
     """A law is built anew for each change of its gains."""
     checked, path = [], SimpleNamespace(remarks=('runs along a limit',))
-    monkeypatch.setattr(program_file, 'check_feasibility', lambda x: checked.append(x) or path)
+    monkeypatch.setattr(program_file, 'check_feasibility', lambda x, _: checked.append(x) or path)
     one, other, slower = tree.with_changes(), tree.with_changes(), {**GOOD, 'blend': 0.5}
     for count, given in enumerate([(GOOD, one), (slower, one), (GOOD, other)], start=1):
         for _ in range(2):
