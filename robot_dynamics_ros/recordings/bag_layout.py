@@ -19,7 +19,7 @@ from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.columns import ARRAY, SINGLE, STATE, TopicGroups
-from robot_dynamics_ros.recordings.stream_alignment import COARSE, Rows, repeated_rows
+from robot_dynamics_ros.recordings.stream_alignment import COARSE
 from robot_dynamics_ros.spatial.scalar import Array
 
 _UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
@@ -277,7 +277,6 @@ class BagLayout(NamedTuple):
             are paired with states by arrival.
         command_hold_ns, reference_hold_ns: How long a value is held for later states that have
             none, ns.
-        period: Median time between states, s.
         notes: Remarks about unusual properties, one sentence each.
     """
 
@@ -288,7 +287,6 @@ class BagLayout(NamedTuple):
     by_stamp: bool
     command_hold_ns: int
     reference_hold_ns: int
-    period: float
     notes: tuple[str, ...]
 
 
@@ -328,7 +326,6 @@ def make_layout(
     """
     no_times = np.zeros(0, dtype=np.int64)
     clocks: dict[tuple[str, ...], list[Array]] = {}
-    new: dict[tuple[str, ...], list[Array]] = {}  # times of states that repeat none
     references, answers, sizes = [no_times], [no_times], set[int]()
     for topic, group in ((topic, x) for topic, _, groups in chain(*first) for x in groups):
         arrived = group.arrival_ns
@@ -336,9 +333,6 @@ def make_layout(
             moved = (np.diff(group.values[0], axis=0, prepend=np.nan) != 0.0).any(axis=1)
             columns = group.stamp_ns, arrived, moved
             clocks.setdefault(group.names, []).append(np.stack(columns))
-            times = group.stamp_ns if group.stamp_ns.any() else arrived
-            repeats = repeated_rows(Rows(times, times, arrived, *group.values))
-            new.setdefault(group.names, []).append(times[~repeats])
         elif topic == topics.reference:
             references.append(group.stamp_ns)
         else:
@@ -381,7 +375,6 @@ def make_layout(
         notes.append('the states have no timestamps: the times of the bag are used')
     if not stamped:
         stamps = arrivals
-    period = _interval(max(map(np.hstack, new.values()), key=np.size))
     commands = np.unique(np.hstack(answers))
     by_stamp = not len(commands) or bool(np.isin(commands, stamps).mean() >= _MAJORITY)
     if not by_stamp:
@@ -406,7 +399,6 @@ def make_layout(
         by_stamp,
         _hold_ns(commands, stamps if by_stamp else arrivals, 'commands', notes),
         _hold_ns(np.hstack(references), stamps, 'references', notes),
-        period,
         tuple(notes),
     )
 

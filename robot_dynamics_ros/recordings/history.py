@@ -123,11 +123,6 @@ def runs_program(values: Mapping[str, Any]) -> bool:
     return values['law'] == ConstraintStabilization.name and bool(values['program'])
 
 
-def programmed(acted: Sequence[Acted]) -> Acted:
-    """Return the first controller that ran a program, else the first one."""
-    return next((one for one in acted if runs_program(one.values)), acted[0])
-
-
 def followed(acted: Sequence[Acted], run: Recording, tree: Robot) -> tuple[Array, list[str]]:
     """Return at which states the law follows the joint reference.
 

@@ -215,8 +215,6 @@ class RecordingReader(ExitStack):
                 'has no state that can be used',
                 '; '.join(self.notes) or 'every state is incomplete',
             )
-        cutoff = 'differentiated from the positions, zero-phase with a cutoff of '
-        self._losses += [f'{text}: {cutoff}{_cutoff(rows.stamp_ns):.3g} Hz' for text in unmeasured]
         given = others.pop(self.topics.reference)
         given = replace(given, stamp_ns=given.stamp_ns + self.clock.at(given.place))
         reference = pair(rows, given, layout.reference_hold_ns).values
@@ -254,7 +252,6 @@ class RecordingReader(ExitStack):
             reference_position=reference[:, :n],
             reference_velocity=reference[:, n:],
             description=self.description,
-            notes=self.notes,
             measured_effort=rows.effort,
             stamp_ns=rows.stamp_ns,
             arrival_ns=rows.arrival_ns,
@@ -262,8 +259,10 @@ class RecordingReader(ExitStack):
             parameters=self._parameters,
             origin=span_origin(float(rows.stamp_ns[0]) / NANO),
         )
+        cutoff = 'differentiated from the positions, zero-phase with a cutoff of '
+        self._losses += [f'{text}: {cutoff}{_cutoff(run.period):.3g} Hz' for text in unmeasured]
         unknown: Any = np.broadcast_to(np.nan, effort.shape)
-        return replace(run, **dict.fromkeys(self.left_out, unknown))
+        return replace(run, notes=self.notes, **dict.fromkeys(self.left_out, unknown))
 
     def _columns(
         self, span: tuple[float, float], fills: Mapping[str, list[int]]
@@ -353,13 +352,9 @@ class RecordingReader(ExitStack):
         return replace(rows, velocity=np.where(absent | false, np.nan, rows.velocity)), notes
 
 
-def _cutoff(stamp_ns: Array) -> float:
-    """Return the low-pass cutoff of velocities differentiated at timestamps, Hz."""
-    return min(_CUTOFF_HZ, _CUTOFF_SHARE / _period(stamp_ns)) if len(stamp_ns) > 1 else _CUTOFF_HZ
-
-
-def _period(stamp_ns: Array) -> float:
-    return float(np.median(np.diff(stamp_ns))) / NANO if len(stamp_ns) > 1 else _PERIOD_S
+def _cutoff(period: float) -> float:
+    """Return the low-pass cutoff of velocities that are differentiated, Hz."""
+    return min(_CUTOFF_HZ, _CUTOFF_SHARE / period) if period else _CUTOFF_HZ
 
 
 def with_velocities(run: Recording, turning: Array) -> Recording:
@@ -374,8 +369,8 @@ def with_velocities(run: Recording, turning: Array) -> Recording:
         return run
     time, q = (run.stamp_ns - run.stamp_ns[0]) / NANO, run.position.copy()
     q[:, turning] = np.unwrap(q[:, turning], axis=0)
-    velocity, period = run.velocity.copy(), _period(run.stamp_ns)
-    velocity[:, missing] = differentiate(time, q[:, missing], _cutoff(run.stamp_ns), period)
+    velocity, cutoff = run.velocity.copy(), _cutoff(run.period)
+    velocity[:, missing] = differentiate(time, q[:, missing], cutoff, run.period or _PERIOD_S)
     return replace(run, velocity=velocity)
 
 

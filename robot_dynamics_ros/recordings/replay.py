@@ -105,7 +105,13 @@ class ReplaySource:
             )
         self.parameters = {**DEFAULTS, **stored}
         if not self.logged:
-            self.parameters |= self._unlogged(stored, layout.period)
+            self.parameters['activation_ramp_s'] = 0.0
+            self.notes.append(
+                'the activation is not in the bag: without its ramp'
+                if stored
+                else 'the bag has no parameters of a controller: the defaults are used, without a '
+                'ramp'
+            )
         for name in sorted(stored.keys() & REMOVED.keys()):
             if np.any(np.array(stored[name]) != REMOVED[name].default):
                 self.notes.append(
@@ -127,6 +133,11 @@ class ReplaySource:
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
         self.notes += [remark for remark in self.tree.remarks if remark.startswith(LOCKED)]
         self.run = self._read(bag, choice, merged['driver_profile'])
+        if not stored:
+            period = self.run.period
+            usual = {'period': period or DEFAULTS['period']}
+            usual['state_timeout_s'] = max(0.5, 20.0 * period)
+            self.parameters |= usual | {key: overrides[key] for key in usual.keys() & overrides}
         if merged['robot'] and described and not _matches(self.tree, described):
             self.notes.append(
                 f'the controller used the robot {merged["robot"]!r}, which differs from '
@@ -138,18 +149,6 @@ class ReplaySource:
         self.from_reference = reference == 'recorded' or moves
         if self.from_reference:
             self.notes.append('the recorded reference is followed')
-
-    def _unlogged(self, stored: Mapping[str, Any], period: float) -> dict[str, Any]:
-        """Return the parameters of a controller that was not seen to begin; note it."""
-        begun = {'activation_ramp_s': 0.0}
-        if stored:
-            self.notes.append('the activation is not in the bag: without its ramp')
-            return begun
-        self.notes.append(
-            'the bag has no parameters of a controller: the defaults are used, without a ramp'
-        )
-        timeout = max(0.5, 20.0 * period)
-        return begun | {'period': period or DEFAULTS['period'], 'state_timeout_s': timeout}
 
     def _read_log(self, reader: RecordingReader) -> list[Change]:
         """Return the changes from the first activation whose states are in the bag; note gaps.

@@ -40,8 +40,7 @@ _LATEST = (1 << 63) - 1  # ns; a later time is treated as damage
 _BLOCK = 4096  # messages per block, except in a chunk
 _SPAN = 1 << 20  # bytes of a file, behind which a block of fewer messages ends
 _HEAD = struct.Struct('<BQ')
-_MESSAGE_HEAD = struct.Struct('<HIQQ')
-_NO_MESSAGE = (0, 0, _LATEST + 1, 0)  # head of a message that is too short to have one: damaged
+_MESSAGE_HEAD = struct.Struct('<BQHIQQ')
 _CHUNK_HEAD = struct.Struct('<QQQII')
 
 
@@ -197,23 +196,20 @@ class McapStorage(Storage):
             struct.error, UnicodeDecodeError: A definition is damaged.
         """
         topics = {key: topic for key, topic in self.channels.items() if selects(topic)}
-        view, at, last = memoryview(data), 0, len(data) - _HEAD.size
-        unpack, unpack_message = _HEAD.unpack_from, _MESSAGE_HEAD.unpack_from
-        head, body = _HEAD.size, _MESSAGE_HEAD.size
+        head, whole, unpack = _HEAD.size, _MESSAGE_HEAD.size, _MESSAGE_HEAD.unpack_from
+        view, padded, at, last = memoryview(data), data + bytes(whole), 0, len(data) - head
         while at <= last:
-            opcode, size = unpack(data, at)
-            start, at = at + head, at + head + size
+            opcode, size, channel, _, time_ns, _ = unpack(padded, at)
+            start, at = at, at + head + size
             if at > len(data):
                 return False
             if opcode != _MESSAGE:
-                self.define(opcode, view[start:at])
+                self.define(opcode, view[start + head : at])
                 topics = {key: topic for key, topic in self.channels.items() if selects(topic)}
-                continue
-            channel, _, time_ns, _ = unpack_message(data, start) if size >= body else _NO_MESSAGE
-            if time_ns > _LATEST:
+            elif time_ns > _LATEST or at < start + whole:
                 raise _DamageError('a message is damaged')
-            if channel in topics:
-                block.append((topics[channel], time_ns, view[start + body : at]))
+            elif channel in topics:
+                block.append((topics[channel], time_ns, view[start + whole : at]))
         return at == len(data)
 
     # Records ------------------------------------------------------------------------------------

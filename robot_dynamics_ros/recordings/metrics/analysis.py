@@ -35,7 +35,6 @@ from robot_dynamics_ros.recordings.history import (
     carried,
     followed,
     history,
-    programmed,
     runs_program,
 )
 from robot_dynamics_ros.recordings.metrics.effort import (
@@ -181,7 +180,8 @@ def analyze_bag(
         notes += _reference_note(reader)
         whole = settings.robot.converted(reader.read(settings.robot.span), tree)
         past = history(reader)
-        ran = programmed(past.acted)
+        acted = past.acted
+        ran = next((one for one in acted if runs_program(one.values)), acted[0])
         program = _program(settings, ran.values, tree, notes)
         start, end, why = settings.program_start, math.inf, ''
         if program is not None:
@@ -191,14 +191,14 @@ def analyze_bag(
                     f'the program began {len(starts)} times: evaluated from the first start'
                 )
             if starts:
-                start, (end, why) = starts[0], recorded_end(past.acted, whole, starts)
+                start, (end, why) = starts[0], recorded_end(acted, whole, starts)
         run = whole.between(*settings.robot.span)
         ramp = reader.parameters and ran.values['activation_ramp_s']
         if run.time[-1] >= end:
             notes.append(f'the program is evaluated until {format_time(end)} only: then {why}')
         held = carried(past, run, tree)
         notes += held.notes
-        follows, others = followed(past.acted, run, tree)
+        follows, others = followed(acted, run, tree)
         if others:
             rows = follows[:, np.newaxis]
             position, velocity = run.reference_position, run.reference_velocity

@@ -191,7 +191,11 @@ def recorded_end(
         have ended.
     """
     ends = [(time, 'the program began anew') for time in starts[1:] if time > starts[0]]
-    changes = [one for one in acted if _ends_law(one)]
+    changes = [
+        one
+        for one in acted
+        if one.kind in _ENDS and (one.kind != 'parameters' or _OF_LAW & one.changed)
+    ]
     begun = sum(one.since_ns / NANO <= starts[0] + _ROUNDING_S for one in changes)
     if begun and changes[begun - 1].kind == 'deactivate':  # in the motion to the start
         begun -= 1
@@ -202,11 +206,6 @@ def recorded_end(
         if len(after) and after[-1] - after[0] > _SHORTEST_STEP_S:
             ends.append((float(after[0]), 'there are no more commands'))
     return min(ends, default=(math.inf, ''))
-
-
-def _ends_law(one: Acted) -> bool:
-    """Return whether a law begins or ceases to act."""
-    return one.kind in _ENDS and (one.kind != 'parameters' or not _OF_LAW.isdisjoint(one.changed))
 
 
 def _begin(tree: Robot, parameters: Mapping[str, Any], run: Recording, k: int) -> float:
