@@ -396,7 +396,8 @@ class RunEvaluation:
 
     def columns(self, rows: slice) -> dict[str, Array]:
         """Return the columns of all metrics by name, at some rows of the run."""
-        found: dict[str, Array] = {}
+        run = self.evaluated.run
+        found = {'error': run.reference_position[rows] - run.position[rows]}
         for result in self.results.values():
             found |= {name: column[rows] for name, column in result.columns.items()}
         return found | effort_columns(self.evaluated, rows)

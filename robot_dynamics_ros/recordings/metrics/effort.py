@@ -49,6 +49,7 @@ _OF_URDF = (
 _CHECKED = 50  # instants at which formulations are compared
 _LARGE_DIFFERENCE = 1e-9  # relative difference of formulations that is reported
 _LARGE_SHARE = 0.05  # fraction of unexplained energy that is reported
+_BLOCK = 1 << 15  # steps whose intermediate values are in memory at once
 
 
 def effort(evaluated: EvaluatedRun) -> MetricResult:
@@ -227,23 +228,26 @@ def energy(evaluated: EvaluatedRun) -> MetricResult:
     Returns:
         The sums of the balance, J; a finding on energy that the model does not explain.
     """
-    run, timing, model = evaluated.run, evaluated.timing, evaluated.model
-    q, v, effort = run.position, run.velocity, run.effort
-    h, mean, acting = timing.steps(run.stamp_ns), 0.5 * (v[1:] + v[:-1]), effort[:-1]
-    if timing.name == 'sampled':  # else it acts from each state to the next
-        acting = 0.5 * (effort[1:] + effort[:-1])
-    valid = (h <= BRIDGED * timing.period) & np.isfinite(mean).all(axis=1)
-    valid &= run.time[1:] < evaluated.until
-    for states in (q[:-1], q[1:]):  # a joint limit takes energy
-        valid &= ~exclusions(model.tree, states, acting).any(axis=1)
-    a = np.diff(v, axis=0) / np.where(valid, h, np.inf)[:, np.newaxis]
-    v_friction = v[1:] if timing.name == 'semi_implicit' else mean
-    friction = model.friction(0.5 * (q[1:] + q[:-1]), mean, a, v_friction)
-    work, dissipated = (
-        np.where(valid, h * np.einsum('kj,kj->k', efforts, mean), 0.0)
-        for efforts in (acting, friction)
-    )
-    stored = model.energy(q, v)
+    timing, model, parts = evaluated.timing, evaluated.model, list[tuple[Array, ...]]()
+    for start in range(0, len(evaluated.run.time), _BLOCK):
+        run = evaluated.run.rows(slice(start, start + _BLOCK + 1))
+        q, v, effort = run.position, run.velocity, run.effort
+        h, mean, acting = timing.steps(run.stamp_ns), 0.5 * (v[1:] + v[:-1]), effort[:-1]
+        if timing.name == 'sampled':  # else it acts from each state to the next
+            acting = 0.5 * (effort[1:] + effort[:-1])
+        valid = (h <= BRIDGED * timing.period) & np.isfinite(mean).all(axis=1)
+        valid &= run.time[1:] < evaluated.until
+        for states in (q[:-1], q[1:]):  # a joint limit takes energy
+            valid &= ~exclusions(model.tree, states, acting).any(axis=1)
+        a = np.diff(v, axis=0) / np.where(valid, h, np.inf)[:, np.newaxis]
+        v_friction = v[1:] if timing.name == 'semi_implicit' else mean
+        friction = model.friction(0.5 * (q[1:] + q[:-1]), mean, a, v_friction)
+        work, dissipated = (
+            np.where(valid, h * np.einsum('kj,kj->k', efforts, mean), 0.0)
+            for efforts in (acting, friction)
+        )
+        parts.append((work, dissipated, valid, model.energy(q[:_BLOCK], v[:_BLOCK])))
+    work, dissipated, valid, stored = map(np.concatenate, zip(*parts, strict=True))
     gained = np.where(valid, np.diff(stored.sum(axis=1)), 0.0)
     balance = np.append(0.0, np.cumsum(work - gained - dissipated))
     columns = {

@@ -78,7 +78,6 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
         'tool': tool,
         'program': program,
         'tool_error': distance,
-        'error': error,
     }
     joints, at_tool = RmsPeak.of(run.time, error), RmsPeak.of(run.time, distance[:, np.newaxis])
     if not joints.count.any():
