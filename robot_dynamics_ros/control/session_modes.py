@@ -452,7 +452,7 @@ class SessionModes(ControllerParts):
             return self._command_nothing()
 
     def _command_nothing(self) -> bool:
-        self.loop.effort.fill(0.0)
+        self.loop.command_nothing()
         if self.mode is SessionMode.INACTIVE:
             self.log.end(self.loop.state.stamp_ns, self.answers + 1)
         if self.driver.converts:
