@@ -38,7 +38,7 @@ from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording
 from robot_dynamics_ros.recordings.samples import Preparation, Samples, samples_of
-from robot_dynamics_ros.recordings.timing import AUTO, longest_piece, moving
+from robot_dynamics_ros.recordings.timing import AUTO, BRIDGED, longest_piece, moving
 from robot_dynamics_ros.spatial.scalar import Array
 
 _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
@@ -245,8 +245,11 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         q: Positions, shape (N, n), rad or m.
         v: Velocities, shape (N, n), rad/s or m/s.
     """
-    path = np.cumsum(0.5 * (v[1:] + v[:-1]) * np.diff(time)[:, np.newaxis], axis=0)
-    slope, alike = compared(*(x[_SPAN:] - x[:-_SPAN] for x in (path, q[1:])))
+    steps = np.diff(time)
+    near = steps <= BRIDGED * np.median(steps)
+    moved = 0.5 * (v[1:] + v[:-1])[near] * steps[near, np.newaxis], np.diff(q, axis=0)[near]
+    paths = (np.cumsum(one, axis=0) for one in moved)
+    slope, alike = compared(*(path[_SPAN:] - path[:-_SPAN] for path in paths))
     for i in np.flatnonzero(moving_joints(q, v)).tolist():
         likeness, remedy = np.abs(alike[i]), 'correct it in the driver profile (--driver-profile)'
         other = int(np.argmax(likeness))

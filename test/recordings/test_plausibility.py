@@ -104,9 +104,11 @@ def test_what_a_recording_cannot_be_is_said_by_every_command(
         assert sentence in command('compare', bag, good).said
 
 
-def test_times_that_jitter_do_not_change_the_unit_of_velocities(rng):
+@pytest.mark.parametrize('pause', [0.0, 10.0])
+def test_times_that_jitter_or_pause_do_not_change_the_unit_of_velocities(pause, rng):
     run = run_of(1)
     time = np.sort(run.time + 2e-3 * rng.standard_normal(len(run.time)))
+    time += pause * (run.time > run.time.mean())
     found = list(velocity_findings(measured_arm().tree, time, run.position, run.velocity))
     assert found == []
     (found,) = velocity_findings(measured_arm().tree, time, run.position, run.velocity * [1, 3, 1])
