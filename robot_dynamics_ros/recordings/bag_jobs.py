@@ -129,16 +129,18 @@ def _processes(count: int) -> Iterator[Submit]:
 
     resource_tracker.ensure_running()  # its start would unblock SIGINT in the thread that needs it
     mask = partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})
-    with ThreadPoolExecutor(count, initializer=mask) as threads:
-        try:
-            yield lambda work, item: threads.submit(alone, work, item)
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            for process in set(multiprocessing.active_children()) - others:
-                process.terminate()
-            raise
-    for pool in every:
-        pool.shutdown()
+    try:
+        with ThreadPoolExecutor(count, initializer=mask) as threads:
+            try:
+                yield lambda work, item: threads.submit(alone, work, item)
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                for process in set(multiprocessing.active_children()) - others:
+                    process.terminate()
+                raise
+    finally:  # a pool that is ending while Python ends would print a traceback
+        for pool in every:
+            pool.shutdown()
 
 
 def end_with_parent() -> None:
