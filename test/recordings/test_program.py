@@ -68,6 +68,20 @@ def test_the_last_quarter_is_that_of_the_motion_and_its_end_is_told(tmp_path):
     assert moves in result.report.notes
 
 
+def test_a_tree_is_not_judged_by_the_efforts_of_a_loop_that_the_program_closes(tmp_path):
+    """The load of the last link was called another mass: the loop bears it."""
+    arm = RecordedArm(600)
+    rows = [{'kind': 'joint_program', 'joints': ['lift'], 'position': [0.1], 'mechanical': True}]
+    program = yaml.safe_dump({'constraints': rows, 'passive': ['lift']})
+    arm.tau[:, 2] = 0.0
+    bag = write_run(tmp_path / 'bag', arm.recording())
+    for settings in (AnalysisSettings(), AnalysisSettings(program=program, program_start=0.0)):
+        said = [str(finding) for finding in analyze_bag(bag, settings).report.findings]
+        judged = any('no effort acts' in text for text in said)
+        assert judged != any('closes a loop: no verdict' in text for text in said)
+        assert judged == (not settings.program)
+
+
 @pytest.mark.slow
 def test_the_program_begins_after_the_motion_to_its_start(loop, command):
     bag = command.word(loop.messages)

@@ -107,7 +107,8 @@ REPLAY_MODEL = (
     *('--joints', '--base', '--tip', '--locked', '--mimic'),
 )
 _BLOCK = 1 << 13  # rows of the tables in memory at once, a power of two
-_PRESSES = 'the program presses on a surface: no verdict on the model, which lacks its forces'
+#: What of a program the model of a recording lacks.
+_LACKS = {'contacts': 'presses on a surface', 'passive': 'closes a loop'}
 _CLEAR_RATIO = 0.8  # ratio of the residuals below which shifted efforts are assumed
 
 
@@ -449,11 +450,14 @@ def evaluate(
     tried = ((name, metric(given)) for name, metric in METRICS.items())
     results = {name: result for name, result in tried if result is not None}
     findings = [Finding('error', f'{text}; no verdict on the model') for text in problems if text]
-    valid, pressing = not findings, given.program is not None and bool(given.program.contacts)
-    if pressing:
-        findings.append(Finding('ok', _PRESSES))
+    valid = not findings
+    lacking = [text for name, text in _LACKS.items() if getattr(given.program, name, ())]
+    findings += [
+        Finding('ok', f'the program {text}: no verdict on the model, which lacks its forces')
+        for text in lacking
+    ]
     for name, result in results.items():
-        findings += result.findings if valid and not pressing or name not in JUDGING else ()
+        findings += result.findings if valid and not lacking or name not in JUDGING else ()
     if not outliers.few:
         findings += [Finding('warning', text) for text in outliers.remarks()]
     findings.sort(key=_severity)
