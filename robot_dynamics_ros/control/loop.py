@@ -301,8 +301,7 @@ class ControlLoop:
         verdict = self.state.take(stamp_ns, q, v)
         restarted = verdict is StateVerdict.RESTARTED
         if restarted:
-            self.load.restart(self.state.time)
-            self.generator.restart(stamp_ns)
+            self._pass_over_time()
         if restarted and not self._begun:
             self._begin()
         elif self.acting.acts_on_old_states:
@@ -311,6 +310,11 @@ class ControlLoop:
         elif restarted or (verdict is StateVerdict.TOO_FAST and not self.braking):
             self.switch(brake=True)
         return verdict
+
+    def _pass_over_time(self) -> None:
+        """Go on with load and reference as if no time had passed since the last tick."""
+        self.load.restart(self.state.time)
+        self.generator.restart(self.state.stamp_ns)
 
     def observe_effort(self, effort: Array) -> None:
         """Store a measured motor effort, shape (n,), N m or N; implausible entries are unknown."""
@@ -345,6 +349,7 @@ class ControlLoop:
         if dt is None:
             dt = self.state.dt or self.settings.period
         if self.acting is self.stop_law and self._next is not None:  # states are back
+            self._pass_over_time()
             self.switch(brake=True)
             dt = min(dt, self.settings.period)  # the gap does not enlarge the permitted change
         if not self.acting.acts_on_old_states:

@@ -207,9 +207,8 @@ class FaultEvaluator(SessionOnPlant):
         where = f'step {self.step}, {self.loop.law.name}, {self.session.mode.value}'
         raise BreachError(f'{problem}: {text} ({where})')
 
-    def _evaluate(self, dt: float, elapsed: float = LONGEST, *, silent: bool = False,
-               final: bool = False) -> None:  # fmt: skip
-        """Check a command: finite, within its limits, no jump."""
+    def _evaluate(self, dt: float, *, silent: bool = False, final: bool = False) -> None:
+        """Check a command, some seconds after the last: finite, within limits, no jump."""
         session, loop, limit = self.session, self.loop, self.tree.effort_limit
         if session.fault is not None:
             self.breach(f'stopped by {type(session.fault).__name__}: {session.fault}')
@@ -237,8 +236,7 @@ class FaultEvaluator(SessionOnPlant):
             if (step > 0.99 * most - 1e-9).any():
                 self.rated_at = max(self.rated_at, self.now_ns * 1e-9)
             if not silent:
-                longest = max(LONGEST, loop.settings.state_timeout_s)
-                self._check_continuity(step / limit, min(elapsed, longest), at_sum)
+                self._check_continuity(step / limit, max(dt, self.h), at_sum)
         self.longest_ramp = max(self.longest_ramp, loop.settings.activation_ramp_s)
         if loop.braking:
             self.braked_at = self.now_ns * 1e-9

@@ -161,7 +161,7 @@ class FaultTrial(FaultChanges):
         if restarts != self.restarts and session.driver.differentiates:
             self.true_ticks = 0  # differentiated velocities restart
         self.restarts, self.answered_at = restarts, stamp
-        self._evaluate(self.h if back else elapsed, elapsed=max(elapsed, self.h), final=ends)
+        self._evaluate(self.h if back else elapsed, final=ends)
         if self.alone:
             self._check_law_effort()
         if self.loop.generator.changes != changes and not back:

@@ -198,7 +198,8 @@ def test_the_reason_of_a_silence_is_what_has_happened_since_the_last_state(
 
 def test_states_that_stay_the_same_in_motion_are_no_states():
     """A driver that repeats its last reading with new timestamps; the arm ran away."""
-    run, silent = Driven().following(), []
+    run, silent = Driven().active(), []
+    run.move(0.4, PLACE + 0.2)
     for _ in range(150):
         run.state(v=STILL + 0.3)
         silent.append(run.session.watch(run.now))
@@ -207,8 +208,23 @@ def test_states_that_stay_the_same_in_motion_are_no_states():
     assert run.session.mode is SessionMode.STOPPED
     (said,) = run.said()
     assert 'frozen: the same position although a joint moves' in said
+    reference = run.session.loop.reference.position
+    before = reference.copy()
     assert run.state(PLACE + 0.01)
     assert run.session.mode is SessionMode.HOLDING
+    moved = np.abs(reference - before)
+    assert (moved <= 1.5 * MS * 1e-9 * TREE.velocity_limit).all(), 'in one period'
+
+
+def test_a_state_after_frozen_ones_ends_the_motion_as_one_after_a_gap():
+    """Without a timer in between, which would have found that states are missing."""
+    run = Driven().following()
+    for _ in range(300):
+        run.state(v=STILL + 0.3)
+    assert run.session.mode is SessionMode.FOLLOWING
+    assert run.state(PLACE + 0.01)
+    assert run.session.mode is SessionMode.HOLDING
+    assert run.said('warning') == ['the time of the states jumped: holding where the arm is']
 
 
 @pytest.mark.parametrize('simulated', [False, True])

@@ -494,11 +494,14 @@ class MeasuredState:
         if not verdict.usable:
             self.last_refusal = verdict.value
             return verdict
+        step = (stamp_ns - self.stamp_ns) / _SECOND_NS
+        if has_before and step > self.validator.timeout:  # frozen states are a gap, too
+            verdict = StateVerdict.RESTARTED
         if verdict is StateVerdict.RESTARTED and has_before:
-            self.restarts, self.step = self.restarts + 1, (stamp_ns - self.stamp_ns) / _SECOND_NS
+            self.restarts, self.step = self.restarts + 1, step
             np.subtract(q, self.q, out=self.moved)
-        continues = self.validator.dt > 0.0
-        self.dt = (stamp_ns - self.stamp_ns) / _SECOND_NS if continues else 0.0
+        continues = verdict is not StateVerdict.RESTARTED and self.validator.dt > 0.0
+        self.dt = step if continues else 0.0
         self.stamp_ns, self.time = stamp_ns, elapsed
         self.q[:], self.v[:] = q, v
         if self._derivative is not None:  # of valid positions only
