@@ -30,7 +30,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.damped_inverse import TaskInverse
 from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck
-from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
@@ -164,7 +164,7 @@ class Margins(NamedTuple):
             below 1.
         delay: Delay margin of each drive, in addition to the assumed delay, shape (n,), s.
         disk: Disk margin of all drives together, in [0, 2].
-        poles: Poles of the closed loop without delay, 1/s.
+        poles: Poles of the closed loop without delay, 1/s, by falling real part.
     """
 
     gain: Array
@@ -199,7 +199,8 @@ def program_margins(
         ParameterError: The program follows a joint reference, or has joints without a drive.
 
     Validity: exact model, no friction, small deviations, frozen time: for a moving program the
-        poles differ slightly from the designed ones. A null space without posture adds poles at 0.
+        poles differ slightly from the designed ones. The poles leave out motions on which neither
+        f nor the null-space task acts: theirs are pairs at 0, which rounding would move by 1e-4.
 
     Cost: about 0.1 s.
     """
@@ -224,10 +225,23 @@ def program_margins(
     effort(x)
     model = make_formulation('newton_euler', tree)
     A, B = linearize_driven(model, q, v, law.acceleration)
-    return loop_margins(A, B, K, tree.effort_limit, delay)
+    return loop_margins(A, B, K, tree.effort_limit, delay, _driven(program, q, v, t))
 
 
-def loop_margins(A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0) -> Margins:
+def _driven(program: Program, q: Array, v: Array, t: float) -> Array:
+    """Return an orthonormal basis of the states that the law acts on, shape (2n, k)."""
+    from scipy.linalg import block_diag, orth  # late: slow to import
+
+    task = program.null_space or NullSpaceTask.of(program.tree)
+    rows = program.stack.evaluate(q, v, t).Gamma
+    pulled = np.vstack([rows, np.diag(task.stiffness + task.limit_gain)])
+    damped = np.vstack([pulled, np.diag(task.damping)])
+    return block_diag(orth(pulled.T), orth(damped.T))
+
+
+def loop_margins(
+    A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0, states: Array | None = None
+) -> Margins:
     """Return the stability margins of state feedback at the plant input.
 
     Args:
@@ -236,6 +250,7 @@ def loop_margins(A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0)
         K: Feedback ``u = -K x``, shape (n, k).
         scale: Scale of each input in the disk margin, shape (n,).
         delay: Delay at every input, s.
+        states: Orthonormal basis of the states whose poles are returned, shape (k, j); None: all.
 
     Returns:
         See :class:`Margins`. They are meaningless for an unstable loop: check the poles.
@@ -248,7 +263,8 @@ def loop_margins(A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0)
     scaled = (2.0 * S - E) * scale / scale[:, np.newaxis]
     worst = float(np.linalg.norm(scaled, 2, axis=(1, 2)).max())
     gain, phase, late = np.array([_classical(loop, frequencies) for loop in loops.T]).T
-    poles = np.linalg.eigvals(A - B @ K)
+    closed = A - B @ K
+    poles = np.linalg.eigvals(closed if states is None else states.T @ closed @ states)
     return Margins(gain, phase, late, 2.0 / worst, poles[np.argsort(-poles.real)])
 
 

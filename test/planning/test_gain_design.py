@@ -4,6 +4,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -204,6 +205,41 @@ def test_margins_along_a_program(program_and_path):
     later = program_margins(program, path, 0, delay=2e-3)
     assert_allclose(later.delay, found.delay - 2e-3, atol=4e-3)
     assert later.disk < found.disk
+
+
+@tables.rows(
+    'given poles',
+    """
+{}, [-10, -10]
+{null_space: {damping: [0, 0, 0, 3]}}, [-3, -10, -10]
+{null_space: {damping: [1, 0, 0, 3], stiffness: [0, 0, 9, 0]}}, [3j, -3j, -1, -3, -10, -10]
+{inverse: inertia, null_space: {damping: 1}}, [-1, -1, -1, -10, -10]
+""",
+)
+def test_the_poles_are_those_of_motions_on_which_the_law_acts(given, poles):
+    """Pairs at 0 of the other joints would be moved by 4e-5 1/s, by rounding."""
+    joint = {'kind': 'joint_program', 'joints': ['joint2'], 'position': [-1.0]}
+    program = load_program({'constraints': [joint], **given}, shipped('four_dof').tree)
+    found = program_margins(program, check_feasibility(program), 0).poles
+    assert_allclose(np.sort(found), np.sort([complex(x) for x in poles]), atol=1e-3)
+
+
+def test_a_pole_that_is_hardly_unstable_is_told(tmp_path, capsys, monkeypatch):
+    """s^2 + 10 s - 0.001, whose root is 1e-4; beside joints without a task, whose poles are 0."""
+    file = tmp_path / 'free.yaml'
+    file.write_text('constraints: [{kind: joint_program, joints: [joint2], position: [-1.0]}]')
+    for stiffness, code, said in ((1e-3, 0, []), (-1e-3, 1, ['0.0001'])):
+        gains = {'G0': np.array([[stiffness]]), 'G1': np.array([[10.0]])}
+        monkeypatch.setattr(
+            design_gains,
+            'program_margins',
+            lambda program, *given, gains=gains: program_margins(
+                replace(program, **gains), *given
+            ),
+        )
+        assert main(['design_gains', 'four_dof', '--program', str(file)]) == code
+        printed = capsys.readouterr().out
+        assert re.findall('Unstable: the closed loop has a pole at (.*) 1/s', printed) == said
 
 
 @pytest.mark.slow
