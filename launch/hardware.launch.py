@@ -11,11 +11,13 @@ from launch.actions import LogInfo
 from robot_dynamics_ros.cli.new_robot import URDF, described
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.description.shipped import shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.parameters import checked, parameters_of
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 
@@ -57,7 +59,7 @@ ARGUMENTS = (
         SWITCH,
     ),
     Argument(
-        'effort_scale', '', "Share of the effort limits, above 0, at most 1; empty: the stage's."
+        'effort_scale', '', "Share of the effort limits, from 0.01 to 1; empty: the stage's."
     ),
     Argument('emulator', 'false', 'Whether an emulated driver replaces the real arm.', SWITCH),
     Argument(
@@ -152,8 +154,7 @@ def _stage(args, profile, tree):
             'program', f'cannot be slowed down in stage {args.stage}', 'leave it out until full'
         )
     scale = _number('effort_scale', args.effort_scale) if args.effort_scale else scale
-    if not 0.0 < scale <= 1.0:
-        raise ConfigurationError('effort_scale', f'is {scale:g}', 'must be above 0, at most 1')
+    checked(parameters_of(LoopSettings), {'effort_scale': scale})
     if 'gravity' not in profile.compensated_by_driver:
         _check_weight(tree, scale)
     text = f'stage {args.stage}: {law["law"]} at {100.0 * scale:.0f} % of the effort limits'

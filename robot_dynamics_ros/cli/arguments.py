@@ -12,7 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.robot_parameters import assignments, choice_of_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
+from robot_dynamics_ros.recordings.output_folder import require_free
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
@@ -96,7 +97,8 @@ class Command(NamedTuple):
                 raise ConfigurationError(
                     name, 'has no effect alone', f'add {" ".join(needs)}, or leave it out'
                 )
-        require_replaceable(args)
+        if json_file := getattr(args, 'json', None):
+            require_free(json_file.parent, [json_file.name], force=args.force)
         give_packages(getattr(args, 'package', ()))
         with nullcontext() if self.lasts else sign_of_life(args.command):
             return self.run(args)
@@ -289,23 +291,6 @@ TIMING: Options = {
 TOOL_FRAME: Options = {'--frame': option('', 'tool frame (default: the end of the longest chain)')}
 FORCE: Options = {'--force': option(False, 'overwrite files that exist')}
 JSON: Options = {'--json FILE': option(Path, 'also write the result to a JSON file'), **FORCE}
-
-
-def require_replaceable(args: argparse.Namespace) -> None:
-    """Refuse to replace a file that is not a result of the same command, without ``--force``.
-
-    Raises:
-        ConfigurationError: The file of ``--json`` is another one.
-    """
-    file = getattr(args, 'json', None)
-    if file is None or args.force or not file.is_file():
-        return
-    with suppress(ValueError):  # no JSON, or no text
-        content = json.loads(file.read_text(encoding='utf-8'))
-        if isinstance(content, dict) and content.get('command') == args.command:
-            return
-    problem = f'is not a result of {args.command}'
-    raise ConfigurationError(f'--json {file}', problem, 'name another file, or add --force')
 
 
 def threshold(file: str) -> Options:

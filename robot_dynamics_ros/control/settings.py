@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, Sampling
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, ShapeError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.parameters import Parameter, Settings, parameter, parameters_of
@@ -243,11 +243,15 @@ class LockedJointWatch:
             positions: Shape (k,), rad or m.
             names: Of their joints, in any order, with others; None: the locked joints.
             active: Whether the controller is; before, ``measured`` joints may stand anywhere.
+
+        Raises:
+            ShapeError: There is not one position for each name.
         """
         names = self.names if names is None else names
-        if len(names) == len(positions):
-            known = zip(names, positions.tolist(), strict=True)
-            self.measured |= {name: x for name, x in known if name in self.measured}
+        if len(names) != len(positions):
+            raise ShapeError('positions', positions.shape, (len(names),))
+        known = zip(names, positions.tolist(), strict=True)
+        self.measured |= {name: x for name, x in known if name in self.measured}
         counted = self._watched if active else self._watched.difference(self._taken)
         began, self.deviation = not self.deviation, self.describe(counted)
         return began and bool(self.deviation)

@@ -96,13 +96,15 @@ def select(
 
     Raises:
         UnknownNameError: A joint or link does not exist; the message lists the known names.
-        ConfigurationError: No joint is selected, a joint is both controlled and locked, a
-            mimic joint is selected for control, or the tip is not a descendant of the base.
+        ConfigurationError: No joint is selected, a joint is named twice or both controlled and
+            locked, a mimic joint is selected, or the tip is not a descendant of the base.
         ParameterError, NonFiniteError: An argument is not of its type, or not finite.
     """
     description, before = released(description)
     moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
     joints = None if joints is None else name_list('joints', joints)
+    if joints and (twice := next((name for name in joints if joints.count(name) > 1), '')):
+        raise ConfigurationError(f'joint {twice!r}', 'is named twice', 'name it once')
     kept = {name: x for name, x in before.items() if name not in (joints or ())}
     positions = kept | _locked_positions(locked or {}, moving, kept)
     known_name('treatment of mimic joints', mimic, ('couple', 'lock'))

@@ -33,7 +33,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
 from robot_dynamics_ros.kinematics.tool_task import ranges, tool_task
-from robot_dynamics_ros.model import Robot, frame_pose
+from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.arm import arm_ends, chain_hint
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.postures import (
@@ -60,6 +60,7 @@ _AMPLITUDE = 0.1  # of sines, of the range of a joint, at most one turn or 1 m
 _PARTS = (1.0, 0.5, 0.25, 0.1, 0.04)  # of this amplitude
 _FREQUENCY, _SINE_RAMP, _DURATION = 0.5, 1.0, 8.0  # of sines: Hz, s, s; at most, at least, about
 _LOWEST = 0.02  # Hz
+_FASTER = 'raise its velocity limit'
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,6 +349,11 @@ def _plan(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) 
     """
     if motion.settings['kind'] == 'sine':
         return _planned_sines(tree, motion, checker)
+    reach = np.linalg.norm(frame_jacobian(tree, motion.home, motion.frame)[:3], axis=0)
+    speeds = VELOCITY_SHARE * reach * tree.velocity_limit  # of the tool, by each joint alone
+    if speeds.sum() < _SLOWEST:  # before any path is solved
+        name = tree.joint_names[int(np.argmax(speeds))]
+        raise TrajectoryError('motion', f'is too fast for joint {name!r}', _FASTER)
     fast = tree.with_changes(velocity_limit=np.full(tree.n, math.inf))  # checked in _slowed
     _check_reach(fast, motion, checker)
     path = motion.using(laps=1.0).path(fast)  # all laps are alike
@@ -434,4 +440,4 @@ def _slowed(tree: Robot, path: Trajectory, least: float) -> tuple[float, float, 
     if shares[joint] > EFFORT_SHARE:
         raise OverloadError(tree, float(shares[joint]), joint)
     name = tree.joint_names[int(np.argmax(speeds))]
-    raise TrajectoryError('motion', f'is too fast for joint {name!r}', 'raise its velocity limit')
+    raise TrajectoryError('motion', f'is too fast for joint {name!r}', _FASTER)

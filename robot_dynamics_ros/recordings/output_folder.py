@@ -66,7 +66,8 @@ def require_free(folder: Path, files: Iterable[str] = (), *, force: bool) -> Non
         force: Whether existing files may be replaced.
 
     Raises:
-        ConfigurationError: The folder holds such files, is a file, or cannot be written.
+        ConfigurationError: The folder holds such files, or folders of these names, is a file, or
+            cannot be written.
     """
     with _as_configuration_error(folder):
         there = next(x for x in (folder, *folder.absolute().parents) if x.exists())
@@ -77,6 +78,9 @@ def require_free(folder: Path, files: Iterable[str] = (), *, force: bool) -> Non
         if not os.access(there, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f'no permission in {there}')
         existing = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
+        for name in files:
+            if (folder / name).is_dir():
+                raise IsADirectoryError(errno.EISDIR, f'{name} is a folder')
     conflicting = [name for name in files or existing[:3] if name in existing]
     if conflicting and not force:
         raise ConfigurationError(

@@ -713,10 +713,11 @@ session.activate(None) | ParameterError: now_ns = None ... must be a number
 session.rebuild(None) | ParameterError: tree = None ... must be a robot
 session.rebuild(other) | ConfigurationError: model: is of robot 'scara' ... give one of 'four_dof'
 session.on_locked(None) | ParameterError: positions = None ... must be an array
+session.on_locked(three) | ShapeError: positions has shape (3,); expected (0,)
 prepare_payload(session, 'yes') | ParameterError: carried = 'yes' ... must be True or False
 repeat(session, 'hops', {}) | UnknownNameError: unknown kind of change 'hops'; known: activation
 """,
-    {'session': INACTIVE.session, 'other': sample('scara').tree},
+    {'session': INACTIVE.session, 'other': sample('scara').tree, 'three': np.zeros(3)},
     requests,
 )
 

@@ -233,6 +233,7 @@ def test_what_is_no_description_is_wrong_input_and_named(name, content, problem,
     [
         "--tip nosuch | unknown link 'nosuch'",
         '--joints elbow --locked elbow:=0 | is controlled and locked',
+        "--joints elbow,elbow | joint 'elbow': is named twice; name it once",
         '--gravity nan 0 0 | gravity is not finite',
     ],
 )
@@ -268,16 +269,6 @@ def test_the_command_sees_an_arm_too_weak_for_its_own_weight_and_writes_json(
     assert found['largest_gravity_effort']['shoulder'] > 3.0
     assert found['findings'][0]['severity'] == 'warning'
     assert 'gravity alone needs' in found['findings'][0]['problem']
-
-
-def test_a_result_replaces_one_of_the_same_command_only(tmp_path, file_of, capsys):
-    target, words = tmp_path / 'check.json', ['check_model', str(file_of(arm())), '--json']
-    for content, code in (('{"command": "check_model"}', 0), ('{}', 2), ('[1]', 2), ('mine', 2)):
-        target.write_text(content)
-        assert main([*words, str(target)]) == code
-        assert (target.read_text() == content) is (code == 2)
-    assert 'check.json: is not a result of check_model; name another' in capsys.readouterr().err
-    assert main([*words, str(target), '--force']) == 0
 
 
 def test_the_effort_limit_of_the_command_fills_what_is_left_out_and_warnings_count_if_asked(

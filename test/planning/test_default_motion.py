@@ -16,9 +16,10 @@ from robot_dynamics_ros.cli.new_robot import PROGRAM, parameter_file
 from robot_dynamics_ros.cli.nodes import COMMANDS
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.errors import ModelError, TrajectoryError
 from robot_dynamics_ros.model import Robot, frame_pose, load_robot
 from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.planning import default_motion as planning
 from robot_dynamics_ros.planning.default_motion import default_motion, plan_motion
 from robot_dynamics_ros.planning.robot_setup import default_program
 from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
@@ -129,6 +130,18 @@ def test_a_weak_arm_is_told_the_joint_what_it_needs_and_what_it_has():
     said = "joint 'y': needs .*its effort limit is 500 N; at most 60% of it are used"
     with pytest.raises(ModelError, match=said):
         default_motion(tree, 'tool', radii=[0.1])  # none is light enough
+
+
+@pytest.mark.slow
+def test_an_arm_too_slow_for_any_motion_is_told_before_a_path_is_solved(monkeypatch):
+    def solved(*_: object, **options: object) -> None:
+        raise AssertionError(options)
+
+    monkeypatch.setattr(planning, 'tool_path', solved)
+    tree = load_robot(shipped_robot('scara'))
+    slow = tree.with_changes(velocity_limit=np.full(tree.n, 1e-3))
+    with pytest.raises(TrajectoryError, match="too fast for joint 'joint4'; raise its velocity"):
+        plan_motion(slow, 'tool')
 
 
 @pytest.mark.slow

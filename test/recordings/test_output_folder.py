@@ -19,6 +19,7 @@ WRITING = {
     'contact.yaml': 'calibrate no_bag --output OUT/contact.yaml',
     'sensor.yaml': 'weigh_tool no_bag --output OUT/sensor.yaml',
     'excitation.json': 'excite scara --output OUT',
+    'check.json': 'check_model scara --json OUT/check.json',
     'corrected.urdf': 'identify no_bag --output OUT',
     'payload.yaml': 'identify no_bag --payload tool --output OUT',
 }
@@ -45,6 +46,13 @@ def test_what_cannot_be_written_is_told_before_anything_is_computed(line, tmp_pa
     file.touch()
     assert main(line.replace('OUT', str(file / 'out')).split()) == 2
     assert f'cannot be written ({file} is a file); name another' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('file', ['equations.txt', 'contact.yaml', 'sensor.yaml', 'check.json'])
+def test_a_folder_is_not_replaced_by_a_file(file, tmp_path, capsys):
+    (tmp_path / file).mkdir()
+    assert main([*WRITING[file].replace('OUT', str(tmp_path)).split(), '--force']) == 2
+    assert f'cannot be written ({file} is a folder)' in capsys.readouterr().err
 
 
 def test_a_folder_without_permission_is_told(tmp_path, monkeypatch):

@@ -246,7 +246,8 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(scene, tmp_path):
 [hardware, {description: no.urdf}]                       | no.urdf
 [hardware, {mappings: left}]                             | 'left': has no :=; write NAME:=VALUE
 [hardware, {stage: slow, effort_scale: half}]            | is 'half'; give a number
-[hardware, {stage: slow, effort_scale: '1.5'}]           | must be above 0, at most 1
+[hardware, {stage: slow, effort_scale: '1.5'}]           | must be a finite number from 0.01 to 1
+[hardware, {stage: slow, effort_scale: '0.005'}]         | must be a finite number from 0.01 to 1
 [hardware, {stage: gravity, effort_scale: '0.05'}]       | of joint 'joint3'; write effort_scale:=
 [hardware, {stage: slow, law: constraint_stabilization, program: scara_circle}] | cannot be slowed down in stage slow; leave it out until full
 [hardware, {params_file: no.yaml}]                       | params_file 'no.yaml': no such file

@@ -123,6 +123,8 @@ class RunningController:
         if not self.session.locked.names:
             return
         before, (names, positions) = self.session.locked.deviation, self.connection.reader.latest
+        if len(names) != len(positions):  # the reader tells that
+            return
         if self.session.on_locked(positions, names):
             self.connection.writer.publish(self.session.command)
         if bool(before) != bool(self.session.locked.deviation):
