@@ -49,7 +49,7 @@ def find_bags(paths: Sequence[Path]) -> list[Path]:
     """
     bags: list[Path] = []
     for path in paths:
-        if not path.is_dir() or is_bag(path):
+        if is_bag(path) or not path.is_dir():
             bags.append(path)
             continue
         within = sorted(folder for folder in path.rglob('*') if folder.is_dir() and is_bag(folder))

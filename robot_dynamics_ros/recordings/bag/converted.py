@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of other kinds as topics of a ROS 2 bag: tables, and states in other messages.
+"""Recordings of other kinds as topics of a ROS 2 bag: tables, bags of ROS 1, other messages.
 
 A table, and the state of a joint trajectory controller, have the topics of our own recorder:
 reference and feedback as joint states, the commanded efforts as one number per joint. Joint states
@@ -8,7 +8,7 @@ in fields of another message, as in franka_msgs/FrankaRobotState, are topics bel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.topics import force_topic, force_topics
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.recordings.bag.storage import Storage
+from robot_dynamics_ros.recordings.bag.storage import Definition, RawMessage, Storage
 from robot_dynamics_ros.recordings.bag.tables import read_table
 from robot_dynamics_ros.recordings.columns import (
     SINGLE,
@@ -29,7 +29,7 @@ from robot_dynamics_ros.recordings.columns import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONTROLLER_STATE = 'control_msgs/msg/JointTrajectoryControllerState'
-_BLOCK = 4096  # rows of a table
+_BLOCK = 4096  # messages, or rows of a table
 
 
 class TableStorage(Storage):
@@ -72,6 +72,43 @@ class TableStorage(Storage):
                 group = Group(names if len(values) > 1 else (), places[rows], time, time, values)
                 found.append((topic, len(time), [group]))
             yield found
+
+
+class Ros1Storage(Storage):
+    """A bag of ROS 1.
+
+    Args:
+        bag: Reader of the bag library, open.
+        types: Its type store of ROS 2; types that only the bag defines are added.
+        parse: Returns the types of a definition and its name.
+    """
+
+    def __init__(self, bag: Any, types: Any, parse: Callable[[str, str], Any]) -> None:
+        super().__init__()
+        self._bag, self._types = bag, types
+        for connection in bag.connections:
+            kind = connection.msgtype
+            if kind not in types.types:  # the header of ROS 1 has a counter, which is left out
+                text = connection.msgdef.data.replace('uint32 seq\n', '')
+                types.register(parse(text, kind))
+                self.definitions[kind] = Definition('ros2msg', text)
+            self.topics[connection.topic] = kind
+            self.counts[connection.topic] += connection.msgcount
+
+    def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
+        """Yield the messages of wanted topics in the order of their times, block by block."""
+        chosen = [x for x in self._bag.connections if selects(x.topic)]
+        block: list[RawMessage] = []
+        try:
+            for connection, time_ns, data in self._bag.messages(chosen) if chosen else ():
+                converted = self._types.ros1_to_cdr(data, connection.msgtype)
+                block.append((connection.topic, time_ns, memoryview(converted)))
+                if len(block) >= _BLOCK:
+                    yield block
+                    block = []
+        except Exception as error:  # generated code on bytes that may be anything
+            self.add_loss(f'it is damaged: {error}')
+        yield block
 
 
 def message_parts(message: Any, place: int = 0, arrival_ns: int = 0) -> dict[str, Group]:

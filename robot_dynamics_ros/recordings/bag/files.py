@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import sqlite3
 import struct
@@ -65,13 +64,9 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     """
     path = Path(path)
     if path.is_file():
-        if _is_ros1(path):
-            target = f'{path.stem}_ros2'
-            line = shlex.join(['rosbags-convert', '--src', str(path), '--dst', target])
-            raise RecordingError(f'bag {str(path)!r}', 'is of ROS 1', f'convert it: {line}')
-        if not (_STORAGE_NAME.search(path.name) or is_table(path)):
+        if not (_STORAGE_NAME.search(path.name) or is_ros1(path) or is_table(path)):
             tables = f'a table {", ".join(TABLE_SUFFIXES)} (save workbooks as CSV)'
-            remedy = f'give a bag folder, .mcap, .db3, or {tables}'
+            remedy = f'give a bag folder, .mcap, .db3, .bag of ROS 1, or {tables}'
             raise RecordingError(f'bag {str(path)!r}', 'is not a recording', remedy)
         return BagFiles(path, (path,))
     if not path.is_dir():
@@ -96,15 +91,17 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     )
 
 
-def _is_ros1(path: Path) -> bool:
+def is_ros1(path: Path) -> bool:
     """Return whether a file is a bag of ROS 1."""
     with path.open('rb') as file:
         return file.read(len(_ROS1_MAGIC)) == _ROS1_MAGIC
 
 
-def is_bag(folder: Path) -> bool:
-    """Return whether a folder holds a storage file."""
-    return any(map(_is_storage, folder.iterdir()))
+def is_bag(path: Path) -> bool:
+    """Return whether a path is a storage file, a folder with one, a table or a bag of ROS 1."""
+    if path.is_dir():
+        return any(map(_is_storage, path.iterdir()))
+    return path.is_file() and (_is_storage(path) or is_ros1(path) or is_table(path))
 
 
 def short_name(bag: Path) -> str:

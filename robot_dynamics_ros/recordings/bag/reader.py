@@ -20,6 +20,7 @@ from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.converted import (
     CONTROLLER_STATE,
+    Ros1Storage,
     TableStorage,
     message_columns,
     message_parts,
@@ -29,6 +30,7 @@ from robot_dynamics_ros.recordings.bag.files import (
     decompress,
     decompress_file,
     find_files,
+    is_ros1,
     new_folder,
 )
 from robot_dynamics_ros.recordings.bag.storage import (
@@ -152,6 +154,7 @@ class BagWriter:
 def _rosbags() -> Any:
     try:
         import rosbags.interfaces
+        import rosbags.rosbag1
         import rosbags.rosbag2
         import rosbags.typesys
     except ImportError as error:
@@ -189,7 +192,7 @@ class BagReader(ExitStack):
             by topic that it adds.
 
     Args:
-        path: A bag's folder, one of its storage files, or a table.
+        path: A bag's folder, one of its storage files, a bag of ROS 1, or a table.
 
     Raises:
         MissingDependencyError: rosbags is not installed.
@@ -317,7 +320,17 @@ class BagReader(ExitStack):
                 self._damaged_messages += 1
 
     def _storage(self, file: Path) -> Storage:
-        """Open a storage file, or a decompressed copy, or a table."""
+        """Open a storage file, or a decompressed copy; of other recorders as messages of ROS 2."""
+        if is_ros1(file):
+            rosbags = _rosbags()
+            try:
+                bag = self.enter_context(rosbags.rosbag1.Reader(file))
+                return Ros1Storage(bag, self._common, rosbags.typesys.get_types_from_msg)
+            except Exception as error:  # the bytes may be anything
+                remedy = 'repair it: rosbag reindex, of ROS 1'
+                raise RecordingError(
+                    f'bag {str(file)!r}', f'is damaged: {error}', remedy
+                ) from error
         if is_table(file):
             return TableStorage(file)
         plain, intact = file, True
