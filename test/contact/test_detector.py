@@ -97,6 +97,7 @@ a pulse: [[&pulse [0.03, [0, 15, 0, 0]], [0.2, [0, 0, 0, 0]]], [*hit], false]
 a small one after it: [[*pulse, [3.0, [0, 0, 0, 0]], [0.15, [0, 0, 1.5, 0]]],
                        [*hit, hit on link3 +1 at joint3], true]
 a joint inside: [[[0.05, [6, 5, 0, 0]]], [hit on link2 +1 at joint1], true]
+a share of a band: [[[0.05, [0, 3.5, 0.5, 0]]], [hit on link3 +1 at joint2], true]
 a small share of ratios: [[[0.05, [0, 10, 0.8, 0]]], [*hit], true]
 a small share of efforts: [[[0.05, [0, 10, 0, 1.5]]], [*hit], true]
 a joint 4 ms later: [[[0.004, [0, 10, 0, 0]], [0.04, [0, 10, 10, 0]]],

@@ -119,6 +119,8 @@ def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is
     first, _ = (remark for remark in session.remarks if 'out of reach' in remark.text)
     assert first.text == 'target_pose is 0.05 m out of reach: following the nearest target'
     assert first.status == first.text
+    targets.pose('world', [0.6, 0.0, 0.3], [1.0, 0.0, 0.0, 1.0])  # no arm of four joints lies so
+    assert targets.shortfall == ''
     for goal in (0.3, 99.0):
         prepare_target(session, partial(targets.joints, ['joint1'], [goal]))()
         assert ('joint' in targets.shortfall) == (goal > 1.0)

@@ -322,6 +322,16 @@ def test_a_path_goes_by_another_elbow_where_a_box_is_in_the_way():
     assert make_plan(tree, blind, q).approach == 0.0
 
 
+def test_a_bar_that_a_slider_carries_far_out_sweeps_as_wide_a_circle():
+    """From 0.5 rad before a box to 0.5 rad behind it, which the bar of 1.5 m to 2.5 m hits."""
+    slides = ELBOW.replace('elbow" type="revolute', 'elbow" type="prismatic').replace(
+        'xyz="1 0 0"/><axis xyz="0 0 1"/>', 'xyz="0 0 0"/><axis xyz="1 0 0"/>'
+    )
+    checker = CollisionChecker(load_robot(slides), Obstacles([[2.4, 0.0, 0.5, 0.1, 0.1, 0.1]]))
+    for way, free in ((1.5, False), (0.5, True)):
+        assert checker.is_free([[-0.5, way], [0.5, way]]) is free
+
+
 @pytest.mark.slow
 def test_a_default_motion_keeps_clear_of_a_box():
     """The box is where the motion is planned without it."""

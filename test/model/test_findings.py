@@ -299,6 +299,15 @@ def test_a_tensor_near_the_largest_numbers_is_told():
     assert check_model(text).errors
 
 
+def test_elements_are_nested_a_hundred_deep_and_no_deeper():
+    for depth, said in (
+        (100, 'malformed XML'),
+        (101, 'more than 100 nested elements; close each'),
+    ):
+        with pytest.raises(DescriptionError, match=said):
+            load_robot('<robot>' + '<a/>' * 200 + '<a>' * (depth - 1))
+
+
 def test_thousands_of_links_in_a_row_load():
     """More than Python's recursion takes."""
     parts = [link('l0')]
