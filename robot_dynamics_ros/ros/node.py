@@ -55,6 +55,7 @@ NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TICK_S = 0.02
 _REPEAT_S, _LOG_S, _AGAIN_S = 1.0, 2.0, 10.0  # of requests; of what is awaited, see below
+_RESEND_S = 4.0  # until DDS has delivered what a stopped process missed: its heartbeat is 3 s
 _ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
 _Type = GivenParameter.Type
 
@@ -479,14 +480,19 @@ class SequenceNode(PackageNode):
     ) -> Steps:
         """Wait until a condition holds; call ``repeat`` now and every second meanwhile.
 
+        A process that was stopped for a while repeats later: the answer may have come meanwhile,
+        and a repetition would be answered by what is true now.
+
         Raises:
             PeerTimeoutError: The condition does not hold in time.
         """
-        begin, again = time.monotonic(), 0.0
+        begin = again = time.monotonic()
         while not condition():
             now = time.monotonic()
             self._check_timeout(begin, peer, awaited)
-            if now > again:
+            if now > again + _REPEAT_S / 2:
+                again = now + _RESEND_S
+            elif now >= again:
                 repeat()
                 again = now + _REPEAT_S
             yield

@@ -250,7 +250,10 @@ def test_a_status_of_another_trajectory_is_no_answer(peer, start):
 def test_a_stopped_node_learns_from_the_controller_what_became_of_its_motion(
     processes, peer, start
 ):
-    """Several statuses later: the controller keeps the last one only."""
+    """Several statuses later: the controller keeps the last one only.
+
+    Nor does it ask again before it has read them: the answer would be that of now.
+    """
     processes.start('controller', ARM)
     arm = EchoArm(peer)
     arm.until(lambda: len(arm.commands) > 5, 'commands')
@@ -266,6 +269,8 @@ def test_a_stopped_node_learns_from_the_controller_what_became_of_its_motion(
     request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_DEACTIVATE))
     future = service.call_async(request)
     arm.until(future.done, 'the deactivation')
+    repeats = time.monotonic() + 2.0
+    arm.until(lambda: time.monotonic() > repeats, 'the time of a repetition')
     os.kill(sender.pid, signal.SIGCONT)
     ended(peer, sender, 1, 'error: motion: was not completed: ', arm.publish)
 
