@@ -48,7 +48,6 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     command_line,
     joint_table,
     joint_titles,
-    joint_units,
     peak_events,
     quantity,
 )
@@ -387,8 +386,7 @@ def run_events(
     time, found = series['time'], list(_peaks(tree, figures['tracking']))
     found += limit_events(tree, time, series['position'], series['effort'])
     period = series['period'].ravel()
-    usual = float(np.nanmedian(period)) if np.isfinite(period).any() else np.inf
-    gaps = np.flatnonzero(periods(period, usual) > 1)[:_MOST].tolist()
+    gaps = np.flatnonzero(periods(period, figures['timing']['period_s']) > 1)[:_MOST].tolist()
     found += [(float(time[k]), f'no state for {format_duration(period[k])}') for k in gaps]
     contacts = figures.get('contacts', {}).get('events', [])[:_MOST]
     found += [(event['time_s'], _contact(event)) for event in contacts]
@@ -512,16 +510,8 @@ def replay_report(
     )
     difference = 'difference', 'difference', COLOURS[1]
     plots.add('Difference, replayed − recorded', force, difference)
-    units = joint_units(tree, *FORCE)
-    rows = [
-        [
-            joint,
-            *(f'{document[key][i]:.4g} {units[i]}' for key in ('effort_rms', 'rms', 'peak')),
-            format_time(document['peak_at'][i]),
-        ]
-        for i, joint in enumerate(document['joints'])
-    ]
-    head = ('joint', 'RMS effort', 'RMS difference', 'peak difference', 'at')
+    heads = {'RMS effort': 'effort_rms', 'RMS difference': 'rms', 'peak difference': 'peak'}
+    table = joint_table(tree, [(head, document[key], FORCE) for head, key in heads.items()])
     events = [
         *peak_events(tree, 'difference', FORCE, document['peak'], document['peak_at']),
         *((document[key], text) for key, text in _MARKED.items() if document[key] is not None),
@@ -535,7 +525,7 @@ def replay_report(
         _lead(document),
         _verdict(document),
         tiles,
-        [ReportTable(head, rows)],
+        [table],
         document['notes'],
         figures=plots.drawn,
         arm=run_animation(run, tree, tool_frame(tree)),
