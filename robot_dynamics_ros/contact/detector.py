@@ -245,7 +245,7 @@ class ContactDetector:
         self.growth[:, 1:] = 0.0
         self._growth[3::4] = self._observer.breakaway
         self._growth_history.clear()
-        self._active, self._end_time = [False] * 2, [0.0] * 2
+        self._active, self._end_time, self._link_time = [False] * 2, [0.0] * 2, 0.0
 
     def update(self, step: float) -> ContactEvent | None:
         """Process the observer's latest state, a step (s) after the previous one.

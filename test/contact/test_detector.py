@@ -62,7 +62,8 @@ def felt(name, *parts):
 
     Args:
         name: Sample of the robot, without friction.
-        parts: Durations, s, with external efforts, in dead bands, constant or up to the second.
+        parts: Durations, s, with external efforts, in dead bands, constant or up to the second; 0
+            for a new beginning.
     """
     tree = sample(name).tree
     tree = tree.with_changes(coulomb_friction=np.zeros(tree.n))
@@ -74,6 +75,8 @@ def felt(name, *parts):
     kernels.gravity_forces(rest[0], observer.model)
     found = []
     for seconds, first, *last in parts:
+        if not seconds:
+            detector.begin(*rest)
         for effort in np.linspace(
             *map(np.array, (first, *(last or [first]))), round(1e3 * seconds)
         ):
@@ -103,6 +106,8 @@ a small share of efforts: [[[0.05, [0, 10, 0, 1.5]]], [*hit], true]
 a joint 4 ms later: [[[0.004, [0, 10, 0, 0]], [0.04, [0, 10, 10, 0]]],
                      [hit on link3 +1 at joint2], true]
 a joint 20 ms later: [[[0.02, [0, 10, 0, 0]], [0.02, [0, 10, 10, 0]]], [*hit], true]
+a gap after it: [[[0.004, [0, 10, 10, 0]], [0, []], [0.02, [0, 0, 0, 0]]],
+                 [hit on link3 +1 at joint2], false]
 a branch: [[[0.05, [0, 0, 5, 0, 0, 5]]], [hit on left_lower +1 at left_slide], true]
 """)
 

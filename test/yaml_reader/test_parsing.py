@@ -117,6 +117,13 @@ def test_a_bomb_of_aliases_is_refused_at_once():
     assert time.perf_counter() - begin < 5.0  # milliseconds, on a busy machine
 
 
+def test_every_key_and_value_counts(monkeypatch):
+    monkeypatch.setattr('robot_dynamics_ros.yaml_reader.parsing.MAX_VALUES', 5)
+    assert parse_yaml('a: [1, 2]', 'file') == {'a': [1, 2]}
+    with pytest.raises(ConfigurationError, match='line 2: has too many values; give at most 5'):
+        parse_yaml('a: [1, 2,\n3]', 'file')
+
+
 def test_a_place_in_a_file_has_its_line():
     section = Section('file', parse_yaml('a: 1\nb:\n  c: x\n  d: 2\n', 'file'))
     inner = Section('part', section.take('b', lambda _, value: value))
