@@ -13,6 +13,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import tables
+import yaml
 from answering import Answering
 from peer import LATCHED, RELIABLE
 from processes import free_domain
@@ -96,6 +97,10 @@ def test_a_run_is_recorded_without_loss_bit_for_bit_on_the_clock_of_its_states(
     np.testing.assert_array_equal(commands, controller.answers)
     ((stamp, description),) = bag['/robot_description']
     assert (stamp, description.data[:5]) == (0, '<?xml')
+    told = yaml.safe_load((tmp_path / 'bag' / 'metadata.yaml').read_text('utf-8'))
+    custom = told['rosbag2_bagfile_information']['custom_data']
+    usual, late = (float(custom[f'{RUN[1]} latency_{part}_us']) for part in ('p50', 'p99'))
+    assert 0.0 < usual <= late  # from state to command: the bag itself has the states' times
 
 
 def test_without_acknowledgement_all_is_recorded_until_the_duration_is_over(
