@@ -75,7 +75,7 @@ def estimate_delay(
         share: Returns the effort that the driver adds at q and v, shape (n,); None: none.
 
     Raises:
-        RecordingError: The commands do not change quickly enough.
+        RecordingError: The commands do not change quickly enough, or act too late.
     """
     if len(time) < 3:
         raise RecordingError('commands', f'answer {len(time)} states', 'record for longer')
@@ -95,6 +95,9 @@ def estimate_delay(
         )
     squares = np.maximum(squares[:, known], 1e-12 * variation[known])
     best = int(np.argmin(np.log(squares).sum(axis=1)))
+    if best == len(delays) - 1:
+        problem = f'act {_MOST:g} periods after their states, or later'
+        raise RecordingError('commands', problem, 'lower the rate of the states to measure it')
     relative = (squares / squares[best]).sum(axis=1)
     around = slice(max(best - 2, 0), max(best - 2, 0) + 5)
     curvature = 2.0 * np.polyfit(delays[around], relative[around], 2)[0]

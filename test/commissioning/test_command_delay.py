@@ -87,6 +87,8 @@ def test_it_is_found_beside_what_the_driver_adds_and_between_lost_states(rng):
     kept = rng.random(len(columns[0])) > 0.1
     found = estimate_delay(tree, *(column[kept] for column in columns))
     assert found.periods == pytest.approx(2.0, abs=0.1)
+    with pytest.raises(RecordingError, match='act 20 periods after their states, or later'):
+        estimate_delay(*recorded(24.0))
     with pytest.raises(RecordingError, match='answer 2 states'):
         estimate_delay(tree, *(column[:2] for column in columns))
 
