@@ -236,6 +236,21 @@ def linkage(name: str) -> tuple[str, str]:
     return described(name, elements), loops
 
 
+def short_rod() -> tuple[str, str]:
+    """Return the slider-crank with a rod of half the crank's length.
+
+    Its loop closes where the sine of the crank's angle is below a half: far from the middle of the
+    joint's limits, 1.2 rad, and for one in six positions within them.
+    """
+    text, loops = linkage('slider_crank')
+    crank = '<child link="crank"/><origin xyz="0.0 0.0 0.0" rpy="0.0 0.0 '
+    text = text.replace('xyz="0.6 0.0 0.0"', 'xyz="0.1 0.0 0.0"').replace(
+        f'{crank}0.0', f'{crank}1.2'
+    )
+    assembly = 'assembly: {at: {crank_joint: -1.1}, guess: {rod_joint: -0.3, piston_joint: 0.3}}'
+    return text, f'{loops.partition("assembly")[0]}{assembly}'
+
+
 def followers(name: str) -> list[tuple[Any, ...]]:
     """Return the mimic joints of a linkage, each with the joint it follows, factor and offset."""
     rows = _DESCRIBED[name].items()

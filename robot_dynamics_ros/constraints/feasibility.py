@@ -200,10 +200,12 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     middle = tree.middle
     posture = middle if program.null_space is None else program.null_space.posture
     rng = np.random.default_rng(0)
-    guesses = [posture if home is None else array('home', home, (program.n,)), middle]
-    guesses += [rng.uniform(*tree.sampled_range) for _ in range(_RESTARTS)]
-    best, best_f = guesses[0], np.full(program.m, np.inf)
-    for guess in guesses:
+    first = posture if home is None else array('home', home, (program.n,))
+    drawn = (tree.random_positions(rng, 1)[0] for _ in range(_RESTARTS))
+    best, best_f = middle, np.full(program.m, np.inf)
+    for guess in itertools.chain((first, middle), drawn):
+        if not tree.reaches(guess):
+            continue
         q, found = _solve(program, guess, 0.0)
         f = found.f
         inside = np.all((q >= tree.reference_lower) & (q <= tree.reference_upper))
@@ -226,9 +228,10 @@ def _solve(program: Program, q: Array, t: float) -> tuple[Array, Evaluation]:
         scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
         for _ in range(_HALVINGS):
             trial = q + scale * step
-            nearer = program.stack.evaluate(trial, at_rest, t)
-            if np.linalg.norm(nearer.f) < np.linalg.norm(found.f):
-                break
+            if program.tree.reaches(trial):
+                nearer = program.stack.evaluate(trial, at_rest, t)
+                if np.linalg.norm(nearer.f) < np.linalg.norm(found.f):
+                    break
             scale *= 0.5
         else:
             break

@@ -18,7 +18,6 @@ Source: Bittencourt and Gunnarsson 2012 (load, speed, Stribeck effect).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -27,7 +26,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace, state_space
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.errors import ParameterError, SingularityError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.identified import RECORDED_SPEED, STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, jacobian, tanh
@@ -203,10 +202,8 @@ def largest_gravity_forces(tree: Robot) -> Array:
     random, model = np.random.default_rng(0), make_formulation('newton_euler', tree)
     largest = rest = np.zeros(tree.n)
     samples = _GRAVITY_SAMPLES if tree.has_constant_rates else _LOOP_SAMPLES
-    for q in random.uniform(*tree.sampled_range, (samples, tree.n)):
-        if tree.reaches(q):
-            with suppress(SingularityError):
-                largest = np.maximum(largest, np.abs(model.inverse_dynamics(q, rest, rest)))
+    for q in tree.random_positions(random, samples):
+        largest = np.maximum(largest, np.abs(model.inverse_dynamics(q, rest, rest)))
     return largest
 
 

@@ -103,7 +103,7 @@ def agreement(tree: Robot, names: Sequence[str], states: int, seed: int = 0) -> 
     deviation = {quantity: np.zeros((len(models),) * 2) for quantity in QUANTITIES}
     rng = np.random.default_rng(seed)
     for _ in range(states):
-        state = rng.uniform(*tree.sampled_range), *rng.normal(size=(2, tree.n))
+        state = tree.random_positions(rng, 1)[0], *rng.normal(size=(2, tree.n))
         results = [_quantities(model, *state) for model in models]
         for (i, one), (j, other) in combinations(enumerate(results), 2):
             for quantity in QUANTITIES:

@@ -341,11 +341,9 @@ def make_checker(
     return checker, checker.remarks
 
 
-def random_postures(tree: Robot, count: int) -> Iterator[Array]:
-    """Yield random postures within the joint limits, shape (n,), the same in every call."""
-    rng = np.random.default_rng(0)
-    for _ in range(count):
-        yield rng.uniform(*tree.sampled_range)
+def random_postures(tree: Robot, count: int) -> list[Array]:
+    """Return random postures within the joint limits, shape (n,), the same in every call."""
+    return tree.random_positions(np.random.default_rng(0), count)
 
 
 def _sorted_pair(one: str, other: str) -> tuple[str, str]:

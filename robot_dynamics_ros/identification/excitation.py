@@ -102,7 +102,8 @@ class ExcitationProblem:
         self.unknowns = Unknowns(tree, terms)
         self.base: BaseParameters = structural_base(self.unknowns)
         self.scale = np.ones(len(self.base))
-        self.middle, self.half = tree.middle, tree.sampled_range[1] - tree.middle
+        self.middle = tree.limits_middle
+        self.half = tree.sampled_range[1] - self.middle
         self.fastest = bounds.velocity * tree.velocity_limits(bounds.speed)
         self.strongest = bounds.effort * tree.effort_limit
         l = np.arange(1, harmonics + 1)

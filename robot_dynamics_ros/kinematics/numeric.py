@@ -118,7 +118,7 @@ def inverse_kinematics(
             best = (size, q)
         if _reached(error, tolerance):
             break
-        q = rng.uniform(*tree.sampled_range)
+        [q] = tree.random_positions(rng, 1)
     q = best[1]
     error = _error(tree, frame, p, R, q)
     distance, angle = float(np.linalg.norm(error[:3])), float(np.linalg.norm(error[3:]))
@@ -187,7 +187,8 @@ def _descend(
         stacked = np.concatenate([J * free, damping * np.eye(tree.n)])
         step = np.linalg.lstsq(stacked, np.concatenate([error, zero]), rcond=None)[0]
         new = np.clip(q + step, tree.reference_lower, tree.reference_upper)
-        new_error = weight * _error(tree, frame, p, R, new)
+        closes = tree.reaches(new)
+        new_error = weight * _error(tree, frame, p, R, new) if closes else error
         if new_error @ new_error < error @ error:
             q, error, damping = new, new_error, max(0.1 * damping, 1e-9)
         elif damping > 1e3:

@@ -72,14 +72,15 @@ class ToolTask:
         Raises:
             UnreachableError: No solution is found within the limits.
         """
-        q = np.array(near, dtype=float)
+        q, target = np.array(near, dtype=float), f'{self._frame} at {np.round(p, 6).tolist()}'
         for _ in range(_ITERATIONS):
             error = self._error(p, q)
             if np.abs(error).max() < _SOLVED:
                 break
             step = np.linalg.lstsq(self.rates(q, 0.0 * q)[0], error, rcond=1e-12)[0]
             q = q + step * min(1.0, _MAX_STEP / float(np.abs(step).max()))
-        target = f'{self._frame} at {np.round(p, 6).tolist()}'
+            if not self.tree.reaches(q):
+                raise UnreachableError(target, f'the loops do not close at {np.round(q, 4)}')
         distance = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))
         reached = distance < _REACHED or distance < self._rounding(q)
         if not (np.abs(self._error(p, q)).max() < _SOLVED and reached):

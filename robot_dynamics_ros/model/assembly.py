@@ -82,8 +82,11 @@ class Assembly:
         return (self.equations if self.formula is None else self.formula).rates(q, ud)
 
     def reaches(self, u: Array) -> bool:
-        """Return whether the loops close all the way from the assembly to u, shape (N,)."""
-        return self.formula is not None or self._continued_from(self.assembled, u) is not None
+        """Return whether the loops close, regularly, from the assembly to u, shape (N,)."""
+        if self.formula is not None:
+            return True
+        q = self._continued_from(self.assembled, u)
+        return q is not None and self.equations.conditioning(q) >= self.singular_below
 
     # ---- numbers -------------------------------------------------------------------------------
 

@@ -101,11 +101,15 @@ class LimitedTree(BodyTree):
 
     @property
     def middle(self) -> Array:
+        """The one default posture: of searches, programs and laws without another one, (n,)."""
+        return self.limits_middle
+
+    @property
+    def limits_middle(self) -> Array:
         """Middle of the reference limits, shape (n,), rad or m; nearest to 0 if endless.
 
         Of revolute joints with many turns, whose limits may be in degrees, it is the middle of the
-        turn that is nearest to 0. It is the one default posture: of searches, of programs and of
-        laws without another one.
+        turn that is nearest to 0.
         """
         lower, upper = self.reference_lower, self.reference_upper
         ends = np.where(self._limited, [lower, upper], np.clip(0.0, lower, upper))
@@ -117,11 +121,11 @@ class LimitedTree(BodyTree):
     def sampled_range(self) -> tuple[Array, Array]:
         """Lower and upper bound of samples, shape (n,) each, rad or m.
 
-        They are the reference limits, but at most a turn about the middle of a revolute joint, and
-        ``_ENDLESS_TRAVEL`` to both sides of an endless prismatic one.
+        They are the reference limits, but at most a turn about ``limits_middle`` of a revolute
+        joint, and ``_ENDLESS_TRAVEL`` to both sides of an endless prismatic one.
         """
         endless = np.where(self._limited, np.inf, _ENDLESS_TRAVEL)
-        reach, middle = np.where(self.joint_is_prismatic, endless, np.pi), self.middle
+        reach, middle = np.where(self.joint_is_prismatic, endless, np.pi), self.limits_middle
         lower = np.maximum(self.reference_lower, middle - reach)
         return lower, np.minimum(self.reference_upper, middle + reach)
 

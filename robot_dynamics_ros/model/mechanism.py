@@ -126,6 +126,12 @@ class Mechanism(Robot):
         kept = self.closed_form, self.singular_below, reach
         return Assembly(self.equations, self.assembled, *kept)
 
+    @cached_property
+    def middle(self) -> Array:
+        """The middle of the limits, or the assembly if the loops do not close to it, (n,)."""
+        middle, assembled = self.limits_middle, self.assembled[self.body_of_joint]
+        return middle if self.reaches(middle) else assembled
+
     @property
     def actuator_names(self) -> tuple[str, ...]:
         """Names of the n drives, in the order of efforts."""

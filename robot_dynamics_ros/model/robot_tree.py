@@ -120,9 +120,20 @@ class Robot(LimitedTree, DriveTerms, RobotSource):
     def reaches(self, q: Array) -> bool:
         """Return whether the dependent joints have positions at q, shape (n,).
 
-        Those of loops solved by iteration do if these close all the way from the assembly to q.
+        Those of loops solved by iteration do if these close all the way from the assembly to q,
+        and determine the joints there.
         """
         return self.closed_loops is None or self.closed_loops.reaches(q)
+
+    def random_positions(self, rng: np.random.Generator, count: int) -> list[Array]:
+        """Return those of random positions within ``sampled_range`` to which the loops close.
+
+        Args:
+            rng: Source of the positions.
+            count: How many are drawn; if the loops close to none, the result is ``middle``.
+        """
+        drawn = rng.uniform(*self.sampled_range, (count, self.n))
+        return [q for q in drawn if self.reaches(q)] or [self.middle]
 
     def require_direct_drives(self, what: str) -> None:
         """Raise an error unless each drive moves exactly its own joint.

@@ -133,7 +133,8 @@ class _Rating:
         self._tree, self._frame, self.least = tree, frame, (math.inf, 0)
         self._load, self._exact = Load(tree), with_exact_angles(tree)
         self._scale = np.repeat([arm_length(tree), 1.0], 3)[:, np.newaxis]
-        self._middle, self._half = tree.middle, tree.sampled_range[1] - tree.middle
+        self._middle = tree.limits_middle
+        self._half = tree.sampled_range[1] - self._middle
 
     def posture(self, relative: Array) -> Array:
         """Return joint positions from values relative to the ranges, shape (n,), rad or m."""

@@ -12,11 +12,15 @@ import numpy as np
 import pytest
 from pushed_arm import PlantArm
 
+from robot_dynamics_ros.constraints.feasibility import starting_configuration
+from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.laws.registry import known_laws, make_law
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.description.shipped import shipped_mechanism
-from robot_dynamics_ros.errors import MechanismError
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.errors import MechanismError, UnreachableError
+from robot_dynamics_ros.kinematics import inverse_kinematics
+from robot_dynamics_ros.kinematics.tool_task import FrameTask
+from robot_dynamics_ros.model import frame_pose, load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD = 1e-3  # s
@@ -100,6 +104,35 @@ def test_a_program_moves_the_tool_of_a_four_bar(tmp_path):
     assert max(errors) < 1e-6
     # A quarter of the wave has passed at its largest value: the ramp delays it.
     assert max(heights) == pytest.approx(0.05, abs=1e-3)
+
+
+def test_searches_stay_where_loops_close():
+    """The middle of the limits is out of reach, as most positions within them are."""
+    urdf, loops = linkages.short_rod()
+    robot = load_robot(urdf, loops=loops)
+    assert robot.middle == -1.1  # the assembly
+    for angle in (-0.3, 0.2):
+        length = 0.2 * np.cos(angle) + np.sqrt(0.1**2 - (0.2 * np.sin(angle)) ** 2)
+        row = {'kind': 'distance', 'frame': 'piston', 'other_frame': 'base', 'length': length}
+        program = load_program({'constraints': [row]}, robot, check=False)
+        start = starting_configuration(program, np.array([1.0]))
+        assert np.abs(start + 1.2) == pytest.approx(abs(angle))
+        assert inverse_kinematics(robot, robot_place(robot, length), frame='piston').converged
+    far = robot_place(robot, 0.1)  # beyond the ends of the crank's motion
+    found = inverse_kinematics(robot, far, frame='piston', restarts=0, iterations=5)
+    assert found.status == 'not_converged'
+    with pytest.raises(UnreachableError, match='the loops do not close at'):
+        FrameTask(robot, frame='piston').solve(far, robot.middle)
+    drawn = robot.random_positions(np.random.default_rng(0), 12)
+    assert 1 < len(drawn) < 12
+    assert np.abs(np.sin(np.ravel(drawn) + 1.2)).max() < 0.5
+    make_law('hand_guiding', robot)
+
+
+def robot_place(robot, distance):
+    """Return the place at a distance along the piston's axis, m."""
+    base = frame_pose(robot, robot.middle, 'base')
+    return base.p_WF + base.R_WF @ [distance, 0.0, 0.0]
 
 
 def test_drives_between_joints_are_refused_by_name():

@@ -122,7 +122,7 @@ class HandGuiding(GravityLaw):
         this matrix.
         """
         tree, rng, roots = self.tree, np.random.default_rng(0), np.sqrt(self._links)
-        drawn = rng.uniform(*tree.sampled_range, (_CONFIGURATIONS, tree.n))
+        drawn = tree.random_positions(rng, _CONFIGURATIONS)
         parts = (roots * np.linalg.inv(inertia_matrix(tree, q)) * roots[:, None] for q in drawn)
         return self._links / np.max([np.abs(part).sum(axis=1) for part in parts], axis=0)
 
