@@ -80,6 +80,7 @@ Unicode text of Excel: {heads: 'Time [s],PLAIN', data: time q v tau,
                         how: {separator: "\t", point: ',', encoding: utf-16}}
 comments: {heads: 't,PLAIN', data: time q v tau, how: {above: "# arm: mine, day: 3\n\n"}}
 ns since 1970: {heads: 'stamp_ns,PLAIN', data: ns q v tau}
+a line of units: {heads: 't,PLAIN', data: time deg v tau, how: {above: "Scope 3\n"}}
 microseconds: {heads: 'time_us,PLAIN', data: us q v tau}
 sec and nanosec: {heads: 'header.stamp.sec,header.stamp.nanosec,PLAIN',
                   data: sec nanosec q v tau}
@@ -97,6 +98,10 @@ def test_a_table_is_read_as_it_was_exported(form, tmp_path):
     if 'mapping' in row:
         path = tmp_path / 'log.yaml'
         path.write_text(json.dumps({'table': 'log.csv', **row['mapping']}))
+    if form == 'a line of units':
+        first, second, *rows = path.read_text().splitlines()
+        units = 's,deg,deg,rad/s,rad/s,Nm,Nm'
+        path.write_text('\n'.join([first, second, units, *rows]))
     table = read_table(path)
     assert table.joints == tuple(row.get('joints', JOINTS))
     for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):

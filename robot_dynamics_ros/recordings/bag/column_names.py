@@ -24,6 +24,7 @@ SIZES: Mapping[str, Mapping[str, float]] = {
     'effort': {name: size for name, (size, _) in JOINT_EFFORT_UNITS.items()}
     | dict.fromkeys(MOTOR_EFFORT_UNITS, 1.0),
 }
+UNITS_OF_TIME = {'s': 0, 'ms': -3, 'us': -6, 'ns': -9}  # powers of ten
 #: Keys of columns, and their quantity.
 QUANTITIES: Mapping[str, str] = {
     **{key: key for key in SIZES},
@@ -105,6 +106,12 @@ def split(head: str) -> tuple[str, str]:
     has_joint = named is not None and (named['before'] or named['after'])
     known = len(unit) > 1 and any(unit in sizes for sizes in SIZES.values())
     return (bare, unit) if known or (has_joint and not unit.isdigit()) else (head, '')
+
+
+def is_unit(text: str) -> bool:
+    """Return whether a text, perhaps in brackets, is a unit of a column, or empty."""
+    bare = text.strip('[]()')
+    return bare in ('', '-', *UNITS_OF_TIME) or any(_spelled(bare) in x for x in SIZES.values())
 
 
 def _spelled(unit: str) -> str:

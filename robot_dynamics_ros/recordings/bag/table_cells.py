@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.recordings.bag.column_names import is_unit
 from robot_dynamics_ros.recordings.output_folder import pyarrow
 
 PARQUET = '.parquet'
@@ -54,6 +55,9 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
             problem = f'line {line} has {len(row)} cells below {len(heads)} names'
             remedy = 'separate the columns by semicolons if numbers have decimal commas'
             raise RecordingError(culprit, problem, remedy)
+    k = above.index(heads)
+    if k and len(above[k - 1]) == count and all(map(is_unit, heads)):
+        heads = [f'{a} [{b}]' if b else a for a, b in zip(above[k - 1], heads, strict=True)]
     columns = [
         [row[i] if i < len(row) else '' for row in rows.values()] for i in range(len(heads))
     ]

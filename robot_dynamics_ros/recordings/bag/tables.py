@@ -19,14 +19,19 @@ import yaml
 from robot_dynamics_ros.control.drivers.profile import MOTOR_EFFORT_UNITS, POSITION_UNITS
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.recordings.bag.column_names import QUANTITIES, SIZES, parse, split
+from robot_dynamics_ros.recordings.bag.column_names import (
+    QUANTITIES,
+    SIZES,
+    UNITS_OF_TIME,
+    parse,
+    split,
+)
 from robot_dynamics_ros.recordings.bag.table_cells import PARQUET, read_cells
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section, names, positive, text
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 TABLE_SUFFIXES = ('.csv', '.tsv', '.txt', PARQUET)
-_UNITS_OF_TIME = {'s': 0, 'ms': -3, 'us': -6, 'ns': -9}  # powers of ten
 _TIMES = ('time', 'timestamp', 'stamp', 't', 'duration')
 _UNNAMED = ('', 'index', '__index_level_0__')
 _UNIT_OF_TIME = {'duration': 'ms'}  # of libfranka
@@ -319,15 +324,15 @@ class _Sheet:
             return np.array(times, dtype=np.int64), f'time {name} and {pair}', [name, pair]
         ticks = self._ticks(name, cells)
         unit = self._mapping.get('time_unit') or _unit_of_time(name)
-        if unit and unit not in _UNITS_OF_TIME:
-            known = f'give one of {", ".join(_UNITS_OF_TIME)}'
+        if unit and unit not in UNITS_OF_TIME:
+            known = f'give one of {", ".join(UNITS_OF_TIME)}'
             raise ConfigurationError('time_unit', f'is {unit!r}', known)
         step = np.median(np.diff(np.array(ticks, dtype=float))) if len(ticks) > 1 else 0.0
         if not unit and step > _STEP:
             problem = f'column {name!r} advances by {step:g}: in which unit?'
             raise self._error(problem, time_unit=_UNKNOWN)
         unit = unit or 's'
-        times = [int(x.scaleb(9 + _UNITS_OF_TIME[unit]).to_integral_value()) for x in ticks]
+        times = [int(x.scaleb(9 + UNITS_OF_TIME[unit]).to_integral_value()) for x in ticks]
         return np.array(times, dtype=np.int64), f'time {name} in {unit}', [name]
 
     def _ticks(self, name: str, cells: Sequence[str]) -> list[Decimal]:
@@ -360,7 +365,7 @@ def _sizes(key: str, units: Sequence[str]) -> Array:
 
 def _unit_of_time(name: str) -> str:
     """Return the unit of times in the name of their column; empty if it has none."""
-    for unit in _UNITS_OF_TIME:
+    for unit in UNITS_OF_TIME:
         if re.search(rf'[\s_(\[]{unit}(?:ec)?[)\]]?$', name.lower()):
             return unit
     return _UNIT_OF_TIME.get(name, '')
