@@ -217,7 +217,7 @@ class ContactWatch:
     def react(self) -> None:
         """Note the way back from a contact at the present state."""
         loop, self._path = self._loop, []
-        self._changes = loop.generator.changes
+        self._holds = loop.generator.holds
         if self._reaction in ('hold', 'retract'):
             length = self._retract_way if self._reaction == 'retract' else 0.0
             back = return_path([loop.q.copy(), *reversed(self._positions)], length)
@@ -228,7 +228,7 @@ class ContactWatch:
     def go_back(self) -> None:
         """Approach the next point of the return path, once the arm rests and the last is near."""
         path, generator = self._path, self._loop.generator
-        if generator.changes != self._changes:  # no motion resumes, as after a timeout
+        if generator.holds != self._holds:  # no motion resumes, as after a timeout
             path.clear()
         if not path or self._loop.braking:
             return
@@ -236,7 +236,7 @@ class ContactWatch:
             del path[0]
             if path:
                 generator.approach(path[0], self._back)
-                self._changes = generator.changes
+                self._holds = generator.holds
 
     def _clear_histories(self) -> None:
         """Clear the histories; they span the delay from a command to its effect."""

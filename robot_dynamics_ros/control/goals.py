@@ -240,7 +240,7 @@ class GoalTracker:
         self._watch = watch and watch._replace(duration=generator.progress[1])
         self._ended, self._period = ended, feedback_period
         self._next_feedback = math.inf if watch is None else 0.0
-        self._changes, self.active = generator.changes, True
+        self._holds, self.active = generator.holds, True
 
     @property
     def cancelable(self) -> bool:
@@ -250,7 +250,7 @@ class GoalTracker:
     def evaluate(self) -> bool:
         """Check the last tick; return whether a tolerance is violated, so that the arm brakes."""
         loop = self._loop
-        if loop.generator.changes != self._changes:
+        if loop.generator.holds != self._holds:
             self.abort('the loop restarted: a gap or a jump in the time of the states')
             return False
         if self._watch is None:

@@ -135,11 +135,10 @@ class SessionModes(ControllerParts):
         repeated = repeated and not loop.state.validator.changed  # else its clock has stopped
         if repeated and self.mode is SessionMode.DEACTIVATING:
             return False  # paused: it counts as silence
-        if repeated and self.mode is SessionMode.STOPPED:
-            loop.state.validator.allow_repeat()  # paused, but states arrive again
-            verdict = loop.observe(stamp_ns, q, v)
-            repeated = verdict is StateVerdict.NOT_NEWER
-        if self._simulated_time and self._waits_for_an_answer(stamp_ns, state.arrival_ns, verdict):
+        waits = self._simulated_time and self._waits_for_an_answer(
+            stamp_ns, state.arrival_ns, verdict
+        )
+        if waits or (repeated and self.mode is SessionMode.STOPPED):  # but states arrive again
             loop.state.validator.begin_again()
             verdict, repeated = loop.observe(stamp_ns, q, v), False
         if not (verdict.usable or repeated):

@@ -136,7 +136,7 @@ class FaultTrial(FaultChanges):
 
     def _deliver(self, state: State) -> None:
         session, (stamp, q, v) = self.session, state
-        mode, changes = session.mode, self.loop.generator.changes
+        mode, holds = session.mode, self.loop.generator.holds
         with np.errstate(all='ignore'):
             sent = session.update(session.driver.state(stamp, self.now_ns, q, v, self.effort))
         if mode is SessionMode.INACTIVE and not session.is_silent(self.now_ns):
@@ -164,7 +164,7 @@ class FaultTrial(FaultChanges):
         self._evaluate(self.h if back else elapsed, final=ends)
         if self.alone:
             self._check_law_effort()
-        if self.loop.generator.changes != changes and not back:
+        if self.loop.generator.holds != holds and not back:
             self.energy = None  # a tolerance, or the end of a glide
         mode = session.mode
         session.settle()

@@ -54,12 +54,12 @@ def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
     """Immediately, from a past start, and from a future one: exactly equal."""
     in_background, immediate = moving_generator(), moving_generator()
     prepared = in_background.prepare(in_background.snapshot(), BACK, start_ns)
-    assert in_background.changes == immediate.changes  # nothing has happened yet
+    assert in_background.progress == immediate.progress  # nothing has happened yet
     np.testing.assert_array_equal(run(in_background, 150), run(immediate, 150))
     start = in_background.commit(prepared)
     assert start == immediate.follow(*BACK, start_ns)
     assert start == (start_ns or NANO + 450 * PERIOD)
-    assert in_background.changes == immediate.changes
+    assert in_background.progress == immediate.progress
     np.testing.assert_array_equal(run(in_background, 2500), run(immediate, 2500))
 
 
@@ -75,7 +75,7 @@ def test_of_two_that_were_prepared_together_the_later_one_is_followed_at_last():
         for k in range(2):
             run(generator, 50)
             follow(k)
-    assert in_background.changes == immediate.changes
+    assert in_background.progress == immediate.progress
     np.testing.assert_array_equal(run(in_background, 3000), run(immediate, 3000))
     in_background.begin_glide()
     with pytest.raises(TrajectoryError, match='before the arm was brought to a hold'):
@@ -108,10 +108,10 @@ def test_what_can_be_followed_no_more_by_the_time_it_is_ready_is_refused(points,
     generator = moving_generator()
     prepared = generator.prepare(generator.snapshot(), points, start_ns)
     run(generator, 400)
-    changes = generator.changes
+    progress = generator.progress
     with pytest.raises(TrajectoryError, match=said):
         generator.commit(prepared)
-    assert generator.changes == changes
+    assert generator.progress == progress
 
 
 @pytest.mark.parametrize('share', [0.3, 0.95])

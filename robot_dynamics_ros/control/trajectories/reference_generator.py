@@ -50,10 +50,9 @@ class ReferenceGenerator:
         reference: Reference of the last sample.
         measured: Measured position, shape (n,), rad or m, see ``configure``; None: unknown.
         speed: Speed scaling of trajectories.
-        changes: Counter that increases whenever something else is followed; the goal of the
-            previous trajectory has then ended.
+        holds: Counter that increases whenever a motion ends otherwise than by another trajectory:
+            its goal has ended, and what was prepared before is refused.
         streaming: Whether the present, or the last, motion is a stream of targets.
-        holds: Those of them that were no trajectory: what was prepared before is refused.
 
     Args:
         tree: The robot with limits and names.
@@ -62,7 +61,7 @@ class ReferenceGenerator:
     def __init__(self, tree: Robot) -> None:
         self._tree = tree
         self.reference = Reference(tree.n)
-        self.changes = self.holds = 0
+        self.holds = 0
         self.streaming = False
         #: What is followed; None: the reference approaches a target.
         self._trajectory: Trajectory | None = None
@@ -265,10 +264,8 @@ class ReferenceGenerator:
                 problem = f'{_MAX_WAITING} others start before it'
                 raise TrajectoryError('header.stamp', problem, 'send what starts sooner')
             self._waiting = (*before, (start, prepared))
-            self.changes += 1
         else:
             self._waiting = ()
-            self.changes += 1
             self._begin(prepared, start)
         return start
 
@@ -393,7 +390,6 @@ class ReferenceGenerator:
     def _replace(self, duration: float) -> None:
         """Replace the trajectory by an approach."""
         self.holds += 1
-        self.changes += 1
         self._waiting = ()
         self._set(None, duration, self._now_ns)
         self.speed.start(0.0)
