@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import timeit
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from robot_dynamics_ros.cli.arguments import (
     option,
     robot_with_remarks,
 )
+from robot_dynamics_ros.cli.sign_of_life import tell
 from robot_dynamics_ros.cli.tables import print_table, say
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, agreement, make_formulation
@@ -47,24 +47,20 @@ Document = dict[str, Any]
 def run_compare(args: argparse.Namespace) -> int:
     """Compare, print and write; return 0."""
     tree = robot_with_remarks(args)
-    with Console(stderr=True).status('') as status:
-        document = compare(tree, args.samples, args.seed, status.update)
+    document = compare(tree, args.samples, args.seed)
     _print(document)
     if args.json:
         write_json(args.json, {'command': 'compare_formulations', **document})
     return 0
 
 
-def compare(
-    tree: Robot, states: int, seed: int, tell: Callable[[str], None] = lambda step: None
-) -> Document:
+def compare(tree: Robot, states: int, seed: int) -> Document:
     """Return agreement, operation counts and times of all formulations that are available.
 
     Args:
         tree: The robot.
         states: Number of random states to compare.
         seed: Random seed of the states.
-        tell: Callback that receives the name of the current step.
     """
     names = _available(tree)
     traced = [name for name in names if not FORMULATIONS[name].numbers_only]

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
 
 from robot_dynamics_ros.cli import identify
 from robot_dynamics_ros.cli.arguments import (
@@ -331,13 +330,8 @@ def _test_motion(tree: Robot) -> Trajectory:
 def _simulate(title: str, model: Robot, real: Robot, motion: Trajectory) -> Recording:
     plant = ImperfectPlant(MujocoPlant(real, _PERIOD), NOISE)
     given = {'law': 'computed_torque', 'natural_frequency': [_FREQUENCY], 'period': _PERIOD}
-    with Console().status(title) as status:
-        return simulate(
-            ControllerSession(model, given),
-            plant,
-            motion,
-            lambda share: status.update(f'{title}: {100.0 * share:.0f} %'),
-        )
+    told = lambda share: tell(f'{title}: {100.0 * share:.0f} %')  # noqa: E731
+    return simulate(ControllerSession(model, given), plant, motion, told)
 
 
 def _track(
@@ -355,8 +349,7 @@ def _track(
 
 def _excite(out: Path, nominal: Robot, real: Robot) -> Recording:
     """Design, run and record an excitation motion; return the recording."""
-    with Console().status('designing the exciting motion'):
-        excitation = design_excitation(nominal, checker=make_checker(nominal)[0], tell=tell)
+    excitation = design_excitation(nominal, checker=make_checker(nominal)[0], tell=tell)
     write_excitation(out, nominal, excitation, 1)
     say(
         f'exciting motion: condition {excitation.condition:.3g}, random motions '

@@ -7,8 +7,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from robot_dynamics_ros.cli.arguments import (
     FORCE,
     ROBOT,
@@ -18,6 +16,7 @@ from robot_dynamics_ros.cli.arguments import (
     robot_with_remarks,
     set_values,
 )
+from robot_dynamics_ros.cli.sign_of_life import tell
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.errors import ConfigurationError
@@ -93,13 +92,7 @@ def _robot(args: argparse.Namespace) -> tuple[Robot, str]:
 
 
 def _derived(args: argparse.Namespace) -> ClosedForm:
-    robot, formulation = _robot(args)
-    with Console(stderr=True).status('') as status:
-
-        def show(step: str, done: float) -> None:
-            status.update(f'{step} {100.0 * done:.0f} %')
-
-        return derive(robot, formulation, show)
+    return derive(*_robot(args), lambda step, done: tell(f'{step} {100.0 * done:.0f} %'))
 
 
 _MEANINGS = ', '.join(f'{name} {meaning}' for name, meaning in QUANTITIES.items())

@@ -43,7 +43,6 @@ from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array
 
-_FRAGILE = 0.2  # disk margin of all drives: gains may be off by 20 %
 _POINTS = 5  # times along the program at which margins are evaluated
 _AT_ZERO = 1e-6  # rounding of a pole at 0, 1/s, of a law from differences
 _STILL_S = 0.01  # a shorter path is that of a program that does not move
@@ -168,32 +167,7 @@ def _print_margins(
         'Margins at the drives, until each path of the program is covered once; '
         f'{1e3 * delay:g} ms delay assumed'
     )
-    text = _of_all_drives(program, path, indices, margins, delay)
-    print_table(ReportTable(head, rows, title, text))
-
-
-def _of_all_drives(
-    program: Program,
-    path: FeasibilityCheck,
-    indices: Array,
-    margins: list[Margins],
-    delay: float,
-) -> str:
-    """Return what raises the margin of all drives, if it is small: tried, with other gains."""
-    least, k = min((at.disk, int(k)) for at, k in zip(margins, indices, strict=True))
-    if least >= _FRAGILE:
-        return ''
-    stiffer, softer = (
-        program_margins(replace(program, G0=x * x * program.G0, G1=x * program.G1), path, k, delay)
-        for x in (2.0, 0.5)
-    )
-    return (
-        f'all drives: {least:.2f} at {path.times[k]:.2f} s is small. With twice the natural '
-        f'frequencies it is {stiffer.disk:.2f}, with half of them {softer.disk:.2f}. If the '
-        'description lacks the inertia of rotors (armature of <dynamics>), add it, which steadies '
-        'light links; and check torque constants (identify --gains): an error of one drive alone '
-        'may be as large as its own margins.'
-    )
+    print_table(ReportTable(head, rows, title))
 
 
 def _yaml(gains: Gains) -> str:

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
 from robot_dynamics_ros.cli import sign_of_life
 from robot_dynamics_ros.cli.arguments import ros_parameters
 from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
@@ -260,17 +258,13 @@ class LockstepRun:
 
 def run_all(runs: Mapping[str, Callable[[Tell], Result]]) -> list[Result]:
     """Return the results of runs by title, in sequence, and tell the progress of each."""
-    columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
     results = []
-    with Progress(*columns, TimeElapsedColumn()) as shown:
-        for title, run in runs.items():
-            task = shown.add_task(title, total=None, at='starting')
+    for title, run in runs.items():
 
-            def tell(at: float, end: float, title: str = title, task: TaskID = task) -> None:
-                shown.update(task, completed=at, total=end, at=f'{at:.1f} of {end:.1f} s')
-                simulated = f'{at:.1f} of {end:.1f} s simulated ({at / end:.0%})'
-                sign_of_life.tell(f'{title}: {simulated if at < end else "evaluation"}')
+        def tell(at: float, end: float, title: str = title) -> None:
+            simulated = f'{at:.1f} of {end:.1f} s simulated ({at / end:.0%})'
+            sign_of_life.tell(f'{title}: {simulated if at < end else "evaluation"}')
 
-            sign_of_life.tell(f'{title}: starting')
-            results.append(run(tell))
+        sign_of_life.tell(f'{title}: starting')
+        results.append(run(tell))
     return results

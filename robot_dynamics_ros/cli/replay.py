@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     JOINTS,
     PART,
@@ -67,13 +68,6 @@ _COUNTED = {
     'unpaired': 'commands have no state of their own, or another number of values: not compared',
     'early': 'commands before the first activation in the bag: not compared',
 }
-
-
-def _tolerance(text: str) -> float:
-    value = float(text)
-    if not value >= 0.0:
-        raise ValueError(text)
-    return value
 
 
 def _reference(text: str) -> str:
@@ -216,10 +210,10 @@ COMMANDS = {
                 type=_reference,
             ),
             '--tolerance NM': option(
-                None,
+                float,
                 'effort difference above which the exit code is 1, N m or N (default: '
                 f'{TOLERANCE:g} without overrides, otherwise unlimited)',
-                type=_tolerance,
+                check=read.not_negative,
             ),
             **output(_USUAL_OUTPUT),
         },
