@@ -22,7 +22,6 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from threading import Event
-from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
@@ -35,7 +34,6 @@ from rclpy.executors import (
     SingleThreadedExecutor,
     TimeoutException,
 )
-from rclpy.impl import rcutils_logger
 from rclpy.subscription import Subscription
 from rclpy.utilities import get_rmw_implementation_identifier
 
@@ -51,19 +49,6 @@ _HELD_S, _DELIVERY_S = 0.009, 0.001
 _CREATION_S = 2.0
 #: How long a goal that has just been accepted may take to be asked for its result, s.
 _ASKING_S = 0.3
-
-
-def log_without_sources() -> None:
-    """Let log lines name their callers without source lines; to be called before the first one.
-
-    The first one would look them up in all modules, which takes tens of milliseconds in which no
-    message is answered.
-    """
-    if hasattr(rcutils_logger, 'inspect'):
-        without_source = partial(inspect.getframeinfo, context=0)
-        rcutils_logger.inspect = SimpleNamespace(
-            currentframe=inspect.currentframe, getframeinfo=without_source
-        )
 
 
 def remove_unfinished_ports() -> list[str]:

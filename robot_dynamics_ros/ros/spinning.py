@@ -32,10 +32,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.ros.rclpy_compat import (
-    log_without_sources,
-    remove_unfinished_ports,
-)
+from robot_dynamics_ros.ros.rclpy_compat import remove_unfinished_ports
 from robot_dynamics_ros.yaml_reader.parsing import file_text
 
 #: Exit codes of :func:`run` besides 0.
@@ -117,7 +114,6 @@ def _initialize(args: Sequence[str]) -> None:
     for option, file in pairwise(args):
         if option == '--params-file':
             file_text(file, 'parameter file')
-    log_without_sources()
     for port in remove_unfinished_ports():
         done = 'delete it as its owner' if os.path.exists(port) else 'removed'
         _log.warning('a process killed at its start left %s, nodes hang at it: %s', port, done)

@@ -202,27 +202,6 @@ def test_an_executor_keeps_nothing_of_the_messages_that_it_served(peer, node_cla
     assert enough.waiting <= 1
 
 
-def test_a_node_logs_without_reading_sources(tmp_path, processes):
-    script = tmp_path / 'light.py'
-    script.write_text(
-        'import inspect\n'
-        'import rclpy\n'
-        'from robot_dynamics_ros.ros.rclpy_compat import log_without_sources\n'
-        'log_without_sources()\n'
-        'rclpy.init()\n'
-        "node = rclpy.create_node('light')\n"
-        'def caller():\n'
-        "    node.get_logger().info('said')\n"
-        'caller()\n'
-        'assert not inspect.modulesbyfile\n'
-    )
-    form = {'RCUTILS_CONSOLE_OUTPUT_FORMAT': '{function_name}:{line_number}: {message}'}
-    code = f'import runpy; runpy.run_path({str(script)!r})'
-    node = processes.start('light', env=form, code=code)
-    assert node.wait() == 0, node.output
-    assert 'caller:8: said' in node.output
-
-
 def test_the_controller_imports_no_reader_of_recordings():
     code = 'import sys, robot_dynamics_ros.ros.controller.node as _; print(*sys.modules)'
     loaded = subprocess.check_output([sys.executable, '-c', code], text=True).split()
