@@ -498,8 +498,8 @@ def test_efforts_of_two_joints_on_one_topic_are_refused(tmp_path, read):
     one_topic = "joints j-1, j_1: would have the same topic 'j_1/cmd_force'"
     with pytest.raises(ConfigurationError, match=one_topic):
         read(motion.states() + efforts)
-    (tmp_path / 'log.csv').write_text('t,q.j 1,q.j-1,cmd.j 1,cmd.j-1\n0,1,2,3,4\n')
-    with pytest.raises(ConfigurationError, match='joints j 1, j-1: would have the same topic'):
+    (tmp_path / 'log.csv').write_text('t,position.j 1,position.j-1\n0,1,2\n')
+    with pytest.raises(RecordingError, match='has no single column of position for'):
         read_recording(tmp_path / 'log.csv')
 
 

@@ -33,6 +33,9 @@ NAMES = """
     target_moment_0                 | effort             | 0                  |
     target_q_0                      | reference_position | 0                  |
     q_d[1]                          | reference_position | 1                  |
+    j1_pos_ref                      | reference_position | j1                 |
+    a1_pos_act                      | position           | a1                 |
+    measured_position_2             | position           | 2                  |
     q_ref1                          | reference_position | 1                  |
     q_dot[0]                        | velocity           | 0                  |
     theta_dot_2                     | velocity           | 2                  |
@@ -56,6 +59,8 @@ NAMES = """
     dtau_J[0]                       |
     theta1_ddot                     |
     q1_ref                          |
+    q_acc_1                         |
+    tau_ext_1                       |
     /a/b_state/motor_state/name[2]  |
 """
 
@@ -74,3 +79,9 @@ def test_torques_precede_currents_and_what_is_measured_what_is_not():
     ranks = [parse(head).rank for head in order]
     assert ranks == sorted({*ranks})
     assert parse('actual_q_1').rank < parse('q_1').rank < parse('theta_1').rank  # of the motor
+
+
+def test_counted_joints_are_the_same_however_they_are_written():
+    for head in ('joint1_tau', 'J1_tau', 'joint_01_tau', 'axis 1_tau', 'tau_J[1]', 'a1_tau'):
+        assert parse(head).label == '1', head
+    assert parse('panda_joint1_tau').label == 'panda_joint1'

@@ -34,15 +34,18 @@ QUANTITIES: Mapping[str, str] = {
 }
 #: Words of a key, preferred ones first, those between bars alike; others need a YAML file.
 _WORDS: Mapping[str, str] = {
-    'position': 'actual_q | q pos position positions angle angles | theta',
-    'velocity': 'actual_qd | qd dq qdot q_dot vel velocity velocities speed'
-    ' | dtheta theta_dot omega',
-    'effort': 'tau tau_J eff effort efforts torque torques | actual_current current currents'
-    ' | target_moment',
+    'position': 'actual_q actual_position measured_position pos_act pos_meas'
+    ' | q pos position positions angle angles | theta',
+    'velocity': 'actual_qd actual_velocity measured_velocity vel_act vel_meas'
+    ' | qd dq qdot q_dot vel velocity velocities speed | dtheta theta_dot omega',
+    'effort': 'actual_torque measured_torque tau_meas'
+    ' | tau tau_J eff effort efforts torque torques trq moment'
+    ' | actual_current current currents | target_moment',
     'command': 'tau_J_d tau_d tau_cmd cmd command commands | target_current',
-    'reference_position': 'target_q q_d q_des q_ref reference_position desired_position',
-    'reference_velocity': 'target_qd dq_d dq_des dq_ref reference_velocity desired_velocity',
+    'reference_position': 'target_q q_d q_des q_ref reference_position pos_des pos_ref pos_cmd',
+    'reference_velocity': 'target_qd dq_d dq_des dq_ref reference_velocity vel_des vel_ref',
 }
+_NO_STATE = re.compile(r'(?:^|[\W_])(?:acc|err|error|ext|limit|raw|filtered)(?:[\W_]|$)', re.I)
 _CURRENTS = ('actual_current', 'current', 'currents', 'target_current')
 _RANKS = {
     word.lower(): (key, rank)
@@ -79,12 +82,18 @@ class Column(NamedTuple):
     unit: str
     rank: int
 
+    @property
+    def label(self) -> str:
+        """The joint for comparison: its number if its name is only counted, as in ``joint1``."""
+        counted = re.fullmatch(r'(?:joint|axis|j|a)?[\s_./-]*0*(\d+)', self.joint, re.I)
+        return counted[1] if counted else self.joint
+
 
 def parse(head: str) -> Column | None:
     """Return what the name of a column says; None if it begins and ends with no known word."""
     bare, unit = split(head)
     found = _NAME.fullmatch(bare)
-    if not found:
+    if not found or _NO_STATE.search(bare):
         return None
     word = (found['first'] or found['last']).lower()
     key, rank = _RANKS[word]

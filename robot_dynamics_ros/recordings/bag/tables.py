@@ -208,13 +208,13 @@ class _Sheet:
             group: _Group = {}
             for column, head in own:
                 if column.rank == rank:
-                    group.setdefault(column.joint, []).append(head)
+                    group.setdefault(column.label, []).append(head)
             yield group
 
     def _given(self, key: str, given: Sequence[str]) -> _Group:
         """Return the columns that a YAML file lists for a key, or those that begin so."""
         if self._listed(key):
-            joints = [x.joint if (x := self._parsed.get(head)) else '' for head in given]
+            joints = [x.label if (x := self._parsed.get(head)) else '' for head in given]
             if len({*joints}) < len(given):
                 joints = [str(i) for i in range(len(given))]
             return {joint: [head] for joint, head in zip(joints, given, strict=True)}
