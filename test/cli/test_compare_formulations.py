@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
+from timeit import Timer
 
 import numpy as np
 import pytest
@@ -69,6 +71,15 @@ def test_a_missing_library_is_left_out_and_named(fast, monkeypatch, command):
 class WithoutCoriolis(NewtonEuler):
     def inverse_dynamics(self, q, v, a, wrenches=None):
         return super().inverse_dynamics(q, 0 * v, a, wrenches)
+
+
+def test_a_time_is_that_of_one_call(monkeypatch):
+    """By a clock on which a call takes 0.3 ms, now and then more."""
+    now, late = [0.0], iter([1e-3] * 40)
+    timer = partial(Timer, timer=lambda: sum(now))
+    monkeypatch.setattr(compare_formulations.timeit, 'Timer', timer)
+    names = {'call': lambda: now.append(3e-4 + next(late, 0.0))}
+    assert compare_formulations._shortest('call()', names) == pytest.approx(3e5)
 
 
 def test_agreement_shows_which_quantity_is_wrong(monkeypatch):
