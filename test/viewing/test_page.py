@@ -551,6 +551,14 @@ def test_links_stand_where_pinocchio_puts_them():
         assert_allclose(p, origin, atol=1e-12)
 
 
+def test_every_link_has_its_own_shape(page):
+    before, _, after = planar_arm('first', 'second').rpartition('size="0.3')
+    page.arm('planar').set_description(f'{before}size="0.5{after}')
+    for path, length in ('0/1', 0.3), ('0/1/2', 0.5):
+        drawn = handle(page, f'/planar/arm/{path}/surface0')
+        assert np.ptp(drawn.vertices[:, 0]) == pytest.approx(length)
+
+
 TWO_POINTS = """
 name: two_points
 constraints:
