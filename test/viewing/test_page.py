@@ -850,6 +850,13 @@ def test_a_limit_and_an_unknown_position_can_be_told_apart_under_the_ghost():
     assert abs(lightness(limit) - lightness(unknown)) > 15.0
 
 
+def test_a_bar_of_an_effort_ends_at_its_limit():
+    joints = LinkTree(planar_arm('first')).joints
+    for share, place in (0.5, 'left:50.0%;width:25.0%'), (-3.0, 'left:0.0%;width:50.0%'):
+        effort = {'first': share * joints['first'].limit.effort}
+        assert place in arm_panel.joints_html(joints, ArmInstant(effort=effort))
+
+
 def test_components_are_grouped_by_origin():
     names = ['left/arm/gravity', 'right/inertia', 'right/gravity']
     expected = {'gravity': {'left/arm': 1.0, 'right': 3.0}, 'inertia': {'right': 2.0}}
