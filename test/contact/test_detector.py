@@ -97,7 +97,7 @@ its end is a hit: [[[1.5, [0, -10, 0, 0]], [0.3, [0, 0, 0, 0]]],
                    [push on link2 -1 at joint2, &hit hit on link2 +1 at joint2], true]
 a hard one: [[[0.05, [0, 100, 0, 0]]], [*hit], true]
 a pulse: [[&pulse [0.03, [0, 15, 0, 0]], [0.2, [0, 0, 0, 0]]], [*hit], false]
-a small one after it: [[*pulse, [3.0, [0, 0, 0, 0]], [0.15, [0, 0, 1.5, 0]]],
+a small one after it: [[*pulse, [3.0, [0, 0, 0, 0]], [0.15, [0, 0, 1.2, 0]]],
                        [*hit, hit on link3 +1 at joint3], true]
 a joint inside: [[[0.05, [6, 5, 0, 0]]], [hit on link2 +1 at joint1], true]
 a share of a band: [[[0.05, [0, 3.5, 0.5, 0]]], [hit on link3 +1 at joint2], true]
