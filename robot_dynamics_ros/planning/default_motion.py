@@ -354,9 +354,8 @@ def _plan(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) 
     if speeds.sum() < _SLOWEST:  # before any path is solved
         name = tree.joint_names[int(np.argmax(speeds))]
         raise TrajectoryError('motion', f'is too fast for joint {name!r}', _FASTER)
-    fast = tree.with_changes(velocity_limit=np.full(tree.n, math.inf))  # checked in _slowed
-    _check_reach(fast, motion, checker)
-    path = motion.using(laps=1.0).path(fast)  # all laps are alike
+    _check_reach(tree, motion, checker)
+    path = motion.using(laps=1.0).path(tree)  # all laps are alike
     slow, velocity, effort = _slowed(tree, path, _SLOWEST / motion.speed)
     if checker is not None:
         checker.require_free('circle', path.table(path.instants(path.duration))[0])

@@ -174,8 +174,9 @@ class ToolPath(JointSpline):
     The speed ramps up and down by quintic steps, so the motion is C2 and at rest at both ends. The
     curve is solved by the constructor at knots with exact position (inverse kinematics), velocity
     and acceleration (Jacobian and bias acceleration), joined by quintics. The time between knots
-    is halved until the tool point between them deviates by no more than ``tolerance``. Reach,
-    limits and singularities are thus checked before the motion, and sampling needs no kinematics.
+    is halved until the tool point between them deviates by no more than ``tolerance``. Reach and
+    singularities are thus checked before the motion, and sampling needs no kinematics; for
+    velocities see ``check_limits``.
 
     Attributes:
         start: Joint positions at the start, shape (n,), rad or m.
@@ -192,7 +193,7 @@ class ToolPath(JointSpline):
 
     Raises:
         TrajectoryError: The curve is not finite or not 3D, or cannot be followed; gives position
-            and reason (out of reach, joint limit, velocity limit, singularity).
+            and reason (out of reach, joint limit, singularity).
     """
 
     def __init__(
@@ -260,13 +261,6 @@ def _knot(
         raise TrajectoryError(
             f'tool path at s = {s:.4g} of {curve.length:.4g}', str(refusal), 'move the curve'
         ) from refusal
-    for i, name in enumerate(task.tree.joint_names):
-        if abs(v[i]) > task.tree.velocity_limit[i]:
-            raise TrajectoryError(
-                f'tool path at s = {s:.4g} of {curve.length:.4g}',
-                f'joint {name!r} would move at {abs(v[i]):.4g} per second',
-                f'its limit is {task.tree.velocity_limit[i]:.4g}; lower the speed',
-            )
     return t, q, v, a
 
 

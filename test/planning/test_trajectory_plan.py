@@ -246,6 +246,7 @@ def test_a_line_leads_from_where_the_tool_is_to_its_end():
 {duration_s: 9.0e+4, speed_scale: 0.5, sample_rate: 1} | duration_s = 90000.0 ... last 180000 s
 {kind: circle, center: [0.35, 0.09, 0.3], speed: 0.3, laps: 1.0e+6} | laps = 1000000.0
 {kind: circle, center: [0.9, 0.0, 0.3], radius: 0.08}  | tool path at s =
+{kind: circle, center: [0.35, 0.09, 0.3], speed: 4, ramp_s: 0.05} | its velocity limit
 {kind: circle, radius: 0.1, normal: [0, 0, 0]}         | not zero
 {kind: line, line_to: [0.0, 0.0]}                      | 3 finite numbers
 """)
