@@ -213,10 +213,6 @@ class KaneMechanism(Reduced):
         """Return ``contributions`` at a tree state consistent with the loops; symbols allowed."""
         return self.open.contributions(state.q, state.v, state.a, wrenches, state.A)
 
-    def gravity_forces(self, q: Array) -> Array:
-        """Return g(u), generalized forces, shape (N,)."""
-        return self._forces_at(self._state(q))
-
     def _forces_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
         """Return the generalized forces of a tree state, shape (N,); [Ma, Xu, Li], (k)."""
         return self.contributions_at(state, wrenches).sum(axis=0)

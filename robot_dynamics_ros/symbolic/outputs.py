@@ -174,13 +174,13 @@ OUTPUTS: dict[str, Output] = {
         lambda s, q, v, a: s.formulation.inverse_dynamics(q, v, a),
     ),
     'gravity_forces': Output(
-        'g(q), the efforts that hold the robot at rest',
+        'g(q), gravity forces along the coordinates',
         ('q',),
         {'g': ('n',)},
         lambda s, q: s.formulation.gravity_forces(q),
     ),
     'bias_forces': Output(
-        'b = c(q, v) + g(q), centrifugal, Coriolis and gravity forces',
+        'b = c(q, v) + g(q), centrifugal, Coriolis and gravity forces along the coordinates',
         ('q', 'v'),
         {'b': ('n',)},
         lambda s, q, v: s.formulation.bias_forces(q, v),
