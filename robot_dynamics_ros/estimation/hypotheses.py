@@ -82,6 +82,9 @@ COMMON = {
     'unit': ('mass',),
 }
 
+#: All kinds of causes, and those of a recording that can be of the robot: it has no other unit.
+EVERY = (*COMMON, *PER_JOINT, 'load', 'link', 'order')
+LIKELY = tuple(name for name in EVERY if name != 'unit')
 GRAVITY = ('weight', 'gravity')  #: causes of another gravity: of its size; of any direction
 MASSES = ('load', 'link', 'mass')  #: causes of wrong masses, which may look alike
 LOADS = (_LOAD, _LOAD + _EXTENT)  #: columns of a load: a mass near the tool; of any extent
@@ -106,9 +109,9 @@ def possible_masses(mass: Array, described: Array) -> Array:
     return np.asarray((mass >= low * described) & ~heavier)
 
 
-def is_large_unit(factor: float) -> bool:
-    """Return whether efforts are so large that they have another unit: no load explains them."""
-    return factor > 1.0 / _CURRENT
+def is_unit(factor: float) -> bool:
+    """Return whether efforts are so small or large that they have another unit, or sign."""
+    return factor < _CURRENT or factor > 1.0 / _CURRENT
 
 
 def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
@@ -123,7 +126,7 @@ def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     elif cause.name == 'mass':
         least, most = np.array(POSSIBLE_ARM[0] - 1.0), POSSIBLE_ARM[1] - 1.0
     elif cause.name == 'unit':
-        return bool(0.0 < 1.0 + x[0] < _CURRENT or is_large_unit(1.0 + x[0]))
+        return is_unit(1.0 + float(x[0]))
     elif cause.name == 'order':
         x, least, most = x[:1], np.array(_OTHER_JOINT[0]), _OTHER_JOINT[1]
     elif cause.name == 'load':
@@ -329,7 +332,18 @@ _COMMON_TOLERANCE = 5e-4  # m/s^2
 _LEAST_CHANGE = 1e-4  # smaller differences are not reported, m/s^2
 _ABSENT = 0.05  # fraction of gravity below which it is missing in the efforts
 _LEAST_TILT = math.radians(0.1)  # tilt that is reported
-_SAME_SIZE = 0.05  # relative tolerance of the magnitude of a tilted gravity
+_HEAVIEST = 20.0  # m/s^2: more is another unit of efforts
+_SAME_SIZE = 0.05  # relative tolerance of the size of the earth's gravity: noise
+
+
+def is_gravity(model: Array, vector: Array) -> bool:
+    """Return whether a gravity (3,), m/s^2, is possible beside that of a model.
+
+    It is the earth's in any direction, or none; one that is reversed tells of efforts that are.
+    """
+    size = float(np.linalg.norm(vector.astype(float)))
+    turned = vector @ model < _REVERSED * (model @ model) and size < _HEAVIEST
+    return bool(turned or min(size, abs(size - _COMMON[0])) < _SAME_SIZE * _COMMON[0])
 
 
 class GravityFit(NamedTuple):
@@ -386,9 +400,7 @@ class GravityFit(NamedTuple):
         size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
         if size < _ABSENT * own:
             return 'compensated'
-        if self.tilt < _LEAST_TILT:
-            return 'mismatch'
-        return 'tilt' if abs(size - own) < _SAME_SIZE * own else 'perhaps'
+        return 'mismatch' if self.tilt < _LEAST_TILT else 'tilt'
 
     @property
     def is_common_value(self) -> bool:
@@ -410,13 +422,12 @@ class GravityFit(NamedTuple):
             return 0.0
         return math.acos(min(1.0, max(-1.0, float(self.fitted @ self.model) / float(sizes))))
 
-    def sentence(self, change: str = ADVICE, compensated: str = '', masses: str = '') -> str:
+    def sentence(self, change: str = ADVICE, compensated: str = '') -> str:
         """Describe the fitted gravity in a sentence; empty if it agrees with the model.
 
         Args:
             change: Advice to set the fitted gravity, with {} for its three components.
             compensated: Advice if the driver compensates gravity; empty to set gravity to zero.
-            masses: Masses that explain nearly as much.
         """
         size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
         vector = ', '.join(f'{x:.4f}' for x in self.fitted)
@@ -435,8 +446,7 @@ class GravityFit(NamedTuple):
             'compensated': 'the efforts contain no gravity: the driver compensates it, or '
             f'gravity does not load the arm; {effect}; {compensated or ADVICE.format("0 0 0")}',
             'perhaps': f'{100 * self.explained:.0f} % of the residual looks like gravity '
-            f'({vector}) m/s²: masses or centres of mass may be wrong'
-            f'{masses and f", as well that of {masses}"}',
+            f'({vector}) m/s²: masses or centres of mass may be wrong',
         }
         return texts.get(self.verdict, '')
 

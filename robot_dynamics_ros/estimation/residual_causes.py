@@ -6,8 +6,8 @@ Each cause is linear in few coefficients, either common to all joints (another g
 of one link or of all) or of one joint (a factor, another joint's effort in its place,
 :math:`r_i \approx \tau_k - \tau_i`, rotor inertia, a constant, viscous or Coulomb friction).
 Friction and rotor inertia, which descriptions usually lack, are fitted at every joint. Further
-causes are added or exchanged one by one, each time that with most evidence; then those without
-evidence, or with impossible values, are removed. All coefficients are fitted together, each joint
+causes are added one by one, each time that with most evidence; then those without evidence, or
+with impossible values, are removed. All coefficients are fitted together, each joint
 weighted by its remaining residual. The evidence of k coefficients that reduce the
 squared residuals :math:`S_j` of the joints is the Bayesian information criterion
 
@@ -40,6 +40,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     COLUMNS,
     COMMON,
     GRAVITY,
+    LIKELY,
     LOADS,
     MASSES,
     PER_DRIVE,
@@ -51,8 +52,9 @@ from robot_dynamics_ros.estimation.hypotheses import (
     columns_of,
     effort_fault,
     finding,
-    is_large_unit,
+    is_gravity,
     is_possible,
+    is_unit,
     named,
     order_causes,
     unit_faults,
@@ -73,18 +75,16 @@ _BLOCK = 4096  # instants whose regressor is in memory at once
 _LEAST_INSTANTS = 30  # number of instants per coefficient
 #: Correlated samples equivalent to one independent sample.
 CORRELATED = 10.0
+_UNIT = Cause('unit', columns_of(*COMMON['unit']))
 _UNFELT = 1e-20  # of the largest squared column: a smaller one has no effect
 EVIDENCE = 10.0  #: nats: least evidence of a cause
 _TIE = 1e-3  # nats: least gain of another cause in place of one: smaller ones are equal
 _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
 _NEARLY = 0.9  # of the share of a mass: least of one that may be wrong in its place
 _EXACT = 1e-6  # residual relative to the effort of a plant that is the model
-_OWN_UNIT = 0.3  # least relative difference of factors by joint: noise makes smaller ones
 _MADE_UP = 2.0  # residuals: largest effect of a fault of a joint that friction makes up for
 _MATTERS = 0.01  # of a joint's effort: least residual of which causes are reported
 _RESOLVED = 1e-3  # of an effort limit
-_HEAVIEST = 20.0  # m/s^2, twice that of the earth: more is another unit of efforts
-_MOST_CAUSES = 3  # per joint
 
 
 class Explanation(NamedTuple):
@@ -123,20 +123,6 @@ class FoundCause(NamedTuple):
     evidence: float
 
 
-class SimpleFault(NamedTuple):
-    """One fault of all efforts at most.
-
-    Attributes:
-        cost: Its criterion with the evidence that it needs, nats.
-        factor: Factor of the efforts.
-        causes: Another unit, a load at the tool, both or none.
-    """
-
-    cost: float
-    factor: float
-    causes: tuple[Cause, ...]
-
-
 class EffortResidual:
     """Residuals, efforts and the least-squares sums of all causes over instants.
 
@@ -156,8 +142,7 @@ class EffortResidual:
         instants: The instants.
         frame: Frame of a possible load; empty to try no load.
         resolution: See the attribute.
-        kinds: Names of the only causes to try; empty for all but another unit of all efforts,
-            which a recording that can be of the robot does not have.
+        kinds: Names of the causes to try.
     """
 
     def __init__(
@@ -166,7 +151,7 @@ class EffortResidual:
         instants: Instants,
         frame: str = '',
         resolution: float = _EXACT,
-        kinds: Container[str] = (),
+        kinds: Container[str] = LIKELY,
     ) -> None:
         self.model, self._frame, self.resolution = model, frame, resolution
         self._kinds = kinds
@@ -239,7 +224,6 @@ class EffortResidual:
     def _columns(self, instants: Instants, effort: Array, rigid: Array, rates: Array) -> Array:
         """Return the regressor of all causes, shape (M, n, k)."""
         tree = self.model.tree
-        gravity = gravity_regressor(tree, instants.q) @ self._along
         Y = regressor(tree, instants.q, instants.v, instants.a)
         Y = Y.reshape(*effort.shape, tree.bodies, PER_BODY)
         mass = np.where(tree.mass > 0.0, tree.mass, 1.0)[:, np.newaxis]
@@ -249,7 +233,8 @@ class EffortResidual:
             load = Y[:, :, tree.frame(self._frame).body] @ load_parameters(tree, self._frame).T
         n, single = effort.shape[1], (rigid, effort, instants.a, np.ones_like(effort))
         parts = [
-            *(gravity, rates[:, :, np.newaxis], load, np.stack(single, axis=-1)),
+            gravity_regressor(tree, instants.q) @ self._along,
+            *(rates[:, :, np.newaxis], load, np.stack(single, axis=-1)),
             np.stack([instants.v_friction, instants.sign], axis=-1),
             np.einsum('mjbk,bk->mjb', Y, links),
             effort[:, np.newaxis, :] - effort[:, :, np.newaxis],
@@ -266,8 +251,7 @@ class EffortResidual:
         body = tree.frame(self._frame).body if self._frame else -1
         if self._frame:
             found += [Cause('load', columns_of(*columns), body=body) for columns in LOADS]
-        tries_load = not self._kinds or 'load' in self._kinds  # the likelier one at its body
-        links = [i for i in range(tree.bodies) if i != body or not tries_load]
+        links = [i for i in range(tree.bodies) if i != body]  # a load is the likelier one there
         found += [Cause('link', (len(COLUMNS) + i,), body=i) for i in links]
         found += order_causes(tree)
         found += [
@@ -275,8 +259,7 @@ class EffortResidual:
             for j in range(n)
             for name, columns in PER_JOINT.items()
         ]
-        found = [x for x in found if (x.name in self._kinds if self._kinds else x.name != 'unit')]
-        return [cause for cause in found if self._is_testable(cause)]
+        return [x for x in found if x.name in self._kinds and self._is_testable(x)]
 
     def _is_testable(self, cause: Cause) -> bool:
         """Return whether there are enough instants, and columns with an effect."""
@@ -290,21 +273,15 @@ class EffortResidual:
         """Return the number of coefficients of causes that have an effect."""
         return sum(int(self._felt[list(cause.columns)].sum()) for cause in causes)
 
-    def _fit(self, causes: Sequence[Cause], scale: Array | None = None) -> Explanation:
-        """Fit all coefficients of causes.
-
-        Args:
-            causes: The causes.
-            scale: Squared residuals by which the joints are weighted, shape (n,); None for those
-                that the causes leave, by iteration.
-        """
+    def _fit(self, causes: Sequence[Cause]) -> Explanation:
+        """Fit all coefficients of causes, the joints weighted by what they leave, by iteration."""
         columns = [column for cause in causes for column in cause.columns]
         joints = np.array([cause.joint for cause in causes for _ in cause.columns] + [-1])
         acts = (joints < 0) | (joints == np.arange(len(self._counts))[:, np.newaxis])
         gram = self._gram[:, [*columns, -1]][:, :, [*columns, -1]]
         gram = np.where(acts[:, :, np.newaxis] & acts[:, np.newaxis, :], gram, 0.0)
-        left, x = self._gram[:, -1, -1] if scale is None else scale, np.zeros(0)
-        for _ in range(2 if scale is None else 1):
+        left, x = self._gram[:, -1, -1], np.zeros(0)
+        for _ in range(2):
             H = np.tensordot(self._counts / np.maximum(left, self._floor), gram, 1)
             x = _least_squares(H[:-1, :-1], H[:-1, -1])
             z = np.append(-x, 1.0)
@@ -314,7 +291,7 @@ class EffortResidual:
         unit = sum(
             float(x[0]) for one, x in zip(causes, values, strict=True) if one.name == 'unit'
         )
-        own = (*PER_DRIVE, 'unit') if unit > -1.0 else [one.name for one in causes]
+        own = ('unit', *(PER_DRIVE if unit > -1.0 else ()))
         values = [
             x if one.name in own else x / (1.0 + unit)
             for one, x in zip(causes, values, strict=True)
@@ -339,27 +316,11 @@ class EffortResidual:
             return []
         every = self._candidates()
         usual = [cause for cause in every if cause.name in USUAL]
-        fit, starts = self._fit(usual), [usual]
-        possible = [cause for cause in usual if self._is_possible(fit, cause)]
-        # One cause of all joints, or friction that drives the arm, may hide what is wrong singly.
-        if wrong := self._wrong_joints(possible, every):
-            starts.append([*possible, *wrong])
-        if any(cause.name == 'unit' for cause in every):
-            starts.append([*usual, *self.simplest.causes])
+        starts = [usual]
+        if _UNIT in every and self.first_cost < self._cost(usual):
+            starts.append([*usual, _UNIT])
         tried = [self._supported(self._search(start, every), every) for start in starts]
-        best = min(tried, key=self._weighed)
-        gravity = self._fitted_gravity(best)
-        if gravity is None or gravity.is_common_value:
-            return best
-        if gravity.verdict not in ('perhaps', 'mismatch'):
-            return best
-        # There is no such gravity: a mass is likelier that explains as much, the less beside it.
-        kept = [one.cause for one in best if one.cause.name not in GRAVITY]
-        masses = [one for one in every if one.name in MASSES and not one.overlaps(kept)]
-        others = [self._supported([*kept, one], every) for one in masses]
-        least = self._weighed(best) + EVIDENCE
-        alike = [other for other in others if self._weighed(other) < least]
-        return min(alike, key=lambda found: (len(found), self._weighed(found)), default=best)
+        return min(tried, key=self._weighed)
 
     @cached_property
     def cost(self) -> float:
@@ -371,43 +332,18 @@ class EffortResidual:
         causes = [one.cause for one in found]
         return self._cost(causes) + EVIDENCE * sum(one.name not in PER_DRIVE for one in causes)
 
-    def _wrong_joints(self, usual: list[Cause], every: Sequence[Cause]) -> list[Cause]:
-        """Return what explains joints singly best, if that is another order or a wrong sign."""
-        cost, found = self._cost(usual), list[Cause]()
-        for j in range(len(self._counts)):
-            own = [one for one in every if one.joint == j and one.name in ('order', 'factor')]
-            costs = [self._cost([*usual, one]) for one in own]
-            best = own[int(np.argmin(costs))] if own else None
-            if best is not None and min(costs) < cost - EVIDENCE:
-                value = self._fit([*usual, best]).values[-1][0]
-                found += [best] if best.name == 'order' or value < -1.0 else []
-        return found
-
     def _search(self, chosen: list[Cause], every: Sequence[Cause]) -> list[Cause]:
-        """Return causes to which the others were added or exchanged while evidence grows."""
+        """Return causes to which the others were added while evidence grows."""
         cost = self._cost(chosen)
-        others = [
-            cause
-            for cause in every
-            if cause.name not in PER_DRIVE
-            and (cause.name != 'order' or cost - self._cost([*chosen, cause]) > EVIDENCE)
-        ]
-        for _ in range(_MOST_CAUSES * len(self._counts)):
-            added = [[*chosen, cause] for cause in others if not cause.overlaps(chosen)]
-            own = [cause for cause in chosen if cause in others]
-            rest = [[one for one in chosen if one is not cause] for cause in own]
-            swapped = [
-                [*kept, cause] for kept in rest for cause in others if not cause.overlaps(kept)
-            ]
-            costs = [self._cost(causes) for causes in (*added, *swapped)]
-            prices = [EVIDENCE] * len(added) + [_TIE] * len(swapped)
-            gains = [cost - new - price for new, price in zip(costs, prices, strict=True)]
-            if not gains or max(gains) <= 0.0:
+        others = [cause for cause in every if cause.name not in PER_DRIVE]
+        while added := [[*chosen, cause] for cause in others if not cause.overlaps(chosen)]:
+            gains = cost - EVIDENCE - np.array([self._cost(causes) for causes in added])
+            if gains.max() <= 0.0:
                 break
             # Of equal ones the first: at a joint with a constant weight, another gravity, a factor
-            # and an offset look alike.
-            best = int(np.argmax(np.array(gains) > max(max(gains) - _TIE, 0.0)))
-            chosen, cost = (*added, *swapped)[best], costs[best]
+            # and an offset look alike. Else the missing gravity of a slide was a unit of 280000.
+            best = int(np.argmax(gains > max(gains.max() - _TIE, 0.0)))
+            chosen, cost = added[best], cost - EVIDENCE - gains[best]
         return chosen
 
     def _cost(self, causes: Sequence[Cause]) -> float:
@@ -434,9 +370,9 @@ class EffortResidual:
             fit, found = self._fit(chosen), []
             for cause, x in zip(chosen, fit.values, strict=True):
                 others = [other for other in chosen if other is not cause]
-                evidence = self._criterion(self._fit(others)) - self._criterion(fit)
+                without = self._fit(others)
+                evidence = self._criterion(without) - self._criterion(fit)
                 evidence = evidence if self._is_possible(fit, cause) else -np.inf
-                without = self._fit(others, fit.left)
                 share = 1.0 - fit.left / without.left
                 if cause.joint >= 0:  # others may make up for it elsewhere
                     share = np.where(np.arange(len(share)) == cause.joint, share, 0.0)
@@ -464,14 +400,8 @@ class EffortResidual:
             effect, left = (self._gram[cause.joint, k, k] for k in (cause.columns[0], -1))
             if np.square(x[0]) * effect > np.square(_MADE_UP) * left:
                 return False
-        if cause.name == 'order':  # what remains of its own effort is smaller than the other's
-            factor, other = COLUMNS.index('factor'), cause.columns[0] - len(COLUMNS) - tree.bodies
-            own, its = self._gram[[cause.joint, other], factor, factor]
-            if np.square(1.0 - x[0]) * own > np.square(_EXPLAINED) * its:
-                return False
         if cause.name in GRAVITY:
-            gravity = tree.gravity + self._along[:, : len(x)] @ x
-            return bool(np.linalg.norm(gravity.astype(float)) < _HEAVIEST)
+            return is_gravity(tree.gravity, tree.gravity + self._along[:, : len(x)] @ x)
         return is_possible(tree, cause, x)
 
     def coefficients(self) -> dict[str, Any]:
@@ -491,14 +421,10 @@ class EffortResidual:
     @property
     def gravity(self) -> GravityFit | None:
         """The gravity that the efforts fit; None if gravity loads no joint."""
-        return self._fitted_gravity(self.found)
-
-    def _fitted_gravity(self, found: Sequence[FoundCause]) -> GravityFit | None:
-        """Return the gravity of found causes; None if gravity loads no joint."""
         if not self._felt[list(columns_of(*COMMON['gravity']))].any():
             return None
         change, before, after = np.zeros(3), self._gram[:, -1, -1], self._gram[:, -1, -1]
-        for one in found:
+        for one in self.found:
             if one.cause.name in GRAVITY:
                 change = self._along[:, : len(one.values)] @ one.values
                 before, after = one.before, one.after
@@ -524,8 +450,8 @@ class EffortResidual:
         ]
 
     def _rivals(self, one: FoundCause, joints: list[int]) -> list[str]:
-        """Return which masses explain nearly as much as a mass or gravity, at the same joints."""
-        if one.cause.name not in (*MASSES, *GRAVITY) or not joints:
+        """Return which masses explain nearly as much as a mass, at the same joints."""
+        if one.cause.name not in MASSES or not joints:
             return []
         kept = [other.cause for other in self.found if other.cause is not one.cause]
         rivals = dict[str, None]()  # in order
@@ -546,11 +472,9 @@ class EffortResidual:
         texts, tree, fit = [], self.model.tree, self.gravity
         for one, joints in self._reported():
             if one.cause.name in GRAVITY:
-                if fit is not None and (fit.verdict != 'perhaps' or one is self.found[0]):
+                if fit is not None and (said := fit.sentence()):
                     cause = 'gravity' if fit.verdict in SETTABLE else ''
-                    rivals = ', '.join(self._rivals(one, joints)) * (fit.verdict == 'perhaps')
-                    sentences = filter(None, [fit.sentence(masses=rivals)])
-                    texts += [(Finding('error', x, cause=cause), joints) for x in sentences]
+                    texts.append((Finding('error', said, cause=cause), joints))
                 continue
             text = finding(tree, *one[:3], joints, self._rivals(one, joints))
             if one.cause.name == 'load' and one.values[0] > 0.0:
@@ -562,39 +486,10 @@ class EffortResidual:
         return texts
 
     @cached_property
-    def simplest(self) -> SimpleFault:
-        """One fault at most.
-
-        Beside friction and rotors this is another unit, and a load at the tool, which may be
-        there, too. Gravity and masses in another unit are causes of another gravity and of links,
-        too: what they take from a unit depends on the noise.
-        """
-        unit, load = Cause('unit', columns_of('mass')), Cause('load', columns_of(*LOADS[1]))
-        usual, tried = [one for one in self._candidates() if one.name in USUAL], []
-        for beside in ([], [unit], [load], [load, unit]):
-            fit = self._fit([*usual, *beside])
-            factor = 1.0 + float(fit.values[-1][0]) if unit in beside else 1.0
-            carried = load not in beside or fit.values[len(usual)][0] > 0.0
-            if carried and all(self._is_possible(fit, one) for one in beside):
-                cost = self._criterion(fit) + EVIDENCE * len(beside)
-                tried.append(SimpleFault(cost, factor, tuple(beside)))
-        return min(tried)
-
-    def _factors(self) -> tuple[Array, list[int]]:
-        """Return the factors of the efforts (n,), and the joints with one of their own."""
-        every, simplest = self._candidates(), self.simplest
-        chosen = [one.cause for one, _ in self._reported()]
-        if simplest.factor != 1.0:
-            usual = [one for one in every if one.name in USUAL]
-            own = [one for one in every if one.name == 'factor']
-            chosen = self._search([*usual, *simplest.causes], own)
-        fit, factors = self._fit(chosen), np.ones(len(self._counts))
-        for cause, x in zip(chosen, fit.values, strict=True):
-            if cause.name in ('unit', 'factor'):
-                factors[cause.joint if cause.joint >= 0 else slice(None)] *= 1.0 + x[0]
-        if np.ptp(factors) < _OWN_UNIT * factors.min() and simplest.factor != 1.0:
-            return np.full(len(factors), abs(simplest.factor)), []
-        return np.abs(factors), [one.joint for one in chosen if one.name == 'factor']
+    def first_cost(self) -> float:
+        """The criterion with another unit at most, nats: far quicker than ``cost``."""
+        usual = [one for one in self._candidates() if one.name in USUAL]
+        return min(self._cost(usual), self._cost([*usual, _UNIT]) + EVIDENCE)
 
     @property
     def is_usual(self) -> bool:
@@ -607,23 +502,28 @@ class EffortResidual:
 
         Reversed gravity is also what reversed efforts of several slow joints look like.
         """
-        fit, tree, reversed_ones = self.gravity, self.model.tree, set[int]()
-        found, own, reported = list[Finding](), dict[int, float](), [*self._reported()]
+        fit, tree, reported = self.gravity, self.model.tree, self._reported()
+        found, turned, own = list[Finding](), set[int](), list[int]()
+        factors, unit = np.ones(tree.n), False
         for one, joints in sorted(reported, key=lambda pair: pair[0].cause.joint):
-            name, factor = one.cause.name, 1.0 + float(one.values[0])
+            name, joint, factor = one.cause.name, one.cause.joint, 1.0 + float(one.values[0])
             if name == 'order':
                 found.append(finding(tree, one.cause, one.values, one.share, joints))
-            turned = name in GRAVITY and fit is not None and fit.is_reversed
-            if turned or (name == 'factor' and factor < 0.0):
-                reversed_ones.update(joints)
+            elif name in GRAVITY and fit is not None and fit.is_reversed:
+                turned.update(joints)
             elif name == 'factor':
-                own[one.cause.joint] = factor
-        if any(one.cause.name == 'unit' for one, _ in reported):
-            found += unit_faults(tree, *self._factors())
-        elif any(is_large_unit(factor) for factor in own.values()):
-            found += [effort_fault(named(tree, [j]), 'unit', 1.0 / x) for j, x in own.items()]
-        if reversed_ones:
-            culprit, detail = named(tree, sorted(reversed_ones)), ', or of gravity (--gravity)'
+                factors[joint] *= factor
+                own += [joint] if factor > 0.0 else []
+            elif name == 'unit':
+                factors, unit = factor * factors, is_unit(abs(factor))
+        turned.update(np.flatnonzero(factors < 0.0).tolist())
+        factors = np.abs(factors)
+        if unit:
+            found += unit_faults(tree, factors, own)
+        elif any(is_unit(x) for x in factors[own] if x > 1.0):
+            found += [effort_fault(named(tree, [j]), 'unit', 1.0 / factors[j]) for j in own]
+        if turned:
+            culprit, detail = named(tree, sorted(turned)), ', or of gravity (--gravity)'
             found.insert(0, effort_fault(culprit, 'sign', detail=detail))
         return found
 

@@ -20,12 +20,9 @@ from robot_dynamics_ros.estimation.effort_model import (
     marked,
 )
 from robot_dynamics_ros.estimation.hypotheses import (
-    ALL_EFFORTS,
-    COMMON,
+    EVERY,
     EXCHANGES,
-    PER_JOINT,
     POSITION_UNITS,
-    effort_fault,
     exchange_fault,
     named,
 )
@@ -345,10 +342,10 @@ def effort_findings(
     motion = motion.take(slice(None, None, max(1, len(motion.row) // _CHECKED)))
     tree = tree.with_changes(effort_limit=none, position_lower=-none, position_upper=none)
     own = _residual(tree, motion)
-    if not own.is_usual:
+    if tree.n > 1 and not own.is_usual:
         few = motion.take(slice(None, None, max(1, len(motion.row) // _TRIED)))
         least = _residual(tree, few).cost - EVIDENCE
-        likely = sorted(_changes(tree, few), key=lambda change: change[1].simplest.cost)[:_LIKELY]
+        likely = sorted(_changes(tree, few), key=lambda change: change[1].first_cost)[:_LIKELY]
         fault, changed = min(likely, key=lambda change: change[1].cost)
         if changed.cost < least:
             yield fault
@@ -357,16 +354,11 @@ def effort_findings(
 
 
 def _residual(tree: Robot, motion: Instants) -> EffortResidual:
-    kinds = (*COMMON, *PER_JOINT, 'link', 'order')
-    frame = tool_frame(tree)
-    return EffortResidual(EffortModel(tree), motion, frame, _RESOLUTION, kinds)
+    return EffortResidual(EffortModel(tree), motion, tool_frame(tree), _RESOLUTION, EVERY)
 
 
 def _changes(tree: Robot, motion: Instants) -> Iterator[tuple[Finding, EffortResidual]]:
-    """Yield faults of what the model is given, which no coefficient is, and residuals without.
-
-    These are joints that are exchanged, and reversed gravity.
-    """
+    """Yield exchanges of two joints, which no coefficient tells, and residuals without each."""
     for i, j in combinations(range(tree.n), 2):
         order = np.arange(tree.n)
         order[[i, j]] = j, i
@@ -376,5 +368,3 @@ def _changes(tree: Robot, motion: Instants) -> Iterator[tuple[Finding, EffortRes
                 columns = {name: getattr(motion, name)[:, order] for name in names}
                 other = _residual(tree, replace(motion, **columns))
                 yield exchange_fault(tree, i, j, problem), other
-    turned = _residual(tree.with_gravity(-tree.gravity), motion)
-    yield effort_fault(ALL_EFFORTS, 'sign', detail=', or of gravity (--gravity)'), turned

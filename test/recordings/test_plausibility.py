@@ -58,6 +58,7 @@ WRONG = {
     'a gear': (times(0.01), {'noise': 1e-2}, '', 100.0),
     'mN m': (times(1e3), {'noise': 1e-2}, 'write effort_unit: mN m in the driver profile', 1e-3),
     'a gear beside a load': (times(0.01), {'arm': measured_arm(3.0)}, '', 100.0),
+    'mN m, reversed': (times(-1e3), {'noise': 1e-2}, 'pan, lift, elbow.*' + SIGN, 1e-3),
     'mN m, upside down': (times(1e3), {'gravity': UP}, SIGN, 1e-3),
     'joints': (exchanged, {}, 'lift, elbow .*each is taken for', 0.0),
     'a load only': (times(1.0), {'arm': measured_arm(15.0)}, '^$', 0.0),
