@@ -11,9 +11,10 @@ import math
 import platform
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from inspect import signature
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
@@ -408,10 +409,14 @@ def compile_function(
         A function of contiguous float64 arrays that allocates nothing: machine code if llvmlite is
         installed, otherwise generated Python. Other arrays are converted.
 
-    Cost: tracing, about 0.1 ms per operation; compiled code is cached for the next call.
+    Cost: tracing, about 0.1 ms per operation; compiled code is cached on disk for the next call,
+    that of a plain function, which holds no values, also in memory.
     """
     name, inputs = _named(compute)
-    return _compiled(name, dict.fromkeys(inputs, n) | lengths, compute, fused)
+    sizes = dict.fromkeys(inputs, n) | lengths
+    if isinstance(compute, FunctionType) and compute.__closure__ is None:
+        return _compiled_once(name, tuple(sizes.items()), compute, fused)
+    return _compiled(name, sizes, compute, fused)
 
 
 def _named(compute: Callable[..., Any]) -> tuple[str, list[str]]:
@@ -428,6 +433,13 @@ def _compiled(
     heading = f'Generated function {name}.'
     backend = _fastest(partial(compiled_function, code), partial(module_source, [code], heading))
     return backend.kernel(code.arguments)
+
+
+@lru_cache(maxsize=64)
+def _compiled_once(
+    name: str, sizes: tuple[tuple[str, int], ...], compute: FunctionType, fused: bool
+) -> Kernel:
+    return _compiled(name, dict(sizes), compute, fused)
 
 
 def effort_of(inverse_dynamics: Kernel, q: Array, v: Array, a: Array) -> Array:

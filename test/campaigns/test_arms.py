@@ -12,6 +12,8 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.planning.default_motion import default_motion
 from robot_dynamics_ros.planning.robot_setup import natural_frequencies
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_arm_is_in_its_file():
     assert len(ARMS) >= 30
@@ -23,7 +25,6 @@ def test_every_arm_is_in_its_file():
         assert {group.frame, group.base} - {''} <= links[group.file]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('name', ['scara', 'four_dof'])
 def test_the_shipped_arms_follow_what_is_planned_for_them(name):
     tree = load_robot(shipped_robot(name))

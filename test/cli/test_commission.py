@@ -57,6 +57,7 @@ def joints(**changes):
     return [{'joint': name, **changes.get(name, {})} for name in JOINTS]
 
 
+@pytest.mark.slow
 def test_a_true_profile_ends_in_0(bag, commission):
     ended = commission(bag)
     assert f'Efforts, measured, against gravity in {POSES} poses' in ended.said
@@ -108,6 +109,7 @@ def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
     assert "unknown topic '/other/joint_states'" in refused.err
 
 
+@pytest.mark.slow
 @tables.written("""
     {joints: [{joint: joint1}, {joint: joint2, driver_name: joint3}, {joint: joint3, driver_name: joint2}, {joint: joint4}]} | joints joint2, joint3: swapped: each is taken for the other
     {defaults: {velocity_unit: deg/s}} | joint 'joint1': its velocities are 0.0175
@@ -151,6 +153,7 @@ def test_a_joint_with_limits_whose_driver_wraps_it_is_told(commission):
     )
 
 
+@pytest.mark.slow
 def test_a_gripper_counts_only_in_a_profile_that_names_it(bag, commission):
     """As ``new_robot`` writes it, a profile has the joints of the arm alone."""
     jaw = joint('finger', 'tool', 'jaw', kind='prismatic', limits=(0.0, 0.04), effort=9.0)
@@ -183,6 +186,7 @@ def test_commands_of_zero_that_hold_the_arm_tell_who_compensates_gravity(bag, co
         commission(bag, *words, compensated_by_driver=['gravity'])
 
 
+@pytest.mark.slow
 def test_a_missing_effort_limit_is_an_error_of_its_joint_besides_the_rest(bag, commission):
     robot = XML.replace('effort="35"', 'effort="0"')
     assert robot != XML

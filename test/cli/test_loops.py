@@ -75,6 +75,7 @@ def test_every_command_reads_the_file(name, tree, bag, command):
     assert "'wing_joint'" in ended.said
 
 
+@pytest.mark.slow
 def test_the_name_of_a_shipped_mechanism_means_its_loops_too(tree, command):
     for words in (['parallelogram'], [tree, '--loops', 'parallelogram']):
         said = command('check_model', *words, code=None).said

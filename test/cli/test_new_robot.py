@@ -147,6 +147,7 @@ def test_the_program_leads_the_tool_on_a_plane_that_swings(written):
         assert height == pytest.approx(asked, abs=1e-7)  # solved to 1e-8 m
 
 
+@pytest.mark.slow
 def test_every_command_of_the_readme_is_understood(written, monkeypatch):
     readme = (written.folder / 'README.md').read_text('utf-8')
     timeout = lockstep_parameters()['state_timeout_s']

@@ -18,6 +18,8 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.arguments import robot_of
 from robot_dynamics_ros.cli.nodes import COMMANDS as NODES
 
+pytestmark = pytest.mark.slow
+
 RECORDED = ('motor_1', 'motor_2', 'motor_3')
 DISC = symmetric(0.002, 0.002, 0.002)
 TOPICS = {STATES: '/cell/js', COMMANDS: '/cell/torques', REFERENCE: '/cell/wanted'}
@@ -63,7 +65,6 @@ def run(tmp_path, monkeypatch, capsys):
     return named_next
 
 
-@pytest.mark.slow
 def test_the_commands_after_an_analysis_and_those_after_them_run_as_printed(foreign, run):
     bag, options = foreign
     identify, replay = run('analyze', bag, *options, '--no-report')
@@ -80,7 +81,6 @@ def test_the_commands_after_an_analysis_and_those_after_them_run_as_printed(fore
     assert args.set == ['identified:=out/identified/run with spaces/parameters.yaml']
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(('loaded', 'viscous'), [(True, 0.0), (False, 4.0), (True, 4.0)])
 def test_a_load_is_measured_next_and_not_the_arm_identified_anew(loaded, viscous, tmp_path, run):
     """Friction that is missing is identified, and the load with it."""
@@ -110,7 +110,6 @@ def test_a_load_is_measured_next_and_not_the_arm_identified_anew(loaded, viscous
             np.testing.assert_allclose(one, two, rtol=0.01, atol=0.01 * np.abs(two).max())
 
 
-@pytest.mark.slow
 def test_the_commands_after_a_comparison_run_as_printed(foreign, run):
     bag, options = foreign
     lines = run('compare', bag, bag, *options)
@@ -119,7 +118,6 @@ def test_the_commands_after_a_comparison_run_as_printed(foreign, run):
         run(*line, '--no-report')
 
 
-@pytest.mark.slow
 def test_a_driver_profile_is_named_again(tmp_path, run):
     """Names and units of the driver; the description is in the bag."""
     recorded, profile = driven_arm(count=600, viscous=4.0)

@@ -58,6 +58,7 @@ def distance(q):
     return float(np.linalg.norm(tool_at(q) - CENTRE))
 
 
+@pytest.mark.slow
 def test_a_program_without_a_start_begins_where_its_path_was_checked(scene_of):
     """Beside the posture, as the lead-in of the controller and the margins of its gains."""
     posture = [0.4, -0.9, 0.3, 0.2]
@@ -76,6 +77,7 @@ def test_a_scene_shows_the_rest_after_all_laps_of_a_program(scene_of):
     assert scene_of(program).duration == pytest.approx(1.0 + (2 * 0.1 * np.pi / 0.1 + 1.0) + 1.0)
 
 
+@pytest.mark.slow
 def test_a_program_that_presses_has_no_scene_without_its_board(settings):
     file = share_directory() / 'config' / 'programs' / 'four_dof_board.yaml'
     with pytest.raises(ConfigurationError, match='presses on a surface') as refused:

@@ -14,6 +14,8 @@ import yaml
 from recorded_arm import measured_arm, measured_run, sinusoids
 from samples import DOWN_Z, Sample
 
+pytestmark = pytest.mark.slow
+
 GAINS, LOAD = np.array([14.0, 13.0, 11.0]), 2.8  # N m per A, kg
 TILT = np.radians(45.0)
 TILTED = (9.81 * np.sin(TILT), 0.0, -9.81 * np.cos(TILT))
@@ -51,7 +53,6 @@ def bags(shared):
     }
 
 
-@pytest.mark.slow
 def test_a_tilted_base_is_said_where_loads_are_weighed(bags, command):
     free, loaded = bags['free, tilted'], bags['loaded, tilted']
     for words in (
@@ -62,7 +63,6 @@ def test_a_tilted_base_is_said_where_loads_are_weighed(bags, command):
         assert 'the base was tilted: gravity points 4' in said
 
 
-@pytest.mark.slow
 def test_a_gravity_that_the_efforts_contradict_is_the_first_reason(bags, command):
     found = command('identify', bags['free, tilted'], *GIVEN, '--gravity', *DOWN_Z, code=None)
     lines = [x for x in (found.err or found.out).splitlines() if not x.endswith(' s')]  # alive
@@ -71,7 +71,6 @@ def test_a_gravity_that_the_efforts_contradict_is_the_first_reason(bags, command
         assert 'the given gravity' in lines[0]
 
 
-@pytest.mark.slow
 def test_who_has_no_sensor_or_no_torque_constants_is_told_what_weighs(bags, command):
     found = command('weigh_tool', bags['loaded'], code=2)
     assert 'identify --payload LINK' in found.err
@@ -86,7 +85,6 @@ def test_who_has_no_sensor_or_no_torque_constants_is_told_what_weighs(bags, comm
     assert abs(float(factor) - 0.9) < 3.0 * float(deviation) < 0.3
 
 
-@pytest.mark.slow
 def test_a_load_or_an_order_that_the_arm_contradicts_is_refused(bags, command):
     runs = bags['free'], bags['loaded']
     found = command('identify', '--gains', *runs[::-1], '--load', LOAD, *GIVEN, code=2)
@@ -96,7 +94,6 @@ def test_a_load_or_an_order_that_the_arm_contradicts_is_refused(bags, command):
     assert 'was it 2.' in found.err
 
 
-@pytest.mark.slow
 def test_what_the_motion_does_not_determine_of_a_load_is_no_result(command):
     """Of an arm with vertical axes alone: its height, and moments about level axes."""
     described, loaded = (
@@ -118,7 +115,6 @@ def test_what_the_motion_does_not_determine_of_a_load_is_no_result(command):
     assert load['payload_com'][0] == pytest.approx(0.05, abs=0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('words', ['unloaded profile', ''])
 def test_the_stated_deviation_of_a_load_covers_gains_and_arm(words, command):
     """Gains are known to a tenth, and an upper arm weighs 15 % more than described."""

@@ -59,6 +59,7 @@ def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float
 SLOW = [pytest.param(x, marks=pytest.mark.slow) for x in (0.0, 1.0, 2.0, 3.25)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('delay', [1.5, *SLOW])
 def test_the_delay_of_short_motions_is_found(delay):
     """By the joints whose commands explain their efforts, unlike those of the last one here."""

@@ -55,6 +55,7 @@ CURVES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', CURVES)
 @settings(max_examples=50)
 @given(st.data(), st.floats(0.0, 1.0))

@@ -124,6 +124,7 @@ def consistent_velocity(constraint, q, drive):
     return null_space.T @ (null_space @ drive)
 
 
+@pytest.mark.slow
 def test_an_offset_stays_and_decays_with_baumgarte():
     """As e^-20t (1 + 20 t)."""
     tree, closed, q = loop_of_four_bars()

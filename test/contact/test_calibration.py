@@ -12,7 +12,6 @@ from campaigns.touch import TouchTrial, hits, learn
 from plotly.graph_objects import Figure
 from recorded_arm import frictionless, measured_arm, sinusoidal_run
 from samples import sample
-from scipy.signal import lfilter
 
 from robot_dynamics_ros.contact import calibration
 from robot_dynamics_ros.contact.calibration import (
@@ -154,6 +153,8 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(command, monkeypat
     free, pushed = (run_of(10, wrench, **exact) for wrench in (lambda t: None, hand))
     command('analyze', pushed, '--contacts', thresholds)
     [panel] = [figure for heading, figure in drawn if 'External effort' in heading]
+    from scipy.signal import lfilter  # here: it loads half a second
+
     stays = math.exp(-rate / RATE)
     given = free.measured_effort - pushed.measured_effort
     given[1:] = 0.5 * (given[1:] + given[:-1])  # measured at both ends of a step

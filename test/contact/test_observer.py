@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from pushed_arm import PlantArm
 from samples import sample
-from scipy.signal import lfilter, medfilt
 
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactThresholds
 from robot_dynamics_ros.contact.observer import (
@@ -212,6 +211,8 @@ def test_drive_friction_of_identify_belongs_to_the_model():
 @pytest.mark.parametrize(('term', 'identified'), [('offset', True), ('recorded_speed', False)])
 def test_one_state_that_is_off_is_no_push_where_drives_are_identified(term, identified, rng):
     """The expected r: SciPy's median of three, then the closed form of the low pass."""
+    from scipy.signal import lfilter, medfilt  # here: it loads half a second
+
     tree, step = sample('scara').tree, 0.01
     drives = {term: np.zeros(tree.n), 'stribeck_velocity': np.ones(tree.n)}
     tree = tree.with_changes(drive_friction=drives)

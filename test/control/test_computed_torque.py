@@ -88,6 +88,7 @@ def largest_pole(w, zeta, h):
     return max(np.abs(np.linalg.eigvals(A)).max() for A in (semi_implicit, held))
 
 
+@pytest.mark.slow
 def test_gains_are_refused_exactly_where_a_pole_leaves_the_unit_circle(rng):
     """Also with a tenth more gain: with Kp and Kd, w0^2 and zeta w0 grow by a tenth."""
     refused, more, tree = 0, np.sqrt(1.1), sample('scara').tree

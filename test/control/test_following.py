@@ -198,6 +198,7 @@ WAYS = yaml.safe_load("""
 """)  # noqa: E501
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('way', WAYS)
 def test_goals_of_continuous_joints_are_angles_and_they_take_the_short_way(way):
     arm = Arm((0.0, way['start']), two_link(way.get('kind', 'continuous')))

@@ -150,6 +150,7 @@ def programmed(target: str, begin: Any, **plant: Any) -> SessionOnPlant:
     return arm
 
 
+@pytest.mark.slow
 @tables.rows(
     'rate friction begin said',
     """
@@ -243,6 +244,7 @@ def test_the_start_of_a_program_is_told_on_the_clock_of_the_states():
     assert start == pytest.approx(arm.stamp / 1e9, abs=1e-5, rel=0.0)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_program_is_told_once_and_again_of_the_next_activation():
     target = '{line: {from: [0.4, 0.1], to: [0.45, 0.1]}, duration: 0.5}'
     arm, health = programmed(target, [0.9, 0.4, 0.1, 0.0]), SessionHealth()

@@ -25,6 +25,7 @@ LIMIT = np.array([90.0, 5.0])
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True)
 
 
+@pytest.mark.slow
 @given(
     efforts=st.lists(st.tuples(ANYTHING, ANYTHING), min_size=1, max_size=6),
     dt=ANYTHING | st.sampled_from([1e-3, 5.0]),

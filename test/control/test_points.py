@@ -48,6 +48,7 @@ def test_the_arrays_of_a_message_are_its_points_whoever_made_it(kind, rng):
         trajectory_arrays(msg, ('a', 'b', 'c'))
 
 
+@pytest.mark.slow
 def test_a_file_gives_the_motion_again(tmp_path):
     file = tmp_path / 'motion.yaml'
     file.write_text(text := trajectory_text(MOTION, NAMES, 0.02))

@@ -722,6 +722,7 @@ repeat(session, 'hops', {}) | UnknownNameError: unknown kind of change 'hops'; k
 )
 
 
+@pytest.mark.slow
 def test_a_program_goes_on_when_its_friction_compensation_changes():
     """No transfer: a new law would begin the program again."""
     friction = 0.3 * TREE.effort_limit

@@ -30,6 +30,7 @@ NUMBERS = st.floats(-3.0, 3.0)
 STEPS = st.floats(0.05, 1.0)
 
 
+@pytest.mark.slow
 @settings(phases=[Phase.generate])  # shrinking polynomials takes minutes
 @given(
     derivatives=st.integers(0, 2),

@@ -142,6 +142,7 @@ def test_extensions_without_effect_on_the_mechanics_are_not_remarked(extension):
     assert load_robot(ARM.replace('</robot>', f'{extension}</robot>')).remarks == ()
 
 
+@pytest.mark.slow
 def test_published_robots_give_a_remark_only_where_it_matters():
     """Two arms with stiffness in <dynamics>, two robots with currents, one without gravity."""
     remarks = {}
@@ -171,6 +172,7 @@ def turned(quaternion: bool, R: Rotation) -> str:
     return text.replace('name="arm"', 'name="arm" version="1.1"')
 
 
+@pytest.mark.slow
 @given(angles, angles, angles)
 def test_a_quaternion_makes_the_robot_of_its_rpy_twin(a, b, c):
     """In joints, inertials, visuals and collisions, and in the text that other readers get."""

@@ -60,6 +60,7 @@ def test_a_wrong_length_is_refused_by_name(name, method, lengths, culprit):
         call(*(np.zeros(length) for length in lengths))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', [object, complex])
 @pytest.mark.parametrize('name', sorted(FORMULATIONS.keys() - {'pinocchio'}))
 def test_derivatives_by_floats_are_not_lost_where_other_arguments_are_no_floats(name, kind, rng):

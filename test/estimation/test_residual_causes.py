@@ -106,6 +106,7 @@ def test_on_a_lift_a_heavier_link_is_told_as_such_and_not_as_a_gravity_that_nobo
     assert 'upper' in (told.split()[6], *re.split(', or |, ', rivals)), text
 
 
+@pytest.mark.slow
 def test_a_joint_that_rests_at_its_limit_hides_no_cause_of_the_others(rng):
     run = run_of(rng, measured_arm(2.8), rests=[0])
     lower = np.append(0.0, ARM.tree.position_lower[1:])
@@ -113,6 +114,7 @@ def test_a_joint_that_rests_at_its_limit_hides_no_cause_of_the_others(rng):
     assert sum('the arm moves as if it carried 2.' in text for text in texts) == 1, texts
 
 
+@pytest.mark.slow
 def test_friction_that_the_description_has_too_much_of_is_told_as_such(rng):
     dry = np.array([6.0, 8.0, 5.0])
     tree = ARM.tree.with_changes(coulomb_friction=dry, damping=dry)
@@ -229,6 +231,7 @@ def test_efforts_in_another_order_are_named(order, rng):
     assert set(found) == {(names[i], names[k]) for i, k in enumerate(order) if i != k}
 
 
+@pytest.mark.slow
 def test_a_small_residual_of_one_short_move_is_no_other_joint_or_unit():
     """In one direction friction is a constant, which would make up for all that differs."""
     arm, s = wrist_arm(), np.linspace(0.0, 1.0, 401)[:, np.newaxis]
@@ -276,6 +279,7 @@ def test_an_exact_run_has_no_cause(heavier):
     assert {finding.severity for finding in found.findings} == {'ok'}
 
 
+@pytest.mark.slow
 def test_what_noise_leaves_is_told_as_noise_and_needs_no_identification(rng):
     """The first joint carries no weight: noise of 1 N m is 17 % of its effort."""
     run = sinusoidal_run(ARM, rng, noise=(0.0, 0.0, 1.0), friction=frictionless)
@@ -285,6 +289,7 @@ def test_what_noise_leaves_is_told_as_noise_and_needs_no_identification(rng):
     assert any('% of the effort of pan; identify' in text for text in findings_of(run, ARM))
 
 
+@pytest.mark.slow
 def test_friction_that_reverses_gradually_needs_no_identification(rng):
     """Friction of a simulator, and of a real gear, is no step; its filtered direction is none."""
     arm, dry = wrist_arm(), np.array([0.0, 0.0, 0.0, 0.0, 0.06])
@@ -296,6 +301,7 @@ def test_friction_that_reverses_gradually_needs_no_identification(rng):
     assert not any('identify' in text for text in texts), texts
 
 
+@pytest.mark.slow
 def test_blocks_of_instants_have_the_residual_of_all_together(rng, monkeypatch):
     """What is added in parts may differ by rounding only, also at the edges of the parts."""
     run = run_of(rng, ARM)

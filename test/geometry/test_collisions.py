@@ -70,6 +70,7 @@ def test_distances_are_those_of_closed_forms():
     assert distance(0, HERE, 1, HERE) <= 0.0
 
 
+@pytest.mark.slow
 def test_what_touches_is_what_pinocchio_says():
     tree = load_robot(UR5, effort_limit=100.0)
     checker = CollisionChecker(tree)
@@ -201,6 +202,7 @@ def test_a_point_is_inside_by_its_winding_number(hollow):
 MESH = '<geometry><mesh filename="package://nowhere/{}.stl"/></geometry>'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('given', 'checked', 'reason'),
     [

@@ -16,6 +16,8 @@ from robot_dynamics_ros.cli.excite import excitation_trajectory
 from robot_dynamics_ros.identification.excitation import Bounds, design_excitation
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 
+pytestmark = pytest.mark.slow
+
 FLOOR = 0.30  # m above the base, below which the tool must not go
 WALL = 0.45  # m to the front
 
@@ -31,7 +33,6 @@ def table(found, step=2e-3):
     return trajectory.table(np.arange(step, found.period, step))
 
 
-@pytest.mark.slow
 def test_the_motion_keeps_position_and_velocity_limits():
     tree = sample('scara').tree
     q, v, _ = table(scara_motion())
@@ -50,7 +51,6 @@ def efforts_by_pinocchio(robot, tree, found):
     return (np.abs(effort) + tree.coulomb_friction).max(axis=0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('weakness', [1.0, 0.15])
 def test_the_motion_keeps_effort_limits_by_pinocchio(weakness):
     """Also those of an arm so weak that they are active."""
@@ -64,7 +64,6 @@ def test_the_motion_keeps_effort_limits_by_pinocchio(weakness):
         assert share.max() > 0.8
 
 
-@pytest.mark.slow
 def test_the_tool_stays_in_its_box_by_pinocchio():
     robot = sample('scara')
     oracle = PinocchioOracle.of(robot)
@@ -80,7 +79,6 @@ def test_the_tool_stays_in_its_box_by_pinocchio():
     assert (clearance(free) < -0.02).all()
 
 
-@pytest.mark.slow
 def test_it_is_at_rest_at_both_ends_and_periodic():
     found = scara_motion()
     trajectory = excitation_trajectory(found, periods=2)
@@ -102,7 +100,6 @@ def condition_by_pinocchio(robot, q, v, a):
     return np.linalg.cond(columns / np.linalg.norm(columns, axis=0))
 
 
-@pytest.mark.slow
 def test_it_is_far_better_than_random_motions():
     found = scara_motion()
     assert found.condition < 0.4 * found.random_condition
@@ -113,7 +110,6 @@ def test_it_is_far_better_than_random_motions():
     )
 
 
-@pytest.mark.slow
 def test_the_search_improves_on_the_best_random_motion_and_repeats_for_a_seed():
     tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 150.0))
     random, one, same, other = (
@@ -126,7 +122,6 @@ def test_the_search_improves_on_the_best_random_motion_and_repeats_for_a_seed():
     assert one.as_dict()['joints'] == ['joint1', 'joint2']
 
 
-@pytest.mark.slow
 def test_the_command_bounds_the_tool_frame_of_any_arm(command):
     """An arm without a link named 'tool': 50 m is out of reach of its own tool frame."""
     arm = sample('scara').tree.xml.replace('"tool"', '"tcp"')

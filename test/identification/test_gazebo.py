@@ -18,6 +18,8 @@ from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.samples import Preparation
 
+pytestmark = pytest.mark.slow
+
 GAZEBO = (0.0, 0.0, -9.8)
 
 
@@ -54,7 +56,6 @@ def proof(request, halves, learned):
     return learned[request.param], halves[1 - request.param]
 
 
-@pytest.mark.slow
 def test_the_timing_of_gazebos_engine_is_found(whole):
     choice = whole.plan.choice
     assert choice.preparation == Preparation('semi_implicit', 0, None, (), 'commanded')
@@ -62,7 +63,6 @@ def test_the_timing_of_gazebos_engine_is_found(whole):
     assert 'timing continuous leaves residuals 2.' in choice.sentence()
 
 
-@pytest.mark.slow
 def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proof, nominal):
     found, other = proof
     before = validate([other], nominal, found.plan.preparation)
@@ -80,7 +80,6 @@ def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proo
     assert (np.array(after.rms_at_rest) < [0.005, 0.002, 0.001, 0.0005]).all()
 
 
-@pytest.mark.slow
 def test_two_halves_agree_on_friction(learned):
     """The true values, which must be within 5 %, are not known here; the halves agree by far."""
     first, second = (found.tree for found in learned)
@@ -88,7 +87,6 @@ def test_two_halves_agree_on_friction(learned):
     assert_allclose(first.coulomb_friction, second.coulomb_friction, rtol=3e-3)
 
 
-@pytest.mark.slow
 def test_coarse_encoders_hardly_change_what_is_found(unknown_run, nominal, whole):
     """Steps of 1e-5 rad and m, velocity from their differences: 0.01 rad/s of noise at 1 kHz."""
     position = np.round(unknown_run.position / 1e-5) * 1e-5

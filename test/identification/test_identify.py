@@ -155,6 +155,7 @@ def test_base_parameters_and_the_corrected_urdf_come_out_of_exact_data(name):
         assert corrected_urdf(once_more).count(NO_MEASUREMENT) == 1
 
 
+@pytest.mark.slow
 def test_what_one_link_explains_with_a_rotor_is_shared_with_no_other_link(rng):
     """Of rotor and link no effort tells, but the first link as described needs the rotor."""
     run = two_link_run(1, 16.0, Drives(0.3, 0.4, [0.3, 0.0]))

@@ -47,6 +47,7 @@ def learned(periods, seed):
     return found, (found.estimate.values - truth) / found.estimate.deviations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('periods', [1.0, -0.5])
 def test_a_lag_of_the_efforts_is_told_and_taken_out(periods):
     """A link of 4 kg would else be 0.04 kg off, with a deviation of 0.01."""
@@ -62,6 +63,7 @@ def test_a_lag_of_the_efforts_is_told_and_taken_out(periods):
     assert abs(single.mass - 4.0) < 4.0 * single.deviation
 
 
+@pytest.mark.slow
 def test_without_a_lag_nothing_is_shifted():
     found, errors = learned(0.0, 1)
     assert found.plan.preparation.lag == 0.0
@@ -84,6 +86,7 @@ def test_friction_that_grows_after_a_reversal_is_no_lag():
     assert abs(lag.value) < 3.0 * lag.deviation
 
 
+@pytest.mark.slow
 def test_a_lag_that_is_not_known_widens_deviations_by_its_effect():
     """As much as the estimates of two runs differ, of which one is later by that deviation."""
     (arm, now), (_, later) = late_run(0.0, 2), late_run(0.02, 2)

@@ -126,6 +126,7 @@ def test_measured_accelerations_are_not_smaller_than_the_motion():
             assert wrong < (error if t is time else w**2 * 0.01 * 0.04 / 6.0 * 1.1)
 
 
+@pytest.mark.slow
 def test_the_filter_of_measured_efforts_keeps_the_harmonics_of_a_fast_motion():
     """At 4 Hz the model of the filtered motion was 0.09 N m off, as much as the noise."""
     rng, arm = np.random.default_rng(0), measured_arm()
@@ -136,6 +137,7 @@ def test_the_filter_of_measured_efforts_keeps_the_harmonics_of_a_fast_motion():
     assert choice.preparation.cutoff > 4.0
 
 
+@pytest.mark.slow
 def test_a_joint_at_rest_raises_no_cutoff():
     """It leaves no residual to compare the model with: all but the highest were left out."""
     arm = measured_arm()
@@ -218,6 +220,7 @@ def test_each_timing_pairs_its_own_states_and_commands(free, run):
     assert_array_equal(samples.motion.q, run.position[3:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('timing', 'delay'), [('semi_implicit', 0), ('continuous', 2)])
 def test_the_data_choose_their_timing_and_delay(arm, free, timing, delay):
     if timing == 'semi_implicit':

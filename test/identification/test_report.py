@@ -34,6 +34,8 @@ from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.identification.validation import Residuals
 
+pytestmark = pytest.mark.slow
+
 ARM = measured_arm()
 
 
@@ -49,7 +51,6 @@ def table_rows(page: str) -> list[list[str]]:
     return [re.findall('<td>(.*?)</td>', row) for row in rows]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(('bag', 'most'), [(UNKNOWN, 45), (STAUBLI, 60)])
 def test_the_last_screen_holds_the_verdict_and_the_page_what_is_not_printed(bag, most, command):
     ended = command('identify --jobs 1', bag)
@@ -79,13 +80,11 @@ def test_the_last_screen_holds_the_verdict_and_the_page_what_is_not_printed(bag,
         assert name not in ended.out
 
 
-@pytest.mark.slow
 def test_another_gravity_is_told_before_a_link_that_would_explain_it(command):
     said = command('identify --jobs 1', NOMINAL).said
     assert 'warning gravity differs' in said.split('beyond doubt')[0]
 
 
-@pytest.mark.slow
 def test_joints_and_changed_links_are_named_and_the_next_command(command, rng):
     bag = command.word(moved(rng, measured_arm(heavier=2.0), 24.0))
     found = command('identify --jobs 1', bag)
@@ -111,7 +110,6 @@ grasp: {{of: [palm, tool, fixed], xyz: [0, 0, 0.09]}}
     return Sample('arm', text)
 
 
-@pytest.mark.slow
 def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
     given = {'friction': frictionless, 'noise': (0.0, 1e-3, 0.02)}
     run = sinusoidal_run(wrist(0.4), rng, 16.0, **given)
@@ -146,7 +144,6 @@ def six_joints(heavier: float = 0.0, out: float = 0.0) -> Sample:
     return Sample('arm', robot('arm', *elements))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('seed', [7, 8])
 @pytest.mark.parametrize('out', [0.0, 0.05])
 def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed, out):
@@ -183,7 +180,6 @@ def test_a_link_whose_name_ends_another_is_not_taken_for_it(rng):
         assert {x.removeprefix('the rotor of ') for x in words} - {''} == owners
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(('limit', 'told'), [(20.0, True), (2.0, False)])
 def test_friction_that_only_slow_motion_shows_is_told(limit, told, command, rng):
     text = re.sub('velocity="[^"]*"', f'velocity="{limit}"', ARM.xml)
@@ -193,7 +189,6 @@ def test_friction_that_only_slow_motion_shows_is_told(limit, told, command, rng)
     assert (f'{fastest}faster, only the friction of that speed is compensated' in said) == told
 
 
-@pytest.mark.slow
 def test_a_joint_that_rests_is_not_said_to_have_its_friction_compensated(command, rng):
     said = command('identify --jobs 1', moved(rng, rests=[2]), code=None).said
     told = said.split('elbow rests')[1].split('record it')[0]
@@ -207,7 +202,6 @@ def two_links(command, friction, push, code=0):
     return command('identify --gravity 0 -9.81 0 --effort-limit 1000 --jobs 1', run, code=code)
 
 
-@pytest.mark.slow
 def test_a_chattering_joint_hides_no_other(command):
     def chatter(shape):
         return 8.0 * (-1.0) ** np.arange(shape[0])[:, np.newaxis] * [1.0, 0.0]
@@ -219,7 +213,6 @@ def test_a_chattering_joint_hides_no_other(command):
     assert '% of joint1 are left: it alternates from sample to sample: chatter' in said
 
 
-@pytest.mark.slow
 def test_what_a_description_has_by_rounding_only_is_new(command, rng):
     run = sinusoidal_run(wrist(0.4), rng, 16.0, friction=frictionless, noise=(0.0, 1e-3, 0.02))
     given = wrist(0.0).xml.replace('0.0 0.0 0.03', '4e-19 0.0 0.03')
@@ -229,7 +222,6 @@ def test_what_a_description_has_by_rounding_only_is_new(command, rng):
     assert (row[1], row[4]) == ('0', 'new')
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('noise', [0.0, 0.1])
 def test_a_perfect_recording_leaves_nothing_to_correct(noise, command, rng):
     """Fitted to noise, a model is slightly worse on other samples: that is no failure."""
@@ -276,7 +268,6 @@ def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_b
         assert any('beyond doubt' in str(finding) for finding in made.findings) == told
 
 
-@pytest.mark.slow
 def test_times_are_since_the_first_state_as_those_of_options(command, rng):
     run = moved(rng)
     run.measured_effort[500, 1] += 80.0

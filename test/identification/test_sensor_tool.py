@@ -187,6 +187,7 @@ def test_a_corrupted_state_does_not_make_slow_motion_a_rest(command):
     assert values['sensor_tool_mass'] == pytest.approx(MASS, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_the_command_names_what_it_cannot_choose(command):
     two, few = (command.word(recorded(frame='', which=POSES[:count])) for count in (3, 2))
     for words, bag, problem in (

@@ -19,6 +19,8 @@ from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.reading import read_recording
 
+pytestmark = pytest.mark.slow
+
 # Of the same arm, published with the recording: N m s/rad, N m. In the wrist there they are
 # parted between motors and joints, here not.
 VISCOUS, DRY = np.array([8.05, 5.53, 1.97, 1.11]), np.array([7.14, 8.26, 6.34, 2.48])
@@ -29,7 +31,6 @@ def recording():
     return read_recording(STAUBLI)
 
 
-@pytest.mark.slow
 def test_a_real_arm_with_a_coupled_wrist_is_identified(recording):
     nominal = load_robot(recording.description)
     run = recording.of_joints(nominal.joint_names)
@@ -46,7 +47,6 @@ def test_a_real_arm_with_a_coupled_wrist_is_identified(recording):
     assert_allclose(found.tree.coulomb_friction[:4], DRY, rtol=0.1)
 
 
-@pytest.mark.slow
 def test_load_friction_that_the_recording_does_not_determine_is_left_out(recording):
     nominal = load_robot(recording.description)
     run = recording.of_joints(nominal.joint_names)

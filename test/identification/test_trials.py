@@ -25,6 +25,8 @@ from robot_dynamics_ros.identification.physical import pseudo_inertia_of
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.recordings.recording import Recording
 
+pytestmark = pytest.mark.slow
+
 TRIALS = 200
 # Standard deviations of position (rad), velocity (rad/s) and effort (N m); the motion has a
 # velocity of about 2 rad/s and efforts of 11 and 4 N m RMS.
@@ -38,7 +40,6 @@ def errors_in_deviations(found, arm, *drives):
     return (found.estimate.values - truth) / found.estimate.deviations
 
 
-@pytest.mark.slow
 def test_errors_are_as_large_as_stated_and_every_robot_could_be_built():
     """Within three stated deviations in 99 % of the trials; deviations are no excuse."""
     arm = sample('planar_2r')
@@ -75,7 +76,6 @@ def test_errors_are_as_large_as_stated_and_every_robot_could_be_built():
     assert np.abs(errors.mean(axis=0)).max() < 0.1 + 0.2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(('rate', 'speed'), [(250.0, 1e-2), (1000.0, 5e-3)])
 def test_noise_of_measured_velocities_is_filtered_to_less_than_the_stated_deviations(
     rate, speed, rng
@@ -94,7 +94,6 @@ def test_noise_of_measured_velocities_is_filtered_to_less_than_the_stated_deviat
     assert errors.max() < 4.0
 
 
-@pytest.mark.slow
 def test_measured_efforts_state_how_sure_they_are():
     """All friction terms are offered, one link is heavier than described; twenty arms."""
     arm, errors, masses, further = measured_arm(), [], [], 0
@@ -158,7 +157,6 @@ def sticking_run(seed, rate=500, inside=4):
     return Recording(arm.tree.joint_names, *states, arm.xml, measured_effort=effort)
 
 
-@pytest.mark.slow
 def test_friction_at_reversals_is_no_inertia_of_a_drive():
     """The filter shifts them: 0.6 kg were found, with a deviation of 0.1, where there is none."""
     nominal, errors = palletizer(0.75).tree, []

@@ -113,6 +113,7 @@ def branch_of(module, q):
     return f'{side}_{"up" if above > 0.0 else "down"}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('module', 'geometry', 'point'),
     [

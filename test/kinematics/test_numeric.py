@@ -20,6 +20,7 @@ SIX_ORACLE = PinocchioOracle.of(SIX)
 FAR = np.array([-1.5, -3.1, -2.3, -1.5])
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(arrays(float, 6, elements=st.floats(-1.5, 1.5)))
 def test_a_pose_of_a_six_joint_robot_is_found_within_its_limits(q):

@@ -2,6 +2,7 @@
 """The tool point is on the curve at the requested speed, or the curve is rejected."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -21,10 +22,15 @@ ARM = shipped('four_dof', limits_profile='wide')
 CENTRE = np.array([0.4, 0.0, 0.25])
 
 
-WAVES = WavyCurve(Circle(CENTRE, 0.1, laps=1), [0, 0, 1], 0.05, 3)
-SCARA_PATH = ToolPath(ScaraTask(SCARA.tree, yaw=0.3), WAVES, 0.4, 0.4, [0.3, 1.0, 0.1, 0.0])
-TILTED = Circle([0.3, 0.0, 0.45], 0.08, normal=[0.3, 0.2, 1.0], laps=1)
-ARM_PATH = ToolPath(FourDofTask(ARM.tree, pitch=-0.3), TILTED, 0.3, 0.4, [0.0, -1.5, 0.8, 0.3])
+def scara_path():
+    waves = WavyCurve(Circle(CENTRE, 0.1, laps=1), [0, 0, 1], 0.05, 3)
+    return ToolPath(ScaraTask(SCARA.tree, yaw=0.3), waves, 0.4, 0.4, [0.3, 1.0, 0.1, 0.0])
+
+
+@cache
+def arm_path():
+    tilted = Circle([0.3, 0.0, 0.45], 0.08, normal=[0.3, 0.2, 1.0], laps=1)
+    return ToolPath(FourDofTask(ARM.tree, pitch=-0.3), tilted, 0.3, 0.4, [0.0, -1.5, 0.8, 0.3])
 
 
 def poses(robot, path, times, frame='tool'):
@@ -39,7 +45,8 @@ def poses(robot, path, times, frame='tool'):
 
 def test_the_four_joint_arm_draws_a_tilted_circle_at_constant_pitch():
     normal = np.array([0.3, 0.2, 1.0]) / math.sqrt(0.3**2 + 0.2**2 + 1.0)
-    for R, p in poses(ARM, ARM_PATH, np.linspace(0.0, ARM_PATH.duration, 173)):
+    path = arm_path()
+    for R, p in poses(ARM, path, np.linspace(0.0, path.duration, 173)):
         out = p - [0.3, 0.0, 0.45]
         assert out @ normal == pytest.approx(0.0, abs=2e-8)
         assert math.sqrt(out @ out) == pytest.approx(0.08, abs=2e-8)
@@ -47,10 +54,10 @@ def test_the_four_joint_arm_draws_a_tilted_circle_at_constant_pitch():
 
 
 @pytest.mark.parametrize(
-    ('robot', 'path', 'speed'), [(SCARA, SCARA_PATH, None), (ARM, ARM_PATH, 0.3)]
+    ('robot', 'path', 'speed'), [(SCARA, scara_path, None), (ARM, arm_path, 0.3)]
 )
 def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(robot, path, speed):
-    h = 1e-4
+    h, path = 1e-4, path()
     oracle, reference = PinocchioOracle.of(robot), Reference(4)
     for t in np.linspace(0.05, path.duration - 0.05, 61):
         before, now, after = (p for _, p in poses(robot, path, (t - h, t, t + h)))

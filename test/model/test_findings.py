@@ -308,6 +308,7 @@ def test_elements_are_nested_a_hundred_deep_and_no_deeper():
             load_robot('<robot>' + '<a/>' * 200 + '<a>' * (depth - 1))
 
 
+@pytest.mark.slow
 def test_thousands_of_links_in_a_row_load():
     """More than Python's recursion takes."""
     parts = [link('l0')]

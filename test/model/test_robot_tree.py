@@ -106,6 +106,7 @@ def test_programs_start_in_the_middle_of_the_limits():
     np.testing.assert_allclose(start, middle, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_excitation_and_planning_stay_within_the_same_ranges():
     tree = arm(*FAR, ('prismatic', (0.0, 0.0)))
     problem = ExcitationProblem(tree, 10.0, 3, Bounds(), ('damping',))

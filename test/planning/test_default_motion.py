@@ -25,6 +25,8 @@ from robot_dynamics_ros.planning.robot_setup import default_program
 from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
+pytestmark = pytest.mark.slow
+
 E = [[0.01, 0, 0], [0, 0.01, 0], [0, 0, 0.01]]
 
 
@@ -56,7 +58,6 @@ def require_within_limits(tree: Robot, path: Trajectory) -> None:
         assert np.max(np.abs(oracle.inverse_dynamics(q, v, a)) / tree.effort_limit) <= 0.6 * 1.01
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('text', [PENDULUM, LIFT, WRIST], ids=['pendulum', 'lift', 'wrist'])
 def test_an_arm_without_a_circle_moves_its_joints(text):
     tree = load_robot(text)
@@ -103,7 +104,6 @@ def fast_arm() -> Robot:
     return load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'wide'})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('make', [planar_arm, random_arm, fast_arm])
 def test_a_circle_keeps_within_the_shares_of_the_limits_and_takes_5_to_15_s(make):
     """That of a slow arm is smaller, that of a fast one has more laps."""
@@ -120,7 +120,6 @@ def test_a_circle_keeps_within_the_shares_of_the_limits_and_takes_5_to_15_s(make
         assert radius == pytest.approx(motion.settings['radius'], abs=1e-4)
 
 
-@pytest.mark.slow
 def test_a_weak_arm_is_told_the_joint_what_it_needs_and_what_it_has():
     """A slide that holds 19.6 N easily, and whose friction of 2e4 N it cannot overcome."""
     slide = {'kind': 'prismatic', 'limits': (0, 1), 'effort': 500.0}
@@ -132,7 +131,6 @@ def test_a_weak_arm_is_told_the_joint_what_it_needs_and_what_it_has():
         default_motion(tree, 'tool', radii=[0.1])  # none is light enough
 
 
-@pytest.mark.slow
 def test_an_arm_too_slow_for_any_motion_is_told_before_a_path_is_solved(monkeypatch):
     def solved(*_: object, **options: object) -> None:
         raise AssertionError(options)
@@ -144,7 +142,6 @@ def test_an_arm_too_slow_for_any_motion_is_told_before_a_path_is_solved(monkeypa
         plan_motion(slow, 'tool')
 
 
-@pytest.mark.slow
 def test_a_pendulum_gets_a_folder_without_a_program_and_the_scene_says_why(tmp_path, capsys):
     file, folder = tmp_path / 'arm.urdf', tmp_path / 'arm'
     file.write_text(PENDULUM)

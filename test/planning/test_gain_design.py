@@ -65,6 +65,7 @@ def test_settling_time_and_overshoot_are_those_of_the_response(overshoot):
 # ---- LQR ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_lqr_gains_are_optimal_for_their_cost(program_and_path, rng):
     """The cost of a loop is a Lyapunov equation; any change of the gains makes it dearer."""
     program, path = program_and_path
@@ -91,6 +92,7 @@ def test_lqr_gains_are_optimal_for_their_cost(program_and_path, rng):
         assert cost(*other) > cost(*gains)
 
 
+@pytest.mark.slow
 @tables.written("""
 {error: [1, 1, 1, 1, 1, 1, 1], rate: [1, 1, 1, 1]} | error
 {error: [1, 1, 1, 1], rate: [0, 0, 0, 0]}          | rate ... must be positive

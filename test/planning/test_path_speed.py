@@ -94,6 +94,7 @@ def test_one_joint_needs_little_more_than_the_shortest_time():
     )  # the rest is due to the bounded rate of the effort
 
 
+@pytest.mark.slow
 def test_a_trajectory_that_the_efforts_allow_is_what_it_was():
     tree = sample('scara').tree
     motions = [Motion(tree, ENDS['scara'], 1.5, path_effort_share=share) for share in (0.0, 0.9)]

@@ -59,6 +59,7 @@ def seconds(plan):
     return np.array(plan.times_ns) * 1e-9
 
 
+@pytest.mark.slow
 def test_a_point_is_reached_from_rest_to_rest_in_its_time():
     goal = [0.3, -0.2, 0.05, 1.0]
     plan = plan_of(sample('scara'), ELBOW, kind='point', goal=goal, duration_s=2.005)
@@ -71,6 +72,7 @@ def test_a_point_is_reached_from_rest_to_rest_in_its_time():
     assert (plan.approach, plan.duration) == (0.0, 2.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('share', [0.25, 1.0])
 @pytest.mark.parametrize('way', [0.0, 2.0])
 def test_a_motion_of_the_page_takes_a_share_of_the_speed_and_returns_into_the_limits(way, share):
@@ -121,6 +123,7 @@ def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     assert_allclose(acceleration, many.acceleration, rtol=0, atol=bound)
 
 
+@pytest.mark.slow
 def test_the_arm_rests_at_every_waypoint():
     points, times = [[0.0, 0.8, 0.05, 0.4], [0.4, 0.1, 0.2, -1.0]], [1.0, 2.5]
     timing = {'kind': 'waypoints', 'waypoints': sum(points, []), 'waypoint_times': times}
@@ -131,6 +134,7 @@ def test_the_arm_rests_at_every_waypoint():
     assert plan.duration == 2.5
 
 
+@pytest.mark.slow
 def test_a_file_whose_first_point_is_later_starts_where_the_arm_is(tmp_path):
     """On the cubic from rest to the velocity of the first point, as in JTC."""
     robot, file = sample('scara'), tmp_path / 'motion.yaml'
@@ -157,6 +161,7 @@ def test_a_wrong_motion_is_refused_wherever_the_arm_is(given, said):
         check_motion(sample('scara').tree, DEFAULTS | given)
 
 
+@pytest.mark.slow
 def test_a_file_is_followed_after_an_approach_at_half_speed(tmp_path):
     robot, file = sample('scara'), tmp_path / 'motion.yaml'
     motion = Quintic([0.3, -0.2, 0.05, 1.0], [-0.3, 0.4, 0.15, -1.0], 2.0)
@@ -172,6 +177,7 @@ def test_a_file_is_followed_after_an_approach_at_half_speed(tmp_path):
         assert_allclose(found[start:], 0.5**k * expected[k], rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_sine_starts_and_ends_at_rest_where_the_arm_is():
     size = [0.1, 0.2, 0.02, 0.5]
     sine = {'amplitude': size, 'frequency': [0.5], 'phase': [0.0, 1.0, 2.0, 3.0]}
@@ -194,6 +200,7 @@ TILTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('robot', 'begin', 'circle', 'angle'),
     [
@@ -220,6 +227,7 @@ def test_the_tool_runs_a_circle_at_its_present_angle(robot, begin, circle, angle
     assert_allclose(angles, begin @ angle, rtol=0, atol=3e-8)
 
 
+@pytest.mark.slow
 def test_a_line_leads_from_where_the_tool_is_to_its_end():
     robot = sample('scara')
     end = [0.30, -0.2, 0.25]
@@ -292,6 +300,7 @@ def test_of_a_long_motion_the_hardest_instants_of_every_joint_are_judged():
     assert np.diff(rows).max() <= 10
 
 
+@pytest.mark.slow
 def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
     """The velocity of joint 1 jumps by 1 rad/s at a point: within 10 ms, as it is sent."""
     robot, file = sample('scara'), tmp_path / 'corner.yaml'

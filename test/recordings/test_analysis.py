@@ -86,6 +86,7 @@ def test_the_gravity_of_gazebo_is_found_and_named_and_explains_it():
     assert result.figures['cross_check']['relative'] < 1e-12
 
 
+@pytest.mark.slow
 def test_a_wrong_model_is_not_mistaken_for_another_gravity():
     result = analyzed(UNKNOWN)
     assert result.figures['effort']['gravity']['verdict'] == 'agrees'
@@ -240,6 +241,7 @@ a passive joint:
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', CAUSES)
 def test_the_cause_that_explains_best_is_named_and_no_other(kind):
     given, constant, sentence = CAUSES[kind]
@@ -345,6 +347,7 @@ def smooth(rng, noise: float, *, measured: bool):
     return replace(run, effort=held, measured_effort=np.nan * held, answer_ns=())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('measured', [True, False])
 def test_a_real_arm_is_explained_to_second_order_and_noise_filtered_without_delay(measured, rng):
     clean, noisy = (evaluated(smooth(rng, size, measured=measured)) for size in (0.0, 1e-3))
@@ -360,6 +363,7 @@ def test_a_real_arm_is_explained_to_second_order_and_noise_filtered_without_dela
     assert max(noisy.figures['effort']['residual_share']) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('integrated', [True, False])
 def test_the_timing_is_told_by_the_first_part_that_moves(integrated, rng, monkeypatch):
     """As by the run alone; of rest alone it would be another."""
@@ -515,6 +519,7 @@ def test_references_of_a_slow_controller_are_those_of_the_states_it_answered(rng
         assert tracking[figure] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_joint_without_reference_takes_no_tracking_from_the_others(command):
     whole = RecordedArm(300).recording()
     some = replace(whole, reference_position=whole.reference_position.copy())
@@ -591,6 +596,7 @@ def test_a_joint_that_rests_without_an_effort_has_no_row_in_the_table(tmp_path):
     assert not {'RMS error', 'saturated ticks'} & {*table.head}, 'columns of dashes'
 
 
+@pytest.mark.slow
 def test_a_note_says_whose_description_is_the_model(command):
     file = command.word(arm_xml())
     terms = {'damping': 0.7, 'coulomb_friction': 0.2, 'armature': 0.3, 'stribeck_velocity': 0.1}
@@ -652,6 +658,7 @@ def test_axes_begin_with_zero_and_limits_flatten_no_curve():
     assert all('of ±10' in text for text in shares)
 
 
+@pytest.mark.slow
 def test_times_of_a_part_count_from_the_start_of_the_recording_in_plots_as_in_texts(tmp_path):
     """Those of the plots and of the slider began anew at --from, beside events that did not."""
     run = RecordedArm(300).recording()

@@ -89,6 +89,7 @@ def same(one, other) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('form', FORMS)
 def test_messages_and_columns_of_every_form_are_those_that_were_written(form, tmp_path):
     motion = Motion(400)
@@ -105,6 +106,7 @@ def test_messages_and_columns_of_every_form_are_those_that_were_written(form, tm
     assert np.isnan(run.measured_effort).all()
 
 
+@pytest.mark.slow
 def test_columns_in_files_are_those_in_memory(tmp_path, monkeypatch):
     bag = write(tmp_path / 'bag', Motion(3000).messages())
     whole = read_recording(bag)
@@ -293,6 +295,7 @@ def joint_states(draw: st.DrawFn) -> Message:
     return state(draw(st.integers(0, 2**31 * SECOND - 1)), names, *fields, frame=draw(WORDS))
 
 
+@pytest.mark.slow
 @given(st.lists(joint_states(), min_size=1), st.booleans())
 def test_columns_of_any_joint_states_equal_what_rosbags_reads(messages, little_endian):
     kind = messages[0].kind
@@ -315,6 +318,7 @@ def test_columns_of_any_joint_states_equal_what_rosbags_reads(messages, little_e
     assert len(group.place) == 9, 'layouts are learnt, not every message by itself'
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.lists(st.floats(), min_size=1), st.booleans()), min_size=1))
 def test_columns_of_any_commands_are_their_numbers(commands):
     """Of any length, some with labelled dimensions."""
@@ -331,6 +335,7 @@ def test_columns_of_any_commands_are_their_numbers(commands):
         assert found[k].tobytes() == np.array(values).tobytes()
 
 
+@pytest.mark.slow
 def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path, read):
     good = state(5, 'ab', [1.0, 2.0], [3.0, 4.0])
     uneven, half = state(6, 'ab', [1.0], [3.0, 4.0]), state(7, 'ab', [1.0, 2.0], [3.0])
@@ -445,6 +450,7 @@ def test_absolute_topics_of_a_driver_are_in_no_namespace(namespace, tmp_path):
             read_recording(bag, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('form', ['mcap_chunks', 'sqlite3'])
 def test_parts_of_an_arm_on_several_topics_are_put_together(form, tmp_path):
     """As of an arm whose wrist has a driver of its own."""

@@ -18,6 +18,8 @@ from robot_dynamics_ros.control.change_log import Change
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import RobotChoice
 
+pytestmark = pytest.mark.slow
+
 LOAD = {'payload_mass': 0.8, 'payload_com': [0.03, -0.02, -0.05], 'payload_frame': 'tool'}
 #: The same load as a link of the description.
 HEAVY = arm_xml().replace(link('tool'), link('tool', 0.8, (0.03, -0.02, -0.05), np.zeros((3, 3))))
@@ -136,7 +138,6 @@ def test_a_payload_that_does_not_fit_is_told(tmp_path, changed, why):
     assert explained(result)
 
 
-@pytest.mark.slow
 def test_dead_bands_do_not_contain_a_known_payload(command):
     log = activation(LOAD), change('payload', SWITCH, 2, carried=False)
     known, until, unknown = (
@@ -154,7 +155,6 @@ def test_dead_bands_do_not_contain_a_known_payload(command):
     assert 'up to there' in until.said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ('loads', 'log', 'told'),
     [

@@ -124,6 +124,7 @@ def test_runs_at_rest_are_laid_side_by_side():
     assert np.isnan(found.correlation)
 
 
+@pytest.mark.slow
 def test_what_is_unknown_is_no_figure_of_the_report(command):
     rest = without(run_of(count=500), 'reference_position', 'reference_velocity')
     found = command('compare', rest, rest)
@@ -132,6 +133,7 @@ def test_what_is_unknown_is_no_figure_of_the_report(command):
     assert 'barely correlate' not in found.said
 
 
+@pytest.mark.slow
 def test_the_tools_errors_and_distance_are_printed(command):
     found = command('compare', run_of(error=0.01), run_of(error=0.02))
     parts = json.loads(found.text('comparison.json'))
@@ -185,6 +187,7 @@ def test_other_programs_are_told_as_such(command):
     assert 'do both runs execute the same program?' in found.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('description', ['', '<robot', '<!-- another -->\n' + arm_xml()])
 def test_the_first_bags_description_is_used_for_both(description, command, tmp_path):
     """Also for a bag without a sound one; what is unusual in either bag is told."""
@@ -200,6 +203,7 @@ def test_the_first_bags_description_is_used_for_both(description, command, tmp_p
         assert ('that of a is used for both' in place) == bool(description)
 
 
+@pytest.mark.slow
 @tables.written("""
     [] | 1 recordings: cannot be compared; give two
     [missing] | no such file or folder

@@ -50,6 +50,7 @@ def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):
     assert_allclose(np.diff(read.time), 0.01, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_table_is_compared_with_a_bag(run, tmp_path, command):
     heads = [f'{key}.{name}' for key in ('position', 'velocity', 'effort') for name in JOINTS]
     away = replace(run, position=run.position + [1e-3, 2e-3, 3e-3])
@@ -135,6 +136,7 @@ FRANKA = 'franka_msgs/msg/FrankaRobotState'
 ROBOT = '/broadcaster/robot_state'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('stamped', ['fields', 'message'])
 def test_joint_states_in_fields_of_a_message_are_topics(stamped, run, tmp_path, command):
     """As in franka_msgs/FrankaRobotState, whose definition is in the bag alone."""

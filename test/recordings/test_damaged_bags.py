@@ -263,6 +263,7 @@ METADATA = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('given', METADATA, ids=range(len(METADATA)))
 def test_damaged_metadata_are_done_without(given, tmp_path):
     bag = RecordedArm(50).bag(tmp_path / 'bag')

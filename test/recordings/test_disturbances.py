@@ -64,6 +64,7 @@ def parted(run: Recording, folder: Path, jump: int) -> Recording:
     return run.rows(~gaps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('change', 'jump'), [(jumped, START), (jumped, DAY), (parted, 0)])
 def test_a_clock_that_jumps_and_gaps_change_no_figure(change, jump, tmp_path, rng):
     run = run_of(rng, 12.0 if jump else 30.0)
@@ -97,6 +98,7 @@ def test_a_message_that_comes_early_is_no_restart_of_the_clock(at, ahead_ms, los
     assert (early in run.notes, 'older than' in said) == (lost == 1, lost > 1)
 
 
+@pytest.mark.slow
 def test_times_are_printed_in_full_and_taken_as_printed(command, rng):
     run = run_of(rng, noise=0.0)
     run.velocity[600, 1] = 30.0
@@ -123,6 +125,7 @@ def test_equal_intervals_are_told_from_jitter_of_their_stamps(rng):
     assert_array_equal(found.single(late.stamp_ns[kept]), np.diff(kept) == 1)
 
 
+@pytest.mark.slow
 def test_samples_at_truly_irregular_times_are_taken_at_these_times_and_filtered(rng):
     recording = RecordedArm.at(np.cumsum(rng.choice([0.008, 0.010, 0.012], 3000)))
     figures, _ = evaluated(recording)
@@ -137,6 +140,7 @@ def test_samples_at_truly_irregular_times_are_taken_at_these_times_and_filtered(
     assert min(figures['effort']['evaluated']) > 2500
 
 
+@pytest.mark.slow
 def test_the_cutoff_can_be_given(rng):
     for cutoff in (3.0, None):
         assert evaluated(run_of(rng), cutoff=cutoff)[0]['timing']['cutoff_hz'] == cutoff

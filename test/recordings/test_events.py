@@ -37,6 +37,7 @@ def messages():
     ]
 
 
+@pytest.mark.slow
 def test_what_happened_is_listed_in_its_order(messages, command):
     found = events_of(command, messages)
     assert [time for time, _ in found] == sorted(time for time, _ in found)
@@ -50,6 +51,7 @@ def test_what_happened_is_listed_in_its_order(messages, command):
         assert any(said.startswith(f'largest error of {name}, ') for said in times)
 
 
+@pytest.mark.slow
 def test_a_loss_is_where_the_bag_ends(command, tmp_path):
     bag = RecordedArm(600).bag(tmp_path / 'bag')
     file = storage_file(bag)

@@ -19,6 +19,8 @@ from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, ana
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.replay import ReplaySource, replay
 
+pytestmark = pytest.mark.slow
+
 STEPS, SWITCH = 600, 300
 CIRCLE = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'lead_in': 0.0}
 AWAY = 'followed no joint reference: tracking is not evaluated'
@@ -45,7 +47,6 @@ def test_an_arm_that_follows_no_reference_tracks_nothing(tmp_path, given):
     assert any('force of a hand' in note for note in result.notes) == ('program' not in given)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('switches', [False, True], ids=['first', 'then'])
 def test_a_recording_holds_the_files_of_its_controller(tmp_path, switches):
     """A program that edited afterwards was evaluated and replayed in place of the recorded one."""
@@ -67,7 +68,6 @@ def test_a_recording_holds_the_files_of_its_controller(tmp_path, switches):
     assert result.figures['program']['start'] == pytest.approx(0.021 * switches, abs=1e-9)
 
 
-@pytest.mark.slow
 def test_a_replay_rehearses_a_law_where_its_controller_did(tmp_path, monkeypatch):
     """It rehearsed at the state of the commit, and could lead in where the controller had not."""
     seen, rehearse = [], ConstraintStabilization.rehearse
@@ -90,7 +90,6 @@ def test_a_replay_rehearses_a_law_where_its_controller_did(tmp_path, monkeypatch
     assert seen == recorded
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('first', [True, False], ids=['first', 'then'])
 @pytest.mark.parametrize(
     ('other', 'name'),
@@ -142,7 +141,6 @@ text: null
 """)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('kind', DAMAGES)
 def test_a_damaged_change_stops_no_analysis(tmp_path, kind):
     damage = DAMAGES[kind]

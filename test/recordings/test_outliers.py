@@ -131,6 +131,7 @@ def test_an_effort_that_was_commanded_is_no_spike():
     assert without_outliers(run)[1].efforts == [run.time[1500]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('period', [5e-4, 1e-2])
 def test_an_arm_at_its_stop_has_no_fault(period):
     """The stop takes energy; its impulse is within the span of an acceleration."""

@@ -126,6 +126,7 @@ def test_a_wrong_zero_is_no_other_unit():
     assert found.culprit == 'joints lift, elbow'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', WRONG)
 def test_what_is_wrong_is_told_beside_noise_a_load_and_reversed_gravity(kind):
     """None of them is taken for another one; the unit is that of the whole model."""
@@ -136,6 +137,7 @@ def test_what_is_wrong_is_told_beside_noise_a_load_and_reversed_gravity(kind):
     assert float(found[1] if found else 0.0) == pytest.approx(factor, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('divided', 'told'),
     [
@@ -185,6 +187,7 @@ def test_faults_of_every_joint_are_named_beside_much_friction(seed):
         assert f'its effort is what {needs} needs' in exchanged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('case', 'told'),
     [('jumps', True), ('to the end', True), ('sets out', False), ('brakes open', False)],
@@ -225,6 +228,7 @@ def test_efforts_that_are_all_missing_have_no_peak(command):
     assert 'limits.effort_share <= 0.5: nothing was recorded' in said
 
 
+@pytest.mark.slow
 def test_efforts_of_the_other_joints_are_judged_if_those_of_one_are_missing(command):
     unknown = times(np.array([1.0, np.nan, 1.0]))(run_of(1, friction=frictionless))
     judged = command('analyze --no-report', unknown)

@@ -61,6 +61,7 @@ def test_what_is_identified_of_the_arm_alone_locks_the_same_joints(command, rng)
 
 #: Names of the recorded joints, the command and its exit code; what it says. Any law may have
 #: given the commands that are replayed.
+@pytest.mark.slow
 @tables.written("""
     [q0 q1 q2, analyze, 2] | if they are pan, lift, elbow, in this order: --recorded-joints q0,q1,q2
     ['q[0] q[1] q[2]', analyze, 2] | in this order: --recorded-joints 'q[0],q[1],q[2]'
@@ -105,6 +106,7 @@ def test_a_finger_at_rest_without_effort_gives_no_warning(command, rng):
         command('identify --jobs 1', run, '--effort', 'measured')
 
 
+@pytest.mark.slow
 def test_a_locked_joint_that_was_elsewhere_or_moved_is_told(command, rng):
     """Pan turns all others about the vertical, which does not matter."""
     run = run_of(rng, 4.0)
@@ -119,6 +121,7 @@ def test_a_locked_joint_that_was_elsewhere_or_moved_is_told(command, rng):
     assert 'locked joint' not in command('analyze', run, *words, '--locked', 'lift:=0.3').out
 
 
+@pytest.mark.slow
 def test_a_locked_continuous_joint_that_its_driver_wraps_has_not_moved(command, rng, tmp_path):
     run, file = run_of(rng, 4.0), tmp_path / 'arm.urdf'
     text = re.sub('(?<=<joint name="lift" type=")revolute', 'continuous', run.description)

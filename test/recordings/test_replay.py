@@ -367,6 +367,7 @@ def test_other_gains_formulations_and_laws_are_used_and_are_no_failure(recorded,
     assert max(found['peak']) > 1e-3
 
 
+@pytest.mark.slow
 def test_another_robot_needs_what_its_model_says(recorded, command):
     """Twice the mass of the last link: gravity on the quill grows by that mass times g."""
     loop, bag = recorded
@@ -390,6 +391,7 @@ DIFFERENCES = yaml.safe_load("""
 """)
 
 
+@pytest.mark.slow
 def test_a_description_that_differs_from_the_controllers_robot_is_said(command):
     loop = RecordedLoop().run(3)
     xml = loop.tree.xml

@@ -22,6 +22,8 @@ from robot_dynamics_ros.viewing.arm import ArmInstant
 from robot_dynamics_ros.viewing.page import Page
 from robot_dynamics_ros.viewing.server import PageServer
 
+pytestmark = pytest.mark.slow
+
 NEWEST = QoSProfile(depth=1)  # queued messages must not be taken as current
 NARROW = 880  # pixels: hardly any scene, so that the page answers at once
 
@@ -64,7 +66,6 @@ def enter(tab: Tab, name: str, text: str) -> None:
     field(tab, name).press('Enter')
 
 
-@pytest.mark.slow
 def test_a_field_changes_the_node_and_a_refusal_says_why(living, browser):
     arm, peer = living
     with Tab(browser, arm.partition('/?')[0], NARROW) as stranger:
@@ -93,7 +94,6 @@ def test_a_field_changes_the_node_and_a_refusal_says_why(living, browser):
         assert tab.errors == []
 
 
-@pytest.mark.slow
 def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(living, browser):
     arm, peer = living
     pushes = peer.collect(WrenchStamped, '/simulator/push')
@@ -120,7 +120,6 @@ def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(living, browse
 
 
 # In real time a machine that does much else may be late: it is tried again, and may not always be.
-@pytest.mark.slow
 def test_stop_deactivates_within_a_fifth_of_a_second(processes, peer, browser):
     arm = start(processes, 1.0)
     states = peer.collect(JointState, '/joint_states', NEWEST)
@@ -152,7 +151,6 @@ def stopping_time(tab: Tab, peer, states: list[JointState], commands: list[Joint
     return 1e-9 * stamp_ns(commands[-1]) - pressed
 
 
-@pytest.mark.slow
 def test_what_a_page_has_begun_ends_with_it(processes, peer):
     """Motion and push of one page end with it, and not with another; the server reports it."""
     processes.start('simulator', {'robot': 'scara', 'mode': 'real_time', 'real_time_factor': 0.2})

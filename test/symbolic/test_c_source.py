@@ -123,6 +123,7 @@ def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
                 np.testing.assert_array_equal(inputs[0], found)
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_the_object_has_functions_alone_and_needs_libm_alone(tmp_path):
     write(files('scara'), tmp_path)
@@ -133,6 +134,7 @@ def test_the_object_has_functions_alone_and_needs_libm_alone(tmp_path):
     assert {kind for kind, _ in symbols} <= {'T', 'U', 't', 'r'}
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.parametrize(
     ('before', 'after', 'said'),
@@ -153,6 +155,7 @@ def test_a_wrong_number_and_none_fail_the_self_test(before, after, said, tmp_pat
     assert said in done.stdout
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_results_that_are_zero_but_for_rounding_pass_the_self_test(tmp_path):
     """The velocity terms of a single joint, and its gravity forces about the vertical."""

@@ -101,6 +101,7 @@ def assert_published(form, name, **changes):
     assert same(form.G, G)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['rp', 'prr', 'planar_2r', 'scara'])
 def test_published_arms_have_the_published_equations(name):
     """[N] 5.1, 5.2, and 5.3 with centres of mass off the link lines; section 5 of the SCARA's."""
@@ -269,6 +270,7 @@ def evaluated(tree, leaves):
 
 
 # Ten factors of at most 2.3: sums of numbers below some thousand, rounded at 1e-13.
+@pytest.mark.slow
 @given(EXPRESSIONS)
 def test_arithmetic_and_short_expressions_keep_the_value(tree):
     value = evaluated(tree, NUMBERS)

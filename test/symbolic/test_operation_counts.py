@@ -60,6 +60,7 @@ def test_operations_inside_numpy_arrays_are_noted():
     assert tally == Counter(mul=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('formulation', TRACED)
 def test_the_multiplications_of_a_chain_are_those_that_are_stated(formulation):
     """One formula in the class; docstring and errata (K7) state it too, and `compare` prints it.

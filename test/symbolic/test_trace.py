@@ -170,6 +170,7 @@ def evaluate(expression, leaves):
     }[operator]()
 
 
+@pytest.mark.slow
 @given(EXPRESSIONS, st.booleans())
 def test_folding_does_not_change_a_value(expression, gather):
     x = np.array([0.7312, -1.234])
@@ -182,6 +183,7 @@ def test_folding_does_not_change_a_value(expression, gather):
         assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(EXPRESSIONS)
 def test_jacobian_is_the_derivative(expression):
     """The chain rule of every operation, against the complex step."""
@@ -227,6 +229,7 @@ def test_selection_is_the_same_to_the_last_bit_interpreted_and_compiled(backend)
     found = np.empty_like(expected)
     if backend == 'machine code':
         run = compile_function(chosen, 2)
+        assert run is compile_function(chosen, 2) is not compile_function(chosen, 2, fused=False)
         assert 'built-in' in str(run)
         for pair, row in zip(PAIRS, found, strict=True):
             run(pair, row)

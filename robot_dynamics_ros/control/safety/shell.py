@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from robot_dynamics_ros.control.safety.limits import (
     limited_effort,
 )
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
-from robot_dynamics_ros.symbolic.kernel import compile_function
+from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 _TINY = 1e-300  # N m or N, avoids a division by 0
 _ROUNDED = 1.0 - 2.0**-50  # so that the product of a scaled command is within its limit too
@@ -63,15 +63,7 @@ class SafetyFilter:
         # Copied as memory, in a third of the time of an assignment to arrays.
         kept_and_new = self._state, guard.active, self._new_state, self._new_active
         self._memory = [array.data for array in kept_and_new]
-        self._function = compile_function(
-            partial(filter_formulas, transmissions),
-            n,
-            numbers=4,
-            guard=guard.bounds.size,
-            state=len(self._state),
-            bounds=limiter.bounds.size,
-            fused=False,
-        )
+        self._function = _filter_function(tuple(transmissions), n)
 
     def run(
         self, weight: float, share: Array, dt: float, out: Array, *, guarded: bool = True
@@ -109,6 +101,20 @@ class SafetyFilter:
         decay = math.exp(-self._numbers.item(2) / DECAY_S)
         self._efforts[0][:] = decay * self._limiter.last + share
         self.run(1.0, share, dt, out, guarded=False)
+
+
+@lru_cache(maxsize=16)
+def _filter_function(transmissions: tuple[Transmission, ...], n: int) -> Kernel:
+    """Compile :func:`filter_formulas` for n joints."""
+    return compile_function(
+        partial(filter_formulas, transmissions),
+        n,
+        numbers=4,
+        guard=n * len(GuardBounds._fields),
+        state=n * len(LimiterState._fields),
+        bounds=n * len(LimiterBounds._fields),
+        fused=False,
+    )
 
 
 def filter_formulas(

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -180,17 +182,29 @@ def _grid(titles: Sequence[str], x_title: str, *, legend: bool = True) -> dict[s
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
+    figure = deepcopy(_untitled(len(titles), legend))
+    layout = figure['layout']
+    for annotation, title in zip(layout['annotations'], titles, strict=True):
+        annotation['text'] = f'<b>{title}</b>'
+    for i in range(len(titles))[-2:]:  # the lowest panel of each column
+        layout[_axis('xaxis', i)]['title'] = {'text': x_title, 'standoff': 8}
+    return figure
+
+
+@cache
+def _untitled(count: int, legend: bool) -> dict[str, Any]:
+    """Return that figure without titles, once for all figures: plotly takes a while."""
     try:
         from plotly.subplots import make_subplots
     except ImportError as error:
         raise _missing() from error
-    columns, rows = min(2, len(titles)), math.ceil(len(titles) / 2)
+    columns, rows = min(2, count), math.ceil(count / 2)
     height, top = rows * (_PLOT + _GAP) - _GAP, _TITLE + _LEGEND * legend
-    cells: list[Any] = [{} if i < len(titles) else None for i in range(rows * columns)]
+    cells: list[Any] = [{} if i < count else None for i in range(rows * columns)]
     figure = make_subplots(
         rows=rows,
         cols=columns,
-        subplot_titles=[f'<b>{title}</b>' for title in titles],
+        subplot_titles=['of the panel'] * count,
         specs=[cells[columns * row : columns * (row + 1)] for row in range(rows)],
         vertical_spacing=_GAP / height,
         horizontal_spacing=0.06,
@@ -198,8 +212,6 @@ def _grid(titles: Sequence[str], x_title: str, *, legend: bool = True) -> dict[s
     figure.update_annotations(font_size=12)
     figure.update_xaxes(gridcolor=_GRID, zerolinecolor=_ZERO)
     figure.update_yaxes(gridcolor=_GRID, zerolinecolor=_ZERO, exponentformat='power')
-    for i in range(max(0, len(titles) - 2), len(titles)):  # the lowest panel of each column
-        figure.update_xaxes(title={'text': x_title, 'standoff': 8}, row=1 + i // 2, col=1 + i % 2)
     figure.update_layout(
         template='none',
         height=height + top + _BOTTOM,
