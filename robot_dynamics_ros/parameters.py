@@ -194,9 +194,6 @@ REMOVED = {
     'initial_velocity': RemovedParameter([0.0], 'remove it: the arm starts at rest'),
     'board_mass': RemovedParameter(1.0, 'remove it: the board has 1 kg'),
     'board_offset': RemovedParameter(0.0, 'remove it: the board is where the program expects it'),
-    'on_peer_timeout': RemovedParameter('wait', 'remove it: the simulator waits, and warns'),
-    'record_clock': RemovedParameter(False, 'set extra_topics: "/clock rosgraph_msgs/msg/Clock"'),
-    'max_duration_s': RemovedParameter(0.0, 'remove it: end the recorder, or set end_time_s'),
     'ripple_periods': RemovedParameter(20.0, 'remove it: it is 20'),
 }
 

@@ -32,8 +32,11 @@ TIME = (
       'first command, as brakes do.', only=('mode', 'real_time')),
     P('end_time_s', 0.0, 'Simulated time at which the run ends, s; 0: never.', 0.0, 1e9),
     P('on_end', 'pause', 'Action at end_time_s: pause or exit.', choices=('pause', 'exit')),
-    P('lockstep_timeout_s', 5.0, 'Wall time without a command after which a warning names the '
-      'missing peer.', 0.05, 3600.0, unit='s', only=('mode', 'lockstep')),
+    P('lockstep_timeout_s', 5.0, 'Wall time without a command after which '
+      'on_peer_timeout applies.', 0.05, 3600.0, unit='s', only=('mode', 'lockstep')),
+    P('on_peer_timeout', 'wait', 'Action after lockstep_timeout_s: wait (warn and keep waiting), '
+      'exit, or zero (step with zero effort).',
+      choices=('wait', 'exit', 'zero'), only=('mode', 'lockstep')),
     P('command_timeout_s', 0.0, 'Age of the last command after which zero effort is applied, s; '
       '0: never, the last command acts for ever.', 0.0, 3600.0, only=('mode', 'real_time')),
 )  # fmt: skip
@@ -187,8 +190,11 @@ MONITOR = (
 RECORDER = (
     F('bag', '', 'Folder of the bag, which must not exist yet; empty: bag_<date and time>.'),
     F('controller', 'controller', 'Name of the controller node whose topics are recorded.'),
+    F('record_clock', False, 'Record /clock.'),
     F('extra_topics', [''], "Additional topics, each 'name' (the type is looked up once a "
       "publisher exists) or 'name package/msg/Type'."),
+    F('max_duration_s', 0.0, 'Maximum duration of the recording by the state timestamps, s; 0: '
+      'until stopped.', 0.0, 1e9),
     F('progress', False, 'Print lines "progress <time of the states in s>" to stdout.'),
     F('best_effort', False, 'Subscribe to states, commands and references with best-effort '
       'reliability and, without extra_topics, receive all topics in bursts. Saves processor time '

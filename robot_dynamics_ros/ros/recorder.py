@@ -9,6 +9,7 @@ their QoS and the location of their timestamps.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -153,8 +154,13 @@ class Recorder(PackageNode):
     def __init__(self) -> None:
         super().__init__('recorder', RECORDER)
         settings = self._settings
+        self._max_ns = round(settings['max_duration_s'] * NANO)
+        self._first_ns: int | None = None
+        self._end_sent = sys.maxsize
         self._newest_ns = 0
         streams, self._untyped = streams_of(settings['controller']), list[str]()
+        if settings['record_clock']:
+            streams.append(Stream('/clock', 'rosgraph_msgs/msg/Clock'))
         extra = [text.split() for text in settings['extra_topics'] if text.strip()]
         for topic, *kind in extra:
             self._check_name(topic)
@@ -182,8 +188,9 @@ class Recorder(PackageNode):
             raise ConfigurationError(f'extra_topics: {topic!r}', problem, 'correct it') from error
 
     def on_stop(self) -> None:
-        """Close the bag."""
-        self._end(self._close())
+        """Close the bag if a signal ends the recording."""
+        if not self.finished.done():
+            self._end(self._close())
 
     def _close(self) -> int:
         """Record the messages still in transit, close the bag, report; return the exit code."""
@@ -238,17 +245,27 @@ class Recorder(PackageNode):
     def _record(self, stream: Stream, data: bytes, sent: int) -> None:
         stream.count(time.monotonic())
         stamp = stream.stamp(data)
+        if sent >= self._end_sent:
+            return
         if stream.topic != STATES:
             self._stamper.add(stream.name, sent, stamp, data)
             return
         self._newest_ns = stamp
         self._rivals.note(stamp, data)
-        self._stamper.add_state(stream.name, sent, stamp, data)
+        if self._first_ns is None or stamp < self._first_ns:
+            self._first_ns = stamp
+        if not self._max_ns or stamp - self._first_ns <= self._max_ns:
+            self._stamper.add_state(stream.name, sent, stamp, data)
+        else:
+            self._end_sent = sent
 
     # Peers ---------------------------------------------------------------------------------------
 
     def _on_timer(self) -> None:
-        """Look up unknown types, switch to best effort where required."""
+        """Look up unknown types, switch to best effort where required, end if due."""
+        if self._end_sent < sys.maxsize:
+            self._end(self._close())
+            return
         if self._settings['progress']:
             print(f'progress {self._newest_ns / NANO:.6f}', flush=True)
         if rivals := self._rivals.sentence():

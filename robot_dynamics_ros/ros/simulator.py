@@ -74,7 +74,7 @@ class Simulator(PackageNode):
     while paused).
 
     Attributes:
-        finished: Completes when the run is over: end time or divergence.
+        finished: Completes when the run is over: end time, missing peer or divergence.
 
     Raises:
         RobotDynamicsError: A parameter or the description is invalid.
@@ -258,8 +258,19 @@ class Simulator(PackageNode):
             and waited > (self._timeouts + 1) * self._settings['lockstep_timeout_s']
         ):
             self._timeouts += 1
-            awaited = f'command answering the state at t = {self._run.time:.6f} s'
-            self.get_logger().warning(str(PeerTimeoutError(self._peers(), awaited, waited)))
+            self._on_peer_timeout(waited)
+
+    def _on_peer_timeout(self, waited: float) -> None:
+        error = PeerTimeoutError(
+            self._peers(), f'command answering the state at t = {self._run.time:.6f} s', waited
+        )
+        if self._settings['on_peer_timeout'] == 'exit':
+            self._end(error=error)
+            return
+        self.get_logger().warning(str(error))
+        if self._settings['on_peer_timeout'] == 'zero':
+            self._buffer.clear()
+            self._advance()
 
     def _peers(self) -> str:
         """Return the names of the command publishers, for messages."""

@@ -163,7 +163,9 @@ def test_a_paused_simulator_is_stepped_pushed_reset_and_changed(processes, peer)
     assert ' 1 refused' in simulator.output
 
 
-def test_a_missing_peer_is_named_and_a_late_one_goes_on(processes, peer):
+def test_a_missing_peer_is_named_a_late_one_goes_on_and_others_are_replaced_or_end_the_run(
+    processes, peer
+):
     simulator = processes.start('simulator', ARM | {'lockstep_timeout_s': 0.3})
     text = f'no publisher of /{COMMANDS}: no command answering the state at t = 0.000000 s within '
     waited = float(simulator.says(text).partition(text)[2].split()[0])
@@ -174,6 +176,19 @@ def test_a_missing_peer_is_named_and_a_late_one_goes_on(processes, peer):
     assert_array_equal(arrays(driver.states), expected)
     peers = f'/test_peer, publisher of /{COMMANDS}'
     simulator.says(f'{peers}: no command answering the state at t = 0.010000')
+    assert peer.set('simulator', on_peer_timeout='zero').successful
+    peer.spin_until(lambda: len(driver.states) > 13, 30, 'three steps')
+    plant = MujocoPlant(load_robot(sample('scara').xml))
+    plant.reset(*expected[10])
+    free = np.empty((2, 4))
+    for state in arrays(driver.states)[11:14]:
+        plant.step(np.zeros(4))
+        plant.read(*free)
+        # The solver begins its iterations elsewhere than that of the simulator.
+        assert_allclose(state, free, rtol=0, atol=1e-9)
+    assert peer.set('simulator', on_peer_timeout='exit').successful
+    assert simulator.wait(60) == 1
+    assert f'error: {peers}: no command' in simulator.output
 
 
 def test_commands_by_joint_in_another_order_drive_a_robot_that_comes_by_topic(processes, peer):
