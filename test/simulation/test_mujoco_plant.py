@@ -58,6 +58,20 @@ def test_a_step_of_any_robot_under_a_push_accelerates_as_pinocchio_says(name, rn
         assert np.abs(found - effort).max() < 1e-10 * max(1.0, np.abs(a).max())
 
 
+def test_an_identified_offset_takes_its_effort(rng):
+    tree, offset, (q, v, effort) = (
+        rigid(TREE),
+        rng.uniform(1.0, 2.0, TREE.n),
+        rng.normal(size=(3, 4)),
+    )
+    found = []
+    for given in {}, {'offset': offset}:
+        plant = MujocoPlant(tree.with_changes(drive_friction=given), joint_limits=False)
+        plant.reset(q, v)
+        found.append(acceleration_over_a_step(plant, effort + sum(given.values())))
+    assert_allclose(*found, rtol=1e-9)
+
+
 def test_each_step_ends_with_the_velocity_and_position_that_gazebo_had():
     """The arm as it was recorded: under Gazebo's gravity, without friction and drive inertia."""
     plant = MujocoPlant(rigid(load_robot(shipped_robot('scara'), (0.0, 0.0, -9.8))))
