@@ -72,7 +72,7 @@ def test_a_command_names_the_library_it_lacks_in_one_line():
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     assert (
-        "error: the command derive needs rich, which is not installed; install it (pip 'rich')"
+        "error: the command demo needs rich, which is not installed; install it (pip 'rich')"
     ) in lines
     # Each command either prints its help (0) or reports in one line what is missing (2).
     codes = [line for line in lines if line.startswith('code ')]
