@@ -360,6 +360,7 @@ def structural_base(unknowns: Unknowns) -> BaseParameters:
     unknowns.tree = with_exact_angles(unknowns.tree)
     rng = np.random.default_rng(0)  # any seed gives the same result
     shape = _STATES_PER_UNKNOWN * len(unknowns), unknowns.tree.n
-    v, q = rng.normal(size=shape), rng.uniform(*unknowns.tree.sampled_range, shape)
-    columns = unknowns.columns(Instants.of_motion(q, v, rng.normal(size=shape), np.sign(v)))
+    v, q = rng.normal(size=shape), np.array(unknowns.tree.random_positions(rng, shape[0]))
+    v, a = v[: len(q)], rng.normal(size=shape)[: len(q)]
+    columns = unknowns.columns(Instants.of_motion(q, v, a, np.sign(v)))
     return reduce_columns(columns.reshape(-1, len(unknowns)), unknowns.names)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import linkages
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,6 +16,7 @@ from samples import TWO_R, sample, shipped
 
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import Instants
+from robot_dynamics_ros.identification import unknowns
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     Unknowns,
@@ -153,3 +155,16 @@ def test_an_unknown_term_is_refused_with_those_that_exist():
         UnknownNameError, match='known: armature, coulomb_friction, cubic_friction'
     ):
         Unknowns(sample('scara').tree, ('stiction',))
+
+
+@pytest.mark.slow
+def test_base_parameters_are_those_of_positions_to_which_the_loops_close(monkeypatch):
+    """The rod of this crank reaches its piston at a third of the positions within the limits."""
+    monkeypatch.setattr(unknowns, '_STATES_PER_UNKNOWN', 1)
+    urdf, loops = linkages.short_rod()
+    robot = load_robot(urdf, loops=loops)
+    every, rng = Unknowns(robot, ()), np.random.default_rng(1)
+    v, a = rng.normal(size=(2, 60, 1))
+    near = robot.middle + rng.uniform(-0.3, 0.3, size=(60, 1))
+    columns = every.columns(Instants.of_motion(near, v, a, np.sign(v))).reshape(60, -1)
+    assert len(structural_base(every)) == np.linalg.matrix_rank(columns, tol=1e-9)
