@@ -32,7 +32,7 @@ controller {use_sim_time: -0.5}                | node: Trying to set parameter '
 controller {robot: scara, law: constraint_stabilization, program: 'constraints: [{kind: point, frame: tool, target: [2.0, 0.0, 0.3]}]'} | cannot be reached
 simulator {robot: puma}                        | unknown robot 'puma'; known:
 simulator {initial_position: [0.0, 9.0, 0.1, 0.0]} | initial_position = 9.0 refused: the limits of joint 'joint2'
-simulator {joints: [joint1, joint2, joint2]}   | must name each of
+simulator {joints: [joint1, joint2, joint2]}   | joint 'joint2': is named twice
 simulator {mass_factor: [0.0]}                 | a mass factor must be positive
 simulator {period: fast}                       | parameter 'period': is 'fast'; must be a finite
 driver_emulator {driver_profile: nobody}       | is not a file; give a path, or the name of a shipped one
