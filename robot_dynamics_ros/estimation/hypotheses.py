@@ -333,17 +333,19 @@ _LEAST_CHANGE = 1e-4  # smaller differences are not reported, m/s^2
 _ABSENT = 0.05  # fraction of gravity below which it is missing in the efforts
 _LEAST_TILT = math.radians(0.1)  # tilt that is reported
 _HEAVIEST = 20.0  # m/s^2: more is another unit of efforts
-_SAME_SIZE = 0.05  # relative tolerance of the size of the earth's gravity: noise
+_SAME_SIZE = 0.05  # relative tolerance of the size of a known gravity: noise
 
 
 def is_gravity(model: Array, vector: Array) -> bool:
     """Return whether a gravity (3,), m/s^2, is possible beside that of a model.
 
-    It is the earth's in any direction, or none; one that is reversed tells of efforts that are.
+    It is the earth's or the model's in any direction, or none; one that is reversed tells of
+    efforts that are.
     """
-    size = float(np.linalg.norm(vector.astype(float)))
+    size, own = (float(np.linalg.norm(x.astype(float))) for x in (vector, model))
     turned = vector @ model < _REVERSED * (model @ model) and size < _HEAVIEST
-    return bool(turned or min(size, abs(size - _COMMON[0])) < _SAME_SIZE * _COMMON[0])
+    least = min(abs(size / known - 1.0) for known in (_COMMON[0], own) if known)
+    return bool(turned or least < _SAME_SIZE or size < _SAME_SIZE * _COMMON[0])
 
 
 class GravityFit(NamedTuple):

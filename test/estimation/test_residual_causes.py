@@ -193,15 +193,19 @@ def test_another_unit_beside_a_load_reverses_no_joint(load):
 
 
 @pytest.mark.slow
-@tables.written("""
-    [1.0, 0.0, -9.76] | gravity points elsewhere
-    [0.0, 9.8, 0.4] | gravity points elsewhere
-    [0.0, 0.0, 0.0] | the efforts contain no gravity
-    [0.0, 0.0, 9.81] | wrong sign of effort, or of gravity
-""")
-def test_another_gravity_is_found_beside_friction_that_the_model_lacks(given, said, rng):
+@tables.rows(
+    'given own said',
+    """
+[1.0, 0.0, -9.76], 9.81, gravity points elsewhere
+[0.0, 9.8, 0.4], 9.81, gravity points elsewhere
+[1.5, 0.0, -3.4], 3.71, gravity points elsewhere
+[0.0, 0.0, 0.0], 9.81, the efforts contain no gravity
+[0.0, 0.0, 9.81], 9.81, 'wrong sign of effort, or of gravity'
+""",
+)
+def test_another_gravity_is_found_beside_friction_that_the_model_lacks(given, own, said, rng):
     run = run_of(rng, ARM, gravity=given)
-    evaluation = evaluated(run, ARM)
+    evaluation = evaluated(run, SimpleNamespace(tree=ARM.tree.with_gravity((0.0, 0.0, -own))))
     assert re.search(said, str(evaluation.findings[0]))
     found = evaluation.figures['effort']['gravity']
     assert found['verdict'] in ('tilt', 'compensated')
