@@ -281,7 +281,8 @@ class FaultEvaluator(SessionOnPlant):
         returns = since + round(2.0 / (STOP * self.h))  # a brake, from what a false state caused
         recent = self.loop.braking and self.true_ticks < returns
         recent |= self.now_ns * 1e-9 - self.stopped_at < STOP_LASTS
-        recent |= self.loop.acting is self.loop.stop_law  # at the end of a deactivation
+        if self.session.mode is SessionMode.DEACTIVATING:  # which the stop action may end
+            recent |= self.loop.acting is self.loop.stop_law
         answer = max(FEEDBACK, damping) * np.abs(self._momentum() - self.momentum)
         answer /= self.tree.effort_limit
         most = (STOP if recent else CHANGE) * elapsed + answer
