@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -238,45 +240,74 @@ def _in_order(times: Array) -> tuple[Array, Array, dict[str, int], list[str]]:
         The accepted rows and their shifts, shape (M,); counts of the others; the restarts in
         words.
     """
-    kept, shift = np.ones(len(times), dtype=bool), np.zeros(len(times), dtype=np.int64)
-    begin, early, restarts = 0, 0, list[str]()
-    while begin < len(times):
-        rows = begin + np.flatnonzero(kept[begin:])  # since the last restart
-        own, newest = times[rows], np.maximum.accumulate(times[rows])
-        leads = np.diff(newest, prepend=newest[0] - 1) > 0
-        leaders, behind = np.flatnonzero(leads), own < newest
-        followers = np.bincount(np.cumsum(leads)[behind], minlength=len(leaders) + 1)[1:]
-        left = np.flatnonzero(followers > _LATE_ROWS)
-        if not len(left):
-            break
-        k = int(left[0])
-        first = leaders[k] + int(behind[leaders[k] :].argmax())
-        if not k or own[first] > own[leaders[k - 1]]:
-            kept[rows[leaders[k]]], early = False, early + 1
-            continue
-        before, after = int(newest[first]), int(own[first])
-        back = int(shift[rows[first]]) + before + _RESTART_GAP_NS - after
-        if abs(back) > _LATEST_NS:  # also keeps int64 from overflowing
-            kept[rows[first:][own[first:] < before]] = False
-            continue
-        begin = int(rows[first])
-        shift[begin:] = back
-        restarts.append(
-            f'time went back from {format_time(before / NANO)} to {format_time(after / NANO)}: '
-            f'treated as a restart, later times are shifted by {format_time(back / NANO)}'
-        )
-    rows = np.flatnonzero(kept)
-    own = times[rows] + shift[rows]
-    newest = np.maximum.accumulate(own)
-    leads = np.diff(newest, prepend=newest[:1] - 1) > 0
-    repeated = int((own[~leads] == newest[~leads]).sum())
+    stamps, count = times.tolist(), len(times)
+    breaks = (np.flatnonzero(np.diff(times) <= 0) + 1).tolist()
+    spans = list[tuple[int, int, int]]()  # first and end of accepted rows, their shift
+    repeated = late = early = shift = 0
+    restarts = list[str]()
+    last: int | None = None  # own time of the last accepted row
+    newest: int | None = None  # row that is accepted unless it came too early
+    behind, again, following = list[int](), deque[int](), 0
+
+    def accept(first: int | None, end: int = 0) -> None:
+        nonlocal last
+        if first is not None:
+            end = max(end, first + 1)
+            spans.append((first, end, shift))
+            last = stamps[end - 1]
+
+    while again or following < count:
+        if not (again or behind) and newest == following - 1:  # a run of increasing times
+            k = bisect_right(breaks, newest)
+            end = breaks[k] if k < len(breaks) else count
+            if end - 1 > newest:
+                accept(newest, end - 1)
+                newest = end - 1
+            following = end
+            if following == count:
+                break
+        row, following = (again.popleft(), following) if again else (following, following + 1)
+        limit = last if newest is None else stamps[newest]
+        if limit is None or stamps[row] > limit:
+            accept(newest)
+            late += len(behind)
+            newest, behind = row, []
+        elif stamps[row] == limit:
+            repeated += 1
+        elif len(behind) < _LATE_ROWS:
+            behind.append(row)
+        else:
+            first = stamps[behind[0]]
+            if newest is not None and (last is None or first > last):
+                early += 1
+                again.extendleft([row, *behind[::-1]])
+            else:
+                accept(newest)
+                again.appendleft(row)
+                before = int(last or 0)
+                back = shift + before + _RESTART_GAP_NS - first
+                if abs(back) > _LATEST_NS:  # also keeps int64 from overflowing
+                    late += len(behind)
+                else:
+                    shift, last = back, None
+                    again.extendleft(behind[::-1])
+                    restarts.append(
+                        f'time went back from {format_time(before / NANO)} to '
+                        f'{format_time(first / NANO)}: treated as a restart, later times are '
+                        f'shifted by {format_time(shift / NANO)}'
+                    )
+            newest, behind = None, []
+    accept(newest)
     left_out = {
         'with the timestamp of the previous state': repeated,
-        'older than the previous state': len(times) - int(leads.sum()) - repeated - early,
+        'older than the previous state': late + len(behind),
         'ahead of all that follow': early,
     }
-    accepted = rows[leads]
-    return accepted, shift[accepted], left_out, restarts
+    rows = np.array(spans, dtype=np.int64).reshape(-1, 3)
+    lengths = rows[:, 1] - rows[:, 0]
+    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    accepted = np.repeat(rows[:, 0], lengths) + place
+    return accepted, np.repeat(rows[:, 2], lengths), left_out, restarts
 
 
 class Pairs(NamedTuple):
