@@ -222,6 +222,7 @@ def test_a_unit_is_declared_once(tmp_path):
 @tables.written(r"""
     ["0,1,2\n0.1,1,2", {}] | has no line of names
     ["t,q1,q1\n0,1,2\n0.1,1,2", {}] | has 2 columns 'q1'
+    ["t,q1,q2,tau1\n0,1,2\n0.1,1,2", {}] | line 2 has 3 cells below 4 names; name every column
     ["t,q1,tau1\n0,1,2\n0.1,1,off", {}] | line 3, column 'tau1': 'off' is no number
     ["t,q1,tau1\n0,1,2\nsoon,1,1", {}] | line 3, column 't': 'soon' is no time
     ["Fan Time [s],States Time [s],q1,tau1\n0,0,1,2\n,1,1,1", {}] | line 3, column 'Fan Time [s]': '' is no time; ... ; or give time in a YAML file: States Time
@@ -241,6 +242,19 @@ def test_what_is_wrong_in_a_table_or_its_file_is_named(given, said, tmp_path):
     mapped.write_text(json.dumps({'table': 'log.csv', **mapping}))
     with pytest.raises(RobotDynamicsError, match=said):
         read_table(mapped if mapping else log)
+
+
+@pytest.mark.parametrize('cut', ['0.07', '0.078,1.2', '0.078,1.2\0\0', 'log ended by operator'])
+def test_rows_that_end_early_are_left_out_and_counted(cut, tmp_path):
+    """The last one, as of a logger that was killed, says nothing of the others."""
+    path = write(tmp_path / 'log.csv', ['t', *heads(), 'event'], [TIME, *ALL, [''] * N])
+    lines = path.read_text().splitlines()
+    lines[5] = lines[5].rpartition(',')[0].rpartition(',')[0]
+    path.write_text('\n'.join([*lines, cut]))
+    table = read_table(path)
+    np.testing.assert_array_equal(table.values['effort'], np.delete(TAU, 4, axis=0))
+    said = '2 rows left out that end early, the first in line 6: 6 cells below 8 names'
+    assert said in table.notes
 
 
 def test_a_table_of_parquet_is_read_with_its_index(tmp_path):

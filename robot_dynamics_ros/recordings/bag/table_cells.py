@@ -3,7 +3,8 @@
 
 The names of the columns are in the last line before the first row of numbers that has as many
 cells; ``#`` before them, and all other lines above, are skipped. Columns are separated by
-semicolons (then with decimal commas, too), tabs, commas or spaces.
+semicolons (then with decimal commas, too), tabs, commas or spaces. A row that ends early may end
+within a number: it is left out, with a note.
 """
 
 from __future__ import annotations
@@ -13,24 +14,27 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from statistics import mode
 
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.column_names import is_unit
 from robot_dynamics_ros.recordings.output_folder import pyarrow
 
 PARQUET = '.parquet'
 _COMMENT = ('#', '%')
+_LAST = 3  # lines whose separator is that of the table: one may end early
 _NUMBER = re.compile(r'[+-]?(?:\d[\d.,]*(?:e[+-]?\d+)?|nan|inf)', re.I)
 
 
-def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
-    """Return the names of the columns, the line of every row, and the cells by column.
+def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[str]]:
+    """Return the names of the columns, the line of every row, the cells by column, and notes.
 
     Raises:
         RecordingError: The file does not exist, has no names or no numbers, or a row has more
-            cells than there are names; names the line.
+            cells than there are names, or all have fewer; names the line.
         MissingDependencyError: pyarrow is not installed, and the file is Parquet.
     """
     culprit = f'table {str(path)!r}'
@@ -38,30 +42,39 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
         raise RecordingError(culprit, 'no such file', 'correct the key table')
     if path.suffix.lower() == PARQUET:
         heads, cells = _parquet_cells(path)
-        return heads, list(range(1, len(next(iter(cells), [])) + 1)), cells
+        return heads, list(range(1, len(next(iter(cells), [])) + 1)), cells, []
     above, rows = list[list[str]](), dict[int, list[str]]()
     for line, comment, cells_of_line in _lines(path):
-        if rows or _is_row(cells_of_line):
+        filled = _filled(cells_of_line)
+        if rows or _is_row(filled):
             rows |= {} if comment else {line: cells_of_line}
         else:
-            above.append(cells_of_line)
-    count = len(next(iter(rows.values()), []))
+            above.append(filled)
+    count = len(_filled(next(iter(rows.values()), [])))
     heads = next((x for x in reversed(above) if len(x) == count), above[-1] if above else [])
     if not (rows and heads):
         problem = f'has no {"line of names above its numbers" if rows else "row of numbers"}'
         raise RecordingError(culprit, problem, 'give a line of names, and rows of numbers below')
+    complete = {line: row for line, row in rows.items() if len(row) >= len(heads)}
     for line, row in rows.items():
-        if len(row) > len(heads):
+        if len(_filled(row)) > len(heads) or not complete:
             problem = f'line {line} has {len(row)} cells below {len(heads)} names'
-            remedy = 'separate the columns by semicolons if numbers have decimal commas'
+            remedy = (
+                'name every column; separate them by semicolons if numbers have decimal commas'
+            )
             raise RecordingError(culprit, problem, remedy)
+    notes = list[str]()
+    if early := [line for line in rows if line not in complete]:
+        many, short = counted(len(early), 'row'), counted(len(rows[early[0]]), 'cell')
+        notes.append(
+            f'{many} left out that end early, the first in line {early[0]}: '
+            f'{short} below {len(heads)} names'
+        )
     k = above.index(heads)
     if k and len(above[k - 1]) == count and all(map(is_unit, heads)):
         heads = [f'{a} [{b}]' if b else a for a, b in zip(above[k - 1], heads, strict=True)]
-    columns = [
-        [row[i] if i < len(row) else '' for row in rows.values()] for i in range(len(heads))
-    ]
-    return heads, list(rows), columns
+    columns = [[row[i] for row in complete.values()] for i in range(len(heads))]
+    return heads, list(complete), columns, notes
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bool, list[str]]]:
@@ -71,9 +84,9 @@ def _lines(path: Path) -> Iterator[tuple[int, bool, list[str]]]:
         content = data.decode('utf-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'utf-8-sig')
     except UnicodeDecodeError:
         content = data.decode('cp1252', errors='replace')  # of Excel
-    lines = [line.strip(' \r') for line in content.splitlines()]
-    last = next((x for x in reversed(lines) if x.strip() and not x.startswith(_COMMENT)), '')
-    separator = next((x for x in ';\t,' if x in last), ' ')
+    lines = [line.strip(' \r\0') for line in content.splitlines()]  # zeros: of a lost block
+    last = [x for x in reversed(lines) if x.strip() and not x.startswith(_COMMENT)][:_LAST]
+    separator = mode(next((x for x in ';\t,' if x in line), ' ') for line in last or [''])
     for number, line in enumerate(lines, 1):
         bare = line.lstrip('#% ')
         if separator == ' ':
@@ -81,9 +94,12 @@ def _lines(path: Path) -> Iterator[tuple[int, bool, list[str]]]:
         if not bare.strip():
             continue
         (cells,) = csv.reader([bare], delimiter=separator, skipinitialspace=True)
-        while len(cells) > 1 and not cells[-1].strip():
-            cells.pop()
         yield number, line.startswith(_COMMENT), [cell.strip() for cell in cells]
+
+
+def _filled(cells: list[str]) -> list[str]:
+    """Return the cells of a line without empty ones at its end, but at least one."""
+    return cells[: max((i for i, cell in enumerate(cells, 1) if cell), default=1)]
 
 
 def _is_row(cells: Sequence[str]) -> bool:

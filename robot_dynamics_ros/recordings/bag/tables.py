@@ -103,7 +103,7 @@ def read_table(path: Path) -> Table:
     units = {key: unit for key, (unit, *_) in declared.items() if unit}
     time_ns, clock, times = sheet.times()
     shown = [f'{key} {_brief(heads)}' for key, heads in columns.items()]
-    notes = [f'columns: {"; ".join([clock, *shown])}']
+    notes = [f'columns: {"; ".join([clock, *shown])}', *sheet.notes]
     read = {*times, *chain(*columns.values())}
     if unread := [head for head in sheet.heads if head not in read]:
         notes.append(f'columns that are not read: {_brief(unread)}')
@@ -142,7 +142,7 @@ class _Sheet:
 
     def __init__(self, path: Path, mapping: Mapping[str, Any]) -> None:
         self.culprit, self._path, self._mapping = f'table {str(path)!r}', path, mapping
-        self.heads, self._lines, self._cells = read_cells(path)
+        self.heads, self._lines, self._cells, self.notes = read_cells(path)
         self._parsed = {head: column for head in self.heads if (column := parse(head))}
 
     def columns(self) -> dict[str, list[str]]:
