@@ -53,6 +53,7 @@ from robot_dynamics_ros.recordings.recording import (
     in_model_units,
     recorded_driver,
     require_one_unit,
+    require_units_of,
     span_origin,
     times_of,
     unwrapped,
@@ -457,7 +458,8 @@ class RobotChoice:
             choices['reference_joints'] = models or tuple(row.joint for row in profile.joints)
         reader = RecordingReader(bag, **choices)
         declared = reader.bag.units
-        units = {_OF_TABLE[key]: unit for key, unit in declared.items() if unit in NEED_CONSTANT}
+        units = {_OF_TABLE[key]: unit for key, own in declared.items()
+                 for unit in own.values() if unit in NEED_CONSTANT}  # fmt: skip
         cause = 'no driver profile (--driver-profile) gives a torque_constant'
         if profile:
             require_one_unit(profile, declared)
@@ -482,17 +484,20 @@ class RobotChoice:
             RecordingError: The span holds no state, or no state can be used.
             UnknownNameError: A joint was not recorded.
         """
-        return self.converted(reader.read(self.span), tree).between(*self.span)
+        return self.converted(reader, tree).between(*self.span)
 
-    def converted(self, run: Recording, tree: Robot) -> Recording:
-        """Return a recording with the joints of the model, in its order, names and units.
+    def converted(self, reader: RecordingReader, tree: Robot) -> Recording:
+        """Return what is read, with the joints of the model, in its order, names and units.
 
         A note tells of locked joints that were not where the model has them.
 
         Raises:
+            RecordingError: No state can be used, or a table declares a unit of another kind of
+                joint.
             UnknownNameError: A joint was not recorded.
         """
-        driver = self.driver(tree)
+        run, driver = reader.read(self.span), self.driver(tree)
+        require_units_of(tree, driver, reader.bag.units)
         notes = () if driver else _moved_locks(run, tree)  # of locked ones the unit is unknown
         run = in_model_units(run, driver).of_joints(tree.joint_names)
         run = replace(run, notes=(*run.notes, *notes))

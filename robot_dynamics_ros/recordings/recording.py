@@ -16,8 +16,11 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import (
+    JOINT_EFFORT_UNITS,
     MOTOR_EFFORT_UNITS,
     NEED_CONSTANT,
+    POSITION_UNITS,
+    VELOCITY_UNITS,
     DriverProfile,
     JointProfile,
     load_driver_profile,
@@ -202,6 +205,7 @@ class Recording:
 
 #: First and last second of a whole recording.
 WHOLE = (-math.inf, math.inf)
+_KINDS = POSITION_UNITS, VELOCITY_UNITS, JOINT_EFFORT_UNITS
 #: Units that leave SI numbers as they are.
 _SI = ('rad', 'm', 'rad/s', 'm/s', 'N m', 'N', 'motor N m', 1.0)
 #: Later times are on a wall clock, not simulation time, s.
@@ -236,12 +240,12 @@ def recorded_driver(
     return DriverInterface(DriverProfile('--recorded-joints', joints=tuple(rows)), tree)
 
 
-def require_one_unit(profile: DriverProfile, declared: Mapping[str, str]) -> None:
+def require_one_unit(profile: DriverProfile, declared: Mapping[str, Mapping[str, str]]) -> None:
     """Refuse units of a profile for numbers whose unit a table has declared already.
 
     Args:
         profile: Driver profile.
-        declared: Units from which a table was converted to SI, by key of its columns.
+        declared: Units from which a table was converted to SI, by key of its columns and joint.
 
     Raises:
         ConfigurationError: A quantity would be converted twice; names the key and both units.
@@ -255,13 +259,42 @@ def require_one_unit(profile: DriverProfile, declared: Mapping[str, str]) -> Non
             else ('effort_unit', row.effort_unit),
             'command': ('effort_unit', row.effort_unit),
         }
-        for column, unit in declared.items():
+        for column, unit in ((x, unit) for x, own in declared.items() for unit in own.values()):
             key, twice = units.get(column, ('', ''))
             if twice and twice not in _SI and unit not in MOTOR_EFFORT_UNITS:
                 si = 'N m, or motor N m with a gear_ratio' if 'effort' in key else 'SI units'
                 problem = f'is {twice}, and the table declares {unit}: converted twice'
                 culprit = f'driver profile {profile.name!r}, {key}'
                 raise ConfigurationError(culprit, problem, f'give {si}, or leave it out')
+
+
+def require_units_of(
+    tree: Robot, driver: DriverInterface | None, declared: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Refuse units that a table declares for joints of the other kind, as degrees of a slide.
+
+    Args:
+        tree: The model.
+        driver: The conversion to its joints; None if they have the same names.
+        declared: See :func:`require_one_unit`.
+
+    Raises:
+        RecordingError: Names the joint, and the units that it may have.
+    """
+    joints = {row.name: row.joint for row in driver.profile.joints} if driver else {}
+    for key, own in declared.items():
+        for recorded, unit in own.items():
+            joint = joints.get(recorded, recorded)
+            kinds = next((x for x in _KINDS if unit in x and joint in tree.joint_names), {})
+            slides = bool(kinds) and bool(tree.joint_is_prismatic[tree.joint_index(joint)])
+            if kinds and kinds[unit][1] is not slides:
+                known = ', '.join(x for x, (_, kind) in kinds.items() if kind is slides)
+                raise RecordingError(
+                    f'{key} of joint {joint!r} of the table',
+                    f'is in {unit}, but the joint {"slides" if slides else "turns"}',
+                    f'known: {known}; correct the name of its column, or give the units of all '
+                    'joints in a YAML file (docs/recordings.md, "Tables of other loggers")',
+                )
 
 
 def current_unit(profile: DriverProfile | None) -> str:

@@ -38,6 +38,7 @@ from robot_dynamics_ros.recordings.recording import (
     Recording,
     format_time,
     in_model_units,
+    require_units_of,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
@@ -198,6 +199,7 @@ class ReplaySource:
                     "a replay reads the forms 'group' and 'overlay'",
                 )
         with choice.read(bag, tree, every_state=True, **more) as reader:
+            require_units_of(tree, choice.driver(tree), reader.bag.units)
             run = in_model_units(reader.read(), choice.driver(tree))
             run = with_velocities(run, tree.joint_is_continuous)
             self.bag_notes = reader.notes

@@ -119,9 +119,11 @@ def test_what_is_not_read_is_named_and_currents_ask_for_a_profile(tmp_path):
     assert any('pan_current_mA' in x and '--driver-profile' in x for x in notes[1:])
 
 
-@pytest.mark.parametrize('of', ['eff', 'current', 'current_mA'])
+@pytest.mark.parametrize('of', ['eff', 'current', 'current_mA', 'eff_A of the second'])
 def test_currents_are_no_torques(of, tmp_path):
-    path = write(tmp_path / 'log.csv', ['t', *heads(quantities=('pos', 'vel', of))], [TIME, *ALL])
+    names = heads(quantities=('pos', 'vel', of.split()[0]))
+    names[4] = 'pan_eff_Nm' if 'second' in of else names[4]
+    path = write(tmp_path / 'log.csv', ['t', *names], [TIME, *ALL])
     with RobotChoice().read(path) as reader:
         run = reader.read()
     unit = '' if of == 'eff' else 'mA' if of.endswith('mA') else 'A'
@@ -216,6 +218,39 @@ def test_a_unit_is_declared_once(tmp_path):
         told = "'mine', effort_unit: is motor mN m, and the table declares mN m: converted twice"
         with pytest.raises(ConfigurationError, match=told) if twice else nullcontext():
             choice.read(path)
+
+
+@pytest.mark.parametrize('named', [(), ('joint1', 'joint2', 'joint3', 'joint4')])
+@pytest.mark.parametrize(
+    ('heads', 'mapping', 'said'),
+    [
+        (
+            'joint{}_pos_deg',
+            {},
+            "of joint 'joint3' of the table: is in deg, but .* slides; ",
+        ),
+        (
+            'joint{}_pos_m',
+            {},
+            "joint 'joint1' of .* in m, but .* turns; known: rad, mrad",
+        ),
+        ('joint{}_pos', {'velocity_unit': 'rpm'}, "velocity of joint 'joint3' .*known: m/s, mm/s"),
+        ('joint{}_pos', {'effort_unit': 'N m'}, "effort of joint 'joint3' .*known: N, kN; "),
+        ('joint{}_pos_deg', {'position_unit': ['deg', 'deg', 'mm', 'deg']}, ''),
+    ],
+)
+def test_a_unit_is_one_of_the_kind_of_its_joint(heads, mapping, said, named, tmp_path):
+    """Also under another name, and never as the unit of the first joint."""
+    names = [form.format(j) for form in (heads, 'joint{}_vel', 'joint{}_eff') for j in range(1, 5)]
+    write(tmp_path / 'log.csv', ['t', *names], [TIME, *np.vstack([ALL, ALL])])
+    (tmp_path / 'log.yaml').write_text(json.dumps({'table': 'log.csv', **mapping}))
+    choice = RobotChoice('scara', recorded_joints=named)
+    with choice.read(tmp_path / 'log.yaml') as reader:
+        tree = choice.load(reader)
+        with pytest.raises(RobotDynamicsError, match=said) if said else nullcontext():
+            run = choice.run(reader, tree)
+    if not said:
+        assert run.position[0, 2] == pytest.approx(1e-3 * ALL[2][0])
 
 
 #: A table, keys of a YAML file beside it, and what is said of them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -209,7 +209,7 @@ class BagReader(ExitStack):
             self._common = _common_types(self._files.distro)
             self._storages = [self._storage(file) for file in self._files.files]
             self.counts = Counter[str]()
-            self.topics, self.units = dict[str, str](), dict[str, str]()
+            self.topics, self.units = dict[str, str](), dict[str, Mapping[str, str]]()
             self._definitions = dict[str, Definition]()
             for storage in self._storages:
                 if not (storage.has_summary and (storage.counts or self._files.counts)):

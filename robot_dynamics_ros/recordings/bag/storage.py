@@ -68,7 +68,7 @@ class Storage:
     def __init__(self) -> None:
         self.topics, self.losses = dict[str, str](), list[str]()
         self.definitions, self.counts = dict[str, Definition](), Counter[str]()
-        self.units: Mapping[str, str] = {}
+        self.units: Mapping[str, Mapping[str, str]] = {}
 
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
         """Yield the messages of wanted topics in the order recorded, up to the first damage."""

@@ -51,15 +51,14 @@ class Table(NamedTuple):
         values: Columns by key, see ``QUANTITIES``, shape (N, n) each; in SI units if a unit is
             declared in the names of the columns or in the YAML file, else as recorded.
         notes: Which columns are what, and which are not read.
-        units: The declared unit by key, of the first joint; those of motors are left to a driver
-            profile.
+        units: The declared units by key and joint; those of motors are left to a driver profile.
     """
 
     time_ns: Array
     joints: tuple[str, ...]
     values: Mapping[str, Array]
     notes: list[str]
-    units: Mapping[str, str]
+    units: Mapping[str, Mapping[str, str]]
 
 
 def is_table(path: Path) -> bool:
@@ -100,7 +99,8 @@ def read_table(path: Path) -> Table:
     declared = {key: sheet.units(key, heads, mapping) for key, heads in columns.items()}
     values = {key: sheet.numbers(heads) * _sizes(key, declared[key])
               for key, heads in columns.items()}  # fmt: skip
-    units = {key: unit for key, (unit, *_) in declared.items() if unit}
+    units = {key: {joint: unit for joint, unit in zip(named, own, strict=True) if unit}
+             for key, own in declared.items()}  # fmt: skip
     time_ns, clock, times = sheet.times()
     shown = [f'{key} {_brief(heads)}' for key, heads in columns.items()]
     notes = [f'columns: {"; ".join([clock, *shown])}', *sheet.notes]

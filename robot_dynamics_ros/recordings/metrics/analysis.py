@@ -179,7 +179,7 @@ def analyze_bag(
         )
         notes = [*settings.remarks, _model_note(settings.robot, tree, identified)]
         notes += _reference_note(reader)
-        whole = settings.robot.converted(reader.read(settings.robot.span), tree)
+        whole = settings.robot.converted(reader, tree)
         past = history(reader)
         acted = past.acted
         ran = next((one for one in acted if runs_program(one.values)), acted[0])
