@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors='backslashreplace')  # where it cannot write m² or a frame
     try:
-        with postponed('numpy'):
+        with postponed('numpy'), _ended_in_order():
             return _main(argv)
     except KeyboardInterrupt:
         return 130
@@ -150,6 +150,25 @@ def _require_text(arguments: Sequence[str]) -> None:
             usable = False
         if not usable:
             raise ConfigurationError(f'argument {ascii(word)}', 'is not text', 'leave it out')
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """End on SIGTERM and SIGHUP as on an interrupt: temporary folders and processes are removed.
+
+    A signal that is ignored, as by nohup, stays ignored.
+    """
+    signals = {signal.SIGTERM, signal.SIGHUP}
+    if threading.current_thread() is not threading.main_thread():
+        signals = set()
+    ending = [x for x in signals if signal.getsignal(x) is signal.SIG_DFL]
+    for number in ending:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        for number in ending:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,9 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
     Executor,
@@ -35,6 +37,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.recordings.bag.files import is_bag
 
+_END_S = 5.0  # for a worker whose parent is gone to remove what it has written
 Result = TypeVar('Result')
 #: Runs work on an item elsewhere.
 Submit = Callable[[Callable[[Any], Any], Any], Future[Any]]
@@ -144,12 +147,16 @@ def _processes(count: int) -> Iterator[Submit]:
 
 
 def end_with_parent() -> None:
-    """Exit this worker as soon as its parent process ends."""
+    """End this worker as soon as its parent process ends; its temporary folders are removed."""
     parent = multiprocessing.parent_process()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
 
     def await_parent() -> None:
         if parent is not None:
             parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)  # wakes the main thread
+            time.sleep(_END_S)
             os._exit(1)
 
     threading.Thread(target=await_parent, daemon=True).start()

@@ -14,7 +14,9 @@ import math
 import os
 import re
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -113,7 +115,8 @@ def make_empty(folder: Path, entry: str) -> None:
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; move its files to their destination when the body completes.
 
-    If the body raises, the temporary folder is removed and the destination stays unchanged.
+    If the body raises, the temporary folder is removed and the destination stays unchanged. No
+    signal interrupts that, or the move.
 
     Args:
         folder: The destination; files of the same name are replaced.
@@ -133,12 +136,30 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
             if error.errno in _DISK_FULL:
                 raise _unwritable(folder, error) from error
             raise
-        with _as_configuration_error(folder):
+        with _as_configuration_error(folder), _uninterrupted():
             target.mkdir(exist_ok=True)
             for file in work.iterdir():
                 os.replace(file, target / file.name)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        with _uninterrupted():
+            shutil.rmtree(work, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let the first of the signals that would end the process act after the body."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came, signals = list[int](), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = [signal.signal(x, lambda number, _: came.append(number)) for x in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, handlers, strict=True):
+            signal.signal(number, handler or signal.SIG_DFL)
+        for first in came[:1]:
+            signal.raise_signal(first)
 
 
 @contextlib.contextmanager

@@ -139,6 +139,27 @@ def test_files_are_written_on_the_disk_of_the_folder(there, tmp_path):
     assert contents(target) == {'a': b'whole'}
 
 
+@pytest.mark.parametrize('place', ['os.replace', 'shutil.rmtree'])
+def test_a_second_interrupt_leaves_no_half_written_folder(place, tmp_path, monkeypatch):
+    """One that comes while files are moved, or removed after the first, acts afterwards."""
+    module, name = place.split('.')
+    act = getattr(sys.modules[module], name)
+
+    def interrupted(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        act(*args, **kwargs)
+
+    monkeypatch.setattr(place, interrupted)
+    with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / 'out') as work:  # noqa: PT012
+        for file in 'ab':
+            (work / file).touch()
+        if name == 'rmtree':
+            signal.raise_signal(signal.SIGINT)
+    whole = {} if name == 'rmtree' else {'a': b'', 'b': b''}
+    assert {x.name: x.read_bytes() for x in tmp_path.glob('out/*')} == whole
+    assert sorted(tmp_path.rglob('.*')) == []
+
+
 # Hostile bags -----------------------------------------------------------------------------------
 
 
@@ -209,16 +230,27 @@ def long_bags(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ('way', 'busy_s'), [(signal.SIGKILL, 1.0), (signal.SIGINT, 1.0), (signal.SIGINT, 0.0)]
+    ('way', 'busy_s', 'jobs'),
+    [
+        *((way, 1.0, 2) for way in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)),
+        *((way, 2.0, 1) for way in (signal.SIGTERM, signal.SIGHUP)),
+        (signal.SIGINT, 0.0, 2),
+    ],
 )
-def test_no_worker_outlives_its_parent_and_an_interrupt_leaves_no_traceback(
-    way, busy_s, long_bags, tmp_path
+def test_no_worker_or_hidden_folder_outlives_its_parent_and_an_interrupt_leaves_no_traceback(
+    way, busy_s, jobs, long_bags, tmp_path
 ):
-    given = ['--jobs', '2', '--output', tmp_path / 'out']
+    given = ['--jobs', jobs, '--output', tmp_path / 'out']
     words = ['robot_dynamics_ros', 'analyze', *long_bags, *given]
-    errors = errors_when_ended(words, way, lambda times: sum(t >= busy_s for t in times) > 1)
-    if way == signal.SIGINT:
+
+    def begun(times):
+        writes = any(tmp_path.rglob('.*')) or not busy_s
+        return writes and sum(t >= busy_s for t in times) >= jobs
+
+    errors = errors_when_ended([*map(str, words)], way, begun)
+    if way != signal.SIGKILL:
         assert 'Traceback' not in errors
+    assert sorted(tmp_path.rglob('.*')) == []
 
 
 @pytest.mark.slow
