@@ -300,7 +300,8 @@ class FaultChanges(FaultEvaluator):
 
     def _target_pose(self, rng: Generator) -> None:
         place, turn = self._odd(rng.normal(size=3), rng), self._odd(rng.normal(size=4), rng)
-        turn, axes = rng.choice([0.0, 1.0]) * turn, self._axes(rng)
+        with np.errstate(invalid='ignore'):  # 0 times an infinite entry
+            turn, axes = rng.choice([0.0, 1.0]) * turn, self._axes(rng)
         prepare_target(self.session, partial(self.session.targets.pose, axes, place, turn))()
 
     def _target_wrench(self, rng: Generator) -> None:
