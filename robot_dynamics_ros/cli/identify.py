@@ -51,7 +51,7 @@ from robot_dynamics_ros.identification.identify import (
     Identification,
     IdentificationPlan,
     conclude,
-    plan_by_evidence,
+    plan_with_gravity,
 )
 from robot_dynamics_ros.identification.least_squares import Block
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         usable = {bag.bag for bag in gathered if not bag.error}
         proofs = [source for source in sources if source.path in usable]
         trial = _crossed(*_halves(gathered), plan, args.prior_weight)
-    evidence, results = prove(identified, gathered, proofs, trial, _jobs(args))
+    evidence, results = prove(gathered, proofs, trial, _jobs(args))
     if nonsense := implausible(identified, evidence.residuals[1]):
         return _refused([*told, *nonsense])
     problems = _problems(identified, evidence, args.most)
@@ -186,7 +186,7 @@ def _plan(
                 description = '' if choice.robot else reader.description
             source = Source(str(bag), choice, tree, description, tuple(reader.remarks))
             start = _first_moving(source, request.effort)
-            plan = plan_by_evidence(
+            plan = plan_with_gravity(
                 start, tree, args.terms, request, gravity_known=bool(args.gravity)
             )
             return plan, source, failed

@@ -16,11 +16,7 @@ from weakref import WeakKeyDictionary
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.identification.identify import (
-    Identification,
-    IdentificationPlan,
-    gather,
-)
+from robot_dynamics_ros.identification.identify import IdentificationPlan, gather
 from robot_dynamics_ros.identification.least_squares import Block, reduced
 from robot_dynamics_ros.identification.validation import (
     Residuals,
@@ -225,7 +221,6 @@ class Evidence:
 
 
 def prove(
-    identified: Identification,
     gathered: Sequence[BagOutcome],
     sources: Sequence[Source],
     trial: Trial,
@@ -234,8 +229,7 @@ def prove(
     """Validate the robots of a trial on bags.
 
     Args:
-        identified: The identification.
-        gathered: Results of the bags that it was made from.
+        gathered: Results of the bags that the robot was identified from.
         sources: The bags to validate on.
         trial: The robots.
         run: Executor: ``run_with_progress`` with local processes or a Dask scheduler.
@@ -255,7 +249,7 @@ def prove(
     if not usable:
         reasons = '; '.join(dict.fromkeys(bag.error for bag in evaluated))
         raise RecordingError('the bags for validation', 'have no usable data', reasons)
-    series, origin, gravity = _first_series(usable[0], identified, trial)
+    series, origin, gravity = _first_series(usable[0], trial)
     _LAST.clear()  # no recording is needed beside the report
     by_robot = zip(*(bag.sums for bag in evaluated if not bag.error), strict=True)
     joints = trial.nominal.joint_names  # of the bags in fixed order: same rounding
@@ -268,16 +262,13 @@ def prove(
 
 
 def _first_series(
-    source: Source, identified: Identification, trial: Trial
+    source: Source, trial: Trial
 ) -> tuple[tuple[ResidualSeries, ResidualSeries], float, tuple[str, ...]]:
     """Return a bag's residual series, of its first usable half, its origin, remarks on gravity."""
     run, _ = source.read()
     for pair in trial.series(run, []):
-        plan = identified.plan  # may have estimated gravity itself
-        fit = None
-        if plan.gravity is None:
-            motion = evaluated(run, trial.nominal, trial.preparation)
-            fit = fitted_gravity(motion, trial.nominal)
+        motion = evaluated(run, trial.nominal, trial.preparation)
+        fit = fitted_gravity(motion, trial.nominal)
         if fit is None or fit.verdict in ('agrees', 'perhaps'):
             return pair, run.origin, ()
         return pair, run.origin, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)

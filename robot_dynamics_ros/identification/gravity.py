@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Estimation of the gravity vector of a recording, in the base frame.
 
-It is for measured efforts and an uncertain model: direction and magnitude of gravity are estimated
+It is for an uncertain model: direction and magnitude of gravity are estimated
 together with inertia, friction and rotors (``estimation.hypotheses`` takes the model as exact).
 
 Effort is bilinear in gravity and the first moments, :math:`\tau = Y(q, v, a; g)\,\pi + F\,f`.

@@ -182,7 +182,7 @@ class Identification:
 def make_plan(
     recording: Recording,
     tree: Robot,
-    terms: Sequence[str] = DEFAULT_TERMS,
+    terms: Sequence[str] | None = DEFAULT_TERMS,
     request: Request | None = None,
 ) -> IdentificationPlan:
     """Plan the evaluation of all recordings from one of them.
@@ -190,7 +190,8 @@ def make_plan(
     Args:
         recording: A recording without outliers in which all joints move.
         tree: The nominal robot, with the gravity of the recordings.
-        terms: Drive terms to identify, some of ``TERMS``.
+        terms: Drive terms to identify, some of ``TERMS``; None: ``DEFAULT_TERMS``, with measured
+            efforts ``TERMS``.
         request: User settings of the preparation; the rest is chosen from the data.
 
     Raises:
@@ -198,14 +199,17 @@ def make_plan(
         RecordingError: No part of the recording can be used.
     """
     require_robot(tree)
-    unknowns = Unknowns(tree, terms)
-    base, request = structural_base(unknowns), request or Request()
+    request = request or Request()
     effort, others = choose_effort(recording, tree, request)
+    if terms is None:
+        terms = tuple(TERMS) if effort == 'measured' else DEFAULT_TERMS
+    unknowns = Unknowns(tree, terms)
+    base = structural_base(unknowns)
     choice = choose_preparation(recording, unknowns, base, replace(request, effort=effort))
     return IdentificationPlan(unknowns, base, replace(choice, tried=choice.tried + others))
 
 
-def plan_by_evidence(
+def plan_with_gravity(
     recording: Recording,
     tree: Robot,
     terms: Sequence[str] | None,
@@ -213,25 +217,20 @@ def plan_by_evidence(
     *,
     gravity_known: bool,
 ) -> IdentificationPlan:
-    """Plan as :func:`make_plan`; with measured efforts also estimate gravity.
+    """Plan as :func:`make_plan`, with an estimate of gravity, whose direction is taken if tilted.
 
     Args:
         recording: A recording without outliers in which all joints move.
         tree: The nominal robot.
-        terms: Drive terms to identify; None: ``DEFAULT_TERMS``, with measured efforts ``TERMS``.
+        terms: Drive terms to identify, or None.
         request: User settings of the preparation.
         gravity_known: Whether to keep the gravity of the tree even if the estimate is tilted.
     """
-    effort, others = choose_effort(recording, tree, request)
-    measured, request = effort == 'measured', replace(request, effort=effort)
-    if terms is None:
-        terms = tuple(TERMS) if measured else DEFAULT_TERMS
     plan = make_plan(recording, tree, terms, request)
-    gravity = estimate_gravity(recording, tree, plan.preparation) if measured else None
+    gravity = estimate_gravity(recording, tree, plan.preparation)
     if gravity is not None and gravity.tilted and not gravity_known:
         plan = make_plan(recording, tree.with_gravity(gravity.direction), terms, request)
-    choice = replace(plan.choice, tried=plan.choice.tried + others)
-    return replace(plan, choice=choice, gravity=gravity)
+    return replace(plan, gravity=gravity)
 
 
 def gather(

@@ -33,6 +33,7 @@ from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import (
     identify,
     make_plan,
+    plan_with_gravity,
 )
 from robot_dynamics_ros.identification.least_squares import (
     Estimate,
@@ -502,6 +503,19 @@ def test_the_gravity_of_a_recording_is_found(offset, gravity, verdict):
     right = tree.with_gravity(gravity)
     fit = fitted_gravity(evaluated(run, right, EXACT_PREPARATION), right)
     assert fit.verdict == 'agrees'
+
+
+@pytest.mark.parametrize('known', [False, True])
+def test_a_tilted_base_is_found_beside_wrong_inertias_from_commands_too(known):
+    """It was taken for masses: of a recording of commands no gravity was estimated."""
+    tilted = (2.0, -1.0, -9.55)
+    run = exact_run(replace(sample('rrpr'), gravity=tilted), drives_of(4))
+    tree = wrong(sample('rrpr').tree)
+    plan = plan_with_gravity(run, tree, None, EXACT, gravity_known=known)
+    assert plan.gravity.tilted
+    assert_allclose(plan.gravity.direction, tilted, atol=0.02)  # 0.1 degrees
+    taken = tree.gravity if known else plan.gravity.direction
+    assert_array_equal(plan.unknowns.tree.gravity, taken)
 
 
 def test_a_robot_that_gravity_does_not_load_has_none():
