@@ -41,7 +41,7 @@ EXIT_FAILED, EXIT_REFUSED = 1, 2
 #: Name of the Python logger of the modules without ROS.
 PACKAGE = __name__.partition('.')[0]
 _log = logging.getLogger(__name__)
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last: a terminal was closed
 _FLUSH_SECONDS = 0.5
 _LONG_WAIT_SECONDS = 1e6  # without a timeout the EventsExecutor never delivers anything
 
@@ -50,7 +50,7 @@ def run(
     make_node: Callable[[], Node],
     args: Sequence[str] | None = None,
 ) -> int:
-    """Build a node and spin it until SIGINT, SIGTERM or until it is finished.
+    """Build a node and spin it until SIGINT, SIGTERM, SIGHUP or until it is finished.
 
     Optional members of the node: ``on_stop()`` is called while the context is still valid, so that
     a last safe command can be sent; reliable publishers are flushed after it. The future
@@ -188,7 +188,7 @@ def _complete_on_signal(stop: Future) -> Iterator[None]:
 
     Python's C handler writes to a pipe immediately, in the thread that receives the signal; a
     separate thread reads the pipe. Further signals are ignored: under ros2 launch, Ctrl-C arrives
-    twice.
+    twice. A SIGHUP that is ignored, as by nohup, stays ignored.
     """
     receiving, sending = os.pipe()
     os.set_blocking(sending, False)
@@ -200,7 +200,9 @@ def _complete_on_signal(stop: Future) -> Iterator[None]:
     watcher = threading.Thread(target=watch, name='signals', daemon=True)
     watcher.start()
     before = signal.set_wakeup_fd(sending, warn_on_full_buffer=False)  # first: none may be lost
-    handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
+    detached = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    numbers = _SIGNALS[:-1] if detached else _SIGNALS
+    handlers = {number: signal.signal(number, lambda *_: None) for number in numbers}
     try:
         yield
     finally:

@@ -78,7 +78,8 @@ def start(processes, case, executor):
 
 
 @pytest.mark.parametrize(
-    ('executor', 'number'), [('events', signal.SIGINT), ('polling', signal.SIGTERM)]
+    ('executor', 'number'),
+    [('events', signal.SIGINT), ('polling', signal.SIGTERM), ('events', signal.SIGHUP)],
 )
 def test_a_signal_ends_the_node_in_order_and_its_last_word_arrives(
     processes, peer, executor, number
@@ -90,6 +91,17 @@ def test_a_signal_ends_the_node_in_order_and_its_last_word_arrives(
     peer.spin_until(lambda: words[-1].data == 'last word', 20, 'the last word')
     assert speaker.output.count('stopped') == 1
     assert 'Traceback' not in speaker.output
+
+
+def test_a_node_started_with_nohup_survives_its_terminal(processes, peer):
+    ignore = 'import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n'
+    speaker = processes.start('speaker', code=ignore + NODE.format(case='', executor='events'))
+    words = peer.collect(String, 'words')
+    peer.spin_until(lambda: words, 60, 'a word')
+    os.kill(speaker.pid, signal.SIGHUP)
+    later = len(words) + 20
+    peer.spin_until(lambda: len(words) > later, 20, 'further words')
+    assert 'stopped' not in speaker.output
 
 
 # Python unloads its modules after the last line, and then handles no signals.
