@@ -28,7 +28,7 @@ from robot_dynamics_ros.errors import (
     RecordingError,
     RobotDynamicsError,
 )
-from robot_dynamics_ros.estimation.accumulate import GrowingTable
+from robot_dynamics_ros.estimation.accumulate import GrowingTable, interpolate_columns
 from robot_dynamics_ros.estimation.filtering import differentiate
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import load_arm, load_robot
@@ -44,6 +44,7 @@ from robot_dynamics_ros.recordings.bag_layout import (
     measures,
 )
 from robot_dynamics_ros.recordings.columns import STATE, Group, TopicGroups
+from robot_dynamics_ros.recordings.outliers import find_outliers
 from robot_dynamics_ros.recordings.recording import (
     UNCONVERTED,
     WHOLE,
@@ -361,6 +362,8 @@ def _cutoff(period: float) -> float:
 def with_velocities(run: Recording, turning: Array) -> Recording:
     """Return a recording with velocities of all joints, derived from positions if not measured.
 
+    At a corrupted position, and beside it, they are those between the states around it.
+
     Args:
         run: A recording; the velocities of a joint are missing if all are NaN.
         turning: Mask of the joints whose positions may jump by a turn, rad.
@@ -370,8 +373,14 @@ def with_velocities(run: Recording, turning: Array) -> Recording:
         return run
     time, q = (run.stamp_ns - run.stamp_ns[0]) / NANO, run.position.copy()
     q[:, turning] = np.unwrap(q[:, turning], axis=0)
-    velocity, cutoff = run.velocity.copy(), _cutoff(run.period)
-    velocity[:, missing] = differentiate(time, q[:, missing], cutoff, run.period or _PERIOD_S)
+    velocity, known = run.velocity.copy(), np.ones(len(time), dtype=bool)
+    if len(time) > 1:
+        velocity[:, missing] = np.gradient(q[:, missing], time, axis=0)
+        known = ~find_outliers(replace(run, position=q, velocity=velocity))
+    some, period = time[known], run.period or _PERIOD_S
+    derived = differentiate(some, q[np.ix_(known, missing)], _cutoff(run.period), period)
+    velocity[np.ix_(known, missing)] = derived
+    velocity[np.ix_(~known, missing)] = interpolate_columns(time[~known], some, derived)
     return replace(run, velocity=velocity)
 
 

@@ -19,6 +19,7 @@ from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.outliers import find_outliers, find_spikes, without_outliers
+from robot_dynamics_ros.recordings.reading import with_velocities
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.samples import Preparation
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -165,6 +166,17 @@ def test_one_or_two_wrong_states_in_a_row_are_found_and_no_others(resolution):
     position[[0, -1], [2, 0]] = 0.0  # as of a driver that has not read its encoder yet
     found = find_outliers(replace(run, position=position, velocity=velocity))
     assert np.flatnonzero(found).tolist() == [0, 500, 900, 1200, 1500, 1501, 1999]
+
+
+def test_wrong_positions_stay_out_of_velocities_that_are_derived_from_them():
+    run = moving(20.0, resolution=0.0)
+    position, unknown = run.position.copy(), np.full(run.position.shape, np.nan)
+    position[500, 1] += 0.5
+    position[1200:1202, 2] = 0.0
+    found = with_velocities(replace(run, position=position, velocity=unknown), np.zeros(3, bool))
+    # Lines across 0.05 s of a motion whose accelerations change by up to 10 rad/s^3.
+    np.testing.assert_allclose(found.velocity, run.velocity, rtol=0.0, atol=10.0 * 0.05**2 / 8.0)
+    assert np.flatnonzero(find_outliers(found)).tolist() == [500, 1200, 1201]
 
 
 def test_spikes_are_found_but_no_reversals_pushes_or_gaps(rng):
