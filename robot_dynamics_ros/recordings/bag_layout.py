@@ -15,11 +15,10 @@ import numpy as np
 
 from robot_dynamics_ros.control.topics import force_topic, force_topics
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
-from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.columns import ARRAY, SINGLE, STATE, TopicGroups
-from robot_dynamics_ros.recordings.stream_alignment import COARSE
+from robot_dynamics_ros.recordings.stream_alignment import COARSE, Assignment
 from robot_dynamics_ros.spatial.scalar import Array
 
 _UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
@@ -273,10 +272,7 @@ class BagLayout(NamedTuple):
         order: Index of each joint in the effort arrays; empty if no effort array is usable.
         width: Number of values of an effort array; others are left out.
         stamped: Whether to use the timestamps of the states, rather than the bag's receive times.
-        by_stamp: Whether a command has the time of the state it was computed from; else commands
-            are paired with states by arrival.
-        command_hold_ns, reference_hold_ns: How long a value is held for later states that have
-            none, ns.
+        commands, references: How they are paired with states.
         notes: Remarks about unusual properties, one sentence each.
     """
 
@@ -284,9 +280,8 @@ class BagLayout(NamedTuple):
     order: tuple[int, ...]
     width: int
     stamped: bool
-    by_stamp: bool
-    command_hold_ns: int
-    reference_hold_ns: int
+    commands: Assignment
+    references: Assignment
     notes: tuple[str, ...]
 
 
@@ -324,21 +319,20 @@ def make_layout(
     Raises:
         RecordingError: The bag has no states, or lacks a requested joint.
     """
-    no_times = np.zeros(0, dtype=np.int64)
+    no_times = np.zeros((2, 0), dtype=np.int64)
     clocks: dict[tuple[str, ...], list[Array]] = {}
-    references, answers, sizes = [no_times], [no_times], set[int]()
+    references, commands, sizes = [no_times], [no_times], set[int]()
     for topic, group in ((topic, x) for topic, _, groups in chain(*first) for x in groups):
         arrived = group.arrival_ns
         if topic in topics.of_joints:
             moved = (np.diff(group.values[0], axis=0, prepend=np.nan) != 0.0).any(axis=1)
             columns = group.stamp_ns, arrived, moved
             clocks.setdefault(group.names, []).append(np.stack(columns))
-        elif topic == topics.reference:
-            references.append(group.stamp_ns)
-        else:
-            answers.append(arrived)
-            if topic == topics.commands:
-                sizes.add(group.values.shape[2])
+            continue
+        given = references if topic == topics.reference else commands
+        given.append(np.stack([group.stamp_ns, arrived]))
+        if topic == topics.commands:
+            sizes.add(group.values.shape[2])
     if not clocks:
         remedy, known = _unusable(bag, topics), ', '.join(sorted(bag.topics)) or 'none'
         raise RecordingError(
@@ -375,12 +369,6 @@ def make_layout(
         notes.append('the states have no timestamps: the times of the bag are used')
     if not stamped:
         stamps = arrivals
-    commands = np.unique(np.hstack(answers))
-    by_stamp = not len(commands) or bool(np.isin(commands, stamps).mean() >= _MAJORITY)
-    if not by_stamp:
-        notes.append(
-            'commands have no timestamp of a state: each is paired with the last state before it'
-        )
     recorded = set(chain(*clocks))
     if not (topics.commands or topics.joint_commands):
         arrays = ((x, bag.first(x, strict=False)) for x, y in bag.topics.items() if y == ARRAY)
@@ -396,9 +384,8 @@ def make_layout(
         _command_order(sizes, names, commanded, notes),
         len(commanded),
         stamped,
-        by_stamp,
-        _hold_ns(commands, stamps if by_stamp else arrivals, 'commands', notes),
-        _hold_ns(np.hstack(references), stamps, 'references', notes),
+        _assignment('commands', commands, stamps, arrivals, notes),
+        _assignment('references', references, stamps, arrivals, notes),
         tuple(notes),
     )
 
@@ -439,21 +426,30 @@ def _command_order(
     return tuple(commanded.index(name) for name in columns)
 
 
-def _interval(stamps: Array) -> float:
-    """Return the median positive time between successive timestamps, s; 0 if there is none."""
-    steps = np.diff(stamps)
-    steps = steps[steps > 0]
-    return float(np.median(steps)) / NANO if len(steps) else 0.0
+def _assignment(
+    what: str, given: list[Array], stamps: Array, arrivals: Array, notes: list[str]
+) -> Assignment:
+    """Return how commands or references are paired with states.
 
-
-def _hold_ns(times: Array, stamps: Array, what: str, notes: list[str]) -> int:
-    """Return how long to hold commands or references, ns; 0 if as frequent as the states."""
-    if len(times) < 2 or len(stamps) < 2:
-        return 0
-    if what == 'references' and np.isin(times, stamps).mean() >= _MAJORITY:
-        return 0  # each has the timestamp of the state it belongs to
-    inside = (stamps >= times.min()) & (stamps <= times.max())
-    if len(times) >= _RARE * inside.sum():
-        return 0
-    notes.append(f'there are fewer {what} than states: each is held until the next')
-    return int(_LONGEST_HOLD * _interval(np.sort(times)) * NANO)
+    Args:
+        what: Which of them.
+        given: Their timestamps and receive times, shape (2, M) each, ns.
+        stamps: Timestamps of the states, shape (N,), ns.
+        arrivals: Their receive times, shape (N,), ns.
+        notes: Gets remarks on what is unusual.
+    """
+    times, arrived = map(np.unique, np.hstack(given))
+    known = np.isin(times, stamps).sum()
+    by_stamp = bool(known >= _MAJORITY * min(len(times), len(stamps)))
+    if not by_stamp:
+        times, stamps = arrived, arrivals
+        notes.append(
+            f'{what} have no timestamp of a state: each is paired with the last state before it'
+        )
+    hold_ns, of_one_state = 0, by_stamp and what == 'references'
+    if len(times) > 1 and not of_one_state:
+        inside = (stamps >= times[0]) & (stamps <= times[-1])
+        if len(times) < _RARE * inside.sum():
+            notes.append(f'there are fewer {what} than states: each is held until the next')
+            hold_ns = int(_LONGEST_HOLD * np.median(np.diff(times)))
+    return Assignment(by_stamp, hold_ns)

@@ -219,13 +219,13 @@ class RecordingReader(ExitStack):
             )
         given = others.pop(self.topics.reference)
         given = replace(given, stamp_ns=given.stamp_ns + self.clock.at(given.place))
-        reference = pair(rows, given, layout.reference_hold_ns).values
+        reference = pair(rows, given, layout.references).values
         effort = np.full(rows.position.shape, np.nan)
         answer, answered = np.full(len(rows.stamp_ns), -1), np.ones(len(rows.stamp_ns), dtype=bool)
         wrong, first_unpaired = list[int](), list[int]()
         for topic, given in others.items():
             given = replace(given, stamp_ns=given.arrival_ns + self.clock.at(given.place))
-            paired = pair(rows, given, layout.command_hold_ns, by_arrival=not layout.by_stamp)
+            paired = pair(rows, given, layout.commands)
             effort[:, fills[topic]] = paired.values
             answer, answered = (
                 np.maximum(answer, paired.arrival_ns),

@@ -94,7 +94,7 @@ class ReplaySource:
             self.log = self._read_log(reader)
         self.logged = bool(self.log) and self.log[0].kind == 'activation'
         self.recorded = self.logged or bool(stored)
-        self.reference_shows_answer = self.recorded and not layout.reference_hold_ns
+        self.reference_shows_answer = self.recorded and layout.references.by_stamp
         if self.logged:
             stored = self.log[0].content['parameters']
         elif stored and reference != 'recorded':

@@ -327,19 +327,29 @@ class Pairs(NamedTuple):
     first_unpaired_ns: int | None
 
 
-def pair(rows: Rows, given: Values, hold_ns: int = 0, *, by_arrival: bool = False) -> Pairs:
-    """Pair values with states, by timestamp or by order of arrival.
+class Assignment(NamedTuple):
+    """How values are paired with states.
+
+    Attributes:
+        by_stamp: Whether a state has the first value of the same timestamp (later ones were sent
+            while no new state arrived); else the first value that arrives before the next state.
+        hold_ns: How long a value is held for later states that have none, ns.
+    """
+
+    by_stamp: bool
+    hold_ns: int = 0
+
+
+def pair(rows: Rows, given: Values, how: Assignment) -> Pairs:
+    """Pair values with states.
 
     Args:
         rows: The states.
         given: The values, on the clock of the states.
-        hold_ns: How long a value is held for later states that have none, ns.
-        by_arrival: Whether a state is paired with the first value that arrives before the next
-            state; else with the first value of the same timestamp (later ones were sent while no
-            new state arrived).
+        how: How they are paired.
     """
     starts, ends, times = rows.stamp_ns, rows.stamp_ns + 1, given.stamp_ns
-    if by_arrival:
+    if not how.by_stamp:
         starts, times = rows.arrival_ns, given.arrival_ns
         ends = np.append(starts[1:], np.iinfo(np.int64).max)
     order = np.argsort(times, kind='stable')
@@ -352,9 +362,9 @@ def pair(rows: Rows, given: Values, hold_ns: int = 0, *, by_arrival: bool = Fals
     unpaired = times >= starts[0]
     unpaired[chosen] = False
     first = int(times[unpaired].min()) if unpaired.any() else None
-    if hold_ns:
+    if how.hold_ns:
         last = np.maximum.accumulate(np.where(paired, np.arange(len(paired)), -1))
         held = (last >= 0) & ~paired
-        held[held] = starts[held] - starts[last[held]] <= hold_ns
+        held[held] = starts[held] - starts[last[held]] <= how.hold_ns
         values[held] = values[last[held]]
     return Pairs(values, arrived, int(unpaired.sum()), first)

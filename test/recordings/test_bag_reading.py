@@ -410,6 +410,18 @@ def test_a_reference_of_some_joints_is_that_of_these_and_of_none_is_told(read):
     assert np.isnan(run.reference_position).all()
 
 
+@pytest.mark.parametrize('every', [1, 5])
+def test_references_at_times_of_their_own_are_those_of_the_states_before_until_the_next(
+    every, read
+):
+    motion, planned = Motion(60), Motion(60, start=MS // 3)
+    references = planned.states(topic=REFERENCE)[::every]
+    run = read(sorted(motion.states() + references, key=lambda message: message.time))
+    expected = motion.q[every * (np.arange(60) // every)]
+    np.testing.assert_array_equal(run.reference_position, expected)
+    assert 'references have no timestamp of a state' in run.notes[0]
+
+
 def test_of_several_robots_one_is_chosen_by_its_namespace(tmp_path):
     motion, sent = Motion(80), []
     for space, ahead in (('/left', 0.0), ('/right', 7.0)):
