@@ -42,6 +42,10 @@ _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
 _FROZEN_S = 0.5  # s
 _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
 _AFTER = 10  # states in which an arm that sets out moves as far as in one
+_USUAL = 95.0  # percentile of steps, and of numbers of equal values in a row, that are usual
+_UNUSUAL = 10.0  # times these: more is frozen
+_REPAIR = 'repair the driver, or cut that part with --from and --to'
+_PEAK = 0.999  # of the largest effort: it may be that of a drive that saturates
 _CHECKED = 4000  # samples of a recording that are checked
 _OUTSIDE = 0.2  # share of the states beyond a limit above which the recording is rejected
 _MARGIN = 0.05  # margin at the position limits, of a joint's range
@@ -83,6 +87,7 @@ def check_recording(
     run = recording.of_joints(tree.joint_names)
     _refuse(turn_findings(run.position, tree))
     _check_frozen(run, measured=measured)
+    _refuse(frozen_findings(run, measured=measured))
     run = longest_piece(run)
     if len(run.time) < LEAST_STATES:
         raise MissingError(
@@ -290,29 +295,68 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
     only do not count, unless the states hold a velocity, or jump where they change again. Nor do
     states without any effort, as of an arm that brakes hold until it is controlled.
     """
-    same = np.arange(len(run.time)) > 0
-    for column in (*run.position.T, *run.velocity.T):
-        same[1:] &= np.diff(np.nan_to_num(column)) == 0.0
-    if not same.any() or not np.ptp(run.position, axis=0).any():
+    held = _long(run.time, _equal(np.hstack([run.position, run.velocity])))
+    if not len(held) or not np.ptp(run.position, axis=0).any():
         return
     effort = np.nan_to_num(run.measured_effort if measured else run.effort)
     columns = np.nan_to_num(np.hstack([run.position, run.velocity]))
-    edges = np.flatnonzero(np.diff(np.append(same, False).astype(int), prepend=0))
     size = np.maximum(np.ptp(effort, axis=0), np.finfo(float).tiny)
-    for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        fast = np.abs(columns[start - 1]) > AT_REST * np.abs(columns).max(axis=0)
+    for start, end in held.tolist():
+        fast = np.abs(columns[start]) > AT_REST * np.abs(columns).max(axis=0)
         rests = not (fast[run.position.shape[1] :].any() or _jumps(run.position, end))
-        held = effort[start - 1 : (start + end) // 2 if rests else end]
-        if rests and held.any():
-            held = held[held.any(axis=1)]
-        seconds = float(run.time[end - 1] - run.time[start - 1])
-        if seconds > _FROZEN_S and (np.ptp(held, axis=0) > _FROZEN_EFFORT * size).any():
+        acting = effort[start : (start + 1 + end) // 2 if rests else end]
+        if rests and acting.any():
+            acting = acting[acting.any(axis=1)]
+        if (np.ptp(acting, axis=0) > _FROZEN_EFFORT * size).any():
             raise RecordingError(
                 'the states of the recording',
-                f'are frozen for {seconds:.3g} s from {run.told(run.time[start - 1])} on, '
-                'while the efforts change',
-                'repair the driver, or cut that part with --from and --to',
+                f'are {_frozen(run, start, end)}, while the efforts change',
+                _REPAIR,
             )
+
+
+def frozen_findings(run: Recording, *, measured: bool) -> Iterator[Finding]:
+    """Yield joints whose states, or measured efforts, stay the same to the last digit in motion.
+
+    States, if the joint misses more way than steps of its sensor; efforts, unless a command is
+    held, too, or they are the largest, as of a drive that saturates.
+    """
+    for j, name in enumerate(run.joints):
+        q, v, effort = (x[:, j] for x in (run.position, run.velocity, run.measured_effort))
+        steps = np.abs(np.diff(q[np.isfinite(q)]))
+        way = _UNUSUAL * np.percentile(np.append(steps[steps > 0.0], 0.0), _USUAL)
+        for start, end in _long(run.time, _equal(np.stack([q, v], axis=1))).tolist():
+            missed = abs(v[start]) * (run.time[end - 1] - run.time[start])
+            if np.fmax(missed, abs(q[min(end, len(q) - 1)] - q[start])) > way > 0.0:
+                problem = f'its states are {_frozen(run, start, end)}, while it moves'
+                yield Finding('error', problem, f'joint {name!r}', _REPAIR)
+                break
+        runs = _equal(effort[:, np.newaxis])
+        least = _UNUSUAL * np.percentile(np.diff(runs, axis=1), _USUAL)
+        for start, end in _long(run.time, runs).tolist() if measured else ():
+            drives = 0.0 < abs(effort[start]) < _PEAK * np.nanmax(np.abs(effort))
+            moves = np.ptp(q[start:end]) > way and np.ptp(run.effort[start:end, j]) != 0.0
+            if drives and moves and end - start > least:
+                problem = f'its measured effort is {_frozen(run, start, end)}, while it moves'
+                yield Finding('error', problem, f'joint {name!r}', _REPAIR)
+                break
+
+
+def _equal(values: Array) -> Array:
+    """Return first row and end of each run of equal rows of values (N, k), shape (M, 2)."""
+    changes = (np.diff(np.nan_to_num(values), axis=0) != 0.0).any(axis=1)
+    edges = np.flatnonzero(np.concatenate([[True], changes, [True]]))
+    return np.stack([edges[:-1], edges[1:]], axis=1)
+
+
+def _long(time: Array, runs: Array) -> Array:
+    """Return the runs of rows that last long enough to be frozen."""
+    return runs[time[runs[:, 1] - 1] - time[runs[:, 0]] > _FROZEN_S]
+
+
+def _frozen(run: Recording, start: int, end: int) -> str:
+    seconds = run.time[end - 1] - run.time[start]
+    return f'frozen for {seconds:.3g} s from {run.told(run.time[start])} on'
 
 
 def _jumps(position: Array, row: int) -> bool:

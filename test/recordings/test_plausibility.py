@@ -20,6 +20,7 @@ from recorded_arm import (
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.plausibility import (
     check_recording,
+    frozen_findings,
     limit_findings,
     problem_of,
     velocity_findings,
@@ -185,6 +186,38 @@ def test_faults_of_every_joint_are_named_beside_much_friction(seed):
     for name, needs in (('pan', 'lift'), ('lift', 'elbow'), ('elbow', 'pan')):
         assert f"joint '{name}'" in exchanged
         assert f'its effort is what {needs} needs' in exchanged
+
+
+@pytest.mark.parametrize('joint', range(3))
+@pytest.mark.parametrize(
+    ('columns', 'told'),
+    [
+        (('position', 'velocity'), 'its states are'),
+        (('measured_effort',), 'its measured effort is'),
+    ],
+)
+def test_a_joint_that_is_frozen_while_it_moves_is_named(columns, told, joint):
+    """Else its states are taken for those of another joint, its effort for a load."""
+    run = run_of(1)
+    for name in columns:
+        getattr(run, name)[800:950, joint] = getattr(run, name)[800, joint]
+    name = measured_arm().tree.joint_names[joint]
+    said = f'joint {name!r} of the recording: {told} frozen for 1.49 s'
+    assert f'{said} from 8 s on' in problem_of(run, measured_arm().tree, measured=True)
+
+
+@pytest.mark.parametrize('step', [1e-3, 1e-2])
+def test_coarse_sensors_and_saturated_or_constant_efforts_are_not_frozen(step):
+    run = run_of(1)
+    position = np.round(run.position / step) * step
+    rest = 0.3 * run.time[-1] < run.time
+    position[rest, 0] = position[rest, 0][0]
+    velocity = np.gradient(position, run.time, axis=0)
+    effort = np.round(np.minimum(run.measured_effort, [3.0, 50.0, 9.0]) / (100 * step))
+    effort[400:500, 2] = 4.0
+    run = replace(run, position=position, velocity=velocity, measured_effort=100 * step * effort)
+    run.effort[:] = run.measured_effort
+    assert list(frozen_findings(run, measured=True)) == []
 
 
 @pytest.mark.slow
