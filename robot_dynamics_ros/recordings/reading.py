@@ -209,13 +209,13 @@ class RecordingReader(ExitStack):
         fills = self.topics.filled(layout.joints)
         rows, others = self._columns(span, fills)
         rows, unmeasured = self._measured_velocities(rows)
-        rows, self.clock, unusual, problems = usable_rows(rows, every=self._every)
+        rows, self.clock, unusual, problems = usable_rows(rows, layout.joints, every=self._every)
         self._losses = [*unusual, *self._losses]
         if not len(rows.stamp_ns):
             raise RecordingError(
                 f'bag {str(self.bag.path)!r}',
                 'has no state that can be used',
-                '; '.join(self.notes) or 'every state is incomplete',
+                '; '.join([*problems, *self.notes]) or 'every state is incomplete',
             )
         given = others.pop(self.topics.reference)
         given = replace(given, stamp_ns=given.stamp_ns + self.clock.at(given.place))

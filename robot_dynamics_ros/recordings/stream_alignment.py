@@ -25,7 +25,7 @@ _ROUNDING = 1e-9  # rad or m, relative: a joint that travels less between two st
 _LONGEST_REPEAT_NS = NANO // 2  # no driver repeats a state for longer: it has frozen
 _ALTERNATIONS = 10  # between zeros and other positions, of two publishers,
 _TOGETHER = 4096  # within so many states
-_PAUSE_NS = 10 * NANO  # longer pauses are reported
+PAUSE_NS = 10 * NANO  #: longer, no states are missing: a pause, or a clock that jumps
 _MANY = 0.1  # fraction of states with non-finite positions above which the recording is at fault
 #: Fraction of moved states with the timestamp of the previous one above which a clock is too
 #: coarse; two publishers on one clock give a half.
@@ -167,7 +167,7 @@ class ClockShift(NamedTuple):
 
 
 def usable_rows(
-    rows: Rows, *, every: bool = False
+    rows: Rows, joints: Sequence[str], *, every: bool = False
 ) -> tuple[Rows, ClockShift, list[str], list[str]]:
     """Return the usable states on a monotonic clock.
 
@@ -177,6 +177,7 @@ def usable_rows(
 
     Args:
         rows: All states, in order of arrival.
+        joints: Names of the joints.
         every: Whether to keep states that repeat the previous one, as a controller receives them.
 
     Returns:
@@ -184,7 +185,9 @@ def usable_rows(
         with the recording, one sentence each.
     """
     total, unknown = max(1, len(rows.stamp_ns)), np.isnan(rows.velocity)
-    not_finite = ~np.isfinite(rows.position).all(axis=1)
+    finite = np.isfinite(rows.position)
+    not_finite, lacking = ~finite.all(axis=1), ~finite.all(axis=0)
+    of = '' if lacking.all() else f' of {", ".join(np.array(joints)[lacking])}'
     plausible = _plausible(rows.position) & _plausible(np.where(unknown, 0.0, rows.velocity))
     some = unknown[:, ~unknown.all(axis=0)].any(axis=1)  # of joints whose velocity is measured
     unsure = int((some & ~unknown.all(axis=1)).sum())
@@ -199,10 +202,10 @@ def usable_rows(
     if len(first):
         rows = replace(rows, stamp_ns=rows.stamp_ns + shift)
     clock = ClockShift(rows.place[first], shift[first], rows.stamp_ns[first])
-    left_out['with a non-finite position'] = int(not_finite.sum())
+    left_out[f'with a non-finite position{of}'] = int(not_finite.sum())
     left_out['of zeros, as of a second publisher'] = int(foreign.sum())
     steps = np.diff(rows.stamp_ns)
-    pauses = np.flatnonzero(steps > _PAUSE_NS)
+    pauses = np.flatnonzero(steps > PAUSE_NS)
     begins = rows.stamp_ns[pauses]
     if not every:
         repeats = repeated_rows(rows)
@@ -221,7 +224,8 @@ def usable_rows(
     problems = []
     if not_finite.sum() > _MANY * total:
         share = not_finite.sum() / total
-        problems.append(f'{share:.0%} of the states have a non-finite position')
+        remedy = ': read the other joints only, with --joints and --recorded-joints' if of else ''
+        problems.append(f'{share:.0%} of the states have a non-finite position{of}{remedy}')
     if coarse > COARSE:
         problems.append(
             f'{coarse:.0%} of the states have the timestamp of the previous one, though the '

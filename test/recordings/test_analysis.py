@@ -506,7 +506,7 @@ def test_many_states_without_a_position_are_a_finding(lost, told, tmp_path):
     run = RecordedArm(300).recording()
     run.position[:lost, 1] = np.nan
     findings = said(analyzed(write_run(tmp_path / 'bag', run)))
-    assert ('20% of the states have a non-finite position' in findings) == told
+    assert ('20% of the states have a non-finite position of elbow: read' in findings) == told
 
 
 def test_references_of_a_slow_controller_are_those_of_the_states_it_answered(rng):

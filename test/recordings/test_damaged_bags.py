@@ -238,7 +238,7 @@ def test_what_is_no_recording_is_refused_with_one_clear_message(given, said, tmp
         ([], 'has no joint states'),
         ([text(0, 'x')], 'std_msgs/msg/String.; export states'),
         ([text(0, 'x', STATES)], '/joint_states .std_msgs/msg/String'),
-        ([state(0, 'ab', [np.nan, 1.0])], 'with a non-finite position'),
+        ([state(0, 'ab', [np.nan, 1.0])], '100% .* position of a: read the other joints only'),
         ([state(0, 'ab', [1.0])], "has no states on '/joint_states'; in the .* are 2, 1, 0"),
         ([state(0, '', [1.0], [2.0])], 'the numbers of names, .* are 0, 1, 1: a position is'),
     ],
@@ -344,7 +344,7 @@ def test_states_that_are_not_finite_are_left_out_and_counted(read):
     run = read(motion.states())
     assert run.stamp_ns.tolist() == np.delete(motion.stamps, [30, 33, 36, 70, 80]).tolist()
     for note in (
-        '3 states with a non-finite position',
+        '3 states with a non-finite position of b: left out',
         '2 states with a value beyond 1e+09',
         '1 state with an unknown velocity',
     ):

@@ -78,6 +78,7 @@ def test_a_clock_that_jumps_and_gaps_change_no_figure(change, jump, tmp_path, rn
     assert cutoffs[0] == pytest.approx(cutoffs[1], abs=100.0 / 256)
     said = f'no state for {jump + 0.01:.2f} s after 5.99 s: a pause, or a clock that jumps'
     assert (said in ' '.join(other.notes)) == bool(jump)
+    assert figures[1]['rates']['gaps'] == (0 if jump else 2), 'a pause misses no states'
 
 
 @pytest.mark.parametrize(
