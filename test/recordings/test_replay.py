@@ -304,7 +304,7 @@ DAMAGED = {
         0, {'peak': EXACT}, '1 damaged change of the controller: left out'),
     'a state that is not finite': (
         spoiled(STATES, 200, set_item('position', 0, np.nan)),
-        0, {'peak': EXACT}, '1 state with a non-finite position: left out'),
+        0, {'peak': EXACT}, '1 state with a non-finite position of joint1: left out'),
     'a velocity that is not finite': (
         spoiled(STATES, 200, set_item('velocity', 0, np.nan)),
         1, {'commands': STEPS - 1, 'commands_lost': 0, 'within_tolerance': False},
