@@ -50,10 +50,10 @@ def test_two_arms_on_two_clocks_or_in_two_places_are_named(processes, peer, tmp_
         nonlocal simulated
         simulated += 10_000_000
         first.publish(joint_state(simulated, [0.2, 0.9, 0.1, 0.0]))
-        peer.spin_for(0.005)
+        peer.spin_for(0.02)
         stamp = simulated if same_clock else round(NANO * time.time())
         second.publish(joint_state(stamp, [0.2 - 0.05 * same_clock, 0.9, 0.1, 0.0]))
-        peer.spin_for(0.005)
+        peer.spin_for(0.02)
         if viewed.poll():
             alarms.add(viewed.instant().alarm)
 
