@@ -5,8 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u PYTHONPATH -u AMENT_PREFIX_PATH $(BIN)/python
 # The tests of a file share expensive fixtures, so they run in one worker.
-PYTEST := $(RUN) -m pytest --numprocesses logical --maxprocesses 8 \
-          --dist loadfile --no-loadscope-reorder
+PYTEST := $(RUN) -m pytest --dist loadfile --no-loadscope-reorder
 # An environment is complete if its stamp contains the checksum of the locked versions.
 stamp   = $(VENV)/$(1)-$(firstword $(shell cksum < $(1)))
 RUNTIME := $(call stamp,requirements.txt)
@@ -24,10 +23,11 @@ identify-demo: $(RUNTIME)
 
 # Quick check of a change: the fast tests that start no node, and style.
 quick: $(DEV)
-	$(PYTEST) -m 'not slow' --ignore=test/ros
+	$(PYTEST) --numprocesses logical --maxprocesses 8 -m 'not slow' --ignore=test/ros
 
+# One worker more than processors: those with nodes wait half of their time.
 test: $(DEV)
-	$(PYTEST)
+	$(PYTEST) --numprocesses $$(($$(nproc) < 8 ? $$(nproc) + 1 : 8))
 
 # How many small faults the tests find: make mutants ROOM='control model' MUTANTS=24 SEED=3
 # TESTS=test/control JOBS=2; all of these are optional.

@@ -103,7 +103,7 @@ def generated_machine_code(spec: KernelSpec, outputs: tuple[str, ...]) -> Machin
         ImportError: llvmlite is not installed.
         RuntimeError: LLVM fails, or machine code cannot run on this machine.
     """
-    from robot_dynamics_ros.symbolic.machine_code import MachineCode, machine
+    from robot_dynamics_ros.symbolic.machine_code import machine
 
     def make() -> bytes:
         from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
@@ -113,7 +113,7 @@ def generated_machine_code(spec: KernelSpec, outputs: tuple[str, ...]) -> Machin
         store(_file_name(spec, outputs) + '.py', _source(spec, codes))
         return compile_codes(codes)
 
-    return MachineCode(cached(_file_name(spec, outputs, machine()) + '.o', make))
+    return _machine_code(cached(_file_name(spec, outputs, machine()) + '.o', make))
 
 
 def compiled_function(code: StraightLineCode) -> MachineCode:
@@ -122,7 +122,7 @@ def compiled_function(code: StraightLineCode) -> MachineCode:
     Raises:
         ImportError, RuntimeError: As for :func:`generated_machine_code`.
     """
-    from robot_dynamics_ros.symbolic.machine_code import MachineCode, machine
+    from robot_dynamics_ros.symbolic.machine_code import machine
 
     name = code.arguments.name
 
@@ -134,7 +134,15 @@ def compiled_function(code: StraightLineCode) -> MachineCode:
 
     key = f'{machine()}\n{code.listing()}'.encode()
     digest = new_digest(source_digest() + key).hexdigest()
-    return MachineCode(cached(f'{name}-{digest[:24]}.o', make))
+    return _machine_code(cached(f'{name}-{digest[:24]}.o', make))
+
+
+@lru_cache(maxsize=64)
+def _machine_code(data: bytes) -> MachineCode:
+    """Return loaded functions, which hold no state: once in a process for the same code."""
+    from robot_dynamics_ros.symbolic.machine_code import MachineCode
+
+    return MachineCode(data)
 
 
 # Execution ---------------------------------------------------------------------------------------

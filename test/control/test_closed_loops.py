@@ -106,6 +106,7 @@ def test_a_program_moves_the_tool_of_a_four_bar(tmp_path):
     assert max(heights) == pytest.approx(0.05, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_searches_stay_where_loops_close():
     """The middle of the limits is out of reach, as most positions within them are."""
     urdf, loops = linkages.short_rod()

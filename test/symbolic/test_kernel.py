@@ -293,8 +293,9 @@ def test_kernels_refuse_loops_that_are_torn_on_the_way_from_the_assembly():
 
 def test_machine_code_that_rejects_plain_arrays_says_so_once(monkeypatch):
     """The code then compares the dtype with that of another type, as a foreign numpy would."""
-    from robot_dynamics_ros.symbolic import machine_code
+    from robot_dynamics_ros.symbolic import kernel, machine_code
 
+    monkeypatch.setattr(kernel, '_machine_code', machine_code.MachineCode)  # loaded anew
     symbols = machine_code._external_symbols() | {'numpy_float64': id(np.dtype(np.float32))}
     monkeypatch.setattr(machine_code, '_external_symbols', lambda: symbols)
     g = compile_kernel(sample('planar_2r').tree, outputs=('gravity_forces',)).gravity_forces
