@@ -25,7 +25,7 @@ identify-demo: $(RUNTIME)
 quick: $(DEV)
 	$(PYTEST) --numprocesses logical --maxprocesses 8 -m 'not slow' --ignore=test/ros
 
-# One worker more than processors: those with nodes wait half of their time.
+# One worker more than processors: two on two processors waited for nodes a quarter of the time.
 test: $(DEV)
 	$(PYTEST) --numprocesses $$(($$(nproc) < 8 ? $$(nproc) + 1 : 8))
 
