@@ -50,8 +50,8 @@ def play(name: str, seconds: float) -> list[np.ndarray]:
     """Run a scene in one process, with the parameters of its nodes.
 
     Returns:
-        By state: values of the program, m or rad; its smallest singular value; the largest effort
-        of a joint / its limit; the force on the board, N.
+        By state: values of the program, m or rad; its smallest singular value, every 10 ms; the
+        largest effort of a joint / its limit; the force on the board, N.
     """
     nodes, rows = scene.lockstep_run(scene.SCENES[name]), []
     file = yaml.safe_load((ROOT / 'config' / f'{nodes.robot}.yaml').read_text('utf-8'))
@@ -62,11 +62,13 @@ def play(name: str, seconds: float) -> list[np.ndarray]:
     arm = SessionOnPlant(ControllerSession(tree, {**control, **nodes.controller}), plant)
     arm.activate()
     law, sensor = arm.session.loop.law, nodes.controller['sensor_frame']
-    for _ in arm.run(round(seconds * 1e3)):
+    for k, _ in enumerate(arm.run(round(seconds * 1e3))):
         assert arm.answered
+        if k % 10 == 0:
+            sigma = law.constraints().sigma_min
         share = np.abs(arm.effort / tree.effort_limit).max()
         force = np.linalg.norm(plant.board_force)
-        rows.append((law.f.copy(), law.constraints().sigma_min, share, force))
+        rows.append((law.f.copy(), sigma, share, force))
         if sensor:
             arm.session.measure_wrench(sensor, plant.board_wrench().tolist())
     return [np.array(column) for column in zip(*rows, strict=True)]
