@@ -32,7 +32,7 @@ from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.ros.gazebo_world import (
     PATIENCE_S,
-    gazebo_name,
+    gazebo_force_topic,
     is_valid_name,
     lockstep_world,
     read_world,
@@ -113,8 +113,7 @@ def bridge_entries(
     if clock:
         entries.append(_entry('/clock', '/clock', _CLOCK))
     for joint, name in zip(joints, force_topics(joints), strict=True) if forces else ():
-        force = f'{topic}/joint/{gazebo_name(joint)}/cmd_force'
-        entries.append(_entry(name, force, _FORCE))
+        entries.append(_entry(name, gazebo_force_topic(model, joint), _FORCE))
     return entries
 
 
@@ -198,7 +197,7 @@ def _refuse_unsupported(tree: Robot) -> None:
         raise ModelError(f'joint {name!r}', problem, remedy)
     for name in tree.joint_names:
         if not is_valid_name(name):
-            problem = "has a name that Gazebo refuses: it contains '::', or is like __name__"
+            problem = "has a name that Gazebo refuses: 'world', with '::', or like __name__"
             raise ModelError(f'joint {name!r}', problem, 'rename it')
     for link, mass in zip(tree.link_names, tree.mass, strict=True):
         if mass <= 0.0:

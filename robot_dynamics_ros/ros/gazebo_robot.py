@@ -35,6 +35,7 @@ from xml.etree import ElementTree
 from rclpy.node import Node
 from std_msgs.msg import Float64, String
 
+from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.urdf import parse_urdf, parse_xml
 from robot_dynamics_ros.errors import (
     MissingDependencyError,
@@ -46,7 +47,8 @@ from robot_dynamics_ros.ros.gazebo_world import (
     CALL_TIMEOUT_S,
     ForceGuard,
     SteppedWorld,
-    force_topics,
+    driven_joints,
+    gazebo_force_topic,
     is_valid_name,
     kill_gz,
     start_gz,
@@ -70,23 +72,24 @@ class CommandedWorld:
         settings: The parameters ``robot_description``, ``world`` and ``step_ns``.
 
     Raises:
+        ConfigurationError: Two joints have names that are one as a topic.
         MissingDependencyError: Gazebo's Python bindings are not installed.
     """
 
     def __init__(self, node: Node, model: str, settings: Mapping[str, Any]) -> None:
         description = settings['robot_description']
-        topics = force_topics(description, model)
+        names = driven_joints(description)
+        topics = [gazebo_force_topic(model, name) for name in names]
         self.world, self._log = SteppedWorld(settings['world'], topics), node.get_logger()
         self._efforts, self._missing = [0.0] * len(topics), set(range(len(topics)))
         self._seconds = 1e-9 * settings['step_ns']
         self._started = self._reported = (0.0, 0)
         joints = {joint.name: joint for joint in parse_urdf(description, lambda _: None).joints}
-        for index, topic in enumerate(topics):
-            *_, joint, force = topic.split('/')
-            limit = joints[joint].limit
+        for index, (name, topic) in enumerate(zip(names, force_topics(names), strict=True)):
+            limit = joints[name].limit
             effort = math.inf if limit is None or limit.effort is None else limit.effort
             on_effort = partial(self._on_effort, index, effort)
-            node.create_subscription(Float64, f'{joint}/{force}', on_effort, 1)
+            node.create_subscription(Float64, topic, on_effort, 1)
 
     def begin(self) -> None:
         """Start stepping; the first step follows at once if its commands have arrived."""
@@ -351,7 +354,7 @@ class GazeboRobot(SequenceNode):
             yield from self._request(service, 'EntityFactory', request, unless_model=model)
             awaited = f'model {model}{_REFUSED_HINT}'
             yield from self._wait_for_models(lambda models: model in models, awaited)
-        if settings['stay'] and force_topics(settings['robot_description'], model):
+        if settings['stay'] and driven_joints(settings['robot_description']):
             self._guard = ForceGuard(model)
         self.get_logger().info(f'{model} is in the world {settings["world"]}')
 

@@ -299,25 +299,26 @@ _AFTER_FAILURE_S = 12.0
 _IN_ORDER = 'in order'
 
 
-def gazebo_name(name: str) -> str:
-    """Return a name as it is in Gazebo's topics, see ``gz::transport::TopicUtils``."""
-    return re.sub('@|~|//|:=', '', name.replace(' ', '_'))
+def gazebo_force_topic(model: str, joint: str) -> str:
+    """Return Gazebo's topic of the force on a joint, see ``gz::transport::TopicUtils``.
+
+    Args:
+        model: The robot's name in the world.
+        joint: Name of the joint.
+    """
+    name = re.sub('@|~|//|:=', '', joint.replace(' ', '_'))
+    return f'/model/{model}/joint/{name}/cmd_force'
 
 
 def is_valid_name(name: str) -> bool:
     """Return whether Gazebo accepts a name of a link or joint, see ``sdf::isReservedName``."""
-    return '::' not in name and not re.fullmatch('__.*__', name)
+    return '::' not in name and not re.fullmatch('world|__.*__', name)
 
 
-def force_topics(description: str, model: str) -> list[str]:
-    """Return the Gazebo topics of the joint forces that a description declares.
-
-    Args:
-        description: URDF text.
-        model: The robot's name in the world.
-    """
+def driven_joints(description: str) -> list[str]:
+    """Return the names of the joints on which a URDF text lets Gazebo apply forces."""
     return [
-        f'/model/{model}/joint/{gazebo_name(name.text or "")}/cmd_force'
+        name.text or ''
         for plugin in parse_xml(description).iter('plugin')
         if plugin.get('name') == 'gz::sim::systems::ApplyJointForce'
         for name in plugin.iter('joint_name')

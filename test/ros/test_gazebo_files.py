@@ -382,6 +382,7 @@ test_what_gazebo_would_refuse_or_not_couple_is_named = tables.called(
 in_gazebo(arm(link('jaw', 1.0, (0, 0, 0), np.eye(3)), follow(joint('grip', 'upper', 'jaw'), 'lift'))) | ModelError: joint 'grip': follows another
 in_gazebo(arm(turn=joint('a::b', 'base', 'lower')))   | ModelError: joint 'a::b': has a name that Gazebo
 in_gazebo(arm(turn=joint('__a__', 'base', 'lower')))  | ModelError: joint '__a__': has a name that Gazebo
+in_gazebo(arm(turn=joint('world', 'base', 'lower')))  | ModelError: joint 'world': has a name that Gazebo
 in_gazebo(arm(last=link('upper', 1.0, (0, 0, 0), ROD))) | ModelError: link 'upper' ... 0.1, 0.1 and 0.3 kg m
 in_gazebo(arm().replace('"lower"', '"world"'))        | ModelError: link 'world': has Gazebo's name
 """,  # noqa: E501

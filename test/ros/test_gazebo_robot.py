@@ -10,6 +10,7 @@ import os
 import re
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,12 +19,13 @@ from gz_stand_in import ALL, Gazebo
 from peer import LATCHED, ControllerStandIn
 from processes import wait_until
 from scipy.spatial.transform import Rotation
-from std_msgs.msg import String
+from std_msgs.msg import Float64, String
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.ros.gazebo_robot import insertion
-from robot_dynamics_ros.ros.gazebo_world import force_topics
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.ros.gazebo_robot import CommandedWorld, insertion
+from robot_dynamics_ros.ros.gazebo_world import driven_joints
 
 URDF = read_description(shipped_robot('scara'), {'gazebo': 'native'}).xml
 ZERO = 'topic -t /model/scara/zero_forces -m gz.msgs.Empty -p'
@@ -148,14 +150,38 @@ def test_who_does_not_get_active_is_named_with_its_state(processes, peer, gazebo
     none_left(node, gazebo)
 
 
-def test_a_prefix_is_part_of_the_force_topics():
-    prefixed = read_description(
-        shipped_robot('scara'), {'gazebo': 'native', 'prefix': 'left_'}
-    ).xml
-    assert force_topics(prefixed, 'left_scara') == [
-        f'/model/left_scara/joint/left_joint{i}/cmd_force' for i in range(1, 5)
+def test_in_lockstep_forces_come_from_the_topics_of_the_controller(monkeypatch):
+    """Also of joints whose names are none in ROS; Gazebo has topics with other rules."""
+    text, ros, world = URDF, {}, []
+    for number, name in enumerate(('Revolute 1', 'joint-2', '3rd', 'arm/wrist'), start=1):
+        text = text.replace(f'joint{number}"', f'{name}"').replace(f'joint{number}<', f'{name}<')
+    monkeypatch.setattr(
+        'robot_dynamics_ros.ros.gazebo_robot.SteppedWorld',
+        lambda _, topics: SimpleNamespace(topics=topics, connected=True, step=world.append),
+    )
+    node = SimpleNamespace(
+        get_logger=lambda: None,
+        create_subscription=lambda kind, topic, callback, depth: ros.update({topic: callback}),
+    )
+    commands = CommandedWorld(
+        node, 'scara', {'robot_description': text, 'world': '', 'step_ns': 1}
+    )
+    assert commands.world.topics == [
+        f'/model/scara/joint/{name}/cmd_force'
+        for name in ('Revolute_1', 'joint-2', '3rd', 'arm/wrist')
     ]
-    assert force_topics(read_description(shipped_robot('scara'), {}).xml, 'scara') == []
+    names = 'Revolute_1', 'joint_2', '_3rd', 'arm/wrist'
+    assert list(ros) == [f'{name}/cmd_force' for name in names]
+    for on_effort in ros.values():
+        on_effort(Float64(data=1e9))
+    np.testing.assert_array_equal(world, [load_robot(URDF).effort_limit])
+
+
+@pytest.mark.parametrize('interface', ['native', 'none'])
+def test_a_prefix_is_part_of_the_driven_joints(interface):
+    mappings = {'gazebo': interface, 'prefix': 'left_'}
+    names = driven_joints(read_description(shipped_robot('scara'), mappings).xml)
+    assert names == [f'left_joint{i}' for i in range(1, 5) if interface == 'native']
 
 
 def test_the_pose_is_written_as_gazebo_reads_it():
