@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from shlex import quote
 
@@ -44,6 +45,8 @@ _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
 _AFTER = 10  # states in which an arm that sets out moves as far as in one
 _USUAL = 95.0  # percentile of steps, and of numbers of equal values in a row, that are usual
 _UNUSUAL = 10.0  # times these: more is frozen
+_REVERSED = 'wrong sign of position and effort'
+_SIGN = 'correct sign in the driver profile (--driver-profile)'
 _REPAIR = 'repair the driver, or cut that part with --from and --to'
 _PEAK = 0.999  # of the largest effort: it may be that of a drive that saturates
 _CHECKED = 4000  # samples of a recording that are checked
@@ -402,13 +405,24 @@ def _residual(tree: Robot, motion: Instants) -> EffortResidual:
 
 
 def _changes(tree: Robot, motion: Instants) -> Iterator[tuple[Finding, EffortResidual]]:
-    """Yield exchanges of two joints, which no coefficient tells, and residuals without each."""
+    """Yield changes of positions, which no coefficient tells, and residuals without each.
+
+    Two joints are exchanged, or a joint is reversed, with its effort.
+    """
+
+    def changed(columns: Iterable[str], of: Callable[[Array], Array]) -> EffortResidual:
+        return _residual(tree, replace(motion, **{x: of(getattr(motion, x)) for x in columns}))
+
+    names = ('q', 'v', 'a', 'v_friction', 'sign')
+    for i in range(tree.n):
+        signs = np.where(np.arange(tree.n) == i, -1.0, 1.0)
+        fault = Finding('error', _REVERSED, named(tree, [i]), _SIGN)
+        yield fault, changed((*names, 'effort'), partial(np.multiply, signs))
     for i, j in combinations(range(tree.n), 2):
         order = np.arange(tree.n)
         order[[i, j]] = j, i
         for problem, positions, efforts in EXCHANGES:
             if positions:  # else a cause of the residual
-                names = ('q', 'v', 'a', 'v_friction', 'sign', *(['effort'] if efforts else []))
-                columns = {name: getattr(motion, name)[:, order] for name in names}
-                other = _residual(tree, replace(motion, **columns))
+                columns = (*names, *(['effort'] if efforts else []))
+                other = changed(columns, partial(np.take, indices=order, axis=1))
                 yield exchange_fault(tree, i, j, problem), other

@@ -46,6 +46,11 @@ def exchanged(run):
     return replace(run, **{name: getattr(run, name)[:, [0, 2, 1]] for name in columns})
 
 
+def reversed_lift(run):
+    columns = ('position', 'velocity', 'measured_effort')
+    return replace(run, **{name: getattr(run, name) * [1, -1, 1] for name in columns})
+
+
 def times(factor, column='measured_effort'):
     return lambda run: replace(run, **{column: factor * getattr(run, column)})
 
@@ -61,6 +66,13 @@ WRONG = {
     'a gear beside a load': (times(0.01), {'arm': measured_arm(3.0)}, '', 100.0),
     'mN m, reversed': (times(-1e3), {'noise': 1e-2}, 'pan, lift, elbow.*' + SIGN, 1e-3),
     'mN m, upside down': (times(1e3), {'gravity': UP}, SIGN, 1e-3),
+    'a joint': (reversed_lift, {}, "joint 'lift' .*wrong sign of position and effort", 0.0),
+    'a joint beside a load': (
+        reversed_lift,
+        {'arm': measured_arm(3.0)},
+        'wrong sign of position and',
+        0.0,
+    ),
     'joints': (exchanged, {}, 'lift, elbow .*each is taken for', 0.0),
     'a load only': (times(1.0), {'arm': measured_arm(15.0)}, '^$', 0.0),
     'nothing': (times(1.0), {}, '^$', 0.0),
