@@ -62,6 +62,9 @@ NAMES = """
     q_acc_1                         |
     tau_ext_1                       |
     /a/b_state/motor_state/name[2]  |
+    /joint_states/pan/position      | position | pan |
+    /left/joint_states/position/pan | position | pan |
+    left/arm/joint_states/q[0]      | position | 0 |
 """
 
 

@@ -78,6 +78,10 @@ dates of UTC: {heads: 'timestamp,PLAIN', data: utc q v tau}
 dates as index: {heads: ',PLAIN', data: dates q v tau}
 Unicode text of Excel: {heads: 'Time [s],PLAIN', data: time q v tau,
                         how: {separator: "\t", point: ',', encoding: utf-16}}
+Unicode without a mark: {heads: 't,PLAIN', data: time q v tau, how: {encoding: utf-16-le}}
+Unicode of the other order: {heads: 't,PLAIN', data: time q v tau, how: {encoding: utf-16-be}}
+of a namespace: {heads: 't,/a/joint_states/pan/position,/a/joint_states/lift/position,/a/joint_states/pan/velocity,/a/joint_states/lift/velocity,/a/joint_states/pan/effort,/a/joint_states/lift/effort',
+                 data: time q v tau}
 comments: {heads: 't,PLAIN', data: time q v tau, how: {above: "# arm: mine, day: 3\n\n"}}
 ns since 1970: {heads: 'stamp_ns,PLAIN', data: ns q v tau}
 a line of units: {heads: 't,PLAIN', data: time deg v tau, how: {above: "Scope 3\n"}}
@@ -257,6 +261,8 @@ def test_a_unit_is_one_of_the_kind_of_its_joint(heads, mapping, said, named, tmp
 @tables.written(r"""
     ["0,1,2\n0.1,1,2", {}] | has no line of names
     ["t,q1,q1\n0,1,2\n0.1,1,2", {}] | has 2 columns 'q1'
+    ["t|q1|tau1\n0|1|2\n1|1|2", {}] | has no row of numbers; give text ... commas or spaces; a spreadsheet exports it as CSV
+    ["t,/a/joint_states/q/pan,/b/joint_states/q/pan\n0,1,2", {}] | has no single column of position for pan among /a/joint_states/q/pan, /b/joint_states/q/pan; write
     ["t,q1,q2,tau1\n0,1,2\n0.1,1,2", {}] | line 2 has 3 cells below 4 names; name every column
     ["t,q1,tau1\n0,1,2\n0.1,1,off", {}] | line 3, column 'tau1': 'off' is no number
     ["t,q1,tau1\n0,1,2\nsoon,1,1", {}] | line 3, column 't': 'soon' is no time

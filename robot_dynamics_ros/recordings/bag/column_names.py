@@ -55,7 +55,7 @@ _RANKS = {
 }
 _WORD = '|'.join(sorted(_RANKS, key=len, reverse=True))
 _NAME = re.compile(
-    r'(?:/?joint_states?/|field\.|state\.)?'
+    r'(?:/?(?:\w+/)*joint_states?/|field\.|state\.)?'
     rf'(?:(?P<first>{_WORD})(?![^\W\d_])[\W_]*(?P<after>\d[\W\d_]*?|[^\W\d_].*?|)[\W_]*'
     rf'|(?P<before>.+?)[\W_]+(?P<last>{_WORD}))',
     re.I,

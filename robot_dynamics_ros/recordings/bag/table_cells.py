@@ -54,7 +54,11 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[
     heads = next((x for x in reversed(above) if len(x) == count), above[-1] if above else [])
     if not (rows and heads):
         problem = f'has no {"line of names above its numbers" if rows else "row of numbers"}'
-        raise RecordingError(culprit, problem, 'give a line of names, and rows of numbers below')
+        remedy = (
+            'give text with a line of names, and rows of numbers below, separated by semicolons, '
+            'tabs, commas or spaces; a spreadsheet exports it as CSV'
+        )
+        raise RecordingError(culprit, problem, remedy)
     complete = {line: row for line, row in rows.items() if len(row) >= len(heads)}
     for line, row in rows.items():
         if len(_filled(row)) > len(heads) or not complete:
@@ -80,8 +84,10 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[
 def _lines(path: Path) -> Iterator[tuple[int, bool, list[str]]]:
     """Yield the number of each line with text, whether it is a comment, and its cells."""
     data = path.read_bytes()
+    wide = {b'\xff\xfe': 'utf-16', b'\xfe\xff': 'utf-16'}.get(data[:2], 'utf-8-sig')
+    wide = {data[:1]: 'utf-16-be', data[1:2]: 'utf-16-le'}.get(b'\0', wide)  # without a mark
     try:
-        content = data.decode('utf-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'utf-8-sig')
+        content = data.decode(wide)
     except UnicodeDecodeError:
         content = data.decode('cp1252', errors='replace')  # of Excel
     lines = [line.strip(' \r\0') for line in content.splitlines()]  # zeros: of a lost block
