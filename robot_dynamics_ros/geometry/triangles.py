@@ -188,8 +188,10 @@ def _read_mtl(path: Path) -> dict[str, Colour]:
         if words[0] == 'newmtl':
             name = ' '.join(words[1:])
         elif words[0] == 'Kd':
-            red, green, blue = (float(x) for x in words[1:4])
-            colours[name] = (red, green, blue, 1.0)
+            with suppress(ValueError):  # a spectral curve, or CIE XYZ
+                values = [float(x) for x in words[1:4]]
+                red, green, blue = values * 3 if len(values) == 1 else values
+                colours[name] = (red, green, blue, 1.0)
     return colours
 
 

@@ -139,10 +139,12 @@ f 1/1/1 2/2/2 3//3 -1
 
 def test_an_obj_has_polygons_and_the_colours_of_its_library_unless_the_link_has_one(tmp_path):
     (tmp_path / 'arm.obj').write_text(OBJ)
-    (tmp_path / 'arm.mtl').write_text('newmtl red paint\nKd 1 0 0\n')
-    (part,) = read_mesh(tmp_path / 'arm.obj')
-    assert part.faces.tolist() == [[0, 1, 2], [0, 2, 3]]
-    assert part.colour == (1.0, 0.0, 0.0, 1.0)
+    red, grey = (1.0, 0.0, 0.0, 1.0), (0.5, 0.5, 0.5, 1.0)
+    for diffuse, colour in (('spectral a.rfl', None), ('0.5', grey), ('1 0 0', red)):
+        (tmp_path / 'arm.mtl').write_text(f'newmtl red paint\nKd {diffuse}\n')
+        (part,) = read_mesh(tmp_path / 'arm.obj')
+        assert part.faces.tolist() == [[0, 1, 2], [0, 2, 3]]
+        assert part.colour == colour
     mesh = f'<visual><geometry><mesh filename="{tmp_path}/arm.obj"/></geometry>'
     blue = '<material name="blue"><color rgba="0 0 1 1"/></material>'
     for material, colour in (('', part.colour), (blue, (0.0, 0.0, 1.0, 1.0))):
