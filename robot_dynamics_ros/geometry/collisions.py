@@ -119,6 +119,12 @@ class CollisionChecker:
     """
 
     def __init__(self, tree: Robot, obstacles: Obstacles | None = None) -> None:
+        if not tree.has_constant_rates:
+            raise MechanismError(
+                f'collisions of {tree.name!r}',
+                'have no bound: joints of its loops move at rates that depend on the posture',
+                'check it without shapes, or give the loops a linear closed_form',
+            )
         self._tree = tree
         known = collision_shapes(tree.xml) if tree.xml else CollisionShapes((), {})
         self.unchecked = unchecked_links(tree, known)
@@ -287,12 +293,6 @@ class CollisionChecker:
     def _relative_motion(self) -> Array:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
         tree = self._tree
-        if not tree.has_constant_rates:
-            raise MechanismError(
-                f'collisions of {tree.name!r}',
-                'have no bound: joints of its loops move at rates that depend on the posture',
-                'check it without shapes, or give the loops a linear closed_form',
-            )
         moves_with = np.zeros((len(self._parts), tree.bodies), dtype=bool)
         farthest = np.zeros(tree.bodies)  # points of the body and those it carries from its joint
         for row, part in zip(moves_with, self._parts, strict=True):

@@ -102,8 +102,8 @@ class ExcitationProblem:
         self.unknowns = Unknowns(tree, terms)
         self.base: BaseParameters = structural_base(self.unknowns)
         self.scale = np.ones(len(self.base))
-        self.middle = tree.limits_middle
-        self.half = tree.sampled_range[1] - self.middle
+        lower, upper = tree.planning_range
+        self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         self.fastest = bounds.velocity * tree.velocity_limits(bounds.speed)
         self.strongest = bounds.effort * tree.effort_limit
         l = np.arange(1, harmonics + 1)

@@ -279,5 +279,5 @@ def tool_task(tree: Robot, q: Array, angle: float | None = None, frame: str = 't
 
 
 def ranges(tree: Robot) -> Array:
-    """Return the widths of the joints' sampled ranges, shape (n,), rad or m."""
-    return np.maximum(np.ptp(tree.sampled_range, axis=0), 1e-3)
+    """Return the widths of the joints' ranges of planning, shape (n,), rad or m."""
+    return np.maximum(np.ptp(tree.planning_range, axis=0), 1e-3)

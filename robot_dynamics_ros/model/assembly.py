@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +36,8 @@ from robot_dynamics_ros.spatial.validation import scalars
 
 _MAX_CORRECTION = 0.3  # rad, or of the size of the loops: a larger one may lead to another branch
 _MIN_STEP = 1.0 / 512.0
+_CORRECTIONS = 12  # Newton steps to a root near a predicted one
+_INSIDE = 0.9  # of a way that ends where the loops do not close
 _ATTEMPTS = 40
 #: Steps of the continuation on symbols, rad or parts of the size; iterations at its end, by which
 #: an error of a tenth is squared to rounding.
@@ -85,20 +89,50 @@ class Assembly:
         """Return whether the loops close, regularly, from the assembly to u, shape (N,)."""
         if self.formula is not None:
             return True
-        q = self._continued_from(self.assembled, u)
-        return q is not None and self.equations.conditioning(q) >= self.singular_below
+        q, done = self._continued_from(self.assembled, u)
+        return done == 1.0 and self.equations.conditioning(q) >= self.singular_below
+
+    def narrowed(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return bounds of the coordinates within which the loops close, shape (N,) each.
+
+        They are moved towards the assembly, first each alone, then all together, until the loops
+        close on the straight ways to the sides and to the corners; of a way on which they do not,
+        the last part is left out, too, since the loops are nearly singular there.
+
+        Args:
+            lower, upper: The bounds, which contain the assembly, shape (N,) each, rad or m.
+        """
+        if self.formula is not None:
+            return lower, upper
+        at = self.assembled[self.equations.coordinates]
+        sides, moves = np.array([lower, upper]) - at, self.equations.moves_loops
+        moving = np.flatnonzero(moves[self.equations.coordinates])
+        for end, i in product((0, 1), moving):
+            way = np.zeros(len(at))
+            way[i] = sides[end, i]
+            sides[end, i] *= self._closing(at + way)
+        for ends in product((0, 1), repeat=len(moving)):
+            way = np.zeros(len(at))
+            way[moving] = sides[ends, moving]
+            sides[:, moving] *= self._closing(at + way)
+        return at + sides[0], at + sides[1]
+
+    def _closing(self, u: Array) -> float:
+        """Return by which factor the way to u is shortened, see :meth:`narrowed`."""
+        done = self._continued_from(self.assembled, u)[1]
+        return done if done == 1.0 else _INSIDE * done
 
     # ---- numbers -------------------------------------------------------------------------------
 
-    def _continued_from(self, reference: Array, u: Array) -> Array | None:
-        """Return the root at u on the straight way from a known one, in steps on its branch.
+    def _continued_from(self, reference: Array, u: Array) -> tuple[Array, float]:
+        """Return the last root on the straight way from a known one to u, in steps on its branch.
 
         Args:
             reference: Tree positions, shape (n,), rad or m, closing the loops on the branch.
             u: Coordinates, shape (N,), rad or m.
 
         Returns:
-            New array, shape (n,), without mimic joints; None if the loops do not close on the way.
+            New array, shape (n,), without mimic joints, and the part of the way to it: 1 at u.
         """
         equations = self.equations
         coordinates, dependent = equations.coordinates, equations.dependent
@@ -110,20 +144,36 @@ class Assembly:
             trial[coordinates] = start + (done + step) * (u - start)
             change = J[:, coordinates] @ (trial - q)[coordinates]
             trial[dependent] -= np.linalg.lstsq(J[:, dependent], change, rcond=None)[0]
-            closed, error = equations.close(trial, iterations=12)
-            near = np.all(np.abs(closed - trial) <= _MAX_CORRECTION * equations.unit)
-            if error < CLOSED and near and equations.branch(closed) == branch:
+            closed = self._corrected(trial)
+            if closed is not None and self._continues(closed, branch):
                 q, done, step = closed, done + step, 2.0 * step
             else:
                 step = 0.5 * step
                 if step < _MIN_STEP:
-                    return None
-        return None if equations.flipped(q) else q
+                    return q, done
+        return equations.close(q)[0], done
+
+    def _continues(self, q: Array, branch: float) -> bool:
+        """Return whether a root is on the branch of that sign, and no frame half a turn off."""
+        return self.equations.branch(q) == branch and not self.equations.flipped(q)
+
+    def _corrected(self, predicted: Array) -> Array | None:
+        """Return the root near tree positions, to ``CLOSED``; None if the joints move too far."""
+        equations, q = self.equations, predicted.copy()
+        for _ in range(_CORRECTIONS):
+            residual, J = equations.scaled(q)
+            if np.max(np.abs(residual), initial=0.0) < CLOSED:
+                return q
+            dependent = equations.dependent
+            q[dependent] -= np.linalg.lstsq(J[:, dependent], residual, rcond=1e-13)[0]
+            if np.any(np.abs(q - predicted) > _MAX_CORRECTION * equations.unit):
+                return None
+        return None
 
     def _found(self, u: Array, reference: Array) -> Array:
         """Return the root at u on the branch of a known one, at any distance from it."""
-        q = self._continued_from(reference, u)
-        return self.equations.mimic.positions(self._searched(u, reference) if q is None else q)
+        q, done = self._continued_from(reference, u)
+        return self.equations.mimic.positions(q if done == 1.0 else self._searched(u, reference))
 
     def _searched(self, u: Array, reference: Array) -> Array:
         """Search from random starts for a unique root on the branch of the known configuration."""
@@ -251,6 +301,11 @@ class Assembly:
             least = minimum(least, sqrt(column @ column))
         return np.array([error, least, branch, largest])
 
+    def closed(self, error: Any, least: Any, branch: Any, largest: Any) -> Any:
+        """Return whether the loops are closed by the numbers, or arrays, of :meth:`closure`."""
+        regular = (least >= self.singular_below) & (branch > 0.0)
+        return regular & (error < CLOSED) & (largest < _MAX_CORRECTION)
+
     def require_closed(self, u: Array, closure: Array) -> None:
         """Raise an error unless the loops are closed at u, regularly and on their branch.
 
@@ -263,9 +318,7 @@ class Assembly:
             MechanismError: They cannot be closed at u, or not on the straight way there.
             NonFiniteError: u is not finite.
         """
-        error, least, branch, largest = closure.tolist()
-        regular = least >= self.singular_below and branch > 0.0
-        if regular and error < CLOSED and largest < _MAX_CORRECTION:
+        if self.closed(*closure.tolist()):
             return
         self.require_regular(self.positions(scalars('u', u, (len(self.reach),))))
         raise MechanismError(

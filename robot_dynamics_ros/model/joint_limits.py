@@ -130,6 +130,11 @@ class LimitedTree(BodyTree):
         return lower, np.minimum(self.reference_upper, middle + reach)
 
     @property
+    def planning_range(self) -> tuple[Array, Array]:
+        """Lower and upper bound of postures and motions that are planned, shape (n,) each."""
+        return self.sampled_range
+
+    @property
     def _limited(self) -> Array:
         return np.isfinite(self.position_lower) & np.isfinite(self.position_upper)
 

@@ -127,6 +127,14 @@ class Mechanism(Robot):
         return Assembly(self.equations, self.assembled, *kept)
 
     @cached_property
+    def planning_range(self) -> tuple[Array, Array]:
+        """The sampled range, narrowed to where the loops close; shape (n,) each, rad or m."""
+        lower, upper = self.sampled_range
+        at = self.assembled[self.body_of_joint]
+        bounds = self.assembly.narrowed(np.minimum(lower, at), np.maximum(upper, at))
+        return np.clip(bounds[0], lower, upper), np.clip(bounds[1], lower, upper)
+
+    @cached_property
     def middle(self) -> Array:
         """The middle of the limits, or the assembly if the loops do not close to it, (n,)."""
         middle, assembled = self.limits_middle, self.assembled[self.body_of_joint]

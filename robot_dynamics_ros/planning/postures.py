@@ -133,8 +133,8 @@ class _Rating:
         self._tree, self._frame, self.least = tree, frame, (math.inf, 0)
         self._load, self._exact = Load(tree), with_exact_angles(tree)
         self._scale = np.repeat([arm_length(tree), 1.0], 3)[:, np.newaxis]
-        self._middle = tree.limits_middle
-        self._half = tree.sampled_range[1] - self._middle
+        lower, upper = tree.planning_range
+        self._middle, self._half = 0.5 * (lower + upper), 0.5 * (upper - lower)
 
     def posture(self, relative: Array) -> Array:
         """Return joint positions from values relative to the ranges, shape (n,), rad or m."""
@@ -142,7 +142,10 @@ class _Rating:
 
     def rate(self, relative: Array) -> tuple[float, Array] | None:
         """Return a score, higher is better, with the posture; None if it cannot be held."""
-        tree, state = self._tree, at_rest(self._exact, self.posture(relative))
+        tree, q = self._tree, self.posture(relative)
+        if not self._exact.reaches(q):
+            return None
+        state = at_rest(self._exact, q)
         heaviest = self._load.heaviest(state)
         self.least = min(self.least, heaviest)
         if heaviest[0] > _HOLDING_SHARE:

@@ -127,6 +127,9 @@ def test_searches_stay_where_loops_close():
     drawn = robot.random_positions(np.random.default_rng(0), 12)
     assert 1 < len(drawn) < 12
     assert np.abs(np.sin(np.ravel(drawn) + 1.2)).max() < 0.5
+    # Nine tenths of the way from the assembly to the ends, found to 1/512 of that to the limits.
+    ends = -1.1 + 0.9 * (np.arcsin([-0.5, 0.5]) - 1.2 + 1.1)
+    assert np.ravel(robot.planning_range) == pytest.approx(ends, abs=0.9 * 4.1 / 512)
     make_law('hand_guiding', robot)
 
 

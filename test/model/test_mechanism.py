@@ -86,6 +86,13 @@ def test_frames_of_a_loop_meet_in_the_declared_components(mechanisms, name, rng)
                 assert turn[k, k] == pytest.approx(1.0, abs=1e-14)
 
 
+@pytest.mark.parametrize('name', LINKAGES)
+def test_loops_close_at_the_corners_of_the_planning_range(mechanisms, name):
+    mechanism = mechanisms[name]
+    for corner in product(*zip(*mechanism.planning_range, strict=True)):
+        assert mechanism.reaches(np.array(corner))
+
+
 @pytest.mark.slow
 def test_posture_behind_a_forbidden_zone_is_found_on_the_declared_branch():
     """On the straight way there the loop is torn; the two roots beyond differ in their branch."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import linkages
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
@@ -157,3 +158,13 @@ def test_a_pendulum_gets_a_folder_without_a_program_and_the_scene_says_why(tmp_p
         capsys.readouterr().err
     )
     assert parameter_file(COMMANDS['simulate'].parse(['--robot', str(file)])).is_file()
+
+
+def test_loops_that_close_at_some_positions_get_a_motion_there():
+    """The crank's middle and most of its positions are out of the rod's reach."""
+    urdf, loops = linkages.short_rod()
+    tree = load_robot(urdf, loops=loops)
+    motion = plan_motion(tree, 'piston')
+    way = motion.path(tree).table(np.linspace(0, motion.duration, 99))[0]
+    assert np.ptp(way) > 0.05
+    assert np.abs(np.sin(way + 1.2)).max() < 0.5
