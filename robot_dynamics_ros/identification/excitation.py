@@ -102,7 +102,7 @@ class ExcitationProblem:
         self.unknowns = Unknowns(tree, terms)
         self.base: BaseParameters = structural_base(self.unknowns)
         self.scale = np.ones(len(self.base))
-        lower, upper = tree.planning_range
+        self.range = lower, upper = tree.planning_range
         self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         self.fastest = bounds.velocity * tree.velocity_limits(bounds.speed)
         self.strongest = bounds.effort * tree.effort_limit
@@ -150,6 +150,7 @@ class ExcitationProblem:
         q, v, a = self.motion(x, self.times)
         peak = np.maximum(np.abs(v).max(axis=0), 1e-9)
         direction = np.tanh(v / (_SMOOTH_SIGN * peak))
+        q = np.clip(q, *self.range)  # steps of the search may leave it, and loops end there
         columns = self.unknowns.columns(Instants.of_motion(q, v, a, direction))
         weighted = columns[:, :, self.base.independent] / self.tree.effort_limit[:, np.newaxis]
         return weighted.reshape(-1, len(self.base))
@@ -170,7 +171,8 @@ class ExcitationProblem:
         """Return the used share of each bound by a motion, shape (N, ...)."""
         q, v, a = self.motion(x, times)
         tree = self.tree
-        effort = self._kernels.batch('inverse_dynamics', q, v, a)
+        within = np.clip(q, *self.range)
+        effort = self._kernels.batch('inverse_dynamics', within, v, a)
         effort = effort + tree.armature * a + tree.damping * v
         loads = {
             'position': np.abs(q - self.middle) / (self.bounds.position * self.half),
@@ -178,7 +180,7 @@ class ExcitationProblem:
             'effort': (np.abs(effort) + tree.coulomb_friction) / self.strongest,
         }
         if self.bounds.boxed:
-            _, p, _, _ = self._kernels.batch('frame_motion', q, v)
+            _, p, _, _ = self._kernels.batch('frame_motion', within, v)
             sides = [p - np.array(self.bounds.upper), np.array(self.bounds.lower) - p]
             outside = np.hstack(sides)  # m, negative inside
             loads['workspace'] = 1.0 + np.where(np.isfinite(outside), outside, -1.0)

@@ -100,7 +100,8 @@ class Assembly:
         the last part is left out, too, since the loops are nearly singular there.
 
         Args:
-            lower, upper: The bounds, which contain the assembly, shape (N,) each, rad or m.
+            lower: Lower bounds, not above the assembly, shape (N,), rad or m.
+            upper: Upper bounds, not below it.
         """
         if self.formula is not None:
             return lower, upper

@@ -10,12 +10,15 @@ from numpy.testing import assert_allclose
 from samples import SAMPLES, sample
 
 from robot_dynamics_ros import estimation
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.estimation.regressor import (
     inertial_parameters,
     regressor,
     with_inertial_parameters,
 )
+from robot_dynamics_ros.model import load_mechanism
 
 
 @pytest.mark.parametrize('name', SAMPLES)
@@ -26,6 +29,17 @@ def test_parameters_make_the_same_robot_again(name):
     assert_allclose(again.com, tree.com, rtol=0, atol=1e-15)
     # Steiner's term of a few kg m^2 goes forth and back.
     assert_allclose(again.inertia, tree.inertia, rtol=0, atol=1e-15)
+
+
+def test_rows_of_loops_are_those_of_kane_s_recursion_also_behind_a_forbidden_zone(rng):
+    """The loop is torn on the straight way to the second row, see ``test_mechanism``."""
+    robot = load_mechanism(*shipped_mechanism('four_bar'), mappings={'l2p': '0.42'})
+    q = np.array([[0.1, 0.2], [np.pi, 0.0], [-0.3, 0.4]])
+    v, a = rng.normal(size=(2, *q.shape))
+    kane = make_formulation('kane', robot)
+    wanted = [kane.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)]
+    found = regressor(robot, q, v, a) @ inertial_parameters(robot)
+    assert_allclose(found, wanted, rtol=1e-10)
 
 
 TREE, ROWS = sample('scara').tree, np.zeros((5, 4))
