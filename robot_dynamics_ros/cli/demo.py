@@ -165,7 +165,7 @@ def _arms(args: argparse.Namespace) -> list[Arm]:
     if args.robot is None:
         refuse_given(args, JOINTS | SETUP, 'the shipped arms')
         return [Arm(name, name) for name in ROBOTS]
-    if shipped_parameters(args):
+    if args.robot in ROBOTS and shipped_parameters(args):  # those of mechanisms have no motion
         return [Arm(args.robot, args.robot)]
     arm = planned_arm(args)
     show_arm(arm.tree, arm.frame, arm.remarks)

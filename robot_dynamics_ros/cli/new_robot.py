@@ -153,7 +153,8 @@ def planned_arm(args: argparse.Namespace) -> PlannedArm:
 def shipped_parameters(args: argparse.Namespace) -> Path | None:
     """Return the parameter file of a shipped robot as it is; None for any other choice."""
     if args.robot in (*ROBOTS, *MECHANISMS) and not given(args, MAPPING | JOINTS | SETUP):
-        return share_directory() / 'config' / f'{args.robot}.yaml'
+        file = share_directory() / 'config' / f'{args.robot}.yaml'
+        return file if file.is_file() else None
     return None
 
 

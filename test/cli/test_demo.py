@@ -75,6 +75,8 @@ def test_the_motion_is_told_before_it_runs(monkeypatch, command):
     seconds = 4 * math.tau * 0.1 / 0.4 + 0.6
     circle = f'tool along a circle of radius 0.1 m at 0.4 m/s, laps: 4, {seconds:.2f} s'
     assert f'motion of four_dof: {circle}, from t = 0.5 s ' in said
+    said = command('demo', 'parallelogram', code=2).said  # whose parameter file has none
+    assert 'motion of parallelogram: ' in said
 
 
 def test_a_bag_that_lacks_the_last_states_is_no_result(monkeypatch):
