@@ -25,6 +25,7 @@ import numpy as np
 from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.regressor import PER_BODY, gravity_regressor
 from robot_dynamics_ros.identification.evidence import Ridge
+from robot_dynamics_ros.identification.least_squares import SURE
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
@@ -36,7 +37,6 @@ _STATES = 1500  # states used; more add little information
 _WEAK = 30.0  # prior deviation of gravity, m/s^2
 _STEPS = 30
 _SETTLED = 1e-5  # m/s^2
-_SURE = 3.0  # standard deviations
 _NOTICED = math.radians(1.0)
 
 
@@ -63,7 +63,7 @@ class GravityEstimate:
     @property
     def tilted(self) -> bool:
         """Whether its direction differs significantly from that of the model."""
-        return self.tilt > max(_SURE * self.tilt_deviation, _NOTICED)
+        return self.tilt > max(SURE * self.tilt_deviation, _NOTICED)
 
     @property
     def direction(self) -> Array:

@@ -27,6 +27,7 @@ from robot_dynamics_ros.identification.choice import (
 from robot_dynamics_ros.identification.evidence import evident_columns
 from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
 from robot_dynamics_ros.identification.least_squares import (
+    SURE,
     Block,
     Estimate,
     estimate,
@@ -58,14 +59,11 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_type
 
 _WELL_CONDITIONED = 100.0
-_ROTORS = 20.0  # nats by which free rotor inertia must reduce the cost to be accepted
 _TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the prior weight of the nominal links
 _DESCRIBED = 1000.0  # the same, with which they change only as far as the data demand,
 _ALONE = 1e5  # the same of what one link alone explains: the files are that one change
-_AS_WELL = 9.0  # and the squared distance that this may add: three standard deviations
 USED = 'used'
 _FAR = 6.0  # standard deviations above which a residual is a disturbance
-_SURE = 3.0  # standard deviations of a load friction that the data determine
 _VAGUE = 0.3  # relative standard deviation above which a value is reported as uncertain,
 _MATTERS = 1e-3  # if its effect exceeds this share of a joint's RMS effort
 
@@ -166,7 +164,7 @@ class Identification:
             (base.leading[estimate.described], 'known by the description rather than the data'),
             (held, 'kept at the nominal value, since not separable'),
             (
-                together[together < links],
+                together,
                 'known only in combination, split according to the nominal model',
             ),
             (
@@ -322,7 +320,7 @@ def _determined(
         terms = [k for k, at in enumerate(leading) if unknowns.term_of(at) == 'load_friction']
         sure = np.abs(fitted.values) / np.maximum(fitted.deviations, np.finfo(float).tiny)
         least = min(terms, key=lambda k: float(sure[k]), default=None)
-        if least is None or sure[least] >= _SURE:
+        if least is None or sure[least] >= SURE:
             return base, fitted, chosen
         name = unknowns.names[leading[least]]
         value, deviation = fitted.values[least], fitted.deviations[least]
@@ -365,33 +363,30 @@ def _trusted(
 ) -> PhysicalParameters:
     """Return physical parameters; with measured efforts, prefer likely link masses.
 
-    Links close to the nominal ones are taken if they explain the data as well, with the inertia of
-    rotors if need be: along what the data hardly determine, noise alone would move them. Those
-    close to a single change explain the data, else there is none. Deviations remain those of the
-    original weight.
+    Links close to the nominal ones are taken if they explain the data as well: along what the data
+    hardly determine, noise alone would move them. Those close to a single change explain the data,
+    else there is none. Deviations remain those of the original weight.
     Else the weight of the nominal links is increased in steps until every link mass is likely. If
     no step achieves this, the result with the original weight is returned.
     """
-    unknowns, near = plan.unknowns, None if single is None else single.near
-    for free in (False, True) if single is None else (single.rotors,):
-        first, close = (
-            physical_parameters(fitted, unknowns, times * prior_weight, rotors=free, near=near)
-            for times in (1.0, _DESCRIBED if single is None else _ALONE)
+    unknowns = plan.unknowns
+
+    def fit(times: float) -> PhysicalParameters:
+        """Return the parameters under a multiple of the weight of the nominal links."""
+        if single is None:
+            return physical_parameters(fitted, unknowns, times * prior_weight)
+        return physical_parameters(
+            fitted, unknowns, times * prior_weight, rotors=single.rotors, near=single.near
         )
-        if single is not None or close.misfit <= first.misfit + _AS_WELL:
-            return replace(close, deviations=first.deviations, data_share=first.data_share)
+
+    first, close = fit(1.0), fit(_DESCRIBED if single is None else _ALONE)
+    if single is not None or close.misfit <= first.misfit + SURE**2:
+        return replace(close, deviations=first.deviations, data_share=first.data_share)
     for times in _TRUST if plan.preparation.effort == 'measured' else ():
-        tried = _with_rotors(fitted, unknowns, times * prior_weight)
+        tried = fit(times)
         if likely_masses(tried.values, unknowns):
             return tried
-    return _with_rotors(fitted, unknowns, prior_weight)
-
-
-def _with_rotors(fitted: Estimate, unknowns: Unknowns, weight: float) -> PhysicalParameters:
-    links, rotors = (
-        physical_parameters(fitted, unknowns, weight, rotors=free) for free in (False, True)
-    )
-    return rotors if links.cost - rotors.cost > _ROTORS else links
+    return first
 
 
 def identify(

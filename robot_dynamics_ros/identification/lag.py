@@ -18,6 +18,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.evidence import Ridge
+from robot_dynamics_ros.identification.least_squares import SURE
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.samples import Preparation, effort_rates, prepare
@@ -26,7 +27,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 _STATES = 1500  # states used; more add little information
 _USUAL = 0.02  # s: prior deviation, as of slow drivers
 _TELLS = 5e-3  # s: deviation that is small enough without the windows of reversals
-_SURE = 3.0  # standard deviations
 _ROUNDS = 4  # each is linear in what is left
 
 
@@ -39,7 +39,7 @@ class Lag(NamedTuple):
     @property
     def is_sure(self) -> bool:
         """Whether it differs significantly from zero."""
-        return abs(self.value) > _SURE * self.deviation
+        return abs(self.value) > SURE * self.deviation
 
     @property
     def sentence(self) -> str:

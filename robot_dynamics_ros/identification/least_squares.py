@@ -38,6 +38,7 @@ from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
 from robot_dynamics_ros.recordings.samples import Samples, effort_rates
 from robot_dynamics_ros.spatial.scalar import Array
 
+SURE = 3.0  #: standard deviations beyond which a difference is no chance
 _MOST_BLOCKS = 40  # per recording; more add little information
 _LEAST_BLOCKS = 10
 _SLAB = 8192  # samples whose columns are in memory at once
@@ -334,4 +335,4 @@ def student_factor(blocks: int) -> float:
     """Return the widening factor s of standard deviations from a number of blocks."""
     from scipy.special import ndtr, stdtrit  # scipy.stats takes three times as long to load
 
-    return float(stdtrit(blocks - 1, ndtr(3.0)) / 3.0)
+    return float(stdtrit(blocks - 1, ndtr(SURE)) / SURE)

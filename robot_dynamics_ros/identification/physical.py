@@ -60,7 +60,8 @@ _CONVERGED = 1e-7  # Newton decrement; its square bounds the excess over the min
 _NEAR = 0.1  # the same before the weight falls
 _THINNEST = 0.01  # least to largest spread of a body without volume: a tenth as thick as long
 _FALL = 5.0  # ratio of the weights of the divergence from one minimum to the next
-_SIGNED = (
+#: Joint terms that may be negative.
+SIGNED = (
     'offset',
     'root_friction',
     'square_friction',
@@ -98,7 +99,7 @@ def physical_parameters(
     estimate: Estimate,
     unknowns: Unknowns,
     prior_weight: float = 1.0,
-    rotors: bool = False,
+    rotors: bool = True,
     near: Array | None = None,
     only: int | None = None,
 ) -> PhysicalParameters:
@@ -111,8 +112,7 @@ def physical_parameters(
         estimate: The estimated base parameters.
         unknowns: The unknowns of the robot, with nominal values.
         prior_weight: lambda; 1: standard deviation of the nominal inertia equal to its size.
-        rotors: Whether armature that is not separable from link inertia is estimated too, so that
-            the nominal link decides the split; otherwise it keeps its nominal value.
+        rotors: See :func:`joint_terms`: the nominal link then decides the split.
         near: Physical inertial parameters to stay close to, shape (10 bodies,); default: nominal.
         only: Index of the only body that may differ from ``near``; default: every body may.
 
@@ -137,7 +137,7 @@ def physical_parameters(
     T = _to_parameters(len(unknowns), roots, free, size)
     W, effort = data_rows(estimate)
     A, y = W @ estimate.base.B @ T, effort - W @ estimate.base.B @ known
-    signed = np.array([unknowns.term_of(k) in _SIGNED for k in free.tolist()], dtype=bool)
+    signed = np.array([unknowns.term_of(k) in SIGNED for k in free.tolist()], dtype=bool)
     distance = Divergence(len(roots), ~signed, prior_weight, _BARRIER)
     start = distance.start(unknowns.nominal[free] / size)
     x, steps = _follow(A, y, distance, start)
@@ -193,13 +193,20 @@ def _root(name: str, i: int, inertias: Array) -> Array:
 
 
 def joint_terms(estimate: Estimate, unknowns: Unknowns, rotors: bool) -> tuple[Array, Array]:
-    """Return the joint terms to estimate and those to hold."""
+    """Return the joint terms to estimate and those to hold.
+
+    Args:
+        estimate: The estimated base parameters.
+        unknowns: The unknowns of the robot.
+        rotors: Whether to estimate armature, too, that the data do not tell from link inertia, and
+            for which the description has no value.
+    """
     terms = np.arange(unknowns.links, len(unknowns))
     known = np.isin(terms, estimate.base.leading)
     if rotors:
         rotor = [unknowns.term_of(k) == 'armature' for k in terms.tolist()]
-        known |= np.array(rotor, dtype=bool)
-        known &= estimate.base.B[:, terms].any(axis=0)
+        found = estimate.base.B[:, terms].any(axis=0)
+        known |= np.array(rotor, dtype=bool) & (unknowns.nominal[terms] == 0.0) & found
     return terms[known], terms[~known]
 
 

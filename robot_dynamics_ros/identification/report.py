@@ -20,6 +20,7 @@ from robot_dynamics_ros.estimation.residual_causes import resolved
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, delivered
 from robot_dynamics_ros.identification.identify import USED, Identification
+from robot_dynamics_ros.identification.least_squares import SURE
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS, recorded_speed
 from robot_dynamics_ros.identification.validation import (
     SMALL,
@@ -53,8 +54,7 @@ _SAME = 1.2  # times the residual of the description: noise of a model that fits
 _NOISE = 1.05  # times that residual: less is not worth a word
 _PERFECT = 0.01  # percent: nothing is left that a model would explain
 _GAIN = 1.01  # least ratio of the residuals before and after by which a joint is predicted better
-_SURE = 3.0  # standard deviations of a change beyond doubt,
-_MATTERS = 0.01  # if it changes a joint's effort by this share
+_MATTERS = 0.01  # least change of a joint's effort, as a share, that makes one beyond doubt
 _ALTERNATES = 0.3  # correlation of successive residuals that counts
 _SLOW = 0.2  # of the velocity limit
 _MOST_ROWS = 10  # of the table of bags, and of what changed
@@ -65,7 +65,7 @@ _CANCEL = (
 )
 _TOGETHER = 'Those of a joint include those of the mimic joints that move with it.'
 _CHANGED = (
-    f'Links: other than described by more than {_SURE:g} standard deviations, '
+    f'Links: other than described by more than {SURE:g} standard deviations, '
     f'the surest {_MOST_ROWS} at most'
 )
 _LEGEND = (
@@ -102,7 +102,7 @@ def identification_report(
     ]
     rows = base_rows(result)
     sure = _certainty(result, rows)
-    changed = [rows[k] for k in np.argsort(-sure)[:_MOST_ROWS] if sure[k] > _SURE]
+    changed = [rows[k] for k in np.argsort(-sure)[:_MOST_ROWS] if sure[k] > SURE]
     tables = [_value_table(_CHANGED, changed, _LEGEND)] if changed else []
     details: list[ReportTable | ReportList] = [_residual_table(result, before, after)]
     if any(bag.efforts for bag in bags):
@@ -220,7 +220,7 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
     ]
     changed = [
         tuple(dict.fromkeys(owners[k] for k in np.flatnonzero(row) if owners[k]))
-        for row in result.estimate.base.shown[sure > _SURE]
+        for row in result.estimate.base.shown[sure > SURE]
     ]
     alone = dict.fromkeys(group[0] for group in changed if len(group) == 1)
     rest = dict.fromkeys(

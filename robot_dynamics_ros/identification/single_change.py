@@ -30,8 +30,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_dynamics_ros.estimation.regressor import PER_BODY
-from robot_dynamics_ros.identification.least_squares import Estimate
+from robot_dynamics_ros.identification.least_squares import SURE, Estimate
 from robot_dynamics_ros.identification.physical import (
+    SIGNED,
     PhysicalParameters,
     data_rows,
     joint_terms,
@@ -74,7 +75,9 @@ def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None
     """Return the bodies of which each alone explains the data.
 
     None if the described links explain the data, no body alone does, or several do of which the
-    data would not determine the mass of one even then.
+    data would not determine the mass of one even then. Hypotheses are tried in the order of their
+    unknowns: the described links, the mass of one body, one body; the first two without the
+    inertia of rotors before with it.
 
     Args:
         estimate: The estimated base parameters.
@@ -91,8 +94,6 @@ def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None
             for i in range(unknowns.tree.bodies)
             if _explains(estimate, unknowns, rotors, i)
         }
-        if not fits:
-            continue
         most = _chance(estimate) + physical_parameters(estimate, unknowns, _LOOSE, rotors).misfit
         fits = {i: fit for i, fit in fits.items() if fit.misfit <= most}
         heavier = {i: _heavier(estimate, unknowns, rotors, i) for i in fits}
@@ -103,17 +104,13 @@ def single_change(estimate: Estimate, unknowns: Unknowns) -> SingleChange | None
             nominal = float(near[at])
             near[at : at + PER_BODY] += change
             return SingleChange((i,), near, near[at], nominal, deviation, rotors, centred=True)
-        masses = {i: unknowns.nominal[PER_BODY * i] for i in fits}
-        if any(fit.deviations[PER_BODY * i] > _VAGUE * masses[i] for i, fit in fits.items()):
-            return None
-        if fits:
-            return _shared(fits, unknowns, rotors)
-    return None
+    masses = {i: unknowns.nominal[PER_BODY * i] for i in fits}
+    if any(fit.deviations[PER_BODY * i] > _VAGUE * masses[i] for i, fit in fits.items()):
+        return None
+    return _shared(fits, unknowns) if fits else None
 
 
-def _shared(
-    fits: Mapping[int, PhysicalParameters], unknowns: Unknowns, rotors: bool
-) -> SingleChange:
+def _shared(fits: Mapping[int, PhysicalParameters], unknowns: Unknowns) -> SingleChange:
     """Return the change shared among bodies, from the fit with each of them alone."""
     nominal = unknowns.nominal[: unknowns.links]
     masses = nominal[::PER_BODY][list(fits)]
@@ -125,7 +122,7 @@ def _shared(
     deviation = float(np.sqrt(share @ (np.square(own) + np.square(gained - mean))))
     total = float(masses.sum())
     near = nominal + share @ change
-    return SingleChange(tuple(fits), near, total + mean, total, deviation, rotors)
+    return SingleChange(tuple(fits), near, total + mean, total, deviation, rotors=True)
 
 
 def _explains(estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int | None) -> bool:
@@ -176,7 +173,7 @@ def _change(
 
     Returns:
         The change and its standard deviations, shape (k,) each, and the squared distance that it
-        leaves; None if it does not.
+        leaves; None if it does not, or with negative friction or armature only.
     """
     W, y = data_rows(estimate)
     X, drives = W @ estimate.base.B, joint_terms(estimate, unknowns, rotors)[0]
@@ -193,7 +190,10 @@ def _change(
         return None
     follow = np.linalg.pinv(scaled) @ W  # the base parameters
     deviations = np.sqrt(np.einsum('ij,jk,ik->i', follow, estimate.covariance, follow))
-    changes, deviations = ((x / size)[: free.shape[1]] for x in (found, deviations))
+    count, signed = free.shape[1], [unknowns.term_of(k) in SIGNED for k in drives.tolist()]
+    if (~np.array(signed, dtype=bool) & (found < -SURE * deviations)[count:]).any():
+        return None
+    changes, deviations = ((x / size)[:count] for x in (found, deviations))
     return changes, deviations, distance
 
 
