@@ -25,7 +25,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Task Jacobians with a smaller singular value (m/rad or 1) are treated as singular.
 SMALLEST_SINGULAR_VALUE = 1e-4
-_ITERATIONS, _SOLVED = 50, 1e-11  # m or rad: accumulated rounding error at a scale of 1 m
+_ITERATIONS, _SOLVED = 20, 1e-11  # m or rad: accumulated rounding error at a scale of 1 m
 _REACHED = 1e-9  # m, also in directions in which the arm cannot move
 _MAX_STEP = 0.3  # rad or m per iteration, so that the branch is kept
 
