@@ -275,11 +275,14 @@ class _Document:
     def _bound_colours(self, instance: Element) -> Iterator[tuple[str, Colour]]:
         """Yield the material symbols of an instance with their diffuse colours."""
         for bound in instance.iter('instance_material'):
-            effect = self._resolve(bound, 'target').find('instance_effect')
-            diffuse = None if effect is None else self._resolve(effect).find('.//diffuse/color')
-            if diffuse is not None and diffuse.text:
-                red, green, blue = _values(diffuse.text)[:3].tolist()
-                yield bound.get('symbol', ''), (red, green, blue, 1.0)
+            with suppress(KeyError, ValueError):  # without it the mesh has no colour
+                effect = self._resolve(bound, 'target').find('instance_effect')
+                diffuse = (
+                    None if effect is None else self._resolve(effect).find('.//diffuse/color')
+                )
+                if diffuse is not None and diffuse.text:
+                    red, green, blue = _values(diffuse.text)[:3].tolist()
+                    yield bound.get('symbol', ''), (red, green, blue, 1.0)
 
     def _parts(self, mesh: Element) -> Iterator[tuple[str, Triangles]]:
         """Yield the primitives of a mesh with their material symbols."""

@@ -152,6 +152,24 @@ def test_an_obj_has_polygons_and_the_colours_of_its_library_unless_the_link_has_
         assert shape.colour == colour
 
 
+DAE = """<COLLADA><library_geometries><geometry id="g"><mesh>
+<source id="s"><float_array>0 0 0 1 0 0 0 1 0</float_array></source>
+<vertices id="v"><input semantic="POSITION" source="#s"/></vertices>
+<triangles material="m"><input semantic="VERTEX" source="#v" offset="0"/><p>0 1 2</p></triangles>
+</mesh></geometry></library_geometries><library_visual_scenes><visual_scene><node>
+<instance_geometry url="#g"><bind_material><technique_common>
+<instance_material symbol="m" target="#missing"/>
+</technique_common></bind_material></instance_geometry>
+</node></visual_scene></library_visual_scenes></COLLADA>"""
+
+
+def test_a_collada_whose_material_is_missing_has_no_colour(tmp_path):
+    (tmp_path / 'a.dae').write_text(DAE)
+    (part,) = read_mesh(tmp_path / 'a.dae')
+    assert part.faces.tolist() == [[0, 1, 2]]
+    assert part.colour is None
+
+
 def test_an_stl_may_be_written_as_text(tmp_path):
     corners = '\n'.join(f'vertex {x} {y} 0' for x, y in [(0, 0), (1, 0), (0, 1)])
     (tmp_path / 'a.stl').write_text(f'solid a\nfacet normal 0 0 1\nouter loop\n{corners}\n')
