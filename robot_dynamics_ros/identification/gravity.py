@@ -38,6 +38,7 @@ _WEAK = 30.0  # prior deviation of gravity, m/s^2
 _STEPS = 30
 _SETTLED = 1e-5  # m/s^2
 _NOTICED = math.radians(1.0)
+_ALIKE = 0.5  # of the model's gravity: largest change and deviation of the size
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,14 @@ class GravityEstimate:
 
     @property
     def tilted(self) -> bool:
-        """Whether its direction differs significantly from that of the model."""
+        """Whether its direction differs significantly from that of the model.
+
+        Not if the size is another or unknown: of an arm with one joint that gravity loads, as a
+        SCARA, the masses take any, and Gauss-Newton wanders, also through zero.
+        """
+        own, size = (float(np.linalg.norm(x)) for x in (self.model, self.vector))
+        if abs(size - own) + self.size_deviation > _ALIKE * own:
+            return False
         return self.tilt > max(SURE * self.tilt_deviation, _NOTICED)
 
     @property

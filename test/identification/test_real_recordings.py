@@ -13,7 +13,7 @@ from samples import DOWN_Z
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.correction import corrected_urdf
-from robot_dynamics_ros.identification.gravity import estimate_gravity
+from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
 from robot_dynamics_ros.identification.loads import (
     DriveGains,
@@ -120,6 +120,14 @@ def test_a_tilted_base_is_found_with_its_angle(tree):
     assert abs(estimate.tilt - 0.2) < max(3.0 * estimate.tilt_deviation, np.radians(1.0))
     upright = estimate_gravity(measured(2), tree, preparation)
     assert not upright.tilted
+
+
+@pytest.mark.parametrize(('size', 'deviation', 'tilted'), [(9.9, 0.3, True), (608.0, 30.0, False)])
+def test_a_gravity_of_another_size_has_no_direction(size, deviation, tilted):
+    """As of a SCARA in Gazebo, of which it loads one slide: with any mass it has any size."""
+    down, up = np.array(DOWN_Z), np.array([0.0, 0.0, size])
+    estimate = GravityEstimate(down, up, np.full(3, deviation), np.pi, 1e-6, deviation)
+    assert estimate.tilted == tilted
 
 
 @pytest.mark.slow
