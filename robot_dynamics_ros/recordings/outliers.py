@@ -5,10 +5,10 @@ A state is an outlier if the position changes on both sides of it contradict the
 
 .. math:: d_k = |(q_{k+1} - q_k)/h_k - (v_k + v_{k+1})/2| ,
 
-by more than the usual difference, that of the intervals around it, and the steps of the encoder
-explain, and if a change beside it contradicts :math:`v_{k+1}` as well, with which a semi-implicit
-integrator advances whatever the acceleration: there a joint that starts to slide is no outlier. A
-joint at rest has no usual difference, only steps.
+by more than those of the intervals around it and the steps of the encoder explain, and if a change
+beside it contradicts :math:`v_{k+1}` as well, with which a semi-implicit integrator advances
+whatever the acceleration: there a joint that starts to slide is no outlier. A joint at rest has no
+such differences around, only steps.
 
 A measured effort is an outlier if it alone deviates from both neighbours, by more than others do
 and than these differ, or if two in a row do, by twice as much. A push, a hit or a reversal of
@@ -31,7 +31,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Share of corrupt or unknown states above which a recording allows no verdict.
 TOO_MANY = 0.1
-_RATIO = 30.0  # to the usual difference, and to that around
+_RATIO = 30.0  # to the differences around
 _SPEED_SHARE = 0.05  # of the 99 % speed: smaller differences are ignored
 _STEPS = 4.0  # steps of the encoder that a difference may have: a change, two velocities, noise
 _COARSEST = 1e-2  # rad or m, rad/s or m/s: a larger change is no step of a sensor
@@ -139,8 +139,7 @@ def find_outliers(run: Recording) -> Array:
 
     def is_large(mean: Array) -> Array:
         difference = np.nan_to_num(np.abs(slope - mean))
-        limit = _RATIO * np.median(difference, axis=0) + least
-        return np.asarray(difference > np.maximum(limit, _RATIO * _around(difference, 1)))
+        return np.asarray(difference > np.maximum(least, _RATIO * _around(difference, 1)))
 
     large, end = is_large(0.5 * (v[1:] + v[:-1])), np.any(is_large(v[1:]), axis=1)
     large = np.pad(large, ((1, 1), (0, 0)))  # of two wrong states in a row, both changes

@@ -408,11 +408,10 @@ def _filtered(
 ) -> Instants:
     """Apply the same filter to all signals of a piece without gaps.
 
-    It acts on values at equal intervals: on lines between the instants, unless these are equal.
+    It acts on values at equal intervals, on lines between the instants.
     """
-    period, grid = timing.period, time
-    if not (valid.all() and np.allclose(np.diff(time), period, rtol=1e-6)):
-        grid = np.arange(time[0], time[-1] + 0.5 * period, period)
+    period = timing.period
+    grid = np.arange(time[0], time[-1] + 0.5 * period, period)
     low = replace(low_pass(timing.cutoff, 1.0 / period), step=1)
     middle = grid[low.half : len(grid) - low.half]
 
@@ -421,12 +420,10 @@ def _filtered(
         times = time[known]
         if len(times) < 2 or len(middle) < 2:
             return np.full((len(middle), values.shape[1]), np.nan)
-        if len(times) < len(time) or grid is not time:
-            values = interpolate_columns(grid, times, values[known])
         after = np.clip(np.searchsorted(times, grid - ROUNDING_S), 1, len(times) - 1)
         near = times[after] - times[after - 1] <= BRIDGED * period
         near &= (grid >= times[0] - period) & (grid <= times[-1] + period)
-        smoothed = low(values)
+        smoothed = low(interpolate_columns(grid, times, values[known]))
         smoothed[~low.all_valid(near)] = np.nan
         return smoothed
 
