@@ -30,6 +30,7 @@ from robot_dynamics_ros.identification.validation import (
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.history import history, payloads
 from robot_dynamics_ros.recordings.outliers import require_clean
+from robot_dynamics_ros.recordings.plausibility import late_velocities
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -87,7 +88,7 @@ class Source:
                 for k, part in enumerate(run.parts)
             ]
         run, outliers = require_clean(run)
-        kept = _LAST[self] = run, [*notes, *outliers]
+        kept = _LAST[self] = run, [*notes, *outliers, *late_velocities(run)]
         return kept
 
 

@@ -34,7 +34,7 @@ from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording
+from robot_dynamics_ros.recordings.recording import LEAST_STATES, Recording, format_duration
 from robot_dynamics_ros.recordings.samples import Preparation, Samples, samples_of
 from robot_dynamics_ros.recordings.timing import AUTO, BRIDGED, longest_piece, moving
 from robot_dynamics_ros.spatial.scalar import Array
@@ -56,6 +56,7 @@ _TOO_FAST = 2.0  # times the velocity limit
 _ALIKE = 0.9  # correlation
 _OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
 _SPAN = 8  # steps over which velocities are compared with positions: noise of times is less there
+_LATE = 0.75  # periods; those of a simulator, at the end of a step, are late by half a one
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
 _LIKELY = 2  # number of changes whose other causes are searched, too
@@ -269,6 +270,35 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         else:
             continue
         yield Finding('error', f'its velocities {problem}', named(tree, [i]), remedy)
+
+
+def late_velocities(run: Recording) -> Iterator[str]:
+    r"""Yield a sentence if velocities come later or earlier than positions by a state or more.
+
+    Over a span, the way is longer than the integral of velocities that are late by
+    :math:`\delta` by :math:`\delta \Delta v`, to first order.
+
+    Args:
+        run: A recording without outliers.
+    """
+    run = longest_piece(run)
+    if len(run.time) < LEAST_STATES:
+        return
+    q, v, steps = run.position, run.velocity, np.diff(run.time)
+    near = steps <= BRIDGED * np.median(steps)
+    missed = np.diff(q, axis=0) - 0.5 * (v[1:] + v[:-1]) * steps[:, np.newaxis]
+    paths = (np.cumsum(one[near], axis=0) for one in (missed, np.diff(v, axis=0)))
+    slope, alike = compared(*(path[_SPAN:] - path[:-_SPAN] for path in paths))
+    late = np.where(moving_joints(q, v) & (np.abs(np.diag(alike)) > _ALIKE), slope, 0.0)
+    for word, lag in (('later', late), ('earlier', -late)):
+        joints = np.flatnonzero(lag > _LATE * np.median(steps)).tolist()
+        if joints:
+            told = (f'{run.joints[i]} by {format_duration(lag[i])}' for i in joints)
+            yield (
+                f'velocities come {word} than positions ({", ".join(told)}): friction and '
+                'accelerations are those of another time; does the driver filter them? Without '
+                'velocities, as in a table without their columns, positions are differentiated'
+            )
 
 
 def _speed_findings(v: Array, tree: Robot) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.plausibility import (
     check_recording,
     frozen_findings,
+    late_velocities,
     limit_findings,
     problem_of,
     velocity_findings,
@@ -198,6 +199,33 @@ def test_faults_of_every_joint_are_named_beside_much_friction(seed):
     for name, needs in (('pan', 'lift'), ('lift', 'elbow'), ('elbow', 'pan')):
         assert f"joint '{name}'" in exchanged
         assert f'its effort is what {needs} needs' in exchanged
+
+
+@pytest.mark.parametrize(
+    ('states', 'told'),
+    [
+        (3, ['velocities come later than positions (lift by 30 ms)']),
+        (-2, ['velocities come earlier than positions (lift by 19.9 ms)']),
+        (0, []),
+    ],
+)
+def test_velocities_that_come_late_alone_are_told(states, told, good, command):
+    run = run_of(1)
+    assert list(late_velocities(run)) == []
+    run.velocity[:, 1] = np.roll(run.velocity[:, 1], states)
+    run = run.rows(slice(5, -5))
+    assert [text.split(': ')[0] for text in late_velocities(run)] == told
+    if states == 3:
+        assert told[0] in command('analyze --no-report', run).said
+        assert told[0] in command('identify --jobs 1', run).said
+
+
+@pytest.mark.parametrize('half', [-0.5, 0.5])
+def test_velocities_at_an_end_of_each_step_are_those_of_a_simulator(half):
+    run = run_of(1)
+    between = np.diff(run.position, axis=0) / np.diff(run.time)[:, np.newaxis]
+    velocity = np.vstack([between, between[-1:]] if half < 0 else [between[:1], between])
+    assert list(late_velocities(replace(run, velocity=velocity))) == []
 
 
 @pytest.mark.parametrize('joint', range(3))

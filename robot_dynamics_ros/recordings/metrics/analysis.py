@@ -73,7 +73,7 @@ from robot_dynamics_ros.recordings.output_folder import (
     parquet_table,
     write_json,
 )
-from robot_dynamics_ros.recordings.plausibility import problem_of
+from robot_dynamics_ros.recordings.plausibility import late_velocities, problem_of
 from robot_dynamics_ros.recordings.reading import MOVED, RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import (
     EFFORTS,
@@ -458,6 +458,7 @@ def evaluate(
     ]
     for name, result in results.items():
         findings += result.findings if valid and not lacking or name not in JUDGING else ()
+    findings += [Finding('warning', text) for text in late_velocities(run)]
     if not outliers.few:
         findings += [Finding('warning', text) for text in outliers.remarks()]
     findings.sort(key=_severity)
