@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,7 +36,9 @@ Result = TypeVar('Result')
 
 @contextmanager
 def own_domain(domains: Iterable[int] = range(80, 100)) -> Iterator[int]:
-    """Yield a ROS domain ID, locked against other scenes on this machine.
+    """Yield a ROS domain ID, reserved among the scenes of all users and containers of a network.
+
+    The name of a socket reserves it: it has no owner or folder, and ends with the process.
 
     Args:
         domains: The IDs to choose from; tests use others.
@@ -46,10 +47,9 @@ def own_domain(domains: Iterable[int] = range(80, 100)) -> Iterator[int]:
         SceneError: All of them are in use.
     """
     for domain in domains:
-        path = Path(tempfile.gettempdir()) / f'robot_dynamics_ros_domain_{domain}.lock'
-        with path.open('w', encoding='utf-8') as lock:
+        with socket.socket(socket.AF_UNIX) as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock.bind(f'\0robot_dynamics_ros_domain_{domain}')
             except OSError:
                 continue
             yield domain

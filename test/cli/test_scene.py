@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import re
+import tempfile
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
 from samples import sample
 
+from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.cli.scene import own_scene
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, SceneError
 
 CENTRE = np.array([0.0, 0.0, 0.2])
 ARM = str(share_directory() / 'urdf' / 'scara.urdf.xacro')
@@ -114,3 +117,18 @@ def test_an_error_to_decay_does_not_begin_outside_of_the_joint_limits(scene_of):
     joint = {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': upper - 1e-3}
     with pytest.raises(ConfigurationError, match='no posture within the joint limits'):
         scene_of(task(joint))
+
+
+def test_scenes_share_no_domain_whatever_their_temporary_folders(tmp_path, monkeypatch):
+    """As of other users, or of containers on the network of the host."""
+    with ExitStack() as reserved:
+        domains = []
+        for name in 'ab':
+            (tmp_path / name).mkdir()
+            monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / name))
+            domains.append(reserved.enter_context(own_domain((198, 199))))
+        assert domains == [198, 199]
+        with pytest.raises(SceneError, match='are all in use'), own_domain((198, 199)):
+            pass
+    with own_domain((198, 199)) as domain:
+        assert domain == 198
