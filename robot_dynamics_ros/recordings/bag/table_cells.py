@@ -3,8 +3,8 @@
 
 The names of the columns are in the last line before the first row of numbers that has as many
 cells; ``#`` before them, and all other lines above, are skipped. Columns are separated by
-semicolons (then with decimal commas, too), tabs, commas or spaces. A row that ends early may end
-within a number: it is left out, with a note.
+semicolons (then with decimal commas, too), tabs, commas or spaces. A row that ends earlier than
+most may end within a number: it is left out, with a note.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[
             'tabs, commas or spaces; a spreadsheet exports it as CSV'
         )
         raise RecordingError(culprit, problem, remedy)
-    complete = {line: row for line, row in rows.items() if len(row) >= len(heads)}
+    longest, usual = max(map(len, rows.values())), mode(map(len, rows.values()))
+    complete = {line: row for line, row in rows.items() if len(row) >= min(usual, len(heads))}
     for line, row in rows.items():
-        if len(_filled(row)) > len(heads) or not complete:
+        if len(_filled(row)) > len(heads) or longest < len(heads):
             problem = f'line {line} has {len(row)} cells below {len(heads)} names'
             remedy = (
                 'name every column; separate them by semicolons if numbers have decimal commas'
@@ -77,7 +78,8 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[
     k = above.index(heads)
     if k and len(above[k - 1]) == count and all(map(is_unit, heads)):
         heads = [f'{a} [{b}]' if b else a for a, b in zip(above[k - 1], heads, strict=True)]
-    columns = [[row[i] for row in complete.values()] for i in range(len(heads))]
+    columns = [[row[i] if i < len(row) else '' for row in complete.values()]
+               for i in range(len(heads))]  # fmt: skip
     return heads, list(complete), columns, notes
 
 
