@@ -351,22 +351,27 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
 def frozen_findings(run: Recording, *, measured: bool) -> Iterator[Finding]:
     """Yield joints whose states, or measured efforts, stay the same to the last digit in motion.
 
-    States, if the joint misses more way than steps of its sensor; efforts, unless a command is
-    held, too, or they are the largest, as of a drive that saturates.
+    States, if the joint misses more way than steps of its sensor: at a velocity that is more than
+    an offset, or by a jump without a gap; efforts, unless a command is held, too, or they are the
+    largest, as of a drive that saturates.
     """
+    last, rows = len(run.time) - 1, np.arange(len(run.time)) * run.period  # without gaps
     for j, name in enumerate(run.joints):
         q, v, effort = (x[:, j] for x in (run.position, run.velocity, run.measured_effort))
-        steps = np.abs(np.diff(q[np.isfinite(q)]))
-        way = _UNUSUAL * np.percentile(np.append(steps[steps > 0.0], 0.0), _USUAL)
-        for start, end in _long(run.time, _equal(np.stack([q, v], axis=1))).tolist():
-            missed = abs(v[start]) * (run.time[end - 1] - run.time[start])
-            if np.fmax(missed, abs(q[min(end, len(q) - 1)] - q[start])) > way > 0.0:
+        step = np.abs(np.diff(q[np.isfinite(q)]))
+        way = _UNUSUAL * np.percentile(np.append(step[step > 0.0], 0.0), _USUAL)
+        speed = np.where(np.abs(v) > AT_REST * np.fmax.reduce(np.abs(v)), np.abs(v), 0.0)
+        for start, end in _long(rows, _equal(np.stack([q, v], axis=1))).tolist():
+            missed = speed[start] * (rows[end - 1] - rows[start])
+            after = min(end, last)
+            steps = max(1.0, (run.time[after] - run.time[end - 1]) / run.period)
+            if np.fmax(missed, abs(q[after] - q[start]) / steps) > way > 0.0:
                 problem = f'its states are {_frozen(run, start, end)}, while it moves'
                 yield Finding('error', problem, f'joint {name!r}', _REPAIR)
                 break
         runs = _equal(effort[:, np.newaxis])
         least = _UNUSUAL * np.percentile(np.diff(runs, axis=1), _USUAL)
-        for start, end in _long(run.time, runs).tolist() if measured else ():
+        for start, end in _long(rows, runs).tolist() if measured else ():
             drives = 0.0 < abs(effort[start]) < _PEAK * np.nanmax(np.abs(effort))
             moves = np.ptp(q[start:end]) > way and np.ptp(run.effort[start:end, j]) != 0.0
             if drives and moves and end - start > least:

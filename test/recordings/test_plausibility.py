@@ -247,12 +247,15 @@ def test_a_joint_that_is_frozen_while_it_moves_is_named(columns, told, joint):
 
 
 @pytest.mark.parametrize('step', [1e-3, 1e-2])
-def test_coarse_sensors_and_saturated_or_constant_efforts_are_not_frozen(step):
+def test_coarse_or_offset_sensors_and_saturated_or_constant_efforts_are_not_frozen(step):
     run = run_of(1)
     position = np.round(run.position / step) * step
     rest = 0.3 * run.time[-1] < run.time
     position[rest, 0] = position[rest, 0][0]
     velocity = np.gradient(position, run.time, axis=0)
+    velocity[rest, 0] = 0.015 * velocity[:, 0].max()  # offset of the sensor
+    position[1200:, 0] += 0.5  # moved in a gap of the recording
+    run = replace(run, time=run.time + 10.0 * (np.arange(len(run.time)) >= 1200))
     effort = np.round(np.minimum(run.measured_effort, [3.0, 50.0, 9.0]) / (100 * step))
     effort[400:500, 2] = 4.0
     run = replace(run, position=position, velocity=velocity, measured_effort=100 * step * effort)
