@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -28,6 +29,10 @@ sys.dont_write_bytecode = False
 
 # Tables of tests are read by libyaml: Python's parser took a tenth of the collection.
 yaml.SafeLoader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+
+# A run in the background of a shell ignores SIGINT, and so would what it starts: ``ros2 launch``.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Makes the helper modules of this folder importable, however pytest imports the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parent))

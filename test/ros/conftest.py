@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +15,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from launches import Launches
 from peer import Peer
 from processes import Processes, free_domain
-
-# A run in the background of a shell ignores SIGINT, and so would what it starts: ``ros2 launch``.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
