@@ -42,6 +42,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
 _FROZEN_S = 0.5  # s
 _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
+_SETTLING = 10  # at rest, efforts settle in one of so many parts of the time
 _AFTER = 10  # states in which an arm that sets out moves as far as in one
 _USUAL = 95.0  # percentile of steps, and of numbers of equal values in a row, that are usual
 _UNUSUAL = 10.0  # times these: more is frozen
@@ -326,21 +327,25 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
 
     An arm at rest may begin a motion or overcome friction: efforts that change in the second half
     only do not count, unless the states hold a velocity, or jump where they change again. Nor do
-    states without any effort, as of an arm that brakes hold until it is controlled.
+    those of its friction at first, nor states without any effort, as of an arm that brakes hold
+    until it is controlled.
     """
     held = _long(run.time, _equal(np.hstack([run.position, run.velocity])))
     if not len(held) or not np.ptp(run.position, axis=0).any():
         return
-    effort = np.nan_to_num(run.measured_effort if measured else run.effort)
+    effort = run.measured_effort if measured else run.effort
+    effort = np.where(np.isfinite(effort), effort, np.nan)
     columns = np.nan_to_num(np.hstack([run.position, run.velocity]))
-    size = np.maximum(np.ptp(effort, axis=0), np.finfo(float).tiny)
+    size = np.fmax(_range(effort), np.finfo(float).tiny)
     for start, end in held.tolist():
         fast = np.abs(columns[start]) > AT_REST * np.abs(columns).max(axis=0)
         rests = not (fast[run.position.shape[1] :].any() or _jumps(run.position, end))
-        acting = effort[start : (start + 1 + end) // 2 if rests else end]
-        if rests and acting.any():
-            acting = acting[acting.any(axis=1)]
-        if (np.ptp(acting, axis=0) > _FROZEN_EFFORT * size).any():
+        begin = start + (end - start) // _SETTLING if rests else start
+        acting = effort[begin : (start + 1 + end) // 2 if rests else end]
+        acts = np.nan_to_num(acting).any(axis=1)
+        if rests and acts.any():
+            acting = acting[acts]
+        if (_range(acting) > _FROZEN_EFFORT * size).any():
             raise RecordingError(
                 'the states of the recording',
                 f'are {_frozen(run, start, end)}, while the efforts change',
@@ -378,6 +383,11 @@ def frozen_findings(run: Recording, *, measured: bool) -> Iterator[Finding]:
                 problem = f'its measured effort is {_frozen(run, start, end)}, while it moves'
                 yield Finding('error', problem, f'joint {name!r}', _REPAIR)
                 break
+
+
+def _range(values: Array) -> Array:
+    """Return the ranges of columns (N, k), shape (k,); NaN of those that are NaN throughout."""
+    return np.fmax.reduce(values) - np.fmin.reduce(values)
 
 
 def _equal(values: Array) -> Array:

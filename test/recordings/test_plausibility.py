@@ -266,15 +266,19 @@ def test_coarse_or_offset_sensors_and_saturated_or_constant_efforts_are_not_froz
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ('case', 'told'),
-    [('jumps', True), ('to the end', True), ('sets out', False), ('brakes open', False)],
-)
+    [('jumps', True), ('to the end', True), ('sets out', False), ('brakes open', False),
+     ('lost', False)],
+)  # fmt: skip
 def test_frozen_states_are_told_from_an_arm_that_sets_out(case, told):
-    """The efforts of 800 to 950 change in the second half only, or are 0 before."""
+    """The efforts of 800 to 950 change in the second half only, or are 0 or lost before."""
     run = run_of(1)
     effort = run.measured_effort.copy()
     effort[800:880] = effort[800]
     if case == 'brakes open':
         effort[800:820] = 0.0
+    elif case == 'lost':
+        effort[820:830, 1] = np.nan
+        effort[800:803] *= 1.5  # friction, until the arm has come to rest
     run = replace(run, measured_effort=effort)
     if told:
         run = frozen(run)
