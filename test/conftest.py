@@ -33,6 +33,9 @@ yaml.SafeLoader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 # A run in the background of a shell ignores SIGINT, and so would what it starts: ``ros2 launch``.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# One with nohup ignores SIGHUP, and so would what it starts; a handler is not inherited.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # Makes the helper modules of this folder importable, however pytest imports the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
