@@ -114,6 +114,7 @@ def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
     given = {'friction': frictionless, 'noise': (0.0, 1e-3, 0.02)}
     run = sinusoidal_run(wrist(0.4), rng, 16.0, **given)
     nominal = wrist(0.0).xml.replace('0.0 0.0 0.03', '4e-19 0.0 0.03')
+    assert nominal != wrist(0.0).xml
     found = command('identify --jobs 1', replace(run, description=nominal))
     # What the description has by rounding only is new.
     (row,) = (row for row in table_rows(found.text('report.html')) if row[0] == 'palm.mx')
