@@ -21,11 +21,6 @@ pytestmark = pytest.mark.slow  # each runs in a separate process
 NUMBER = r'([-+]?\d[\d.]*(?:e[-+]\d+)?)'
 
 
-def run(name: str) -> str:
-    """Return the output of an example."""
-    return run_python(f'examples/{name}.py')
-
-
 def run_python(*words: str) -> str:
     """Return the output of Python, run in the project's folder."""
     done = subprocess.run(
@@ -104,25 +99,22 @@ def test_the_lines_for_an_own_mujoco_model_keep_a_light_wrist_on_its_motion():
     assert f'{worst[0]:.1f} rad, and with these lines by {1e3 * worst[1]:.1f} mrad' in text
 
 
-def test_five_formulations_agree():
-    printed = run('five_formulations')
+def test_five_formulations_agree_and_a_batch_equals_single_calls():
+    printed = run_python('examples/five_formulations.py')
     assert len(printed.splitlines()) == 6
     assert value(printed, 'largest difference: ', ' N m') < 1e-13  # rounding of 19 N
-
-
-def test_a_batch_equals_single_calls():
-    printed = run('batch_kernel')
-    assert value(printed, 'first row, deviation: ', ' N m') < 1e-13  # sines differ by an ulp
+    # Sines differ by an ulp.
+    assert value(run_python('examples/batch_kernel.py'), 'first row, deviation: ', ' N m') < 1e-13
 
 
 def test_the_closed_form_has_the_weight_of_quill_and_tool():
-    printed = run('closed_form')
+    printed = run_python('examples/closed_form.py')
     assert r'G_{3} &= - g \left(m_{3} + m_{4}\right)' in printed
     assert 'G_{1} = G_{2} = G_{4} &= 0' in printed
 
 
 def test_the_program_is_held():
-    first, *_, last = run('constraint_program').splitlines()
+    first, *_, last = run_python('examples/constraint_program.py').splitlines()
     rows = [[float(x) for x in re.findall(NUMBER, line.split('=')[-1])] for line in (first, last)]
     assert max(rows[0]) > 10.0  # mm: it starts off the path
     # The remaining error is MuJoCo's soft Coulomb friction: 6 N on the quill give 0.3 mm.
@@ -130,7 +122,7 @@ def test_the_program_is_held():
 
 
 def test_a_session_changes_its_law_and_survives_silence():
-    printed = run('session_without_ros')
+    printed = run_python('examples/session_without_ros.py')
     pd, computed = (
         value(printed, f'{law}: largest error while returning ')
         for law in ('pd_gravity', 'computed_torque')
@@ -148,12 +140,13 @@ def test_a_session_changes_its_law_and_survives_silence():
 
 def test_the_heavier_arm_is_identified():
     """15 percent more on every mass; friction as the description has it."""
-    printed = run('identify_robot')
-    values = {
-        name: float(number)
-        for number, name in re.findall(rf'^\s*{NUMBER} ± \S+\s+(.*)$', printed, re.MULTILINE)
+    printed = run_python('examples/identify_robot.py')
+    found = re.findall(rf'^\s*{NUMBER} ± \S+\s+(.*)$', printed, re.MULTILINE)
+    values = {name: float(number) for number, name in found}
+    expected = {
+        'link3.m + link4.m': 1.15 * (1.15 + 0.72),
+        'joint2.damping': 0.8,
+        'joint3.coulomb_friction': 6.0,
     }
     # Printed with five decimals; the plant steps as the preparation 'semi_implicit' assumes.
-    assert values['link3.m + link4.m'] == pytest.approx(1.15 * (1.15 + 0.72), abs=1e-5)
-    assert values['joint2.damping'] == pytest.approx(0.8, abs=1e-5)
-    assert values['joint3.coulomb_friction'] == pytest.approx(6.0, abs=1e-5)
+    assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-5)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the example classes of docs/extending.md as printed there."""
+"""Test the example classes of docs/extending.md as printed there; the law in the nodes:
+``test/ros/test_outside_law.py``.
+"""
 
 from __future__ import annotations
 
@@ -31,28 +33,16 @@ def shown(name: str) -> Any:
     return names[name]
 
 
-def test_the_formulation_is_right(rng):
+def test_the_formulation_is_right_and_has_the_operations_that_the_page_states(rng, monkeypatch):
     arm = sample('branched')
-    oracle = PinocchioOracle.of(arm)
-    model = shown('VirtualWork')(arm.tree)
     q, v, a = random_state(arm.tree, rng)
+    expected = PinocchioOracle.of(arm).inverse_dynamics(q, v, a)
+    formulation = shown('VirtualWork')
     # Sums of about a hundred products: rounding is about 1e-15 of the largest term.
-    assert (
-        relative_error(model.inverse_dynamics(q, v, a), oracle.inverse_dynamics(q, v, a)) < 1e-12
-    )
-
-
-def test_its_operations_are_those_that_the_page_states(monkeypatch):
-    monkeypatch.setitem(FORMULATIONS, 'work', shown('VirtualWork'))
+    assert relative_error(formulation(arm.tree).inverse_dynamics(q, v, a), expected) < 1e-12
+    monkeypatch.setitem(FORMULATIONS, 'work', formulation)
     left = operation_counts(sample('scara').tree, 'work').after.total
     assert f'has {left} operations' in ' '.join(PAGE.read_text(encoding='utf-8').split())
-
-
-def test_the_law_pulls_to_its_pose():
-    """In the nodes: ``test/ros/test_outside_law.py``."""
-    arm, tau = sample('scara').tree, np.zeros(4)
-    shown('VirtualSpring')(arm, stiffness=[2.0]).effort(0.0, np.ones(4), tau, None, tau)
-    assert tau[:2] == pytest.approx([-2.0, -2.0], abs=1e-12)  # no gravity about z
 
 
 def test_the_constraint_is_what_it_says(rng, monkeypatch):
@@ -60,8 +50,7 @@ def test_the_constraint_is_what_it_says(rng, monkeypatch):
     monkeypatch.setitem(CONSTRAINTS, 'swing', shown('Swing'))
     row = make_constraint('swing', arm.tree, 'swing', {'frame': 'tool', 'square': 0.2})
     q, v, _ = random_state(arm.tree, rng)
-    oracle = PinocchioOracle.of(arm)
-    x, y, _ = oracle.frame_pose('tool', q)[1]
+    x, y, _ = PinocchioOracle.of(arm).frame_pose('tool', q)[1]
     assert row.evaluate(q, v, 0.0).f == pytest.approx([x * x + y * y - 0.2], abs=1e-14)
 
 
@@ -69,11 +58,11 @@ def test_the_metric_gives_a_figure_and_a_column(monkeypatch):
     arm = sample('rp')
     q = periodic_motion(1, 2, 1.0, 1e-3, swing=0.1)
     run = semi_implicit_run(arm, Drives(0, 0, 0), q, 1e-3)
-    smoothness, tree = shown('smoothness'), load_robot(arm.xml, effort_limit=1e3)
-    monkeypatch.setitem(analysis.METRICS, 'smoothness', smoothness)
+    tree = load_robot(arm.xml, effort_limit=1e3)
+    monkeypatch.setitem(analysis.METRICS, 'smoothness', shown('smoothness'))
     found = analysis.evaluate(run, tree, analysis.AnalysisSettings())
     step = np.diff(run.effort, axis=0)
-    columns = found.columns(slice(0, len(run.time)))
-    np.testing.assert_array_equal(columns['effort_step'], np.vstack([np.zeros(2), step]))
+    column = found.columns(slice(0, len(run.time)))['effort_step']
+    np.testing.assert_array_equal(column, np.vstack([np.zeros(2), step]))
     by_hand = np.sqrt(np.nansum(step**2, axis=0) / len(run.time))
     np.testing.assert_allclose(found.figures['smoothness']['rms_step'], by_hand, rtol=1e-12)

@@ -28,16 +28,8 @@ def test_a_film_shows_both_arms_at_their_angles(tmp_path):
     rate = np.stack([np.cos(time), -2 * np.sin(2 * time)], axis=1)
     for name, offset, known in (('first', OFFSET, 1.0), ('second', 0.0, np.nan)):
         q = target + [offset, 0.0]
-        run = Recording(
-            ('joint1', 'joint2'),
-            time,
-            q,
-            rate,
-            0 * q,
-            target,
-            known * rate,
-            sample('planar_2r').xml,
-        )
+        arm = ('joint1', 'joint2'), time, q, rate, 0 * q, target, known * rate
+        run = Recording(*arm, sample('planar_2r').xml)
         write_recording(tmp_path / name, run)
     file = tmp_path / 'film.svg'
     subprocess.run(
@@ -51,12 +43,8 @@ def test_a_film_shows_both_arms_at_their_angles(tmp_path):
     assert len(moving) == 4  # reference and arm of both
     frames = np.arange(0.0, time[-1], 0.04)
     for k, offset in ((1, OFFSET), (3, 0.0)):
-        poses = np.array(
-            [
-                [[float(x) for x in p.split(',')] for p in pose.split()]
-                for pose in moving[k].split(';')
-            ]
-        )
+        poses = np.array([re.split('[ ,]', pose) for pose in moving[k].split(';')], dtype=float)
+        poses = poses.reshape(len(frames), -1, 2)
         across, down = (poses[:, 2] - poses[:, 1]).T
         # Pixels are printed to a tenth, of a link of some 100.
         assert np.arctan2(-down, across) == pytest.approx(np.sin(frames) + offset, abs=2e-3)

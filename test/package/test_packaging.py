@@ -71,13 +71,13 @@ def metadata(wheel):
         return message_from_bytes(file.read(name))
 
 
-def required(metadata, extra: str = '') -> set[str]:
-    """Return the packages of an extra, in lower case."""
+def required(metadata, *extras: str) -> set[str]:
+    """Return the packages of extras, or of the base, in lower case."""
     names = set()
     for line in metadata.get_all('Requires-Dist'):
         requirement, _, condition = line.partition(';')
         named = re.search(r"""extra == ['"]([\w-]+)""", condition)
-        if (named[1] if named else '') == extra:
+        if (named[1] if named else '') in (extras or ('',)):
             names.add(re.match(r'[\w-]+', requirement)[0].lower())
     return names
 
@@ -87,35 +87,17 @@ def test_the_page_lists_every_dependency_with_its_size(metadata):
     tool = runpy.run_path(str(ROOT / 'docs' / 'site_code' / 'installation.py'))
     rows, extras = tool['listed'](), ['', *metadata.get_all('Provides-Extra')]
     named = [name.lower() for packages, *_ in rows for name in packages]
-    assert sorted(named) == sorted(set().union(*(required(metadata, x) for x in extras)))
+    assert sorted(named) == sorted(required(metadata, *extras))
     # Wheels of other versions of Python differ by some percent.
     told = [size for _, size, _ in rows]
     assert told == [pytest.approx(size, rel=0.1, abs=1.0) for size in tool['measured']()]
 
 
 @pytest.mark.slow
-def test_the_base_holds_neither_ros_nor_pinocchio(metadata):
+def test_the_base_holds_neither_ros_nor_pinocchio_and_all_every_extra(metadata):
     assert required(metadata) == {'numpy', 'scipy', 'pyyaml', 'xacro', 'rich'}
-
-
-@pytest.mark.slow
-def test_all_is_every_extra_but_those_of_tests_and_site(metadata):
-    extras = set(metadata.get_all('Provides-Extra'))
-    assert extras == {*PROVIDED, 'all', 'test', 'docs'}
-    assert required(metadata, 'all') == set().union(*(required(metadata, e) for e in PROVIDED))
-
-
-@pytest.mark.slow
-def test_the_wheel_carries_every_file_that_is_shipped(wheel):
-    with zipfile.ZipFile(wheel) as file:
-        names = {name.partition('.data/data/')[2] or name for name in file.namelist()}
-    folders = ('config', 'launch', 'urdf', 'worlds')
-    files = [path for folder in folders for path in (ROOT / folder).rglob('*.*')]
-    files = [path.relative_to(ROOT).as_posix() for path in files if '__pycache__' not in str(path)]
-    assert files
-    assert {f'share/robot_dynamics_ros/{file}' for file in files} <= names
-    assert {'robot_dynamics_ros/py.typed', 'share/robot_dynamics_ros/package.xml'} <= names
-    assert not [name for name in names if '__pycache__' in name]
+    assert set(metadata.get_all('Provides-Extra')) == {*PROVIDED, 'all', 'test', 'docs'}
+    assert required(metadata, 'all') == required(metadata, *PROVIDED)
 
 
 @pytest.mark.slow
@@ -136,22 +118,13 @@ def locked(name: str) -> dict[str, str]:
     return dict(re.findall(r'^([\w-]+)==(\S+)', text, re.MULTILINE))
 
 
-def test_what_is_locked_for_the_demo_is_locked_the_same_for_the_tests():
-    assert locked('requirements.txt').items() <= locked('requirements-dev.txt').items()
-
-
 @pytest.mark.slow
-def test_every_dependency_is_locked(metadata):
-    extras = ['', *metadata.get_all('Provides-Extra')]
-    assert (
-        set().union(*(required(metadata, e) for e in extras))
-        <= locked('requirements-dev.txt').keys()
-    )
-    of_the_demo = ('', 'kernels', 'ros', 'sim', 'recordings', 'view')
-    assert (
-        set().union(*(required(metadata, e) for e in of_the_demo))
-        <= locked('requirements.txt').keys()
-    )
+def test_every_dependency_is_locked_and_the_same_for_the_demo_as_for_the_tests(metadata):
+    demo, tests = locked('requirements.txt'), locked('requirements-dev.txt')
+    assert demo.items() <= tests.items()
+    assert required(metadata, '', *metadata.get_all('Provides-Extra')) <= tests.keys()
+    of_the_demo = required(metadata, '', 'kernels', 'ros', 'sim', 'recordings', 'view')
+    assert of_the_demo <= demo.keys()
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ from robot_dynamics_ros.parameters import (
     parameters_of,
     require_known,
     require_used,
-    spread,
     table,
 )
 from robot_dynamics_ros.ros.executables import assigned, declared_parameters
@@ -32,26 +31,21 @@ NAMES = Parameter('names', [''], 'Who.')
 ALL = (GAIN, COUNT, SWITCH, KIND, POINT, NAMES)
 
 
-@pytest.mark.parametrize(
-    ('one', 'value', 'found'),
-    [
+def test_a_value_that_is_allowed_comes_in_its_declared_type():
+    """As lists and numbers of Python; the bounds belong to the range."""
+    given = [
         (GAIN, 3, [3.0]),
-        (GAIN, [1, 2.5], [1.0, 2.5]),
-        (GAIN, np.array([1.0, 100.0]), [1.0, 100.0]),
+        (GAIN, np.array([1, 100]), [1.0, 100.0]),
         (GAIN, np.float64(0.0), [0.0]),
         (COUNT, np.int64(10), 10),
         (SWITCH, np.False_, False),
         (KIND, 'flat', 'flat'),
         (POINT, (1, 2, 3), [1.0, 2.0, 3.0]),
         (NAMES, ['a', 'b', 'c'], ['a', 'b', 'c']),
-    ],
-)
-def test_a_value_that_is_allowed_comes_in_its_declared_type(one, value, found):
-    got = one.check(value, 2)
-    assert got == found
-    kinds = [type(entry) for entry in got] if isinstance(got, list) else [type(got)]
-    assert set(kinds) == {one.kind}
-    assert got is not value or not isinstance(value, list)
+    ]
+    found = [one.check(value, 2) for one, value, _ in given]
+    assert repr(found) == repr([expected for *_, expected in given])
+    assert found[-1] is not given[-1][1]
 
 
 @tables.written("""
@@ -59,8 +53,6 @@ def test_a_value_that_is_allowed_comes_in_its_declared_type(one, value, found):
     [gain, [1.0, 2.0], 3] | give 1 or 3 finite numbers
     [gain, [], null] | give one finite number from 0 to 100 for all joints, or one per joint
     [gain, -1.0, 2] | from 0 to 100
-    [gain, [1.0, .nan], 2] | finite
-    [gain, .inf, 2] | finite
     [gain, true, 2] | finite number
     [gain, '1', 2] | finite number
     [gain, [[1.0]], 2] | finite number
@@ -73,40 +65,30 @@ def test_a_value_that_is_allowed_comes_in_its_declared_type(one, value, found):
     [point, 1.0, null] | give 3 finite numbers
     [names, a, null] | give a list of text
     [names, [1], null] | give a list of text
+    [some_kind, square, null] | unknown some kind 'square'; known: flat, round
+    [some_kind, null, null] | unknown some kind None; known: flat, round
 """)
 def test_a_value_that_is_not_allowed_is_refused_with_what_would_be(given, said):
     name, value, n = given
     (one,) = (one for one in ALL if one.name == name)
-    with pytest.raises(ParameterError, match=said) as caught:
+    with pytest.raises((ParameterError, UnknownNameError), match=said) as caught:
         one.check(value, n)
-    assert caught.value.name == name
     assert '\n' not in str(caught.value)
 
 
-@pytest.mark.parametrize('value', ['square', '', 3, None, np.ones(2)], ids=repr)
-def test_a_name_that_is_not_allowed_is_refused_and_the_allowed_are_listed(value):
-    with pytest.raises(UnknownNameError, match='unknown some kind .*; known: flat, round'):
-        KIND.check(value)
-
-
-def test_bounds_belong_to_the_range():
-    assert [GAIN.check(x) for x in (0.0, 100.0)] == [[0.0], [100.0]]
+def test_what_is_just_beyond_the_bounds_is_refused():
     for beyond in (np.nextafter(0.0, -1.0), np.nextafter(100.0, 200.0), 10**400):
         with pytest.raises(ParameterError, match='finite number'):
             GAIN.check(beyond)
 
 
-def test_checking_many_leaves_what_is_not_declared_and_what_is_missing():
+def test_checking_many_leaves_what_is_not_declared_and_defaults_are_new():
     given = {'gain': 2, 'other': object()}
     assert checked(ALL, given) == {'gain': [2.0], 'other': given['other']}
     assert given['gain'] == 2
     with pytest.raises(UnknownNameError, match="unknown parameter 'other'; known: count"):
         require_known(ALL, given, 'parameter')
-
-
-def test_defaults_are_new_and_pass_their_own_check():
-    found = defaults(ALL)
-    found['gain'].append(1.0)
+    defaults(ALL)['gain'].append(1.0)
     assert defaults(ALL)['gain'] == [10.0]
     assert checked(ALL, defaults(ALL)) == defaults(ALL)
 
@@ -121,11 +103,6 @@ def test_a_dataclass_declares_by_its_fields():
     assert parameters_of(Settings) == (GAIN, SWITCH)
     assert vars(Settings()) == {'gain': [10.0], 'switch': True, 'other': 3}
     assert Settings().gain is not Settings().gain
-
-
-def test_one_number_is_spread_over_the_joints():
-    assert spread([2.0], 3) == [2.0, 2.0, 2.0]
-    assert spread([1.0, 2.0, 3.0], 3) == [1.0, 2.0, 3.0]
 
 
 def test_table_and_help_say_everything_of_a_parameter():
@@ -148,7 +125,6 @@ def test_table_and_help_say_everything_of_a_parameter():
     [driver_emulator, '-p own_position:=0.1', {own_controller: none}] | controller:=hold
     [trajectory, '-p speed_scale:=0.5', {kind: none}] | kind:=point or waypoints or
     [trajectory, '-p boxes:=[0.1]', {kind: none}] | no effect with kind 'none'
-    [trajectory, '-p start_delay_s:=1.0', {kind: none}] | no effect with kind 'none'
     [trajectory, '-p tool_angle:=0.3', {kind: line}] | -p keep_tool_angle:=false too
     [trajectory, '-p tool_angle:=0.3', {kind: point, keep_tool_angle: false}] | no effect with kind 'point'; give -p kind:=circle or line too
     [controller, '-p program:=x.yaml', {law: pd_gravity}] | law:=constraint_stab

@@ -32,8 +32,7 @@ def test_the_package_loads_neither_numpy_nor_ros_and_has_every_name_in_a_fresh_i
     assert (done.stdout, done.stderr, done.returncode) == ('[]\n', '', 0)
 
 
-def test_type_checkers_see_the_same_names():
-    """The names for type checkers and those resolved at run time are the same."""
+def test_type_checkers_see_the_names_that_are_resolved_at_run_time():
     tree = ast.parse(Path(robot_dynamics_ros.__file__).read_text(encoding='utf-8'))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     for_checkers = {
@@ -41,22 +40,15 @@ def test_type_checkers_see_the_same_names():
         for statement in block.body
         for alias in statement.names
     }
-    at_run_time = {
-        name: getattr(robot_dynamics_ros, name)
-        for name in robot_dynamics_ros.__all__
-        if name != '__version__'
-    }
-    assert for_checkers == at_run_time
+    names = {*robot_dynamics_ros.__all__} - {'__version__'}
+    assert for_checkers == {name: getattr(robot_dynamics_ros, name) for name in names}
 
 
-def test_an_unknown_name_is_an_attribute_error():
+def test_an_unknown_name_is_an_attribute_error_and_each_room_for_users_has_its_names():
     with pytest.raises(AttributeError, match="no attribute 'load_robots'"):
         robot_dynamics_ros.load_robots  # noqa: B018
     assert set(robot_dynamics_ros.__all__) <= set(dir(robot_dynamics_ros))
-
-
-@pytest.mark.parametrize('door', DOORS)
-def test_a_room_that_users_hold_lists_its_names(door):
-    room = import_module(f'robot_dynamics_ros.{door}')
-    assert room.__all__
-    assert [name for name in room.__all__ if not hasattr(room, name)] == []
+    for door in DOORS:
+        room = import_module(f'robot_dynamics_ros.{door}')
+        assert room.__all__
+        assert [name for name in room.__all__ if not hasattr(room, name)] == []

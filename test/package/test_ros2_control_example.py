@@ -75,21 +75,19 @@ def test_the_files_of_the_package_name_each_other():
     source = (EXAMPLE / 'src' / 'torque_controller.cpp').read_text()
     plugin = ElementTree.parse(EXAMPLE / 'plugins.xml').getroot()
     (described,) = plugin
-    package = ElementTree.parse(EXAMPLE / 'package.xml').getroot().findtext('name')
+    manifest = ElementTree.parse(EXAMPLE / 'package.xml').getroot()
+    package = manifest.findtext('name')
     cmake = (EXAMPLE / 'CMakeLists.txt').read_text()
     assert f'project({package} ' in cmake
     assert plugin.get('path') == package
     assert f'  {described.get("type")}, {described.get("base_class_type")})' in source
     settings = yaml.safe_load((EXAMPLE / 'config' / 'controllers.yaml').read_text())
-    (controller,) = (
-        name for name in settings['controller_manager']['ros__parameters'] if name != 'update_rate'
-    )
     manager = settings['controller_manager']['ros__parameters']
+    (controller,) = manager.keys() - {'update_rate'}
     assert manager[controller]['type'] == described.get('name')
     given, tree = settings[controller]['ros__parameters'], sample('scara').tree
     assert set(given) == set(re.findall(r'auto_declare<.*>\("(\w+)"', source))
     assert tuple(given['joints']) == tree.joint_names
     assert given['effort_limits'] == tree.effort_limit.tolist()
     needed = set(re.findall(r'find_package\((\w+)', cmake)) - {'ament_cmake'}
-    depends = ElementTree.parse(EXAMPLE / 'package.xml').getroot().findall('depend')
-    assert needed == {element.text for element in depends}
+    assert needed == {element.text for element in manifest.findall('depend')}
