@@ -22,10 +22,8 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import (
     DescriptionError,
     MissingDependencyError,
-    NonFiniteError,
     ParameterError,
     RobotDynamicsError,
-    ShapeError,
     UnknownNameError,
 )
 from robot_dynamics_ros.model import load_robot
@@ -91,11 +89,6 @@ TABLE = """
 ROWS = [line.split(' | ') for line in TABLE.strip().splitlines()]
 
 
-def test_the_good_robot_is_accepted_and_checked_without_errors():
-    assert load_robot(GOOD).joint_names == ('j1', 'j2')
-    assert check_model(GOOD).errors == ()
-
-
 @pytest.mark.parametrize('row', ROWS, ids=[row[0] for row in ROWS])
 def test_it_is_refused_with_culprit_problem_and_remedy_and_check_model_says_the_same(row):
     given, name, culprit, problem, remedy, *loaded = row
@@ -127,14 +120,19 @@ def assert_loads_with_a_remark(text, said, attribute, taken):
     assert np.isfinite(make_formulation('newton_euler', tree).inverse_dynamics(q, v, a)).all()
 
 
+def welded(*inertial):
+    """Return the robot of one joint with a tool that is fixed to its arm."""
+    weld = joint('weld', 'arm', 'tool', 'fixed', (0.3, 0, 0))
+    return robot('r', BASE, ARM, link('tool', *inertial), J1, weld)
+
+
 # Of a link that does not move, and of one fixed to a link with inertia, strict says no more.
 @pytest.mark.parametrize(
     'loads',
     [
-        (robot('r', BASE, ARM, link('tool', 0.1, (0, 0, 0), 0 * I), J1,
-               joint('weld', 'arm', 'tool', 'fixed', (0.3, 0, 0))),
-         "link 'tool': has no moments of inertia", 'mass', [2.1]),
-        (spoilt({'<link name="base"/>': link('base', -3.0, inertia=I).replace('0.04', 'x')}),
+        (welded(0.1, (0, 0, 0), 0 * I), "link 'tool': has no moments of inertia", 'mass', [2.1]),
+        (welded(0.0, (0, 0, 0), 0 * I), "link 'tool': has an <inertial> of mass 0", 'mass', [2.0]),
+        (GOOD.replace('<link name="base"/>', link('base', -3.0, inertia=I).replace('0.04', 'x')),
          "link 'base' <inertia izz>: 'x' is not a finite number", 'n', 2),
     ],
 )  # fmt: skip
@@ -142,50 +140,36 @@ def test_a_fault_of_what_does_not_matter_is_a_remark(loads):
     assert_loads_with_a_remark(*loads)
 
 
-TIP, RIGID = link('tip', 0.1, (0, 0, 0), 0 * I), link('arm', 1.0, (0, 0, 0), -I)
+TIP = link('tip', 0.1, (0, 0, 0), 0 * I)
 LIGHT = robot('r', BASE, ARM, TIP, J1, joint('j2', 'arm', 'tip', xyz=(0.3, 0, 0)))
 #: Turns about the very axis of the next joint.
 SAME_AXIS = robot('r', BASE, link('arm'), HAND, J1, joint('j2', 'arm', 'hand'))
-SLIDE = joint('j1', 'base', 'arm', 'prismatic')
-WEIGHTLESS = robot('r', BASE, link('arm', 0.0, (0, 0, 0), 0 * I), SLIDE)
 
-test_what_makes_it_wrong_or_unsafe_is_refused_with_culprit_and_number = tables.called("""
+test_a_joint_that_moves_no_inertia_is_refused_with_what_it_moves = tables.called("""
 load_robot(LIGHT) | ModelError: joint 'j2': ... an inertia of 0 kg m^2; it moves tip; their mass lies on its axis
 load_robot(SAME_AXIS) | ModelError: joint 'j1': ... it moves arm, hand; give these links mass
-load_robot(robot('r', BASE, RIGID, J1)) | ModelError: link 'arm': ... moments -0.04
-load_robot(WEIGHTLESS) | ModelError: joint 'j1': ... an inertia of 0 kg;
 """, globals())  # fmt: skip  # noqa: E501
 
 
-def test_it_loads_with_the_joint_locked_that_moves_no_inertia():
-    assert load_robot(LIGHT, joints=['j1']).mass.tolist() == [2.1]
+#: What is replaced by what in one robot, and what is said of it.
+SEVERAL = [
+    ('<mass value="2.0"/>', '<mass value="-2"/>', "link 'arm': mass -2 kg"),
+    ('izz="0.04"', 'izz="0.4"', "link 'arm': inertia breaks the triangle inequality"),
+    ('ixx="0.02"(?=[^/]*/></inertial></link>\n<joint)', 'ixx="oops"',
+     "link 'hand' <inertia ixx>: 'oops' is not a finite number"),
+    ('lower="-3.0" upper="3.0"', 'lower="1" upper="-1"', "joint 'j1': limits [1, -1] are empty"),
+    ('effort="100.0"', 'effort="0"', "joint 'j1': effort limit is 0"),
+    ('axis xyz="0.0 0.0 1.0"', 'axis xyz="0 0 0"', "joint 'j1': axis is zero"),
+    ('type="prismatic"', 'type="screw"', "joint 'j2': unsupported type 'screw'"),
+    ('</robot>', f'{joint("j3", "arm", "moon")}</robot>',
+     "joint 'j3': child link 'moon' does not exist"),
+]  # fmt: skip
 
 
 def test_check_model_finds_all_faults_at_once():
-    text = spoilt(
-        {
-            '<mass value="2.0"/>': '<mass value="-2"/>',
-            'izz="0.04"': 'izz="0.4"',
-            'ixx="0.02"(?=[^/]*/></inertial></link>\n<joint)': 'ixx="oops"',
-            'lower="-3.0" upper="3.0"': 'lower="1" upper="-1"',
-            'effort="100.0"': 'effort="0"',
-            'axis xyz="0.0 0.0 1.0"': 'axis xyz="0 0 0"',
-            'type="prismatic"': 'type="screw"',
-            '</robot>': f'{joint("j3", "arm", "moon")}</robot>',
-        }
-    )
-    found = [str(finding) for finding in check_model(text).errors]
-    for said in (
-        "link 'arm': mass -2 kg",
-        "link 'arm': inertia breaks the triangle inequality",
-        "link 'hand' <inertia ixx>: 'oops' is not a finite number",
-        "joint 'j1': limits [1, -1] are empty",
-        "joint 'j1': effort limit is 0",
-        "joint 'j1': axis is zero",
-        "joint 'j2': unsupported type 'screw'",
-        "joint 'j3': child link 'moon' does not exist",
-    ):
-        assert any(text.startswith(said) for text in found), said
+    text = spoilt({old: new for old, new, _ in SEVERAL})
+    found = '\n'.join(map(str, check_model(text).errors))
+    assert [said for _, _, said in SEVERAL if said not in found] == []
 
 
 def test_a_file_that_is_not_utf_8_is_refused(tmp_path):
@@ -216,47 +200,35 @@ def test_a_missing_xacro_is_told_with_the_way_to_install_it(tmp_path, monkeypatc
         load_robot(path)
 
 
-NO_EFFORT = GOOD.replace('effort="100.0"', '')
-
-
 def test_an_effort_limit_supplies_what_the_file_leaves_out_and_by_name_replaces_it():
     one_lacks = GOOD.replace('effort="100.0"', 'effort="0"', 1)
-    for text, given, limits in (
-        (NO_EFFORT, 7.0, [7.0, 7.0]),
-        (one_lacks, 7.0, [7.0, 100.0]),
-        (GOOD, {'j2': 9.0}, [100.0, 9.0]),
-    ):
+    for text, given, limits in ((one_lacks, 7.0, [7.0, 100.0]), (GOOD, {'j2': 9.0}, [100.0, 9.0])):
         assert load_robot(text, effort_limit=given).effort_limit.tolist() == limits
     with pytest.raises(UnknownNameError, match="joint in effort_limit 'j9'; known: j1, j2"):
         load_robot(GOOD, effort_limit={'j9': 1.0})
     assert "'j9'" in check_model(GOOD, effort_limit={'j9': 1.0}).errors[0].problem
 
 
-@pytest.mark.parametrize('value', [0.0, -3.0, float('inf'), float('nan')])
-def test_an_effort_limit_that_limits_nothing_is_refused(value):
-    """Also where no joint needs it."""
-    for text in (NO_EFFORT, GOOD):
-        with pytest.raises(
-            ParameterError, match='^parameter effort_limit = .* refused: give a positive'
-        ):
-            load_robot(text, effort_limit=value)
+@pytest.mark.parametrize('value', [0.0, float('inf'), float('nan')])
+def test_an_effort_limit_that_limits_nothing_is_refused_where_no_joint_needs_it(value):
+    with pytest.raises(
+        ParameterError, match='^parameter effort_limit = .* refused: give a positive'
+    ):
+        load_robot(GOOD, effort_limit=value)
     with pytest.raises(ParameterError, match="^parameter effort_limit of 'j2' = "):
         load_robot(GOOD, joints=['j1'], effort_limit={'j2': value})
     assert 'effort_limit = ' in str(check_model(GOOD, effort_limit=value).errors)
 
 
-@pytest.mark.parametrize(
-    ('gravity', 'error', 'said'),
-    [
-        (9.81, ShapeError, r'gravity has shape .*; expected \(3,\)'),
-        ((0, -9.81), ShapeError, r'gravity has shape .*; expected \(3,\)'),
-        ((0.0, float('nan'), -9.81), NonFiniteError, 'gravity is not finite: '),
-    ],
-)
-def test_a_gravity_that_is_no_finite_vector_is_refused(gravity, error, said):
+@tables.written("""
+[0, -9.81]       | ShapeError: gravity has shape ... ; expected (3,)
+[0, .nan, -9.81] | NonFiniteError: gravity is not finite:
+""")
+def test_a_gravity_that_is_no_finite_vector_is_refused(given, said):
     for load in (lambda g: load_robot(GOOD, g), load_robot(GOOD).with_gravity):
-        with pytest.raises(error, match=said):
-            load(gravity)
+        with pytest.raises(RobotDynamicsError) as refusal:
+            load(given)
+        assert re.match(said, f'{refusal.typename}: {refusal.value}')
 
 
 # ---- text that is not a robot -------------------------------------------------------------------
@@ -312,8 +284,8 @@ def test_elements_are_nested_a_hundred_deep_and_no_deeper():
 def test_thousands_of_links_in_a_row_load():
     """More than Python's recursion takes."""
     parts = [link('l0')]
-    for i in range(2000):
+    for i in range(1100):
         parts.append(link(f'l{i + 1}', 0.1, (0, 0, 0.01), 1e-4 * np.eye(3)))
         parts.append(joint(f'j{i}', f'l{i}', f'l{i + 1}', 'fixed' if i % 100 else 'revolute'))
     tree = load_robot(robot('long', *parts))
-    assert (tree.n, len(tree.frames)) == (20, 2001)
+    assert (tree.n, len(tree.frames)) == (11, 1101)

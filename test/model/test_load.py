@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_bags import NOMINAL
 from samples import sample
 from urdf_text import joint, link, robot
@@ -29,14 +30,17 @@ def test_what_the_file_leaves_out_is_the_default_of_the_format():
         '<limit upper="1" effort="2"/></joint></robot>'
     )
     tree = load_robot(text)
-    assert tree.axis.tolist() == [[1, 0, 0]]
-    assert tree.p_PJ.tolist() == [[0, 0, 0]]
-    assert np.array_equal(tree.R_PJ[0], np.eye(3))
-    assert tree.position_lower.tolist() == [0.0]
-    assert tree.velocity_limit.tolist() == [np.inf]
-    assert tree.gravity.tolist() == [0.0, 0.0, -9.81]
-    for term in (tree.damping, tree.coulomb_friction, tree.armature):
-        assert term.tolist() == [0.0]
+    expected = {
+        'axis': [[1, 0, 0]],
+        'p_PJ': [[0, 0, 0]],
+        'R_PJ': [np.eye(3)],
+        'position_lower': [0.0],
+        'velocity_limit': [np.inf],
+        'gravity': [0.0, 0.0, -9.81],
+        **dict.fromkeys(('damping', 'coulomb_friction', 'armature'), [0.0]),
+    }
+    for name, value in expected.items():
+        assert_array_equal(getattr(tree, name), value)
 
 
 def test_an_axis_is_scaled_to_length_one():
@@ -59,23 +63,6 @@ def test_text_file_and_xacro_give_the_same_robot(tmp_path):
     for source in (text, '\n  ' + text, tmp_path / 'arm.urdf', str(tmp_path / 'arm.urdf')):
         assert np.array_equal(load_robot(source).com, sample('scara').tree.com)
     assert np.array_equal(load_robot(shipped_robot('scara')).com, sample('scara').tree.com)
-
-
-def test_names_are_looked_up_or_refused_with_the_known_ones():
-    tree = sample('scara').tree
-    assert tree.joint_index('joint3') == 2
-    with pytest.raises(UnknownNameError, match="unknown joint 'j3'; known: joint1, joint2"):
-        tree.joint_index('j3')
-    with pytest.raises(UnknownNameError, match="unknown frame 'j3'; known: "):
-        tree.frame('j3')
-
-
-def test_gravity_and_other_attributes_can_be_replaced_in_a_copy():
-    tree = sample('scara').tree
-    moon = tree.with_gravity((0, 0, -1.62))
-    assert moon.gravity.tolist() == [0, 0, -1.62]
-    assert tree.gravity.tolist() == [0, 0, -9.81]
-    assert tree.with_changes(name='other').name == 'other'
 
 
 def test_the_path_of_a_body_leads_from_the_base_to_it():
@@ -103,24 +90,24 @@ def test_the_scara_is_that_of_the_recording_of_gazebo():
     """Which its motion proves (``recordings/test_analysis``); names and friction differ."""
     recorded, tree = load_robot(read_recording(NOMINAL).description), sample('scara').tree
     for name in ('mass', 'com', 'inertia', 'axis', 'p_PJ', 'R_PJ'):
-        np.testing.assert_allclose(getattr(tree, name), getattr(recorded, name), atol=1e-15)
+        assert_allclose(getattr(tree, name), getattr(recorded, name), atol=1e-15)
 
 
 def test_the_limits_profile_of_the_four_joint_arm_can_be_chosen():
-    paper = load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'paper'})
-    wide = load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'wide'})
-    assert np.allclose(paper.position_upper[1:], [-np.pi / 4, np.pi / 6, np.pi / 2])
-    assert np.allclose(wide.position_lower[1:], [-np.pi, -3 * np.pi / 4, -np.pi / 2])
+    paper, wide = (
+        load_robot(shipped_robot('four_dof'), mappings={'limits_profile': profile})
+        for profile in ('paper', 'wide')
+    )
+    assert_allclose(paper.position_upper[1:], [-np.pi / 4, np.pi / 6, np.pi / 2])
+    assert_allclose(wide.position_lower[1:], [-np.pi, -3 * np.pi / 4, -np.pi / 2])
     with pytest.raises(DescriptionError, match='xacro file four_dof.urdf.xacro'):
         load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'huge'})
 
 
 @pytest.mark.parametrize('name', ROBOTS)
 def test_a_prefix_renames_all_links_and_joints(name):
-    tree = load_robot(shipped_robot(name), mappings={'prefix': 'left_'})
-    assert all(word.startswith('left_') for word in (*tree.joint_names, *tree.frames))
-    assert np.array_equal(tree.mass, load_robot(shipped_robot(name)).mass)
-    assert load_robot(shipped_robot(name), mappings={'prefix': 7}).joint_names[0] == '7joint1'
+    tree = load_robot(shipped_robot(name), mappings={'prefix': 7})
+    assert all(word.startswith('7') for word in (*tree.joint_names, *tree.frames))
 
 
 def test_an_unknown_robot_is_refused_with_the_known_ones():
