@@ -207,18 +207,21 @@ gripper:
   loops: |
     loops: {pin: {frames: [arm_pin, rod_pin], position: xy}}
     coordinates: [lower_joint, crank_joint, grip_joint]
-# A five-bar linkage whose second crank follows the first one: a gear in a loop.
+# A five-bar linkage whose second crank follows the first one: a gear in a loop. A flap follows a
+# joint of the loop, whose rate changes with the position.
 geared_five_bar:
   base: []
   crank: *bar
   geared: *bar
   rod: *bar
   other: *bar
+  flap: [0.4, [0.05, 0, 0], [0.004, 0.02, 0.021, 0.0006, -0.0008, 0.0005]]
   rod_end: []
   other_end: []
   crank_joint: {of: [base, crank]}
   rod_joint: {of: [crank, rod], xyz: [0.2, 0, 0], effort: 0.0}
   rod_end_joint: {of: [rod, rod_end, fixed], xyz: [0.4, 0, 0]}
+  flap_joint: {of: [rod, flap], effort: 0.0, follows: [rod_joint, 0.5, 0.3]}
   geared_joint: {of: [base, geared], xyz: [0.4, 0, 0], follows: [crank_joint, -0.7, 2.0]}
   other_joint: {of: [geared, other], xyz: [0.2, 0, 0], effort: 0.0}
   other_end_joint: {of: [other, other_end, fixed], xyz: [0.4, 0, 0]}
