@@ -10,14 +10,5 @@ from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 
 def cuboid(mass: float, a: float, b: float, c: float) -> RigidBodyInertia:
     """Return a cuboid with edges a, b, c along x, y, z."""
-    return _of_squares(mass / 12.0, mass, a, b, c)
-
-
-def ellipsoid(mass: float, a: float, b: float, c: float) -> RigidBodyInertia:
-    """Return an ellipsoid with semi-axes a, b, c along x, y, z."""
-    return _of_squares(mass / 5.0, mass, a, b, c)
-
-
-def _of_squares(factor: float, mass: float, a: float, b: float, c: float) -> RigidBodyInertia:
-    moments = factor * np.array([b * b + c * c, a * a + c * c, a * a + b * b])
+    moments = mass / 12.0 * np.array([b * b + c * c, a * a + c * c, a * a + b * b])
     return RigidBodyInertia(mass, np.zeros(3), np.diag(moments))

@@ -19,23 +19,27 @@ from robot_dynamics_ros.parameters import defaults
 XML, NAMES = sample('four_dof').xml, ('joint1', 'joint2', 'joint3', 'joint4')
 TERMS = {'damping': 0.7, 'coulomb_friction': 0.2, 'armature': 0.3, 'stribeck_velocity': 0.1}
 DRIVE = {'offset': [0.4, 0.0, -0.3, 0.0], 'cubic_friction': [0.0, 0.0, 0.2, 0.1]}
-SPEEDS = {'joint1': 0.5, 'joint3': 2.0}  # files of version 0.2 have none
+DATA = yaml.safe_load("""
+gravity: [0, 0, -9.81]
+links:
+  link2:
+    mass: 7.25
+    origin: {xyz: [0.0, 0.0, 0.1], rpy: [0.0, 0.0, 0.0]}
+    inertia: {ixx: 0.2, ixy: 0.0, ixz: 0.0, iyy: 0.2, iyz: 0.0, izz: 0.2}
+joints:  # files of version 0.2 have no recorded speed
+  joint1: {offset: 0.4, cubic_friction: 0.0, recorded_speed: 0.5}
+  joint2: {offset: 0.0, cubic_friction: 0.0}
+  joint3: {offset: -0.3, cubic_friction: 0.2, recorded_speed: 2.0}
+  joint4: {offset: 0.0, cubic_friction: 0.1}
+""")
+DATA['joints'] = {name: TERMS | given for name, given in DATA['joints'].items()}
 
 
 def write(folder, **changes):
     """Write a file of identify for the four-joint arm; return its path."""
-    inertia = {'ixx': 0.2, 'ixy': 0.0, 'ixz': 0.0, 'iyy': 0.2, 'iyz': 0.0, 'izz': 0.2}
-    origin = {'xyz': [0.0, 0.0, 0.1], 'rpy': [0.0, 0.0, 0.0]}
-    link = {'mass': 7.25, 'origin': origin, 'inertia': inertia}
-    joints = {
-        name: TERMS
-        | {key: value[j] for key, value in DRIVE.items()}
-        | ({'recorded_speed': SPEEDS[name]} if name in SPEEDS else {})
-        for j, name in enumerate(NAMES)
-    }
-    data = {'gravity': [0, 0, -9.81], 'links': {'link2': link}, 'joints': joints} | changes
-    (folder / 'parameters.yaml').write_text(yaml.safe_dump(data))
-    return folder / 'parameters.yaml'
+    file = folder / 'parameters.yaml'
+    file.write_text(yaml.safe_dump(DATA | changes))
+    return file
 
 
 def test_a_robot_is_loaded_with_all_that_was_identified(tmp_path):
