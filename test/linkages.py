@@ -256,7 +256,7 @@ def short_rod() -> tuple[str, str]:
 
 def followers(name: str) -> list[tuple[Any, ...]]:
     """Return the mimic joints of a linkage, each with the joint it follows, factor and offset."""
-    rows = _DESCRIBED[name].items()
+    rows = _DESCRIBED.get(name, {}).items()
     return [(joint, *row['follows']) for joint, row in rows if 'follows' in row]
 
 

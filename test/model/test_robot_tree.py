@@ -17,20 +17,18 @@ from robot_dynamics_ros.identification.excitation import Bounds, ExcitationProbl
 from robot_dynamics_ros.kinematics.tool_task import ranges
 from robot_dynamics_ros.model import load_robot
 
-I = symmetric(0.01, 0.012, 0.011)
+I, INF = symmetric(0.01, 0.012, 0.011), math.inf
 
 
 def arm(*joints, **options):
     """Return a chain of joints, each (type, (lower, upper)), with a tool at its end."""
-    links, chain = [link('base')], []
+    elements = [link('l0')]
     for k, (kind, limits) in enumerate(joints):
-        axis = ((0, -1, 0), (1, 0, 0), (0, 0, 1))[k % 3]
-        links.append(link(f'l{k}', 1.0, (0.2, 0, 0), I))
-        parent = f'l{k - 1}' if k else 'base'
-        xyz = (0.3 * bool(k), 0, 0)
-        chain.append(joint(f'j{k}', parent, f'l{k}', kind, xyz, axis=axis, limits=limits))
-    tip = joint('tip', links[-1].split('"')[1], 'tool', 'fixed', (0.3, 0.1, 0.05))
-    return load_robot(robot('arm', *links, link('tool'), *chain, tip), **options)
+        place = {'xyz': (0.3 * bool(k), 0, 0), 'axis': np.eye(3)[k % 3 - 2]}
+        elements.append(link(f'l{k + 1}', 1.0, (0.2, 0, 0), I))
+        elements.append(joint(f'j{k}', f'l{k}', f'l{k + 1}', kind, limits=limits, **place))
+    tip = joint('tip', f'l{len(joints)}', 'tool', 'fixed', (0.3, 0.1, 0.05))
+    return load_robot(robot('arm', *elements, link('tool'), tip), **options)
 
 
 #: Also of limits in degrees: real postures, none of many turns. P is half a turn.
@@ -53,14 +51,11 @@ def test_samples_cover_the_limits_or_one_turn_about_their_middle(kind, limits, s
 
 def test_a_range_with_one_end_begins_there():
     tree = arm(('continuous', (0, 0)), ('prismatic', (0, 0)), ('revolute', (0, 0)))
-    tree = tree.with_changes(
-        position_lower=np.array([2.0, -np.inf, -np.inf]),
-        position_upper=np.array([np.inf, -3.0, 1.0]),
-    )
+    ends = {'position_lower': [2.0, -INF, -INF], 'position_upper': [INF, -3.0, 1.0]}
+    tree = tree.with_changes(**{name: np.array(end) for name, end in ends.items()})
     assert tree.middle.tolist() == [2.0, -3.0, 0.0]
-    lower, upper = tree.sampled_range
-    assert lower.tolist() == [2.0, -4.0, -math.pi]
-    assert upper.tolist() == [2.0 + math.pi, -3.0, 1.0]
+    expected = [[2.0, -4.0, -math.pi], [2.0 + math.pi, -3.0, 1.0]]
+    assert [bound.tolist() for bound in tree.sampled_range] == expected
 
 
 def test_a_tree_copies_the_arrays_that_it_freezes():
@@ -84,13 +79,11 @@ FAR = (('revolute', (3.6, 6.2)), ('prismatic', (4.0, 6.0)), ('revolute', (0.0, 5
 
 
 def test_programs_start_in_the_middle_of_the_limits():
-    tree = arm(*FAR)
+    tree, middle = arm(*FAR), [4.9, 5.0, 2.75]
     program = JointProgram(tree, 'hold', 'reference', ['j0', 'j1', 'j2'])
-    row = {'name': 'hold', 'kind': 'joint_program', 'joints': ['j2'], 'position': 'reference'}
-    text = {'name': 'rest', 'constraints': [{**row, 'natural_frequency': 5.0}]}
-    middle = [4.9, 5.0, 2.75]
     assert program.signals[0].at(0.0)[0] == pytest.approx(middle)
-    start = starting_configuration(load_program(text, tree, check=False))
+    row = {'kind': 'joint_program', 'joints': ['j2'], 'position': 'reference'}
+    start = starting_configuration(load_program({'constraints': [row]}, tree, check=False))
     np.testing.assert_allclose(start, middle, atol=1e-12)
 
 
