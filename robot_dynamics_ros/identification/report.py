@@ -25,23 +25,14 @@ from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS, rec
 from robot_dynamics_ros.identification.validation import (
     SMALL,
     Residuals,
-    ResidualSeries,
     implausible,
 )
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.recordings.report.figures import (
-    COLOURS,
-    GREY,
-    BarGroup,
-    PlotLine,
-    bars,
-    panels,
-)
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     ROUNDING,
     Report,
-    ReportList,
     ReportTable,
     joint_titles,
     joint_units,
@@ -58,7 +49,6 @@ _MATTERS = 0.01  # least change of a joint's effort, as a share, that makes one 
 _ALTERNATES = 0.3  # correlation of successive residuals that counts
 _SLOW = 0.2  # of the velocity limit
 _MOST_ROWS = 10  # of the table of bags, and of what changed
-_BINS = 60  # velocity bins of a friction curve
 _MEASURED, _MODEL, _BEFORE = GREY, COLOURS[0], COLOURS[1]
 _CANCEL = (
     'Of a joint with further terms only the sum is friction: its damping alone is no measurement.'
@@ -104,11 +94,12 @@ def identification_report(
     sure = _certainty(result, rows)
     changed = [rows[k] for k in np.argsort(-sure)[:_MOST_ROWS] if sure[k] > SURE]
     tables = [_value_table(_CHANGED, changed, _LEGEND)] if changed else []
-    details: list[ReportTable | ReportList] = [_residual_table(result, before, after)]
+    details = [_residual_table(result, before, after)]
     if any(bag.efforts for bag in bags):
         details.append(_used_table(after.joints, bags))
     if len(bags) > 1:
         details.append(_bag_table(bags))
+    chosen = result.plan.choice.sentence(), *result.chosen
     undetermined = result.undetermined() or ['nothing: every parameter is determined']
     return Report(
         f'Identification of {result.tree.name}',
@@ -127,8 +118,8 @@ def identification_report(
             *details,
             _link_table(result),
             _value_table('Identified from the data: base parameters', rows, _LEGEND),
-            ReportList('Not determined by the data', undetermined),
-            ReportList('Preparation and terms', [result.plan.choice.sentence(), *result.chosen]),
+            ReportTable(['Not determined by the data'], [[x] for x in undetermined]),
+            ReportTable(['Preparation and terms'], [[x] for x in chosen]),
         ],
     )
 
@@ -441,59 +432,38 @@ def pictures(result: Identification, evidence: Evidence) -> list[tuple[str, Any]
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    (before, after), origin = evidence.series, evidence.origin
-    titles = joint_titles(result.tree, 'N m', 'N')
-    efforts = [
-        PlotLine(after.effort, 'measured', _MEASURED, 3.5),
-        PlotLine(after.effort - after.residual, 'predicted', _MODEL, 1.4),
-    ]
-    residuals = [
-        PlotLine(before.residual, 'original description', _BEFORE),
-        PlotLine(after.residual, 'corrected model', _MODEL),
-    ]
-    dots = [PlotLine(after.residual, '', _MODEL, dots=True)]
-    speed, friction = _friction_curve(after)
-    data = after.friction + after.residual
-    curves = [
-        PlotLine(data, 'measured minus rigid bodies', _MEASURED, dots=True),
-        PlotLine(friction, 'model, mean at each velocity', _MODEL, 2.5, x=speed),
-    ]
-    v, load = 'velocity [rad/s or m/s]', 'effort of the rigid bodies [N m or N]'
-    limits = result.tree.effort_limit.tolist()
-    return [
-        (
-            'Measured and predicted effort',
-            panels(after.time, titles, efforts, origin=origin, limits=limits),
-        ),
-        (
-            'Unexplained effort over time, before and after the correction',
-            panels(after.time, titles, residuals, origin=origin),
-        ),
-        ('Unexplained effort against velocity', panels(after.velocity, titles, dots, x_title=v)),
-        ('Unexplained effort against load', panels(after.load, titles, dots, x_title=load)),
-        ('Friction: data and curve', panels(after.velocity, titles, curves, x_title=v)),
-        ('Mass of the links', _masses(result)),
-    ]
-
-
-def _friction_curve(series: ResidualSeries) -> tuple[Array, Array]:
-    """Return mean velocity and friction of velocity bins, shape (bins, n); NaN if empty."""
-    v, friction = series.velocity, series.friction
-    curve = np.full((2, _BINS, v.shape[1]), np.nan)
-    for i in range(v.shape[1]):
-        edges = np.linspace(v[:, i].min(), v[:, i].max() + 1e-12, _BINS + 1)
-        place = np.digitize(v[:, i], edges) - 1
-        for k in np.unique(place[place < _BINS]):
-            inside = place == k
-            curve[:, k, i] = v[inside, i].mean(), friction[inside, i].mean()
-    return curve[0], curve[1]
-
-
-def _masses(result: Identification) -> Any:
-    nominal, tree = result.plan.unknowns.tree, result.tree
-    deviation = result.physical.deviations[: PER_BODY * tree.bodies : PER_BODY].tolist()
-    groups = [
-        BarGroup(nominal.mass.tolist(), [], 'described', GREY),
-        BarGroup(tree.mass.tolist(), deviation, 'identified, ± standard deviation', COLOURS[0]),
-    ]
-    return bars(tree.link_names, groups, 'mass [kg]')
+    before, after = evidence.series
+    titles, dots = joint_titles(result.tree, 'N m', 'N'), ('after', '', _MODEL)
+    series = {
+        **{key: getattr(after, key) for key in ('time', 'velocity', 'load', 'effort', 'friction')},
+        'predicted': after.effort - after.residual,
+        'before': before.residual,
+        'after': after.residual,
+        'not rigid': after.friction + after.residual,
+    }
+    plots = Plots(series, evidence.origin)
+    plots.add(
+        'Measured and predicted effort',
+        titles,
+        ('effort', 'measured', _MEASURED, 3.5),
+        ('predicted', 'predicted', _MODEL, 1.4),
+        limits=result.tree.effort_limit.tolist(),
+    )
+    plots.add(
+        'Unexplained effort over time, before and after the correction',
+        titles,
+        ('before', 'original description', _BEFORE),
+        ('after', 'corrected model', _MODEL),
+    )
+    speed: dict[str, Any] = {'over': 'velocity', 'x_title': 'velocity [rad/s or m/s]'}
+    plots.add('Unexplained effort against velocity', titles, dots, **speed)
+    load = 'effort of the rigid bodies [N m or N]'
+    plots.add('Unexplained effort against load', titles, dots, over='load', x_title=load)
+    plots.add(
+        'Friction: data and model',
+        titles,
+        ('not rigid', 'measured minus rigid bodies', _MEASURED),
+        ('friction', 'model', _MODEL),
+        **speed,
+    )
+    return plots.drawn

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -29,29 +30,23 @@ _MAX_POINTS, _MAX_DOTS = 4 * POINTS, 1500
 
 @dataclass(frozen=True, eq=False)
 class PlotLine:
-    """A line, or markers, with one column of values per panel.
+    """A line with one column of values per panel.
 
     Attributes:
         values: Shape (N, panels); not drawn in panels without a finite value.
         label: Label in the legend; empty for none.
         colour, width: Colour and width of the line.
-        x: Abscissae, shape (N,) or (N, panels); None for those of the panels.
-        dots: Whether to draw markers instead of a line.
     """
 
     values: Array
     label: str
     colour: str
     width: float = 1.3
-    x: Array | None = None
-    dots: bool = False
 
-    def trace(self, x: Array, i: int, *, legend: bool) -> dict[str, Any]:
-        """Return the plotly trace in panel ``i``."""
-        x = x if self.x is None else self.x
-        x = x if x.ndim == 1 else x[:, i]
+    def trace(self, x: Array, i: int, *, legend: bool, dots: bool = False) -> dict[str, Any]:
+        """Return the plotly trace in panel ``i``, of dots or of a line."""
         values = self.values[:, i]
-        if self.dots:
+        if dots:
             few = thinned(len(x), _MAX_DOTS // 2)
             x, values = x[few], values[few]
         elif len(x) > _MAX_POINTS:
@@ -65,7 +60,7 @@ class PlotLine:
             'name': self.label,
             'legendgroup': self.label,
             'showlegend': legend and bool(self.label),
-            'mode': 'markers' if self.dots else 'lines',
+            'mode': 'markers' if dots else 'lines',
             'connectgaps': bool(2 * isolated.sum() > finite.sum()),  # sparse samples
             'line': {'color': self.colour, 'width': self.width},
             'marker': {'color': self.colour, 'size': 3, 'opacity': 0.6},
@@ -87,12 +82,11 @@ def panels(
     What is drawn is data for plotly's script: as plotly's classes it took a quarter of a command.
 
     Args:
-        x: Times, shape (N,), s; with ``x_title`` any abscissae, shape (N,) or
-            (N, panels).
+        x: Times, shape (N,), s; with ``x_title`` another quantity, shape (N, panels).
         titles: Titles of the panels, with units.
         curves: Curves to draw in each panel.
         origin: Zero of the displayed times, s, see ``span_origin``.
-        x_title: Title of the x axis; empty for the time.
+        x_title: Title of the x axis, over which dots are drawn; empty for lines over the time.
         limits: One limit per panel; a band below the panel shows the fraction of it used by the
             first curve, and the limit is drawn as a line, visible if a curve comes near it.
         log: Whether the y axis is logarithmic.
@@ -102,8 +96,12 @@ def panels(
     """
     since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
     legend, banded = len(curves) > 1, bool(len(limits))
-    figure = _grid(titles, x_title or since, legend=legend)
+    figure = deepcopy(_untitled(len(titles), legend))
     layout = figure['layout']
+    for annotation, title in zip(layout['annotations'], titles, strict=True):
+        annotation['text'] = f'<b>{title}</b>'
+    for i in range(len(titles))[-2:]:  # the lowest panel of each column
+        layout[_axis('xaxis', i)]['title'] = {'text': x_title or since, 'standoff': 8}
     if not x_title:
         layout['meta'] = {'time': origin}
         for i in range(1, len(titles)):
@@ -112,7 +110,8 @@ def panels(
     for i in range(len(titles)):
         drawn = [curve for curve in curves if np.isfinite(curve.values[:, i]).any()]
         place = {'xaxis': _axis('x', i), 'yaxis': _axis('y', i)}
-        figure['data'] += [curve.trace(x, i, legend=legend and not i) | place for curve in drawn]
+        own, how = x[:, i] if x_title else x, {'legend': legend and not i, 'dots': bool(x_title)}
+        figure['data'] += [curve.trace(own, i, **how) | place for curve in drawn]
         values = np.concatenate([np.zeros(0), *(curve.values[:, i] for curve in drawn)])
         within = banded and 0.0 < limits[i] < math.inf and drawn
         axis = layout[_axis('yaxis', i)]
@@ -148,6 +147,7 @@ class Plots:
         titles: Sequence[str],
         *lines: tuple[Any, ...],
         scale: float = 1.0,
+        over: str = 'time',
         **options: Any,
     ) -> None:
         """Draw columns in panels, see :func:`panels`; nothing if none has a finite value.
@@ -158,6 +158,7 @@ class Plots:
             lines: Name of a column, then label, colour and width as of a :class:`PlotLine`; left
                 out if there is no such column.
             scale: Factor to the unit of the panels.
+            over: Name of the column of the abscissae; with ``x_title`` unless it is the time.
             options: See :func:`panels`.
         """
         series = self._series
@@ -168,7 +169,7 @@ class Plots:
         ]
         if known:
             options['origin'] = self._origin
-            self.drawn.append((heading, panels(series['time'], titles, known, **options)))
+            self.drawn.append((heading, panels(series[over], titles, known, **options)))
 
 
 def _axis(name: str, i: int) -> str:
@@ -176,32 +177,13 @@ def _axis(name: str, i: int) -> str:
     return f'{name}{i + 1 if i else ""}'
 
 
-def _grid(titles: Sequence[str], x_title: str, *, legend: bool = True) -> dict[str, Any]:
-    """Return an empty figure with a panel per title, two per row.
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
-    """
-    figure = deepcopy(_untitled(len(titles), legend))
-    layout = figure['layout']
-    for annotation, title in zip(layout['annotations'], titles, strict=True):
-        annotation['text'] = f'<b>{title}</b>'
-    for i in range(len(titles))[-2:]:  # the lowest panel of each column
-        layout[_axis('xaxis', i)]['title'] = {'text': x_title, 'standoff': 8}
-    return figure
-
-
 @cache
 def _untitled(count: int, legend: bool) -> dict[str, Any]:
-    """Return that figure without titles, once for all figures: plotly takes a while."""
-    try:
-        from plotly.subplots import make_subplots
-    except ImportError as error:
-        raise _missing() from error
+    """Return an empty figure with panels, two per row, once: plotly takes a while."""
     columns, rows = min(2, count), math.ceil(count / 2)
     height, top = rows * (_PLOT + _GAP) - _GAP, _TITLE + _LEGEND * legend
     cells: list[Any] = [{} if i < count else None for i in range(rows * columns)]
-    figure = make_subplots(
+    figure = _plotly('subplots').make_subplots(
         rows=rows,
         cols=columns,
         subplot_titles=['of the panel'] * count,
@@ -277,42 +259,18 @@ def _bounds(values: Array, *, flat: bool) -> list[float] | None:
     return None if flat else [float(values.min()) - margin, float(values.max()) + margin]
 
 
-@dataclass(frozen=True, eq=False)
-class BarGroup:
-    """Bars of one colour: heights, standard deviations (may be empty), label and colour."""
-
-    values: Sequence[float]
-    deviations: Sequence[float]
-    label: str
-    colour: str
-
-
-def bars(names: Sequence[str], groups: Sequence[BarGroup], y_title: str) -> dict[str, Any]:
-    """Return a figure with grouped bars."""
-    figure = _grid([y_title], '')
-    figure['data'] += [
-        {
-            'type': 'bar', 'x': list(names), 'y': np.array(group.values), 'name': group.label,
-            'marker': {'color': group.colour},
-            'error_y': {'array': np.array(group.deviations), 'visible': len(group.deviations) > 0},
-        }
-        for group in groups
-    ]  # fmt: skip
-    return figure
-
-
 def plot_library() -> bytes:
     """Return the script that draws the figures in a page.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
+    return str(_plotly('offline').get_plotlyjs()).encode()
+
+
+def _plotly(module: str) -> Any:
     try:
-        from plotly.offline import get_plotlyjs
+        return import_module(f'plotly.{module}')
     except ImportError as error:
-        raise _missing() from error
-    return str(get_plotlyjs()).encode()
-
-
-def _missing() -> MissingDependencyError:
-    return MissingDependencyError('plotly', 'the HTML report', "install it (pip 'plotly')")
+        remedy = "install it (pip 'plotly')"
+        raise MissingDependencyError('plotly', 'the HTML report', remedy) from error

@@ -46,14 +46,13 @@ _BODY = """<div class="arm" tabindex="0">
 <div class="track">
 <input type="range" min="0" max="1" step="any" value="0" aria-label="time"></div>
 <output></output>
-<select aria-label="speed">{speeds}</select>
+<select aria-label="speed"><option value="0.1">0.1 ×</option><option value="0.25">0.25 ×</option>
+<option value="0.5">0.5 ×</option><option value="1" selected>1 ×</option>
+<option value="2">2 ×</option><option value="5">5 ×</option></select>
 <button type="button" class="loop" aria-pressed="false" title="repeat (L)">⟳</button></div>
-<p class="hint">{hint}</p>{remarks}</div>"""
-_HINT = (
-    'Drag to rotate, Shift+drag to pan, Ctrl+wheel to zoom, double-click to reset. Space plays, '
-    'the arrow keys step, L repeats; a click into a plot over time goes there.'
-)
-_SPEEDS = (0.1, 0.25, 0.5, 1, 2, 5)
+<p class="hint">Drag to rotate, Shift+drag to pan, Ctrl+wheel to zoom, double-click to reset. Space
+plays, the arrow keys step, L repeats; a click into a plot over time goes there.</p>
+{remarks}</div>"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +102,10 @@ class ArmAnimation:
         if not self.tree.xml or not finite.any():
             return '', None
         shapes, remarks = robot_shapes(self.tree.xml, MAX_FACES)
+        frame = self.tree.frame(self.frame)
         document = {
             'bodies': _bodies(self.tree),
-            'tool': _frame(self.tree, self.frame),
+            'tool': {'body': frame.body, 'p': _rounded(frame.p_BF)},
             'origin': origin,
             'shapes': _shapes(self.tree, shapes),
             **self._motions(np.flatnonzero(finite)),
@@ -114,13 +114,7 @@ class ArmAnimation:
             f'<span><i style="background:{motion.colour}"></i>{escape(motion.label)}</span>'
             for motion in self.motions
         )
-        speeds = ''.join(
-            f'<option value="{x}"{" selected" if x == 1 else ""}>{x} ×</option>' for x in _SPEEDS
-        )
-        html = _BODY.format(
-            legend=legend, speeds=speeds, hint=_HINT, remarks=_remark_list(remarks)
-        )
-        return html, document
+        return _BODY.format(legend=legend, remarks=_remark_list(remarks)), document
 
     def _motions(self, rows: Array) -> dict[str, Any]:
         rows = rows[
@@ -164,11 +158,6 @@ def _bodies(tree: Robot) -> list[dict[str, Any]]:
         }
         for i in range(tree.bodies)
     ]
-
-
-def _frame(tree: Robot, name: str) -> dict[str, Any]:
-    frame = tree.frame(name)
-    return {'body': frame.body, 'p': _rounded(frame.p_BF)}
 
 
 def _rounded(values: Array) -> list[float]:
@@ -267,28 +256,6 @@ def _heading(title: str) -> str:
     return f'<h2>{_html(title)}</h2>' if title else ''
 
 
-@dataclass(frozen=True)
-class ReportList:
-    """A list of sentences under a title.
-
-    Attributes:
-        title: Heading above the list, or empty.
-        lines: The sentences.
-        files: One file of the same folder per line, shown as a link; or empty.
-    """
-
-    title: str
-    lines: Sequence[str]
-    files: Sequence[str] = ()
-
-    def html(self) -> str:
-        """Return the list as HTML."""
-        links = [f'<a href="{escape(file)}">{_html(file)}</a>: ' for file in self.files]
-        pairs = zip(links or [''] * len(self.lines), self.lines, strict=True)
-        lines = ''.join(f'<li>{link}{_html(line)}</li>' for link, line in pairs)
-        return f'{_heading(self.title)}<ul>{lines}</ul>'
-
-
 @dataclass(frozen=True, eq=False)
 class Report:
     """A report, with its parts in order of display.
@@ -304,7 +271,7 @@ class Report:
         notes: Remarks about the data and its evaluation, one sentence each.
         figures: Headings, and plotly figures as data.
         arm: Animation above the tables, or None.
-        below: Tables and lists after the plots.
+        below: Tables after the plots.
         origin: Zero of the displayed times, s, see ``span_origin``.
     """
 
@@ -315,7 +282,7 @@ class Report:
     tables: Sequence[ReportTable] = ()
     notes: Sequence[str] = ()
     figures: Sequence[tuple[str, Any]] = ()
-    below: Sequence[ReportTable | ReportList] = ()
+    below: Sequence[ReportTable] = ()
     arm: ArmAnimation | None = None
     steps: Sequence[str] = ()
     events: Sequence[Event] = ()
@@ -348,7 +315,7 @@ class Report:
             *(
                 f'<div class="figure">{_heading(heading)}<div class="plot" '
                 f'style="height:{figure["layout"]["height"]}px"></div></div>'
-                for (heading, _), figure in zip(self.figures, figures, strict=True)
+                for heading, figure in self.figures
             ),
             *(part.html() for part in self.below),
         ]
