@@ -31,7 +31,7 @@ from robot_dynamics_ros.recordings.output_folder import choose_folder, require_f
 from robot_dynamics_ros.recordings.plausibility import StillError, check_recording
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, require_torques
-from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line, quantity
+from robot_dynamics_ros.recordings.report.toolkit import EFFORT, command_line, joint_table
 
 _MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
 
@@ -125,12 +125,12 @@ def _print(
     growth = np.array(samples.growth)
     bands = np.einsum('kjc,mjc->kj', thresholds.coefficients, growth) / len(growth)
     rms = np.sqrt(np.square(np.array(samples.bands)).mean(axis=0))
-    rows = [
-        [name, *(quantity(x) for k in range(len(KINDS)) for x in (rms[k, j], bands[k, j]))]
-        for j, name in enumerate(tree.joint_names)
+    columns = [
+        (f'{kind}: {what}', values[k], EFFORT)
+        for k, kind in enumerate(KINDS)
+        for what, values in (('RMS without contact', rms), ('dead band', bands))
     ]
-    heads = [f'{kind}: {what}' for kind in KINDS for what in ('RMS without contact', 'dead band')]
-    print_table(ReportTable(('joint', *heads), rows))
+    print_table(joint_table(tree, columns))
     say(', '.join(f'{key}: {value}' for key, value in remarks.items()))
 
 

@@ -46,8 +46,6 @@ from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.inspection import finding_as_dict
 from robot_dynamics_ros.model.load import check_model
-from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import resolved
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import (
@@ -63,7 +61,12 @@ from robot_dynamics_ros.recordings.recording import (
     in_model_units,
     unwrapped,
 )
-from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.recordings.report.toolkit import (
+    EFFORT,
+    NO_UNIT,
+    ReportTable,
+    joint_table,
+)
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from that of the profile
@@ -93,7 +96,12 @@ def commission(args: argparse.Namespace) -> int:
     delay = measured_delay(tree, driver, run) if args.commands else None
     if isinstance(delay, CommandDelay):
         findings += compared_delay(driver, delay)
-    _print_held(tree, held, findings, args.commands)
+    if held is not None:
+        print_table(_table(tree, held, 'commanded' if args.commands else 'measured'))
+    print_findings(findings)
+    wrong = any(finding.severity == 'error' for finding in findings)
+    if not wrong:
+        say('no errors found in the profile', 'green')
     if delay is not None:
         say(_delay_text(delay))
     if args.json:
@@ -101,7 +109,7 @@ def commission(args: argparse.Namespace) -> int:
         if isinstance(delay, CommandDelay):
             document['delay'] = delay._asdict()
         write_json(args.json, {'command': 'commission', **document})
-    return 1 if any(finding.severity == 'error' for finding in findings) else 0
+    return int(wrong)
 
 
 def examine(
@@ -207,21 +215,9 @@ def _robot(
 
 def _from_bag(args: argparse.Namespace, tree: Robot) -> Recording:
     """Return the run of a bag."""
-    profile = load_driver_profile(args.profile)
-    space = args.namespace or _namespace(args.bag, profile.state.topic)
-    topics = {'states': resolved(space, profile.state.topic)}
-    if args.commands:
-        topics['commands'] = resolved(space, profile.command.topic)
-    choice = RobotChoice(topics=topics, driver_profile=args.profile)
+    choice = RobotChoice(topics={'namespace': args.namespace}, driver_profile=args.profile)
     with choice.read(args.bag, tree) as reader:
         return choice.run(reader, tree)
-
-
-def _namespace(bag: Path, topic: str) -> str:
-    """Return the namespace of a topic in a bag; that of the root if it is in none, or several."""
-    with BagReader(bag) as reader:
-        spaces = [x.removesuffix(f'/{topic}') for x in reader.topics if x.endswith(f'/{topic}')]
-    return spaces[0] if len(spaces) == 1 else ''
 
 
 def _by_listening(
@@ -247,28 +243,14 @@ def _by_listening(
     return with_velocities(run, tree.joint_is_continuous)
 
 
-def _print_held(
-    tree: Robot, held: Commissioning | None, findings: list[Finding], commanded: bool
-) -> None:
-    if held is not None:
-        print_table(_table(tree, held, 'commanded' if commanded else 'measured'))
-    print_findings(findings)
-    if not any(finding.severity == 'error' for finding in findings):
-        say('no errors found in the profile', 'green')
-
-
 def _table(tree: Robot, held: Commissioning, source: str) -> ReportTable:
-    rows = [
-        (
-            name,
-            f'{held.slope[i]:.3f}' if held.loaded[i] else 'not loaded',
-            f'{held.offset[i]:+.3g}',
-            f'{held.residual[i]:.3g}',
-        )
-        for i, name in enumerate(tree.joint_names)
+    columns = [
+        ('slope', np.where(held.loaded, held.slope, np.nan), NO_UNIT),
+        ('mean difference', held.offset, EFFORT),
+        ('RMS difference', held.residual, EFFORT),
     ]
-    title = f'Efforts, {source}, against gravity in {held.poses} poses, N m or N'
-    return ReportTable(('joint', 'slope', 'mean difference', 'RMS difference'), rows, title)
+    title = f'Efforts, {source}, against gravity in {held.poses} poses'
+    return joint_table(tree, columns, title=title)
 
 
 def _document(tree: Robot, held: Commissioning | None, findings: list[Finding]) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     JOBS,
@@ -70,6 +68,10 @@ from robot_dynamics_ros.recordings.samples import effort_sources
 from robot_dynamics_ros.recordings.timing import AUTO, parts
 
 _WORSE = 1.2  # times the residual of the nominal robot: a smaller increase may be chance
+_FILES = (
+    'parameters.yaml has all terms; corrected.urdf, for other programs, the closest viscous and '
+    'Coulomb friction; report.html and identification.json have all numbers'
+)
 _NOTHING = 0.1  # percent of the RMS effort: a negligible residual
 
 
@@ -100,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     problems = _problems(identified, evidence, args.most)
     findings = [Finding('error', problem) for problem in problems]
     findings += [Finding('warning', remark) for remark in (*told, *evidence.remarks)]
-    said, options = [proof, _files_remark(identified)], given(args, RECORDING)
+    said, options = [proof, _FILES], given(args, RECORDING)
     deliver_results(args.output, identified, evidence, findings, said, results, options)
     return 1 if problems or any(bag.error for bag in results) else 0
 
@@ -261,26 +263,6 @@ def _problems(identified: Identification, evidence: Evidence, most: float | None
         ]
         problems += after.unproved()
     return problems
-
-
-def _files_remark(identified: Identification) -> str:
-    """Return what each file is for, and which joints have friction that a URDF cannot hold."""
-    tree = identified.tree
-    whole = np.array([tree.damping, tree.coulomb_friction])
-    joints = zip(tree.joint_names, *identified.urdf_friction, strict=True)
-    closest = ', '.join(
-        f'{name} {viscous:.3g} v + {coulomb:.3g} sign v'
-        for (name, viscous, coulomb), further in zip(
-            joints, (identified.urdf_friction != whole).any(axis=0), strict=True
-        )
-        if further
-    )
-    if closest:
-        closest = f', with the closest friction that a URDF can hold: {closest}'
-    return (
-        f'parameters.yaml has all terms; corrected.urdf is for other programs{closest}; '
-        'report.html and identification.json have all numbers'
-    )
 
 
 def _broken(bags: Sequence[BagOutcome]) -> list[str]:

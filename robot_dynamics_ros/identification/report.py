@@ -31,11 +31,14 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
+    EFFORT,
+    NO_UNIT,
+    PERCENT,
     ROUNDING,
     Report,
     ReportTable,
+    joint_table,
     joint_titles,
-    joint_units,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -94,9 +97,9 @@ def identification_report(
     sure = _certainty(result, rows)
     changed = [rows[k] for k in np.argsort(-sure)[:_MOST_ROWS] if sure[k] > SURE]
     tables = [_value_table(_CHANGED, changed, _LEGEND)] if changed else []
-    details = [_residual_table(result, before, after)]
+    details = [_residual_table(result.tree, before, after)]
     if any(bag.efforts for bag in bags):
-        details.append(_used_table(after.joints, bags))
+        details.append(_used_table(result.tree, bags))
     if len(bags) > 1:
         details.append(_bag_table(bags))
     chosen = result.plan.choice.sentence(), *result.chosen
@@ -131,16 +134,12 @@ def _verdict(result: Identification, before: Residuals, after: Residuals) -> Fin
         return Finding('error', text)
     if wrong := implausible(result, after):
         return Finding('error', wrong[0])
-    if before.worst <= _PERFECT and after.worst <= _PERFECT:
+    perfect = max(before.worst, after.worst) <= _PERFECT
+    if perfect or before.worst < after.worst <= _SAME * before.worst <= _SAME * _FAIR:
         text = (
-            'nothing to correct: the description explains the recordings to '
-            f"{before.worst:.2g} % of a joint's effort"
-        )
-        return Finding('ok', text)
-    if before.worst < after.worst <= _SAME * before.worst and before.worst <= _FAIR:
-        text = (
-            f'nothing to correct: the description explains all but {before.worst:.3g} % of a '
-            f"joint's effort, the corrected model all but {after.worst:.3g} %"
+            'nothing to correct: the description explains the recordings but for '
+            f"{_percent(before.worst)} of a joint's effort, the corrected model but for "
+            f'{_percent(after.worst)}'
         )
         return Finding('ok', text)
     if not after.worst <= max(before.worst, _LEAST):
@@ -283,43 +282,36 @@ def _kept(result: Identification) -> list[str]:
     return [*delivered(result), *([f'not determined, as described: {names}'] if names else [])]
 
 
-def _residual_table(result: Identification, before: Residuals, after: Residuals) -> ReportTable:
-    head = (
-        'joint', 'RMS effort', 'unexplained before', 'unexplained after', 'before', 'after',
-        'peak after', 'samples moving', 'at rest, excluded',
-    )  # fmt: skip
-    units = joint_units(result.tree, 'N m', 'N')
-    rows = [
-        (
-            joint,
-            f'{before.rms_effort[i]:.4g} {units[i]}',
-            f'{before.rms[i]:.3g} {units[i]}',
-            f'{after.rms[i]:.3g} {units[i]}',
-            _percent(before.percent[i]),
-            _percent(after.percent[i]),
-            f'{after.peak[i]:.3g} {units[i]}',
-            f'{after.sliding[i]}',
-            f'{after.at_rest[i]}',
-        )
-        for i, joint in enumerate(before.joints)
+def _residual_table(tree: Robot, before: Residuals, after: Residuals) -> ReportTable:
+    columns = [
+        ('RMS effort', before.rms_effort, EFFORT),
+        ('unexplained before', before.rms, EFFORT),
+        ('unexplained after', after.rms, EFFORT),
+        ('before', before.percent, PERCENT),
+        ('after', after.percent, PERCENT),
+        ('peak after', after.peak, EFFORT),
+        ('samples moving', after.sliding, NO_UNIT),
+        ('at rest, excluded', after.at_rest, NO_UNIT),
     ]
     title = 'Effort that the model does not explain, in recordings for validation'
-    return ReportTable(head, rows, title)
+    return joint_table(tree, columns, title=title)
 
 
-def _used_table(joints: Sequence[str], bags: Sequence[BagOutcome]) -> ReportTable:
+def _used_table(tree: Robot, bags: Sequence[BagOutcome]) -> ReportTable:
     """Return a table of the efforts of each joint that were used, and excluded by reason."""
-    reasons = list(dict.fromkeys(why for bag in bags for why in bag.efforts))
-    reasons.sort(key=lambda why: why != USED)
-    rows = [
+    columns = [
         (
-            joint,
-            *(f'{sum(bag.efforts.get(why, {}).get(joint, 0) for bag in bags)}' for why in reasons),
+            why,
+            [
+                sum(bag.efforts.get(why, {}).get(name, 0) for bag in bags)
+                for name in tree.joint_names
+            ],
+            NO_UNIT,
         )
-        for joint in joints
+        for why in dict.fromkeys([USED, *(why for bag in bags for why in bag.efforts)])
     ]
     title = 'Filtered efforts used for identification, and excluded ones by reason'
-    return ReportTable(('joint', *reasons), rows, title)
+    return joint_table(tree, columns, title=title)
 
 
 def _bag_table(bags: Sequence[BagOutcome]) -> ReportTable:

@@ -44,7 +44,7 @@ from robot_dynamics_ros.recordings.recording import (
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.runs import limit_events
 from robot_dynamics_ros.recordings.report.toolkit import (
-    FORCE,
+    EFFORT,
     LENGTH,
     NO_OPTIONS,
     NO_UNIT,
@@ -150,9 +150,9 @@ class Comparison:
             (f'RMS error, {other}', figures['second']['rms_error'], LENGTH),
             ('second / first', ratio, NO_UNIT),
             ('RMS difference of position', apart['rms_position'], LENGTH),
-            (f'RMS effort, {one}', figures['first']['rms_effort'], FORCE),
-            (f'RMS effort, {other}', figures['second']['rms_effort'], FORCE),
-            ('RMS difference of effort', apart['rms_effort'], FORCE),
+            (f'RMS effort, {one}', figures['first']['rms_effort'], EFFORT),
+            (f'RMS effort, {other}', figures['second']['rms_effort'], EFFORT),
+            ('RMS difference of effort', apart['rms_effort'], EFFORT),
         ]
         report = Report(
             f'{one} against {other}',
@@ -208,7 +208,7 @@ class Comparison:
         plots.add('Joint positions', joint_titles(self.tree, *LENGTH), reference, *both('q'))
         plots.add('Tracking error, reference − measured', small, *both('error'))
         plots.add('Difference of the positions, second − first', small, difference)
-        plots.add('Effort', joint_titles(self.tree, *FORCE), *both('effort'))
+        plots.add('Effort', joint_titles(self.tree, *EFFORT), *both('effort'))
         return tools.drawn + plots.drawn
 
 

@@ -36,9 +36,10 @@ from robot_dynamics_ros.recordings.recording import (
 )
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
-    FORCE,
+    EFFORT,
     LENGTH,
     NO_UNIT,
+    PERCENT,
     ROUNDING,
     ArmAnimation,
     ArmMotion,
@@ -161,7 +162,7 @@ def analysis_figures(
     if 'constraint' in series:
         off = np.abs(series['constraint'] - series['design'])
         series['deviation'] = np.where(off > ROUNDING, off, np.nan)
-    plots, force = Plots(series, origin), joint_titles(tree, *FORCE)
+    plots, force = Plots(series, origin), joint_titles(tree, *EFFORT)
     limits = figures['limits']['effort_limit']
     plots.add(
         'Distance of the tool from its reference',
@@ -282,7 +283,7 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _joint_table(tree: Robot, figures: Mapping[str, Any]) -> ReportTable:
     tracking, effort, limits = (figures[name] for name in ('tracking', 'effort', 'limits'))
     peaks = np.nan_to_num(limits['effort_peak'])
-    nothing, percent = [math.nan] * tree.n, ('%', '%')
+    nothing = [math.nan] * tree.n
     idle = (peaks == 0.0) & np.isnan(tracking.get('rms_error', nothing))
     unexplained = np.multiply(100.0, effort.get('residual_share', nothing)).tolist()
     of_limit = np.multiply(100.0, limits['effort_share']).tolist()
@@ -292,12 +293,12 @@ def _joint_table(tree: Robot, figures: Mapping[str, Any]) -> ReportTable:
         [
             ('RMS error', tracking.get('rms_error', nothing), LENGTH),
             ('peak error', tracking.get('peak_error', nothing), LENGTH),
-            ('RMS effort', effort.get('effort_rms', nothing), FORCE),
-            ('RMS residual', effort.get('residual_rms', nothing), FORCE),
-            ('unexplained', unexplained, percent),
-            ('peak effort', limits['effort_peak'], FORCE),
-            ('limit', limits['effort_limit'], FORCE),
-            ('of limit', of_limit, percent),
+            ('RMS effort', effort.get('effort_rms', nothing), EFFORT),
+            ('RMS residual', effort.get('residual_rms', nothing), EFFORT),
+            ('unexplained', unexplained, PERCENT),
+            ('peak effort', limits['effort_peak'], EFFORT),
+            ('limit', limits['effort_limit'], EFFORT),
+            ('of limit', of_limit, PERCENT),
             ('saturated ticks', saturated if any(saturated) else nothing, NO_UNIT),
         ],
         [] if idle.all() else idle.tolist(),
@@ -501,7 +502,7 @@ def replay_report(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    plots, force = Plots(envelope(run.time, columns), run.origin), joint_titles(tree, *FORCE)
+    plots, force = Plots(envelope(run.time, columns), run.origin), joint_titles(tree, *EFFORT)
     plots.add(
         'Effort, recorded and replayed',
         force,
@@ -511,9 +512,9 @@ def replay_report(
     difference = 'difference', 'difference', COLOURS[1]
     plots.add('Difference, replayed − recorded', force, difference)
     heads = {'RMS effort': 'effort_rms', 'RMS difference': 'rms', 'peak difference': 'peak'}
-    table = joint_table(tree, [(head, document[key], FORCE) for head, key in heads.items()])
+    table = joint_table(tree, [(head, document[key], EFFORT) for head, key in heads.items()])
     events = [
-        *peak_events(tree, 'difference', FORCE, document['peak'], document['peak_at']),
+        *peak_events(tree, 'difference', EFFORT, document['peak'], document['peak_at']),
         *((document[key], text) for key, text in _MARKED.items() if document[key] is not None),
     ]
     tiles = [

@@ -425,13 +425,14 @@ def quantity(value: float, unit: str = '') -> str:
 
 
 #: Units of revolute and prismatic joints.
-LENGTH, FORCE, NO_UNIT = ('rad', 'm'), ('N m', 'N'), ('', '')
+LENGTH, EFFORT, NO_UNIT, PERCENT = ('rad', 'm'), ('N m', 'N'), ('', ''), ('%', '%')
 
 
 def joint_table(
     tree: Robot,
-    columns: Iterable[tuple[str, Sequence[float], tuple[str, str]]],
+    columns: Iterable[tuple[str, Any, tuple[str, str]]],
     idle: Sequence[bool] = (),
+    title: str = '',
 ) -> ReportTable:
     """Return a table with a row for each joint, from heading, values and units of the columns.
 
@@ -441,6 +442,7 @@ def joint_table(
         tree: The robot.
         columns: Heading, one value for each joint, and the units of revolute and prismatic joints.
         idle: Joints of which there is nothing to tell, shape (n,), which have no row.
+        title: Heading above the table, or empty.
     """
     heads, cells = ['joint'], [tree.joint_names]
     for head, values, units in columns:
@@ -448,7 +450,7 @@ def joint_table(
             heads.append(head)
             cells.append(tuple(map(quantity, values, joint_units(tree, *units))))
     rows = list(zip(*cells, strict=True))
-    return ReportTable(heads, [row for row, none in zip_longest(rows, idle) if not none])
+    return ReportTable(heads, [row for row, none in zip_longest(rows, idle) if not none], title)
 
 
 def joint_units(tree: Robot, revolute: str, prismatic: str) -> list[str]:
