@@ -15,7 +15,7 @@ from rich.table import Table
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import arm_ends
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult, flat_figures
+from robot_dynamics_ros.recordings.metrics.metric import Threshold, flat_figures
 from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.recordings.report.toolkit import Report, ReportTable
 
@@ -127,7 +127,7 @@ def print_report(report: Report, output: Path) -> None:
     print_lines('dim', ' next', report.steps)
 
 
-def print_thresholds(results: Iterable[ThresholdResult], where: str = '') -> None:
+def print_thresholds(results: Iterable[Threshold], where: str = '') -> None:
     """Print the violated thresholds, one line each."""
     passed = [f'{where}{result}' for result in results if not result.holds]
     print_lines('red', 'threshold', passed)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -166,7 +165,6 @@ def analyze_bag(
     Raises:
         RobotDynamicsError: The bag cannot be analyzed; the message says why.
     """
-    begin = time.perf_counter()
     with settings.robot.read(bag) as reader:
         tree = settings.robot.load(reader)
         recorded = str(reader.parameters.get('identified') or '')
@@ -221,7 +219,12 @@ def analyze_bag(
         figures = evaluation.figures
         problems = (Finding('error', problem) for problem in reader.problems)
         moved = (Finding('warning', note) for note in whole.notes if note.startswith(MOVED))
-        findings = tuple(sorted((*problems, *moved, *evaluation.findings), key=_severity))
+        findings = tuple(
+            sorted(
+                (*problems, *moved, *evaluation.findings),
+                key=lambda x: SEVERITIES.index(x.severity),
+            )
+        )
         every = max(1, math.ceil(len(run.time) / settings.rows)) if settings.rows else 1
         delay = float(run.arrival_ns[0]) / NANO - float(run.time[0])
         shown = settings.report and folder is not None
@@ -251,9 +254,8 @@ def analyze_bag(
         verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
         steps = _steps(bag, settings, reader, evaluation)
     report = analysis_report(bag, tree, figures, findings, notes, steps, run.origin)
-    seconds = time.perf_counter() - begin
     result = BagResult(
-        str(bag), tree.joint_names, figures, findings, verdicts, tuple(notes), report, '', seconds
+        str(bag), tree.joint_names, figures, findings, verdicts, tuple(notes), report
     )
     if folder is not None:
         write_json(folder / 'metrics.json', result.as_dict())
@@ -266,10 +268,6 @@ def analyze_bag(
             arm = run_animation(recording, tree, evaluation.evaluated.frame, *drawn)
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
-
-
-def _severity(finding: Finding) -> int:
-    return SEVERITIES.index(finding.severity)
 
 
 def _model_note(choice: RobotChoice, tree: Robot, identified: str) -> str:
@@ -382,7 +380,7 @@ class RunEvaluation:
     Attributes:
         evaluated: The run.
         figures: Figures by metric.
-        findings: Remarks, most severe first.
+        findings: Remarks.
         notes: Remarks that judge nothing.
         results: Results by metric.
         identifiable: Whether command ``identify`` accepts the run.
@@ -461,7 +459,6 @@ def evaluate(
     findings += [Finding('warning', text) for text in late_velocities(run)]
     if not outliers.few:
         findings += [Finding('warning', text) for text in outliers.remarks()]
-    findings.sort(key=_severity)
     figures: dict[str, Any] = {
         'timing': {
             'name': timing.name,

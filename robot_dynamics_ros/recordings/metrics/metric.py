@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from robot_dynamics_ros.constraints.program import Program
@@ -82,41 +82,35 @@ Metric = Callable[[EvaluatedRun], MetricResult | None]
 
 @dataclass(frozen=True)
 class Threshold:
-    """A bound on a figure.
+    """A bound on a figure, and the value that is held against it.
 
     Attributes:
         key: Dotted name, such as ``tracking.tool_rms_mm``; for a list of joints the worst value is
             checked, or that of one joint: ``tracking.rms_error.joint2``.
         is_lower_bound: Whether the bound is a lower bound.
         bound: The bound, in the unit of the figure.
+        value: The worst value; None if it is missing or not checked yet.
     """
 
     key: str
     is_lower_bound: bool
     bound: float
-
-    def __str__(self) -> str:
-        return f'{self.key} {">=" if self.is_lower_bound else "<="} {self.bound:g}'
-
-
-@dataclass(frozen=True)
-class ThresholdResult:
-    """Result of a threshold: the worst value (None if missing) and whether the bound holds."""
-
-    threshold: Threshold
-    value: float | None
+    value: float | None = None
 
     @property
     def holds(self) -> bool:
         """Whether the bound holds; false for a missing value."""
-        if self.value is None or math.isnan(self.value):
-            return False
-        bound = self.threshold.bound
-        return self.value >= bound if self.threshold.is_lower_bound else self.value <= bound
+        value = math.nan if self.value is None else self.value
+        return value >= self.bound if self.is_lower_bound else value <= self.bound
+
+    @property
+    def text(self) -> str:
+        """The bound in words."""
+        return f'{self.key} {">=" if self.is_lower_bound else "<="} {self.bound:g}'
 
     def __str__(self) -> str:
         state = 'nothing was recorded' if self.value is None else f'it is {self.value:.6g}'
-        return f'{self.threshold}: {state}'
+        return f'{self.text}: {state}'
 
 
 def parse_threshold(text: str) -> Threshold:
@@ -138,8 +132,8 @@ def parse_threshold(text: str) -> Threshold:
 
 def check_thresholds(
     thresholds: Iterable[Threshold], figures: Mapping[str, Any], joints: Sequence[str]
-) -> list[ThresholdResult]:
-    """Check figures against thresholds.
+) -> list[Threshold]:
+    """Return thresholds with the values of figures.
 
     Args:
         thresholds: The bounds.
@@ -149,50 +143,36 @@ def check_thresholds(
     Raises:
         UnknownNameError: There is no such figure; the message lists the known ones.
     """
-    known = flat_figures(figures, joints)
-    results = []
+    known, results = flat_figures(figures, joints), []
     for threshold in thresholds:
-        chosen = [
-            value
-            for key, value in known.items()
-            if key == threshold.key or key.startswith(f'{threshold.key}.')
-        ]
+        within = f'{threshold.key}.'
+        chosen = [value for key, value in known.items() if f'{key}.'.startswith(within)]
         section = figures.get(threshold.key.partition('.')[0])
-        if not chosen and isinstance(section, Mapping) and not flat_figures(section, joints):
-            results.append(ThresholdResult(threshold, None))
-            continue
-        if not chosen:
+        if not chosen and (not isinstance(section, Mapping) or flat_figures(section, joints)):
             raise UnknownNameError('figure', threshold.key, known)
-        numbers = [value for value in chosen if value is not None and not math.isnan(value)]
         worst = min if threshold.is_lower_bound else max
-        complete = len(numbers) == len(chosen)
-        results.append(
-            ThresholdResult(threshold, worst(numbers) if numbers and complete else None)
-        )
+        complete = bool(chosen) and not any(map(math.isnan, chosen))
+        results.append(replace(threshold, value=worst(chosen) if complete else None))
     return results
 
 
-def flat_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> dict[str, float | None]:
-    """Return all numbers of nested figures by dotted names."""
-    flat: dict[str, float | None] = {}
-    _flatten('', figures, joints, flat)
-    return flat
+def flat_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> dict[str, float]:
+    """Return all numbers of nested figures by dotted names; NaN for missing ones."""
+    return dict(_numbers('', figures, joints))
 
 
-def _flatten(path: str, value: Any, joints: Sequence[str], flat: dict[str, float | None]) -> None:
+def _numbers(path: str, value: Any, joints: Sequence[str]) -> Iterator[tuple[str, float]]:
     if isinstance(value, Mapping):
         rows = value.get('rows', joints)  # names of the entries of lists that are not of joints
         for key, inner in value.items():
-            _flatten(f'{path}.{key}' if path else str(key), inner, rows, flat)
+            yield from _numbers(f'{path}.{key}' if path else str(key), inner, rows)
     elif isinstance(value, (list, tuple)):
         names: Sequence[object] = range(len(value))
-        if path.endswith(_VECTORS) and len(value) == len('xyz'):
+        if path.endswith(_VECTORS):
             names = 'xyz'
         elif len(value) == len(joints) and not any(isinstance(x, Mapping) for x in value):
             names = joints
         for name, inner in zip(names, value, strict=True):
-            _flatten(f'{path}.{name}', inner, joints, flat)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        flat[path] = float(value)
-    elif value is None:
-        flat[path] = None
+            yield from _numbers(f'{path}.{name}', inner, joints)
+    elif value is None or isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield path, math.nan if value is None else float(value)

@@ -21,8 +21,7 @@ from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import DIAGNOSTICS, Topics
-from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult
-from robot_dynamics_ros.recordings.metrics.program import unit_of
+from robot_dynamics_ros.recordings.metrics.metric import Threshold
 from robot_dynamics_ros.recordings.metrics.tracking import (
     at_limits,
     gap_text,
@@ -79,22 +78,20 @@ class BagResult:
         joints: Joint names of the robot.
         figures: Figures of all metrics, by metric name.
         findings: Remarks of the metrics, most severe first.
-        verdicts: Results of the thresholds.
+        verdicts: The thresholds with their values.
         notes: Remarks about the bag.
         report: The report without plots; None if the analysis failed.
         error: Why the analysis failed; empty on success.
-        seconds: Duration of the analysis, s.
     """
 
     bag: str
     joints: tuple[str, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-    verdicts: tuple[ThresholdResult, ...] = ()
+    verdicts: tuple[Threshold, ...] = ()
     notes: tuple[str, ...] = ()
     report: Report | None = None
     error: str = ''
-    seconds: float = 0.0
 
     @property
     def passed(self) -> bool:
@@ -102,15 +99,14 @@ class BagResult:
         return not self.error and all(verdict.holds for verdict in self.verdicts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return a dictionary for JSON, without the duration."""
+        """Return a dictionary for JSON."""
         return {
             'bag': self.bag,
             'joints': list(self.joints),
             **self.figures,
             'findings': [{'severity': x.severity, 'text': str(x)} for x in self.findings],
             'thresholds': [
-                {'threshold': str(v.threshold), 'value': v.value, 'holds': v.holds}
-                for v in self.verdicts
+                {'threshold': v.text, 'value': v.value, 'holds': v.holds} for v in self.verdicts
             ],
             'notes': list(self.notes),
         }
@@ -260,10 +256,7 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
         tiles.append((f'{tracking["tool_peak_mm"]:.4g} mm', 'tool error, peak'))
     program = figures.get('program') or {}
     if 'floor' in program:
-        worst: dict[str, float] = {}
-        for row, value in zip(program['rows'], program['floor'], strict=True):
-            worst[unit_of(row)] = max(worst.get(unit_of(row), 0.0), value)
-        kept = ', '.join(quantity(value, unit) for unit, value in worst.items())
+        kept = quantity(max(program['floor']), 'm or rad')
         tiles.append((kept, 'f of the program, RMS in the last quarter, worst row'))
     if 'residual_share' in figures['effort']:
         share = np.fmax.reduce(figures['effort']['residual_share'])
@@ -333,19 +326,13 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any], origin: flo
         )
     elif 'skipped' in check:
         notes.append(f'not checked against another formulation: {check["skipped"]}')
-    counts = zip(joints, effort.get('evaluated', ()), strict=False)
-    unused, left, reasons = [joint for joint, count in counts if not count], [], []
-    for why, n in effort.get('left_out', {}).items():
-        known = [(x, count) for x, count in zip(joints, n, strict=True) if x not in unused]
-        which = [joint for joint, count in known if count]
-        own = f' of {", ".join(which)}' if len(which) < len(known) else ''
-        left += [f'{why}: {sum(count for _, count in known)}{own}'] if which else []
-        reasons += [why] if len(which) < np.count_nonzero(n) else []
-    if left:
+    left_out = effort.get('left_out', {})
+    if left := [f'{why}: {sum(n)}' for why, n in left_out.items() if any(n)]:
         notes.append(f'states left out of the residual, summed over the joints: {", ".join(left)}')
-    if unused:
-        why = f' ({", ".join(reasons)})' if reasons else ''
-        notes.append(f'no state tells an effort of {", ".join(unused)}{why}')
+    if unused := [j for j, count in enumerate(effort.get('evaluated', ())) if not count]:
+        reasons = ', '.join(why for why, n in left_out.items() if any(n[j] for j in unused))
+        which = ', '.join(joints[j] for j in unused)
+        notes.append(f'no state tells an effort of {which} ({reasons or "none was recorded"})')
     if end := figures.get('program', {}).get('end'):
         begin, end = (f'{x - origin:.3f}' for x in (figures['program']['start'], end))
         notes.append(f'the program moves from {begin} s to {end} s: --from {begin} --to {end}')
