@@ -219,12 +219,7 @@ def analyze_bag(
         figures = evaluation.figures
         problems = (Finding('error', problem) for problem in reader.problems)
         moved = (Finding('warning', note) for note in whole.notes if note.startswith(MOVED))
-        findings = tuple(
-            sorted(
-                (*problems, *moved, *evaluation.findings),
-                key=lambda x: SEVERITIES.index(x.severity),
-            )
-        )
+        findings = tuple(sorted((*problems, *moved, *evaluation.findings), key=_severity))
         every = max(1, math.ceil(len(run.time) / settings.rows)) if settings.rows else 1
         delay = float(run.arrival_ns[0]) / NANO - float(run.time[0])
         shown = settings.report and folder is not None
@@ -268,6 +263,10 @@ def analyze_bag(
             arm = run_animation(recording, tree, evaluation.evaluated.frame, *drawn)
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
+
+
+def _severity(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity)
 
 
 def _model_note(choice: RobotChoice, tree: Robot, identified: str) -> str:
@@ -380,7 +379,7 @@ class RunEvaluation:
     Attributes:
         evaluated: The run.
         figures: Figures by metric.
-        findings: Remarks.
+        findings: Remarks, most severe first.
         notes: Remarks that judge nothing.
         results: Results by metric.
         identifiable: Whether command ``identify`` accepts the run.
@@ -459,6 +458,7 @@ def evaluate(
     findings += [Finding('warning', text) for text in late_velocities(run)]
     if not outliers.few:
         findings += [Finding('warning', text) for text in outliers.remarks()]
+    findings.sort(key=_severity)
     figures: dict[str, Any] = {
         'timing': {
             'name': timing.name,
