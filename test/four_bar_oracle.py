@@ -75,81 +75,73 @@ class FreeBodies:
         with mp.workdps(50):
             self._solve()
 
-    def angles(self, t):
-        """Return theta_1, phi_2 = theta_1 + theta_2, theta_1', phi_2' = theta_1' + theta_2'."""
+    def pins(self, t):
+        """Return the pins O, J2, J2', J3' as complex numbers x0 + i y0."""
         p = self.p
         th, thp = (q + v * t + a * t * t / 2 for q, v, a in self._motion)
-        j2 = (p.l1 * mp.cos(th), p.l1 * mp.sin(th))
-        j2p = (p.l1p * mp.sin(thp), -p.l1p * mp.cos(thp))
-        dx, dy = j2[0] - j2p[0], j2[1] - j2p[1]
-        r2 = dx * dx + dy * dy
-        along = (r2 + p.l2p**2 - p.l3p**2) / (2 * r2)
-        across = mp.sqrt(mp.mpf(p.l2p) ** 2 / r2 - along**2)
+        j2, j2p = p.l1 * mp.expj(th), -1j * p.l1p * mp.expj(thp)
+        across = j2 - j2p
+        r = abs(across)
+        along = (r**2 + p.l2p**2 - p.l3p**2) / (2 * r)
         # Of the two intersections the one on the rear side, to the right of J2' -> J2: y0 is
         # forward, so it is at +y0 turned back.
-        rod = (along * dx + across * dy, along * dy - across * dx)
-        rear = (dx - rod[0], dy - rod[1])  # from J3' to J2, length l3'
-        return th, mp.atan2(-rear[0], rear[1]), thp, mp.atan2(rod[1], rod[0])
+        rod = across / r * mp.mpc(along, -mp.sqrt(p.l2p**2 - along**2))
+        return mp.mpc(0), j2, j2p, j2p + rod
 
-    def points(self, t):
-        """Return the pins O, J2, J2', J3' and the four centres of mass, (x0, y0)."""
-        p = self.p
-        th, f2, thp, f2p = self.angles(t)
-        o = (mp.mpf(0), mp.mpf(0))
-        e1, e2 = (mp.cos(th), mp.sin(th)), (-mp.sin(f2), mp.cos(f2))
-        e1p, e2p = (mp.sin(thp), -mp.cos(thp)), (mp.cos(f2p), mp.sin(f2p))
+    def angles(self, t):
+        """Return theta_1, phi_2 = theta_1 + theta_2, theta_1', phi_2' = theta_1' + theta_2'."""
+        _, j2, j2p, j3p = self.pins(t)
+        return [mp.arg(x) for x in (j2, (j2 - j3p) / 1j, j2p * 1j, j3p - j2p)]
 
-        def out(start, direction, length):
-            return start[0] + length * direction[0], start[1] + length * direction[1]
+    def coms(self, t):
+        """Return the centres of mass of the links."""
+        p, (_, j2, j2p, j3p) = self.p, self.pins(t)
+        return (
+            p.d1 / p.l1 * j2,
+            j2 + p.d2 * (j2 - j3p) / p.l3p,
+            p.d1p / p.l1p * j2p,
+            j2p + p.d2p / p.l2p * (j3p - j2p),
+        )
 
-        j2, j2p = out(o, e1, p.l1), out(o, e1p, p.l1p)
-        j3p = out(j2p, e2p, p.l2p)
-        coms = [out(o, e1, p.d1), out(j2, e2, p.d2), out(o, e1p, p.d1p), out(j2p, e2p, p.d2p)]
-        return {'o': o, 'j2': j2, 'j2p': j2p, 'j3p': j3p}, coms
+    def _rates(self, function, order):
+        """Return the derivatives by time of four values, at time 0."""
+        return [mp.diff(lambda t, i=i: function(t)[i], 0, order) for i in range(4)]
 
     def _solve(self) -> None:
-        p, zero = self.p, mp.mpf(0)
-        pins, coms = self.points(zero)
-        acc = [
-            [mp.diff(lambda t, i=i, k=k: self.points(t)[1][i][k], zero, 2) for k in (0, 1)]
-            for i in range(4)
-        ]
-        alpha = [mp.diff(lambda t, i=i: self.angles(t)[i], zero, 2) for i in range(4)]
+        p = self.p
+        places, coms = self.pins(mp.mpf(0)), self.coms(mp.mpf(0))
+        acc, alpha = self._rates(self.coms, 2), self._rates(self.angles, 2)
         masses, inertias = (p.m1, p.m2, p.m1p, p.m2p), (p.I1z, p.I2z, p.I1pz, p.I2pz)
         # Pin, link it acts on with +, link with - (None: the base); columns 2 per pin.
-        joints = [('o', 0, None), ('o', 2, None), ('j2', 1, 0), ('j2p', 3, 2), ('j3p', 3, 1)]
+        joints = [(0, 0, None), (0, 2, None), (1, 1, 0), (2, 3, 2), (3, 3, 1)]
         A, b = mp.zeros(12), mp.zeros(12, 1)
         for i in range(4):
-            b[3 * i] = masses[i] * (acc[i][0] + p.g)  # weight along -x0
-            b[3 * i + 1] = masses[i] * acc[i][1]
-            b[3 * i + 2] = inertias[i] * alpha[i]
+            force = masses[i] * (acc[i] + p.g)  # weight along -x0
+            b[3 * i], b[3 * i + 1], b[3 * i + 2] = force.real, force.imag, inertias[i] * alpha[i]
         for k, (pin, on, by) in enumerate(joints):
             for link, sign in ((on, 1), (by, -1)):
-                if link is None:
-                    continue
-                arm = [pins[pin][c] - coms[link][c] for c in (0, 1)]
-                A[3 * link, 2 * k] = sign
-                A[3 * link + 1, 2 * k + 1] = sign
-                A[3 * link + 2, 2 * k] = -sign * arm[1]
-                A[3 * link + 2, 2 * k + 1] = sign * arm[0]
+                if link is not None:
+                    arm = sign * (places[pin] - coms[link])
+                    A[3 * link, 2 * k] = A[3 * link + 1, 2 * k + 1] = sign
+                    A[3 * link + 2, 2 * k], A[3 * link + 2, 2 * k + 1] = -arm.imag, arm.real
         A[2, 10] = 1  # the first torque on L1, from the base
         if self._motor_at_elbow:
             A[5, 11], A[2, 11] = 1, -1  # the second on L2, from L1
         else:
             A[8, 11] = 1  # the second on L1', from the base
-        x = mp.lu_solve(A, b)
-        self.torques = np.array([float(x[10]), float(x[11])])
-        #: In (x0, y0) on L2' at J3'.
-        self.rear_pin_force = np.array([float(x[8]), float(x[9])])
-        th, f2, thp, f2p = (float(angle) for angle in self.angles(zero))
-        self.tree_angles = np.array([th, f2 - th, thp, f2p - thp])
-        self.tree_rates = np.array(
-            [float(mp.diff(lambda t, i=i: self._tree_angle(t, i), zero)) for i in range(4)]
-        )
-        self.tree_accelerations = np.array(
-            [float(mp.diff(lambda t, i=i: self._tree_angle(t, i), zero, 2)) for i in range(4)]
+        x = np.array(mp.lu_solve(A, b).tolist(), float)[:, 0]
+        #: The torques of the motors; the force (x0, y0) on L2' at J3'.
+        self.torques, self.rear_pin_force = x[10:], x[8:10]
+        self.tree_angles, self.tree_rates, self.tree_accelerations = (
+            np.array(values, float)
+            for values in (
+                self.tree(mp.mpf(0)),
+                self._rates(self.tree, 1),
+                self._rates(self.tree, 2),
+            )
         )
 
-    def _tree_angle(self, t, i):
-        angles = self.angles(t)
-        return angles[i] - (angles[i - 1] if i in (1, 3) else 0)
+    def tree(self, t):
+        """Return the angles of the joints: each of a second link from the first one."""
+        th, f2, thp, f2p = self.angles(t)
+        return th, f2 - th, thp, f2p - thp
