@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from urdf_text import described, joint, link, robot, symmetric
+from urdf_text import described, joint, link, robot
 
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
@@ -70,51 +70,42 @@ TWO_R |= {'m2': 2.1, 'x2': 0.19, 'y2': -0.02, 'Izz2': 0.031}
 @cache
 def rp() -> Sample:
     """Return the RP arm: joint 2 slides along (cos theta1, sin theta1, 0); q2 is d2."""
-    I1 = symmetric(0.021, 0.055, RP['Izz1'], 0.003, -0.002, 0.004)
-    I2 = symmetric(0.0149, RP['Iyy2'], RP['Izz2'], 0.0007, -0.0005, 0.0004)
-    text = robot(
-        'rp',
-        link('base'),
-        link('link1', RP['m1'], (0, -RP['l1'], 0), I1),
-        link('link2', RP['m2'], (0, 0, 0), I2),
-        joint('joint1', 'base', 'link1', rpy=(0, 0, QUARTER)),
-        joint('joint2', 'link1', 'link2', 'prismatic', rpy=(QUARTER, 0, 0), limits=(0.1, 0.9)),
-    )
+    text = described('rp', f"""
+base: []
+link1: [{RP['m1']}, [0, {-RP['l1']}, 0], [0.021, 0.055, {RP['Izz1']}, 0.003, -0.002, 0.004]]
+link2: [{RP['m2']}, [0, 0, 0], [0.0149, {RP['Iyy2']}, {RP['Izz2']}, 0.0007, -0.0005, 0.0004]]
+joint1: {{of: [base, link1], rpy: [0, 0, {QUARTER}]}}
+joint2: {{of: [link1, link2, prismatic], rpy: [{QUARTER}, 0, 0], limits: [0.1, 0.9]}}
+""")  # fmt: skip
     return Sample('rp', text, DOWN_Y)
 
 
 @cache
 def prr() -> Sample:
     """Return the PRR arm in modified Denavit-Hartenberg frames; z1 = y0, z2 = z3 = z0."""
-    I1 = symmetric(0.09, 0.11, 0.07, 0.01, -0.008, 0.006)
-    I2 = symmetric(0.012, 0.041, PRR['Izz2'], 0.002, -0.001, 0.0015)
-    I3 = symmetric(0.005, 0.0165, PRR['Izz3'], -0.001, 0.0006, 0.0008)
-    text = robot(
-        'prr',
-        link('base'),
-        link('link1', PRR['m1'], (0.02, 0.01, -0.03), I1),
-        link('link2', PRR['m2'], (PRR['l2'], 0, 0), I2),
-        link('link3', PRR['m3'], (PRR['l3'], 0, 0), I3),
-        joint('joint1', 'base', 'link1', 'prismatic', rpy=(-QUARTER, 0, 0), limits=(-0.5, 0.8)),
-        joint('joint2', 'link1', 'link2', rpy=(QUARTER, 0, 0)),
-        joint('joint3', 'link2', 'link3', xyz=(PRR['a2'], 0, 0)),
-    )
+    text = described('prr', f"""
+base: []
+link1: [{PRR['m1']}, [0.02, 0.01, -0.03], [0.09, 0.11, 0.07, 0.01, -0.008, 0.006]]
+link2: [{PRR['m2']}, [{PRR['l2']}, 0, 0], [0.012, 0.041, {PRR['Izz2']}, 0.002, -0.001, 0.0015]]
+link3: [{PRR['m3']}, [{PRR['l3']}, 0, 0], [0.005, 0.0165, {PRR['Izz3']}, -0.001, 0.0006, 0.0008]]
+joint1: {{of: [base, link1, prismatic], rpy: [{-QUARTER}, 0, 0], limits: [-0.5, 0.8]}}
+joint2: {{of: [link1, link2], rpy: [{QUARTER}, 0, 0]}}
+joint3: {{of: [link2, link3], xyz: [{PRR['a2']}, 0, 0]}}
+""")  # fmt: skip
     return Sample('prr', text, DOWN_Y)
 
 
 @cache
 def planar_2r() -> Sample:
     """Return the planar 2R arm, gravity along -y0."""
-    I1 = symmetric(0.014, 0.076, TWO_R['Izz1'], 0.004, -0.003, 0.002)
-    I2 = symmetric(0.006, 0.028, TWO_R['Izz2'], -0.001, 0.002, 0.0009)
-    text = robot(
-        'planar_2r',
-        link('base'),
-        link('link1', TWO_R['m1'], (TWO_R['x1'], TWO_R['y1'], 0), I1),
-        link('link2', TWO_R['m2'], (TWO_R['x2'], TWO_R['y2'], 0), I2),
-        joint('joint1', 'base', 'link1'),
-        joint('joint2', 'link1', 'link2', xyz=(TWO_R['L1'], 0, 0)),
-    )
+    m1, x1, y1, Izz1, m2, x2, y2, Izz2 = (TWO_R[key] for key in list(TWO_R)[1:])
+    text = described('planar_2r', f"""
+base: []
+link1: [{m1}, [{x1}, {y1}, 0], [0.014, 0.076, {Izz1}, 0.004, -0.003, 0.002]]
+link2: [{m2}, [{x2}, {y2}, 0], [0.006, 0.028, {Izz2}, -0.001, 0.002, 0.0009]]
+joint1: {{of: [base, link1]}}
+joint2: {{of: [link1, link2], xyz: [{TWO_R['L1']}, 0, 0]}}
+""")  # fmt: skip
     return Sample('planar_2r', text, DOWN_Y)
 
 
@@ -216,13 +207,6 @@ tip: {of: [hand, tool, fixed], xyz: [0.03, 0, -0.1]}
 # ---- random trees -------------------------------------------------------------------------------
 
 
-def _random_inertia(rng: np.random.Generator, mass: float) -> np.ndarray:
-    """Return a physical tensor: from a positive second moment of mass, (tr J) E - J."""
-    A = rng.normal(scale=0.1, size=(3, 3))
-    J = mass * (A @ A.T + 1e-3 * np.eye(3))
-    return np.trace(J) * np.eye(3) - J
-
-
 def random_tree(rng: np.random.Generator, n: int, branching: float = 0.0) -> Sample:
     """Return a tree of n joints with random axes, origins, inertias and about 30 % sliders.
 
@@ -234,26 +218,20 @@ def random_tree(rng: np.random.Generator, n: int, branching: float = 0.0) -> Sam
     elements = [link('base')]
     for i in range(n):
         mass = rng.uniform(0.5, 5.0)
-        parent = i - 1
-        if i and rng.random() < branching:
-            parent = int(rng.integers(0, i))
+        parent = int(rng.integers(0, i)) if i and rng.random() < branching else i - 1
         axis = rng.normal(size=3)
         kind = 'prismatic' if rng.random() < 0.3 else 'revolute'
         com, rpy = rng.uniform(-0.2, 0.2, 3), rng.uniform(-3, 3, 3)
+        A = rng.normal(scale=0.1, size=(3, 3))
+        J = mass * (A @ A.T + 1e-3 * np.eye(3))  # a positive second moment of mass
+        above = 'base' if parent < 0 else f'link{parent}'
+        place = rng.uniform(-0.4, 0.4, 3), rng.uniform(-3, 3, 3), axis / np.linalg.norm(axis)
         elements += [
-            link(f'link{i}', mass, com, _random_inertia(rng, mass), rpy),
-            joint(
-                f'joint{i}',
-                'base' if parent < 0 else f'link{parent}',
-                f'link{i}',
-                kind,
-                rng.uniform(-0.4, 0.4, 3),
-                rng.uniform(-3, 3, 3),
-                axis / np.linalg.norm(axis),
-            ),
+            link(f'link{i}', mass, com, np.trace(J) * np.eye(3) - J, rpy),
+            joint(f'joint{i}', above, f'link{i}', kind, *place),
         ]
-    kind = 'tree' if branching else 'chain'
-    return Sample(f'random_{kind}_{n}', robot(f'random_{kind}_{n}', *elements))
+    name = f'random_{"tree" if branching else "chain"}_{n}'
+    return Sample(name, robot(name, *elements))
 
 
 # ---- published arms -----------------------------------------------------------------------------
