@@ -91,22 +91,24 @@ def sinusoids(
     """Return a motion of three sines for each joint, with frequencies of 0.1 to 0.37 Hz."""
     w = 2.0 * np.pi * pace * np.array([0.1, 0.23, 0.37])
     amplitude, phase = rng.uniform(0.25, 0.6, (3, n)), rng.uniform(0.0, 6.0, (3, n))
-    angle = np.multiply.outer(time, w)[:, :, None] + phase
-    q = (amplitude * np.sin(angle)).sum(axis=1)
-    v = (amplitude * w[:, None] * np.cos(angle)).sum(axis=1)
-    a = -(amplitude * (w**2)[:, None] * np.sin(angle)).sum(axis=1)
-    return ExactMotion(time, q, v, a)
+    return _sines(time, amplitude, w[:, np.newaxis], phase)
+
+
+def _sines(time: Any, size: np.ndarray, w: np.ndarray, phase: np.ndarray) -> ExactMotion:
+    """Return sums of sines, each argument but the times in rows of (n,) to be added."""
+    angle = w * np.asarray(time)[:, np.newaxis, np.newaxis] + phase
+    terms = size * np.sin(angle), size * w * np.cos(angle), -size * w**2 * np.sin(angle)
+    return ExactMotion(time, *(term.sum(axis=1) for term in terms))
 
 
 def periodic_motion(
     seed: int, n: int, duration: float, step: float, centre=0.0, swing=1.0
 ) -> np.ndarray:
     """Return positions (N, n) of five harmonics of 0.25 Hz with random amplitudes."""
-    rng = np.random.default_rng(seed)
-    t = np.arange(0.0, duration, step)
+    rng, t = np.random.default_rng(seed), np.arange(0.0, duration, step)[:, np.newaxis]
     q = np.zeros((len(t), n)) + centre
     for harmonic in range(1, 6):
-        angle = 2.0 * np.pi * 0.25 * harmonic * t[:, np.newaxis]
+        angle = 2.0 * np.pi * 0.25 * harmonic * t
         sine, cosine = rng.normal(size=(2, n)) * swing / harmonic
         q += sine * np.sin(angle) + cosine * np.cos(angle)
     return q
@@ -145,13 +147,8 @@ def two_link_run(
 
 def _efforts(oracle: PinocchioOracle, drives: Drives, q, v, a, v_friction) -> np.ndarray:
     rigid = np.array([oracle.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)])
-    return (
-        rigid
-        + np.array(drives.armature) * a
-        + np.array(drives.damping) * v_friction
-        + np.array(drives.coulomb_friction) * np.sign(v_friction)
-        + np.array(drives.offset)
-    )
+    damping, friction, armature, offset = map(np.array, vars(drives).values())
+    return rigid + armature * a + damping * v_friction + friction * np.sign(v_friction) + offset
 
 
 def _semi_implicit(oracle: PinocchioOracle, drives: Drives, q, step: float) -> tuple[Any, ...]:
@@ -219,7 +216,7 @@ class RecordedArm:
 
     def __post_init__(self) -> None:
         h = self.period * 1e-9
-        q = _sines(h * np.arange(-1, self.count + 1)).q
+        q = _one_sine_each(h * np.arange(-1, self.count + 1)).q
         oracle = self.oracle_of(self.xml, self.gravity)
         drives = Drives(self.viscous, self.dry, self.armature)
         self.q, self.v, self.v_next, self.acting = _semi_implicit(oracle, drives, q, h)
@@ -235,7 +232,7 @@ class RecordedArm:
     @staticmethod
     def at(time: Any) -> Recording:
         """Return measured states and efforts of a continuous motion at times, shape (N,), s."""
-        return measured_run(Sample('arm', arm_xml()), _sines(time), frictionless)
+        return measured_run(Sample('arm', arm_xml()), _one_sine_each(time), frictionless)
 
     def recording(self) -> Recording:
         """Return the run as it is read from its bag."""
@@ -252,11 +249,9 @@ class RecordedArm:
         return write(path, self.messages(), form)
 
 
-def _sines(time: Any) -> ExactMotion:
-    """Return the motion of the three-joint arm, one sine for each joint."""
-    w, size = np.array([2.0, 3.1, 4.3]), np.array([0.7, 0.9, 0.12])
-    x = w * np.asarray(time)[:, np.newaxis] + np.array([0.1, 0.7, 1.3])
-    return ExactMotion(time, size * np.sin(x), size * w * np.cos(x), -size * w**2 * np.sin(x))
+def _one_sine_each(time: Any) -> ExactMotion:
+    """Return the motion of the three-joint arm."""
+    return _sines(time, *np.array([[[0.7, 0.9, 0.12]], [[2.0, 3.1, 4.3]], [[0.1, 0.7, 1.3]]]))
 
 
 # Measured efforts --------------------------------------------------------------------------------
@@ -299,12 +294,12 @@ def measured_run(
     """
     rng, names = rng or np.random.default_rng(0), sample.tree.joint_names
     oracle = PinocchioOracle(sample.xml, gravity, names)
-    rows = zip(motion.time.tolist(), motion.q, motion.v, motion.a, strict=True)
-    forces = ((wrench(t), *row) for t, *row in rows)
+    forces = map(wrench, motion.time.tolist())
+    wrenches = (None if force is None else {'tool': force} for force in forces)
     rigid = np.array(
         [
-            oracle.inverse_dynamics(*row, None if force is None else {'tool': force})
-            for force, *row in forces
+            oracle.inverse_dynamics(*row, load)
+            for *row, load in zip(motion.q, motion.v, motion.a, wrenches, strict=True)
         ]
     )
     effort = rigid + friction(motion.v, rigid)
