@@ -7,10 +7,10 @@ import importlib
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from checkout import ROOT
 
 from benchmark import dynamics
 from benchmark.dynamics import contenders
@@ -43,17 +43,15 @@ def test_only_equal_answers_race(monkeypatch):
 def test_the_robots_to_measure_with_can_be_read():
     found = arms()
     assert {'scara', 'four_dof', 'chain of 6'} <= set(found)
-    for xml in found.values():
-        tree = load_robot(xml, effort_limit=1.0)
-        assert not tree.damping.any()
-        assert not tree.armature.any()
+    trees = [load_robot(xml, effort_limit=1.0) for xml in found.values()]
+    assert not any(tree.damping.any() or tree.armature.any() for tree in trees)
 
 
 @pytest.mark.slow
 def test_a_state_passes_few_functions_until_its_command(monkeypatch, tmp_path):
     """What a reader has to follow; docs/control.md names the bounds and shows them."""
     monkeypatch.setenv('ROS_DOMAIN_ID', '96')
-    monkeypatch.setenv('PYTHONPATH', str(Path(__file__).parents[2]))
+    monkeypatch.setenv('PYTHONPATH', str(ROOT))
     run = [sys.executable, '-m', 'benchmark', 'trace']
     said = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     found = re.search(r'until the command is published: (\d+) functions in (\d+) modules', said)
@@ -63,9 +61,12 @@ def test_a_state_passes_few_functions_until_its_command(monkeypatch, tmp_path):
     assert 5 < modules <= 10
     rows = re.findall(r'│ (\S+) +│ +(\S+) │ command', said)
     assert len(rows) == functions
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / 'docs/site_code'))
+    monkeypatch.syspath_prepend(str(ROOT / 'docs/site_code'))
     path = importlib.import_module('schematics').PATH
-    drawn = [
-        (module, name.split('.')[-1]) for module, (_, _, *names) in path.items() for name in names
-    ]
-    assert sorted(drawn) == sorted((module, name.split('.')[-1]) for name, module in rows)
+    drawn = [(name, module) for module, (_, _, *names) in path.items() for name in names]
+    assert sorted(named(drawn)) == sorted(named(rows))
+
+
+def named(rows):
+    """Return functions, without their classes, and modules."""
+    return [(name.rpartition('.')[2], module) for name, module in rows]
