@@ -12,7 +12,7 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import chain, product
 from pathlib import Path
@@ -260,9 +260,8 @@ def scenario_from(text: str) -> Scenario:
     return Scenario(*given, tuple(Fault(*fault) for fault in faults))
 
 
-def counts(indices: range, seed: int) -> dict[str, Counter[str]]:
+def counts(scenarios: Sequence[Scenario]) -> dict[str, Counter[str]]:
     """Return the number of scenarios of each arm, law, stop action, profile and fault."""
-    scenarios = [scenario_of(index, seed) for index in indices]
     counters = {
         name: Counter(getattr(one, name) for one in scenarios)
         for name in ('arm', 'law', 'stop_action', 'profile')
@@ -300,7 +299,7 @@ def campaign(args: argparse.Namespace) -> int:
     found = run_all(work, indices, lambda _, reason: reason, args.jobs, bool)
     rows = [
         {'what': what, 'which': which, 'scenarios': count}
-        for what, counter in counts(indices, seed).items()
+        for what, counter in counts([scenario_of(x, seed) for x in indices]).items()
         for which, count in sorted(counter.items())
     ]
     show('number of scenarios of each', rows)

@@ -26,10 +26,10 @@ def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind, tmp_path, m
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(('text', 'part'), [('<robot name="a"/>', '&lol9;'), ('a: 1', '*a10')])
-def test_bombs_are_among_the_mutations(text, part):
+def test_bombs_are_among_the_mutations():
     often = settings(max_examples=3000, phases=[Phase.generate])
-    assert part in find(fuzz.mutated(text), lambda one: part in one, settings=often)
+    for text, part in (('<robot name="a"/>', '&lol9;'), ('a: 1', '*a10')):
+        assert part in find(fuzz.mutated(text), lambda one, part=part: part in one, settings=often)
 
 
 def test_a_bag_of_which_positions_are_not_finite_is_a_violation(monkeypatch, tmp_path):
@@ -55,31 +55,26 @@ class VerbatimError(ConfigurationError):
         return self.problem
 
 
-def _raise(error):
-    raise error
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ('read', 'said'),
+    ('wrong', 'said'),
     [
-        (lambda text: _raise(KeyError('x')), "KeyError: 'x'"),
-        (lambda text: _raise(MemoryError()), 'MemoryError'),
-        (lambda text: [0] * 10**6 and time.sleep(0.6), 'TimeoutError'),
-        (lambda text: _raise(VerbatimError('', 'two\nlines', '')), 'not one short line'),
-        (lambda text: _raise(VerbatimError('', 'x' * 6000, '')), 'not one short line'),
+        (lambda: KeyError('x'), "KeyError: 'x'"),
+        (MemoryError, 'MemoryError'),
+        (lambda: time.sleep(0.6), 'TimeoutError'),
+        (lambda: VerbatimError('', 'two\nlines', ''), 'not one short line'),
+        (lambda: VerbatimError('', 'x' * 6000, ''), 'not one short line'),
     ],
 )
-def test_a_violation_is_found_and_its_input_reduced(monkeypatch, read, said):
+def test_a_violation_is_found_and_its_input_reduced(monkeypatch, wrong, said):
     def fails(text, origin):
-        return read(text) if '7' in text else None
+        if '7' in text:
+            raise wrong()
 
     monkeypatch.setattr(fuzz, 'LONGEST_S', 0.05)
     kind = InputKind(lambda: [''], fails, mutate=lambda _: st.text('0123456789'))
     monkeypatch.setitem(fuzz.KINDS, 'bad', kind)
-    result = fuzz.search(Chunk('bad', 100, seed=1))
-    assert said in result.violation
-    assert "one=('7', 0)" in result.violation
-    assert fuzz.search(Chunk('bad', 100, seed=1)) == result._replace(
-        slowest=pytest.approx(0, abs=9)
-    )
+    first, again = (fuzz.search(Chunk('bad', 100, seed=1)) for _ in range(2))
+    assert said in first.violation
+    assert "one=('7', 0)" in first.violation
+    assert again[:3] == first[:3]
