@@ -16,7 +16,6 @@ from oracles import PinocchioOracle
 from samples import random_tree, world_files
 
 from robot_dynamics_ros import __main__ as program
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import new_robot, nodes
 from robot_dynamics_ros.cli.arguments import robot_of
 from robot_dynamics_ros.cli.new_robot import described
@@ -29,18 +28,16 @@ from robot_dynamics_ros.control.drivers.driver_interface import (
 )
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.description.shipped import ROBOTS, share_directory, shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError, ModelError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked, defaults, require_known
-from robot_dynamics_ros.planning.robot_setup import natural_frequencies
 from robot_dynamics_ros.recordings.output_folder import folder_name
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo_files import (
     bridge_entries,
     bridge_text,
-    gazebo_description,
     model_name,
     ros2_control_text,
 )
@@ -49,37 +46,27 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 ROBOTS_PAGE = ROOT / 'docs' / 'robots.md'
 WORLD = {file.stem: str(file.locate()) for file in world_files()}
-ARMS = {
-    'panda': ([WORLD.get('panda', ''), '--tip', 'panda_hand_tcp'], 'panda_hand_tcp', 7),
-    'ur5_robot': ([WORLD.get('ur5_robot', '')], 'tool0', 6),
-    'scara': (['scara'], 'tool', 4),
-}
+FRAME = 'panda_hand_tcp'
 
 
-class Written:
-    """A folder that ``new_robot`` wrote, and the robot in it."""
-
-    def __init__(self, folder: Path, frame: str) -> None:
-        self.folder, self.frame = folder, frame
-        self.tree = load_robot(folder / 'robot.urdf')
-
-
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ARMS if name != 'scara']
+@pytest.fixture(scope='module')
+def written(shared):
+    """Return a folder that ``new_robot`` wrote for an arm with a gripper."""
+    folder = shared.folder / "my arm's $HOME"
+    shared('new_robot', WORLD['panda'], '--tip', FRAME, '--out', folder)
+    return folder
 
 
-@pytest.fixture(scope='module', params=['scara', *SLOW])
-def written(request, shared):
-    words, frame, n = ARMS[request.param]
-    folder = shared.folder / "my arm's $HOME" / request.param
-    shared('new_robot', *words, '--out', folder)
-    found = Written(folder, frame)
-    assert found.tree.n == n
-    return found
+@pytest.fixture(scope='module')
+def tree(written):
+    tree = load_robot(written / 'robot.urdf')
+    assert tree.n == 7
+    return tree
 
 
 @pytest.mark.slow
-def test_every_node_takes_its_parameters(written):
-    nodes = read_yaml(written.folder / 'parameters.yaml', 'parameter file')
+def test_every_node_takes_its_parameters(written, tree):
+    nodes = read_yaml(written / 'parameters.yaml', 'parameter file')
     assert set(nodes) == set(read_yaml(share_directory() / 'config/scara.yaml', 'parameter file'))
     for key, section in nodes.items():
         given = {k: x for k, x in section['ros__parameters'].items() if k != 'use_sim_time'}
@@ -87,37 +74,32 @@ def test_every_node_takes_its_parameters(written):
         require_known(declared, given, f'parameter of {key}')
         assert checked(declared, given) == given
         frames = {'payload_frame', 'target_frame', 'tool_frame'} & {one.name for one in declared}
-        assert {given.get(name) for name in frames} <= {written.frame}
+        assert {given.get(name) for name in frames} <= {FRAME}
         if 'robot' in given:
-            assert load_robot(given['robot']).joint_names == written.tree.joint_names
-    controller = nodes['/**/controller']['ros__parameters']
-    gains = natural_frequencies(written.tree, np.array(controller['home']), 1e-3)
-    np.testing.assert_allclose(controller['natural_frequency'], gains, rtol=0, atol=1e-3)
+            assert load_robot(given['robot']).joint_names == tree.joint_names
+    assert described(str(written / 'parameters.yaml')).parent == written
 
 
 @pytest.mark.slow
-def test_a_controller_started_by_its_command_watches_the_locked_joints(tmp_path):
+def test_a_controller_started_by_its_command_watches_the_locked_joints():
     """The node gets a generated file, in whose text the locked joints are fixed ones."""
-    words = ['--robot', 'four_dof', '--joints', 'joint1,joint3,joint4']
-    for more, stands in ([], 0.0), (['--locked', 'joint2:=-0.7'], -0.7):
-        session = _commanded([*words, *more])
+    found = {}
+    for given in ('', '--locked joint2:=-0.7', '--locked joint2:=measured'):
+        words = f'--robot four_dof --joints joint1,joint3,joint4 {given}'.split()
+        file = new_robot.parameter_file(program._command('control').parse(words))
+        section = read_yaml(file, 'parameter file')['/**/controller']
+        values = defaults(declared_parameters('controller')) | section['ros__parameters']
+        session = ControllerSession(robot_and_driver(values)[0], values)
         assert session.locked.names == ('joint2',)
-        assert session.locked.modelled == {'joint2': stands or session.tree.locked['joint2']}
-        assert not session.locked.taken
-    assert list(_commanded([*words, '--locked', 'joint2:=measured']).locked.taken) == ['joint2']
-
-
-def _commanded(words: list[str]) -> ControllerSession:
-    """Return the session of the node that ``control`` would start."""
-    args = program._command('control').parse(words)
-    section = read_yaml(new_robot.parameter_file(args), 'parameter file')['/**/controller']
-    given = defaults(declared_parameters('controller')) | section['ros__parameters']
-    return ControllerSession(robot_and_driver(given)[0], given)
+        found[given] = session.locked.modelled['joint2'], list(session.locked.taken)
+    usual, *others = found.values()
+    assert usual == (session.tree.locked['joint2'], [])
+    assert [others[0], others[1][1]] == [(-0.7, []), ['joint2']]
 
 
 @pytest.mark.slow
-def test_the_driver_profile_is_the_model_in_si_units(written):
-    profile, tree = load_driver_profile(written.folder / 'driver.yaml'), written.tree
+def test_the_driver_profile_is_the_model_in_si_units(written, tree):
+    profile = load_driver_profile(written / 'driver.yaml')
     assert [joint.name for joint in profile.joints] == list(tree.joint_names)
     assert list(effort_limits(profile).values()) == tree.effort_limit.tolist()
     driver, numbers = DriverInterface(profile, tree), np.arange(1.0, tree.n + 1.0)
@@ -125,54 +107,48 @@ def test_the_driver_profile_is_the_model_in_si_units(written):
         np.testing.assert_array_equal(convert(numbers), numbers)
     driver.write(numbers)
     np.testing.assert_array_equal(driver.command, numbers)
+    control = (written / 'ros2_control.yaml').read_text('utf-8')
+    assert control == ros2_control_text(tree)
+    bridge = (written / 'ros_gz_bridge.yaml').read_text('utf-8')
+    assert f'/model/{model_name(tree)}/joint_state' in bridge
 
 
 @pytest.mark.slow
-def test_the_program_leads_the_tool_on_a_plane_that_swings(written):
+def test_the_program_leads_the_tool_on_a_plane_that_swings(written, tree):
     """Every configuration of the path is on the plane of the file, says Pinocchio."""
-    file, tree = written.folder / 'program.yaml', written.tree
+    file = written / 'program.yaml'
     path = check_feasibility(load_program(file, tree))
     assert path.remarks == ()
-    content = yaml.safe_load(file.read_text('utf-8'))
-    assert list(content['null_space']['posture']) == list(tree.joint_names)
-    (plane,) = content['constraints']
+    (plane,) = yaml.safe_load(file.read_text('utf-8'))['constraints']
     origin, normal = (np.array(plane['plane'][key]) for key in ('origin', 'z'))
     wave = plane['distance']['lissajous']
     assert wave['amplitude'] > 0.01
     oracle = PinocchioOracle.of(tree)
     settled = path.times > 3.0  # start 1 s, ramp 1 s: phase 0 is when the ramp is half through
     for t, q in zip(path.times[settled], path.q[settled], strict=True):
-        height = (oracle.frame_pose(written.frame, q)[1] - origin) @ normal
+        height = (oracle.frame_pose(FRAME, q)[1] - origin) @ normal
         asked = wave['amplitude'] * math.sin(2.0 * math.pi * wave['frequency'] * (t - 1.5))
         assert height == pytest.approx(asked, abs=1e-7)  # solved to 1e-8 m
 
 
 @pytest.mark.slow
-def test_every_command_of_the_readme_is_understood(written, monkeypatch):
-    readme = (written.folder / 'README.md').read_text('utf-8')
-    timeout = lockstep_parameters()['state_timeout_s']
-    for page in (readme, ROBOTS_PAGE.read_text('utf-8')):
-        assert f'-p state_timeout_s:={timeout}' in page
-    lines = readme.splitlines()
-    for name in ('robot.urdf', 'parameters.yaml', 'program.yaml', 'driver.yaml'):
-        using = [shlex.split(line) for line in lines if line.startswith('  ') and name in line]
-        assert using
-        for words in using:
-            assert str(written.folder / name) in [word.rpartition(':=')[2] for word in words]
-    for file in written.folder.glob('*.yaml'):
-        assert not re.search(r'[1-9]\d{13}', file.read_text('utf-8')), (
-            'no rounding of computations'
-        )
-    commands = [shlex.split(line) for line in lines if line.startswith('    python -m')]
-    named = {words[3] for words in commands}
-    assert named >= {'check_model', 'demo', 'simulate', 'view', 'record', 'analyze', 'commission'}
-    for words in commands:
-        command = program._command(words[3])._replace(run=lambda _: 0)
-        with monkeypatch.context() as patched:
-            patched.setattr(program, '_command', lambda _, command=command: command)
-            assert main(words[3:]) == 0
-        for word in words[4:]:
-            assert Path(word).is_file() or '/' not in word
+def test_every_command_of_the_readme_is_understood(written):
+    readme = (written / 'README.md').read_text('utf-8')
+    timeout = f'-p state_timeout_s:={lockstep_parameters()["state_timeout_s"]}'
+    assert timeout in readme
+    assert timeout in ROBOTS_PAGE.read_text('utf-8')
+    lines = [shlex.split(line) for line in readme.splitlines() if line.startswith('    ')]
+    named = {Path(word.rpartition(':=')[2]) for words in lines for word in words}
+    files = 'robot.urdf', 'parameters.yaml', 'program.yaml', 'driver.yaml'
+    assert named >= {written / name for name in files}
+    commands = [words[3:] for words in lines if words[:2] == ['python', '-m']]
+    expected = {'check_model', 'demo', 'simulate', 'view', 'record', 'analyze', 'commission'}
+    assert {words[0] for words in commands} >= expected
+    for name, *given in commands:
+        program._command(name).parse(given)
+    for file in written.glob('*.yaml'):
+        text = file.read_text('utf-8')
+        assert not re.search(r'[1-9]\d{13}', text), 'no rounding of computations'
 
 
 ON_A_WALL = """<robot name="on_a_wall" xmlns:xacro="http://www.ros.org/wiki/xacro">
@@ -224,15 +200,8 @@ def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_pat
     file = tmp_path / 'arm.urdf.xacro'
     file.write_text(ON_A_WALL)
     folder = command('new_robot', file, *' '.join(CHOSEN.values()).split()).folder
-    gravity, locked = (-9.81, 0.0, -2e-5), {'jaw': 0.4}
-    expected = load_robot(
-        file,
-        gravity,
-        mappings={'reach': '0.35'},
-        joints=['a', 'b', 'c'],
-        locked=locked,
-        effort_limit={'b': 80.0},
-    )
+    chosen = {'joints': ['a', 'b', 'c'], 'locked': {'jaw': 0.4}, 'effort_limit': {'b': 80.0}}
+    expected = load_robot(file, (-9.81, 0.0, -2e-5), mappings={'reach': '0.35'}, **chosen)
 
     def require_the_same(tree):
         assert tree.joint_names == expected.joint_names
@@ -245,22 +214,19 @@ def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_pat
         declared = defaults(declared_parameters(name))
         require_the_same(robot_from_parameters(declared | sections[name]))
     motion = sections['trajectory']
-    assert motion['tool_frame'] == 'probe'
-    assert motion['boxes'] == [0.1, 1.5, 0.0, 0.4, 0.4, 0.4]
-    assert motion['ground_below'] == 0.25
-
+    planned = motion['tool_frame'], motion['boxes'], motion['ground_below']
+    assert planned == ('probe', [0.1, 1.5, 0.0, 0.4, 0.4, 0.4], 0.25)
     lines = (folder / 'README.md').read_text('utf-8').splitlines()
-    commands = [shlex.split(line)[3:] for line in lines if line.startswith('    python -m')]
-    runs = {'check_model', 'demo', 'design_gains', 'commission'}
-    seen = {}
+    commands = (shlex.split(line)[3:] for line in lines if line.startswith('    python -m'))
+    runs, seen = {'check_model', 'demo', 'design_gains', 'commission'}, {}
     for name, *given in commands:
         if name in runs:
-            seen[name] = args = program._command(name).parse(given)
-            require_the_same(robot_of(args))
+            seen[name] = program._command(name).parse(given)
+            require_the_same(robot_of(seen[name]))
     assert seen.keys() == runs
     assert seen['demo'].frame == 'probe'
     around = new_robot.obstacles_of(seen['demo'])
-    assert (around.numbers, around.ground_below) == (motion['boxes'], 0.25)
+    assert (around.numbers, around.ground_below) == planned[1:]
 
 
 @pytest.mark.slow
@@ -285,14 +251,13 @@ def test_options_of_one_arm_are_refused_for_several(words, option, command):
     assert f'{option.split()[0]}: has no effect on the shipped' in refused.err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     'option', ['', '--gravity 0 0 -1.62', '--ground-below 0.3', '--mimic lock']
 )
 def test_a_shipped_arm_with_an_option_is_planned_again(option):
     """Every option, also one that is not about its joints."""
     args = nodes.COMMANDS['simulate'].parse(['--robot', 'scara', *option.split()])
-    assert (new_robot.parameter_file(args).parent.name == 'config') == (option == '')
+    assert (new_robot.shipped_parameters(args) is None) == bool(option)
 
 
 def test_a_robot_without_a_name_is_refused_before_anything_is_written(tmp_path):
@@ -302,40 +267,24 @@ def test_a_robot_without_a_name_is_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / 'arm').exists()
 
 
-@pytest.mark.parametrize(
-    ('name', 'folder'),
-    [('../x', '_x'), ('/etc/x', '_etc_x'), ('acme/arm', 'acme_arm'), ('..', 'robot'),
-     ('Arm 2-ä', 'Arm 2-ä'), ('scara', 'scara')],
-)  # fmt: skip
-def test_the_folder_of_a_robot_is_inside_of_the_one_that_was_given(name, folder, tmp_path):
-    assert folder_name(name) == folder
-    assert (tmp_path / folder_name(name)).resolve().parent == tmp_path.resolve()
-
-
-def test_the_bridge_and_the_controllers_of_gazebo_are_those_of_the_arm(written):
-    """What they contain is tested in ``ros/test_gazebo_files``."""
-    tree, name = written.tree, model_name(written.tree)
-    bridge = (written.folder / 'ros_gz_bridge.yaml').read_text('utf-8')
-    assert bridge == bridge_text(bridge_entries(tree.joint_names, name))
-    control = (written.folder / 'ros2_control.yaml').read_text('utf-8')
-    assert control == ros2_control_text(tree)
-    assert f'/model/{name}/joint_state' in gazebo_description(tree, {'gazebo': 'native'})
+def test_the_folder_of_a_robot_is_inside_of_the_one_that_was_given():
+    given = '../x', '/etc/x', 'acme/arm', '..', 'Arm 2-ä', 'scara'
+    folders = ['_x', '_etc_x', 'acme_arm', 'robot', 'Arm 2-ä', 'scara']
+    assert [folder_name(name) for name in given] == folders
 
 
 @pytest.mark.slow
-def test_a_launch_finds_the_folder_by_its_parameter_file_or_by_a_description(written, tmp_path):
-    parameters = written.folder / 'parameters.yaml'
-    assert described(str(parameters)) == parameters
+def test_a_launch_finds_the_folder_of_a_description(tmp_path):
     planned = described(str(shipped_robot('scara')))  # once, then it is cached
     assert load_robot(planned.with_name('robot.urdf')).n == 4
     with pytest.raises(ConfigurationError, match='not a parameter file with a robot.urdf'):
         described(str(tmp_path / 'parameters.yaml'))
 
 
-@pytest.mark.parametrize('robot', ['scara', 'four_dof'])
-def test_the_controllers_of_shipped_arms_are_written_by_the_same_function(robot):
-    file = share_directory() / 'config' / f'{robot}_ros2_control.yaml'
-    assert file.read_text('utf-8') == ros2_control_text(load_robot(shipped_robot(robot)))
+def test_the_controllers_of_shipped_arms_are_written_by_the_same_function():
+    for robot in ROBOTS:
+        file = share_directory() / 'config' / f'{robot}_ros2_control.yaml'
+        assert file.read_text('utf-8') == ros2_control_text(load_robot(shipped_robot(robot)))
 
 
 def test_names_that_yaml_would_read_otherwise_stay_names():
@@ -345,9 +294,7 @@ def test_names_that_yaml_would_read_otherwise_stay_names():
         xml = xml.replace(f'name="{old}"', f'name="{new}"')
     tree = load_robot(xml, effort_limit=1.0)
     entries = yaml.safe_load(bridge_text(bridge_entries(tree.joint_names, 'arm')))
-    topics = ['_1/cmd_force', 'left___a/cmd_force', 'on/cmd_force']  # valid in ROS
-    assert sorted(entry['ros_topic_name'] for entry in entries[2:]) == topics
-    assert sorted(DriverInterface(None, tree, (), 'per_joint').command_topics) == topics
+    topics = [entry['ros_topic_name'] for entry in entries[2:]]
+    assert sorted(topics) == ['_1/cmd_force', 'left___a/cmd_force', 'on/cmd_force']  # as ROS takes
     control = yaml.safe_load(ros2_control_text(tree))
-    joints = control['/**/effort_controller']['ros__parameters']['joints']
-    assert sorted(joints) == sorted(names)
+    assert sorted(control['/**/effort_controller']['ros__parameters']['joints']) == sorted(names)
