@@ -33,12 +33,16 @@ POSES = 8
 PERIOD = 5 * MS  # of ``swing``
 
 
+def states(*columns, **topic):
+    """Return the messages of positions, velocities and efforts."""
+    rows = enumerate(zip(*columns, strict=True))
+    return [state(k * PERIOD, JOINTS, *row, **topic) for k, row in rows]
+
+
 @pytest.fixture(scope='module')
 def bag(shared):
-    messages = []
-    for k, row in enumerate(zip(*swing(), strict=True)):
-        messages += [state(k * PERIOD, JOINTS, *row), message(k * PERIOD + MS, np.zeros(4))]
-    return shared.word(messages)
+    run = states(*swing())
+    return shared.word([*run, *(message(x.time + MS, np.zeros(4)) for x in run)])
 
 
 @pytest.fixture
@@ -60,9 +64,12 @@ def joints(**changes):
 @pytest.mark.slow
 def test_a_true_profile_ends_in_0(bag, commission):
     ended = commission(bag)
-    assert f'Efforts, measured, against gravity in {POSES} poses' in ended.said
-    assert 'no errors found in the profile' in ended.said
-    assert "joint 'joint1': gravity does not change there: its unit was not checked" in ended.said
+    said = (
+        f'Efforts, measured, against gravity in {POSES} poses',
+        'no errors found in the profile',
+        "joint 'joint1': gravity does not change there: its unit was not checked",
+    )
+    assert [text for text in said if text not in ended.said] == []
     found = ended.figures
     assert found['poses'] == POSES
     assert found['joints']['joint1']['slope'] is None  # its axis is vertical
@@ -77,10 +84,8 @@ def test_a_joint_that_neither_weight_nor_motion_checks_is_said_not_to_be(commiss
     columns = swing()
     for column in columns[:2]:
         column[:, 0] = 0.0
-    rows = enumerate(zip(*columns, strict=True))
-    said = commission([state(k * PERIOD, JOINTS, *row) for k, row in rows]).said
     told = 'gravity does not change there: sign and unit were not checked'
-    assert f"joint 'joint1': {told}" in said
+    assert f"joint 'joint1': {told}" in commission(states(*columns)).said
 
 
 def test_a_continuous_joint_rests_where_its_driver_changes_its_turn(command, monkeypatch):
@@ -101,9 +106,7 @@ def test_a_continuous_joint_rests_where_its_driver_changes_its_turn(command, mon
 
 
 def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
-    rows = enumerate(zip(*swing(), strict=True))
-    topic = '/cell/joint_states'
-    bag = command.word([state(k * PERIOD, JOINTS, *row, topic=topic) for k, row in rows])
+    bag = command.word(states(*swing(), topic='/cell/joint_states'))
     commission(bag)
     refused = commission(bag, '--namespace', 'other', code=2)
     assert "no joint states in namespace 'other'" in refused.err
@@ -114,25 +117,20 @@ def test_the_only_namespace_of_a_bag_needs_no_option(command, commission):
     {joints: [{joint: joint1}, {joint: joint2, driver_name: joint3}, {joint: joint3, driver_name: joint2}, {joint: joint4}]} | joints joint2, joint3: swapped: each is taken for the other
     {defaults: {velocity_unit: deg/s}} | joint 'joint1': its velocities are 0.0175
     {state: {effort: without_compensation}, compensated_by_driver: [gravity]} | gravity: is contained in the reported efforts
-    {joints: [{joint: joint1, effort_sign: -1}, {joint: joint2}, {joint: joint3}, {joint: joint4}]} | joint 'joint1': wrong sign of effort, or of gravity
 """)  # noqa: E501
 def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, commission, given, said):
     ended = commission(bag, code=1, **given)
     assert re.search(said, ended.said)
     assert 'no errors found' not in ended.said
-    errors = [f for f in ended.figures['findings'] if f['severity'] == 'error']
-    assert any(re.search(said, f'{f["culprit"]}: {f["problem"]}') for f in errors)
+    errors = [x for x in ended.figures['findings'] if x['severity'] == 'error']
+    assert any(re.search(said, f'{x["culprit"]}: {x["problem"]}') for x in errors)
+    assert {'severity', 'culprit', 'problem', 'remedy'} == set(errors[0])
 
 
 @pytest.mark.slow
 def test_efforts_without_gravity_tell_a_wrong_sign_by_the_motion(command, commission):
     q, v, effort = swing()
-    bag = command.word(
-        [
-            state(k * PERIOD, JOINTS, *row)
-            for k, row in enumerate(zip(q, v, effort - rigid(q), strict=True))
-        ]
-    )
+    bag = command.word(states(q, v, effort - rigid(q)))
     driver = {'state': {'effort': 'without_compensation'}, 'compensated_by_driver': ['gravity']}
     commission(bag, **driver)
     said = commission(bag, code=1, joints=joints(joint3={'effort_sign': -1}), **driver).said
@@ -146,11 +144,8 @@ def test_a_joint_with_limits_whose_driver_wraps_it_is_told(commission):
     assert robot != XML
     q, *others = swing()
     q[:, 0] = (q[:, 0] + 3.0 + np.pi) % (2.0 * np.pi) - np.pi
-    rows = enumerate(zip(q, *others, strict=True))
-    said = commission([state(k * PERIOD, JOINTS, *row) for k, row in rows], robot=robot, code=1)
-    assert re.search(
-        "error joint 'joint1': jumps by a whole turn .* its driver wraps it", said.said
-    )
+    said = commission(states(q, *others), robot=robot, code=1).said
+    assert re.search("error joint 'joint1': jumps by a whole turn .* its driver wraps it", said)
 
 
 @pytest.mark.slow
@@ -168,8 +163,7 @@ def test_a_gripper_counts_only_in_a_profile_that_names_it(bag, commission):
 def test_states_that_contradict_their_neighbours_are_left_out_and_said(spoilt, code, commission):
     position, *others = swing()
     position[spoilt] += 0.5  # the first of a rest
-    rows = enumerate(zip(position, *others, strict=True))
-    said = commission([state(k * PERIOD, JOINTS, *row) for k, row in rows], code=code).said
+    said = commission(states(position, *others), code=code).said
     told = (
         'states that contradict their neighbours, at 1 instant, the first at 2.5 s',
         'states contradict their neighbours, the first at 2.5 s: what is left allows no verdict',
@@ -209,9 +203,10 @@ def test_loops_that_close_in_some_postures_only_are_checked_without_limits_too(c
     model, names, rest = make_formulation('newton_euler', tree), tree.joint_names, np.zeros(2)
     poses = np.random.default_rng(1).uniform(-0.3, 0.3, (5, 2))
     gravity = np.array([model.inverse_dynamics(q, rest, rest) for q in poses])
-    messages = []
-    for k, (row, q, v, _) in enumerate(zip(*from_pose_to_pose(poses), strict=True)):
-        messages.append(state(k * PERIOD, names, q, v, gravity[row] * [-1.0, 1.0]))
+    rows = enumerate(zip(*from_pose_to_pose(poses), strict=True))
+    messages = [
+        state(k * PERIOD, names, q, v, gravity[row] * [-1.0, 1.0]) for k, (row, q, v, _) in rows
+    ]
     said = commission(messages, '--loops', loops, robot=arm, code=1).said
     assert "error joint 'crank_joint': effort limit is missing" in said
     assert "error joint 'lower_arm_joint': wrong sign of effort" in said
@@ -222,14 +217,12 @@ def test_loops_that_close_in_some_postures_only_are_checked_without_limits_too(c
 
 def test_a_limit_in_another_unit_is_seen_by_the_weight_that_it_cannot_hold(bag, commission):
     said = commission(bag, joints=joints(joint2={'effort_limit': 0.35})).said
-    assert "warning joint 'joint2': gravity alone needs" in said
-    assert 'is the limit in the unit of the profile?' in said
+    told = (
+        "warning joint 'joint2': gravity alone needs .* is the limit in the unit of the profile?"
+    )
+    assert re.search(told, said)
 
 
-def test_a_bag_without_poses_is_an_error_in_the_file_too(commission):
-    """Errors that were exceptions must become text as well."""
-    rows = list(zip(*swing(), strict=True))[:40]
-    messages = [state(k * PERIOD, JOINTS, *row) for k, row in enumerate(rows)]
-    findings = commission(messages, code=1).figures['findings']
-    assert 'error' in {finding['severity'] for finding in findings}
-    assert {'severity', 'culprit', 'problem', 'remedy'} == set(findings[0])
+def test_a_bag_without_poses_is_an_error(commission):
+    few = (column[:40] for column in swing())
+    assert 'error samples: the arm never rests' in commission(states(*few), code=1).said
