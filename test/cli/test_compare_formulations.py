@@ -38,12 +38,10 @@ def test_the_command_prints_tables_and_writes_the_numbers(fast, command):
     # The project guarantees 1e-10; double precision gives a hundred-thousandth of it.
     assert np.max(document['deviation']['worst']) < 1e-13
     assert document['operations']['newton_euler']['after']['multiplications'] <= 45
-    assert list(document['chain_multiplications']) == TRACED
-    for name in TRACED:
-        times = document['nanoseconds'][name]
-        assert sorted(times) == ['batch', 'compiled', 'generated', 'interpreted']
-        assert all(value > 0 for value in times.values())
-    assert list(document['nanoseconds']['pinocchio']) == ['library']
+    times = document['nanoseconds']
+    forms = dict.fromkeys(TRACED, ['batch', 'compiled', 'generated', 'interpreted'])
+    assert {name: sorted(x) for name, x in times.items()} == forms | {'pinocchio': ['library']}
+    assert min(min(x.values()) for x in times.values()) > 0
 
 
 @pytest.mark.parametrize(
@@ -52,7 +50,6 @@ def test_the_command_prints_tables_and_writes_the_numbers(fast, command):
         ('scara --samples 0', 'parameter states = 0 refused: compare at least one'),
         ('scara --samples 1 --seed -1', 'parameter seed = -1 refused: must not be negative'),
         ('four_bar', 'its loops are solved by iteration, which a count of operations could not'),
-        ('skara', "unknown robot 'skara'; known: four_bar, four_dof, para"),
         ('scara --samples 1 --json no/a.json', 'error: no/a.json: No such file or directory\n'),
     ],
 )
@@ -84,18 +81,10 @@ def test_a_time_is_that_of_one_call(monkeypatch):
 
 def test_agreement_shows_which_quantity_is_wrong(monkeypatch):
     monkeypatch.setitem(registry.FORMULATIONS, 'wrong', WithoutCoriolis)
-    found = agreement(sample('rrpr').tree, ['newton_euler', 'wrong', 'kane'], 3)
-    wrong = {q: matrix[0, 1] for q, matrix in found.deviation.items()}
-    assert wrong['M'] == 0
-    assert wrong['g'] == 0
-    for quantity in ('tau', 'C v', 'dtau/dq', 'dtau/dv'):
-        assert wrong[quantity] > 0.01
+    tree, names = sample('rrpr').tree, ['newton_euler', 'wrong', 'kane']
+    found = agreement(tree, names, 3)
+    wrong = {q for q, matrix in found.deviation.items() if matrix[0, 1] > 0.01}
+    assert wrong == {'tau', 'C v', 'dtau/dq', 'dtau/dv'}
     assert found.worst()[0, 2] < 1e-12
-    assert np.array_equal(found.worst(), found.worst().T)
-
-
-def test_the_same_seed_gives_the_same_states():
-    tree, names = sample('rrpr').tree, ['newton_euler', 'lagrange']
-    one, same, other = (agreement(tree, names, 2, seed) for seed in (1, 1, 2))
-    assert np.array_equal(one.worst(), same.worst())
-    assert not np.array_equal(one.worst(), other.worst())
+    np.testing.assert_array_equal(found.worst(), found.worst().T)
+    assert not np.array_equal(found.worst(), agreement(tree, names, 3, 1).worst())

@@ -66,7 +66,8 @@ def test_a_program_without_a_start_begins_where_its_path_was_checked(scene_of):
     """Beside the posture, as the lead-in of the controller and the margins of its gains."""
     posture = [0.4, -0.9, 0.3, 0.2]
     joint = {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': 0.2}
-    program = task(joint) | {'null_space': {'damping': 4.0, 'posture': posture}}
+    program = task(joint)
+    program['null_space']['posture'] = posture
     start = scene_of(program).start
     assert start == pytest.approx([*posture[:3], 0.205], abs=1e-6)
 
