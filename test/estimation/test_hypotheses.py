@@ -16,13 +16,9 @@ from robot_dynamics_ros.identification.validation import Residuals, implausible
 TREE = sample('four_dof').tree.with_changes(mass=np.array([1.0, 10.0, 5.0, 4.0]))  # 20 kg
 EDGE = 1e-3  # relative distance from a bound
 
-#: Limits of ratio and mass, and on which side of each is impossible.
-ARM = ('the whole arm would weigh', {'least': (0.5, -1), 'most': (2.0, 1)})
-LINK = {
-    'a fifth of itself': (1, 0.2 * 10.0, -1),
-    'three times itself': (1, 3.0 * 10.0, 1),
-    'a quarter of the arm more': (0, 1.0 + 0.25 * 20.0, 1),
-}
+#: Body, or None for the arm, the bound of its mass relative to the described one, and on which
+#: side of it a mass is impossible.
+BOUNDS = [(None, 0.5, -1), (None, 2.0, 1), (1, 0.2, -1), (1, 3.0, 1), (0, 1.0 + 0.25 * 20.0, 1)]
 
 
 def reasons(mass, after=None, com=TREE.com) -> str:
@@ -41,27 +37,20 @@ def test_what_drives_do_not_resolve_is_no_other_robot(size):
     assert ('80 % of the effort of joint4 remain unexplained' in said) is (size > 1.0)
 
 
-@pytest.mark.parametrize('bound', ARM[1])
-def test_an_arm_weighs_half_to_twice_what_its_description_says(bound):
-    ratio, beyond = ARM[1][bound]
+@pytest.mark.parametrize(('body', 'ratio', 'beyond'), BOUNDS)
+def test_an_arm_weighs_half_to_twice_its_description_and_a_link_a_fifth_to_thrice(
+    body, ratio, beyond
+):
+    """Or a quarter of the arm more."""
+    cause, who = Cause('mass', ()), 'the whole arm'
+    if body is not None:
+        cause, who = Cause('link', (), body=body), TREE.link_names[body]
     for side in (-1, 1):
-        scaled = ratio * (1.0 + side * EDGE)
-        possible = side != beyond
-        cause = is_possible(TREE, Cause('mass', ()), np.array([scaled - 1.0]))
-        assert cause is possible
-        assert (ARM[0] in reasons(scaled * TREE.mass)) is not possible
-
-
-@pytest.mark.parametrize('bound', LINK)
-def test_a_link_weighs_a_fifth_to_thrice_its_description_or_a_quarter_of_the_arm_more(bound):
-    body, limit, beyond = LINK[bound]
-    for side in (-1, 1):
-        mass = TREE.mass.copy()
-        mass[body] = limit * (1.0 + side * EDGE)
-        possible = side != beyond
-        added = np.array([mass[body] - TREE.mass[body]])
-        assert is_possible(TREE, Cause('link', (), body=body), added) is possible
-        assert (f'{TREE.link_names[body]} would weigh' in reasons(mass)) is not possible
+        changed, mass = ratio * (1.0 + side * EDGE), TREE.mass.copy()
+        mass[body] *= changed
+        x = (changed - 1.0) * (1.0 if body is None else TREE.mass[body])
+        assert is_possible(TREE, cause, np.array([x])) is (side != beyond)
+        assert (f'{who} would weigh' in reasons(mass)) is (side == beyond)
 
 
 @pytest.mark.parametrize('side', [-1, 1])

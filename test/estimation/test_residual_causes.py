@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tables
-import urdf_text
 import yaml
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from recorded_arm import (
     Drives,
     ExactMotion,
@@ -60,10 +59,9 @@ ARM = measured_arm()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('wrong', [(1.0, 1.1, 1.4), (1.4, 1.1, 1.0), (1.3, 1.0, 0.8)])
-def test_several_wrong_masses_are_told_as_what_they_look_like_with_its_share(wrong, rng):
+def test_several_wrong_masses_are_told_as_what_they_look_like_with_its_share(rng):
     """No single link is heavier or lighter by what explains most."""
-    factor = np.array(wrong)
+    factor = np.array([1.0, 1.1, 1.4])
     inertia = ARM.tree.inertia / factor[:, None, None]
     tree = ARM.tree.with_changes(mass=ARM.tree.mass / factor, inertia=inertia)
     errors = [fault.problem for fault in faults_of(run_of(rng, ARM), SimpleNamespace(tree=tree))]
@@ -85,16 +83,16 @@ def test_a_mass_is_told_with_the_others_that_explain_nearly_as_much(rng):
 
 def lift(upper: float) -> Sample:
     """An arm on a lift, whose joints above are vertical, with an upper arm of a mass, kg."""
-    parts = [
-        urdf_text.link('base'),
-        urdf_text.link('carriage', 4.1, (0.0, 0.0, 0.05), 0.02 * np.eye(3)),
-        urdf_text.link('upper', upper, (0.16, 0.0, 0.0), np.diag([0.006, 0.031, 0.034])),
-        urdf_text.link('tool', 2.2, (0.12, 0.0, -0.02), np.diag([0.003, 0.013, 0.014])),
-        urdf_text.joint('lift', 'base', 'carriage', 'prismatic', effort=300.0),
-        urdf_text.joint('shoulder', 'carriage', 'upper', xyz=(0.06, 0.0, 0.0)),
-        urdf_text.joint('elbow', 'upper', 'tool', xyz=(0.33, 0.0, 0.0)),
-    ]
-    return Sample('lift', urdf_text.robot('lift', *parts))
+    text = described('lift', f"""
+base: []
+carriage: [4.1, [0, 0, 0.05], [0.02, 0.02, 0.02]]
+upper: [{upper}, [0.16, 0, 0], [0.006, 0.031, 0.034]]
+tool: [2.2, [0.12, 0, -0.02], [0.003, 0.013, 0.014]]
+lift: {{of: [base, carriage, prismatic], effort: 300.0}}
+shoulder: {{of: [carriage, upper], xyz: [0.06, 0, 0]}}
+elbow: {{of: [upper, tool], xyz: [0.33, 0, 0]}}
+""")  # fmt: skip
+    return Sample('lift', text)
 
 
 def test_on_a_lift_a_heavier_link_is_told_as_such_and_not_as_a_gravity_that_nobody_has(rng):
@@ -116,19 +114,15 @@ def test_a_joint_that_rests_at_its_limit_hides_no_cause_of_the_others(rng):
 
 @pytest.mark.slow
 def test_friction_that_the_description_has_too_much_of_is_told_as_such(rng):
-    dry = np.array([6.0, 8.0, 5.0])
-    tree = ARM.tree.with_changes(coulomb_friction=dry, damping=dry)
-    found = findings_of(run_of(rng, ARM), SimpleNamespace(tree=tree))
-    texts = [x for x in found if 'is friction' in x]
-    assert len(texts) == 3
-    assert all('is friction that the arm lacks: about ' in x for x in texts), texts
-    tree = ARM.tree.with_changes(coulomb_friction=dry)
-    mixed = [
-        x for x in findings_of(run_of(rng, ARM), SimpleNamespace(tree=tree)) if 'friction' in x
-    ]
-    assert all(
-        re.search(r'other than that of the model: about \+\S+ .* and -\S+ ', x) for x in mixed
-    )
+    dry, run = np.array([6.0, 8.0, 5.0]), run_of(rng, ARM)
+    for given, how in (
+        ({'coulomb_friction': dry, 'damping': dry}, 'that the arm lacks: about '),
+        ({'coulomb_friction': dry}, r'other than that of the model: about \+\S+ .* and -\S+ '),
+    ):
+        texts = findings_of(run, SimpleNamespace(tree=ARM.tree.with_changes(**given)))
+        texts = [x for x in texts if 'is friction' in x]
+        assert len(texts) == 3
+        assert all(re.search(f'is friction {how}', x) for x in texts), texts
 
 
 def wrist_arm(load: float = 0.0, place: Sequence[float] = (0.0, 0.0, 0.0)) -> Sample:
@@ -151,16 +145,11 @@ grasp: {{of: [hand, tool, fixed]}}
     return Sample('wrist_arm', text)
 
 
-#: Every load with every noise (of the largest effort of each joint) and at every pace, in which
-#: gravity or inertia prevails; the smallest load also with noise at both.
+#: Loads, noise of the largest effort of each joint, and pace: gravity or inertia prevails.
 LOADS = yaml.safe_load("""
-- [0.1, [0, 0, 0.08], 0.0, 1.0]
 - [0.1, [0, 0, 0.08], 0.01, 1.0]
-- [0.1, [0, 0, 0.08], 0.01, 4.0]
-- [0.4, [0.05, -0.02, 0.08], 0.0, 1.0]
 - [0.4, [0.05, -0.02, 0.08], 0.01, 4.0]
 - [1.2, [0, 0, 0], 0.0, 4.0]
-- [1.2, [0, 0, 0], 0.01, 1.0]
 """)
 
 
@@ -182,7 +171,7 @@ def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('load', [0.5, 1.0, 2.0])
+@pytest.mark.parametrize('load', [0.5, 2.0])
 def test_another_unit_beside_a_load_reverses_no_joint(load):
     """The load changes the factors of some joints by less than the unit does."""
     run = sinusoidal_run(wrist_arm(load, (0, 0, 0.1)), np.random.default_rng(1), pace=0.6)
@@ -198,7 +187,6 @@ def test_another_unit_beside_a_load_reverses_no_joint(load):
     """
 [1.0, 0.0, -9.76], 9.81, gravity points elsewhere
 [0.0, 9.8, 0.4], 9.81, gravity points elsewhere
-[1.5, 0.0, -3.4], 3.71, gravity points elsewhere
 [0.0, 0.0, 0.0], 9.81, the efforts contain no gravity
 [0.0, 0.0, 9.81], 9.81, 'wrong sign of effort, or of gravity'
 """,
@@ -223,16 +211,14 @@ def test_separate_factors_stay_separate_causes(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('order', [[1, 0, 2], [1, 2, 0]])
-def test_efforts_in_another_order_are_named(order, rng):
+def test_efforts_in_another_order_are_named(rng):
     """Also where the motion, not the weight, causes most of the efforts."""
-    run, names = run_of(rng, ARM), ARM.tree.joint_names
-    run.measured_effort[:] = run.measured_effort[:, order]
+    run = run_of(rng, ARM)
+    run.measured_effort[:] = run.measured_effort[:, [1, 0, 2]]
     every = re.compile(r"joint '(\w+)'[^:]*: its effort is what (\w+) needs")
     errors = [*map(str, faults_of(run, ARM))]
     assert all(every.search(text) for text in errors), 'no other fault'
-    found = every.findall(' '.join(errors))
-    assert set(found) == {(names[i], names[k]) for i, k in enumerate(order) if i != k}
+    assert set(every.findall(' '.join(errors))) == {('pan', 'lift'), ('lift', 'pan')}
 
 
 @pytest.mark.slow
@@ -249,7 +235,7 @@ def test_a_small_residual_of_one_short_move_is_no_other_joint_or_unit():
     assert not any('effort is what' in text or 'unit' in text for text in texts), texts
 
 
-@pytest.mark.parametrize(('seed', 'reversed_ones'), [(0, []), (1, []), (2, ['j3'])])
+@pytest.mark.parametrize(('seed', 'reversed_ones'), [(0, []), (2, ['j3'])])
 def test_an_arm_that_hangs_at_rest_has_no_other_cause(seed, reversed_ones):
     """The derivative of noise is no motion: it was 2 kg less at the tool, and further signs."""
     arm, rng = wrist_arm(), np.random.default_rng(seed)
@@ -269,15 +255,14 @@ def test_negative_friction_is_no_cause(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('heavier', [1.0, 1.004])
-def test_an_exact_run_has_no_cause(heavier):
+def test_an_exact_run_has_no_cause():
     """Parts of a million are left by solvers, and mean nothing; below 1 % nothing matters."""
     arm = sample('planar_2r')
     run = two_link_run(1, 8.0, Drives(0.0, 0.0, 0.0), 1e-3)
     run.velocity[:] *= 1.0 + 4e-6
     run.effort[:] += 1e-5 * np.sign(run.velocity)
     tree = load_robot(arm.xml, arm.gravity, effort_limit=1e3)
-    tree = tree.with_changes(mass=heavier * tree.mass)
+    tree = tree.with_changes(mass=1.004 * tree.mass)
     found = evaluate(run, tree, AnalysisSettings(frame='link2'))
     assert found.evaluated.timing.name == 'semi_implicit'
     assert {finding.severity for finding in found.findings} == {'ok'}
@@ -318,7 +303,3 @@ def test_blocks_of_instants_have_the_residual_of_all_together(rng, monkeypatch):
     assert together.keys() == parts.keys()
     for name, value in together.items():
         assert parts[name] == pytest.approx(value, rel=1e-6, abs=1e-9, nan_ok=True), name
-    whole, edge = given.columns(slice(0, len(run.time))), len(run.time) // 3
-    parts = [given.columns(slice(*ends)) for ends in ((0, edge), (edge, len(run.time)))]
-    for name, column in whole.items():
-        assert_array_equal(np.concatenate([x[name] for x in parts]), column, name)
