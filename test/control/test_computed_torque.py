@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from oracles import PinocchioOracle
 from samples import effort_of, random_state, sample
+from scipy.optimize import brentq
 
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, ReferenceSampler
@@ -53,23 +54,22 @@ def test_the_efforts_are_those_of_the_designed_error_dynamics(name, rng, monkeyp
 
 def tracking_error(name, hold, period):
     """Return the largest error of a loop around MuJoCo with drives and damping."""
-    tree, trajectory = sample(name).tree, motion(name)
-    tree = tree.with_changes(coulomb_friction=np.zeros(4))
+    tree = sample(name).tree.with_changes(coulomb_friction=np.zeros(4))
     law = make_law(LAW, tree, natural_frequency=20.0, period=period)
     sampler, reference = ReferenceSampler(4, hold, period), Reference(4)
-    plant, worst, (q, v, tau) = MujocoPlant(tree, period), 0.0, np.zeros((3, 4))
+    trajectory, plant = motion(name), MujocoPlant(tree, period)
+    worst, (q, v, tau) = 0.0, np.zeros((3, 4))
     plant.reset(trajectory.table(np.zeros(1))[0][0])
-    for k in range(round(1.0 / period)):
+    for t in np.arange(0.0, 1.0, period):
         plant.read(q, v)
-        sampler.sample(trajectory, k * period, reference)
+        sampler.sample(trajectory, t, reference)
         worst = max(worst, np.abs(reference.position - q).max())
-        law.effort(k * period, q, v, reference, tau)
+        law.effort(t, q, v, reference, tau)
         plant.step(tau)
     return worst
 
 
-@pytest.mark.parametrize('period', [0.001, 0.004])
-@pytest.mark.parametrize('name', ['scara', 'four_dof'])
+@pytest.mark.parametrize(('name', 'period'), [('scara', 0.004), ('four_dof', 0.001)])
 def test_with_the_sampled_reference_a_simulator_is_followed_to_rounding(name, period):
     """MuJoCo steps semi-implicitly with implicit damping: reference and law know both."""
     # Positions near 1, differenced over the period and fed back: 1e-16 / period^2 * period^2.
@@ -80,30 +80,19 @@ def test_with_the_sampled_reference_a_simulator_is_followed_to_rounding(name, pe
 # Gains, and those that a sampled loop cannot have -----------------------------------------------
 
 
-def largest_pole(w, zeta, h):
-    """Return the largest pole of the sampled error loop, of both kinds of plant."""
-    Kp, Kd = w * w, 2 * zeta * w
-    semi_implicit = [[1 - h * h * Kp, h - h * h * Kd], [-h * Kp, 1 - h * Kd]]
-    held = [[1 - h * h / 2 * Kp, h - h * h / 2 * Kd], [-h * Kp, 1 - h * Kd]]
-    return max(np.abs(np.linalg.eigvals(A)).max() for A in (semi_implicit, held))
+@pytest.mark.parametrize('zeta', [0.1, 0.7, 2.0])
+def test_gains_are_refused_where_a_pole_of_the_sampled_loop_leaves_the_unit_circle(zeta):
+    """Of both kinds of plant, also with a tenth more of Kp and Kd; see test_sampled_loop."""
+    law, h = make_law(LAW, sample('scara').tree, damping_ratio=zeta, period=1e-3), 1e-3
 
+    def pole(w):
+        Kp, Kd = 1.1 * w * w, 2.2 * zeta * w
+        steps = ([[1 - x * Kp, h - x * Kd], [-h * Kp, 1 - h * Kd]] for x in (h * h, h * h / 2))
+        return max(np.abs(np.linalg.eigvals(step)).max() for step in steps)
 
-@pytest.mark.slow
-def test_gains_are_refused_exactly_where_a_pole_leaves_the_unit_circle(rng):
-    """Also with a tenth more gain: with Kp and Kd, w0^2 and zeta w0 grow by a tenth."""
-    refused, more, tree = 0, np.sqrt(1.1), sample('scara').tree
-    law = make_law(LAW, tree)
-    for _ in range(200):
-        w, zeta, h = rng.uniform(1.0, 3000.0), rng.uniform(0.0, 3.0), 1e-3
-        pole = max(largest_pole(w, zeta, h), largest_pole(more * w, more * zeta, h))
-        if abs(pole - 1.0) < 1e-9:
-            continue
-        given = {'natural_frequency': w, 'damping_ratio': zeta, 'period': h}
-        if pole > 1.0:
-            refused, before = refused + 1, dict(law.parameters)
-            with pytest.raises(ParameterError, match=r"joint1' is unstable at a period of 0\.001"):
-                law.set_parameters(given)
-            assert law.parameters == before
-        else:
-            law.set_parameters(given)
-    assert 15 < refused < 185
+    largest = brentq(lambda w: pole(w) - 1.0, 1.0, 3000.0)
+    law.set_parameters({'natural_frequency': 0.999 * largest})
+    before = dict(law.parameters)
+    with pytest.raises(ParameterError, match=r"joint1' is unstable at a period of 0\.001"):
+        law.set_parameters({'natural_frequency': 1.001 * largest})
+    assert law.parameters == before
