@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import tables
 from pushed_arm import PlantArm
-from samples import shipped
+from samples import effort_of, shipped
 from scipy.interpolate import BPoly
 
-from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.program_effort import LeadIn, ProgramEffort
 from robot_dynamics_ros.control.laws.registry import make_law
-from robot_dynamics_ros.control.requests import prepare_parameters, prepare_payload
 
 LAW = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
 ON_CIRCLE = [-0.30, 1.28, 0.10, 0.90]
@@ -37,13 +35,12 @@ def told(arm: PlantArm) -> str:
     return text.partition('; ')[2]
 
 
-def run(start, ticks: int, **parameters):
+def run(arm: PlantArm, ticks: int) -> np.ndarray:
     """Return per tick: error of the program, shares of the effort and of the velocity limits."""
-    arm, rows = active(start, **parameters), []
-    tree = arm.session.tree
+    tree, law, rows = arm.session.tree, arm.session.loop.law, []
     for _ in arm.run(ticks):
-        shares = arm.effort / tree.effort_limit, arm.v / tree.velocity_limit
-        rows.append([np.abs(x).max() for x in (arm.session.loop.law.f, *shares)])
+        shares = law.f, arm.effort / tree.effort_limit, arm.v / tree.velocity_limit
+        rows.append([np.abs(x).max() for x in shares])
     return np.array(rows)
 
 
@@ -63,25 +60,21 @@ def test_the_activation_tells_whether_a_lead_in_runs_and_why_not(given, said):
 def test_a_lead_in_runs_where_the_decay_would_exceed_a_limit(rng):
     """The arm itself tells, without a lead-in; steps are coarse, MuJoCo's friction its own."""
     slow = SCARA.with_changes(velocity_limit=0.35 * SCARA.velocity_limit)
-    found = {'effort': 0, 'velocity': 0, 'can begin': 0}
+    found = dict.fromkeys(('effort', 'velocity', 'can begin'), 0)
     law = make_law(LAW['law'], slow, program=LAW['program'], period=1e-3, lead_in=0.25)
     for _ in range(8):
         start = ON_CIRCLE + rng.uniform(-1.0, 1.0, 4) * [0.3, 0.3, 0.05, 1.5]
         law.reset(0.0, start, np.zeros(4))
-        text = law.start()
-        _, effort, speed = run(start, 600, tree=slow, activation_ramp_s=0.0).max(axis=0)
+        text, arm = law.start(), active(start, tree=slow, activation_ramp_s=0.0)
+        _, effort, speed = run(arm, 600).max(axis=0)
         kind = next(kind for kind in found if kind in text)
         found[kind] += 1
         assert (effort > 0.99) == (kind == 'effort'), text
-        if kind != 'effort':
-            assert (speed > 1.0) == (kind == 'velocity') or speed == pytest.approx(1.0, abs=0.05)
-        if kind == 'effort':  # the joint that is named reaches it
-            j = slow.joint_index(text.partition('now, ')[2].split()[0])
-            arm = active(start, tree=slow, activation_ramp_s=0.0)
-            assert max(abs(arm.effort[j]) for _ in arm.run(600)) > 0.99 * slow.effort_limit[j]
         if kind == 'velocity':
             share = float(re.search(r'need (\d+)%', text)[1])
             assert speed == pytest.approx(share / 100.0, rel=0.1), text
+        elif kind == 'can begin':
+            assert speed < 1.05
     assert min(found.values()) > 0, found
 
 
@@ -94,16 +87,15 @@ def test_no_joint_of_a_lead_in_is_faster_than_its_limit_or_than_at_the_start(rng
         lead_in.begin(q, v)
         T = lead_in.duration
         way = BPoly.from_derivatives([0.0, 1.0], [[q - goal, v * T, 0.0 * v], np.zeros((3, 3))])
-        fastest = np.abs(way(x, 1)).max(axis=0) / T
-        assert (fastest <= np.maximum(speed, np.abs(v)) * (1.0 + 1e-9)).all(), (q, v)
-        if k % 3 == 0:
-            assert np.max(fastest / speed) == pytest.approx(1.0)
+        shares = np.abs(way(x, 1)).max(axis=0) / T / np.maximum(speed, np.abs(v))
+        assert shares.max() <= 1.0 + 1e-9, (q, v)
+        assert k % 3 or shares.max() == pytest.approx(1.0)
 
 
 @pytest.mark.slow
 def test_from_the_stretched_elbow_the_arm_goes_quietly_to_the_circle_and_draws_it():
     """As Gazebo inserts it: all joints at zero, where the Jacobian has lost its rank."""
-    error, effort, speed = run([0.0] * 4, 4000, lead_in=0.25).T
+    error, effort, speed = run(active([0.0] * 4, lead_in=0.25), 4000).T
     assert error[0] > 0.1
     # The quill's weight takes 0.12 of its limit; 0.25 of the velocity limit is declared, the
     # circle itself needs 0.31.
@@ -111,54 +103,23 @@ def test_from_the_stretched_elbow_the_arm_goes_quietly_to_the_circle_and_draws_i
     assert speed[:1400].max() < 0.3
     assert np.abs(np.diff(effort)).max() < 0.05, 'no jump, see docs/reliability.md'
     assert error[2500:].max() < 1e-3
-    error, effort, speed = run([0.0] * 4, 1000, lead_in=0.0).T
-    assert effort.max() > 0.9, 'what it is good for'
-    assert speed.max() > 1.0
-
-
-@pytest.mark.parametrize(('ticks', 'count'), [(0, 1), (50, 1), (200, 2)])
-def test_a_change_of_law_rehearses_as_it_is_prepared_and_again_once_that_is_old(
-    monkeypatch, ticks, count
-):
-    """The commit is between two ticks; a rehearsal of slow gains takes many of them."""
-    arm, states = PlantArm(SCARA, ON_CIRCLE, {'period': 1e-3}), []
-    arm.activate()
-    rehearse = ConstraintStabilization._rehearse
-
-    def counted(law, q, v):
-        states.append(q.copy())
-        return rehearse(law, q, v)
-
-    monkeypatch.setattr(ConstraintStabilization, '_rehearse', counted)
-    commit = prepare_parameters(arm.session, LAW | {'lead_in': 0.25})
-    assert len(states) == 1
-    for _ in arm.run(ticks):
-        pass
-    commit()
-    assert len(states) == count
-    assert arm.session.loop.law.start().startswith('no lead-in: the program can begin where')
+    assert (run(active([0.0] * 4), 1000).max(axis=0)[1:] > [0.9, 1.0]).all(), 'without'
 
 
 def test_a_law_that_is_prepared_in_a_thread_disturbs_no_effort_of_the_one_that_acts(monkeypatch):
     """The thread may come between any two steps of a tick, here before the efforts."""
     arm = active(ON_CIRCLE, payload_frame='tool', payload_mass=1.0)
-    prepare_payload(arm.session, True)()
-    for _ in arm.run(10):
-        pass
-    loop = arm.session.loop
-    law, write = arm.session.make_law(arm.session.parameters), ProgramEffort.write
-    q, v, expected, effort, other = loop.q.copy(), loop.v.copy(), *np.zeros((3, 4))
-    loop.law.acceleration[:] = 0.0  # with which the law predicts, also below
-    loop.law.effort(1.0, q, v, loop.reference, expected)
+    arm.settle(0.01)
+    loop, write = arm.session.loop, ProgramEffort.write
+    other, efforts = arm.session.make_law(arm.session.parameters), []
 
-    def interrupted(efforts, *arguments):
-        with monkeypatch.context() as once:
-            once.setattr(ProgramEffort, 'write', write)
-            law.effort(1.0, q + 0.5, v + 1.0, loop.reference, other)
-        return write(efforts, *arguments)
+    def interrupted(*arguments):
+        monkeypatch.setattr(ProgramEffort, 'write', write)
+        assert effort_of(other, loop.q + 0.5, loop.v + 1.0, t=1.0).all()
+        return write(*arguments)
 
-    monkeypatch.setattr(ProgramEffort, 'write', interrupted)
-    loop.law.acceleration[:] = 0.0
-    loop.law.effort(1.0, q, v, loop.reference, effort)
-    assert other.any()
-    assert effort.tolist() == expected.tolist()
+    for method in (write, interrupted):
+        monkeypatch.setattr(ProgramEffort, 'write', method)
+        loop.law.acceleration[:] = 0.0  # with which the law predicts
+        efforts.append(effort_of(loop.law, loop.q, loop.v, t=1.0).tolist())
+    assert efforts[0] == efforts[1]
