@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from closed_forms import SCARA
 from oracles import PinocchioOracle, relative_error
-from samples import DOWN_Z, G, random_state, sample
+from samples import G, random_state, sample
 
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.energy import kinetic_energy
@@ -23,20 +23,13 @@ M1_LC1 = 6.25 * 0.142**2  # kg m^2
 STRETCHED = np.array([0.4, 0.0, 0.1, 0.0])
 
 
-@pytest.fixture(scope='module')
-def tree():
-    return sample('scara').tree
+TREE, ORACLE = sample('scara').tree, PinocchioOracle.of(sample('scara'))
 
 
-@pytest.fixture(scope='module')
-def oracle():
-    return PinocchioOracle(sample('scara').xml, DOWN_Z, sample('scara').tree.joint_names)
-
-
-@pytest.fixture(scope='module')
-def states(tree):
+@pytest.fixture
+def states():
     rng = np.random.default_rng(18)
-    return [random_state(tree, rng) for _ in range(18)]
+    return [random_state(TREE, rng) for _ in range(18)]
 
 
 def scalar_speed_energy(v):
@@ -57,23 +50,23 @@ def scalar_speed_mass_matrix():
     return np.array([[K(x + y) - K(x) - K(y) for y in E] for x in E])
 
 
-def test_s1_speeds_added_as_numbers_hold_for_the_stretched_arm_alone(tree, oracle, states):
+def test_s1_speeds_added_as_numbers_hold_for_the_stretched_arm_alone(states):
     printed = scalar_speed_mass_matrix()
-    assert relative_error(printed, oracle.mass_matrix(STRETCHED)) < 1e-13
+    assert relative_error(printed, ORACLE.mass_matrix(STRETCHED)) < 1e-13
     assert printed[0, 0] == pytest.approx(1.714, abs=5e-4)
     v = np.array([1.0, -0.5, 0.3, 2.0])
-    assert scalar_speed_energy(v) == pytest.approx(kinetic_energy(tree, STRETCHED, v), rel=1e-13)
-    least = min(oracle.mass_matrix(q)[0, 0] for q, _, _ in states)
+    assert scalar_speed_energy(v) == pytest.approx(kinetic_energy(TREE, STRETCHED, v), rel=1e-13)
+    least = min(ORACLE.mass_matrix(q)[0, 0] for q, _, _ in states)
     assert least < 0.8  # kg m^2, against 1.714 of the paper
 
 
-def test_s1_the_efforts_of_the_printed_energy_are_wrong(tree, oracle, states):
+def test_s1_the_efforts_of_the_printed_energy_are_wrong(states):
     """With K free of q the printed H is constant and C is zero, against its own equation (10)."""
     printed_H = scalar_speed_mass_matrix()
     weight = np.array([0, 0, -(m3 + m4) * G, 0])
-    ours, worst = make_formulation('lagrange', tree), 0.0
+    ours, worst = make_formulation('lagrange', TREE), 0.0
     for q, v, a in states:
-        truth = oracle.inverse_dynamics(q, v, a)
+        truth = ORACLE.inverse_dynamics(q, v, a)
         assert np.abs(ours.inverse_dynamics(q, v, a) - truth).max() < 1e-13
         worst = max(worst, np.abs(printed_H @ a + weight - truth).max())
         assert np.abs(ours.coriolis_matrix(q, v) @ v).max() > 1e-3
@@ -87,16 +80,16 @@ def test_s1_the_efforts_of_the_printed_energy_are_wrong(tree, oracle, states):
         pytest.param({'I1': SCARA['I1'] + M1_LC1}, 0.999 * M1_LC1, id='s4, an arm counted twice'),
     ],
 )
-def test_s2_s4_another_arm_than_that_of_the_papers_positions(changes, least, oracle, states):
+def test_s2_s4_another_arm_than_that_of_the_papers_positions(changes, least, states):
     for q, v, _ in states:
-        M = oracle.mass_matrix(q)
+        M = ORACLE.mass_matrix(q)
         assert np.abs(closed_forms.scara(**SCARA, g=G, q=q, v=v).M - M).max() < 1e-14
         other = closed_forms.scara(**SCARA | changes, g=G, q=q, v=v).M
         assert np.abs(other - M).max() > least
 
 
-def test_s3_the_kinetic_energy_takes_the_square_of_the_speed(tree):
+def test_s3_the_kinetic_energy_takes_the_square_of_the_speed():
     """K3 prints the third power: not even of the right degree in the rates."""
     q, v = np.array([0.3, 0.9, 0.1, -0.4]), np.array([1.0, 0.5, 0.4, -1.0])
-    slow, fast = (kinetic_energy(tree, q, rates) for rates in (v, 2 * v))
+    slow, fast = (kinetic_energy(TREE, q, rates) for rates in (v, 2 * v))
     assert fast == pytest.approx(4 * slow)
