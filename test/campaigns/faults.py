@@ -296,7 +296,7 @@ def campaign(args: argparse.Namespace) -> int:
     begin, seed = time.perf_counter(), args.seed
     indices = range(args.scenarios)
     work = partial(breach_at, seed=seed)
-    found = run_all(work, indices, lambda _, reason: reason, args.jobs, bool)
+    found = run_all(work, indices, lambda _, reason: reason, args.jobs)
     rows = [
         {'what': what, 'which': which, 'scenarios': count}
         for what, counter in counts([scenario_of(x, seed) for x in indices]).items()

@@ -348,51 +348,36 @@ def run_chunk(chunk: Chunk) -> FuzzResult:
         return search(chunk, leaves_nothing)
 
 
-def run(kinds: Sequence[str], count: int, seed: int) -> list[FuzzResult]:
-    """Run a campaign on all processors; return the results.
+def lost(chunk: Chunk, reason: str) -> FuzzResult:
+    """Return the result of a chunk whose process ended."""
+    return FuzzResult(chunk, Counter(), reason)
 
-    Args:
-        kinds: Keys of ``KINDS``.
-        count: Number of inputs of each kind.
-        seed: Seed of the first chunk of each kind; the next ones have the next seed.
+
+def main(args: argparse.Namespace) -> int:
+    """Run the campaign on all processors; return 1 if there is a violation.
+
+    Prints a table, the violations, and the commands that repeat them.
     """
+    kinds, begin, rows = args.kind or list(KINDS), time.perf_counter(), []
     chunks = [
-        Chunk(kind, min(_CHUNK, count - begin), seed + begin // _CHUNK)
-        for begin in range(0, count, _CHUNK)
+        Chunk(kind, min(_CHUNK, args.inputs - done), args.seed + done // _CHUNK)
+        for done in range(0, args.inputs, _CHUNK)
         for kind in kinds
     ]
-
-    def lost(chunk: Chunk, reason: str) -> FuzzResult:
-        return FuzzResult(chunk, Counter(), reason)
-
-    return run_all(run_chunk, chunks, lost, 0, lambda result: result.violation)
-
-
-def report(results: Sequence[FuzzResult]) -> None:
-    """Print a table, the violations, and the commands that repeat them."""
-    rows = []
-    for kind in dict.fromkeys(one.chunk.kind for one in results):
+    results = run_all(run_chunk, chunks, lost, 0)
+    for kind in kinds:
         own = [one for one in results if one.chunk.kind == kind]
         verdicts = sum((one.verdicts for one in own), Counter[str]())
         row = {'kind': kind, 'accepted': verdicts['accepted'], 'refused': verdicts['refused']}
         row['chunks with a violation'] = sum(bool(one.violation) for one in own)
         rows.append(row | {'slowest, s': max(one.slowest for one in own)})
     show('Mutated inputs', rows)
-    for kind, count, seed in (one.chunk for one in results if one.violation):
-        print(f'python test/campaigns fuzz --kind {kind} -n {count} --seed {seed}')
-    for one in results:
-        if one.violation:
-            print(f'{one.chunk}: {one.violation}')
-
-
-def main(args: argparse.Namespace) -> int:
-    """Run the campaign and print it; return 1 if there is a violation."""
-    kinds, begin = args.kind or list(KINDS), time.perf_counter()
-    results = run(kinds, args.inputs, args.seed)
-    report(results)
+    violated = [one for one in results if one.violation]
+    for (kind, count, seed), _, violation, _ in violated:
+        print(f'python test/campaigns fuzz --kind {kind} -n {count} --seed {seed}\n{violation}')
     used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     print(f'seed {args.seed}, {time.perf_counter() - begin:.0f} s, processors {used:.0f} s')
-    return int(any(one.violation for one in results))
+    return int(bool(violated))
 
 
 OPTIONS = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from rich.progress import Progress
+from rich.progress import track
 
 from robot_dynamics_ros.cli.tables import print_table
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
@@ -26,18 +26,9 @@ def run_all(
     items: Sequence[Item],
     lost: Callable[[Item, str], Result],
     jobs: int,
-    failed: Callable[[Result], Any] = lambda result: False,
 ) -> list[Result]:
-    """Return the results of all items in order; meanwhile show how many there are and failed.
-
-    The arguments are those of ``run_jobs``, and ``failed``, whether a result is a failure.
-    """
-    found, count = dict[int, Result](), 0
-    with Progress() as progress:
-        task = progress.add_task('', total=len(items))
-        for place, result in run_jobs(work, items, lost, jobs=jobs):
-            found[place], count = result, count + bool(failed(result))
-            progress.update(task, advance=1, description=f'{count} failed')
+    """Return the results of all items in order, and show progress; see ``run_jobs``."""
+    found = dict(track(run_jobs(work, items, lost, jobs=jobs), total=len(items)))
     return [found[place] for place in range(len(items))]
 
 

@@ -3,7 +3,7 @@
 
 import inspect
 import json
-from functools import cache
+from functools import cache, partialmethod
 from itertools import product
 from typing import Any
 
@@ -38,9 +38,8 @@ def pairs(one: Scenario) -> set[Any]:
 def sample() -> list[Scenario]:
     """Return scenarios that together have as many of these pairs as possible."""
     left, seen, chosen = [faults.scenario_of(k, SEED) for k in range(480)], set(), []
-    while len(chosen) < SAMPLE:
+    for _ in range(SAMPLE):
         chosen.append(max(left, key=lambda one: len(pairs(one) - seen)))
-        left.remove(chosen[-1])
         seen |= pairs(chosen[-1])
     assert len(seen) > 360
     return chosen
@@ -58,9 +57,7 @@ def test_campaign_and_sample_have_every_arm_law_stop_action_profile_and_fault():
     tried, sampled = faults.counts(campaign), faults.counts(sample())
     assert tried['fault'].keys() == set(FAULTS)
     assert min(min(counter.values()) for counter in tried.values()) >= 50
-    assert {name: set(x) for name, x in sampled.items()} == {
-        name: set(x) for name, x in tried.items()
-    }
+    assert all(sampled[name].keys() == counter.keys() for name, counter in tried.items())
     assert faults.scenario_of(3, seed=1) == campaign[3] != faults.scenario_of(3, seed=2)
 
 
@@ -142,12 +139,6 @@ def unreported(self, now_ns):
 def thrown(self):
     self.rest_at(self.reference.position + 0.3, 0)
     self._gliding = True
-
-
-def instead(owner, name, change):
-    """Return a method that changes arguments or results of another one of the shell."""
-    original = getattr(owner, name)
-    return lambda self, *given, **named: change(self, original, *given, **named)
 
 
 def larger(self, original, limit, rate):
@@ -236,10 +227,10 @@ sound = cache(breach_of)  # many defects have the same scenario
 @pytest.mark.parametrize('defect', DEFECTS)
 def test_a_defect_of_the_shell_is_found(defect, monkeypatch):
     owner, name, broken, kinds, *seed = DEFECTS[defect]
-    one = scenario(*kinds, seed=seed[0] if seed else UNLIMITED)
+    one = scenario(*kinds, seed=(*seed, UNLIMITED)[0])
     assert sound(one) == ''
     if 'original' in inspect.signature(broken).parameters:
-        broken = instead(owner, name, broken)
+        broken = partialmethod(broken, getattr(owner, name))
     monkeypatch.setattr(owner, name, broken)
     with np.errstate(all='ignore'):
         assert breach_of(one)
