@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 from campaigns.touch import TouchTrial, hits, learn
+from numpy.testing import assert_allclose
 from plotly.graph_objects import Figure
 from recorded_arm import frictionless, measured_arm, sinusoidal_run
 from samples import sample
@@ -26,10 +27,6 @@ from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.recording import Recording
 
-RATE = 100.0  # Hz
-PUSH = np.array([0.0, 25.0, -20.0, 0.0, 0.0, 0.0])  # on the tool, in its axes
-BEGINS, LASTS = (7.0, 13.0, 19.0), 0.8  # s
-
 
 def test_the_dead_band_is_the_least_that_holds_all_efforts(rng):
     growth = np.column_stack([np.ones(1000), rng.uniform(0, 2, (1000, 3))])
@@ -45,7 +42,7 @@ def test_the_level_of_a_gumbel_distribution_is_exceeded_as_rarely_as_said(rng):
     for rate in (0.1, 0.01):
         level = gumbel_level(drawn, rate)
         closed = 2.0 - 0.3 * math.log(-math.log1p(-rate))
-        np.testing.assert_allclose(level, closed, rtol=0.01)  # of 2e5 draws
+        assert_allclose(level, closed, rtol=0.01)  # of 2e5 draws
 
 
 def samples_of(*sizes):
@@ -67,40 +64,41 @@ def test_each_half_is_judged_by_the_dead_bands_of_the_other(monkeypatch):
     samples.join(samples_of(2.0, 1.0))
     found = calibrate(samples, np.full(1, 20.0), 9.0)
     ((largest, rate),) = seen
-    np.testing.assert_allclose(largest[:, 0, 0], [*[1 / 4, 1.0] * 2, 1 / 4], rtol=1e-5)
+    assert_allclose(largest[:, 0, 0], [*[1 / 4, 1.0] * 2, 1 / 4], rtol=1e-5)
     assert rate == pytest.approx(9.0 * 2.0 / 3600.0 / 2)  # of two kinds, in a segment
     assert found.factor == pytest.approx(1.0 + 1.0 / 5.0)
 
 
+RATE, LASTS = 100.0, 0.8  # Hz, s
+BEGINS = np.array([[7.0], [13.0], [19.0]])  # s
+
+
 def hand(t):
-    """Return the wrench of a hand on the tool."""
-    return PUSH if any(0.0 <= t - begin < LASTS for begin in BEGINS) else None
+    """Return the wrench of a hand on the tool, in its axes."""
+    pushes = ((t >= BEGINS) & (t < BEGINS + LASTS)).any()
+    return np.array([0.0, 25.0, -20.0, 0.0, 0.0, 0.0]) if pushes else None
 
 
-def viscous(v, rigid):
-    """Return friction that the description lacks."""
-    return v * [0.3, 0.2, 0.5]
-
-
-def run_of(seed, wrench=lambda t: None, noise=(0.0, 1e-3, 0.03), friction=viscous):
-    """Return a run of an arm, by default with noise and without a hand."""
-    given = {'friction': friction, 'wrench': wrench, 'noise': noise}
-    return sinusoidal_run(measured_arm(), np.random.default_rng(seed), 25.0, **given)
+def run_of(seed, wrench=lambda t: None, **given):
+    """Return a run of an arm, by default with noise, friction that it lacks, and no hand."""
+    usual = {'friction': lambda v, rigid: v * [0.3, 0.2, 0.5], 'noise': (0.0, 1e-3, 0.03)}
+    rng = np.random.default_rng(seed)
+    return sinusoidal_run(measured_arm(), rng, 25.0, wrench=wrench, **usual | given)
 
 
 @pytest.mark.parametrize(('lost', 'step'), [(3, 4.0 / RATE), (4, 0.0)])
 def test_the_observer_restarts_after_a_gap_and_takes_each_command_at_its_own_state(lost, step):
     """Command k is k; of an arm at rest the external effort is its weight without the command."""
     tree, count = sample('planar_2r').tree, np.arange(60.0)
-    still, commands = np.zeros((60, 2)), np.tile(count[:, np.newaxis], 2)
+    still, commands = np.zeros((60, 2)), np.outer(count, np.ones(2))
     still[30 : 30 + lost] = np.nan  # whose commands are recorded
     run = Recording(tree.joint_names, count / RATE, still, still, commands, still, still)
     thresholds = ContactThresholds(np.ones((2, 2, 4)), np.full(2, 20.0), delay=2.0 / RATE)
     stream = ContactStream(tree, thresholds, measured=False)
-    found = [(step, stream.observer.raw.copy()) for _, step, _ in stream.take(run)]
-    assert found[30 + lost][0] == pytest.approx(step)
-    weight = found[29][1] + 26.0
-    np.testing.assert_allclose(found[31 + lost][1], weight - (28.0 + lost))
+    found = [(gap, stream.observer.raw.copy()) for _, gap, _ in stream.take(run)]
+    steps, raw = zip(*found, strict=True)
+    assert steps[30 + lost] == pytest.approx(step)
+    assert_allclose(raw[31 + lost], raw[29] + 26.0 - (28.0 + lost))
 
 
 @pytest.mark.slow
@@ -114,8 +112,7 @@ def test_pushes_are_found_and_nothing_where_nobody_pushes(command):
         for run in (run_of(10, hand), run_of(10))
     )
     assert other['count'] == 0
-    begins = np.array([event['time_s'] for event in pushed['events']])
-    late = begins - np.array(BEGINS)[:, np.newaxis]  # since each push, at each event
+    late = np.array([event['time_s'] for event in pushed['events']]) - BEGINS
     assert ((late >= 0.0) & (late < LASTS)).any(axis=1).all()
     # The end of a push is a hit, too: 0.5 s of the filters.
     assert ((late >= 0.0) & (late < LASTS + 0.6)).any(axis=0).all()
@@ -125,27 +122,20 @@ def test_pushes_are_found_and_nothing_where_nobody_pushes(command):
 def test_neither_bandwidth_nor_minutes_depend_on_the_order_of_bags_of_other_rates(command):
     """The observer of both is that of the slower one, at a fifth of its rate."""
     whole = run_of(1)
-    half = whole.rows(np.arange(len(whole.time)) % 2 == 0)
-    bags = [command.word(run) for run in (whole, half)]
-    found = [
-        yaml.safe_load(command('calibrate', *order).text('thresholds.yaml'))
-        for order in (bags, bags[::-1])
-    ]
-    for thresholds in found:
-        joints = thresholds['joints'].values()
-        assert [row['observer_bandwidth'] for row in joints] == [0.1 * RATE] * 3
-        assert thresholds['minutes'] == pytest.approx(50.0 / 60.0, rel=0.01)
+    bags = [command.word(run) for run in (whole, whole.rows(np.arange(len(whole.time)) % 2 == 0))]
+    for order in (bags, bags[::-1]):
+        found = yaml.safe_load(command('calibrate', *order).text('thresholds.yaml'))
+        assert {row['observer_bandwidth'] for row in found['joints'].values()} == {0.1 * RATE}
+        assert found['minutes'] == pytest.approx(50.0 / 60.0, rel=0.01)
 
 
 @pytest.mark.slow
 def test_the_panel_of_external_efforts_shows_what_a_hand_does(command, monkeypatch):
-    """The plotted effort is Pinocchio's effort of the push, filtered by K."""
-    rate, n = 20.0, 3
-    bands = np.tile([50.0, 0.0, 0.0, 1.0], (2, n, 1))
-    thresholds = command.folder / 'contact.yaml'
-    learned = ContactThresholds(bands, np.full(n, rate), 0.0)
+    """At the end of each push, when the filter has settled: Pinocchio's effort of the push."""
+    thresholds, drawn = command.folder / 'contact.yaml', []
+    learned = ContactThresholds(np.tile([50.0, 0.0, 0.0, 1.0], (2, 3, 1)), np.full(3, 20.0), 0.0)
     learned.write(thresholds, measured_arm().tree.joint_names, {})
-    drawn, figures = [], analysis.analysis_figures
+    figures = analysis.analysis_figures
     monkeypatch.setattr(
         analysis, 'analysis_figures', lambda *given: drawn.extend(figures(*given)) or drawn
     )
@@ -153,18 +143,11 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(command, monkeypat
     free, pushed = (run_of(10, wrench, **exact) for wrench in (lambda t: None, hand))
     command('analyze', pushed, '--contacts', thresholds)
     [panel] = [figure for heading, figure in drawn if 'External effort' in heading]
-    from scipy.signal import lfilter  # here: it loads half a second
-
-    stays = math.exp(-rate / RATE)
-    given = free.measured_effort - pushed.measured_effort
-    given[1:] = 0.5 * (given[1:] + given[:-1])  # measured at both ends of a step
-    expected = lfilter([1.0 - stays], [1.0, -stays], given, axis=0)
-    edges = [edge for begin in BEGINS for edge in (begin, begin + LASTS)]
-    for trace, joint in zip(Figure(panel).data, expected.T, strict=True):
+    given, ends = free.measured_effort - pushed.measured_effort, (BEGINS + LASTS - 0.05).ravel()
+    for trace, joint in zip(Figure(panel).data, given.T, strict=True):
         # The plotted value is the largest of a few states, delayed by as many.
-        far = np.min([np.abs(trace.x - edge) for edge in edges], axis=0) > 0.1
-        error = trace.y - np.interp(trace.x, free.time, joint)
-        assert np.nanmax(np.abs(error[far])) < 0.05 * np.abs(joint).max()
+        expected, found = np.interp(ends, free.time, joint), np.interp(ends, trace.x, trace.y)
+        assert_allclose(found, expected, atol=0.05 * np.abs(joint).max())
 
 
 def test_files_that_are_none_are_refused_with_what_is_wrong(command):
@@ -175,20 +158,15 @@ def test_files_that_are_none_are_refused_with_what_is_wrong(command):
     path.write_text(good)
     assert ContactThresholds.read(path, ('a',)).delay == 0.004
     for content, problem in (
-        ('', 'mapping'),
         ('joints: 3', "'delay_s' is missing"),
-        ('{delay_s: 0, joints: {a: {hit: {base: x}}}}', 'base'),
         ('{delay_s: 0, joints: {b: {}}}', "'a' is missing"),
-        (good.replace('0.004', '2'), 'delay_s (line 1): is 2 s; give at most 1 s'),
+        (good.replace('0.004', '2'), r'delay_s \(line 1\): is 2 s; give at most 1 s'),
         (good.replace('base: 1.0', 'base: 0.0'), 'base'),
-        (good.replace('by_speed: 0', 'by_speed: .nan'), 'by_speed'),
-        (good.replace('delay_s', 'delay_s: 0, delay_s'), 'delay_s'),
         (good.replace('width: 20', 'width: 20, fit: {}'), 'a fit of the efforts'),
     ):
         path.write_text(content)
-        with pytest.raises(ConfigurationError, match='contact thresholds') as refusal:
+        with pytest.raises(ConfigurationError, match=f'contact thresholds.*{problem}'):
             ContactThresholds.read(path, ('a',))
-        assert problem in str(refusal.value)
     for wrong in ('--bandwidth -1', '--delay 2', '--delay -1'):
         command(f'calibrate {wrong}', command.folder, code=2)
 

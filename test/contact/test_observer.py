@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
-from pushed_arm import PlantArm
+from pushed_arm import PlantArm, arm
 from samples import sample
 
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactThresholds
@@ -21,7 +21,7 @@ from robot_dynamics_ros.contact.observer import (
 from robot_dynamics_ros.control.requests import (
     prepare_payload,
 )
-from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -39,10 +39,10 @@ class ObservedArm(PlantArm):
 
     extra = 0.0
 
-    def __init__(self, name, tree=None, **given):
-        self.tree = tree = sample(name).tree if tree is None else tree
-        parameters = {'activation_ramp_s': 0.0, 'observer_bandwidth': [K]}
-        super().__init__(tree, PLACES[name], parameters | given, joint_limits=False)
+    def __init__(self, name, *, friction=False, **given):
+        self.tree = arm(name, friction=friction)
+        parameters = {'activation_ramp_s': 0.0, 'observer_bandwidth': [K], **given}
+        super().__init__(self.tree, PLACES[name], parameters, joint_limits=False)
         self.session.contact.subscribe(True)
         self.estimates = []
         self.activate()
@@ -85,38 +85,28 @@ def test_compiled_it_is_what_the_module_says_on_floats_to_the_last_bit(discretiz
         q, v = new_q, new_v
 
 
-def frictionless(name):
-    tree = sample(name).tree
-    return tree.with_changes(coulomb_friction=np.zeros(tree.n))
-
-
 def test_a_step_of_effort_gives_the_closed_form_in_motion_at_every_sample():
-    arm = ObservedArm('scara')
-    arm.move(1.0, arm.q - 0.3 * np.where(arm.tree.prismatic, 0.2, 1.0))
-    arm.run(200)
+    moved = ObservedArm('scara', friction=True)
+    moved.move(1.0, moved.q - 0.3 * np.where(moved.tree.prismatic, 0.2, 1.0))
+    moved.run(200)
     pushed = np.array([3.0, -2.0, 4.0, 0.5])
-    first = len(arm.estimates)
-    arm.run(200, extra=pushed)
+    moved.run(200, extra=pushed)
     t = 1e-3 * np.arange(200)[:, np.newaxis]  # the first state is that from which it acts
-    expected = pushed * -np.expm1(-K * t)
     # 1 % is required. The plant's Coulomb friction is a soft constraint, 1e-4 of it is missing.
-    error = np.abs(np.array(arm.estimates[first:]) - expected)
+    error = np.abs(np.array(moved.estimates[200:]) - pushed * -np.expm1(-K * t))
     assert (error <= 2e-3 * np.abs(pushed)).all()
 
 
-@pytest.mark.parametrize('name', ['scara', 'four_dof'])
-def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
-    arm = ObservedArm(name, tree=frictionless(name), wrench_frame='tool')
-    oracle = PinocchioOracle.of(arm.tree)
-    assert np.abs(arm.run(100)).max() < 1e-6  # no push; rounding of (v - v_before) / h
+def test_after_five_time_constants_a_push_in_mujoco_is_known():
+    pushed = ObservedArm('four_dof', wrench_frame='tool')
+    oracle, contact = PinocchioOracle.of(pushed.tree), pushed.session.contact
+    assert np.abs(pushed.run(100)).max() < 1e-6  # no push; rounding of (v - v_before) / h
     wrench = np.array([6.0, -4.0, 3.0, 0.0, 0.0, 0.0])
-    arm.plant.push('tool', wrench)
-    seen = arm.run(1000)  # the arm yields and comes to rest: then the torque is constant
-    J = oracle.frame_jacobian('tool', arm.q)
-    R, _ = oracle.frame_pose('tool', arm.q)
+    pushed.plant.push('tool', wrench)
+    seen = pushed.run(1000)  # the arm yields and comes to rest: then the torque is constant
+    J, (R, _) = oracle.frame_jacobian('tool', pushed.q), oracle.frame_pose('tool', pushed.q)
     truth = J.T @ np.concatenate([R @ wrench[:3], np.zeros(3)])
     assert np.abs(seen - truth).max() < 0.01 * np.abs(truth).max()
-    contact = arm.session.contact
     contact.update_wrench()
     # Four joints see four of the six; what they see is explained, and nothing is left.
     in_base = (contact.wrench.wrench.reshape(2, 3) @ R.T).ravel()
@@ -125,53 +115,43 @@ def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
 
 
 def test_what_no_wrench_at_the_frame_explains_is_the_rest():
-    arm = ObservedArm('scara', tree=frictionless('scara'), wrench_frame='link1')
-    arm.run(400, extra=np.array([2.0, 0.0, 0.0, 0.3]))  # joint 4 lies beyond link 1
-    arm.session.contact.update_wrench()
-    assert_allclose(arm.session.contact.wrench.residual, [0, 0, 0, 0.3], atol=1e-3)
-    with pytest.raises(UnknownNameError, match='nowhere'):
-        ObservedArm('scara', wrench_frame='nowhere')
+    pushed = ObservedArm('scara', wrench_frame='link1')
+    pushed.run(400, extra=np.array([2.0, 0.0, 0.0, 0.3]))  # joint 4 lies beyond link 1
+    pushed.session.contact.update_wrench()
+    assert_allclose(pushed.session.contact.wrench.residual, [0, 0, 0, 0.3], atol=1e-3)
 
 
 def test_a_gap_begins_anew_and_a_payload_is_known():
-    arm = ObservedArm('four_dof', tree=frictionless('four_dof'), payload_mass=1.0)
-    arm.plant.set_payload(Payload(1.0))
-    arm.run(300)
-    assert np.abs(arm.run(300, extra=np.array([2.0, 0, 0, 0])))[0] > 1.9
-    arm.now_ns += 500 * MS
-    assert np.abs(arm.run(1)).max() == 0.0
-    prepare_payload(arm.session, False)()
-    arm.plant.set_payload(None)
-    assert np.abs(arm.run(1500)).max() < 1e-3
+    loaded = ObservedArm('four_dof', payload_mass=1.0)
+    loaded.plant.set_payload(Payload(1.0))
+    assert loaded.run(300, extra=np.array([2.0, 0, 0, 0]))[0] > 1.9
+    loaded.now_ns += 500 * MS
+    assert np.abs(loaded.run(1)).max() == 0.0
+    prepare_payload(loaded.session, False)()
+    loaded.plant.set_payload(None)
+    assert np.abs(loaded.run(1500)).max() < 1e-3
 
 
-@pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order'])
-def test_measured_efforts_tell_what_the_motors_failed_to_give(discretization):
-    arm = ObservedArm('scara', observer_effort='measured', discretization=discretization)
-    arm.move(1.0, arm.q - 0.3 * np.where(arm.tree.prismatic, 0.2, 1.0))
-    arm.run(300, extra=np.array([3.0, 0, 0, 0]))  # the plant measures what acts, extra included
-    assert np.abs(arm.run(300)).max() < 0.05
-
-
-@pytest.mark.parametrize('outlier', [np.nan, -np.inf, 1e4])
-def test_one_implausible_measured_effort_is_no_external_effort(outlier):
+@pytest.mark.parametrize('outlier', [np.nan, 1e4])
+def test_measured_efforts_tell_what_motors_fail_to_give_and_one_implausible_is_none(outlier):
     """A reading of more than ten times the limit is unknown; the command replaces it."""
-    pushed, estimates = np.array([3.0, 0.0, 0.0, 0.0]), []
+    extra, estimates = np.array([3.0, 0.0, 0.0, 0.0]), []  # the plant measures it, too
     for reading in ([], [outlier]):
-        arm = ObservedArm('scara', observer_effort='measured')
-        arm.run(200, extra=pushed)
-        arm.plant.effort[1 : 1 + len(reading)] = reading
-        arm.run(100, extra=pushed)
-        estimates.append(arm.estimates[200:])
+        moved = ObservedArm('scara', friction=True, observer_effort='measured')
+        moved.move(1.0, moved.q - 0.3 * np.where(moved.tree.prismatic, 0.2, 1.0))
+        moved.run(200, extra)
+        moved.plant.effort[1 : 1 + len(reading)] = reading
+        moved.run(100, extra)
+        estimates.append(moved.estimates)
+    assert np.abs(estimates[0][-1]).max() < 0.05
     assert_allclose(*estimates, rtol=0, atol=0.01)
 
 
-@pytest.mark.parametrize('value', [np.nan, -np.inf])
-@pytest.mark.parametrize('row', [0, 1], ids=['position', 'velocity'])
-def test_one_outlier_among_the_states_leaves_nothing_in_observer_and_detector(value, row):
+@pytest.mark.parametrize(('row', 'value'), [(0, -np.inf), (1, np.nan)])
+def test_one_outlier_among_the_states_leaves_nothing_in_observer_and_detector(row, value):
     """A push that begins after it is found as without it, with friction that depends on loads."""
     drives = {'load_friction': np.full(4, 0.1), 'stribeck_velocity': np.ones(4)}
-    tree = frictionless('scara').with_changes(drive_friction=drives)
+    tree = arm('scara').with_changes(drive_friction=drives)
     kernels, (gravity, *rest) = compile_kernel(tree), np.zeros((2, tree.n))
     kernels.gravity_forces(PLACES['scara'], gravity)
 
@@ -182,11 +162,11 @@ def test_one_outlier_among_the_states_leaves_nothing_in_observer_and_detector(va
         detector = ContactDetector(tree, kernels.gravity_forces, observer, thresholds)
         detector.begin(PLACES['scara'], *rest)
         for k in range(300):
-            state, push = np.array([PLACES['scara'], *rest]), [0.0, 20.0 * (k > 100), 0.0, 0.0]
+            state = np.array([PLACES['scara'], *rest])
             if k == 50:
                 state[row, 1] += outlier
             with np.errstate(all='ignore'):
-                if observer.update(1e-3, *state, gravity - push):
+                if observer.update(1e-3, *state, gravity - [0.0, 20.0 * (k > 100), 0.0, 0.0]):
                     events += filter(None, [detector.update(1e-3)])
                 else:
                     detector.begin(*state)
@@ -198,62 +178,50 @@ def test_one_outlier_among_the_states_leaves_nothing_in_observer_and_detector(va
     assert same == events != '[]'
 
 
-def test_drive_friction_of_identify_belongs_to_the_model():
-    offset, q, still = np.array([0.5, 0.0, 0.0, 0.0]), PLACES['scara'], np.zeros(4)
-    drives = {'offset': offset, 'stribeck_velocity': np.ones(4)}
-    tree = frictionless('scara').with_changes(drive_friction=drives)
-    observer = MomentumObserver(tree, compile_kernel(tree).inverse_dynamics)
-    observer.begin(q, still)
-    observer.update(1e-3, q, still, PinocchioOracle.of(tree).gravity_forces(q))
-    assert_allclose(observer.raw, offset, atol=1e-12)
-
-
 @pytest.mark.parametrize(('term', 'identified'), [('offset', True), ('recorded_speed', False)])
 def test_one_state_that_is_off_is_no_push_where_drives_are_identified(term, identified, rng):
-    """The expected r: SciPy's median of three, then the closed form of the low pass."""
+    """The expected r: SciPy's median of three, then the closed form of the low pass.
+
+    An identified offset belongs to the model.
+    """
     from scipy.signal import lfilter, medfilt  # here: it loads half a second
 
-    tree, step = sample('scara').tree, 0.01
-    drives = {term: np.zeros(tree.n), 'stribeck_velocity': np.ones(tree.n)}
-    tree = tree.with_changes(drive_friction=drives)
+    step, stays = 0.01, math.exp(-0.01 * K)
+    drives = {term: np.array([0.5, 0.0, -2.0, 0.0]), 'stribeck_velocity': np.ones(4)}
+    tree, q, still = arm('scara').with_changes(drive_friction=drives), PLACES['scara'], np.zeros(4)
     kernel = compile_kernel(tree).inverse_dynamics
     observer = MomentumObserver(tree, kernel, ObserverSettings(observer_bandwidth=[K]))
-    nothing, weight = np.zeros((2, tree.n))
-    kernel(PLACES['scara'], nothing, nothing, weight)
-    efforts = rng.normal(size=(60, tree.n))
+    weight, efforts = PinocchioOracle.of(tree).gravity_forces(q), rng.normal(size=(60, 4))
+    middle = efforts + drives.get('offset', 0.0)
+    if identified:
+        middle = medfilt(np.vstack([np.zeros((2, 4)), middle]), (3, 1))[1:-1]  # the last three
+    expected = lfilter([1.0 - stays], [1.0, -stays], middle, axis=0)
     for _ in range(2):  # restarted after a gap
-        observer.begin(PLACES['scara'], nothing)
-        seen = []
-        for effort in efforts:
-            observer.update(step, PLACES['scara'], nothing, weight - effort)
-            seen.append(observer.effort.copy())
-        stays = math.exp(-K * step)
-        before = np.vstack([np.zeros((2, tree.n)), efforts])
-        middle = medfilt(before, (3, 1))[1:-1] if identified else efforts  # the last three
-        expected = lfilter([1.0 - stays], [1.0, -stays], middle, axis=0)
-        assert_allclose(seen, expected, atol=1e-12)
+        observer.begin(q, still)
+        for k, effort in enumerate(efforts):
+            observer.update(step, q, still, weight - effort)
+            assert_allclose(observer.effort, expected[k], atol=1e-12)
 
 
 def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
-    arm = ObservedArm('scara')
+    felt = ObservedArm('scara')
     for force in (5.0, 1e300):
         with suppress(ConfigurationError):
-            arm.session.measure_wrench('tool', [force] + [0.0] * 5)
-        arm.run(1)
-        external = arm.session.loop.force.external
+            felt.session.measure_wrench('tool', [force] + [0.0] * 5)
+        felt.run(1)
+        external = felt.session.loop.force.external
         assert external.measured
         assert 0.0 < np.abs(external.effort).max() < 10.0
 
 
 def test_a_wrench_that_arrives_goes_and_returns_changes_the_command_slowly():
     """At most 1/20 of each limit per ms, as after a change of the law."""
-    given = {'law': 'impedance', 'impedance_mass_factor': 0.2}
-    arm, steps = ObservedArm('scara', frictionless('scara'), **given), []
-    arm.run(1)  # the first command
+    felt, steps = ObservedArm('scara', law='impedance', impedance_mass_factor=0.2), []
+    felt.run(1)  # the first command
     for k in range(600):  # outdated 100 ms after the last one
         if 100 < k % 300 < 130:
-            arm.session.measure_wrench('tool', [10.0, -10.0, 10.0, 0.5, -0.5, 0.5])
-        before = arm.session.loop.effort.copy()
-        arm.run(1)
-        steps.append(np.abs(arm.session.loop.effort - before) / arm.tree.effort_limit)
+            felt.session.measure_wrench('tool', [10.0, -10.0, 10.0, 0.5, -0.5, 0.5])
+        before = felt.session.loop.effort.copy()
+        felt.run(1)
+        steps.append(np.abs(felt.session.loop.effort - before) / felt.tree.effort_limit)
     assert 0.03 < np.max(steps) <= 0.05 * (1 + 1e-9)
