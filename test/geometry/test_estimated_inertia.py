@@ -13,21 +13,17 @@ from robot_dynamics_ros.geometry.estimated_inertia import estimate_inertias, sec
 from robot_dynamics_ros.geometry.triangles import Triangles, box, sphere
 from robot_dynamics_ros.model import load_robot
 
+# Two links on two joints, each a box along x with a collision or a visual shape.
 LINK = (
-    '<link name="{}"><{}><origin xyz="{} 0 0"/><geometry><box size="{} 0.05 0.05"/></geometry>'
-    '</{}></link>'
-)
-JOINT = (
-    '<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2}"/>'
-    '<origin xyz="{3} 0 0"/><axis xyz="0 1 0"/>'
+    '<link name="{0}"><{1}><origin xyz="{2} 0 0"/><geometry><box size="{3} 0.05 0.05"/></geometry>'
+    '</{1}></link><joint name="of_{0}" type="revolute"><parent link="{4}"/><child link="{0}"/>'
+    '<origin xyz="{5} 0 0"/><axis xyz="0 1 0"/>'
     '<limit lower="-3" upper="3" velocity="5" effort="100"/></joint>'
 )
 ARM = (
     '<robot name="two"><link name="base"/>'
-    + LINK.format('upper', 'collision', 0.2, 0.4, 'collision')
-    + LINK.format('fore', 'visual', 0.15, 0.3, 'visual')
-    + JOINT.format('j1', 'base', 'upper', 0.0)
-    + JOINT.format('j2', 'upper', 'fore', 0.4)
+    + LINK.format('upper', 'collision', 0.2, 0.4, 'base', 0.0)
+    + LINK.format('fore', 'visual', 0.15, 0.3, 'upper', 0.4)
     + '</robot>'
 )
 
@@ -46,15 +42,15 @@ def test_boxes_have_the_inertia_of_boxes_and_of_a_total_mass_their_share_by_volu
 
 
 @pytest.mark.parametrize(
-    'moments', ['', '<inertia/>', '<inertia ixx="0" ixy="0" ixz="0" iyy="0.0" iyz="0" izz="0"/>']
+    'moments', ['', '<inertia ixx="0" ixy="0" ixz="0" iyy="0.0" iyz="0" izz="0"/>']
 )
 def test_a_link_with_a_mass_only_keeps_it_and_gets_the_moments_of_its_shape(moments):
     whole = '<inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/>'
     point = f'<inertial><origin xyz="0.1 0 0" rpy="0 0 1"/><mass value="3"/>{moments}</inertial>'
     point += f'<inertial><mass value="2"/>{whole}</inertial>'  # not used: the first one is
     text = ARM.replace('<link name="upper">', f'<link name="upper">{point}')
-    xml, added, filled = estimate_inertias(text, density=1000.0)
-    assert (added, filled) == (['fore'], ['upper'])
+    xml, *changed = estimate_inertias(text, density=1000.0)
+    assert changed == [['fore'], ['upper']]
     tree = load_robot(xml)
     assert_allclose(tree.mass, [3.0, 0.75], rtol=1e-5)
     assert_allclose(tree.com[0], [0.1, 0.0, 0.0], atol=1e-12)
@@ -83,14 +79,11 @@ def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
 
 @pytest.mark.slow
 def test_new_robot_writes_them_with_a_comment_and_the_refusal_names_the_option(command):
-    assert '--estimate-inertia' in command('new_robot', ARM, code=2).err
-    text = command('new_robot --estimate-inertia 1000', ARM).text('robot.urdf')
-    assert text.count('<!-- inertia estimated: homogeneous, 1000 kg/m^3 -->') == 2
-    assert_allclose(load_robot(text).mass, [1.0, 0.75], rtol=1e-5)
-    heavy = ARM.replace(
-        '<link name="fore">', '<link name="fore"><inertial><mass value="2"/></inertial>'
-    )
-    assert 'has no <inertia>' in command('new_robot', heavy, code=2).err
+    point = '<link name="fore"><inertial><mass value="2"/></inertial>'
+    heavy = ARM.replace('<link name="fore">', point)
+    for arm, problem in ((ARM, '--estimate-inertia'), (heavy, 'has no <inertia>')):
+        assert problem in command('new_robot', arm, code=2).err
     text = command('new_robot --estimate-inertia 1000', heavy).text('robot.urdf')
-    assert text.count('<!-- inertia estimated: homogeneous, of the given mass -->') == 1
+    for how in ('1000 kg/m^3', 'of the given mass'):
+        assert text.count(f'<!-- inertia estimated: homogeneous, {how} -->') == 1
     assert_allclose(load_robot(text).mass, [1.0, 2.0], rtol=1e-5)
