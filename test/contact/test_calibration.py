@@ -175,7 +175,7 @@ def test_files_that_are_none_are_refused_with_what_is_wrong(command):
 def test_a_wrong_model_gives_no_false_alarm_and_hits_are_found(tmp_path):
     """A quick sample of ``make campaign CAMPAIGN=touch``, without its own figures."""
     path = tmp_path / 'contact.yaml'
-    learn('four_dof', 8.0, (1000, 1001, 1002), path)
+    learn('four_dof', 8.0, (1000, 1001), path)
     assert TouchTrial('four_dof', 1, path).move(6.0) == 0
     results = hits('four_dof', 6, path, 2)
     assert sum(one.delay <= 0.020 for one in results) >= 5

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+import tables
 from numpy.testing import assert_allclose, assert_array_equal
-from oracles import PinocchioOracle
 from recorded_arm import (
     Drives,
     measured_arm,
@@ -22,6 +23,7 @@ from recorded_arm import (
     two_link_run,
 )
 from samples import random_tree, sample
+from urdf_text import symmetric
 
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RecordingError
 from robot_dynamics_ros.identification.choice import Request
@@ -32,7 +34,6 @@ from robot_dynamics_ros.identification.correction import (
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import (
     identify,
-    make_plan,
     plan_with_gravity,
 )
 from robot_dynamics_ros.identification.least_squares import (
@@ -70,13 +71,11 @@ from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 STEP = 2e-3
 EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)
 NO_MEASUREMENT = 'their own masses, centres and inertias are no measurements'
-EXACT_PREPARATION = Preparation('semi_implicit')
 
 
 def drives_of(n, offset=0.0):
-    rng = np.random.default_rng(n)
-    b, dry, armature = rng.uniform(0.1, 1.0, (3, n)) * np.array([[1.0], [1.0], [0.1]])
-    return Drives(b.tolist(), dry.tolist(), armature.tolist(), [offset] * n)
+    b, dry, armature = np.random.default_rng(n).uniform(0.1, 1.0, (3, n))
+    return Drives(b, dry, 0.1 * armature, np.full(n, offset))
 
 
 def free_of_limits(tree):
@@ -95,16 +94,8 @@ def wrong(tree):
     )
 
 
-def truth_of(robot, drives, unknowns):
-    terms = {'damping': drives.damping, 'coulomb_friction': drives.coulomb_friction}
-    terms |= {'armature': drives.armature, 'offset': drives.offset}
-    return np.concatenate(
-        [pinocchio_parameters(robot), *(np.array(terms[term]) for term in unknowns.terms)]
-    )
-
-
-def exact_run(robot, drives, duration=4.0, seed=2):
-    q = periodic_motion(seed, robot.tree.n, duration, STEP, swing=0.4)
+def exact_run(robot, drives, duration=4.0):
+    q = periodic_motion(2, robot.tree.n, duration, STEP, swing=0.4)
     return semi_implicit_run(robot, drives, q, STEP)
 
 
@@ -113,43 +104,31 @@ def run_of(name):
     return exact_run(sample(name), drives_of(sample(name).tree.n))
 
 
-def masses_without_an_effect_of_their_own(robot):
-    """Return the links whose mass can change, with other parameters, and no effort does."""
-    n, oracle, rng = robot.tree.n, PinocchioOracle.of(robot), np.random.default_rng(3)
-    states = rng.uniform(-1.0, 1.0, (16 * n, 3, n))
-    rows = [np.hstack([oracle.regressor(*state), np.diag(state[2])]) for state in states]
-    _, size, directions = np.linalg.svd(np.concatenate(rows))
-    free = directions[np.count_nonzero(size > 1e-10 * size[0]) :, : 10 * n : 10]
-    return [
-        x for x, part in zip(robot.tree.link_names, free.T, strict=True) if max(abs(part)) > 1e-9
-    ]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize('name', ['scara', 'rrpr', 'branched', 'random_tree_7'])
+@pytest.mark.parametrize('name', ['scara', 'random_tree_7'])
 def test_base_parameters_and_the_corrected_urdf_come_out_of_exact_data(name):
     robot, tree, run = sample(name), wrong(sample(name).tree), run_of(name)
-    found = identify([run], tree, request=EXACT)
-    estimate = found.estimate
-    truth = estimate.base.B @ truth_of(robot, drives_of(robot.tree.n), found.plan.unknowns)
-    assert len(estimate.base) == len(found.plan.base)  # all is excited
-    assert_allclose(estimate.values, truth, rtol=0, atol=1e-8)
+    found, drives = identify([run], tree, request=EXACT), drives_of(robot.tree.n)
+    terms = [getattr(drives, term) for term in found.plan.unknowns.terms]
+    truth = found.estimate.base.B @ np.concatenate([pinocchio_parameters(robot), *terms])
+    assert len(found.estimate.base) == len(found.plan.base)  # all is excited
+    assert_allclose(found.estimate.values, truth, rtol=0, atol=1e-8)
     text = corrected_urdf(found)
     again = load_robot(text, robot.gravity, effort_limit=1.0)
     for attribute in ('mass', 'com', 'inertia', 'damping', 'coulomb_friction', 'armature'):
         # Written with all digits; moved to the link's frame and back.
-        assert_allclose(
-            getattr(again, attribute), getattr(found.tree, attribute), rtol=0, atol=1e-12
-        )
+        both = (getattr(arm, attribute) for arm in (again, found.tree))
+        assert_allclose(*both, rtol=0, atol=1e-12)
     after = validate([run], free_of_limits(again), found.plan.preparation)
     # The nominal model biases the estimate by a millionth of its precision.
     assert max(after.percent) < 1e-3
     assert min(validate([run], tree, found.plan.preparation).percent) > 1.0
     assert check_model(text, effort_limit=1.0).errors == ()
     assert text.count(f'only sums with others are known: {NO_MEASUREMENT}') == 1
-    named = text.rpartition('\nof ')[2].partition(' only sums')[0].split(', ')
-    assert named == masses_without_an_effect_of_their_own(robot)
-    if name == 'scara':  # what is not told apart keeps its nominal value
+    if name == 'scara':
+        # Slides and turns about parallel axes tell no mass alone; what is not told apart keeps
+        # its nominal value.
+        assert '\nof link1, link2, link3, link4 only sums' in text
         assert found.tree.armature[0] == tree.armature[0] == 0.06
         assert [found.plan.unknowns.names[k] for k in found.physical.held] == ['joint1.armature']
         once_more = identify([run], free_of_limits(again), request=EXACT)
@@ -163,18 +142,15 @@ def test_what_one_link_explains_with_a_rotor_is_shared_with_no_other_link(lighte
 
     Without it the first link, if lighter, had hidden in ten parameters of the second.
     """
-    run = two_link_run(1, 16.0, Drives(0.3, 0.4, [0.3, 0.0]))
-    noise = rng.normal(size=(2, *run.effort.shape))
-    run = replace(
-        run, velocity=run.velocity + 1e-4 * noise[0], effort=run.effort + 0.05 * noise[1]
-    )
-    true, lighter = sample('planar_2r').tree, np.array(lighter)
+    run, true = two_link_run(1, 16.0, Drives(0.3, 0.4, [0.3, 0.0])), sample('planar_2r').tree
+    v, effort = np.array([[[1e-4]], [[0.05]]]) * rng.normal(size=(2, *run.effort.shape))
+    run = replace(run, velocity=run.velocity + v, effort=run.effort + effort)
     tree = true.with_changes(
-        mass=lighter * true.mass, inertia=lighter[:, None, None] * true.inertia
+        mass=lighter * true.mass, inertia=np.reshape(lighter, (2, 1, 1)) * true.inertia
     )
-    found = identify([run], tree)
-    assert_allclose(found.tree.armature, [0.3, 0.0], atol=error)
-    assert_allclose(found.tree.mass, true.mass, rtol=2e-3)
+    found = identify([run], tree).tree
+    assert_allclose(found.armature, [0.3, 0.0], atol=error)
+    assert_allclose(found.mass, true.mass, rtol=2e-3)
 
 
 def test_a_joint_at_rest_is_as_one_that_is_locked_there(rng):
@@ -191,31 +167,28 @@ def test_a_joint_at_rest_is_as_one_that_is_locked_there(rng):
 
 def test_offsets_are_found_where_asked_for():
     robot, drives = sample('planar_2r'), drives_of(2, offset=0.7)
-    run = exact_run(robot, drives)
-    tree = wrong(robot.tree)
-    terms = ('damping', 'coulomb_friction', 'offset')
-    without = tree.with_changes(armature=np.array(drives.armature))
-    found = identify([run], without, terms, EXACT)
-    offset = found.tree.drive_friction['offset']
-    assert_allclose(offset, 0.7, atol=1e-6)
+    run, tree = exact_run(robot, drives), wrong(robot.tree).with_changes(armature=drives.armature)
+    found = identify([run], tree, ('damping', 'coulomb_friction', 'offset'), EXACT)
+    further = found.tree.drive_friction
+    assert_allclose(further['offset'], 0.7, atol=1e-6)
     assert_array_equal(found.tree.armature, drives.armature)
     assert max(validate([run], found.tree, found.plan.preparation).percent) < 1e-3
     written = parameter_patch(found)['joints']['joint1']
     for name in ('offset', 'recorded_speed'):
-        assert written[name] == found.tree.drive_friction[name][0]
+        assert written[name] == further[name][0]
 
 
 def test_friction_that_is_not_identified_is_valid_up_to_the_speed_it_was_recorded_at():
     known = {'recorded_speed': np.array([9.0, np.inf]), 'stribeck_velocity': np.ones(2)}
     tree = free_of_limits(sample('planar_2r').tree).with_changes(drive_friction=known)
     run = run_of('planar_2r')  # slower than 9 rad/s
+    armature, usual = (
+        identify([run], tree, terms, EXACT).tree.drive_friction['recorded_speed']
+        for terms in (('armature',), DEFAULT_TERMS)
+    )
+    assert_array_equal(armature, known['recorded_speed'])
     # The filter keeps the motion, and the ends of the recording are left out.
-    for terms, expected, tolerance in (
-        (('armature',), known['recorded_speed'], 0.0),
-        (DEFAULT_TERMS, np.abs(run.velocity).max(axis=0), 0.05),
-    ):
-        found = identify([run], tree, terms, EXACT).tree.drive_friction['recorded_speed']
-        assert_allclose(found, expected, rtol=tolerance)
+    assert_allclose(usual, np.abs(run.velocity).max(axis=0), rtol=0.05)
 
 
 # ---- least squares ------------------------------------------------------------------------------
@@ -250,14 +223,12 @@ def test_rows_are_weighted_by_their_joints_noise_and_deviations_hold(rng):
 
 def test_the_condition_is_the_motions_whatever_the_noise(rng):
     """One joint's efforts are exact, the other's are not; the motion is the same."""
-    arm, run = sample('planar_2r'), two_link_run(1, drives=drives_of(2))
+    run, tree = run_of('planar_2r'), wrong(sample('planar_2r').tree)
     noise = np.outer(rng.normal(size=len(run.time)), [0.0, 0.2])
-    exact, noisy = (
-        identify([replace(run, effort=run.effort + extra)], wrong(arm.tree), request=EXACT)
-        for extra in (0.0, noise)
-    )
+    noisy = identify([replace(run, effort=run.effort + noise)], tree, request=EXACT)
+    exact = identify([run], tree, request=EXACT).estimate.condition
     # The noise adds some percent to the RMS effort by which the rows are weighted.
-    assert noisy.estimate.condition == pytest.approx(exact.estimate.condition, rel=0.1)
+    assert noisy.estimate.condition == pytest.approx(exact, rel=0.1)
     assert not any('condition of the regressor' in text for text in noisy.undetermined())
 
 
@@ -285,29 +256,23 @@ def test_the_description_is_an_observation_of_what_the_data_leave_vague(rng):
     unknowns = Unknowns(sample('scara').tree)
     base = structural_base(unknowns)
     k = int(np.flatnonzero(base.leading < unknowns.links)[2])
-    columns = rng.normal(size=(8, 200, 4, len(base))) * np.where(
-        np.arange(len(base)) == k, 1e-6, 1
-    )
-    nominal, alone = base.B @ unknowns.nominal, np.zeros(len(unknowns.nominal))
-    effort = columns @ nominal + 0.1 * rng.normal(size=columns.shape[:3])
-    usable, v = np.ones(effort.shape[1:], dtype=bool), np.ones(effort.shape[1:])
-    blocks = [make_block(x, y, usable, v) for x, y in zip(columns, effort, strict=True)]
+    vague, nominal = np.arange(len(base)) == k, base.B @ unknowns.nominal
+    columns = rng.normal(size=(1600, 4, len(base))) * np.where(vague, 1e-6, 1.0)
+    effort = columns @ nominal + 0.1 * rng.normal(size=(1600, 4))
+    parts = zip(np.split(columns, 8), np.split(effort, 8), strict=True)
+    blocks = [make_block(x, y, np.ones(y.shape, bool), y) for x, y in parts]
     plain, found = estimate(blocks, base), estimate(blocks, base, unknowns)
     assert plain.deviations[k] > 1e2
-    alone[: unknowns.links] = unknowns.inertial_sizes()
-    size = np.linalg.norm(base.B[k] * alone)
-    weight = np.tile(1.0 / found.noise, 8 * 200)[:, np.newaxis]
-    row = np.where(np.arange(len(base)) == k, 1.0 / size, 0.0)
-    X = np.vstack([weight * columns.reshape(-1, len(base)), row])
+    size = np.linalg.norm(base.B[k, : unknowns.links] * unknowns.inertial_sizes())
+    rows = (columns / found.noise[:, np.newaxis]).reshape(-1, len(base))
     values, moved = (
-        np.linalg.lstsq(X, np.append(weight[:, 0] * effort.ravel(), y), rcond=None)[0]
-        for y in (nominal[k] / size, nominal[k] / size + 1.0)
+        np.linalg.lstsq(np.vstack([rows, vague / size]), np.append(effort / found.noise, x))[0]
+        for x in (nominal[k] / size, nominal[k] / size + 1.0)
     )
     assert_allclose(found.values, values, rtol=1e-8, atol=1e-10)
     assert found.described.tolist() == [k]
     assert_allclose(found.deviations[k], moved[k] - values[k], rtol=1e-3)
-    others = np.delete(np.arange(len(base)), k)
-    assert_allclose(found.deviations[others], plain.deviations[others], rtol=0.2)
+    assert_allclose(found.deviations[~vague], plain.deviations[~vague], rtol=0.2)
 
 
 def test_no_usable_sample_is_an_error_that_says_what_to_do():
@@ -318,21 +283,19 @@ def test_no_usable_sample_is_an_error_that_says_what_to_do():
 
 
 def test_what_the_data_could_not_tell_is_said():
-    robot, run = sample('planar_2r'), run_of('planar_2r')
     # The elbow does not move, so its drive and most of link 2 remain unknown.
-    moves = np.array([1.0, 0.0])
+    run, moves = run_of('planar_2r'), np.array([1.0, 0.0])
     still = replace(run, position=moves * run.position, velocity=moves * run.velocity)
-    found = identify([still], wrong(robot.tree), request=EXACT)
+    found = identify([still], wrong(sample('planar_2r').tree), request=EXACT)
     said = '\n'.join(found.undetermined())
-    assert 'joint2 has no usable sample: its drive is unknown' in said
-    assert 'did not excite' in said
-    assert 'joint2.damping' in said
-    assert 'kept at the nominal value, since not separable: ' in said
-    assert 'joint1.armature' in said
-    assert (
-        'without effect on any effort, as close to the nominal robot as is physical: link1.m'
-        in said
-    )
+    for words in (
+        'joint2 has no usable sample: its drive is unknown',
+        'the motion did not excite .*joint2.damping',
+        'kept at the nominal value, since not separable: joint2.damping',
+        'split according to the nominal model: .*joint1.armature',
+        'without effect on any effort, as close to the nominal robot as is physical: link1.m',
+    ):
+        assert re.search(words, said)
 
 
 # ---- physical parameters ------------------------------------------------------------------------
@@ -361,17 +324,14 @@ def test_gradient_and_hessian_of_the_divergence_are_its_derivatives(rng):
 def noisy_estimate(robot, rng, size, real=None):
     """An estimate that is off by so much, as of short or bad data; of another robot if given."""
     unknowns = Unknowns(robot.tree)
-    base = structural_base(unknowns)
+    base, ones = structural_base(unknowns), np.ones(robot.tree.n)
     values = base.B @ Unknowns(real or robot.tree).nominal
     scale = size * (np.abs(values) + 0.1 * np.abs(values).max())
     values = values + scale * rng.normal(size=len(values))
-    R = np.diag(1.0 / scale)
-    information = np.block([[R, (R @ values)[:, None]], [np.zeros((1, len(R))), 1.0]])
-    covariance = np.diag(scale**2)
-    ones, size = np.ones(robot.tree.n), np.ones(len(base))
-    return unknowns, Estimate(
-        base, values, covariance, ones, ones, size, 1.0, information, np.arange(0)
-    )
+    R, none = np.diag(1.0 / scale), np.zeros((1, len(base)))
+    information = np.block([[R, (R @ values)[:, None]], [none, 1.0]])
+    covariance, noise = np.diag(scale**2), (ones, ones, np.ones(len(base)), 1.0)
+    return unknowns, Estimate(base, values, covariance, *noise, information, np.arange(0))
 
 
 def assert_physical(found, unknowns):
@@ -381,7 +341,7 @@ def assert_physical(found, unknowns):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('size', [1e-6, 1.0, 30.0])
+@pytest.mark.parametrize('size', [1e-6, 30.0])
 def test_the_parameters_are_physical_whatever_the_data_say(size, rng):
     unknowns, found = noisy_estimate(random_tree(rng, 4, branching=0.3), rng, size)
     physical = physical_parameters(found, unknowns)
@@ -390,66 +350,66 @@ def test_the_parameters_are_physical_whatever_the_data_say(size, rng):
 
 
 def test_sharp_data_win_and_silent_data_leave_the_nominal_values(rng):
-    robot = sample('scara')
-    unknowns, found = noisy_estimate(robot, rng, 1e-6)
+    unknowns, found = noisy_estimate(sample('scara'), rng, 1e-6)
     physical = physical_parameters(found, unknowns)
     moved = found.base.B @ physical.values - found.values
     assert (np.abs(moved) < 0.2 * found.deviations).all()
     shares = dict(zip(unknowns.names, physical.data_share, strict=True))
     assert shares['link4.Izz'] > 0.999
     assert shares['link1.Ixy'] < 0.01
-    assert shares['joint1.armature'] == 0.0  # held
-    assert shares['joint2.armature'] == 1.0
+    assert (shares['joint1.armature'], shares['joint2.armature']) == (0.0, 1.0)  # the first: held
     # With nearly uninformative data every body stays as drawn.
-    _, vague = noisy_estimate(robot, rng, 1.0)
+    _, vague = noisy_estimate(sample('scara'), rng, 1.0)
     vague = replace(vague, information=1e-6 * vague.information)
     same = physical_parameters(vague, unknowns).values[:40]
     assert_allclose(same, unknowns.nominal[:40], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize('mass', [0.1, 1.0, 10.0])
+@pytest.mark.parametrize('mass', [0.1, 10.0])
 def test_far_from_the_nominal_robot_no_physical_one_is_better(mass, rng):
     """A load at a light wrist: the true robot fits the data, and bounds the minimum."""
     robot = sample('four_dof')
     real = with_payload(robot.tree, Payload(mass, np.array([0.0, 0.02, 0.1])))
     unknowns, found = noisy_estimate(robot, rng, 1e-7, real)
-    bodies = slice(unknowns.links)
     true, nominal = (
-        np.array([pseudo_inertia_of(x) for x in y[bodies].reshape(-1, 10)])
-        for y in (Unknowns(real).nominal, unknowns.nominal)
+        np.array([pseudo_inertia_of(x) for x in y.nominal[: y.links].reshape(-1, 10)])
+        for y in (Unknowns(real), unknowns)
     )
     ratio = np.linalg.solve(nominal, true)
     bound = np.trace(ratio, axis1=1, axis2=2).sum() - np.linalg.slogdet(ratio)[1].sum()
-    physical = physical_parameters(found, unknowns)
     # Noise: half a squared deviation per base parameter; the barrier of friction: below 0.1.
-    assert physical.cost < bound + 0.5 * len(found.values) * 9 + 0.1
+    most = bound + 0.5 * len(found.values) * 9 + 0.1
+    assert physical_parameters(found, unknowns).cost < most
 
 
 def test_a_nominal_body_that_cannot_exist_is_refused_by_name(rng):
-    robot = sample('scara')
-    tree = robot.tree.with_changes(inertia=-robot.tree.inertia)
-    _, found = noisy_estimate(robot, rng, 1e-3)
-    with pytest.raises(ModelError, match="body of link 'link1': nominal pseudo-inertia"):
-        physical_parameters(found, Unknowns(tree))
+    """As a moving link without mass, of a description of a Staubli TX40."""
+    unknowns, found = noisy_estimate(sample('scara'), rng, 1e-3)
+    empty = unknowns.tree.with_changes(mass=[1, 0, 1, 1] * unknowns.tree.mass)
+    for tree, link in ((empty, 'link2'), (empty.with_changes(inertia=-empty.inertia), 'link1')):
+        said = f"body of link '{link}': nominal pseudo-inertia.*give it a physically consistent"
+        with pytest.raises(ModelError, match=said):
+            physical_parameters(found, Unknowns(tree))
 
 
 def test_a_nominal_body_that_breaks_the_triangle_inequality_is_identified(rng):
     """As published for the xArm 6: moments 1, 1, 3 of what has the moments 1, 1.5, 2 kg m^2."""
-    robot = sample('scara')
-    inertia, real = robot.tree.inertia.copy(), robot.tree.inertia.copy()
-    inertia[1], real[1] = np.diag([1.0, 1.0, 3.0]), np.diag([1.0, 1.5, 2.0])
-    tree, real = (robot.tree.with_changes(inertia=x) for x in (inertia, real))
-    _, found = noisy_estimate(robot, rng, 1e-6, real)
-    physical = physical_parameters(found, Unknowns(tree))
-    assert_physical(physical, Unknowns(tree))
-    moved = found.base.B @ (physical.values - Unknowns(real).nominal)
+    robot, bodies = sample('scara'), []
+    for moments in ([1.0, 1.0, 3.0], [1.0, 1.5, 2.0]):
+        inertia = robot.tree.inertia.copy()
+        inertia[1] = np.diag(moments)
+        bodies.append(robot.tree.with_changes(inertia=inertia))
+    nominal, real = map(Unknowns, bodies)
+    _, found = noisy_estimate(robot, rng, 1e-6, real.tree)
+    physical = physical_parameters(found, nominal)
+    assert_physical(physical, nominal)
+    moved = found.base.B @ (physical.values - real.nominal)
     assert (np.abs(moved) < 5.0 * found.deviations).all()
 
 
 def test_rounding_of_a_large_element_is_no_small_one():
     """A corrected URDF had products of inertia of 1e-20 kg m^2."""
-    tensor = np.array([[0.0123456789012345678, -9.6e-21, 2e-9], [0, 0.02, 0], [0, 0, 0.03]])
-    tensor = np.triu(tensor) + np.triu(tensor, 1).T
+    tensor = symmetric(0.0123456789012345678, 0.02, 0.03, -9.6e-21, 2e-9)
     inertia = RigidBodyInertia(2.0, np.array([0.1, -3e-18, 0.0]), tensor)
     found = link_inertial(sample('planar_2r').tree, 'link1', inertia)
     assert (found.ixy, found.ixz, found.origin.xyz) == (0.0, 2e-9, (0.1, 0.0, 0.0))
@@ -467,54 +427,51 @@ def test_a_robot_without_urdf_text_gives_no_urdf():
 
 
 def test_at_rest_only_what_exceeds_the_coulomb_friction_counts():
-    robot, drives = sample('planar_2r'), Drives([0.0] * 2, [2.0, 0.0], [0.0] * 2, [0.0] * 2)
+    robot, drives = sample('planar_2r'), Drives(0.0, [2.0, 0.0], 0.0)
     run = exact_run(robot, drives)
     tree = free_of_limits(robot.tree).with_changes(coulomb_friction=np.array([2.0, 0.0]))
     # Friction of another size and direction than sliding friction, as of a joint that sticks.
-    at_the_end = np.vstack([run.velocity[1:], run.velocity[-1:]])
-    effort = run.effort - 2.0 * np.sign(at_the_end) * [1.0, 0.0] + [1.9, 0.0]
-    preparation = make_plan(run, tree, request=EXACT).preparation
-    motion = evaluated(replace(run, effort=effort), tree, preparation)
-    resting = ResidualSeries.of(motion, tree)
+    sliding = np.sign(np.vstack([run.velocity[1:], run.velocity[-1:]]))
+    effort = run.effort + [1.9, 0.0] - drives.coulomb_friction * sliding
+    found = evaluated(replace(run, effort=effort), tree, Preparation('semi_implicit'))
+    resting = ResidualSeries.of(found, tree)
     assert resting.sliding[:, 0].mean() > 0.9
     at_rest = ~resting.sliding[:, 0] & np.isfinite(resting.residual[:, 0])
     assert at_rest.any()
     assert_allclose(resting.residual[at_rest, 0], 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ('offset', 'gravity', 'verdict'),
-    [
-        (0.0, (0.0, 0.0, -9.8), 'mismatch'),
-        (0.0, (0.5, -0.2, -9.79), 'tilt'),
-        (0.0, (0.0, 0.0, 0.0), 'compensated'),
-        (0.7, (0.5, -0.2, -9.5), 'tilt'),
-    ],
+@tables.rows(
+    'offset gravity verdict',
+    """
+0.0, [0.0, 0.0, -9.8], mismatch
+0.0, [0.0, 0.0, 0.0], compensated
+0.7, [0.5, -0.2, -9.5], tilt
+""",
 )
 def test_the_gravity_of_a_recording_is_found(offset, gravity, verdict):
-    """Also where the drives have an offset that a URDF cannot hold."""
+    """Also where the drives have an offset that a URDF cannot hold; massless links tell none."""
     drives = drives_of(4, offset)
     run = exact_run(replace(sample('rrpr'), gravity=gravity), drives, 2.0)
-    terms = ('damping', 'coulomb_friction', 'armature')
-    known = {key: np.array(getattr(drives, key)) for key in terms}
-    known['drive_friction'] = {'offset': np.full(4, offset), 'stribeck_velocity': np.ones(4)}
+    known = {key: getattr(drives, key) for key in ('damping', 'coulomb_friction', 'armature')}
+    known['drive_friction'] = {'offset': drives.offset, 'stribeck_velocity': np.ones(4)}
     tree = free_of_limits(sample('rrpr').tree).with_changes(**known)
-    fit = fitted_gravity(evaluated(run, tree, EXACT_PREPARATION), tree)
-    assert fit.verdict == verdict
+    light = tree.with_changes(com=0.0 * tree.com, mass=0.0 * tree.mass)
+    fit, again, none = (
+        fitted_gravity(evaluated(run, arm, Preparation('semi_implicit')), arm)
+        for arm in (tree, tree.with_gravity(gravity), light)
+    )
+    assert (fit.verdict, again.verdict, none) == (verdict, 'agrees', None)
     # The efforts are exact to 1e-12 and some N m per m/s^2; normal equations square that.
     assert_allclose(fit.fitted, gravity, rtol=0, atol=1e-9)
     assert fit.after < 1e-6
-    right = tree.with_gravity(gravity)
-    fit = fitted_gravity(evaluated(run, right, EXACT_PREPARATION), right)
-    assert fit.verdict == 'agrees'
 
 
 @pytest.mark.parametrize('known', [False, True])
 def test_a_tilted_base_is_found_beside_wrong_inertias_from_commands_too(known):
     """It was taken for masses: of a recording of commands no gravity was estimated."""
-    tilted = (2.0, -1.0, -9.55)
+    tilted, tree = (2.0, -1.0, -9.55), wrong(sample('rrpr').tree)
     run = exact_run(replace(sample('rrpr'), gravity=tilted), drives_of(4))
-    tree = wrong(sample('rrpr').tree)
     plan = plan_with_gravity(run, tree, None, EXACT, gravity_known=known)
     assert plan.gravity.tilted
     assert_allclose(plan.gravity.direction, tilted, atol=0.02)  # 0.1 degrees
@@ -522,45 +479,27 @@ def test_a_tilted_base_is_found_beside_wrong_inertias_from_commands_too(known):
     assert_array_equal(plan.unknowns.tree.gravity, taken)
 
 
-def test_a_robot_that_gravity_does_not_load_has_none():
-    tree = free_of_limits(sample('planar_2r').tree)
-    light = tree.with_changes(com=0.0 * tree.com, mass=0.0 * tree.mass)
-    run = run_of('planar_2r')
-    assert fitted_gravity(evaluated(run, light, EXACT_PREPARATION), light) is None
-
-
 def test_a_block_keeps_what_least_squares_needs(rng):
-    columns, effort = rng.normal(size=(50, 2, 3)), rng.normal(size=(50, 2))
+    columns, (effort, v) = rng.normal(size=(50, 2, 3)), rng.normal(size=(2, 50, 2))
     usable = rng.random((50, 2)) < 0.7
-    v = rng.normal(size=(50, 2))
     block = make_block(columns, effort, usable, v)
     assert_array_equal(block.counts, usable.sum(axis=0))
-    assert block.speeds.tolist() == [abs(v[usable[:, j], j]).max() for j in range(2)]
-    for j in range(2):
-        rows = np.column_stack([columns[:, j], effort[:, j]])[usable[:, j]]
-        assert_allclose(block.factors[j].T @ block.factors[j], rows.T @ rows)
+    assert_array_equal(block.speeds, np.where(usable, np.abs(v), 0.0).max(axis=0))
+    rows = np.concatenate([columns, effort[:, :, np.newaxis]], axis=2) * usable[:, :, np.newaxis]
+    squares = np.einsum('kji,kjl->jil', rows, rows)
+    assert_allclose(block.factors.transpose(0, 2, 1) @ block.factors, squares)
 
 
 def test_a_value_that_hardly_matters_is_not_called_vague_but_one_that_does_is(rng):
     """Noise on the effort of an arm without armature: its value is uncertain and negligible."""
-    robot, drives = sample('planar_2r'), Drives([0.6, 0.3], [0.8, 0.4], [0.0] * 2, [0.0] * 2)
-    run = exact_run(robot, drives)
-    tree = wrong(robot.tree)
+    robot = sample('planar_2r')
+    run = exact_run(robot, Drives([0.6, 0.3], [0.8, 0.4], 0.0))
     noise = rng.normal(size=run.effort.shape)
     noisy = (replace(run, effort=run.effort + size * noise) for size in (1e-4, 3.0))
-    faint, loud = ('\n'.join(identify([x], tree, request=EXACT).undetermined()) for x in noisy)
-    assert 'joint2.armature is' not in faint
-    assert 'joint2.armature is' in loud
-    assert 'with a standard deviation of' in loud
-
-
-def test_a_score_does_not_depend_on_the_fits_before_it(rng):
-    columns, usable = rng.normal(size=(400, 2, 3)), np.ones((400, 2), dtype=bool)
-    effort = columns @ np.ones(3) + rng.normal(size=(400, 2)) * [0.1, 3.0]
-    ridge, other = (Ridge.of_samples(columns, effort, usable, np.ones(3)) for _ in range(2))
-    first = ridge.values
-    other.held_out(np.array([1]))
-    assert_array_equal(other.values, first)
+    for given, vague in zip(noisy, (False, True), strict=True):
+        said = '\n'.join(identify([given], wrong(robot.tree), request=EXACT).undetermined())
+        assert ('joint2.armature is' in said) is vague
+    assert 'with a standard deviation of' in said
 
 
 def test_what_is_only_considered_widens_the_deviations_by_its_effect(rng):
@@ -572,20 +511,19 @@ def test_what_is_only_considered_widens_the_deviations_by_its_effect(rng):
         Ridge.of_samples(columns[:, :, :2], effort, usable, weak, known)
         for known in (None, (gain, np.array([0.3])))
     )
-    move = np.linalg.lstsq(X, 0.3 * gain[:, 0, 0], rcond=None)[0]
-    added = wide.covariance() - plain.covariance()
-    assert_allclose(added, np.outer(move, move), rtol=1e-5)
+    plain.held_out(np.array([1]))  # of no effect on the values
     assert_allclose(wide.values[:2], plain.values, rtol=1e-12)
+    move = np.linalg.lstsq(X, 0.3 * gain[:, 0, 0], rcond=None)[0]
+    assert_allclose(wide.covariance() - plain.covariance(), np.outer(move, move), rtol=1e-5)
 
 
-@pytest.mark.parametrize('spread', [1.0, 1e3, 1e6])
+@pytest.mark.parametrize('spread', [1.0, 1e6])
 def test_what_data_without_noise_do_not_determine_keeps_the_deviation_of_the_prior(spread, rng):
     """The third column is twice the second more than the first: (1, 2, -1) changes no effort."""
-    columns, usable = rng.normal(size=(200, 2, 3)), np.ones((200, 2), dtype=bool)
-    columns[:, :, 2] = columns[:, :, 0] + 2.0 * columns[:, :, 1]
+    columns = rng.normal(size=(200, 2, 2)) @ [[1.0, 0.0, 1.0], [0.0, 1.0, 2.0]]
+    usable, silent = np.ones((200, 2), dtype=bool), np.array([1.0, 2.0, -1.0])
     ridge = Ridge.of_samples(columns, columns @ np.ones(3), usable, np.full(3, spread))
-    silent = np.array([1.0, 2.0, -1.0])
-    expected = spread**2 * np.outer(silent, silent) / (silent @ silent)
+    expected = spread**2 * np.outer(silent, silent) / 6.0
     assert_allclose(ridge.covariance(), expected, atol=1e-2 * spread**2)
 
 
@@ -593,12 +531,10 @@ def test_what_data_without_noise_do_not_determine_keeps_the_deviation_of_the_pri
 @pytest.mark.parametrize('heavier', [0.0, 2.0])
 def test_noise_moves_no_mass_that_the_data_do_not_determine(heavier):
     """Along sums that the motion hardly excites, noise made a link 7 % too heavy or too light."""
-    nominal, worst = measured_arm(), []
+    nominal, real = measured_arm(), measured_arm(heavier=heavier)
     for seed in range(5):
         motion = sinusoids(np.random.default_rng(seed + 1), 3, np.arange(0.0, 16.0, 0.01))
-        noise = {'noise': (0.0, 1e-3, 0.3), 'rng': np.random.default_rng(seed + 100)}
-        run = measured_run(measured_arm(heavier=heavier), motion, **noise)
-        found = identify([run], nominal.tree, TERMS)
-        truth = nominal.tree.mass + heavier * (np.arange(3) == 1)
-        worst.append(np.abs(found.tree.mass / truth - 1.0).max())
-    assert max(worst) < 0.02
+        rng = np.random.default_rng(seed + 100)
+        run = measured_run(real, motion, noise=(0.0, 1e-3, 0.3), rng=rng)
+        found = identify([run], nominal.tree, TERMS).tree
+        assert_allclose(found.mass, real.tree.mass, rtol=0.02)
