@@ -62,24 +62,23 @@ def test_a_tick_makes_no_array_and_keeps_nothing(law):
 
 def test_a_state_is_filled_in_place_since_the_session_keeps_no_reference_to_it():
     """Between two updates nothing of the state is valid; commands are those of new states."""
-    tree, commands = sample('scara').tree, []
+    commands = []
     for reused in (False, True):
-        session, given = ControllerSession(tree, {'observer_effort': 'measured'}), []
+        session = ControllerSession(sample('scara').tree, {'observer_effort': 'measured'})
         session.contact.subscribe(True)
+        state, given = ArmState(0, 0, *np.zeros((3, 4))), []
         for now in range(MS, 200 * MS, MS):
-            if now == MS or not reused:
-                state = ArmState(0, 0, *np.zeros((3, 4)))
+            state = state if reused else ArmState(0, 0, *np.zeros((3, 4)))
             state.stamp_ns = state.arrival_ns = now
             state.position[:] = PLACE + 0.01 * np.sin(5e-8 * now)
             state.velocity[:], state.effort[:] = 0.5 * np.cos(5e-8 * now), 1e-6 * now
             if session.update(state):
                 session.settle()
-            for array in (state.position, state.velocity, state.effort) if reused else ():
-                array.fill(np.nan)
             if now == MS:
                 session.activate(now)
+            for values in (state.position, state.velocity, state.effort) if reused else ():
+                values.fill(np.nan)
             given.append(session.command.copy())
-        given.append(session.contact.observer.effort)
-        commands.append(given)
+        commands.append([*given, session.contact.observer.effort])
     assert session.controls
     np.testing.assert_array_equal(*commands)

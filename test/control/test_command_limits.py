@@ -62,8 +62,7 @@ class Watched(StillArm):
     """
 [], 0.0, {}, 0.01, true
 [], 200.0, {}, 0.3, false
-[gravity], 1000.0, {defaults: {effort_rate_limit: 1000.0}}, 0.01, true
-[gravity, friction], 0.0, {}, 0.01, true
+[gravity, friction], 1000.0, {defaults: {effort_rate_limit: 1000.0}}, 0.01, true
 """,
 )
 def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(terms, rate, driver, scale, far):
@@ -73,14 +72,13 @@ def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(terms, rate, d
     arm.lead(q)
     last, begin = np.abs(arm.commands[-1]), len(arm.commands)
     arm.change(effort_scale=scale)
-    arm.states(500, q)
+    found = np.abs(arm.states(500, q))
     slope = np.minimum(CHANGE * LIMIT, rate * 1e-3 if rate else math.inf)
     assert (arm.steps(begin) <= slope + ROUNDING).all()
     allowed = np.ceil(np.maximum(last - scale * LIMIT, 0.0) / slope - ROUNDING)
     assert allowed.max() <= 20 or rate
-    for k, command in enumerate(arm.commands[begin:]):
-        obeyed = np.abs(command) <= scale * LIMIT * (1.0 + ROUNDING)
-        assert (obeyed | (k + 1 < allowed)).all()
+    late = np.arange(1, 501)[:, np.newaxis] >= allowed
+    assert (found <= scale * LIMIT * (1.0 + ROUNDING))[late].all()
 
 
 def hold_within_a_change_of_law(arm: Watched) -> None:
@@ -165,13 +163,12 @@ def test_a_change_of_law_is_blended_in_what_the_motors_give():
     away = PLACE + 0.05
     arm.lead(away, 1000)
     pulling = arm.commands[-1]
-    assert np.abs(pulling).max() > 0.5
+    most = 2e-3 * np.abs(pulling).max()
+    assert most > 1e-3
     arm.change(law='gravity_compensation')
-    assert_allclose(arm.states(1, away)[0], pulling, atol=1e-4 * np.abs(pulling).max())
-    for half in (0.5, 0.0):  # of the ramp; of the law that held the arm nothing is left then
-        # Of a smooth step in the middle a millisecond is 0.15 %.
-        found = arm.states(500, away)[-1]
-        assert_allclose(found, half * pulling, atol=2e-3 * np.abs(pulling).max())
+    blended = arm.states(1001, away)
+    # Of a smooth step in the middle a millisecond is 0.15 %; nothing is left at the end.
+    assert_allclose(blended[[0, 500, 1000]], np.outer([1.0, 0.5, 0.0], pulling), atol=most)
 
 
 def test_what_is_not_finite_falls_back_to_the_stop_action_less_the_share():
@@ -212,12 +209,9 @@ def test_a_fault_while_states_are_fresh_brakes_as_any_stop_with_fresh_states(whe
     arm = Watched(effort_rate_limit=[rate], stop_action='zero')
     arm.lead(FAR)
     session, begin = arm.session, len(arm.commands)
-    if where == 'tick':
-        session.loop.law.effort = broken
-    elif where == 'settle':
-        session.contact.update = broken
-    else:
-        session.locked.configure = broken
+    owners = {'tick': (session.loop.law, 'effort'), 'settle': (session.contact, 'update')}
+    setattr(*owners.get(where, (session.locked, 'configure')), broken)
+    if where == 'commit':
         with pytest.raises(ConfigurationError, match='unexpected'):
             arm.change(effort_scale=0.9)
     arm.states(200, FAR)

@@ -14,23 +14,20 @@ from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
-ROBOTS = ['scara', 'rrpr']
-
 
 @pytest.fixture(params=LAWS)
 def name(request):
     return request.param
 
 
-@pytest.fixture(params=ROBOTS)
+@pytest.fixture(params=['scara', 'rrpr'])
 def robot(request):
     return sample(request.param)
 
 
 def random_reference(tree, rng):
     reference = Reference(tree.n)
-    state = random_state(tree, rng)
-    reference.position[:], reference.velocity[:], reference.acceleration[:] = state
+    reference.rows[:] = random_state(tree, rng)
     return reference
 
 
@@ -45,9 +42,8 @@ def test_gravity_laws_add_damping_or_feedback_by_the_inertia_at_home_and_the_wre
     expected = {law: wrench - damping * v}
     for place, given in ((home, {'home': home.tolist()}), (tree.middle, {})):
         law = make_law('pd_gravity', tree, natural_frequency=6.0, damping_ratio=0.7, **given)
-        inertia = np.diag(oracle.mass_matrix(place)) + tree.armature
-        away, rate = reference.position - q, reference.velocity - v
-        expected[law] = inertia * (36.0 * away + 8.4 * rate)
+        pull = 36.0 * (reference.position - q) + 8.4 * (reference.velocity - v)
+        expected[law] = (np.diag(oracle.mass_matrix(place)) + tree.armature) * pull
     for law, more in expected.items():
         # Two libraries in double precision, a hundred operations.
         wanted = oracle.gravity_forces(q) + more
@@ -55,9 +51,9 @@ def test_gravity_laws_add_damping_or_feedback_by_the_inertia_at_home_and_the_wre
 
 
 @pytest.mark.parametrize('given', [{}, {'period': 0.002, 'discretization': 'zero_order'}])
-def test_the_parts_add_up_and_a_look_at_them_changes_no_later_effort(name, robot, given, rng):
+def test_the_parts_add_up_and_a_look_at_them_changes_no_later_effort(name, given, rng):
     """Otherwise a subscriber of the components would change what the arm does."""
-    tree = robot.tree
+    tree = sample('rrpr').tree
     declared = make_law(name, tree).parameters
     given = {key: value for key, value in given.items() if key in declared}
     law, other = (make_law(name, tree, **given) for _ in range(2))
@@ -65,14 +61,12 @@ def test_the_parts_add_up_and_a_look_at_them_changes_no_later_effort(name, robot
     for each in (law, other):
         each.reset(0.0, q, 0.1 * v)
     for k in range(6):
-        t, at, slow = 0.002 * k, q + 2e-4 * k * v, 0.1 * 1.1**k * v
-        reference, out, whole = random_reference(tree, rng), *np.zeros((2, tree.n))
-        inputs = pickle.dumps([at, slow, reference.rows])
-        law.effort(t, at, slow, reference, whole)
-        other.effort(t, at, slow, reference, out)
+        state, reference = (q + 2e-4 * k * v, 0.1 * 1.1**k * v), random_reference(tree, rng)
+        inputs = pickle.dumps([*state, reference.rows])
+        whole, out = (effort_of(x, *state, reference, 0.002 * k) for x in (law, other))
         assert_array_equal(whole, out)
-        parts = law.decompose(at, slow, reference, whole)
-        assert pickle.dumps([at, slow, reference.rows]) == inputs  # unchanged
+        parts = law.decompose(*state, reference, whole)
+        assert pickle.dumps([*state, reference.rows]) == inputs  # unchanged
         # Rounding of the largest part, which the sum may cancel.
         largest = max(np.abs(part).max() for part in parts.values())
         assert_allclose(sum(parts.values()), whole, atol=1e-13 * largest)
@@ -122,14 +116,13 @@ guiding_program: [scara_circle, 3, null]   # without a surface
 
 def test_a_bad_value_is_refused_with_its_name_and_nothing_changes(name, rng):
     tree = sample('scara').tree
-    law = make_law(name, tree)
-    q, v, _ = random_state(tree, rng)
+    law, (q, v, _) = make_law(name, tree), random_state(tree, rng)
     reference = random_reference(tree, rng)
     before, values = effort_of(law, q, v, reference), dict(law.parameters)
+    # A valid value in the same call must not be applied next to the invalid one.
+    good = {key: 3.0 for key in ('natural_frequency', 'damping') if key in values}
     for parameter in values:
         for value in BAD[parameter]:
-            # A valid value in the same call must not be applied next to the invalid one.
-            good = {k: 3.0 for k in ('natural_frequency', 'damping') if k in law.parameters}
             with pytest.raises((ParameterError, UnknownNameError)) as caught:
                 law.set_parameters({**good, parameter: value})
             assert parameter in str(caught.value).replace(' ', '_')
@@ -189,24 +182,21 @@ def test_every_parameter_is_kept_and_matters(name, rng):
         # Such that the sign of Coulomb friction and its width have an effect.
         reference.velocity[:] = -0.7 * v
     tree = tree.with_changes(coulomb_friction=np.full(4, 0.5), damping=np.full(4, 0.3))
-    base = BASE.get(name, {})
     if name == 'constraint_stabilization':  # scaling into the limits matters beyond them
         tree = tree.with_changes(effort_limit=np.full(4, 30.0))
     others = OTHER | ({'discretization': 'semi_implicit'} if name == 'impedance' else {})
     built = make_law(name, tree)
     seen_elsewhere = {'lead_in', 'guiding_wall_stiffness'}  # test_lead_in, test_hand_guiding
     for parameter in built.parameters.keys() - built.structural - seen_elsewhere:
-        given = base
+        base, change = dict(BASE.get(name, {})), {parameter: others[parameter]}
         if parameter == 'joint_stiffness':
-            given = {**base, 'impedance_frame': ''}
-        law = make_law(name, tree, **given)
-        law.external.known = True
+            base['impedance_frame'] = ''
+        law, again = make_law(name, tree, **base), make_law(name, tree, **base | change)
+        law.external.known = again.external.known = True
         before = effort_of(law, q, v, reference)
-        law.set_parameters({parameter: others[parameter]})
-        assert_array_equal(law.parameters[parameter], others[parameter])
+        law.set_parameters(change)
+        assert_array_equal(law.parameters[parameter], change[parameter])
         if parameter not in ONLY_REFUSE - PREDICTS.get(name, set()):
             assert not np.array_equal(effort_of(law, q, v, reference), before)
-        again = make_law(name, tree, **{**given, parameter: others[parameter]})
-        again.external.known = True
         law.reset(0.0, q, v)  # a law may remember its last command
-        assert_array_equal(effort_of(again, q, v, reference), effort_of(law, q, v, reference))
+        assert_array_equal(*(effort_of(x, q, v, reference) for x in (again, law)))

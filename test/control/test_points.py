@@ -28,20 +28,18 @@ MOTION = Fourier([0.2, -0.4], SINE, COSINE, period=4.0, periods=2)
 
 @pytest.mark.parametrize('kind', [list, lambda row: array.array('d', row)])
 def test_the_arrays_of_a_message_are_its_points_whoever_made_it(kind, rng):
-    position, velocity = rng.normal(size=(2, 60, 3))
-    moments = rng.integers(0, 10**9, (60, 2)).tolist()
+    rows, moments = rng.normal(size=(60, 2, 3)), rng.integers(0, 10**9, (60, 2)).tolist()
     points = [
         SimpleNamespace(
             positions=kind(q), velocities=kind(v), accelerations=kind([]),
             time_from_start=SimpleNamespace(sec=sec, nanosec=nanosec),
         )
-        for q, v, (sec, nanosec) in zip(position.tolist(), velocity.tolist(), moments, strict=True)
+        for (q, v), (sec, nanosec) in zip(rows.tolist(), moments, strict=True)
     ]  # fmt: skip
     msg = SimpleNamespace(joint_names=['c', 'a', 'b'], points=points)
-    times, found, speeds, nothing = trajectory_arrays(msg, ('a', 'b', 'c'))
+    times, *found, nothing = trajectory_arrays(msg, ('a', 'b', 'c'))
     assert times.tolist() == [sec + nanosec * 1e-9 for sec, nanosec in moments]
-    np.testing.assert_array_equal(found, position[:, [1, 2, 0]])
-    np.testing.assert_array_equal(speeds, velocity[:, [1, 2, 0]])
+    np.testing.assert_array_equal(found, rows[:, :, [1, 2, 0]].swapaxes(0, 1))
     assert nothing is None
     points[7].velocities = kind([0.0] * 2)
     with pytest.raises(TrajectoryError, match='point 7: has 2 velocities; give 3'):
@@ -52,19 +50,18 @@ def test_the_arrays_of_a_message_are_its_points_whoever_made_it(kind, rng):
 def test_a_file_gives_the_motion_again(tmp_path):
     file = tmp_path / 'motion.yaml'
     file.write_text(text := trajectory_text(MOTION, NAMES, 0.02))
-    message = yaml.safe_load(text)  # with the fields of the ROS message
-    assert message['joint_names'] == list(NAMES)
-    assert message['points'][1]['time_from_start'] == {'sec': 0, 'nanosec': 20_000_000}
-    fields = {'accelerations', 'positions', 'time_from_start', 'velocities'}
-    assert message['points'][0].keys() == fields
+    names, points = yaml.safe_load(text).values()  # with the fields of the ROS message
+    assert names == list(NAMES)
+    assert points[1]['time_from_start'] == {'sec': 0, 'nanosec': 20_000_000}
+    assert {*points[0]} == {'accelerations', 'positions', 'time_from_start', 'velocities'}
     again, swapped = (trajectory_of_file(file, names) for names in (NAMES, NAMES[::-1]))
     assert again.duration == pytest.approx(8.0, abs=1e-9)
     times = np.linspace(0.0, 8.0, 77)
     # Quintics between points 20 ms apart that share position, velocity and acceleration: their
     # error is (h/2)^6 / 720 times the sixth derivative of the motion, some 1e4.
     np.testing.assert_allclose(again.table(times)[0], MOTION.table(times)[0], atol=1e-10)
-    for one, other in zip(swapped.table(times), again.table(times), strict=True):
-        np.testing.assert_array_equal(one[:, ::-1], other)  # matched by name
+    matched = np.stack(swapped.table(times))[:, :, ::-1]  # by name
+    np.testing.assert_array_equal(matched, again.table(times))
     with pytest.raises(TrajectoryError, match='do not fit'):
         trajectory_text(MOTION, NAMES, 9.0)
     with pytest.raises(TrajectoryError, match=r"gone\.yaml': is not a file"):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,6 +28,12 @@ JOINTS = SCARA.joint_names
 
 def profile(**keys):
     return load_driver_profile({'name': 'own', **keys})
+
+
+test_what_is_no_profile_is_refused_and_the_shipped_ones_are_listed = tables.called("""
+load_driver_profile({})       | ConfigurationError: 'name' is missing
+load_driver_profile('nobody') | ConfigurationError: is not a file; ... a shipped one: ... franka
+""", globals())  # fmt: skip
 
 
 def joints(**changes):
@@ -59,25 +64,8 @@ def test_every_shipped_profile_can_be_loaded_and_bound_and_says_what_its_driver_
     driver = DriverInterface(found, SCARA)
     does = [[*found.compensated_by_driver], found.state.rate_hz, driver.rate_limit[0]]
     assert does == SHIPPED[name]
-    assert len(driver.command_topics) == 1
     if name == 'dynamixel':  # 2.409 N m at the horn are 1 A, in mA
         assert_allclose(commanded(driver, np.full(4, 2.409)), 1000.0, rtol=1e-15)
-
-
-def test_left_out_keys_have_the_values_that_the_template_writes():
-    state = profile().state
-    assert (state.topic, state.rate_hz, state.timeout_s) == ('joint_states', 1000.0, 0.05)
-    assert (state.velocity, state.effort) == ('message', 'none')
-    driver = driver_of(SCARA)
-    for values in (driver.position_scale, driver.velocity_scale, driver.effort_scale):
-        assert_array_equal(values, 1.0)
-    assert driver.names == JOINTS
-
-
-def test_defaults_hold_for_joints_that_do_not_say_otherwise_also_by_their_name_alone():
-    rows = ['joint3', {'joint': 'joint2', 'sign': 1}, 'joint1', 'joint4']
-    driver = driver_of(SCARA, defaults={'sign': -1}, joints=rows)
-    assert_array_equal(driver.position_scale, [-1.0, 1.0, -1.0, -1.0])
 
 
 @tables.written("""
@@ -131,20 +119,6 @@ def test_a_wrong_profile_is_refused_by_the_name_of_the_culprit(given, said):
         profile(**given)
 
 
-def test_a_file_that_is_no_profile_is_refused_and_the_shipped_ones_are_listed(tmp_path):
-    path = tmp_path / 'own.yaml'
-    for text in ('- 1\n- 2\n', 'name: [\n', ''):
-        path.write_text(text, encoding='utf-8')
-        with pytest.raises(ConfigurationError, match='own.yaml.*(a mapping|is not valid YAML)'):
-            load_driver_profile(path)
-    with pytest.raises(ConfigurationError, match="'name' is missing"):
-        load_driver_profile({})
-    with pytest.raises(ConfigurationError, match='is not a file; .* a shipped one: .*franka'):
-        load_driver_profile('nobody')
-    with pytest.raises(ConfigurationError, match="'noise'; known: gravity, friction"):
-        replace(load_driver_profile('ur'), compensated_by_driver=('noise',))
-
-
 # A profile and a robot -------------------------------------------------------------------------
 
 
@@ -192,26 +166,31 @@ def test_every_conversion_has_the_value_that_its_words_say():
     assert driver.names == ('base', 'joint2', 'joint3', 'joint4')
 
 
-def test_the_order_of_a_command_is_that_of_the_profile():
-    rows, command = [FULL[k] for k in (2, 0, 3, 1)], {'form': 'per_joint', 'topic': '{joint}/c'}
-    driver = driver_of(SCARA, joints=rows, command=command)
+def test_order_and_defaults_of_a_command_are_those_of_the_profile():
+    rows = ['joint3', {'joint': 'joint1', 'driver_name': 'base', 'sign': 1}, 'joint4', 'joint2']
+    command = {'form': 'per_joint', 'topic': '{joint}/c'}
+    driver = driver_of(SCARA, joints=rows, command=command, defaults={'sign': -1})
     assert_array_equal(driver.order, [2, 0, 3, 1])
-    assert driver.command_names == ('joint3', 'base', 'joint4', 'joint2')
     assert driver.command_topics == ['joint3/c', 'base/c', 'joint4/c', 'joint2/c']
+    assert_array_equal(driver.position_scale, [1.0, -1.0, -1.0, -1.0])
 
 
 # Limits ----------------------------------------------------------------------------------------
 
 
 def test_limits_of_listed_joints_replace_those_of_the_description_and_one_for_all_fills_gaps():
-    xml = sample('scara').xml
-    listed = effort_limits(profile(joints=joints(joint1={'effort_limit': 12.0})))
-    tree = load_robot(xml, effort_limit=listed)
-    assert_array_equal(tree.effort_limit[:2], [12.0, SCARA.effort_limit[1]])
-    for_all = effort_limits(profile(defaults={'effort_limit': 20.0}))
-    tree = load_robot(xml.replace('effort="45"', 'effort="0"'), effort_limit=for_all)
-    assert_array_equal(tree.effort_limit[:2], [SCARA.effort_limit[0], 20.0])
-    assert effort_limits(profile()) is None
+    xml, own = sample('scara').xml, SCARA.effort_limit
+    for rows, text, expected in (
+        ({'joints': joints(joint1={'effort_limit': 12.0})}, xml, [12.0, *own[1:]]),
+        (
+            {'defaults': {'effort_limit': 20.0}},
+            xml.replace('effort="45"', 'effort="0"'),
+            [own[0], 20.0, *own[2:]],
+        ),
+        ({}, xml, own),
+    ):
+        tree = load_robot(text, effort_limit=effort_limits(profile(**rows)))
+        assert_array_equal(tree.effort_limit, expected)
     rows = joints(joint1={'joint': 'joint8', 'effort_limit': 12.0})
     with pytest.raises(UnknownNameError, match="joint in joints of driver profile 'own' 'joint8'"):
         driven_robot(profile(joints=rows), lambda limits: load_robot(xml, effort_limit=limits))

@@ -53,33 +53,17 @@ BACK = Points.at_rest(np.linspace(0.4, 2.5, 30), np.tile(PLACE, (30, 1)))
 def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
     """Immediately, from a past start, and from a future one: exactly equal."""
     in_background, immediate = moving_generator(), moving_generator()
-    prepared = in_background.prepare(in_background.snapshot(), BACK, start_ns)
-    assert in_background.progress == immediate.progress  # nothing has happened yet
+    snapshot, progress = in_background.snapshot(), in_background.progress
+    prepared, second = (in_background.prepare(snapshot, BACK, start_ns) for _ in range(2))
+    assert in_background.progress == progress  # nothing has happened yet
     np.testing.assert_array_equal(run(in_background, 150), run(immediate, 150))
-    start = in_background.commit(prepared)
-    assert start == immediate.follow(*BACK, start_ns)
-    assert start == (start_ns or NANO + 450 * PERIOD)
+    starts = in_background.commit(prepared), immediate.follow(*BACK, start_ns)
+    assert starts == (start_ns or NANO + 450 * PERIOD,) * 2
     assert in_background.progress == immediate.progress
     np.testing.assert_array_equal(run(in_background, 2500), run(immediate, 2500))
-
-
-def test_of_two_that_were_prepared_together_the_later_one_is_followed_at_last():
-    """As with two goals sent at once. What was prepared before a hold is refused."""
-    in_background, immediate = moving_generator(), moving_generator()
-    snapshot, away = in_background.snapshot(), BACK._replace(position=BACK.position + 0.1)
-    first, second, third = (in_background.prepare(snapshot, x) for x in (away, BACK, BACK))
-    for generator, follow in (
-        (in_background, lambda k: in_background.commit((first, second)[k])),
-        (immediate, lambda k: immediate.follow(*(away, BACK)[k])),
-    ):
-        for k in range(2):
-            run(generator, 50)
-            follow(k)
-    assert in_background.progress == immediate.progress
-    np.testing.assert_array_equal(run(in_background, 3000), run(immediate, 3000))
     in_background.begin_glide()
     with pytest.raises(TrajectoryError, match='before the arm was brought to a hold'):
-        in_background.commit(third)
+        in_background.commit(second)
 
 
 HERE = np.tile(moving_generator().snapshot().reference.position, (2, 1))
@@ -114,11 +98,8 @@ def test_what_can_be_followed_no_more_by_the_time_it_is_ready_is_refused(points,
     assert generator.progress == progress
 
 
-@pytest.mark.parametrize('share', [0.3, 0.95])
-def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_velocity_limit(
-    share,
-):
-    generator, v, along = generator_at_rest(), 2.0 * share, np.eye(4)[0]
+def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_velocity_limit():
+    generator, v, along = generator_at_rest(), 1.9, np.eye(4)[0]
 
     def follow(times, way, speed):
         place = PLACE + np.outer(way, along)
@@ -138,8 +119,7 @@ def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_
 
 def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before():
     generator = generator_at_rest()
-    points = np.array([1.0]), PLACE[np.newaxis] + 0.1, np.zeros((1, 4)), None
-    generator.follow(*points, NANO + 500 * PERIOD)
+    generator.follow(*Points.at_rest([1.0], PLACE[np.newaxis] + 0.1), NANO + 500 * PERIOD)
     for ticks, elapsed in ((1, -0.499), (700, 0.201)):
         run(generator, ticks)
         assert generator.progress == pytest.approx((elapsed, 1.0))
@@ -149,13 +129,12 @@ def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before()
 @pytest.mark.parametrize('way', [0.5, -0.02, 0.0])
 def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way):
     """Noise is measured, too; the reference moves when the glide begins."""
-    generator, noise = moving_generator(), np.random.default_rng(7).normal(0.0, 3e-4, (2000, 4))
-    place = generator.snapshot().reference.position + way
+    generator, noise = moving_generator(), np.random.default_rng(7).normal(0.0, 3e-4, (1050, 4))
+    place = generator.reference.position + way
     generator.begin_glide()
-    seen = [generator.snapshot().reference.rows]
+    seen = [generator.reference.rows.copy()]
     for k, x in enumerate(noise):
-        arrived = generator.glide(place + x, is_over=k > 1000)
-        if arrived:
+        if generator.glide(place + x, is_over=k > 1000):
             break
         seen.extend(run(generator, 1))
     q, v, a = np.array(seen).transpose(1, 0, 2)
@@ -164,7 +143,7 @@ def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way)
     np.testing.assert_allclose(np.diff(v, axis=0), 1e-3 * a[:-1], atol=1e-12)
     np.testing.assert_allclose(np.diff(q, axis=0), 0.5e-3 * (v[1:] + v[:-1]), atol=1e-12)
     assert np.abs(q[500:] - place).max() < 1e-3
-    assert (arrived, k < 1050) == (True, True)
+    assert 1000 < k < 1049
     for rows in (generator.reference.rows, *run(generator, 3)):
         np.testing.assert_array_equal(rows, [place + noise[1000], *np.zeros((2, 4))])
 
@@ -172,11 +151,10 @@ def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way)
 def test_a_glide_ends_also_where_the_arm_is_pushed_on():
     generator, along = generator_at_rest(), 0.8 * np.eye(4)[0]
     generator.begin_glide()
-    for k in range(500):
+    for k in range(400):
         if generator.glide(PLACE + 1e-3 * k * along, is_over=k > 300):
             break
         run(generator, 1)
-    assert 301 < k < 400
-    np.testing.assert_array_equal(
-        generator.reference.rows, [PLACE + 0.3 * along, *np.zeros((2, 4))]
-    )
+    assert 301 < k < 399
+    expected = [PLACE + 0.3 * along, *np.zeros((2, 4))]
+    np.testing.assert_array_equal(generator.reference.rows, expected)

@@ -51,20 +51,17 @@ def test_zero_is_zero_whatever_the_state_and_leaves_the_arm_to_the_driver(robot)
 def test_hold_and_damping_brake_and_hold_pulls_back_and_begins_with_a_brake(robot, rng):
     """K = w0^2 m and D = 2 w0 m, with the inertia at the middle of the limits; w0 is 10 rad/s."""
     tree, oracle = robot.tree, PinocchioOracle.of(robot)
-    q, v, _ = random_state(tree, rng)
+    (q, v, _), still = random_state(tree, rng), np.zeros(4)
     m, g = np.diag(oracle.mass_matrix(tree.middle)) + tree.armature, oracle.gravity_forces(q)
     hold = HoldPosition(tree, None, StopSettings(frequency=8.0))
     hold.hold_at(q + 0.01)
     expected = g - 2 * 8.0 * m * v + 64.0 * m * 0.01
     assert_allclose(effort_of(hold, q, v), expected, atol=1e-12)
-    found = effort_of(Damping(tree), q, v)
-    assert_allclose(found, g - 2 * 10.0 * m * v, atol=1e-12)
-    hold, still = begun('hold', tree, q - 0.1, v), np.zeros(4)
-    braked = effort_of(Brake(tree), q - 0.1, v)
-    assert_array_equal(effort_of(hold, q - 0.1, v), braked)
+    assert_allclose(effort_of(Damping(tree), q, v), g - 2 * 10.0 * m * v, atol=1e-12)
+    hold = begun('hold', tree, q - 0.1, v)
+    assert_array_equal(effort_of(hold, q - 0.1, v), effort_of(Brake(tree), q - 0.1, v))
     effort_of(hold, q - 0.01, still)  # here it comes to rest
-    pulled = effort_of(hold, q, still) - g
-    assert_allclose(pulled, -0.01 * hold.stiffness, atol=1e-12)
+    assert_allclose(effort_of(hold, q, still), g - 0.01 * hold.stiffness, atol=1e-12)
 
 
 @pytest.mark.parametrize('plenty', [0.2, 1e3])
