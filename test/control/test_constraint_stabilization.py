@@ -164,12 +164,9 @@ def test_where_the_motion_alone_passes_a_limit_gravity_is_kept(quill):
 def test_states_that_are_no_numbers_raise_nothing_and_leave_nothing(limit_effort, rng):
     law = law_of(SCARA, discretization='zero_order', period=0.001, limit_effort=limit_effort)
     q, v = near_path(law, rng)
-    good = effort_of(law, q, v)
-    for bad in (np.nan, np.inf):
-        assert not np.isfinite(effort_of(law, np.full(4, bad), v, t=0.001)).all()
-        assert np.isfinite(effort_of(law, q, v, t=0.002)).all(), 'the next good state is answered'
-    law.reset(0.0, q, v)
-    assert_allclose(effort_of(law, q, v), good, rtol=1e-12)
+    states = (q, np.full(4, np.nan), q, np.full(4, np.inf), q)
+    found = [np.isfinite(effort_of(law, x, v, t=0.001 * k)) for k, x in enumerate(states)]
+    assert [x.all() for x in found] == [True, False, True, False, True]
 
 
 # ---- published quantities -----------------------------------------------------------------------

@@ -70,14 +70,6 @@ def test_trajectories_that_began_while_states_were_lost_leave_the_last_one():
     assert arm.q == pytest.approx([0.3, 0.0])
 
 
-def test_too_many_that_wait_are_refused():
-    arm = Arm(path_effort_share=0.0)  # their efforts are not asked for
-    for k in range(1000):
-        arm.publish([rest(0.1, 1e-3, 1e-3)], 100 + k)
-    with pytest.raises(RobotDynamicsError, match='1000 others start before it'):
-        arm.publish([rest(0.1, 2e-3, 2e-3)], 3000)
-
-
 # Points with velocities only, in motion at the end, or with efforts ------------------------------
 
 MOVING_END = {'allow_nonzero_velocity_at_trajectory_end': True}

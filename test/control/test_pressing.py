@@ -235,18 +235,3 @@ def test_a_wrong_contact_is_refused_with_its_name(given, said):
     program = {'constraints': [{'name': 'table', 'frame': 'tool', **given}]}
     with pytest.raises(RobotDynamicsError, match=said):
         load_program(program, arm('scara'), check=False)
-
-
-def test_a_board_is_where_the_program_expects_it_and_moves_with_it():
-    program = load_program('four_dof_board', arm('four_dof'), check=False)
-    board = Board.for_program(program, offset=0.01, stiffness=1e3)
-    # From the file: 10 mm along the normal at 0.3 Hz, from 1.5 s on.
-    normal = np.array([-0.287348, 0.0, 0.957826])
-    np.testing.assert_allclose(board.normal, normal, atol=1e-6)
-    np.testing.assert_allclose(board.origin, [0.23, 0.02, 0.63] + 0.01 * normal, atol=1e-8)
-    heights = [board.motion(t) for t in np.linspace(0.0, 10.0, 1001)]
-    assert not np.any(heights[:150])
-    # Of a sine sampled every 10 ms: 1 - cos(2 pi 0.3 * 0.005) of the peak may be missed.
-    np.testing.assert_allclose([min(heights), max(heights)], [-0.01, 0.01], atol=1e-6)
-    with pytest.raises(ParameterError, match=r'board_program.*scara_circle'):  # presses on nothing
-        Board.for_program(load_program('scara_circle', arm('scara'), check=False))

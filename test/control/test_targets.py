@@ -205,10 +205,6 @@ def test_no_change_of_a_parameter_drops_the_acting_wrench(change, force):
     assert_allclose(after[-1], effort_of(force), atol=0.01)
 
 
-def test_a_wrench_of_absurd_size_is_scaled_down_as_any_other():
-    assert_allclose(Floating().pushed(1e300)[-1], effort_of(100.0), atol=0.01)
-
-
 def test_a_wrench_at_another_frame_acts_once_the_present_one_has_faded():
     arm = Floating()
     is_slow = [compiles(arm.session, 'target_wrench', None)]  # a new frame takes many periods

@@ -96,8 +96,6 @@ def test_the_table_holds_what_samples_are_whatever_their_order(trajectory, rng):
 # Limits of a robot -------------------------------------------------------------------------------
 
 SCARA, HOME = sample('scara').tree, [0.0, 0.0, 0.1, 0.0]
-#: Of finite coefficients, but its velocity overflows.
-HUGE = Points.at_rest([0.0, 1.0], np.array([HOME, [1e307, 0.0, 0.1, 0.0]]))
 #: Starts and ends inside; the cubic between overshoots joint 2.
 OVER = Points(
     np.arange(3.0), np.array([HOME, [0, 2.5, 0.1, 0], HOME]), np.outer([0, 4, 0], [0, 1, 0, 0])
@@ -107,16 +105,10 @@ OVER = Points(
 class Broken(Quintic):
     """A trajectory of which a number in the middle is none."""
 
-    row = 0
-
     def table(self, times):
         rows = np.array(super().table(times))
-        rows[self.row, 1, 2] = math.nan
+        rows[0, 1, 2] = math.nan
         return tuple(rows)
-
-
-class BrokenSpeed(Broken):
-    row = 1
 
 
 def test_a_motion_within_the_limits_of_the_robot_is_not_refused():
@@ -128,10 +120,8 @@ test_limits_of_the_robot_are_checked_along_the_whole_motion = tables.called(
 check_limits(Quintic(HOME, [2.4, 0.0, 0.1, 0.0], 3.0), SCARA)  | TrajectoryError: joint 'joint1': is at 2.3
 check_limits(Quintic(HOME, [-45, 0, 0, 0], 3.0), SCARA)        | TrajectoryError: joint 'joint1': ... rad: -45 degrees are -0.7854
 check_limits(JointWaypoints(OVER), SCARA)                      | TrajectoryError: joint 'joint2': is at 2.6
-check_limits(JointWaypoints(HUGE), SCARA)                      | TrajectoryError: joint 'joint1': is at
 check_limits(Quintic(HOME, [2.0, 0.0, 0.1, 0.0], 0.2), SCARA)  | TrajectoryError: joint 'joint1': moves at
 check_limits(Broken(HOME, HOME, 1.0), SCARA)                   | TrajectoryError: joint 'joint3': is at nan
-check_limits(BrokenSpeed(HOME, HOME, 1.0), SCARA)              | TrajectoryError: joint 'joint3': moves at nan
 check_limits(Quintic([0.0], [0.0], 1.0), SCARA)                | TrajectoryError: has 1 joints
 check_limits(Sine(HOME, 0.05, 1.0), SCARA)                     | TrajectoryError: never ends
 check_limits(Quintic([], [], 1.0), SCARA)                      | TrajectoryError: has shape (0,); give

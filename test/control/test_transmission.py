@@ -7,7 +7,6 @@ The oracles are the gears written out by hand, finite differences, and the power
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -23,7 +22,6 @@ from robot_dynamics_ros.control.drivers import transmission
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.recordings.recording import Recording, in_model_units
 
 SCARA = sample('scara').tree
 LEAD = 0.02 / (2.0 * math.pi)  # m/rad, of a screw with 20 mm a turn
@@ -148,23 +146,6 @@ def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands(
     found = arm.session.command[2:]
     assert (np.abs(found) / limits).max() == pytest.approx(1.0, rel=1e-9)
     assert_allclose(MOTORS @ arm.session.loop.effort[2:], found, rtol=1e-9)
-
-
-def test_recordings_are_read_as_those_of_the_joints(rng):
-    """Row by row; what was not commanded at one instant loses nothing else."""
-    driver, (motors, speeds, efforts) = bound(SPLINE), rng.normal(size=(3, 5, 4))
-    efforts[0, 2:] = np.nan
-    run = Recording(SCARA.joint_names, np.arange(5.0), motors, speeds, efforts, motors, speeds)
-    expected = [
-        [*map(driver.position, motors)],
-        [*map(driver.velocity, speeds)],
-        [*map(driver.commanded_effort, efforts)],
-    ]
-    assert np.isnan(expected[2]).sum() == 2
-    for parameters, reference in (('', expected[0]), ('law: computed_torque', motors)):
-        read = in_model_units(replace(run, parameters=parameters), driver)
-        assert_allclose([read.position, read.velocity, read.effort], expected)
-        assert_allclose(read.reference_position, reference)  # ours is in SI
 
 
 @tables.written("""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import numpy as np
-import sympy
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -19,7 +18,6 @@ from robot_dynamics_ros.spatial.inertia import (
     pseudo_inertia,
     shift_inertia,
 )
-from robot_dynamics_ros.spatial.rotation import rotation_about
 
 eighths = st.integers(-8, 8).map(lambda k: k / 8)
 vectors = arrays(float, 3, elements=eighths)
@@ -68,12 +66,3 @@ def test_a_tensor_is_consistent_if_no_principal_second_moment_is_negative(second
 def test_a_plate_may_be_rounded_and_what_is_not_accepted_is_told():
     assert inconsistency(np.diag([1.0, 2.0, 3.0000000015])) == ''
     assert inconsistency(np.diag([1.0, 2.0, 3.000000006])).endswith(' moments 1, 2, 3)')
-
-
-def test_inertia_runs_on_symbols():
-    m, d, q = sympy.symbols('m d q', positive=True)
-    R = rotation_about(np.array([0, 0, 1]), q)
-    bob = RigidBodyInertia(m, np.array([d, 0, 0]), np.zeros((3, 3), dtype=object))
-    seen = bob.transformed(R, np.zeros(3, dtype=object))
-    about_axis = shift_inertia(seen.inertia, m, seen.com)[2, 2]
-    assert sympy.simplify(about_axis - m * d**2) == 0

