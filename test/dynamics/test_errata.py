@@ -22,13 +22,11 @@ def test_c8_stability_of_3_5_is_not_enough_for_more_conditions_than_joints():
     projected = projected_gains(G0, G1, np.array([[1.0], [-1.0]]))
     assert roots(*projected)[0] == pytest.approx(-1.0 + np.sqrt(5.0))
     assert not stabilizing(*projected)
-    tree = sample('planar_2r').tree
-    coupling = {'kind': 'joint_coupling', 'value': [0.1, 0.2, -0.1, -0.2], 'name': 'twice'}
     pairs = [{'joint1': 1}, {'joint2': 1}, {'joint1': -1}, {'joint2': -1}]
-    full0, full1 = np.kron(G0, np.eye(2)).tolist(), np.kron(G1, np.eye(2)).tolist()
-    program = {'constraints': [{**coupling, 'coefficients': pairs, 'G0': full0, 'G1': full1}]}
+    gains = {f'G{k}': np.kron(G, np.eye(2)).tolist() for k, G in enumerate((G0, G1))}
+    twice = {'kind': 'joint_coupling', 'value': [0.1, 0.2, -0.1, -0.2], 'coefficients': pairs}
     with pytest.raises(ProgramError, match='only the projected error decays'):
-        load_program(program, tree)
+        load_program({'constraints': [twice | gains]}, sample('planar_2r').tree)
 
 
 def test_n12_a_mass_matrix_may_be_singular_if_a_joint_moves_no_mass():
