@@ -112,7 +112,7 @@ def test_the_radius_is_the_growth_of_the_simulated_loop(rng):
     assert 5 < grows < 25
 
 
-@pytest.mark.parametrize('delay', [0, 1, 2, 3, 7])
+@pytest.mark.parametrize('delay', [0, 1, 7])
 def test_the_largest_damping_is_that_of_the_closed_form(delay):
     r"""v_{k+1} = v_k - x v_{k-d} is stable for x < 2 sin(pi / (2 (2 d + 1)))."""
     expected = 2.0 * math.sin(math.pi / (2 * (2 * delay + 1))) / H

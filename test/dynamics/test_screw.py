@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+import tables
 from oracles import PinocchioOracle, relative_error
 from samples import random_state, sample
 from urdf_text import joint, link, symmetric
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.body_tree import BodyFrame
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
@@ -52,32 +52,23 @@ CUT_XYZ, CUT_RPY = (0.21, -0.06, 0.09), (0.5, -0.8, 1.1)
 CUT = pin.SE3(pin.rpy.rpyToMatrix(*CUT_RPY), np.array(CUT_XYZ))
 TIP = {'mass': 0.8, 'com': (0.07, 0.02, -0.03)}
 TIP_INERTIA = symmetric(0.004, 0.005, 0.003, 0.0006, -0.0004, 0.0005)
+#: A distal piece of the RRPR arm's second link, which carries what follows, and a body on each
+#: piece. Joined by a 'fixed' joint it is the arm itself, by a 'revolute' one the arm cut there.
+PIECES = [
+    link('tip', *TIP.values(), TIP_INERTIA),
+    link('side', 0.9, (-0.04, 0.06, 0.02), 9 * TIP_INERTIA),
+    link('hook', 0.5, (0.03, -0.05, 0.01), 4 * TIP_INERTIA),
+    joint('j5', 'l2', 'side', xyz=(0.05, -0.1, 0.03), rpy=(0.1, 0.5, 0.9)),
+    joint('j6', 'tip', 'hook', xyz=(0.06, 0.08, -0.05), rpy=(-0.6, 0.2, 0.3)),
+    '</robot>',
+]
 
 
 def arm_with_a_cut(kind: str) -> str:
-    """Return the RRPR arm whose second link has a distal piece, which carries what follows.
-
-    They are joined by a joint of the given kind: 'fixed' is the arm itself, 'revolute' the same
-    arm cut there, its pieces joined by a joint to be held still. A body hangs on each piece.
-    """
-    return (
-        sample('rrpr')
-        .xml.replace('<parent link="l2"/>', '<parent link="tip"/>')
-        .replace(
-            '</robot>',
-            '\n'.join(
-                (
-                    link('tip', *TIP.values(), TIP_INERTIA),
-                    link('side', 0.9, (-0.04, 0.06, 0.02), 9 * TIP_INERTIA),
-                    link('hook', 0.5, (0.03, -0.05, 0.01), 4 * TIP_INERTIA),
-                    joint('cut', 'l2', 'tip', kind, CUT_XYZ, CUT_RPY),
-                    joint('j5', 'l2', 'side', xyz=(0.05, -0.1, 0.03), rpy=(0.1, 0.5, 0.9)),
-                    joint('j6', 'tip', 'hook', xyz=(0.06, 0.08, -0.05), rpy=(-0.6, 0.2, 0.3)),
-                    '</robot>',
-                )
-            ),
-        )
-    )
+    """Return the arm whose pieces are joined by a joint of a kind."""
+    text = sample('rrpr').xml.replace('<parent link="l2"/>', '<parent link="tip"/>')
+    cut = joint('cut', 'l2', 'tip', kind, CUT_XYZ, CUT_RPY)
+    return text.replace('</robot>', '\n'.join([cut, *PIECES]))
 
 
 class CutArm:
@@ -88,8 +79,8 @@ class CutArm:
         self.tree = load_robot(arm_with_a_cut('fixed'), SLANTED)
         self.screw = make_formulation('screw', self.tree)
         self.state = random_state(self.tree, rng)
-        names = [*self.tree.joint_names, 'cut']
-        self.oracle = PinocchioOracle(arm_with_a_cut('revolute'), SLANTED, names)
+        self.names = [*self.tree.joint_names, 'cut']
+        self.oracle = PinocchioOracle(arm_with_a_cut('revolute'), SLANTED, self.names)
         # The piece beyond the cut, from the frame of the cut to that of the link.
         tensor = CUT.rotation @ TIP_INERTIA @ CUT.rotation.T
         self.piece = RigidBodyInertia(TIP['mass'], CUT.act(np.array(TIP['com'])), tensor)
@@ -98,58 +89,51 @@ class CutArm:
     def joint_load(self, name, state, wrenches=None):
         """Return what the oracle's joint transmits, with the cut held still."""
         held = [np.append(array, 0.0) for array in state]
-        at = [*self.tree.joint_names, 'cut'].index(name)
-        return self.oracle.joint_wrenches(*held, wrenches)[at]
+        return self.oracle.joint_wrenches(*held, wrenches)[self.names.index(name)]
 
 
-@pytest.fixture(scope='module')
-def arm():
-    return CutArm()
+ARM = CutArm()
 
 
 @pytest.mark.parametrize('loaded', [False, True])
-def test_the_load_of_a_cut_through_a_link_is_that_of_a_joint_held_there(arm, loaded):
-    wrenches, q = arm.wrenches if loaded else None, arm.state[0]
-    dynamic = arm.joint_load('cut', arm.state, wrenches)
-    static = arm.joint_load('cut', (q, 0 * q, 0 * q), wrenches)
+def test_the_load_of_a_cut_through_a_link_is_that_of_a_joint_held_there(loaded):
+    wrenches, q = ARM.wrenches if loaded else None, ARM.state[0]
+    dynamic = ARM.joint_load('cut', ARM.state, wrenches)
+    static = ARM.joint_load('cut', (q, 0 * q, 0 * q), wrenches)
     assert relative_error(dynamic, static) > 0.01, 'the motion must matter'
     for section in ('tip', BodyFrame(1, CUT.rotation, CUT.translation)):
-        given = section, arm.piece, wrenches
-        found = arm.screw.section_load(*arm.state, *given, carried=('j3', 'j6'))
+        given = section, ARM.piece, wrenches
+        found = ARM.screw.section_load(*ARM.state, *given, carried=('j3', 'j6'))
         assert relative_error(found.dynamic, dynamic) < ROUNDING
         assert relative_error(found.static, static) < ROUNDING
         assert relative_error(found.inertial, dynamic - static) < ROUNDING
 
 
-def test_without_a_distal_piece_the_load_is_the_joint_wrench_seen_from_the_section(arm):
-    expected = arm.joint_load('j2', arm.state)
-    found = arm.screw.section_load(*arm.state, BodyFrame(1, np.eye(3), np.zeros(3)))
+def test_without_a_distal_piece_the_load_is_the_joint_wrench_seen_from_the_section():
+    expected = ARM.joint_load('j2', ARM.state)
+    found = ARM.screw.section_load(*ARM.state, BodyFrame(1, np.eye(3), np.zeros(3)))
     assert relative_error(found.dynamic, expected) < ROUNDING
     seen = CUT.actInv(pin.Force(expected)).vector
-    assert relative_error(arm.screw.section_load(*arm.state, 'tip').dynamic, seen) < ROUNDING
+    assert relative_error(ARM.screw.section_load(*ARM.state, 'tip').dynamic, seen) < ROUNDING
 
 
 def test_the_foundation_carries_the_weight_and_the_rate_of_momentum():
     """The pedestal is part of the base: it neither moves nor belongs to the tree."""
     tree = sample('branched').tree.with_gravity(SLANTED)
-    oracle = PinocchioOracle(sample('branched').xml, SLANTED, tree.joint_names)
-    q, v, a = random_state(tree, np.random.default_rng(8))
-    found = make_formulation('screw', tree).section_load(q, v, a, 'floor')
-    model, data, moving = oracle.model, oracle.data, np.zeros((2, oracle.model.nv))
-    moving[:, oracle.dofs] = v, a
-    pin.computeCentroidalMomentumTimeVariation(model, data, oracle.configuration(q), *moving)
-    for load, force, moment in (
-        (found.static, -tree.mass.sum() * np.array(SLANTED), np.zeros(3)),
-        (found.inertial, data.dhg.linear, data.dhg.angular),
-    ):
-        expected = np.concatenate([force, moment + np.cross(data.com[0], force)])
-        assert relative_error(load, expected) < ROUNDING
+    oracle, state = PinocchioOracle.of(tree), random_state(tree, np.random.default_rng(8))
+    q, *rates = oracle._state(*state)
+    pin.computeCentroidalMomentumTimeVariation(oracle.model, oracle.data, q, *rates)
+    com, rate = oracle.data.com[0], oracle.data.dhg
+    weight = -tree.mass.sum() * np.array(SLANTED)
+    found = make_formulation('screw', tree).section_load(*state, 'floor')
+    turned = np.concatenate([rate.linear, rate.angular + np.cross(com, rate.linear)])
+    assert relative_error(found.static, np.concatenate([weight, np.cross(com, weight)])) < ROUNDING
+    assert relative_error(found.inertial, turned) < ROUNDING
 
 
-def test_unknown_sections_and_joints_are_refused_by_name(arm):
-    with pytest.raises(UnknownNameError, match="unknown frame 'elbow'; known: base, hook"):
-        arm.screw.section_motion(*arm.state, 'elbow')
-    with pytest.raises(UnknownNameError, match='unknown body of a section 6; known: -1, 0'):
-        arm.screw.section_load(*arm.state, BodyFrame(6, np.eye(3), np.zeros(3)))
-    with pytest.raises(UnknownNameError, match="joint on the cut link 'j4'; known: j3, j5, j6"):
-        arm.screw.section_load(*arm.state, 'tip', arm.piece, carried=('j4',))
+NOWHERE = BodyFrame(6, np.eye(3), np.zeros(3))
+test_unknown_sections_and_joints_are_refused_by_name = tables.called("""
+ARM.screw.section_motion(*ARM.state, 'elbow') | UnknownNameError: unknown frame 'elbow'; known: base, hook
+ARM.screw.section_load(*ARM.state, NOWHERE)   | UnknownNameError: unknown body of a section 6; known: -1, 0
+ARM.screw.section_load(*ARM.state, 'tip', ARM.piece, carried=('j4',)) | UnknownNameError: joint on the cut link 'j4'; known: j3, j5, j6
+""", globals())  # fmt: skip  # noqa: E501
