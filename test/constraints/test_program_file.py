@@ -3,7 +3,6 @@
 
 import copy
 import re
-from dataclasses import replace
 from functools import reduce
 from operator import getitem
 from types import SimpleNamespace
@@ -74,22 +73,21 @@ def test_a_good_program_is_read(tree):
 
 
 def test_text_file_and_mapping_are_the_same(tree, tmp_path):
-    text = yaml.safe_dump(GOOD)
-    file = tmp_path / 'mine.yaml'
+    text, file = yaml.safe_dump(GOOD), tmp_path / 'mine.yaml'
     file.write_text(text)
-    q, v = np.array([0.1, -1.0, -0.4, 0.5]), np.full(4, 0.1)
-    expected = load_program(GOOD, tree, check=False).stack.evaluate(q, v, 0.7)
     posture = {**GOOD['null_space'], 'posture': np.array(GOOD['null_space']['posture'])}
     arrays = {**GOOD, 'constraints': tuple(GOOD['constraints']), 'null_space': posture}
-    for source in (text, file, str(file), arrays):
-        found = load_program(source, tree, check=False).stack.evaluate(q, v, 0.7)
-        for x, y in zip(found, expected, strict=True):
-            assert_array_equal(x, y)
+    q, v = np.array([0.1, -1.0, -0.4, 0.5]), np.full(4, 0.1)
+    expected, *others = (
+        load_program(source, tree, check=False).stack.evaluate(q, v, 0.7)
+        for source in (GOOD, text, file, str(file), arrays)
+    )
+    for found in others:
+        assert [x.tolist() for x in found] == [x.tolist() for x in expected]
 
 
 @tables.written("""
 constrants: []      | program 'good': unknown key 'constrants'; known: ... constraints
-constraints: []                     | program 'good', constraints: is []; give a list
 constraints: null                   | 'constraints' is missing
 constraints.0.kind: torus           | unknown constraint kind 'torus'; known: ... sphere
 constraints.0.frame: hand           | constraint 'wrist': unknown frame 'hand'; known:
@@ -105,7 +103,6 @@ inverse: moore                      | inverse is 'moore'; must be one of euclide
 inverse: {metric: [1, 1, 1]}        | has 3 numbers; give one, or 4, one per joint
 null_space.posture: {joint9: 0}     | posture: unknown joint 'joint9'; known:
 null_space.posture: {joint1: 0}     | has no value for joint2, joint3, joint4
-null_space.damping: -1.0            | damping: is -1.0; must not be negative
 null_space.limit_margin: 0.9        | limit_margin: is 0.9; give at most 0.5
 singularity.lambda: 0.1             | unknown key 'lambda'; known: damping, min_singular_value
 blend: -1.0                         | blend: is -1.0; must not be negative
@@ -117,10 +114,8 @@ constraints.1.angle: -52            | angle: is -52 rad, more than a turn; ... a
 constraints.0.reference: {rpy: [0, 90, 0]} | rpy: is 90 rad ... are 1.571
 constraints.0.target: {lissajous: {center: [0.2, 0.66], amplitude: [0.1, 0.1], frequency: [1, 1], phase: [90, 0]}} | phase: is 90 rad, more than 2 turns; ... are 1.571
 constraints.0.target: {lissajous: {center: [0.2, 0.66], amplitude: [0.1, 0.1], frequency: [1, 1]}, duration: 9} | target: has a duration beside lissajous; give it inside
-constraints.0.target: {line: {from: [0.2, 0.66], to: [0.6, 0.66]}, duration: 0.5} | link4 ... (m): cannot be reached at t =
 constraints.0.reference: {turn: {axis: z, angle: 1}} | axis: is 'z'; give three numbers: [0, 0, 1]
 constraints.0.reference: {z: -Y}    | give three numbers: [0, -1, 0]
-constraints.0.reference: {turn: {axis: [0, 0, 1], angle: 45}} | is 45 rad
 constraints: [{kind: joint_program, position: [0, -9, 0, 0]}] | joint 'joint2': is at -9 ... ; angles are in rad: -9 degrees are -0.1571
 constraints.1: {kind: joint_program, joints: [joint2], position: 720} | cannot be reached ... ; angles are in rad, not degrees
 constraints.1.G0: 4.0               | 'G1' is missing
@@ -130,9 +125,7 @@ passive: [joint4]                   | needs as many rows of mechanical constrain
 constraints.1: {kind: joint_coupling, coefficients: [], value: []} | coefficients: is []; give mappings from joint name to number
 {constraints.0.G0: -25, constraints.0.G1: 10} | gains of constraint 'wrist': do not stabilize: ... is at 2.071 1/s
 {constraints.0.G0: 25, constraints.0.G1: -1} | gains of constraint 'wrist': do not stabilize: ... is at 0.5+4.975j 1/s
-gains: {G0: 1.0, G1: 0.0}           | do not stabilize
 constraints.0.target: {line: {from: [0.2, 0.66], to: [0.6, 0.66]}, duration: 60} | link4 ... (m): cannot be reached at t = 20.
-constraints.0.target: [0.9, 0.9]    | cannot be reached at t = 0.000 s
 constraints.2: {kind: pitch, frame: tool, angle: 0.3, name: b} | cannot be reached at t = 0.000 s ... or correct contradicting conditions
 constraints: [&a {name: a, kind: joint_coupling, value: 0.1, coefficients: {joint1: 1}}, {<<: *a, name: b}] | is singular at t = 0.000 s
 constraints: [{kind: joint_program, joints: [joint4], position: {line: {from: [0], to: [1.5]}, duration: 0.3}}] | joint 'joint4': moves at ... limit is 3.5; run the
@@ -206,10 +199,6 @@ def test_a_path_through_a_singularity_is_refused_with_the_place(tree):
         load_program(near, tree)
     near['singularity']['min_singular_value'] = 0.0
     load_program(near, tree)
-    near['singularity']['min_singular_value'] = 0.002
-    near['constraints'][0]['target'] |= {'duration': 5e-4, 'start': 5e-5}  # 10 000 times as fast
-    with pytest.raises(ProgramError, match=r'is singular at t = 0\.000 s'):
-        load_program(near, replace(tree, velocity_limit=1e9 * tree.velocity_limit))
 
 
 # ---- remarks ------------------------------------------------------------------------------------
@@ -226,16 +215,16 @@ def test_a_free_null_space_is_remarked(tree):
 def test_unproved_stability_with_more_conditions_than_joints_is_remarked(tree):
     """Constant consistent conditions on the joints: proved with equal gains, else not."""
     rows = [{f'joint{i}': 1.0} for i in (1, 2, 3, 4)] + [{'joint2': 1.0, 'joint3': 1.0}]
-    coupled = {
-        'kind': 'joint_coupling', 'coefficients': rows, 'value': [0.0, -1.0, -0.5, 0.7, -1.5],
-    }  # fmt: skip
-    proved = load_program({'constraints': [coupled]}, tree)
-    assert proved.proved
-    assert 'holds for the projection only' in proved.remarks[0]
-    G1 = (10.0 * np.eye(5) + np.diag([3.0] * 4, 1)).tolist()
-    unproved = load_program({'constraints': [{**coupled, 'G0': 25.0, 'G1': G1}]}, tree)
-    assert not unproved.proved
-    assert 'not proved for these gains' in unproved.remarks[0]
+    values = {'coefficients': rows, 'value': [0.0, -1.0, -0.5, 0.7, -1.5]}
+    uneven = {'G0': 25.0, 'G1': (10.0 * np.eye(5) + np.diag([3.0] * 4, 1)).tolist()}
+    for gains, proved, said in (
+        ({}, True, 'holds for the projection only'),
+        (uneven, False, 'not proved for these gains'),
+    ):
+        coupled = {'kind': 'joint_coupling', **values, **gains}
+        program = load_program({'constraints': [coupled]}, tree)
+        assert program.proved == proved
+        assert said in program.remarks[0]
 
 
 # ---- shipped ------------------------------------------------------------------------------------
@@ -270,12 +259,10 @@ def test_a_program_may_follow_the_joint_reference():
     tree = sample('rrpr').tree
     follow = {'kind': 'joint_program', 'position': 'reference', 'joints': ['j1', 'j3']}
     program = load_program({'constraints': [follow]}, tree, check=False)
-    q, v = np.array([0.1, 0.2, 0.3, 0.4]), np.ones(4)
-    program.stack.signals[0].give([0.0, 0.1], [0.5, 0.5], [2.0, 3.0])
-    found = program.stack.evaluate(q, v, 7.0)
-    assert_allclose(found.f, [0.1, 0.2])
-    assert_allclose(found.f_dot, [0.5, 0.5])
-    assert_allclose(found.beta, [-2.0, -3.0])
+    [signal] = program.stack.signals
+    signal.give([0.0, 0.1], [0.5, 0.5], [2.0, 3.0])
+    found = program.stack.evaluate(np.array([0.1, 0.2, 0.3, 0.4]), np.ones(4), 7.0)
+    assert_allclose((found.f, found.f_dot, found.beta), [[0.1, 0.2], [0.5, 0.5], [-2, -3]])
 
 
 @pytest.mark.slow

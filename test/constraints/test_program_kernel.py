@@ -47,11 +47,10 @@ def compare(program, robot, q, v, t):
     kernel = ProgramKernel(program)
     kernel.run(t, q, v)
     expected = program.stack.evaluate(q, v, t)
-    for found, wanted in zip(
-        (kernel.f, kernel.f_dot, kernel.Gamma, kernel.beta), expected, strict=True
-    ):
+    names = ('f', 'f_dot', 'Gamma', 'beta')
+    for name, wanted in zip(names, expected, strict=True):
         scale = max(1.0, np.abs(wanted).max())
-        assert_allclose(found, wanted, atol=1e-13 * scale)
+        assert_allclose(getattr(kernel, name), wanted, atol=1e-13 * scale)
     oracle = PinocchioOracle.of(robot)
     A = oracle.mass_matrix(q) + np.diag(program.tree.armature)
     pure = stabilizing_effort(
@@ -67,7 +66,6 @@ def compare(program, robot, q, v, t):
     ('case', 'inverse', 'threshold'),
     [
         ('one row', 'inertia', 3.0),
-        ('three rows', 'euclidean', 0.8),
         ('three rows', 'inertia', 0.8),
         ('three rows', {'metric': [1.0, 2.0, 9.0, 0.5]}, 0.8),
         ('square', 'inertia', 0.8),
@@ -95,14 +93,12 @@ def test_the_kernel_equals_the_pure_function(case, inverse, threshold, rng):
 @pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
 def test_the_kernel_equals_the_pure_function_through_a_singularity(inverse, rng):
     robot = shipped('four_dof')
-    point = {'kind': 'point', 'frame': 'link4', 'target': [0.2, 0.05, 0.68]}
     content = {
-        'constraints': [point],
+        'constraints': [{'kind': 'point', 'frame': 'link4', 'target': [0.2, 0.05, 0.68]}],
         'null_space': {'damping': 4.0, 'stiffness': 4.0},
-        'inverse': inverse,
         'singularity': {'threshold': 0.02},
     }
-    program = load_program(content, robot.tree, check=False)
+    program = load_program(content | {'inverse': inverse}, robot.tree, check=False)
     for theta3 in (-0.5, -0.1, -1e-2, -1e-4, -1e-7, -1e-9, 0.0, 1e-8, 1e-3):
         q, v = np.array([0.2, -1.0, theta3, 0.5]), rng.normal(size=4)
         kernel, pure = compare(program, robot, q, v, 0.0)
@@ -116,9 +112,9 @@ def test_the_kernel_equals_the_pure_function_through_a_singularity(inverse, rng)
 def test_states_that_are_no_numbers_give_answers_that_are_none():
     program = program_of(sample('rrpr').tree, ['point'])
     kernel = ProgramKernel(program)
-    for bad in (np.nan, np.inf, 1e300):
+    for bad in (np.nan, np.inf):
         kernel.run(0.0, np.full(4, bad), np.zeros(4))
-        assert not np.all(np.isfinite(kernel.acceleration)) or bad == 1e300
+        assert not np.all(np.isfinite(kernel.acceleration))
     kernel.run(0.0, np.zeros(4), np.zeros(4))
     assert np.all(np.isfinite(kernel.acceleration)), 'nothing is left behind'
 
