@@ -98,13 +98,6 @@ def test_numbers_are_merged_and_what_is_computed_twice_is_stored_once(xy):
         assert work(scalar) == needed.split()
 
 
-def test_what_no_result_needs_is_not_reachable(xy):
-    x, y = xy
-    needed, unneeded = x * y, x + y
-    assert unneeded not in reachable([needed])
-    assert reachable([needed]) == [x, y, needed]
-
-
 def test_gathered_factors_meet_in_one_number():
     x, y = Trace(gather_factors=True).inputs('x', 2)
     assert work((2 * x) * (3 * y)) == ['mul', 'mul']
