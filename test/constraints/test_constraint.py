@@ -121,42 +121,48 @@ def unit(x):
     return np.array(x) / np.linalg.norm(x)
 
 
+#: In poses of the tip, of the other link and of the frame, and the kind's signals.
+FORMULAS = yaml.safe_load("""
+axis_alignment: (C.T @ axis)[:2]
+axis_angle: arccos(axis @ C[:, 2]) - angle
+coincidence: point - second
+cylinder: hypot(*seen[:2]) - radius
+distance: norm(point - second) - length
+joint_coupling: coupling @ q - value
+joint_program: q - position
+line: seen[:2]
+orientation: rotation
+pitch: (pitch - angle + pi) % (2 * pi) - pi
+plane: seen[2] - distance
+point: seen[[2, 0]] - target
+pose: concatenate([point - o, rotation])
+sphere: norm(point - o) - radius
+""")
+
+
 def test_the_value_is_what_the_kind_says(rng):
     """By Pinocchio's poses, scipy's rotations and the plain formula of every kind."""
     t, oracle, d = TIME, PinocchioOracle.of(ROBOT), DESCRIBED
     q, v, _ = random_state(TREE, rng)
     (R, p), (R2, p2), (o, C) = oracle.frame_pose(TIP, q), oracle.frame_pose(OTHER, q), frame_at(t)
     point, second = p + R @ d['point']['point'], p2 + R2 @ d['distance']['other_point']
-    seen, axis = C.T @ (point - o), R @ unit(d['axis_angle']['axis'])
-    rotation = Rotation.from_matrix(C.T @ R).as_rotvec()
-    joints, coupled = dict(zip(TREE.joint_names, q, strict=True)), d['joint_coupling']
     h, u, up = (np.array(d['pitch'][name]) for name in ('hinge', 'approach', 'up'))
-    pitch = np.arctan2(-up @ R @ np.cross(unit(u), unit(h)), -up @ R @ unit(u))
-    pitch -= given(d['pitch']['angle'], t)
-    expected = {
-        'axis_alignment': (C.T @ axis)[:2],
-        'axis_angle': np.arccos(axis @ C[:, 2]) - given(d['axis_angle']['angle'], t),
-        'coincidence': point - second,
-        'cylinder': np.hypot(*seen[:2]) - given(d['cylinder']['radius'], t),
-        'distance': np.linalg.norm(point - second) - given(d['distance']['length'], t),
-        'joint_coupling': [
-            sum(c * joints[name] for name, c in row.items()) for row in coupled['coefficients']
-        ]
-        - given(coupled['value'], t),
-        'joint_program': q - given(d['joint_program']['position'], t),
-        'line': seen[:2],
-        'orientation': rotation,
-        'pitch': (pitch + np.pi) % (2.0 * np.pi) - np.pi,
-        'plane': seen[2] - given(d['plane']['distance'], t),
-        'point': seen[[2, 0]] - given(d['point']['target'], t),
-        'pose': np.concatenate([point - o, rotation]),
-        'sphere': np.linalg.norm(point - o) - given(d['sphere']['radius'], t),
-    }
-    assert set(expected) == set(CONSTRAINTS)
-    for kind, value in expected.items():
+    rows = d['joint_coupling']['coefficients']
+    names = vars(np) | {
+        'norm': np.linalg.norm, 'q': q, 'o': o, 'C': C, 'point': point, 'second': second,
+        'seen': C.T @ (point - o),
+        'axis': R @ unit(d['axis_angle']['axis']),
+        'rotation': Rotation.from_matrix(C.T @ R).as_rotvec(),
+        'coupling': np.array([[row.get(name, 0.0) for name in TREE.joint_names] for row in rows]),
+        'pitch': np.arctan2(-up @ R @ np.cross(unit(u), unit(h)), -up @ R @ unit(u)),
+    }  # fmt: skip
+    assert set(FORMULAS) == set(CONSTRAINTS)
+    for kind, formula in FORMULAS.items():
+        signals = {key: given(x, t) for key, x in d[kind].items() if 'lissajous' in x}
         found = make_constraint(kind, TREE, kind, d[kind]).evaluate(q, v, t).f
         # Lengths and angles near 1; the angle of near half a turn amplifies rounding.
-        assert_allclose(found, np.ravel(value), atol=1e-13, err_msg=kind)
+        expected = np.ravel(eval(formula, names, signals))
+        assert_allclose(found, expected, atol=1e-13, err_msg=kind)
 
 
 def test_second_derivatives_are_derivatives_of_jacobian_and_drift(constraint, rng):

@@ -9,12 +9,12 @@ import numpy as np
 import pinocchio
 import pytest
 import tables
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import PinocchioOracle
 from samples import world_files
 from scipy.spatial.transform import Rotation
-from urdf_text import joint, link, numbers, robot, symmetric
+from urdf_text import follow, joint, link, numbers, robot, symmetric
 
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.description.urdf import read_description
@@ -75,20 +75,21 @@ def test_what_is_not_used_is_remarked_by_its_name(given, said):
     assert sum(bool(re.search(said, remark)) for remark in load_robot(text).remarks) == 1
 
 
+UNREAD = [
+    'xyz="0.3\n0.0 0.0"',
+    "xyz='0.3 0.0 0.0\r\n'",
+    'xyz="0.3\t0.0 0.0"',
+    'xyz="0_0.3 0.0 0.0"',
+    'xyz="0.3\xa00.0 0.0"',
+]
 FIRST, MASS = 'xyz="0.3 0.0 0.0"', '<mass value="2.0"'
 
 
 @pytest.mark.parametrize(
     ('old', 'new', 'said'),
     [
-        (FIRST, 'xyz="0.3\n0.0 0.0"', "joint 'j2': <origin xyz>"),
-        (FIRST, "xyz='0.3 0.0 0.0\r\n'", "joint 'j2': <origin xyz>"),
-        (FIRST, 'xyz="0.3\t0.0 0.0"', "joint 'j2': <origin xyz>"),
-        (FIRST, 'xyz="0.3 \n 0.0 0.0"', "joint 'j2': <origin xyz>"),
-        (FIRST, 'xyz="0_0.3 0.0 0.0"', "joint 'j2': <origin xyz>"),
-        (FIRST, 'xyz="0.3\xa00.0 0.0"', "joint 'j2': <origin xyz>"),
+        *((FIRST, new, "joint 'j2': <origin xyz>") for new in UNREAD),
         (MASS, '<mass value="2.0 "', "link 'upper': <mass value>"),
-        (MASS, '<mass value="2.0\n"', "link 'upper': <mass value>"),
         (FIRST, 'xyz="\n.3  0.  \n0e0 "', ''),
         (MASS, '<mass value="\n\t +2.0"', ''),
     ],
@@ -173,25 +174,22 @@ def turned(quaternion: bool, R: Rotation) -> str:
 
 
 @pytest.mark.slow
+@settings(max_examples=25)
 @given(angles, angles, angles)
 def test_a_quaternion_makes_the_robot_of_its_rpy_twin(a, b, c):
     """In joints, inertials, visuals and collisions, and in the text that other readers get."""
     R = Rotation.from_rotvec([a, b, c])
-    given_xyzw, twin = load_robot(turned(True, R)), load_robot(turned(False, R))
-    assert given_xyzw.remarks == ()
+    found, twin = (load_robot(turned(quaternion, R)) for quaternion in (True, False))
+    assert found.remarks == ()
+    assert 'quat_xyzw' not in found.xml
     for name in ('R_PJ', 'p_PJ', 'com', 'inertia'):
-        found, expected = getattr(given_xyzw, name), getattr(twin, name)
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-    assert 'quat_xyzw' not in given_xyzw.xml
+        np.testing.assert_allclose(getattr(found, name), getattr(twin, name), atol=1e-12)
     for shapes in (robot_shapes, collision_shapes):
-        pairs = zip(shapes(given_xyzw.xml).shapes, shapes(twin.xml).shapes, strict=True)
-        for found, expected in pairs:
-            np.testing.assert_allclose(found.vertices, expected.vertices, atol=1e-12)
-    oracle = PinocchioOracle(given_xyzw.xml, (0, 0, -9.81), ['j1', 'j2'])  # its own reader
-    q = np.array([0.3, -0.4])
-    np.testing.assert_allclose(
-        frame_pose(given_xyzw, q, 'lower').p_WF, oracle.frame_pose('lower', q)[1], atol=1e-12
-    )
+        for one, other in zip(shapes(found.xml).shapes, shapes(twin.xml).shapes, strict=True):
+            np.testing.assert_allclose(one.vertices, other.vertices, atol=1e-12)
+    q, oracle = np.array([0.3, -0.4]), PinocchioOracle.of(found)  # its own reader
+    expected = oracle.frame_pose('lower', q)[1]
+    np.testing.assert_allclose(frame_pose(found, q, 'lower').p_WF, expected, atol=1e-12)
 
 
 @tables.written("""
@@ -242,8 +240,7 @@ def test_soft_limits_bound_references_within_the_limits():
     assert tree.remarks == ()
     assert tree.position_upper.tolist() == [3.0, 3.0]
     assert (tree.reference_lower.tolist(), tree.reference_upper.tolist()) == ([-3, -1], [3, 0.5])
-    assert tree.middle.tolist() == [0.0, -0.25]
-    assert tree.sampled_range[1].tolist() == [3.0, 0.5]
+    assert (tree.middle.tolist(), tree.sampled_range[1].tolist()) == ([0.0, -0.25], [3.0, 0.5])
     check_limits(Quintic([0, 0], [0.5, 0.5], 2.0), tree)
     with pytest.raises(TrajectoryError, match=r"'j2': is at .*; its soft limits are -1 to 0.5"):
         check_limits(Quintic([0, 0], [0.5, 0.6], 2.0), tree)
@@ -251,37 +248,28 @@ def test_soft_limits_bound_references_within_the_limits():
     check_limits(Quintic([0, 0.8], [0.5, 0.4], 2.0), tree, outside=np.array([0.0, 0.3]))
     far = frame_pose(tree, np.array([0.2, 2.0]), 'lower')
     found = inverse_kinematics(tree, far.p_WF, far.R_WF, frame='lower', start=np.zeros(2))
-    assert not found.converged
-    assert found.q[1] <= 0.5
+    assert (found.converged, found.q[1] <= 0.5) == (False, True)
 
 
-@pytest.mark.parametrize(
-    ('text', 'upper', 'said'),
-    [
-        (soft(-9.0, 9.0), 3.0, ''),  # beyond the limits
-        (soft(5.0, 9.0), 3.0, "joint 'j2': soft limits [5, 9] leave no range within the limits"),
-        (soft(0.0, 0.0), 3.0, ''),  # not given: the default
-        (soft(1.0, -1.0), 3.0, "joint 'j2': soft limits [1, -1] leave no range within the limits"),
-        (
-            soft(-1.0, 1.0, 'continuous'),
-            np.inf,
-            "joint 'j2': soft limits [-1, 1] of a continuous joint",
-        ),
-    ],
-)
-def test_soft_limits_that_leave_no_range_or_add_nothing_are_none(text, upper, said):
-    tree = load_robot(text)
+#: Beyond the limits; outside of them; not given, the default; crossed; of an endless joint.
+@tables.rows('ends kind upper said', """
+[-9, 9], revolute, 3.0, ''
+[5, 9], revolute, 3.0, 'soft limits [5, 9] leave no range within the limits'
+[0, 0], revolute, 3.0, ''
+[1, -1], revolute, 3.0, 'soft limits [1, -1] leave no range within the limits'
+[-1, 1], continuous, .inf, 'soft limits [-1, 1] of a continuous joint'
+""")  # fmt: skip
+def test_soft_limits_that_leave_no_range_or_add_nothing_are_none(ends, kind, upper, said):
+    tree = load_robot(soft(*ends, kind))
     assert tree.reference_upper[1] == upper
-    assert [remark.partition(';')[0] for remark in tree.remarks] == [said] * bool(said)
+    remarks = [f"joint 'j2': {said}"] * bool(said)
+    assert [remark.partition(';')[0] for remark in tree.remarks] == remarks
 
 
 def test_a_mimic_joint_hands_its_soft_limits_on():
     """j2 = 2 j1 within [-1, 0.5] leaves j1 [-0.5, 0.25]."""
-    text = soft(-1.0, 0.5).replace('</joint>', '', 1)
-    head, tail = text.split('<joint name="j2"')
-    text = f'{head}</joint><joint name="j2"' + tail.replace(
-        '</joint>', '<mimic joint="j1" multiplier="2"/></joint>', 1
-    )
+    head, joint = soft(-1.0, 0.5).split('<joint name="j2"')
+    text = f'{head}<joint name="j2"{follow(joint, "j1", 2.0)}'
     tree = load_robot(text)
     assert (tree.reference_lower.tolist(), tree.reference_upper.tolist()) == ([-0.5], [0.25])
 
@@ -290,14 +278,11 @@ def test_a_mimic_joint_hands_its_soft_limits_on():
 
 
 def test_a_cause_is_remarked_once_however_many_parts_have_it():
-    names = [f'l{k}' for k in range(9)]
-    text = robot(
-        'chain',
-        link('base'),
-        *(link(name, 1.0, (0.1, 0, 0), I) for name in names),
-        *(joint(f'j{k}', f'l{k - 1}' if k else 'base', name, xyz=(0.4, 0, 0))
-          for k, name in enumerate(names)),
-    )  # fmt: skip
+    parts = [link('l0')]
+    for k in range(9):
+        parts.append(link(f'l{k + 1}', 1.0, (0.1, 0, 0), I))
+        parts.append(joint(f'j{k}', f'l{k}', f'l{k + 1}', xyz=(0.4, 0, 0)))
+    text = robot('chain', *parts)
     [remark] = load_robot(text).remarks
     assert remark.startswith("joints 'j0', 'j1', 'j2', 'j3', 'j4', 'j5' and 3 more: have neither")
     assert len(check_model(text).warnings) == 9  # in detail

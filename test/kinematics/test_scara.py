@@ -18,9 +18,9 @@ def test_limits_are_checked_joint_by_joint():
     too_low = scara.inverse([0.4, 0.0, -0.3], 0.0)
     assert [s.status for s in too_low] == ['outside_limits'] * 2
     assert too_low[0].violations == ('joint 3 at 0.3 is outside 0 to 0.25',)
-    rounded, beyond = np.array([1 + 1e-10, -1 - 1e-10]), np.array([1 + 1e-7, -1 - 1e-7])
-    assert violations(rounded, [-1.0, -1.0], [1.0, 1.0]) == ()
-    assert len(violations(beyond, [-1.0, -1.0], [1.0, 1.0])) == 2
+    for beyond, count in ((1e-10, 0), (1e-7, 2)):
+        q = np.array([1 + beyond, -1 - beyond])
+        assert len(violations(q, [-1.0, -1.0], [1.0, 1.0])) == count
     narrow = ScaraGeometry(lower=(-2.3, 0.0, 0.0, -6.28))
     assert [s.within_limits for s in scara.inverse([0.4, 0.0, -0.1], 0.0, narrow)] == [True, False]
 
@@ -49,10 +49,7 @@ def test_the_nearest_usable_solution_is_chosen_and_turned_by_whole_turns():
     solutions = scara.inverse([0.4, 0.1, -0.1], -2.5)
     q = nearest(solutions, np.array([0.5, -1.2, 0.1, 0.0])).q
     assert q[1] < 0.0
-    turned = nearest(
-        solutions,
-        np.array([0.5, -1.2, 0.1, -4.0]),
-        revolute=[True, True, False, True],
-        limits=(TREE.position_lower, TREE.position_upper),
-    ).q
+    options = {'revolute': [True, True, False, True]}
+    options['limits'] = TREE.position_lower, TREE.position_upper
+    turned = nearest(solutions, np.array([0.5, -1.2, 0.1, -4.0]), **options).q
     assert turned[3] == pytest.approx(q[3] - 2 * math.pi)

@@ -65,25 +65,7 @@ def test_text_file_and_xacro_give_the_same_robot(tmp_path):
     assert np.array_equal(load_robot(shipped_robot('scara')).com, sample('scara').tree.com)
 
 
-def test_the_path_of_a_body_leads_from_the_base_to_it():
-    tree = sample('branched').tree
-    names = [tree.joint_names[i] for i in tree.path(tree.link_names.index('right_lower'))]
-    assert names == ['waist', 'right_shoulder', 'right_elbow']
-    assert tree.path(-1) == ()
-
-
 # ---- shipped robots -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize('name', ROBOTS)
-def test_a_shipped_robot_loads_with_limits_friction_and_a_tool(name):
-    tree = load_robot(shipped_robot(name))
-    assert 'tool' in tree.frames
-    assert (tree.effort_limit > 0).all()
-    assert np.isfinite(tree.velocity_limit).all()
-    assert (tree.position_lower < tree.position_upper).all()
-    for term in (tree.damping, tree.coulomb_friction, tree.armature):
-        assert (term > 0).all()
 
 
 def test_the_scara_is_that_of_the_recording_of_gazebo():

@@ -13,8 +13,6 @@ from urdf_text import joint, link, robot, symmetric
 from robot_dynamics_ros.constraints.angles import JointProgram
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.identification.excitation import Bounds, ExcitationProblem
-from robot_dynamics_ros.kinematics.tool_task import ranges
 from robot_dynamics_ros.model import load_robot
 
 I, INF = symmetric(0.01, 0.012, 0.011), math.inf
@@ -85,11 +83,3 @@ def test_programs_start_in_the_middle_of_the_limits():
     row = {'kind': 'joint_program', 'joints': ['j2'], 'position': 'reference'}
     start = starting_configuration(load_program({'constraints': [row]}, tree, check=False))
     np.testing.assert_allclose(start, middle, atol=1e-12)
-
-
-def test_excitation_and_the_tool_stay_within_the_same_ranges():
-    tree = arm(*FAR, ('prismatic', (0.0, 0.0)))
-    problem = ExcitationProblem(tree, 10.0, 3, Bounds(), ('damping',))
-    half = 0.5 * np.subtract(*tree.sampled_range[::-1])
-    np.testing.assert_allclose([problem.middle, problem.half], [tree.middle, half], atol=1e-15)
-    np.testing.assert_allclose(ranges(tree), [2.6, 2.0, 5.5, 2.0], rtol=1e-14)

@@ -7,13 +7,15 @@ import math
 
 import numpy as np
 import pytest
+import tables
 from generated_c import values
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import complex_step
 from special_floats import PAIRS, chosen, same_bits
 
-from robot_dynamics_ros.spatial.scalar import cos, cross, maximum, minimum, select, sin, sqrt, tanh
+from robot_dynamics_ros.spatial import scalar
+from robot_dynamics_ros.spatial.scalar import cos, cross, select, sin, sqrt, tanh
 from robot_dynamics_ros.symbolic.kernel import compile_function
 from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
 from robot_dynamics_ros.symbolic.machine_code import MachineCode
@@ -42,60 +44,63 @@ def xy():
     return Trace().inputs('x', 2)
 
 
-def test_equal_values_are_one_scalar(xy):
+EQUAL = """
+x * 0 = 0
+x * 1 = x
+0.0 + x = x
+x - 0 = x
+0 / x = 0
+x / 1 = x
+x - x = 0
+x / x = 1
+(x + y) - x = y
+x - (x - y) = y
+(x - y) + y = x
+1 + (-1) * (1 - cos(x)) = cos(x)
+1 - (1 - cos(x)) = cos(x)
+2 * (0.5 * x) = x
+2 * x - 2 * x = 0
+3 * x - 2 * x = x
+(-x) * y = -(x * y)
+(x - y) * y = -((y - x) * y)
+-(-x) = x
+x - (-y) = x + y
+cos(-x) = cos(x)
+sin(-x) = -sin(x)
+tanh(-x) = -tanh(x)
+x * y = y * x
+x + y = y + x
+x**2 = x * x
+x**0 = 1
+x**-1 = 1 / x
+x**0.5 = sqrt(x)
+select(1.0, 2.0, x, y) = x
+select(2.0, 2.0, x, y) = y
+"""
+
+
+@pytest.mark.parametrize('row', EQUAL.strip().splitlines())
+def test_equal_values_are_one_scalar(row, xy):
     """The entries of a rotation about a coordinate axis are made of 1 - cos."""
-    x, y = xy
-    c, minus_x = cos(x), -x
-    for found, same in (
-        (x * 0, 0),
-        (x * 1, x),
-        (0.0 + x, x),
-        (x - 0, x),
-        (0 / x, 0),
-        (x / 1, x),
-        (x - x, 0),
-        (x / x, 1),
-        ((x + y) - x, y),
-        (x - (x - y), y),
-        ((x - y) + y, x),
-        (1 + (-1) * (1 - c), c),
-        (1 - (1 - c), c),
-        (2 * (0.5 * x), x),
-        (2 * x - 2 * x, 0),
-        (3 * x - 2 * x, x),
-        ((-x) * y, -(x * y)),
-        ((x - y) * y, -((y - x) * y)),
-        (-minus_x, x),
-        (x - (-y), x + y),
-        (cos(-x), c),
-        (sin(-x), -sin(x)),
-        (tanh(-x), -tanh(x)),
-        (x * y, y * x),
-        (x + y, y + x),
-        (x**2, x * x),
-        (x**0, 1),
-        (x**-1, 1 / x),
-        (x**0.5, sqrt(x)),
-        (select(1.0, 2.0, x, y), x),
-        (select(2.0, 2.0, x, y), y),
-    ):
-        assert found is same if isinstance(same, Traced) else found == same, work(found)
+    found, same = (
+        eval(side, vars(scalar) | {'x': xy[0], 'y': xy[1]}) for side in row.split(' = ')
+    )
+    assert found is same if isinstance(same, Traced) else found == same, work(found)
 
 
-def test_numbers_are_merged_and_what_is_computed_twice_is_stored_once(xy):
-    x, y = xy
-    for scalar, needed in (
-        ((x - y) - x, 'neg'),
-        (2 * (3 * x), 'mul'),
-        (1 + (2 + x), 'add'),
-        (3 - (2 - x), 'add'),
-        (x / 4, 'mul'),
-        (2 * x + 3 * x, 'mul'),
-        (cos(x * y) + cos(y * x), 'mul cos mul'),
-        (minimum(x, y), 'select'),
-        (maximum(x, 3.0), 'select'),
-    ):
-        assert work(scalar) == needed.split()
+@tables.rows('formula needed', """
+(x - y) - x, neg
+2 * (3 * x), mul
+1 + (2 + x), add
+3 - (2 - x), add
+x / 4, mul
+2 * x + 3 * x, mul
+cos(x * y) + cos(y * x), mul cos mul
+'minimum(x, y)', select
+'maximum(x, 3.0)', select
+""")  # fmt: skip
+def test_numbers_are_merged_and_what_is_computed_twice_is_stored_once(formula, needed, xy):
+    assert work(eval(formula, vars(scalar) | {'x': xy[0], 'y': xy[1]})) == needed.split()
 
 
 def test_gathered_factors_meet_in_one_number():
