@@ -30,6 +30,7 @@ from robot_dynamics_ros.recordings.metrics.metric import (
 from robot_dynamics_ros.recordings.output_folder import (
     atomic_folder,
     choose_folder,
+    write_json,
 )
 
 _USUAL_OUTPUT = Path('out') / 'comparison'
@@ -56,16 +57,21 @@ def run(args: argparse.Namespace) -> int:
     names = bag_names(args.bags)
     usual = _USUAL_OUTPUT / f'{names[0]}_{names[1]}'
     output = choose_folder(args.output, usual, force=args.force)
-    pair = compare_recordings(
-        args.bags, names, recording_choice(args), frame=args.frame, method=args.align
+    figures, report = compare_recordings(
+        args.bags,
+        names,
+        recording_choice(args),
+        frame=args.frame,
+        method=args.align,
+        options=given(args, RECORDING),
     )
-    figures, joints = pair.figures, pair.tree.joint_names
     if args.threshold == ['list']:
-        print_figures(figures, joints)
+        print_figures(figures, figures['joints'])
         return 0
-    verdicts = check_thresholds(given_thresholds(args), figures, joints)
+    verdicts = check_thresholds(given_thresholds(args), figures, figures['joints'])
     with atomic_folder(output) as work:
-        report = pair.write(work, given(args, RECORDING))
+        write_json(work / 'comparison.json', figures)
+        report.write(work / 'report.html')
     print_report(report, output)
     print_thresholds(verdicts)
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD

@@ -51,7 +51,7 @@ from robot_dynamics_ros.recordings.comparison import compare_recordings
 from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate, write_recording
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.tracking import EXACT
-from robot_dynamics_ros.recordings.output_folder import folder_name, make_empty
+from robot_dynamics_ros.recordings.output_folder import folder_name, make_empty, write_json
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay import ReplaySource, replay
@@ -298,10 +298,13 @@ def run_identify_demo(args: argparse.Namespace) -> int:
     _track('the corrected model', corrected, real, test, out / 'after')
     bags = [out / name / 'bag' for name in ('before', 'after')]
     names = ('by the description', 'by the corrected model')
-    pair = compare_recordings(bags, names, RobotChoice(span=(SETTLE, math.inf)))
-    (out / 'comparison').mkdir()
-    print_report(pair.write(out / 'comparison'), out / 'comparison')
-    gains = 1.0 / np.array(pair.figures['error_ratio'])
+    figures, report = compare_recordings(bags, names, RobotChoice(span=(SETTLE, math.inf)))
+    folder = out / 'comparison'
+    folder.mkdir()
+    write_json(folder / 'comparison.json', figures)
+    report.write(folder / 'report.html')
+    print_report(report, folder)
+    gains = 1.0 / np.array(figures['error_ratio'])
     say(f'written: {out}/; start with {out}/comparison/report.html')
     unexplained = _unexplained(recording, corrected, real)
     if gains.min() < _LEAST_GAIN:

@@ -10,8 +10,8 @@ a linear least-squares quotient.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +30,6 @@ from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.metrics.tracking import tool_path, tracking
 from robot_dynamics_ros.recordings.outliers import without_outliers
-from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import (
@@ -50,7 +49,6 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     NO_UNIT,
     ArmAnimation,
     ArmMotion,
-    Event,
     Report,
     command_line,
     joint_table,
@@ -86,132 +84,6 @@ class Alignment(NamedTuple):
     method: str
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Two recordings of one robot, sampled at the same instants of the program.
-
-    Attributes:
-        bags: Their paths.
-        names: Short names of them.
-        tree: The robot.
-        frame: Its tool frame.
-        runs: The runs; row k of both is the same instant, sampled at the states of the first.
-        distance: Distance between the tools, shape (N,), m.
-        figures: Alignment; errors, differences and efforts by joint, as plain numbers.
-        findings: Why each run cannot be of this robot, if it cannot, or of the same program.
-        notes: Remarks about the bags.
-    """
-
-    bags: Sequence[Path]
-    names: Sequence[str]
-    tree: Robot
-    frame: str
-    runs: tuple[Recording, Recording]
-    distance: Array
-    figures: dict[str, Any]
-    findings: Sequence[Finding]
-    notes: Sequence[str]
-
-    def write(self, folder: Path, options: Mapping[str, Sequence[str]] = NO_OPTIONS) -> Report:
-        """Write ``comparison.json`` and ``report.html`` into a folder; return the report.
-
-        Args:
-            folder: The folder.
-            options: Options with which the bags were read, see ``command_line``.
-
-        Raises:
-            MissingDependencyError: The plot library is not installed.
-        """
-        figures, (one, other), (first, second) = self.figures, self.names, self.runs
-        named = dict(zip(('first_bag', 'second_bag'), map(str, self.bags), strict=True))
-        write_json(folder / 'comparison.json', named | figures | {'notes': list(self.notes)})
-        shift, correlation, method = (
-            figures['alignment'][key] for key in ('shift_s', 'correlation', 'method')
-        )
-        motions = [
-            ArmMotion(one, first.position, _FIRST),
-            ArmMotion(other, second.position, _SECOND, ghost=True),
-        ]
-        ratio, apart = figures['error_ratio'], figures['difference']
-        tools = [
-            (figures['first']['tool_rms_mm'], f'tool error of {one}, RMS'),
-            (figures['second']['tool_rms_mm'], f'tool error of {other}, RMS'),
-            (apart['tool_rms_mm'], 'between the tools, RMS'),
-            (apart['tool_peak_mm'], 'between the tools, peak'),
-        ]
-        known = [(quantity(size, 'mm'), text) for size, text in tools if np.isfinite(size)]
-        tiles = [*known, (f'{shift:.6g} s', 'shift in time')]
-        if np.isfinite(correlation):  # something moves
-            tiles.append((f'{correlation:.4f}', 'correlation of the motions'))
-        if np.isfinite(worst := np.fmax.reduce(ratio)):
-            tiles.append((f'{worst:.3g} ×', 'error of the second / the first, worst joint'))
-        table = [
-            (f'RMS error, {one}', figures['first']['rms_error'], LENGTH),
-            (f'RMS error, {other}', figures['second']['rms_error'], LENGTH),
-            ('second / first', ratio, NO_UNIT),
-            ('RMS difference of position', apart['rms_position'], LENGTH),
-            (f'RMS effort, {one}', figures['first']['rms_effort'], EFFORT),
-            (f'RMS effort, {other}', figures['second']['rms_effort'], EFFORT),
-            ('RMS difference of effort', apart['rms_effort'], EFFORT),
-        ]
-        report = Report(
-            f'{one} against {other}',
-            f'{one} and {other}, {figures["overlap_s"]:.4g} s in common, {figures["states"]} '
-            f'states; second shifted by {shift:.6g} s ({method}).',
-            self.findings,
-            tiles,
-            [joint_table(self.tree, table)],
-            [*(f'{text}: {size}' for size, text in known), *self.notes],
-            events=list(self._events()),
-            steps=[command_line('analyze', bag, options=options) for bag in self.bags],
-            figures=self._plots(),
-            arm=ArmAnimation(self.tree, self.frame, first.time, motions),
-            origin=first.origin,
-        )
-        report.write(folder / 'report.html')
-        return report
-
-    def _events(self) -> Iterator[Event]:
-        """Yield where the runs differ most, and where they reach limits."""
-        time, difference = self.runs[0].time, self.figures['difference']
-        peak = quantity(difference['tool_peak_mm'], 'mm')
-        at = float(time[int(np.argmax(self.distance))])
-        yield at, f'largest distance between the tools, {peak}'
-        peaks = difference['peak_position'], difference['peak_position_at']
-        yield from peak_events(self.tree, 'difference', LENGTH, *peaks)
-        for name, run in zip(self.names, self.runs, strict=True):
-            yield from limit_events(self.tree, time, run.position, run.effort, f'{name}: ')
-
-    def _plots(self) -> list[tuple[str, Any]]:
-        """Return headings and plotly figures."""
-        one, other = self.runs
-        columns = {
-            'reference': one.reference_position,
-            'difference': 1e3 * (other.position - one.position),
-        }
-        for name, run in (('first', one), ('second', other)):
-            columns[f'{name} q'] = run.position
-            columns[f'{name} error'] = 1e3 * (run.reference_position - run.position)
-            columns[f'{name} effort'] = run.effort
-
-        def both(key: str) -> tuple[tuple[Any, ...], ...]:
-            (first, second), width = self.names, 2.5
-            return (f'first {key}', first, _FIRST, width), (f'second {key}', second, _SECOND)
-
-        apart = {'time': one.time, 'distance': 1e3 * self.distance[:, np.newaxis]}
-        tools = Plots(apart, one.origin)
-        plots = Plots(envelope(one.time, columns), one.origin)
-        small = joint_titles(self.tree, 'mrad', 'mm')
-        difference = 'difference', 'difference', _DIFFERENCE
-        tools.add('Between the tools', ['distance [mm]'], ('distance', 'distance', _DIFFERENCE))
-        reference = 'reference', 'reference', GREY, 5.0
-        plots.add('Joint positions', joint_titles(self.tree, *LENGTH), reference, *both('q'))
-        plots.add('Tracking error, reference − measured', small, *both('error'))
-        plots.add('Difference of the positions, second − first', small, difference)
-        plots.add('Effort', joint_titles(self.tree, *EFFORT), *both('effort'))
-        return tools.drawn + plots.drawn
-
-
 def compare_recordings(
     bags: Sequence[Path],
     names: Sequence[str],
@@ -219,7 +91,8 @@ def compare_recordings(
     *,
     frame: str = '',
     method: str = 'motion',
-) -> Comparison:
+    options: Mapping[str, Sequence[str]] = NO_OPTIONS,
+) -> tuple[dict[str, Any], Report]:
     """Read, align and compare two recordings of one robot.
 
     Args:
@@ -228,10 +101,14 @@ def compare_recordings(
         choice: How to read both.
         frame: Tool frame; empty for the default.
         method: Alignment method, see :func:`align`.
+        options: Options with which the bags are read, see ``command_line``.
+
+    Returns:
+        The figures: alignment; errors, differences and efforts by joint. The report.
 
     Raises:
         RobotDynamicsError: A bag cannot be read, is of another robot, too short, or does not
-            overlap.
+            overlap; or the plot library is not installed.
     """
     tree, runs, notes = _read(bags, names, choice)
     frame = tool_frame(tree, frame)
@@ -244,31 +121,110 @@ def compare_recordings(
     turns = tree.nearest_turn(other.position[0], one.position[0]) - other.position[0]
     position, reference = other.position + turns, other.reference_position + turns
     other = replace(other, position=position, reference_position=reference)
-    alignment = align(one, other, method)
-    if alignment.correlation < _LEAST_CORRELATION:
+    shift, correlation, how = align(one, other, method)
+    if correlation < _LEAST_CORRELATION:
         text = 'the motions barely correlate: do both runs execute the same program?'
         findings.append(Finding('warning', text))
-    one = one.rows(_inside(one.time + alignment.shift, other.time, ROUNDING_S))
-    other = resample(other, one.time + alignment.shift)
+    one = one.rows(_inside(one.time + shift, other.time, ROUNDING_S))
+    other = resample(other, one.time + shift)
     tools = [tool_path(tree, run.position, frame) for run in (one, other)]
     distance = np.linalg.norm(tools[1] - tools[0], axis=1)
+    first, second = (_run_figures(run, tree, frame) for run in (one, other))
+    apart = _difference(one, other, distance)
+    errors = [np.array(figures['rms_error']) for figures in (first, second)]
+    ratio = errors[1] / np.where(errors[0] > 0.0, errors[0], np.nan)
     figures: dict[str, Any] = {
+        'first_bag': str(bags[0]),
+        'second_bag': str(bags[1]),
         'joints': list(tree.joint_names),
-        'alignment': {
-            'shift_s': alignment.shift,
-            'correlation': alignment.correlation,
-            'method': alignment.method,
-        },
+        'alignment': {'shift_s': shift, 'correlation': correlation, 'method': how},
         'overlap_s': float(one.time[-1] - one.time[0]),
         'states': len(one.time),
-        'first': _run_figures(one, tree, frame),
-        'second': _run_figures(other, tree, frame),
-        'difference': _difference(one, other, distance),
+        'first': first,
+        'second': second,
+        'difference': apart,
+        'error_ratio': ratio.tolist(),
+        'notes': notes,
     }
-    errors = [np.array(figures[name]['rms_error']) for name in ('first', 'second')]
-    ratio = errors[1] / np.where(errors[0] > 0.0, errors[0], np.nan)
-    figures['error_ratio'] = ratio.tolist()
-    return Comparison(bags, names, tree, frame, (one, other), distance, figures, findings, notes)
+    sizes = [
+        (first['tool_rms_mm'], f'tool error of {names[0]}, RMS'),
+        (second['tool_rms_mm'], f'tool error of {names[1]}, RMS'),
+        (apart['tool_rms_mm'], 'between the tools, RMS'),
+        (apart['tool_peak_mm'], 'between the tools, peak'),
+    ]
+    known = [(quantity(size, 'mm'), text) for size, text in sizes if np.isfinite(size)]
+    tiles = [*known, (f'{shift:.6g} s', 'shift in time')]
+    if np.isfinite(correlation):  # something moves
+        tiles.append((f'{correlation:.4f}', 'correlation of the motions'))
+    if np.isfinite(worst := np.fmax.reduce(ratio)):
+        tiles.append((f'{worst:.3g} ×', 'error of the second / the first, worst joint'))
+    columns = [
+        (f'RMS error, {names[0]}', first['rms_error'], LENGTH),
+        (f'RMS error, {names[1]}', second['rms_error'], LENGTH),
+        ('second / first', ratio, NO_UNIT),
+        ('RMS difference of position', apart['rms_position'], LENGTH),
+        (f'RMS effort, {names[0]}', first['rms_effort'], EFFORT),
+        (f'RMS effort, {names[1]}', second['rms_effort'], EFFORT),
+        ('RMS difference of effort', apart['rms_effort'], EFFORT),
+    ]
+    motions = [
+        ArmMotion(names[0], one.position, _FIRST),
+        ArmMotion(names[1], other.position, _SECOND, ghost=True),
+    ]
+    peak = quantity(apart['tool_peak_mm'], 'mm')
+    events = [
+        (float(one.time[int(np.argmax(distance))]), f'largest distance between the tools, {peak}'),
+        *peak_events(
+            tree, 'difference', LENGTH, apart['peak_position'], apart['peak_position_at']
+        ),
+    ]
+    for name, run in zip(names, (one, other), strict=True):
+        events += limit_events(tree, one.time, run.position, run.effort, f'{name}: ')
+    report = Report(
+        ' against '.join(names),
+        f'{" and ".join(names)}, {figures["overlap_s"]:.4g} s in common, {len(one.time)} '
+        f'states; second shifted by {shift:.6g} s ({how}).',
+        findings,
+        tiles,
+        [joint_table(tree, columns)],
+        [*(f'{text}: {size}' for size, text in known), *notes],
+        events=events,
+        steps=[command_line('analyze', bag, options=options) for bag in bags],
+        figures=_plots(tree, names, (one, other), distance),
+        arm=ArmAnimation(tree, frame, one.time, motions),
+        origin=one.origin,
+    )
+    return figures, report
+
+
+def _plots(
+    tree: Robot, names: Sequence[str], runs: tuple[Recording, Recording], distance: Array
+) -> list[tuple[str, Any]]:
+    """Return headings and plotly figures of two runs at the same instants."""
+    one, other = runs
+    columns = {
+        'distance': distance[:, np.newaxis],
+        'reference': one.reference_position,
+        'difference': other.position - one.position,
+    }
+    for k, run in enumerate(runs):
+        columns[f'q{k}'], columns[f'effort{k}'] = run.position, run.effort
+        columns[f'error{k}'] = run.reference_position - run.position
+
+    def both(key: str) -> tuple[tuple[Any, ...], ...]:
+        return (f'{key}0', names[0], _FIRST, 2.5), (f'{key}1', names[1], _SECOND)
+
+    plots = Plots(envelope(one.time, columns), one.origin)
+    small = joint_titles(tree, 'mrad', 'mm')
+    apart = 'distance', 'distance', _DIFFERENCE
+    plots.add('Between the tools', ['distance [mm]'], apart, scale=1e3)
+    reference = 'reference', 'reference', GREY, 5.0
+    plots.add('Joint positions', joint_titles(tree, *LENGTH), reference, *both('q'))
+    plots.add('Tracking error, reference − measured', small, *both('error'), scale=1e3)
+    difference = 'difference', 'difference', _DIFFERENCE
+    plots.add('Difference of the positions, second − first', small, difference, scale=1e3)
+    plots.add('Effort', joint_titles(tree, *EFFORT), *both('effort'))
+    return plots.drawn
 
 
 def _read(

@@ -147,14 +147,7 @@ def analysis_figures(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    nothing = np.full(series['kinetic'].shape, np.nan)
-    potential = series['potential'] - series['potential'][:1]
-    two_panels = {
-        'kinetic': [series['kinetic'], nothing],
-        'potential': [potential, nothing],
-        'unexplained': [nothing, series['unexplained_energy']],
-    }
-    series = {**series, **{name: np.hstack(both) for name, both in two_panels.items()}}
+    series = {**series, 'potential': series['potential'] - series['potential'][:1]}
     if 'constraint' in series:
         off = np.abs(series['constraint'] - series['design'])
         series['deviation'] = np.where(off > ROUNDING, off, np.nan)
@@ -186,12 +179,13 @@ def analysis_figures(
     origins = ((origin, origin, COLOURS[i]) for i, origin in enumerate(ORIGINS))
     plots.add('Model effort by origin', force, *origins)
     plots.add(
-        'Energy',
-        ['of the arm [J]', 'unexplained, cumulative [J]'],
+        'Energy of the arm',
+        ['[J]'],
         ('kinetic', 'kinetic', COLOURS[0]),
         ('potential', 'potential, from the start', COLOURS[2]),
-        ('unexplained', 'unexplained', _ERROR),
     )
+    lost = 'unexplained_energy', 'unexplained', _ERROR
+    plots.add('Energy that the model does not explain, cumulative', ['[J]'], lost)
     plots.add('Time between states', ['[ms]'], ('period', 'period', _MEASURED, 1.0), scale=1e3)
     heading = 'External effort of the environment on each joint'
     plots.add(heading, force, ('external_effort', 'external', _ERROR))
