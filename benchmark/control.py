@@ -22,7 +22,7 @@ from robot_dynamics_ros.control.trajectories.following import Prepared
 from robot_dynamics_ros.control.trajectories.points import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler
-from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.planning.motions import Quintic
 from robot_dynamics_ros.spatial.scalar import Array
@@ -48,7 +48,7 @@ def main(_: argparse.Namespace, results: Results) -> int:
     command, *rnea*: one call of `pinocchio.rnea` for the same arm. The observer runs after the
     command, so it adds nothing between a state and its command. *Interpreted*: without llvmlite.
     """
-    known = [name for name in ARMS if name in ROBOTS or robot_file(f'{name}.urdf')]
+    known = [name for name in ARMS if robot_file(name)]
     ticks = [
         {'arm': name, 'law': law, 'at': frame, **loop_costs(name, law, frame)}
         for name in known
@@ -124,8 +124,7 @@ def interpreted_costs(names: Sequence[str]) -> dict[str, dict[str, float]]:
 
 def _tree(name: str) -> tuple[Robot, Array]:
     """Return an arm and its configuration."""
-    path = shipped_robot(name) if name in ROBOTS else str(robot_file(f'{name}.urdf'))
-    tree = load_robot(path, (0.0, 0.0, -9.81), effort_limit=100.0)
+    tree = load_robot(str(robot_file(name)), (0.0, 0.0, -9.81), effort_limit=100.0)
     return tree, np.clip(ARMS[name][1], tree.position_lower, tree.position_upper)
 
 

@@ -47,17 +47,19 @@ def machine() -> dict[str, str | int | float]:
 
 
 def robot_file(name: str) -> Path | None:
-    """Return a file of example-robot-data by its name; None if it is not installed."""
+    """Return the description of a shipped arm, or a URDF of example-robot-data if installed."""
+    if name in ROBOTS:
+        return Path(shipped_robot(name))
     listed: Sequence[metadata.PackagePath] = ()
     with suppress(metadata.PackageNotFoundError):
         listed = metadata.files('example-robot-data') or ()
-    return next((Path(str(file.locate())) for file in listed if file.name == name), None)
+    return next((Path(str(file.locate())) for file in listed if file.name == f'{name}.urdf'), None)
 
 
 def arms() -> dict[str, str]:
     """Return the shipped arms, a chain of six, and the UR5 if it is installed."""
     texts = {name: load_robot(shipped_robot(name)).xml for name in ROBOTS}
-    if ur5 := robot_file('ur5_robot.urdf'):
+    if ur5 := robot_file('ur5_robot'):
         texts['ur5'] = ur5.read_text()
     return {name: _rigid_bodies(text) for name, text in texts.items()} | {'chain of 6': chain(6)}
 

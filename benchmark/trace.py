@@ -37,24 +37,37 @@ _DATA = (
 
 
 class CallTrace:
-    """Records the functions of the package that are called, each once, until a publication."""
+    """Records the functions of the package that are called, each once.
 
-    def __init__(self) -> None:
-        self.names: list[tuple[str, str]] = []
-        self.published = 0
+    Attributes:
+        names: Their modules and names.
+        published: How many were called until the first publication.
+
+    Args:
+        data: Names of classes of which an argument must be; empty: every function is recorded.
+    """
+
+    def __init__(self, data: tuple[str, ...] = ()) -> None:
+        self.names: dict[tuple[str, str], None] = {}
+        self.published, self._data = 0, data
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Handle an event of ``sys.setprofile``."""
         code = frame.f_code
         if event != 'call':
             return
-        if code is Publisher.publish.__code__ and not self.published:
-            self.published = len(self.names)
-        if code.co_filename.startswith(_PACKAGE):
+        if code is Publisher.publish.__code__:
+            self.published = self.published or len(self.names)
+        if code.co_filename.startswith(_PACKAGE) and (not self._data or self._is_given(frame)):
             function = getattr(code, 'co_qualname', code.co_name)  # Python 3.10 has none
-            name = code.co_filename[len(_PACKAGE) + 1 : -3], function
-            if name not in self.names:
-                self.names.append(name)
+            self.names[code.co_filename[len(_PACKAGE) + 1 : -3], function] = None
+
+    def _is_given(self, frame: FrameType) -> bool:
+        """Return whether a function of some size has data as an argument."""
+        code = frame.f_code
+        given = (frame.f_locals.get(x) for x in code.co_varnames[: code.co_argcount])
+        own = code.co_name.startswith('<') or code.co_name == '__init__'
+        return not own and any(type(x).__name__ in self._data for x in given)
 
 
 def traced_callback() -> CallTrace:
@@ -91,27 +104,9 @@ def traced_callback() -> CallTrace:
         rclpy.shutdown()
 
 
-class DataTrace:
-    """Records the functions of the package with a recording or its samples as an argument."""
-
-    def __init__(self) -> None:
-        self.names: dict[tuple[str, str], None] = {}
-
-    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        """Handle an event of ``sys.setprofile``."""
-        code = frame.f_code
-        if event != 'call' or not code.co_filename.startswith(_PACKAGE):
-            return
-        own = code.co_name.startswith('<') or code.co_name == '__init__'
-        given = (frame.f_locals.get(x) for x in code.co_varnames[: code.co_argcount])
-        if not own and any(type(x).__name__ in _DATA for x in given):
-            function = getattr(code, 'co_qualname', code.co_name)  # Python 3.10 has none
-            self.names[code.co_filename[len(_PACKAGE) + 1 : -3], function] = None
-
-
 def traced_command(command: str, bag: Path) -> list[tuple[str, str]]:
     """Return the functions that a bag passes through a command."""
-    trace = DataTrace()
+    trace = CallTrace(_DATA)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         words = [command, str(bag), '--output', f'{folder}/out']
         sys.setprofile(trace)
@@ -133,14 +128,15 @@ def main(args: argparse.Namespace, results: Results) -> int:
             print(f'{command}: {len(names)} functions in {modules} modules')
         return 0
     trace = traced_callback()
+    every = list(trace.names)
     rows = [
         {'function': function, 'module': module, 'until': 'command' if k < trace.published else ''}
-        for k, (module, function) in enumerate(trace.names)
+        for k, (module, function) in enumerate(every)
     ]
     results.table('one state of the SCARA, computed torque, holding', rows)
     for what, names in (
-        ('until the command is published', trace.names[: trace.published]),
-        ('in all', trace.names),
+        ('until the command is published', every[: trace.published]),
+        ('in all', every),
     ):
         modules = len({module for module, _ in names})
         print(f'{what}: {len(names)} functions in {modules} modules')

@@ -21,7 +21,6 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.targets import TargetSettings
 from robot_dynamics_ros.control.trajectories.approach import Approach, ApproachLimits
 from robot_dynamics_ros.control.trajectories.spline import Points
-from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -48,8 +47,7 @@ class MovingArm(SessionOnPlant):
 
     def __init__(self, name: str, **given: Any) -> None:
         frame, start = ARMS[name]
-        path = shipped_robot(name) if name in ROBOTS else str(robot_file(f'{name}.urdf'))
-        tree = load_robot(path, tip=frame)
+        tree = load_robot(str(robot_file(name)), tip=frame)
         session = ControllerSession(tree, {'payload_frame': frame, **given})
         super().__init__(session, MujocoPlant(tree))
         self.plant.reset(np.array(start))
@@ -113,7 +111,7 @@ CHANGES: list[tuple[str, dict[str, Any], Change]] = [
 
 def main(_: argparse.Namespace, results: Results) -> int:
     """Changes of law, gains and payload in motion, and streamed targets: how smooth it stays."""
-    arms = [name for name in ARMS if name in ROBOTS or robot_file(f'{name}.urdf')]
+    arms = [name for name in ARMS if robot_file(name)]
     rows = []
     for name, given, change in CHANGES:
         largest = {arm: MovingArm(arm, **given).largest_change(change) for arm in arms}

@@ -192,9 +192,6 @@ class ArmCommands:
     @_queued
     def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
         """Push a simulated link by a force, N in its axes, until the next call; zero ends it."""
-        self._push(link, force, client)
-
-    def _push(self, link: str, force: tuple[float, float, float], client: int) -> None:
         message = WrenchStamped()
         message.header.frame_id = link
         vector = message.wrench.force
@@ -206,11 +203,11 @@ class ArmCommands:
     def end_client(self, client: int) -> None:
         """Release the push and stop the motion that a closed page has requested."""
         if self._current_push is not None and self._current_push[0] == client:
-            self._push(self._current_push[1].header.frame_id, (0.0, 0.0, 0.0), client)
+            self.push(self._current_push[1].header.frame_id, (0.0, 0.0, 0.0), client)
         owner, end = self._current_motion
         if owner == client and time.monotonic() < end:
             self._current_motion = (-1, 0.0)
-            self._motions.publish(JointTrajectory())
+            self.hold()
 
 
 def _call(client: Any, request: Any, done: Callable[[Any], None], reply: Reply) -> None:
@@ -264,8 +261,7 @@ class View(PackageNode):
             print(
                 'viewer: WARNING: other machines can connect, unencrypted; the address is secret'
             )
-        where = 'a browser' if host not in LOOPBACK else 'a browser on this machine'
-        print(f'viewer: open {web.address} in {where}', flush=True)
+        print(f'viewer: open {web.address} in a browser', flush=True)
 
     def on_stop(self) -> None:
         """Stop the server."""

@@ -84,23 +84,19 @@ class Plot:
 
     def show(self, rows: Sequence[tuple[float, Numbers]], clock: str) -> None:
         """Draw values at times, s, on a clock; the curves are those of the last row."""
-        every = list(rows[-1][1]) if rows else []
+        every = list(rows[-1][1]) if rows and self._tick.value else []
         names, left_out = every[:_MAX_CURVES], ', '.join(every[_MAX_CURVES:])
         alike = [row for row in rows if list(row[1])[:_MAX_CURVES] == names]
-        if self._handle is not None and self._handle.visible != self._tick.value:
-            self._handle.visible = self._tick.value
-        if not rows and self._handle is not None:  # as of a law without it
+        if self._handle is not None and self._drawn != (clock, names):  # or of a law without it
             self._handle.remove()
             self._handle = None
-        if len(alike) < 2 or not self._tick.value:
+        if len(alike) < 2 or not names:
             return
         table = np.array([[t, *(self._scale * x[name] for name in names)] for t, x in alike])
         columns = tuple(np.ascontiguousarray(column) for column in table.T)
-        if self._handle is not None and self._drawn == (clock, names):
+        if self._handle is not None:
             self._handle.data = columns
             return
-        if self._handle is not None:
-            self._handle.remove()
         self._drawn = clock, names
         curves = [
             {'label': name, 'stroke': colour, 'width': 1.5, 'points': {'show': False}}

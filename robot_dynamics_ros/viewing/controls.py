@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -117,12 +117,12 @@ class Controls:
         self._goal: dict[str, float] = {}
         self._shown: dict[str, Any] = {}  # rows of parameters of the controller
         self._simulator: dict[str, Any] = {}
-        self._has_joints, self._message = False, ''
+        self._message = ''
         gui = page.server.gui
         self._folder = gui.add_folder(f'command {arm.name}')
         with self._folder:
             self._switches = [
-                self._button(word, word, lambda _, reply, word=word: self._switch(word, reply))
+                self._button(word, word, partial(self._switch, word))
                 for word in ('activate', 'deactivate')
             ]
             self._law = gui.add_dropdown('law', tuple(sorted(known_laws())))
@@ -154,9 +154,8 @@ class Controls:
     def add_joints(self) -> None:
         """Add gains and goals of the joints, once these are known."""
         joints = list(self._arm.joints)
-        if self._has_joints or not joints or self._arm.scene is None:
+        if self._shown.keys() & _GAINS.keys() or not joints or self._arm.scene is None:
             return
-        self._has_joints = True
         with self._gains:
             for name, label in _GAINS.items():
                 send = partial(self._send_values, name)
@@ -248,7 +247,7 @@ class Controls:
         """Show the answer to a deactivation."""
         self._switches[1].reply(accepted, text)
 
-    def _switch(self, word: str, reply: Reply) -> None:
+    def _switch(self, word: str, _: int, reply: Reply) -> None:
         self.commands.change_state(word, reply)
 
     def _send_values(self, name: str, values: list[float], reply: Reply) -> None:
@@ -275,7 +274,7 @@ class Controls:
     def show(self, parameters: Mapping[str, Any], status: Mapping[str, str]) -> None:
         """Show parameters and state of the controller; without one nothing can be commanded."""
         alive = 'message' in status and 'stale' not in status
-        for row in self._rows():
+        for row in (*self._switches, *self._shown.values()):
             row.enable(alive)
         if self._law.disabled == alive:
             self._law.disabled = not alive
@@ -286,10 +285,6 @@ class Controls:
         if parameters != self._parameters:
             self._parameters = parameters
             self._show()
-
-    def _rows(self) -> Iterator[Any]:
-        yield from self._switches
-        yield from self._shown.values()
 
     def _show(self) -> None:
         parameters = {'program': '', **self._parameters}

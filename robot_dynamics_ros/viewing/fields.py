@@ -147,7 +147,6 @@ class Field(FieldRow):
         page, name, label: See :class:`FieldRow`.
         read: Converts a text to a value; raises ValueError.
         send: Called with the client's number, a value and the reply.
-        word: What the present value is called.
         asks: Whether numbers below half or above twice the present ones need a confirmation.
     """
 
@@ -159,12 +158,11 @@ class Field(FieldRow):
         read: Callable[[str], Any],
         send: Callable[[int, Any, Reply], None],
         *,
-        word: str = 'acts',
         asks: bool = False,
     ) -> None:
         super().__init__(page, name, label)
         self.value: Any = None
-        self._read, self._send, self._word, self._asks = read, send, word, asks
+        self._read, self._send, self._asks = read, send, asks
         self._asked: Any = None
         self._before: Any = None
         actions = page.web.actions
@@ -206,7 +204,7 @@ class Field(FieldRow):
 
     def _draw(self) -> None:
         if not self._note and self.value is not None:
-            self._note, self._colour = f'{self._word}: {shown(self.value)}', GREY
+            self._note, self._colour = f'acts: {shown(self.value)}', GREY
         super()._draw()
 
     def _control(self) -> str:
