@@ -11,7 +11,6 @@ import argparse
 import math
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,12 +28,7 @@ from robot_dynamics_ros.cli.arguments import (
 )
 from robot_dynamics_ros.cli.excite import excitation_trajectory, write_excitation
 from robot_dynamics_ros.cli.new_robot import planned_arm, shipped_parameters
-from robot_dynamics_ros.cli.processes import (
-    SHOWN,
-    LockstepRun,
-    Tell,
-    run_all,
-)
+from robot_dynamics_ros.cli.processes import SHOWN, LockstepRun
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
 from robot_dynamics_ros.cli.sign_of_life import tell
 from robot_dynamics_ros.cli.tables import print_lines, print_report, print_table, say, show_arm
@@ -117,20 +111,15 @@ def run_demo(args: argparse.Namespace) -> int:
     for arm in arms:
         say(f'motion of {arm.name}: {_motion(arm)}')
     laws = [args.law] if args.law else LAWS
-    results = run_all(
-        {
-            f'{arm.name}, {_TITLES[law]}': partial(run_scene, arm, law, _folder(args, arm, law))
-            for arm in arms
-            for law in laws
-        },
-    )
+    results = {
+        arm.name: [run_scene(arm, law, _folder(args, arm, law)) for law in laws] for arm in arms
+    }
     problems = []
-    for k, arm in enumerate(arms):
-        runs = results[k * len(laws) : (k + 1) * len(laws)]
-        _print(arm.name, runs)
+    for name, runs in results.items():
+        _print(name, runs)
         if any(str(x) == EXACT for run in runs for x in run.result.findings):
             say(EXACT)
-        problems += outside_band(arm.name, runs)
+        problems += outside_band(name, runs)
     print_lines('red', 'out of tolerance:', problems)
     folders = ', '.join(str(_folder(args, arm, law)) for arm in arms for law in laws)
     say(f'recordings, metrics and reports: {folders}\n')
@@ -172,30 +161,27 @@ def _arms(args: argparse.Namespace) -> list[Arm]:
     return [Arm(arm.tree.name, arm.parameters, arm.frame)]
 
 
-def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
+def run_scene(arm: Arm, law: str, out: Path) -> DemoRun:
     """Run one arm under one law in its own processes; write bag, metrics and report.
 
     Args:
         arm: The arm.
         law: The control law.
         out: Folder of the results; previous content is replaced.
-        tell: Callback that receives the simulated time and its end, s.
 
     Raises:
         SceneError: A node failed, or the trajectory was rejected.
         PeerTimeoutError: A node did not become ready or did not exit.
     """
     motion = {'start_time_s': START_S, 'end_simulator': True}
-    bag = LockstepRun(arm.source, {'law': law}, {}, motion).record(out, tell)
+    bag = LockstepRun(arm.source, {'law': law}, {}, motion).record(
+        out, f'{arm.name}, {_TITLES[law]}'
+    )
     choice = RobotChoice(span=(START_S, math.inf))
     result = analyze_bag(bag, AnalysisSettings(choice, frame=arm.frame, tables=False), out)
     source = ReplaySource(bag, {'formulation': 'pinocchio'})
-    return DemoRun(law, result, source.tree.joint_is_prismatic, _difference(source))
-
-
-def _difference(source: ReplaySource) -> float:
-    """Replay a recording; return the largest difference of the commands, N m or N."""
-    return float(np.nanmax(np.abs(replay(source).efforts - source.run.effort)))
+    difference = float(np.nanmax(np.abs(replay(source).efforts - source.run.effort)))
+    return DemoRun(law, result, source.tree.joint_is_prismatic, difference)
 
 
 def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:

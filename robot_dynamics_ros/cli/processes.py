@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from robot_dynamics_ros.cli import sign_of_life
 from robot_dynamics_ros.cli.arguments import ros_parameters
+from robot_dynamics_ros.cli.sign_of_life import tell
 from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
 from robot_dynamics_ros.recordings.output_folder import make_empty
 from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
@@ -28,10 +28,6 @@ _PROGRESS = re.compile(r'progress ([0-9.]+)')
 _END = re.compile(r'to t = ([0-9.]+) s')
 _ENDED = re.compile(r'end of the run: t = ([0-9.]+) s')
 _DELIVERY_SECONDS = 20.0  # a busy machine delivers the last states late
-
-#: Receives the simulated time of a run and its end, s.
-Tell = Callable[[float, float], None]
-Result = TypeVar('Result')
 
 
 @contextmanager
@@ -215,12 +211,12 @@ class LockstepRun:
         nodes.start('trajectory', 'send', {**self.trajectory, **order}, self.robot)
         nodes.wait_for_end('trajectory', _READY_SECONDS)
 
-    def record(self, out: Path, tell: Tell) -> Path:
+    def record(self, out: Path, title: str) -> Path:
         """Run until the simulator exits, then end recorder and controller; return the bag.
 
         Args:
             out: Folder of the results; the results of an earlier run are replaced.
-            tell: Callback that receives the simulated time and its end, s.
+            title: Title of the run, with which its progress is told.
 
         Raises:
             ConfigurationError: The folder holds other files.
@@ -228,6 +224,7 @@ class LockstepRun:
             PeerTimeoutError: A node did not become ready or did not exit.
         """
         make_empty(out, 'logs')
+        tell(f'{title}: starting')
         with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
             self.start(nodes, out / 'bag')
             end = self.simulator.get('end_time_s') or float(
@@ -237,12 +234,13 @@ class LockstepRun:
             def progress() -> None:
                 times = _PROGRESS.findall(nodes.output('recorder'))
                 if times:
-                    tell(min(float(times[-1]), end), end)
+                    at = min(float(times[-1]), end)
+                    tell(f'{title}: {at:.1f} of {end:.1f} s simulated ({at / end:.0%})')
 
             nodes.wait_for_end('simulator', _RUN_SECONDS, progress)
             self._await_last_state(nodes)
             nodes.end(['recorder', 'controller'])
-            tell(end, end)
+            tell(f'{title}: evaluation')
         return out / 'bag'
 
     def _await_last_state(self, nodes: SceneProcesses) -> None:
@@ -254,17 +252,3 @@ class LockstepRun:
             if time.monotonic() > end:
                 raise PeerTimeoutError('recorder', f'state of t = {last:.6f} s', _DELIVERY_SECONDS)
             time.sleep(0.05)
-
-
-def run_all(runs: Mapping[str, Callable[[Tell], Result]]) -> list[Result]:
-    """Return the results of runs by title, in sequence, and tell the progress of each."""
-    results = []
-    for title, run in runs.items():
-
-        def tell(at: float, end: float, title: str = title) -> None:
-            simulated = f'{at:.1f} of {end:.1f} s simulated ({at / end:.0%})'
-            sign_of_life.tell(f'{title}: {simulated if at < end else "evaluation"}')
-
-        sign_of_life.tell(f'{title}: starting')
-        results.append(run(tell))
-    return results

@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from robot_dynamics_ros.cli.new_robot import (
     planned_arm,
     robot_of_folder,
 )
-from robot_dynamics_ros.cli.processes import LockstepRun, Tell, run_all
+from robot_dynamics_ros.cli.processes import LockstepRun
 from robot_dynamics_ros.cli.tables import print_lines, print_report, show_arm
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program import Program
@@ -233,24 +232,22 @@ def run_scenes(scenes: Mapping[str, Scene], out: Path) -> int:
     Returns:
         1 if a scene is out of tolerance, else 0.
     """
-    titles = {
-        f'scene {name}': partial(run_scene, scene, out / name) for name, scene in scenes.items()
-    }
+    results = {name: run_scene(scene, name, out / name) for name, scene in scenes.items()}
     problems = []
-    for name, (metrics, report) in zip(scenes, run_all(titles), strict=True):
+    for name, (metrics, report) in results.items():
         print_report(report, out / name)
         problems += [f'{name}: {text}' for text in outside_band(scenes[name], metrics)]
     print_lines('red', 'out of tolerance:', problems)
     return 1 if problems else 0
 
 
-def run_scene(scene: Scene, out: Path, tell: Tell) -> tuple[dict[str, Any], Report]:
+def run_scene(scene: Scene, name: str, out: Path) -> tuple[dict[str, Any], Report]:
     """Run a scene in its own processes; write bag, metrics and report.
 
     Args:
         scene: What to run.
+        name: Its name.
         out: Folder of the results; the results of an earlier run are replaced.
-        tell: Callback that receives the simulated time and its end, s.
 
     Returns:
         The metrics, as in ``metrics.json``, and the report without plots.
@@ -259,7 +256,7 @@ def run_scene(scene: Scene, out: Path, tell: Tell) -> tuple[dict[str, Any], Repo
         SceneError: A node failed.
         PeerTimeoutError: A node did not exit.
     """
-    return _evaluate(scene, lockstep_run(scene).record(out, tell), out)
+    return _evaluate(scene, lockstep_run(scene).record(out, f'scene {name}'), out)
 
 
 def lockstep_run(scene: Scene) -> LockstepRun:

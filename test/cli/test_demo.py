@@ -59,10 +59,10 @@ def test_a_joint_that_the_motion_does_not_move_is_named_below_the_table(capsys):
 
 
 def test_the_motion_is_told_before_it_runs(monkeypatch, command):
-    def refused(runs):
+    def refused(*_):
         raise SceneError('the test', 'runs nothing', 'of no concern')
 
-    monkeypatch.setattr(demo, 'run_all', refused)
+    monkeypatch.setattr(demo, 'run_scene', refused)
     said = command('demo', 'four_dof', code=2).said
     seconds = 4 * math.tau * 0.1 / 0.4 + 0.6
     circle = f'tool along a circle of radius 0.1 m at 0.4 m/s, laps: 4, {seconds:.2f} s'

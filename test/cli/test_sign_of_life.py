@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from samples import sample
@@ -42,18 +44,24 @@ def test_a_command_says_for_how_long_it_has_computed_and_at_which_step(lasts, ca
     assert list(dict.fromkeys(said)) == ([] if lasts else expected)
 
 
-def test_of_runs_it_says_the_simulated_time_and_the_share_that_is_done(capsys, monkeypatch):
+def test_of_a_run_it_says_the_simulated_time_and_the_share_that_is_done(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(sign_of_life, '_PERIOD_S', 0.02)
+    said = {'trajectory': 'to t = 6.0 s', 'recorder': 'progress 1.5'}
+    said['simulator'] = 'end of the run: t = 1.5 s'
 
-    def run(tell) -> None:
-        time.sleep(0.1)
-        tell(1.5, 6.0)
-        time.sleep(0.1)
-        tell(6.0, 6.0)
+    def wait(*given, **_) -> None:
+        for tell in given[2:]:
+            tell()
         time.sleep(0.1)
 
+    still = dict.fromkeys(('start', 'end', 'check'), lambda *_: None)
+    nodes = SimpleNamespace(output=said.get, wait_for_end=wait, **still)
+    monkeypatch.setattr(processes, 'SceneProcesses', lambda *_: contextlib.nullcontext(nodes))
     with sign_of_life.sign_of_life('scene'):
-        processes.run_all({'scene circle': run})
+        processes.LockstepRun('scara', {}, {}, {}).record(tmp_path, 'scene circle')
+        time.sleep(0.1)
     told = ['scene: scene circle: starting, 0 s']
     told += ['scene: scene circle: 1.5 of 6.0 s simulated (25%), 0 s']
     told += ['scene: scene circle: evaluation, 0 s']

@@ -71,5 +71,5 @@ def test_every_command_with_an_output_has_force_or_takes_its_own_results_only():
 def test_a_run_removes_only_results_of_an_earlier_run(tmp_path):
     (tmp_path / 'mine.py').write_text('x')
     with pytest.raises(ConfigurationError, match='holds other files; name an empty or new folder'):
-        LockstepRun('scara', {}, {}, {}).record(tmp_path, lambda now, end: None)
+        LockstepRun('scara', {}, {}, {}).record(tmp_path, 'run')
     assert (tmp_path / 'mine.py').exists()
