@@ -29,6 +29,7 @@ _MISMATCH = {
     'coulomb_friction_factor': 'Coulomb friction, factor',
 }
 _COM_SHIFT = 'com_shift'
+_LISTS = {*_GAINS, *_MISMATCH}  # of numbers, or one for all
 
 
 def _one(text: str) -> float:
@@ -39,64 +40,9 @@ def _three(text: str) -> list[float]:
     return read_numbers(text, 3)
 
 
-class JointParameter:
-    """A parameter with a value per joint: a field for all joints, or one for each.
-
-    Args:
-        page: The page.
-        name: Name of its action, unique on the page, which ends with that of the parameter.
-        label: Label.
-        joints: Names of the joints.
-        send: Sends the values of all joints.
-    """
-
-    def __init__(
-        self,
-        page: Page,
-        name: str,
-        label: str,
-        joints: list[str],
-        send: Callable[[list[float], Reply], None],
-    ) -> None:
-        self._values = [0.0] * len(joints)
-        self._send = send
-        with page.server.gui.add_folder(label):
-            self._together = page.server.gui.add_checkbox('all joints', initial_value=True)
-            self._all = Field(page, name, 'all joints', _one, self._send_all, asks=True)
-            self.rows = [
-                Field(page, f'{name}/{joint}', joint, _one, partial(self._send_one, k), asks=True)
-                for k, joint in enumerate(joints)
-            ]
-        self._together.on_update(lambda _: self._arrange())
-        self._arrange()
-
-    def show(self, values: list[float]) -> None:
-        """Show the present values, one for each joint or one for all."""
-        count = len(self.rows)
-        self._values = values = list(values) * count if len(values) == 1 else list(values)
-        equal = len(set(values)) <= 1
-        if not equal and self._together.value:
-            self._together.value = False
-            self._arrange()
-        self._all.show(values[0] if equal else values)
-        for row, value in zip(self.rows, values, strict=False):
-            row.show(value)
-
-    def enable(self, on: bool) -> None:
-        """Accept input, or not."""
-        for row in (self._all, *self.rows):
-            row.enable(on)
-
-    def _arrange(self) -> None:
-        self._all.html.visible = self._together.value
-        for row in self.rows:
-            row.html.visible = not self._together.value
-
-    def _send_all(self, _: int, value: float, reply: Reply) -> None:
-        self._send([value] * len(self.rows), reply)
-
-    def _send_one(self, k: int, _: int, value: float, reply: Reply) -> None:
-        self._send([*self._values[:k], value, *self._values[k + 1 :]], reply)
+def _one_or_each(count: int, text: str) -> float | list[float]:
+    """Return one number, or one for each joint."""
+    return read_numbers(text, count) if text.split()[1:] else _one(text)
 
 
 class Controls:
@@ -115,8 +61,8 @@ class Controls:
         self._page, self._arm, self.commands = page, arm, commands
         self._parameters: Mapping[str, Any] = {}
         self._goal: dict[str, float] = {}
-        self._shown: dict[str, Any] = {}  # rows of parameters of the controller
-        self._simulator: dict[str, Any] = {}
+        self._shown: dict[str, Field] = {}  # of parameters of the controller
+        self._simulator: dict[str, Field] = {}
         self._message = ''
         gui = page.server.gui
         self._folder = gui.add_folder(f'command {arm.name}')
@@ -143,13 +89,13 @@ class Controls:
         return Button(self._page, f'{self._arm.name}/{name}', label, act, **options)
 
     def _parameter(self, peer: str, name: str, label: str, read: Any = _one) -> Field:
-        """Add a field of a parameter of a peer; those with a value per link set all of them."""
+        """Add a field of a parameter of a peer; a number holds for every joint or link."""
 
         def send(_: int, value: Any, reply: Reply) -> None:
-            changes = {name: [value] if name in _MISMATCH else value}
+            changes = {name: [value] if name in _LISTS and isinstance(value, float) else value}
             self.commands.set_parameters(peer, changes, reply)
 
-        return self._field(f'{peer}/{name}', label, read, send, asks=name in _SHARES)
+        return self._field(f'{peer}/{name}', label, read, send, asks=peer == 'controller')
 
     def add_joints(self) -> None:
         """Add gains and goals of the joints, once these are known."""
@@ -158,9 +104,8 @@ class Controls:
             return
         with self._gains:
             for name, label in _GAINS.items():
-                send = partial(self._send_values, name)
-                action = f'{self._arm.name}/{name}'
-                self._shown[name] = JointParameter(self._page, action, label, joints, send)
+                read = partial(_one_or_each, len(joints))
+                self._shown[name] = self._parameter('controller', name, label, read)
         with self._motion:
             self._add_motion(joints)
         self._show()
@@ -175,7 +120,7 @@ class Controls:
                 self._simulator[name] = self._parameter('simulator', name, label)
             label = 'centres of mass, shifted by x y z, m'
             self._simulator[_COM_SHIFT] = self._parameter('simulator', _COM_SHIFT, label, _three)
-        self.commands.read_simulator(list(self._simulator), self._show_simulator)
+        self.commands.read_simulator(list(self._simulator), partial(_show_values, self._simulator))
 
     def _add_push(self, links: list[str]) -> None:
         gui = self._page.server.gui
@@ -250,9 +195,6 @@ class Controls:
     def _switch(self, word: str, _: int, reply: Reply) -> None:
         self.commands.change_state(word, reply)
 
-    def _send_values(self, name: str, values: list[float], reply: Reply) -> None:
-        self.commands.set_parameters('controller', {name: values}, reply)
-
     def _send_program(self, _: int, program: str, reply: Reply) -> None:
         changes = {'law': self._law.value, 'program': program}
         self.commands.set_parameters('controller', changes, reply)
@@ -290,13 +232,14 @@ class Controls:
         parameters = {'program': '', **self._parameters}
         if parameters.get('law') in known_laws():
             self._law.value = parameters['law']
-        for name in self._shown.keys() & parameters.keys():
-            self._shown[name].show(parameters[name])
+        _show_values(self._shown, parameters)
 
-    def _show_simulator(self, values: Mapping[str, Any]) -> None:
-        for name, value in values.items():
-            equal = name in _MISMATCH and len(set(value)) == 1
-            self._simulator[name].show(value[0] if equal else value)
+
+def _show_values(fields: Mapping[str, Field], values: Mapping[str, Any]) -> None:
+    for name in fields.keys() & values.keys():
+        value = values[name]
+        equal = name in _LISTS and len(set(value)) == 1
+        fields[name].show(value[0] if equal else value)
 
 
 def _accept(most: float, _: int, value: float, reply: Reply) -> None:

@@ -10,6 +10,8 @@ from html import escape
 from threading import Thread
 from typing import Any
 
+import numpy as np
+
 #: Reports the result of a command, later: whether it was accepted, and a message.
 Reply = Callable[[bool, str], None]
 
@@ -180,8 +182,8 @@ class Field(FieldRow):
 
     def _enter(self, client: int, text: str) -> str:
         value = self._read(text)
-        present = self.value if self._asks and isinstance(self.value, float) else 0.0
-        if present and not 0.5 <= value / present <= 2.0:
+        now, then = np.array(self.value if self._asks else 0.0, dtype=float), np.array(value)
+        if self._asks and ((now > 0.0) & ((2.0 * then < now) | (then > 2.0 * now))).any():
             self._asked = value
             self.note(f'{shown(value)}: far from {shown(self.value)}')
             return 'asked'

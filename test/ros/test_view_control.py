@@ -73,17 +73,16 @@ def test_a_field_changes_the_node_and_a_refusal_says_why(living, browser):
     with Tab(browser, arm, NARROW) as tab:
         tab.reads('active: computed_torque')
         tab.reads('acts: 10')
-        enter(tab, 'natural_frequency', '10.5')
+        enter(tab, 'controller/natural_frequency', '10.5')
         tab.reads('acts: 10.5')
-        assert list(peer.get('controller', 'natural_frequency')) == [10.5] * 4
+        assert list(peer.get('controller', 'natural_frequency')) == [10.5]
         holds = peer.get('controller', 'damping_ratio')
-        tab.page.get_by_label('all joints').nth(1).click()
-        enter(tab, 'damping_ratio/joint2', f'{1.5 * holds[0]:g}')
         each = [holds[0], 1.5 * holds[0], holds[0], holds[0]]
+        enter(tab, 'controller/damping_ratio', ' '.join(f'{x:g}' for x in each))
         tab.until(
             lambda: list(peer.get('controller', 'damping_ratio')) == each, 'a gain of one joint'
         )
-        enter(tab, 'damping_ratio/joint2', '0')
+        enter(tab, 'controller/damping_ratio', f'{holds[0]:g} 0 1 1')
         tab.page.get_by_role('button', name='apply').click()
         tab.reads('refused: ')
         tab.reads("with damping_ratio 0 joint 'joint2' is unstable")
