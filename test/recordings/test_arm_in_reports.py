@@ -109,56 +109,48 @@ def shown_at(page, seconds):
 @pytest.mark.slow
 def test_the_arm_stands_where_the_joint_states_say(page, robot, run):
     """The oracle is Pinocchio, from the same URDF."""
-    oracle = PinocchioOracle.of(robot)
-    for row in (0, 137, 399):
-        shown_at(page, run.time[row] - EPOCH)
-        poses = page.evaluate("[0, 1].map((i) => document.querySelector('.arm').scene.poses(i))")
-        for shown, q in zip(poses, (run.position, run.reference_position), strict=True):
-            for name, link in zip(robot.link_names, shown, strict=True):
-                R, p = oracle.frame_pose(name, q[row])
-                # positions are float32 in the file, times a slider of the browser's precision
-                np.testing.assert_allclose(link['p'], p, atol=2e-5)
-                np.testing.assert_allclose(np.reshape(link['R'], (3, 3)), R, atol=2e-5)
+    oracle, row = PinocchioOracle.of(robot), 137
+    shown_at(page, run.time[row] - EPOCH)
+    poses = page.evaluate("[0, 1].map((i) => document.querySelector('.arm').scene.poses(i))")
+    for shown, q in zip(poses, (run.position[row], run.reference_position[row]), strict=True):
+        for name, link in zip(robot.link_names, shown, strict=True):
+            # positions are float32 in the file, times a slider of the browser's precision
+            for found, expected in zip(
+                (link['R'], link['p']), oracle.frame_pose(name, q), strict=True
+            ):
+                np.testing.assert_allclose(found, expected.ravel(), atol=2e-5)
 
 
 @pytest.mark.slow
 def test_it_plays_and_stops_at_the_end(page):
     shown_at(page, 3.5)
-    before = page.evaluate("document.querySelector('.arm').scene.now")
+    assert page.evaluate('scene.now') == pytest.approx(3.5, abs=1e-3)
     page.locator('.arm select').select_option('5')
     page.locator('.arm .play').click()
-    page.wait_for_function("document.querySelector('.arm').scene.now > 3.9")
-    page.wait_for_function("!document.querySelector('.arm').scene.moving")
-    assert before == pytest.approx(3.5, abs=1e-3)
+    page.wait_for_function('scene.now > 3.9')
+    page.wait_for_function('!scene.moving')
     assert page.locator('.arm output').inner_text() == '3.99 s'
-    later = shown_at(page, 2.5)
-    first = shown_at(page, 0.4)
-    assert (np.abs(first - later).max(axis=2) > 40).mean() > 0.005, 'the arm moved in the picture'
-    assert page.locator('.arm output').inner_text() == '0.40 s'
 
 
 @pytest.mark.slow
 def test_a_line_in_the_plots_over_time_moves_along_and_a_click_leads_the_arm(page):
     seen(page, 4)
-    shown_at(page, 1.0)
+    shown_at(page, 2.0)
     cursors = page.locator('.cursor').filter(visible=True)
     assert cursors.count() >= 1 + 3 * 4, 'one in each panel'
-    places = [page.locator('.cursor').first.bounding_box()['x']]
-    shown_at(page, 2.0)
-    places.append(page.locator('.cursor').first.bounding_box()['x'])
-    axis = page.locator('.xaxislayer-above').first.locator('.xtick text')
-    marks = {mark.text_content(): mark.bounding_box() for mark in axis.all()}
-    for text, place in zip('12', places, strict=True):
-        box = marks[text]
-        assert place == pytest.approx(box['x'] + box['width'] / 2.0, abs=3.0)
+    marks = {}
+    for mark in page.locator('.xaxislayer-above').first.locator('.xtick text').all():
+        box = mark.bounding_box()
+        marks[mark.text_content()] = box['x'] + box['width'] / 2.0
+    assert page.locator('.cursor').first.bounding_box()['x'] == pytest.approx(marks['2'], abs=3.0)
     panel = page.locator('.nsewdrag').first
     panel.scroll_into_view_if_needed()
-    box = panel.bounding_box()
-    page.mouse.move(marks['3']['x'] + marks['3']['width'] / 2.0 - 3.0, box['y'] + 40.0)
-    page.mouse.move(marks['3']['x'] + marks['3']['width'] / 2.0, box['y'] + 40.0, steps=3)
+    y = panel.bounding_box()['y'] + 40.0
+    page.mouse.move(marks['3'] - 3.0, y)
+    page.mouse.move(marks['3'], y, steps=3)
     page.locator('.hoverlayer .hovertext, .hoverlayer .legend').first.wait_for()
-    page.mouse.click(marks['3']['x'] + marks['3']['width'] / 2.0, box['y'] + 40.0)
-    page.wait_for_function("document.querySelector('.arm').scene.now > 2.5")
+    page.mouse.click(marks['3'], y)
+    page.wait_for_function('scene.now > 2.5')
     assert float(page.locator('.arm input').input_value()) == pytest.approx(3.0, abs=0.05)
 
 
@@ -197,27 +189,25 @@ def test_light_dark_and_paper_have_colours_of_their_own(page):
 
 
 def test_slider_plots_events_and_notes_have_one_zero(robot, tmp_path, capsys):
-    for first, origin in ((0.5, 0.0), (1.6e9, 1.6e9)):
-        time, q = first + np.linspace(0.0, 1.0, 50), np.zeros((50, robot.n))
-        arm = ArmAnimation(robot, 'tool', time, [ArmMotion('measured', q, '#2f86c8')])
-        last = f'the first at {format_time(time[-1])}: left out'
-        own = {'findings': [Finding('warning', last)], 'notes': [last]}
-        table = ReportTable(['at'], [[format_time(time[-1])]])
-        own |= {'arm': arm, 'events': [(time[-1], 'end')], 'tables': [table], 'origin': origin}
-        report = Report('t', 'l', **own)
-        html = report.html()
-        figure = panels(time, ['x'], [PlotLine(q[:, :1], 'x', '#000000')], origin=origin)
-        assert data_of(html)['arm']['origin'] == figure['layout']['meta']['time'] == origin
-        assert figure['data'][0]['x'][-1] == pytest.approx(time[-1] - origin)
-        shown = f'{time[-1] - origin:g} s'
-        assert f'>{shown}</button>end' in html
-        assert html.lower().count(f'the first at {shown}: left out') == 2
-        assert f'<td>{shown}</td>' in html
-        print_report(report, tmp_path)
-        said = capsys.readouterr().out
-        assert said.count(f'the first at {shown}: left out') == 2
-        assert ('times: since 1600000000 s' in said) == (origin > 0.0)
-        assert said.count('1600000000') == (origin > 0.0)
+    origin, at = EPOCH, EPOCH + 1.0
+    time, q = origin + np.linspace(0.0, 1.0, 50), np.zeros((50, robot.n))
+    arm = ArmAnimation(robot, 'tool', time, [ArmMotion('measured', q, '#2f86c8')])
+    last = f'the first at {format_time(at)}: left out'
+    report = Report('t', 'l', arm=arm, origin=origin, findings=[Finding('warning', last)],
+                    notes=[last], tables=[ReportTable(['at'], [[format_time(at)]])],
+                    events=[(at, 'end')])  # fmt: skip
+    html = report.html()
+    figure = panels(time, ['x'], [PlotLine(q[:, :1], 'x', '#000000')], origin=origin)
+    assert data_of(html)['arm']['origin'] == figure['layout']['meta']['time'] == origin
+    assert figure['data'][0]['x'][-1] == pytest.approx(1.0)
+    assert '>1 s</button>end' in html
+    assert html.lower().count('the first at 1 s: left out') == 2
+    assert '<td>1 s</td>' in html
+    print_report(report, tmp_path)
+    said = capsys.readouterr().out
+    assert said.count('the first at 1 s: left out') == 2
+    assert 'times: since 1600000000 s' in said
+    assert said.count('1600000000') == 1
 
 
 @pytest.mark.slow
@@ -239,18 +229,21 @@ def test_an_arm_that_is_not_known_for_a_while_is_not_shown_then(browser, robot, 
 @pytest.mark.slow
 def test_a_tall_arm_is_in_the_picture_from_foot_to_tip(browser, tmp_path):
     box = '<visual><origin xyz="0 0 1"/><geometry><box size="0.2 0.2 2"/></geometry></visual>'
-    turn = urdf_text.joint('turn', 'base', 'mast')
-    mast = urdf_text.link('mast', 1.0, (0, 0, 1), np.eye(3)).replace('</link>', f'{box}</link>')
-    tall = load_robot(urdf_text.robot('tall', urdf_text.link('base'), mast, turn))
-    time, q = np.linspace(0.0, 1.0, 50), np.zeros((50, 1))
-    arm = ArmAnimation(tall, 'mast', time, [ArmMotion('a', q, '#2f86c8')])
+    text = urdf_text.described('tall', """
+base: []
+mast: [1, [0, 0, 1], [1, 1, 1]]
+turn: {of: [base, mast]}
+""").replace('</link>\n<joint', f'{box}</link>\n<joint')  # fmt: skip
+    assert box in text
+    arm = ArmAnimation(
+        load_robot(text), 'mast', np.arange(50.0), [ArmMotion('a', np.zeros((50, 1)), '#2f86c8')]
+    )
     page = shown(browser, arm, tmp_path)
     view = '(({camera, canvas: c}) => camera.view(c.clientWidth / c.clientHeight))'
     lens = page.evaluate(f"[...{view}(document.querySelector('.arm').scene)]")
-    for z in (0.0, 2.0):
-        for x, y in ((-0.1, -0.1), (0.1, -0.1), (-0.1, 0.1), (0.1, 0.1)):
-            seen = np.reshape(lens, (4, 4)).T @ [x, y, z, 1.0]  # WebGL's are column by column
-            assert np.abs(seen[:2] / seen[3]).max() < 1.0, 'beyond the edge'
+    corners = [(x, y, z, 1.0) for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (0.0, 2.0)]
+    found = corners @ np.reshape(lens, (4, 4))  # WebGL's are column by column
+    assert np.abs(found[:, :2] / found[:, 3:]).max() < 1.0, 'beyond the edge'
     page.close()
 
 
@@ -280,21 +273,18 @@ def test_events_and_keys_move_arm_and_cursor(page, run):
     # The reference is ahead by 0.1 s; the first joint has the largest error where it is fastest.
     events = page.locator('.events li')
     error = np.abs(run.reference_position - run.position)
-    names = [f'largest error of {name}' for name in run.joints]
-    for j, name in enumerate(names):
-        events.filter(has_text=name).get_by_role('button').click()
-        at = page.evaluate('scene.now')
-        assert at == pytest.approx(0.01 * error[:, j].argmax(), abs=0.011)
+    for name, row in zip(run.joints, error.argmax(axis=0), strict=True):
+        events.filter(has_text=f'largest error of {name}').get_by_role('button').click()
+        assert page.evaluate('scene.now') == pytest.approx(0.01 * row, abs=0.011)
     assert page.locator('.track i').count() >= 4
     assert page.locator('.track i').first.get_attribute('title')
     page.locator('.arm canvas').focus()
     events.first.get_by_role('button').click()
-    before = page.evaluate('scene.now')
-    page.keyboard.press('ArrowRight')
-    step = page.evaluate('scene.now') - before
-    page.keyboard.press('ArrowLeft')
-    assert step == pytest.approx(0.01, abs=1e-3)
-    assert page.evaluate('scene.now') == pytest.approx(before, abs=1e-3)
+    times = [page.evaluate('scene.now')]
+    for key in ('ArrowRight', 'ArrowLeft'):
+        page.keyboard.press(key)
+        times.append(page.evaluate('scene.now'))
+    assert np.diff(times) == pytest.approx([0.01, -0.01], abs=1e-3)
     page.evaluate('document.activeElement.blur()')
     page.keyboard.press('l')
     page.evaluate('scene.show(scene.end - 0.05)')
@@ -321,15 +311,14 @@ def test_a_printed_page_has_all_plots_and_no_hover_lines(browser, report):
     page.wait_for_function("typeof Plotly !== 'undefined'")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media='print')
-    count = page.locator('.plot').count()
-    assert page.locator('.plot.js-plotly-plot').count() == count
+    plots = page.locator('.plot').count()
+    assert page.locator('.plot.js-plotly-plot').count() == plots
     wide = page.locator('.plot .main-svg').evaluate_all('all => all.map((x) => x.clientWidth)')
     assert {x for x in wide if x} == {700}
     assert page.locator('.cursor, .hoverlayer').filter(visible=True).count() == 0
     page.set_viewport_size({'width': 718, 'height': 1000})  # A4 at 96 dpi between its margins
     widths = page.locator('table').evaluate_all('all => all.map((x) => x.offsetWidth)')
-    assert widths
-    assert max(widths) <= 718
+    assert 0 < max(widths) <= 718
     page.close()
 
 

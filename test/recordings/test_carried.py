@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from bags import MS, text, write
-from recorded_arm import NAMES, RecordedArm, arm_xml
+from recorded_arm import RecordedArm, arm_xml
 from recorded_loop import CHANGES, PARAMETERS
 from urdf_text import link
 
@@ -72,14 +72,12 @@ CARRIES = 'the model carries 0.8 kg on tool, as the recorded controller had it'
 @pytest.mark.parametrize(
     ('loads', 'log', 'parameters'),
     [
-        (True, (), LOAD),
         (True, (activation(LOAD),), BARE),
         (True, (activation(LOAD, 300),), None),
         (False, (activation(LOAD, payload={'carried': False}),), LOAD),
-        (True, (activation(LOAD), change('payload', 5000, 2, carried=False)), LOAD),
         (True, (activation(LOAD), change('parameters', 400, 2, values=LOAD)), LOAD),
     ],
-    ids=['parameters', 'activation', 'log alone', 'put down', 'put down behind', 'the same'],
+    ids=['activation', 'log alone', 'put down', 'the same'],
 )  # fmt: skip
 def test_the_model_carries_what_the_controller_had(tmp_path, loads, log, parameters):
     result = analyzed(tmp_path, loads, *log, parameters=parameters)
@@ -97,12 +95,11 @@ def test_a_load_that_the_controller_did_not_know_is_found_beside_its_payload(tmp
 @pytest.mark.parametrize(
     'log',
     [
-        (change('payload', SWITCH, 2, carried=False),),
         (change('parameters', SWITCH, 2, values={'payload_mass': 0.0}),),
         (change('hold', 100, 2), change('payload', SWITCH, 3, carried=False),
          change('payload', 1300, 4, carried=True)),
     ],
-    ids=['service', 'parameter', 'and back'],
+    ids=['parameter', 'and back'],
 )  # fmt: skip
 def test_the_model_is_judged_up_to_a_change(tmp_path, log):
     result = analyzed(tmp_path, EARLY, activation(LOAD), *log)
@@ -125,7 +122,6 @@ def test_what_follows_a_change_is_judged_with_the_payload_since(tmp_path):
     ('changed', 'why'),
     [
         ({'payload_frame': 'gripper'}, "payload_frame 'gripper'"),
-        ({'payload_mass': 'heavy'}, 'payload_mass'),
         ({'payload_com': [0.0, 1.0]}, 'payload_com'),
         ({'payload_frame': 'base'}, 'is on the base'),
     ],
@@ -140,36 +136,29 @@ def test_a_payload_that_does_not_fit_is_told(tmp_path, changed, why):
 
 def test_dead_bands_do_not_contain_a_known_payload(command):
     log = activation(LOAD), change('payload', SWITCH, 2, carried=False)
-    known, until, unknown = (
-        command('calibrate', run)
-        for run in (messages(True), messages(EARLY, *log), messages(True, parameters=BARE))
+    found = [
+        command('calibrate', messages(EARLY, *log)),
+        command('calibrate', messages(True, parameters=BARE)),
+    ]
+    assert CARRIES in found[0].said
+    assert 'up to there' in found[0].said
+    # 8 N at the tool are ten times what else is unknown.
+    bands, wide = (
+        [
+            joint[kind]['base']
+            for joint in yaml.safe_load(x.text('thresholds.yaml'))['joints'].values()
+            for kind in ('hit', 'push')
+        ]
+        for x in found
     )
-    for found in (known, until):
-        assert CARRIES in found.said
-        for name in NAMES:
-            band, wide = (
-                yaml.safe_load(x.text('thresholds.yaml'))['joints'][name] for x in (found, unknown)
-            )
-            for kind in ('hit', 'push'):  # 8 N at the tool are ten times what else is unknown
-                assert band[kind]['base'] < 0.2 * wide[kind]['base']
-    assert 'up to there' in until.said
+    assert (np.array(bands) < 0.2 * np.array(wide)).all()
 
 
-@pytest.mark.parametrize(
-    ('loads', 'log', 'told'),
-    [
-        (EARLY, (change('payload', SWITCH, 2, carried=False),),
-         ('had 0.8 kg on tool, whose', 'had no payload from 11 s on')),
-        (~EARLY, (change('parameters', SWITCH, 2, values=LOAD),),
-         ('had no payload', 'had 0.8 kg on tool from 11 s on, whose')),
-    ],
-    ids=['put down', 'taken'],
-)  # fmt: skip
-def test_identified_links_do_not_include_the_payload_of_the_controller(command, loads, log, told):
-    first = LOAD if loads[0] else BARE
-    found = command('identify --jobs 1', messages(loads, activation(first), *log))
-    for text_ in told:
-        assert f'the recorded controller {text_}' in found.said
+def test_identified_links_do_not_include_the_payload_of_the_controller(command):
+    log = activation(LOAD), change('payload', SWITCH, 2, carried=False)
+    found = command('identify --jobs 1', messages(EARLY, *log))
+    for told in ('had 0.8 kg on tool, whose', 'had no payload from 11 s on'):
+        assert f'the recorded controller {told}' in found.said
     assert 'nothing to correct: the description explains the recordings' in found.said
     links = yaml.safe_load(found.text('parameters.yaml'))['links']
     for name, mass in (('upper', 4.0), ('fore', 2.5), ('quill', 1.2)):

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from bags import DESCRIPTION, STATES, Message, T, defined, header, state, write
@@ -27,17 +25,11 @@ def run():
     return measured_run(measured_arm(), motion)
 
 
-def table(run, path, heads, separator=','):
-    """Write times, positions, velocities and efforts."""
-    columns = np.column_stack([run.time, run.position, run.velocity, run.measured_effort])
-    np.savetxt(path, columns, '%.17g', separator, header=separator.join(heads), comments='')
-    return path
-
-
 def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):
     monkeypatch.setattr(converted, '_BLOCK', 64)
-    heads = ['n', *'abcdefghi']
-    table(run, tmp_path / 'log.txt', heads, '\t')
+    columns = np.column_stack([run.time, run.position, run.velocity, run.measured_effort])
+    names = '\t'.join('nabcdefghi')
+    np.savetxt(tmp_path / 'log.txt', columns, '%.17g', '\t', header=names, comments='')
     mapping = tmp_path / 'log.yaml'
     mapping.write_text(
         'table: log.txt\nrate: 100\njoints: [pan, lift, elbow]\nposition: [a, b, c]\n'
@@ -50,50 +42,40 @@ def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):
     assert_allclose(np.diff(read.time), 0.01, rtol=1e-6)
 
 
-@pytest.mark.slow
-def test_a_table_is_compared_with_a_bag(run, tmp_path, command):
-    heads = [f'{key}.{name}' for key in ('position', 'velocity', 'effort') for name in JOINTS]
-    away = replace(run, position=run.position + [1e-3, 2e-3, 3e-3])
-    log = table(away, tmp_path / 'log.csv', ['time', *heads])
-    assert read_recording(log).measured_effort.tobytes() == run.measured_effort.tobytes()
-    bag = ros1(run, tmp_path / 'old.bag')
-    found = command('compare --align 0', bag, log, '--robot', run.description).figures
-    assert found['states'] == 400
-    assert_allclose(found['difference']['rms_position'], [1e-3, 2e-3, 3e-3])
-    assert_array_equal(found['difference']['peak_effort'], 0.0)
-
-
-def ros1(run, path):
+def test_a_bag_of_ros_1_is_read_and_compared_with_a_table(run, tmp_path, command):
+    bag, log = tmp_path / 'old.bag', tmp_path / 'log.csv'
     store = get_typestore(Stores.ROS1_NOETIC)
     types = store.types
-    kind = 'sensor_msgs/msg/JointState'
-    with WriterOfRos1(path) as writer:
-        described = writer.add_connection(DESCRIPTION, 'std_msgs/msg/String', typestore=store)
-        message = types['std_msgs/msg/String'](run.description)
-        data = store.serialize_ros1(message, 'std_msgs/msg/String')
-        writer.write(described, 10**9, data)
-        states = writer.add_connection(STATES, kind, typestore=store)
+    with WriterOfRos1(bag) as writer:
+        rows = [(DESCRIPTION, types['std_msgs/msg/String'](run.description))]
         for k, seconds in enumerate(run.time.tolist()):
             stamp = types['builtin_interfaces/msg/Time'](*divmod(round(seconds * 1e9), 10**9))
             columns = run.position[k], run.velocity[k], run.measured_effort[k]
             head = types['std_msgs/msg/Header'](k, stamp, '')
-            message = types[kind](head, [*run.joints], *columns)
-            writer.write(states, 10**9 + 10**7 * k, store.serialize_ros1(message, kind))
-    return path
-
-
-def test_a_bag_of_ros_1_is_read(run, tmp_path, command):
-    bag = ros1(run, tmp_path / 'old.bag')
+            message = types['sensor_msgs/msg/JointState'](head, [*run.joints], *columns)
+            rows.append((STATES, message))
+        places = {}
+        for k, (topic, message) in enumerate(rows):
+            kind = message.__msgtype__
+            if topic not in places:
+                places[topic] = writer.add_connection(topic, kind, typestore=store)
+            data = store.serialize_ros1(message, kind)
+            writer.write(places[topic], 10**9 + 10**7 * k, data)
     read = read_recording(bag)
     assert_array_equal(read.position, run.position)
     assert_array_equal(read.measured_effort, run.measured_effort)
     assert read.description == run.description
+    head = ','.join(f'{key}.{name}' for key in ('position', 'effort') for name in JOINTS)
+    columns = np.column_stack([run.time, run.position + 1e-3, run.measured_effort])
+    np.savetxt(log, columns, '%.17g', ',', header=f'time,{head}', comments='')
+    found = command('compare --align 0', bag, log).figures['difference']
+    assert_allclose(found['rms_position'], 1e-3)
+    assert_array_equal(found['peak_effort'], 0.0)
     bag.write_bytes(bag.read_bytes()[:-3000])  # without its index
     command('analyze', bag, code=2)
 
 
 KIND = 'control_msgs/msg/JointTrajectoryControllerState'
-POINT = 'trajectory_msgs/msg/JointTrajectoryPoint'
 FIELDS = {'jazzy': ('reference', 'feedback', 'error', 'output'),
           'humble': ('desired', 'actual', 'error')}  # fmt: skip
 
@@ -105,12 +87,12 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
     fields = FIELDS[distro]
     points = (f'trajectory_msgs/JointTrajectoryPoint {name}' for name in fields)
     store = defined(KIND, 'std_msgs/Header header', 'string[] joint_names', *points)
-    empty = np.zeros(0)
+    empty, zero = np.zeros(0), T['builtin_interfaces/msg/Duration'](0, 0)
 
     def point(q=empty, v=empty, effort=empty):
         """The order of the controller is its own: the reverse."""
         values = [np.ascontiguousarray(x[::-1]) for x in (q, v, empty, effort)]
-        return T[POINT](*values, T['builtin_interfaces/msg/Duration'](0, 0))
+        return T['trajectory_msgs/msg/JointTrajectoryPoint'](*values, zero)
 
     messages = []
     for k, stamp in enumerate(run.stamp_ns.tolist()):
@@ -120,15 +102,14 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
         content = store.types[KIND](header(stamp), [*JOINTS[::-1]], *points)
         messages += [state(stamp, JOINTS, q, v)] * with_states
         messages.append(Message(CONTROLLER, stamp, KIND, content, store))
-    found = read(messages)
-    order = [found.joints.index(name) for name in JOINTS]
-    assert_allclose(found.position[:, order], run.position)
+    found = read(messages).of_joints(JOINTS)
     expected = run.position + 0.1
     expected[7] = np.nan
-    assert_allclose(found.reference_position[:, order], expected)
+    assert_allclose(found.position, run.position)
+    assert_allclose(found.reference_position, expected)
     assert f'1 message on {CONTROLLER}/reference cannot be used: left out' in found.notes
     if len(fields) == 4:
-        assert_allclose(found.effort[:, order], run.measured_effort)
+        assert_allclose(found.effort, run.measured_effort)
     assert not any('not read' in note for note in found.notes)
 
 
@@ -138,20 +119,18 @@ ROBOT = '/broadcaster/robot_state'
 
 @pytest.mark.slow
 @pytest.mark.parametrize('stamped', ['fields', 'message'])
-def test_joint_states_in_fields_of_a_message_are_topics(stamped, run, tmp_path, command):
+def test_joint_states_in_fields_of_a_message_are_topics(stamped, run, tmp_path):
     """As in franka_msgs/FrankaRobotState, whose definition is in the bag alone."""
     fields = ('measured', 'motor_state', 'external')
     lines = (f'sensor_msgs/JointState {name}' for name in fields)
     store = defined(FRANKA, 'std_msgs/Header header', *lines, 'bool ok')
     rows = []
     for k, stamp in enumerate(run.stamp_ns.tolist()):
-        own, q = stamp if stamped == 'fields' else 0, run.position[k]
-        states = [
-            state(own, JOINTS, q, run.velocity[k], run.measured_effort[k]),
-            state(own, JOINTS, q + 0.1, run.velocity[k][: 1 if k == 7 else 3]),
-            state(own, JOINTS, (), (), run.measured_effort[k]),
-        ]
-        content = store.types[FRANKA](header(stamp), *(x.content for x in states), True)
+        own, q, v = stamp if stamped == 'fields' else 0, run.position[k], run.velocity[k]
+        effort = run.measured_effort[k]
+        columns = (q, v, effort), (q + 0.1, v[: 1 if k == 7 else 3]), ((), (), effort)
+        states = (state(own, JOINTS, *given).content for given in columns)
+        content = store.types[FRANKA](header(stamp), *states, True)
         rows.append(Message(ROBOT, stamp + 10**6, FRANKA, content, store))
     bag = write(tmp_path / 'bag', rows)
     for given, said in (({}, '--states'), ({'states': ROBOT}, 'choose one of .*')):
@@ -163,7 +142,6 @@ def test_joint_states_in_fields_of_a_message_are_topics(stamped, run, tmp_path, 
     assert_array_equal(found.position, run.position)
     assert_array_equal(found.measured_effort, run.measured_effort)
     assert_array_equal(np.flatnonzero(np.isnan(found.reference_position[:, 0])), [7])
-    command('analyze', bag, '--robot', run.description, '--states', names['states'])
     others = [state(x.time, JOINTS, 3 * [1.0], topic='/states') for x in rows]
     both = write(tmp_path / 'both', rows + others)
     assert (read_recording(both).position == 1.0).all(), 'a topic of states is preferred'
