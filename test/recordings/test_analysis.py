@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from bags import MS, REFERENCE, SECOND, Message, T, command, header, state, text, write
+from bags import MS, REFERENCE, SECOND, command, state, text, write
 from plotly.graph_objects import Figure
 from recorded_arm import (
     GRAVITY,
@@ -31,7 +31,6 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings import timing
 from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag, evaluate
-from robot_dynamics_ros.recordings.metrics.effort import OF_TEXT
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 from robot_dynamics_ros.recordings.report.runs import analysis_report
@@ -461,23 +460,6 @@ def test_a_joint_without_reference_takes_no_tracking_from_the_others(command):
     assert not any(words in page for words in ('error of lift', 'nan mm', 'tool error, RMS'))
 
 
-@pytest.mark.parametrize(('error', 'none'), [(0.0, True), (1e-8, False)])
-def test_errors_of_zero_are_told(error, none):
-    arm = RecordedArm(60)
-    arm.reference = arm.q + error
-    assert ('tracking errors are zero up to rounding' in str(evaluated(arm.recording()))) is none
-
-
-@pytest.mark.parametrize('pushed', [False, True])
-def test_a_note_tells_that_a_simulated_arm_was_pushed(pushed, tmp_path):
-    V, kind = T['geometry_msgs/msg/Vector3'], 'geometry_msgs/msg/WrenchStamped'
-    wrench = T['geometry_msgs/msg/Wrench'](V(20.0, 0.0, 0.0), V(0.0, 0.0, 0.0))
-    push = Message('/simulator/push', 30 * MS, kind, T[kind](header(0, 'tool'), wrench))
-    messages = [*RecordedArm(60).messages(), *[push] * pushed]
-    notes = ' '.join(analyzed(write(tmp_path / 'bag', messages)).notes)
-    assert ('was pushed (1 message on /simulator/push)' in notes) is pushed
-
-
 @pytest.mark.parametrize(
     ('topic', 'note'),
     [
@@ -522,7 +504,6 @@ def test_a_note_says_whose_description_is_the_model(command):
     arm = RecordedArm(60).messages()
     recorded = [text(0, f'identified: {found}', '/controller/parameters'), *arm]
     for messages, options, said in (
-        (arm, '', 'of the recorded description'),
         (arm, f'--robot {file}', f'of --robot {file}'),
         (arm, f'--identified {found}', f'of the recorded description; identified: {found}'),
         (recorded, '', f'of the recorded description; identified: {found}, as the recorded'),
@@ -530,18 +511,6 @@ def test_a_note_says_whose_description_is_the_model(command):
         ended = command(f'analyze {options}', messages)
         for told in (' '.join(ended.out.split()), ended.text('report.html')):
             assert f': test_arm, {said}' in told
-
-
-@pytest.mark.parametrize('identified', ['', OF_TEXT, 'out/parameters.yaml'])
-def test_parameters_beside_a_corrected_description_are_advised_where_they_are_not_given(
-    identified,
-):
-    run = RecordedArm(600).recording()
-    run.effort[:, 0] += 0.5 * np.abs(run.effort[:, 0]).max() * np.sin(40.0 * run.time)
-    found = evaluate(run, load_robot(run.description), AnalysisSettings(), identified=identified)
-    (missed,) = (str(x) for x in found.findings if 'the model misses' in str(x))
-    assert ('give that as --identified' in missed) == (identified == OF_TEXT)
-    assert ('the identified model leaves' in missed) == bool(identified)
 
 
 # Figures ----------------------------------------------------------------------------------------

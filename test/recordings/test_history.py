@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -35,9 +34,14 @@ def analyzed(folder, loop, **choice):
     return analyze_bag(bag, AnalysisSettings(robot=RobotChoice(**choice)))
 
 
-@pytest.mark.parametrize(
-    'given', [CIRCLE, {'law': 'gravity_compensation'}, {'law': 'hand_guiding'}]
-)
+def assert_replayed(folder, loop):
+    """Check that a replay gives the commands of a loop again, bit for bit."""
+    again = replay(ReplaySource(write(folder / 'bag', loop.messages), {}))
+    np.testing.assert_array_equal(again.efforts[again.outcome == 'compared'], loop.efforts)
+    assert again.problems == []
+
+
+@pytest.mark.parametrize('given', [CIRCLE, {'law': 'hand_guiding'}])
 def test_an_arm_that_follows_no_reference_tracks_nothing(tmp_path, given):
     loop = RecordedLoop({**GIVEN, **given}, before={20: lambda x: x.push((20.0, 0.0, 0.0))})
     result = analyzed(tmp_path, loop.run(STEPS))
@@ -53,19 +57,16 @@ def test_a_recording_holds_the_files_of_its_controller(tmp_path, switches):
     program = tmp_path / 'circle.yaml'
     program.write_text(shipped_programs()['scara_circle'].read_text())
     own = {**CIRCLE, 'program': str(program)}
-    given, behind = {**GIVEN, **own}, {}
-    if switches:
-        given, behind = GIVEN, {20: lambda loop: loop.change(**own)}
-    loop = RecordedLoop(given, behind=behind).run(100)
+    behind = {20: lambda loop: loop.change(**own)} if switches else {}
+    loop = RecordedLoop({**GIVEN, **({} if switches else own)}, behind=behind).run(100)
     program.unlink()
-    again = replay(ReplaySource(write(tmp_path / 'bag', loop.messages), {}))
-    np.testing.assert_array_equal(again.efforts[again.outcome == 'compared'], loop.efforts)
-    assert again.problems == []
+    assert_replayed(tmp_path, loop)
     program.write_text('name: another')
     result = analyze_bag(tmp_path / 'bag', AnalysisSettings())
     assert any(f"program 'scara_circle' of the controller {AWAY}" in x for x in result.notes)
-    assert result.figures['program']['program'] == 'scara_circle'
-    assert result.figures['program']['start'] == pytest.approx(0.021 * switches, abs=1e-9)
+    found = result.figures['program']
+    assert found['program'] == 'scara_circle'
+    assert found['start'] == pytest.approx(0.021 * switches, abs=1e-9)
 
 
 def test_a_replay_rehearses_a_law_where_its_controller_did(tmp_path, monkeypatch):
@@ -81,42 +82,35 @@ def test_a_replay_rehearses_a_law_where_its_controller_did(tmp_path, monkeypatch
 
     monkeypatch.setattr(ConstraintStabilization, 'rehearse', noted)
     loop = RecordedLoop(GIVEN, before={5: moving}, behind={80: prepare, 95: lambda x: x.commit()})
-    loop.run(120)
-    recorded = seen.copy()
-    seen.clear()
-    again = replay(ReplaySource(write(tmp_path / 'bag', loop.messages), {}))
-    np.testing.assert_array_equal(again.efforts[again.outcome == 'compared'], loop.efforts)
-    assert len(recorded) == 1
-    assert seen == recorded
+    assert_replayed(tmp_path, loop.run(120))
+    recorded, replayed = seen
+    assert replayed == recorded
 
 
-@pytest.mark.parametrize('first', [True, False], ids=['first', 'then'])
 @pytest.mark.parametrize(
-    ('other', 'name'),
+    ('other', 'name', 'first'),
     [
-        ({'law': 'gravity_compensation'}, 'law gravity_compensation'),
-        (CIRCLE, "program 'scara_circle'"),
+        ({'law': 'gravity_compensation'}, 'law gravity_compensation', True),
+        (CIRCLE, "program 'scara_circle'", False),
     ],
     ids=['by hand', 'program'],
 )
 def test_states_of_another_law_count_in_no_tracking_error(tmp_path, other, name, first):
     """It was half a metre, as the reference stayed where the arm had been."""
-    follows, given = {'law': 'computed_torque'}, {**GIVEN, **other}
-    before, after = ({}, follows) if first else (follows, other)
+    follows = {'law': 'computed_torque'}
+    before, after = (other, follows) if first else ({**other, **follows}, other)
     loop = RecordedLoop(
-        {**given, **before},
+        {**GIVEN, **before},
         before={20: moving, 320: lambda x: x.push((20.0, 0.0, 0.0))},
         behind={SWITCH: lambda x: x.change(**after)},
     ).run(STEPS)
     result = analyzed(tmp_path, loop)
     assert f'{name} of the controller {AWAY} while it acted' in result.notes
-    assert any('force of a hand' in note for note in result.notes) == ('program' not in name)
     tracking = result.figures['tracking']
     # While the arm that was moved otherwise is braked, its reference comes to it.
     assert 0 < tracking['states'] <= SWITCH + 1
     edge = (SWITCH + 1) * 1e-3
-    part = (edge, math.inf) if first else (-math.inf, edge - 5e-4)
-    assert part[0] <= tracking['tool_peak_at'] <= part[1]
+    assert (tracking['tool_peak_at'] >= edge) is first
     assert tracking['tool_peak_mm'] < 60.0  # of 160 mm that the tool moves
 
 

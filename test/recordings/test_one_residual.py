@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from recorded_arm import measured_arm, measured_run, sinusoids
+from recorded_arm import measured_arm, sinusoidal_run
 from recorded_bags import UNKNOWN, monitored
 
 from robot_dynamics_ros.estimation.model_monitor import ModelMonitor
@@ -40,17 +40,13 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
     assert_allclose(monitor.summary().rms, analyzed['residual_rms'], rtol=1e-6)
 
 
-@pytest.mark.parametrize('corrupt', [0, 1], ids=['clean', 'corrupt'])
-def test_a_joint_at_rest_rests_for_every_command_also_beside_a_corrupt_state(corrupt, rng):
+def test_a_joint_at_rest_rests_for_every_command_also_beside_a_corrupt_state(rng):
     """Its velocities are noise, whose accelerations move no link."""
-    motion = sinusoids(rng, 3, np.arange(0.0, 12.0, 0.01))
-    for column in (motion.q, motion.v, motion.a):
-        column[:, 2] = 0.3 * (column is motion.q)
-    noise = (0.0, 2e-3, 0.05)
-    run = measured_run(measured_arm(), motion, noise=noise, rng=rng)
-    position = run.position.copy()
-    position[600, 0] += corrupt
-    run, tree = replace(run, position=position), measured_arm().tree
+    run, tree = (
+        sinusoidal_run(measured_arm(), rng, 12.0, rests=[2], noise=(0.0, 2e-3, 0.05)),
+        measured_arm().tree,
+    )
+    run.position[600, 0] += 1.0
     found = evaluate(run, tree, AnalysisSettings(timing='sampled'))
     accelerations = found.columns(slice(0, len(run.time)))['acceleration'][:, 2]
     assert not np.nan_to_num(accelerations).any()
@@ -65,9 +61,9 @@ def test_rounding_decides_no_cause(rng):
     run = read_recording(UNKNOWN)
     tree = load_robot(run.description)
     found = []
-    for rounding in (0.0, 1e-15, 1e-14, 1e-13):
+    for rounding in (0.0, 1e-15, 1e-13):
         effort = run.effort * (1.0 + rounding * rng.normal(size=run.effort.shape))
         evaluated = evaluate(replace(run, effort=effort), tree, AnalysisSettings())
         causes = evaluated.figures['effort']['causes']
         found.append({name: np.flatnonzero(value).tolist() for name, value in causes.items()})
-    assert found == 4 * found[:1]
+    assert found == 3 * found[:1]

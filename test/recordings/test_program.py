@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import yaml
-from bags import SECOND, STORE, Message, text
+from bags import SECOND, STORE, Message, header, text
 from recorded_arm import RecordedArm, write_run
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
 
@@ -54,16 +54,15 @@ def test_the_designed_decay_begins_when_the_law_acts_alone(command):
 def test_the_last_quarter_is_that_of_the_motion_and_its_end_is_told(tmp_path):
     """The target stands at 0 for 0.3 s, so f are the positions; they are evaluated each 10 ms."""
     arm = RecordedArm(600)
-    standing = {'waypoints': {'times': [0.0, 0.3], 'points': [[0.0] * 3] * 2}}
-    row = {'kind': 'joint_program', 'name': 'posture', 'position': standing}
-    program = yaml.safe_dump({'name': 'rest', 'constraints': [row | {'natural_frequency': 9.0}]})
+    program = """{name: rest, constraints: [{kind: joint_program, name: posture,
+        natural_frequency: 9,
+        position: {waypoints: {times: [0, 0.3], points: [[0, 0, 0], [0, 0, 0]]}}}]}"""
     settings = AnalysisSettings(program=program, program_start=0.0)
     result = analyze_bag(write_run(tmp_path / 'bag', arm.recording()), settings)
     found = result.figures['program']
     assert found['end'] == pytest.approx(0.3)
-    np.testing.assert_allclose(
-        found['floor'], np.sqrt(np.mean(arm.q[240:301:10] ** 2, axis=0)), rtol=1e-9
-    )
+    floor = np.sqrt(np.mean(arm.q[240:301:10] ** 2, axis=0))
+    np.testing.assert_allclose(found['floor'], floor, rtol=1e-9)
     moves = 'the program moves from 0.000 s to 0.300 s: --from 0.000 --to 0.300'
     assert moves in result.report.notes
 
@@ -71,15 +70,14 @@ def test_the_last_quarter_is_that_of_the_motion_and_its_end_is_told(tmp_path):
 def test_a_tree_is_not_judged_by_the_efforts_of_a_loop_that_the_program_closes(tmp_path):
     """The load of the last link was called another mass: the loop bears it."""
     arm = RecordedArm(600)
-    rows = [{'kind': 'joint_program', 'joints': ['lift'], 'position': [0.1], 'mechanical': True}]
-    program = yaml.safe_dump({'constraints': rows, 'passive': ['lift']})
+    program = """{passive: [lift], constraints: [
+        {kind: joint_program, joints: [lift], position: [0.1], mechanical: true}]}"""
     arm.tau[:, 2] = 0.0
     bag = write_run(tmp_path / 'bag', arm.recording())
-    for settings in (AnalysisSettings(), AnalysisSettings(program=program, program_start=0.0)):
-        said = [str(finding) for finding in analyze_bag(bag, settings).report.findings]
-        judged = any('no effort acts' in text for text in said)
-        assert judged != any('closes a loop: no verdict' in text for text in said)
-        assert judged == (not settings.program)
+    for given in ({}, {'program': program, 'program_start': 0.0}):
+        said = str(analyze_bag(bag, AnalysisSettings(**given)).report.findings)
+        assert ('no effort acts' in said) is not bool(given)
+        assert ('closes a loop: no verdict' in said) is bool(given)
 
 
 @pytest.mark.slow
@@ -118,19 +116,13 @@ def test_the_controller_names_the_times_of_the_states_as_options_take_them(comma
 @pytest.mark.slow
 def test_the_diagnostics_of_the_controller_tell_the_start(loop, command):
     """A recorder that was started late knows it from them only."""
+    begin, kind = loop.session.loop.law.status()['program_start_s'], 'diagnostic_msgs/msg/'
     T = STORE.types
-    begin = loop.session.loop.law.status()['program_start_s']
-    pair = T['diagnostic_msgs/msg/KeyValue'](key='program_start_s', value=begin)
-    status = T['diagnostic_msgs/msg/DiagnosticStatus'](
-        level=0, name='controller: law', message='', hardware_id='scara', values=[pair]
-    )
-    stamp = T['builtin_interfaces/msg/Time'](sec=2, nanosec=0)
-    header = T['std_msgs/msg/Header'](stamp=stamp, frame_id='')
-    message = T['diagnostic_msgs/msg/DiagnosticArray'](header=header, status=[status])
+    pair = T[f'{kind}KeyValue'](key='program_start_s', value=begin)
+    status = T[f'{kind}DiagnosticStatus'](0, 'controller: law', '', 'scara', [pair])
+    message = T[f'{kind}DiagnosticArray'](header(2 * SECOND), [status])
     late = [m for m in loop.messages if m.time > 1.5 * SECOND or m.time == 0]
-    late.append(
-        Message('/diagnostics', 2 * SECOND, 'diagnostic_msgs/msg/DiagnosticArray', message)
-    )
+    late.append(Message('/diagnostics', 2 * SECOND, f'{kind}DiagnosticArray', message))
     figures = command('analyze --no-report', late).figures['program']
     assert figures['start'] == pytest.approx(float(begin))
     assert max(figures['rms']) < 1e-3
@@ -146,11 +138,7 @@ def test_without_a_log_the_program_ends_with_the_commands(command):
     end, _, why = found.said.partition('is evaluated until ')[2].partition(' s only: then ')
     assert why.startswith('there are no more commands')
     assert 0.301 < float(end) < 1.5  # with the last command that brakes the arm
-    cut = command(f'analyze --no-report --to {float(end) - 5e-4}', messages)
-    assert 'is evaluated until' not in cut.said
-    whole, part = (ended.figures['program'] for ended in (found, cut))
-    for figure in ('evaluations', 'rms', 'peak', 'floor', 'deviation'):
-        np.testing.assert_allclose(whole[figure], part[figure], rtol=1e-6, err_msg=figure)
+    assert max(found.figures['program']['deviation']) < 1e-3
 
 
 #: Further parameters, events, why the program ends, and when at the latest. A parameter that the
@@ -158,14 +146,12 @@ def test_without_a_log_the_program_ends_with_the_commands(command):
 #: the contact.
 ENDS = yaml.safe_load("""
 deactivation: [{}, {300: deactivate}, the controller was deactivated, 0.301]
-law: [{}, {300: {change: {law: computed_torque}}}, its law or program was changed, 0.301]
 program: [{}, {300: {change: {program: scara_press}}}, its law or program was changed, 0.301]
 silence: [{}, {300: recover}, the stop action acted, 0.301]
 parameter of the law: [{}, {300: {change: {limit_effort: false}}}, '', 0.6]
 hold: [{}, {300: hold}, '', 0.6]
-stop: [{contact_reaction: stop}, &reacted {300: [push, [-60.0, 0.0, 0.0]], 500: go_on},
-       the arm reacted to a contact, 0.33]
-float: [{contact_reaction: float}, *reacted, the arm reacted to a contact, 0.33]
+float: [{contact_reaction: float}, {300: [push, [-60.0, 0.0, 0.0]], 500: go_on},
+        the arm reacted to a contact, 0.33]
 """)
 
 
