@@ -171,10 +171,9 @@ def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('load', [0.5, 2.0])
-def test_another_unit_beside_a_load_reverses_no_joint(load):
+def test_another_unit_beside_a_load_reverses_no_joint():
     """The load changes the factors of some joints by less than the unit does."""
-    run = sinusoidal_run(wrist_arm(load, (0, 0, 0.1)), np.random.default_rng(1), pace=0.6)
+    run = sinusoidal_run(wrist_arm(2.0, (0, 0, 0.1)), np.random.default_rng(1), pace=0.6)
     run.measured_effort[:] *= 1e3
     problem = problem_of(run, wrist_arm().tree, measured=True)
     assert 'write effort_unit: mN m in the driver profile' in problem
@@ -208,17 +207,6 @@ def test_separate_factors_stay_separate_causes(rng):
     said = ' '.join(findings_of(run, ARM))
     for name, percent in (('lift', 140), ('elbow', 60)):
         assert f'joint {name!r}: its efforts are {percent} % of what the model needs' in said
-
-
-@pytest.mark.slow
-def test_efforts_in_another_order_are_named(rng):
-    """Also where the motion, not the weight, causes most of the efforts."""
-    run = run_of(rng, ARM)
-    run.measured_effort[:] = run.measured_effort[:, [1, 0, 2]]
-    every = re.compile(r"joint '(\w+)'[^:]*: its effort is what (\w+) needs")
-    errors = [*map(str, faults_of(run, ARM))]
-    assert all(every.search(text) for text in errors), 'no other fault'
-    assert set(every.findall(' '.join(errors))) == {('pan', 'lift'), ('lift', 'pan')}
 
 
 @pytest.mark.slow

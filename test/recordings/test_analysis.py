@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from bags import MS, REFERENCE, SECOND, command, state, text, write
+from bags import MS, SECOND, command, state, write
 from plotly.graph_objects import Figure
 from recorded_arm import (
     GRAVITY,
@@ -460,24 +460,6 @@ def test_a_joint_without_reference_takes_no_tracking_from_the_others(command):
     assert not any(words in page for words in ('error of lift', 'nan mm', 'tool error, RMS'))
 
 
-@pytest.mark.parametrize(
-    ('topic', 'note'),
-    [
-        ('/pd/reference', 'reference: /pd/reference'),
-        ('/pd/wanted', 'if /pd/wanted is it, give --reference'),
-    ],
-)
-def test_a_note_names_the_topic_of_the_reference_or_those_that_could_be_it(topic, note, tmp_path):
-    arm = RecordedArm(60)
-    other = [
-        state(t, NAMES, q, topic=topic) for t, q in zip(arm.stamps.tolist(), arm.q, strict=True)
-    ]
-    own = [message for message in arm.messages() if message.topic != REFERENCE]
-    own += [state(0, ['finger'], [0.0], topic='/jaw/states')]  # of no joint of the arm
-    notes = analyzed(write(tmp_path / 'bag', [*own, *other])).notes
-    assert [x for x in notes if 'reference' in x and x.endswith(note)]
-
-
 def test_a_joint_that_rests_without_an_effort_has_a_note_and_no_row_in_the_table(tmp_path):
     """A gripper in a bag: a stranger read the zeros of its row as results."""
     run = RecordedArm(400, xml=arm_xml('<dynamics friction="2.0"/>')).recording()
@@ -493,24 +475,6 @@ def test_a_joint_that_rests_without_an_effort_has_a_note_and_no_row_in_the_table
     (table,) = report.tables
     assert [row[0] for row in table.rows] == [NAMES[0], NAMES[2]]
     assert not {'RMS error', 'saturated ticks'} & {*table.head}, 'columns of dashes'
-
-
-@pytest.mark.slow
-def test_a_note_says_whose_description_is_the_model(command):
-    file = command.word(arm_xml())
-    terms = {'damping': 0.7, 'coulomb_friction': 0.2, 'armature': 0.3, 'stribeck_velocity': 0.1}
-    joints = dict.fromkeys(NAMES, terms)
-    found = command.word({'gravity': list(GRAVITY), 'joints': joints})
-    arm = RecordedArm(60).messages()
-    recorded = [text(0, f'identified: {found}', '/controller/parameters'), *arm]
-    for messages, options, said in (
-        (arm, f'--robot {file}', f'of --robot {file}'),
-        (arm, f'--identified {found}', f'of the recorded description; identified: {found}'),
-        (recorded, '', f'of the recorded description; identified: {found}, as the recorded'),
-    ):
-        ended = command(f'analyze {options}', messages)
-        for told in (' '.join(ended.out.split()), ended.text('report.html')):
-            assert f': test_arm, {said}' in told
 
 
 # Figures ----------------------------------------------------------------------------------------
@@ -530,24 +494,18 @@ def test_a_constant_is_drawn_with_zero_beside_it():
     assert layout.yaxis2.range is None
 
 
-def test_axes_begin_with_zero_and_limits_flatten_no_curve():
-    time = 1.6e9 + np.linspace(0.0, 2.0, 50)
-    figure = drawn(time, np.outer(np.sin(time), [1.0, 11.0]), origin=1.6e9, limits=[10.0, 10.0])
-    assert all(min(trace.x) == 0.0 for trace in figure.data)
-    assert figure.layout.xaxis.title.text.startswith('time since 1600000000')
-    low, high = figure.layout.yaxis.range
-    assert -1.6 < low < high < 1.2, 'a limit ten times as high would flatten the curve'
-    lines = {shape.y0 for shape in figure.layout.shapes if shape.type == 'line'}
-    assert lines == {-10.0, 10.0}, 'drawn; seen where the curve gets there'
-    assert sum('% of ±10' in (note.text or '') for note in figure.layout.annotations) == 2
-
-
-def test_a_band_below_each_curve_shows_the_share_of_its_limit():
+def test_limits_flatten_no_curve_and_a_band_below_shows_their_used_share():
     time = np.linspace(0.0, 2.0, 50)
     values = np.outer(np.sin(time), [-2.0, 12.0])
-    figure = drawn(time, values, limits=[10.0, 10.0])
+    figure = drawn(1.6e9 + time, values, origin=1.6e9, limits=[10.0, 10.0])
     low, high, beyond = (trace for trace in figure.data if trace.fill == 'tozeroy')
     np.testing.assert_allclose(low.y, 0.2 * np.sin(time), rtol=1e-6)
     np.testing.assert_allclose(high.y, np.minimum(1.2 * np.sin(time), 1.0), rtol=1e-6)
     np.testing.assert_array_equal(np.isfinite(beyond.y), values[:, 1] >= 10.0)
     assert (low.xaxis, high.xaxis, beyond.xaxis) == ('x', 'x2', 'x2')
+    assert all(min(trace.x) == 0.0 for trace in figure.data)
+    assert figure.layout.xaxis.title.text.startswith('time since 1600000000')
+    bottom, top = figure.layout.yaxis.range
+    assert -3.2 < bottom < top < 0.4, 'a limit five times as high would flatten the curve'
+    lines = {shape.y0 for shape in figure.layout.shapes if shape.type == 'line'}
+    assert lines == {-10.0, 10.0}, 'drawn; seen where the curve gets there'

@@ -131,25 +131,6 @@ def test_a_bag_is_read_once_whatever_is_asked_of_it_afterwards(tmp_path, monkeyp
         assert read == []
 
 
-@pytest.mark.slow
-def test_nothing_is_read_behind_the_end_of_a_span(tmp_path, monkeypatch):
-    bag, blocks = write(tmp_path / 'bag', Motion(12_000).messages()), []
-    columns = BagReader.columns
-
-    def counted(*given, **more):
-        for block in columns(*given, **more):
-            blocks.append(block)
-            yield block
-
-    monkeypatch.setattr(BagReader, 'columns', counted)
-    whole, count = read_recording(bag), len(blocks)
-    with RecordingReader(bag) as reader:
-        run = reader.read((0.0, 0.5))
-    assert len(blocks) < 1.5 * count
-    assert run.time[-1] >= 0.5
-    assert same(run, whole.rows(slice(len(run.time))))
-
-
 def test_what_this_package_writes_is_read_bit_for_bit(tmp_path, rng):
     motion, measured = Motion(250), rng.normal(size=(250, 3))
     measured[7] = np.nan

@@ -450,17 +450,6 @@ def test_partial_states_are_merged_by_name_as_the_controller_does(tmp_path):
     assert len(read_recording(bag).joints) == 4
 
 
-def test_renamed_joints_are_told_with_the_names_that_were_recorded(tmp_path):
-    names = tuple(f'axis_{i}' for i in range(10))
-    bag = write(tmp_path / 'bag', Motion(20, names=names).messages())
-    said = (
-        'joint0, joint1.* recorded are axis_0, axis_1'
-        '.*in the order of the model: --recorded-joints, or driver_name'
-    )
-    with pytest.raises(RecordingError, match=said):
-        read_recording(bag, joints=[f'joint{i}' for i in range(10)])
-
-
 # Clocks of commands ----------------------------------------------------------------------------
 
 

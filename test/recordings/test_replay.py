@@ -7,7 +7,6 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +14,7 @@ import numpy as np
 import pytest
 import tables
 import yaml
-from bags import COMMANDS, DESCRIPTION, MS, REFERENCE, STATES, STORE, Message, T, header, state
-from bags import command as command_message
+from bags import COMMANDS, DESCRIPTION, MS, STATES, STORE, Message, T, header, state
 from bags import text as text_message
 from followed_arm import goal
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
@@ -416,23 +414,6 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, command, monkey
     assert '<script' in ended.text('report.html')
 
 
-@pytest.mark.slow
-def test_topics_are_chosen_by_the_options_of_all_commands(recorded, command):
-    """Of two controllers in one bag, that of the usual names misses half of the messages."""
-    messages, both = recorded[0].messages, []
-    chosen = {STATES: '/a/states', COMMANDS: '/a/efforts', REFERENCE: '/b/controller/reference'}
-    for message in messages:
-        topic = chosen.get(message.topic, f'/b{message.topic}')
-        both.append(replace(message, topic=topic))
-        both += [message] * (message.topic in chosen and message.time // MS % 2)
-    words = '--states {} --commands {} --reference {}'.format(*chosen.values())
-    found = command(f'replay {words}', both).figures
-    expected = command('replay --reference recorded', messages).figures
-    assert (found['commands'], found['peak']) == (STEPS, expected['peak'])
-    with pytest.raises(SystemExit):
-        command('replay --reference remembered', messages)
-
-
 #: Further words, or topics of which all messages are lost, and a change that is logged instead.
 @tables.written("""
     --set stiffness=3 | unknown controller's parameter 'stiffness'; did you mean 'joint_stiffness'?
@@ -458,13 +439,6 @@ def test_what_cannot_be_replayed_is_refused_in_one_line(given, said, recorded, c
     assert re.search(said, ended.err)
     assert ended.err.count('\n') == 1
     assert not ended.folder.exists()
-
-
-def test_commands_of_another_length_are_named_where_none_answers_a_state(recorded, command):
-    loop, _ = recorded
-    bag = [m if m.topic != COMMANDS else command_message(m.time, [1.0] * 3) for m in loop.messages]
-    ended = command('replay', bag, code=2)
-    assert 'answers a state; commands have 3 values, expected one for each of joint1' in ended.err
 
 
 @pytest.mark.slow
