@@ -158,19 +158,6 @@ def test_activation_and_stops_leave_to_the_driver_what_it_compensates(term, acti
     assert_allclose(arm.session.command, effort, atol=1e-10)
 
 
-def test_a_change_of_law_is_blended_in_what_the_motors_give():
-    arm = Watched('gravity', natural_frequency=[10.0], activation_ramp_s=1.0)
-    away = PLACE + 0.05
-    arm.lead(away, 1000)
-    pulling = arm.commands[-1]
-    most = 2e-3 * np.abs(pulling).max()
-    assert most > 1e-3
-    arm.change(law='gravity_compensation')
-    blended = arm.states(1001, away)
-    # Of a smooth step in the middle a millisecond is 0.15 %; nothing is left at the end.
-    assert_allclose(blended[[0, 500, 1000]], np.outer([1.0, 0.5, 0.0], pulling), atol=most)
-
-
 def test_what_is_not_finite_falls_back_to_the_stop_action_less_the_share():
     arm = Watched('gravity', stop_action='gravity')
     arm.session.loop.law.effort = lambda t, q, v, reference, out: out.fill(np.nan)

@@ -13,9 +13,8 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-import tables
 from pushed_arm import START, PlantArm
-from samples import sample, shipped
+from samples import sample
 from still_arm import driver_of
 
 from robot_dynamics_ros.control.session import ControllerSession
@@ -149,33 +148,3 @@ def test_where_the_arm_moves_to_a_faster_mode_the_stiffness_is_limited_and_this_
         said = [text for text in arm.said('warning') if 'is limited to' in text]
         # Hidden, the period alone bears more.
         assert ['delay of 3 periods' in text for text in said] == [declared == 3]
-
-
-# Stability of the loop without Coulomb friction, for docs/hardware.md ----------------------------
-
-#: Start of the circle of each parameter file, rad or m, where pd_gravity is tuned too.
-STARTS = {
-    'scara': [-0.339259, 1.317755, 0.1, 0.978496],
-    'four_dof': [0.128899, -1.330333, 0.807115, -0.476782],
-}
-
-
-@pytest.mark.slow
-@tables.rows(
-    'name law limit',
-    """
-scara, computed_torque, 57
-four_dof, computed_torque, 55
-scara, pd_gravity, 29
-four_dof, pd_gravity, 18
-""",
-)
-def test_it_is_unstable_beyond_the_delay_that_the_loop_bears(name, law, limit):
-    wide, home = {'limits_profile': 'wide'} if name == 'four_dof' else {}, STARTS[name]
-    tree = shipped(name, **wide).tree.with_changes(coulomb_friction=NONE)
-    # Two periods off, so that it grows or dies away visibly within two seconds.
-    for delay, grows in ((limit - 3, False), (limit + 2, True)):
-        arm = DelayedArm(tree, home, delay, 0, law=law, natural_frequency=[12.0], home=home)
-        arm.plant.reset(np.array(home), np.full(4, 1e-3))
-        energy = [arm.energy(500) for _ in range(4)]
-        assert (energy[3] > energy[1]) == grows

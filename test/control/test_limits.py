@@ -169,15 +169,14 @@ def test_the_acceleration_leads_to_the_braking_curve_and_along_it(rng):
 
 def test_neither_endless_joints_nor_numbers_without_sense_break_the_guard():
     tree = sample('branched').tree
-    neck, still = tree.joint_index('neck'), np.zeros(tree.n)
-    far = 1e5 * np.eye(tree.n)[neck]
+    still = np.zeros(tree.n)
+    far = 1e5 * np.eye(tree.n)[tree.joint_index('neck')]
     assert_array_equal(confined(JointLimitGuard(tree, 1.0 + still), far, still, far, still), far)
     for value in (math.nan, math.inf, -math.inf, 1e300):
         found = confined(guard := JointLimitGuard(TREE, INERTIA), UPPER, STILL, np.full(4, value))
         assert np.isfinite([found, guard.active]).all()
     weakest = JointLimitGuard(TREE, INERTIA, braking=1e-300)
-    found = confined(weakest, np.array([0.1, 0.1, 1e-30, 0.1]), STILL, np.full(4, -1.0), STILL)
-    assert LOWER[2] == 0.0
+    found = confined(weakest, LOWER + 1e-30, STILL, np.full(4, -1.0), STILL)
     assert -1e-290 < found[2] <= 0.0
 
 

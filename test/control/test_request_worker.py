@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import partial
 
 import pytest
 
@@ -21,27 +20,27 @@ def worker():
 
 
 class Requests:
-    """Requests that note their preparation and their commit."""
+    """Requests that note their preparation and their commit; slow ones wait at a gate."""
 
     def __init__(self, worker) -> None:
         self.worker, self.log, self.gate = worker, [], threading.Event()
 
     def submit(self, name, *, slow=False, replaces=''):
         def prepare():
-            if slow:
-                assert self.gate.wait(60.0)
+            assert not slow or self.gate.wait(60.0)
             self.log.append(f'prepare {name}')
             return lambda: name
 
-        self.worker.submit(prepare, partial(self._finish, name), slow=slow, replaces=replaces)
+        def finish(prepared):
+            try:
+                self.log.append(f'commit {prepared.result()()}')
+            except ConfigurationError as error:
+                self.log.append(f'{name}: {error}')
 
-    def _finish(self, name, prepared):
-        try:
-            self.log.append(f'commit {prepared.result()()}')
-        except ConfigurationError as error:
-            self.log.append(f'{name}: {error}')
+        self.worker.submit(prepare, finish, slow=slow, replaces=replaces)
 
     def proceed(self, until):
+        self.gate.set()
         end = time.monotonic() + 60.0
         while until not in self.log and time.monotonic() < end:
             self.worker.proceed()
@@ -55,7 +54,6 @@ def test_a_fast_request_acts_at_once_unless_others_are_being_prepared(worker):
     requests.submit('after')
     worker.proceed()
     assert len(requests.log) == 2
-    requests.gate.set()
     requests.proceed('commit after')
     # Each one sees the session as the one before has left it.
     assert requests.log[2:] == ['prepare slow', 'commit slow', 'prepare after', 'commit after']
@@ -67,7 +65,6 @@ def test_of_streamed_messages_that_wait_only_the_newest_is_prepared(worker):
     for k in range(5):
         requests.submit(f'target {k}', slow=True, replaces='target')
     requests.submit('other', slow=True)
-    requests.gate.set()
     requests.proceed('commit other')
     assert [text for text in requests.log if text.startswith('commit')] == [
         'commit slow', 'commit target 4', 'commit other',

@@ -2,15 +2,13 @@
 """Every trajectory keeps its contract; limits of the robot; references of a sampled loop."""
 
 import math
-from functools import cache
 
 import numpy as np
 import pytest
 import tables
 from numpy.testing import assert_allclose, assert_array_equal
-from samples import sample, shipped
+from samples import sample
 
-from robot_dynamics_ros.constraints.curves import Circle
 from robot_dynamics_ros.control.trajectories import spline
 from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.control.trajectories.trajectory import (
@@ -19,22 +17,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
     check_limits,
 )
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
-from robot_dynamics_ros.kinematics.tool_task import ScaraTask
-from robot_dynamics_ros.planning.motions import Fourier, Quintic, Sine, ToolPath, WavyCurve
-from robot_dynamics_ros.planning.trajectory_plan import ApproachedMotion
-
-
-@cache
-def scara_path():
-    task = ScaraTask(shipped('scara').tree, yaw=0.3)
-    circle = WavyCurve(Circle([0.4, 0.0, 0.25], 0.1, laps=1), [0, 0, 1], 0.05, 3)
-    return ToolPath(task, circle, speed=0.4, ramp=0.4, near=[0.3, 1.0, 0.1, 0.0])
-
-
-def approached():
-    there = Quintic([0.0, 0.5], [1.0, -0.5], 0.8)
-    return ApproachedMotion(there, Sine([1.0, -0.5], 0.2, 1.0, ramp=0.3, duration=1.0), 0.5)
-
+from robot_dynamics_ros.planning.motions import Fourier, Quintic, Sine
 
 SINE = Sine([0.1, 0.2], [0.5, 0.3], [0.8, 1.3], [0.4, -1.0], 0.5, 3.0)
 #: Position with two continuous derivatives for all times; splines: ``test_spline``.
@@ -44,8 +27,6 @@ TRAJECTORIES = {
     'endless_sine': lambda: Sine([0.1, 0.2], [0.5, 0.3], [0.8, 1.3]),
     # sum of l s_l = 0 and sum of l^2 k_l = 0
     'fourier': lambda: Fourier([0.2], [[0.3, -0.3, 0.1]], [[0.4, 0.125, -0.1]], 2.0, 2),
-    'approached': approached,
-    'scara_circle': scara_path,
 }
 
 
