@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms in MuJoCo that a session controls, also pushed by known forces, and their energy."""
+"""Arms in MuJoCo that a session controls, also pushed by known forces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import mujoco
 import numpy as np
 from samples import world_files
 from still_arm import ControlledArm
@@ -90,31 +89,6 @@ class PushedArm(PlantArm):
         """Let the last command and the push act for a period."""
         self.plant.data.qfrc_applied[:] = self.push
         super().act()
-
-    def energy(self, pushes: Array, stiffness: Array) -> tuple[Array, float]:
-        """Push; return kinetic and spring energy less the work of the pushes, J, and the largest.
-
-        Args:
-            pushes: Generalized forces in each period, shape (steps, n), N m or N.
-            stiffness: Of springs in the joints, at rest where the arm is, shape (n,).
-        """
-        data, n = self.plant.data, len(stiffness)
-        M, home, before, work, seen = np.zeros((n, n)), data.qpos.copy(), data.qvel.copy(), 0.0, []
-        for k in self.run(len(pushes)):
-            mujoco.mj_fullM(self.plant.model, data, M)
-            away, v = data.qpos - home, data.qvel.copy()
-            work += 0.5e-9 * STEP_NS * float(self.push @ (v + before))
-            seen.append((0.5 * float(v @ M @ v + away @ (stiffness * away)), work))
-            before, self.push[:] = v, pushes[k]
-        energy, given = np.transpose(seen)
-        return energy - given, float(energy.max())
-
-
-def random_pushes(tree: Robot, rng: np.random.Generator, rates: tuple[float, float]) -> Array:
-    """Return 2 s of sines for each joint, shape (2000, n), at rates between two, rad/s."""
-    t = 1e-9 * STEP_NS * np.arange(2000)[:, np.newaxis]
-    size = 3.0 * tree.coulomb_friction + 0.02 * tree.effort_limit
-    return size * np.sin(rng.uniform(*rates, tree.n) * t + rng.uniform(0.0, 6.0, tree.n))
 
 
 #: Positions of arms from which they can be pushed any way, rad or m.

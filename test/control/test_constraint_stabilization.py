@@ -160,15 +160,6 @@ def test_where_the_motion_alone_passes_a_limit_gravity_is_kept(quill):
     assert found[2] == pytest.approx(max(gravity[2], -quill), abs=1e-9)
 
 
-@pytest.mark.parametrize('limit_effort', [True, False])
-def test_states_that_are_no_numbers_raise_nothing_and_leave_nothing(limit_effort, rng):
-    law = law_of(SCARA, discretization='zero_order', period=0.001, limit_effort=limit_effort)
-    q, v = near_path(law, rng)
-    states = (q, np.full(4, np.nan), q, np.full(4, np.inf), q)
-    found = [np.isfinite(effort_of(law, x, v, t=0.001 * k)) for k, x in enumerate(states)]
-    assert [x.all() for x in found] == [True, False, True, False, True]
-
-
 # ---- published quantities -----------------------------------------------------------------------
 
 

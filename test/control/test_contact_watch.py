@@ -154,19 +154,6 @@ def thresholds(folder, **fields):
     return str(path)
 
 
-def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_path):
-    scene = Scene(contact_thresholds=thresholds(tmp_path, delay=0.004), delay=4.0)
-    session, before = scene.session, scene.session.loop._brake
-    for change in (
-        lambda: scene.change(stop_effort_share=0.5),
-        lambda: (session.deactivate(), session.rebuild(TREE)),
-    ):
-        change()
-        assert session.loop._brake is not before
-        assert session.loop._brake.delay == before.delay == 0.004
-    assert session.loop._acting_effort == session.contact.acting_effort
-
-
 def test_commands_from_before_a_gap_are_on_their_way_no_more():
     scene = Scene(contact_reaction='report')
     scene.settle(0.02)

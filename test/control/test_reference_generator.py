@@ -117,15 +117,6 @@ def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_
     assert position[-1] == pytest.approx(x - v)
 
 
-def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before():
-    generator = generator_at_rest()
-    generator.follow(*Points.at_rest([1.0], PLACE[np.newaxis] + 0.1), NANO + 500 * PERIOD)
-    for ticks, elapsed in ((1, -0.499), (700, 0.201)):
-        run(generator, ticks)
-        assert generator.progress == pytest.approx((elapsed, 1.0))
-        assert generator.moving
-
-
 @pytest.mark.parametrize('way', [0.5, -0.02, 0.0])
 def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way):
     """Noise is measured, too; the reference moves when the glide begins."""

@@ -29,16 +29,6 @@ def begun(name, tree, q, v):
     return law
 
 
-@pytest.mark.parametrize('name', ['gravity', 'damping', 'hold'])
-def test_at_rest_where_it_began_an_action_balances_gravity(name, robot, rng):
-    """So it does without fresh states, as it then begins at the last position at rest."""
-    q, still = random_state(robot.tree, rng)[0], np.zeros(4)
-    law, g = begun(name, robot.tree, q, still), PinocchioOracle.of(robot).gravity_forces(q)
-    assert law.acts_on_old_states
-    # Two libraries in double precision, torques up to 20.
-    assert_allclose(effort_of(law, q, still), g, atol=1e-13)
-
-
 def test_zero_is_zero_whatever_the_state_and_leaves_the_arm_to_the_driver(robot):
     nothing, share = np.full(4, np.nan), np.arange(4.0)
     for law, effort in (

@@ -48,20 +48,17 @@ def test_signs_units_gears_and_order_are_those_of_the_motors():
     - {joint: joint3, driver_name: m3, velocity_unit: rpm, position_zero: 3.0,
        effort_unit: mA, torque_constant: 0.05, gear_ratio: 4.0}
     """)
-    driver = bound(SPLINE, joints=rows)
+    driver, force = bound(SPLINE, joints=rows), 50.0
     assert driver.command_names == ('joint1', 'joint2', 'm4', 'm3')
-    q = driver.position(np.array([0.0, 0.0, 13.0, -90.0]))
-    assert q[2] == pytest.approx(0.05 + LEAD * (10.0 - math.pi / 2), rel=1e-14)
-    assert q[3] == pytest.approx(0.1 + math.pi / 2, rel=1e-14)
-    force = 50.0
-    driver.write(np.array([0.0, 0.0, force, 0.3]))
-    # the order of the rows: m4 counts against its axis; 0.2 N m of m3 are 1 A
-    expected = [0.0, 0.0, -(0.3 - LEAD * force), 1e3 * LEAD * force / 0.2]
-    assert_allclose(driver.command, expected, rtol=1e-14)
     driver.read(np.array([0.0, 0.0, 13.0, -90.0]), np.array([0.0, 0.0, 60.0, 180.0]))
-    assert_allclose(driver.q, q, rtol=1e-15)
+    turn = math.pi / 2
+    assert_allclose(driver.q, [0.0, 0.0, 0.05 + LEAD * (10.0 - turn), 0.1 + turn], rtol=1e-14)
     # one turn a second of the nut, half of one against the axis of the spline
     assert_allclose(driver.v, [0.0, 0.0, 0.03, -math.pi], rtol=1e-14)
+    # the order of the rows: m4 counts against its axis; 0.2 N m of m3 are 1 A
+    driver.write(np.array([0.0, 0.0, force, 0.3]))
+    expected = [0.0, 0.0, -(0.3 - LEAD * force), 1e3 * LEAD * force / 0.2]
+    assert_allclose(driver.command, expected, rtol=1e-14)
 
 
 def random_matrix(rng):
