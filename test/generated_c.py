@@ -62,3 +62,9 @@ def values(scalars, inputs):
             'select': lambda a, b, x, y: x if a < b else y if a >= b else math.nan,
         }[scalar.operation](a, *b)
     return found
+
+
+def largest_term(code, inputs):
+    """Return the largest intermediate value of straight-line code, without the inputs."""
+    found = values(code.scalars, inputs)
+    return max((abs(found[x]) for x in found if x.operation != 'input'), default=0.0)

@@ -25,25 +25,6 @@ from robot_dynamics_ros.control.trajectories.trajectory import Reference
 
 # The requirement; the integrator's error is about 1e-11 of 0.1 m.
 TOLERANCE = 1e-9
-DAMPED = {'damping': 4.0, 'stiffness': 4.0}
-
-
-def simulate(robot, program, q, v, times):
-    """Return states (k, n), rates (k, n) of the closed loop at the times."""
-    n, oracle, none = len(q), PinocchioOracle.of(robot), np.zeros(len(q))
-    rigid = robot.tree.with_changes(armature=none, damping=none, coulomb_friction=none)
-    law = make_law('constraint_stabilization', rigid, program=program, limit_effort=False)
-    reference, tau = Reference(n), np.zeros(n)
-    law.reset(times[0], q, v)
-
-    def rate(t, x):
-        law.effort(t, x[:n].copy(), x[n:].copy(), reference, tau)
-        return np.concatenate([x[n:], oracle.forward_dynamics(x[:n], x[n:], tau)])
-
-    start, precise = np.concatenate([q, v]), {'rtol': 1e-12, 'atol': 1e-13}
-    found = solve_ivp(rate, times[[0, -1]], start, 'DOP853', times, **precise)
-    assert found.success
-    return np.split(found.y.T, 2, axis=1)
 
 
 def companion(G0, G1):
@@ -63,23 +44,24 @@ def positive_definite(rng, m, smallest=4.0):
     return A @ A.T + smallest * np.eye(m)
 
 
-def program_of(tree, described, G0=25.0, G1=10.0, **options):
-    gains = {name: np.asarray(x).tolist() for name, x in (('G0', G0), ('G1', G1))}
-    content = {'constraints': [described], 'gains': gains, 'singularity': {'threshold': 1e-6}}
-    return load_program(content | options, tree, check=False)
-
-
 HOME = np.array([0.2, -1.0, -0.5, 0.6])
 SPEED = np.array([0.3, -0.2, 0.25, 0.4])
-#: Inverse and condition; its gains are full for the wrist.
+#: Programs; the gains for the wrist are full.
 CASES = yaml.safe_load("""
-wrist, full gains:
-  - inertia
+wrist:
+  inverse: inertia
+  null_space: &damped {damping: 4.0, stiffness: 4.0}
+  singularity: &regular {threshold: 1.0e-6}
+  constraints:
   - {kind: point, frame: link4, target: {lissajous: {
        center: [0.22, 0.05, 0.66], amplitude: [0.03, 0.03, 0.03], frequency: [0.25, 0.25, 0.25],
        phase: [0.3, 1.0, 1.7]}, ramp: 0.5}}
 rotating plane:
-  - euclidean
+  inverse: euclidean
+  null_space: *damped
+  singularity: *regular
+  gains: {G0: 25.0, G1: 10.0}
+  constraints:
   - {kind: plane, frame: tool, plane: {
        origin: {lissajous: {center: [0.2, 0.0, 0.6], amplitude: [0.01, 0.01, 0.01],
                 frequency: [0.25, 0.25, 0.25], phase: [0.3, 1.0, 1.7]}, ramp: 0.5},
@@ -92,13 +74,25 @@ rotating plane:
 @pytest.mark.parametrize('case', CASES)
 def test_four_dof_arm_follows_the_designed_decay(case, rng):
     """m < n: three conditions and one on four joints; what v does is not seen in f."""
-    robot, (inverse, described) = shipped('four_dof', limits_profile='wide'), CASES[case]
-    options = {}
-    if 'gains' in case:
-        options = {f'G{k}': positive_definite(rng, 3, least) for k, least in ((0, 9.0), (1, 6.0))}
-    program = program_of(robot.tree, described, null_space=DAMPED, inverse=inverse, **options)
-    times = np.linspace(0.0, 2.0, 81)
-    states = zip(times, *simulate(robot, program, HOME, SPEED, times), strict=True)
+    robot, described = shipped('four_dof', limits_profile='wide'), CASES[case]
+    if described['inverse'] == 'inertia':
+        gains = {f'G{k}': positive_definite(rng, 3, least) for k, least in ((0, 9.0), (1, 6.0))}
+        described = {**described, 'gains': {name: x.tolist() for name, x in gains.items()}}
+    program = load_program(described, robot.tree, check=False)
+    none, reference, tau = np.zeros(4), Reference(4), np.zeros(4)
+    rigid = robot.tree.with_changes(armature=none, damping=none, coulomb_friction=none)
+    law = make_law('constraint_stabilization', rigid, program=program, limit_effort=False)
+    law.reset(0.0, HOME, SPEED)
+
+    def rate(t, x):
+        law.effort(t, x[:4].copy(), x[4:].copy(), reference, tau)
+        return np.concatenate([x[4:], oracle.forward_dynamics(x[:4], x[4:], tau)])
+
+    oracle, times = PinocchioOracle.of(robot), np.linspace(0.0, 2.0, 81)
+    start, precise = np.concatenate([HOME, SPEED]), {'rtol': 1e-12, 'atol': 1e-13}
+    found = solve_ivp(rate, (0.0, 2.0), start, 'DOP853', times, **precise)
+    assert found.success
+    states = zip(times, *np.split(found.y.T, 2, axis=1), strict=True)
     first, *rest = (program.stack.evaluate(q, v, t) for t, q, v in states)
     f = np.array([e.f for e in (first, *rest)])
     assert np.abs(f[0]).max() > 5e-3, 'the case must begin with an error'

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from generated_c import SANITIZED, WARNINGS, call, library, run
+from generated_c import SANITIZED, WARNINGS, call, largest_term, library, run
 from hypothesis import example, given
 from hypothesis import strategies as st
 from samples import sample
@@ -29,6 +29,7 @@ from robot_dynamics_ros.symbolic.c_function import (
     require_identifier,
 )
 from robot_dynamics_ros.symbolic.c_source import c_source, robot_functions, write
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS
 from robot_dynamics_ros.symbolic.straight_line import trace_function
 
@@ -83,6 +84,27 @@ def test_strict_compilers_and_sanitizers_are_silent_and_the_self_test_passes(
     functions = robot_functions(robot(name), *functions_of(name))
     assert [line.split()[0] for line in said] == [f.name for f in functions]
     assert all(line.endswith(' ok') for line in said)
+
+
+@pytest.mark.slow
+@needs_gcc
+def test_c_equals_the_compiled_kernel(tmp_path, rng):
+    """Within 4 units in the last place of the largest term: both round, only one uses FMA."""
+    lib, tree = library(files('scara'), tmp_path), robot('scara')
+    kernels = compile_kernel(tree, outputs=ALL)
+    for function, output in zip(robot_functions(tree, ALL, ('tool',)), ALL, strict=True):
+        arguments = function.code.arguments
+        # a usual state, denormals, thousands of turns, and not a number, which passes through
+        for scale in (1.0, 1e-310, 1e4, math.nan):
+            states = scale * rng.uniform(-1, 1, 4), *rng.normal(size=(2, 4))
+            inputs = dict(zip(arguments.inputs, states, strict=False))
+            expected = [np.full(shape, 9.0) for shape in arguments.results.values()]
+            getattr(kernels, output)(*inputs.values(), *expected)
+            atol = (
+                4 * math.ulp(largest_term(function.code, inputs)) if not math.isnan(scale) else 0.0
+            )
+            for found, wanted in zip(call(lib, function, inputs.values()), expected, strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=atol)
 
 
 @pytest.mark.slow
