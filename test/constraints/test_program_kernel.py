@@ -29,6 +29,12 @@ pose: {kind: pose, frame: tool, target: *turning, weight: 1.7}
 coupling: {kind: joint_coupling, coefficients: {j2: 1.0, j4: 2.0},
            value: {spline: {points: [[0.1], [0.3], [0.2]]}, speed: 0.1}}
 """)
+SINGULAR = """
+constraints: [{kind: point, frame: link4, target: [0.2, 0.05, 0.68]}]
+null_space: {damping: 4.0, stiffness: 4.0}
+inverse: inertia
+singularity: {threshold: 0.02}
+"""
 TASK = {'damping': 3.0, 'stiffness': 2.0, 'limit_gain': 20.0, 'limit_margin': 0.3}
 
 
@@ -90,16 +96,10 @@ def test_the_kernel_equals_the_pure_function(case, inverse, threshold, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
-def test_the_kernel_equals_the_pure_function_through_a_singularity(inverse, rng):
-    robot = shipped('four_dof')
-    content = {
-        'constraints': [{'kind': 'point', 'frame': 'link4', 'target': [0.2, 0.05, 0.68]}],
-        'null_space': {'damping': 4.0, 'stiffness': 4.0},
-        'singularity': {'threshold': 0.02},
-    }
-    program = load_program(content | {'inverse': inverse}, robot.tree, check=False)
-    for theta3 in (-0.5, -0.1, -1e-2, -1e-4, -1e-7, -1e-9, 0.0, 1e-8, 1e-3):
+def test_the_kernel_equals_the_pure_function_through_a_singularity(rng):
+    robot, content = shipped('four_dof'), yaml.safe_load(SINGULAR)
+    program = load_program(content, robot.tree, check=False)
+    for theta3 in (-0.1, -1e-4, -1e-7, -1e-9, 0.0, 1e-8):
         q, v = np.array([0.2, -1.0, theta3, 0.5]), rng.normal(size=4)
         kernel, pure = compare(program, robot, q, v, 0.0)
         scale = np.abs(pure.acceleration).max()

@@ -220,45 +220,58 @@ def test_no_order_of_a_number_and_none_selects_anything(xy):
     assert math.isnan(select(math.nan, 2.0, *xy))
 
 
-@pytest.mark.parametrize('backend', ['machine code', 'python', 'rows', 'batch'])
-def test_selection_is_the_same_to_the_last_bit_interpreted_and_compiled(backend):
+def of_machine_code(code, out):
+    run = compile_function(chosen, 2)
+    assert run is compile_function(chosen, 2) is not compile_function(chosen, 2, fused=False)
+    assert 'built-in' in str(run)
+    for pair, row in zip(PAIRS, out, strict=True):
+        run(pair, row)
+
+
+def of_python(code, out):
+    for pair, row in zip(PAIRS.tolist(), out, strict=True):
+        functions(python_source(code), math)['chosen'](pair, row)
+
+
+def of_rows(code, out):
+    functions(python_source(code), np)['chosen'](PAIRS.T, out.T)
+
+
+def of_a_batch(code, out):
+    rows = np.concatenate([PAIRS, PAIRS[:4]])  # a multiple of the lanes
+    (found,) = MachineCode(compile_codes([code])).batch(code.arguments, [rows])
+    out[:] = found[: len(PAIRS)]
+
+
+@pytest.mark.parametrize('compute', [of_machine_code, of_python, of_rows, of_a_batch])
+def test_selection_is_the_same_to_the_last_bit_interpreted_and_compiled(compute):
     expected = np.array([chosen(pair)[0] for pair in PAIRS.tolist()])
-    code = trace_function('chosen', {'x': 2}, {'z': (3,)}, chosen)
     found = np.empty_like(expected)
-    if backend == 'machine code':
-        run = compile_function(chosen, 2)
-        assert run is compile_function(chosen, 2) is not compile_function(chosen, 2, fused=False)
-        assert 'built-in' in str(run)
-        for pair, row in zip(PAIRS, found, strict=True):
-            run(pair, row)
-    elif backend == 'batch':
-        rows = np.concatenate([PAIRS, PAIRS[:4]])  # a multiple of the lanes
-        (found,) = MachineCode(compile_codes([code])).batch(code.arguments, [rows])
-        found = found[: len(PAIRS)]
-    elif backend == 'rows':
-        functions(python_source(code), np)['chosen'](PAIRS.T, found.T)
-    else:
-        for pair, row in zip(PAIRS.tolist(), found, strict=True):
-            functions(python_source(code), math)['chosen'](pair, row)
+    compute(trace_function('chosen', {'x': 2}, {'z': (3,)}, chosen), found)
     same_bits(found, expected)
 
 
-def test_the_listing_tells_functions_apart_whatever_little_differs():
-    def plain(x):
-        return [[x[0] - x[1] * 2.0]]
+FORMULAS = """
+x[1] - x[0] * 2.0
+x[0] + x[1] * 2.0
+x[0] - x[1] * 2.0000000000000004
+x[0] - x[1] / 2.0
+x[1] * 2.0
+0.0
+-0.0
+1.0
+nan
+inf
+"""
 
-    def listing(compute, *, fused=True, size=2, name='f'):
+
+def test_the_listing_tells_functions_apart_whatever_little_differs():
+    def listing(formula='x[0] - x[1] * 2.0', *, fused=True, size=2, name='f'):
+        def compute(x):
+            return [[eval(formula, vars(math), {'x': x})]]
+
         return trace_function(name, {'x': size}, {'y': (1,)}, compute, fused=fused).listing()
 
-    formulas = (
-        lambda x: [[x[1] - x[0] * 2.0]],
-        lambda x: [[x[0] + x[1] * 2.0]],
-        lambda x: [[x[0] - x[1] * math.nextafter(2.0, 3.0)]],
-        lambda x: [[x[0] - x[1] / 2.0]],
-        lambda x: [[x[1] * 2.0]],
-        *(lambda _, y=y: [[y]] for y in (0.0, -0.0, 1.0, math.nan, math.inf)),
-    )
-    others = [*map(listing, formulas), listing(plain, fused=False)]
-    others += [listing(plain, size=3), listing(plain, name='g')]
-    assert listing(plain) == listing(lambda x: plain(x))
-    assert len({listing(plain), *others}) == 1 + len(others)
+    others = {*map(listing, FORMULAS.strip().splitlines()), listing(fused=False)}
+    others |= {listing(size=3), listing(name='g')}
+    assert len(others - {listing()}) == 13
