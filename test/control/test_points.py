@@ -76,6 +76,8 @@ HEAD, AT_0 = 'joint_names: [shoulder, elbow]\npoints: ', 'time_from_start: {sec:
 hello                                    | is 'hello'; give a mapping
 "joint_names: [shoulder]\\npoints: []"    | moves shoulder
 'POINTS {positions: [1.0, 2.0]}]'        | time_from_start
+'POINTS {positions: [1, 2], time_from_start: [7]}]' | time_from_start ... is [7]; give
+'POINTS {positions: [1, 2], time_from_start: {sec: 9e400}}]' | sec ... is the text '9e400'
 'POINTS {positions: [1.0], TIME}]'       | point 0: has 1 positions; give 2
 'POINTS {positions: [1, .nan], TIME}]'   | positions ... line 2 ... : is nan; give a finite
 """)

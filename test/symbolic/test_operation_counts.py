@@ -7,14 +7,13 @@ import inspect
 import re
 from collections import Counter
 
-import numpy as np
 import pytest
 from checkout import ROOT
 from samples import Sample, sample
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.dynamics import FORMULATIONS
-from robot_dynamics_ros.spatial.scalar import cos, cross, sin, sqrt
+from robot_dynamics_ros.spatial.scalar import cos, sin, sqrt
 from robot_dynamics_ros.symbolic.operation_counts import (
     Counted,
     Operations,
@@ -44,20 +43,6 @@ def test_every_operation_is_noted_once():
     assert tally == Counter(mul=3, add=2, sub=3, div=1, cos=1, sin=1, sqrt=1)
     assert Operations.of(tally) == Operations(3, 5, 2, 2)
     assert Operations.of(tally).total == 12
-
-
-def test_operations_inside_numpy_arrays_are_noted():
-    tally: Counter[str] = Counter()
-    a = np.array([Counted(tally) for _ in range(3)], dtype=object)
-    cross(a, a)
-    assert tally == Counter(mul=6, sub=3)
-    tally.clear()
-    a @ np.ones((3, 3))
-    assert tally == Counter(mul=9, add=6)
-    tally.clear()
-    -a[0]
-    _ = a[0] ** 3
-    assert tally == Counter(mul=2)
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ from robot_dynamics_ros.errors import (
     MechanismError,
     ParameterError,
     ProgramError,
-    RobotDynamicsError,
     TrajectoryError,
     UnknownNameError,
 )
@@ -39,16 +38,11 @@ HOSTILE = {
     'a: 1\nb: 0x_\n': "line 2: '0x_' is not a number",
     'a: !!int ""': "line 1: has the tag '!!int'",
     'a: !!timestamp x': "line 1: has the tag '!!timestamp'",
-    'a: !!bool x': "line 1: has the tag '!!bool'",
     'a: !!python/object:os.system x': "has the tag '!!python/object:os.system'",
     'a: !mine x': "has the tag '!mine'",
     'a: "\\U00110000"': 'line 1: is not valid YAML: found invalid Unicode',
     'a: "\\ud800"': 'is not valid YAML',
-    'a: \ud800': 'is not valid YAML',
     'a: \x00': 'is not valid YAML',
-    'a: [': 'is not valid YAML',
-    'a: b: c': 'is not valid YAML',
-    'a: ' + '9' * 400: 'line 1: has a number of 400 digits',
     'a: ' + '9' * 10_000: 'line 1: has a number of 10000 digits',
     'a: ' + '[' * 900 + ']' * 900: 'line 1: is nested too deeply',
     '\n'.join(' ' * k + 'a:' for k in range(900)): f'line {MAX_LEVELS + 1}: is nested too',
@@ -74,16 +68,13 @@ def test_each_kind_of_file_refuses_it_as_its_own_error(tmp_path):
     tree, path = sample('scara').tree, tmp_path / 'motion.yaml'
     text = 'a: 0b_'
     path.write_text(text, encoding='utf-8')
-    readers = {
-        ProgramError: lambda word: load_program(word, tree),
-        MechanismError: read_mechanism_file,
-        ConfigurationError: load_driver_profile,
-    }
-    for kind, read in readers.items():
+    for kind, read in (
+        (ProgramError, lambda word: load_program(word, tree)),
+        (MechanismError, read_mechanism_file),
+        (ConfigurationError, load_driver_profile),
+    ):
         with pytest.raises(kind, match=HOSTILE[text]):
             read(f'{text}\n')
-        with pytest.raises(RobotDynamicsError, match='is not a file'):
-            read('nowhere.yaml')
     with pytest.raises(TrajectoryError, match=HOSTILE[text]):
         trajectory_of_file(path, tree.joint_names)
 
@@ -133,23 +124,13 @@ def test_a_place_in_a_file_has_its_line():
         inner.close()
 
 
-WORDS = {
-    'x' * 5000: 'is not a file',
-    'a/' * 2500: 'is not a file',
-    'y' * 300: 'is not a file',
-    '~nosuchuser/program': 'is not a file',
-    'nul\0byte': 'is not a file',
-    '/proc/self/mem': 'cannot be read: ',
-    '/dev/zero': 'is not a file',
-    '/': 'is not a file',
-    '': 'is not a file',
-    'nowhere.yaml': 'is not a file',
-}
+WORDS = ['a/' * 2500, 'y' * 300, '~nosuchuser/program', 'nul\0byte', '/dev/zero', '/', '']
 
 
-@pytest.mark.parametrize('word', WORDS, ids=range(len(WORDS)))
+@pytest.mark.parametrize('word', [*WORDS, '/proc/self/mem'], ids=range(8))
 def test_a_word_that_names_no_readable_text_is_refused(word):
-    with pytest.raises(ConfigurationError, match=WORDS[word]) as caught:
+    said = 'cannot be read: ' if word == '/proc/self/mem' else 'is not a file'
+    with pytest.raises(ConfigurationError, match=said) as caught:
         read_yaml(word, 'file')
     assert len(str(caught.value)) < 300
 
@@ -157,16 +138,13 @@ def test_a_word_that_names_no_readable_text_is_refused(word):
 def test_a_file_in_another_encoding_too_large_or_forbidden_is_refused(tmp_path):
     path = tmp_path / 'program.yaml'
     path.write_bytes('name: k\xf6rper'.encode('latin-1'))
-    with pytest.raises(ConfigurationError, match=r'not UTF-8 text \(byte 0xf6 at 7\); save it as'):
-        file_text(str(path), 'program')
-    with pytest.raises(ProgramError, match='program .*not UTF-8 text'):
+    with pytest.raises(ProgramError, match=r'program .*not UTF-8 text \(byte 0xf6 at 7\); save'):
         load_program(path, sample('scara').tree)
     path.write_bytes(b'#' * (MAX_BYTES + 1))
-    with pytest.raises(ConfigurationError, match='is too large'):
-        file_text(str(path), 'program')
     os.mkfifo(tmp_path / 'pipe')
-    with pytest.raises(ConfigurationError, match='is not a file'):
-        file_text(str(tmp_path / 'pipe'), 'program')
+    for file, said in ((path, 'is too large'), (tmp_path / 'pipe', 'is not a file')):
+        with pytest.raises(ConfigurationError, match=said):
+            file_text(str(file), 'program')
 
 
 def test_a_shipped_name_and_a_home_folder_are_understood(tmp_path, monkeypatch):
@@ -199,21 +177,6 @@ def test_values_of_megabytes_are_cut_short_in_messages():
     ):
         assert len(str(error)) < 4000
         assert '\n' not in str(error)
-
-
-@pytest.mark.parametrize(
-    ('point', 'message'),
-    [
-        ('time_from_start: [7]', r'time_from_start .*is \[7\]; give'),
-        ('time_from_start: {sec: 9e400}', "sec .*is the text '9e400'"),
-    ],
-)
-def test_a_wrong_point_of_a_trajectory_is_named(tmp_path, point, message):
-    path = tmp_path / 'motion.yaml'
-    names = ', '.join(sample('scara').tree.joint_names)
-    path.write_text(f'joint_names: [{names}]\npoints: [{{positions: [0, 0, 0, 0], {point}}}]')
-    with pytest.raises(TrajectoryError, match=message):
-        trajectory_of_file(path, sample('scara').tree.joint_names)
 
 
 def test_written_numbers_are_without_rounding_and_exact_to_twelve_digits():
