@@ -92,6 +92,8 @@ def test_a_prefix_renames_all_links_and_joints(name):
     assert all(word.startswith('7') for word in (*tree.joint_names, *tree.frames))
 
 
-def test_an_unknown_robot_is_refused_with_the_known_ones():
+def test_an_unknown_robot_or_frame_is_refused_with_the_known_ones():
+    with pytest.raises(UnknownNameError, match="unknown frame 'j3'; known: base_link, link1"):
+        sample('scara').tree.frame('j3')
     with pytest.raises(UnknownNameError, match="unknown robot 'puma'; known: .*scara"):
         shipped_robot('puma')

@@ -124,6 +124,12 @@ def test_a_place_in_a_file_has_its_line():
         inner.close()
 
 
+def test_what_is_built_gets_the_keys_that_are_given():
+    section = Section('part', {'a': 1, 'b': 2})
+    built = section.build(lambda a, **more: (a, more), {'a': number}, dict.fromkeys('bc', number))
+    assert built == (1, {'b': 2})
+
+
 WORDS = ['a/' * 2500, 'y' * 300, '~nosuchuser/program', 'nul\0byte', '/dev/zero', '/', '']
 
 
