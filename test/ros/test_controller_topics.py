@@ -7,7 +7,6 @@ One process lives through all tests. What is told is decided by session and law.
 from __future__ import annotations
 
 from itertools import product
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,10 +20,8 @@ from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
-from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.ros.controller_topics import subscribe_streams
 
 PLACE = np.array([-0.315, 1.398, 0.12, 1.083])  # the start of scara_circle, to a millimetre
 NODE = yaml.safe_load("""
@@ -72,29 +69,27 @@ def test_who_may_miss_messages_costs_the_controller_fewer(living):
 
 def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(living):
     arm, peer = living[0], living[0].peer
-    constraint, split = (
-        peer.collect(JointState, f'controller/{name}')
-        for name in ('constraint', 'effort_components')
-    )
-    condition = peer.collect(Float64MultiArray, 'controller/constraint_condition')
-    peer.spin_until(
-        lambda: arm.command().any() and constraint and condition and split
-        and arm.figure('sigma_min'),
-        60.0, 'all topics of the program',
-    )  # fmt: skip
-    assert list(constraint[-1].name)[:3] == ROWS
-    assert len(constraint[-1].position) == len(constraint[-1].velocity) == 4
-    assert np.isfinite(constraint[-1].effort).all()
+    constraint, split, condition = topics = [
+        peer.collect(kind, f'controller/{name}')
+        for kind, name in ((JointState, 'constraint'), (JointState, 'effort_components'),
+                           (Float64MultiArray, 'constraint_condition'))
+    ]  # fmt: skip
+    shown = lambda: arm.command().any() and all(topics) and arm.figure('sigma_min')  # noqa: E731
+    peer.spin_until(shown, 60.0, 'all topics of the program')
+    rows = constraint[-1]
+    assert list(rows.name)[:3] == ROWS
+    assert np.isfinite([rows.position, rows.velocity, rows.effort]).sum() == 12
     # The tool at rest on the start of the circle, by the closed form of the arm.
     q1, q12 = PLACE[0], PLACE[0] + PLACE[1]
     x = 0.325 * np.cos(q1) + 0.275 * np.cos(q12) - 0.44
     assert constraint[0].position[0] == pytest.approx(x, abs=1e-9)
-    sigma_min, number, damped, scale = condition[-1].data
+    sigma_min, number, *rest = condition[-1].data
     assert 0.0 < sigma_min < 1.0 < number
-    assert (damped, scale) == (0.0, 1.0)
+    assert rest == [0.0, 1.0]  # damped, scale
+    origins = 'inertia', 'coriolis', 'gravity', 'friction', 'task', 'null_space'
+    names = [f'{joint}/{origin}' for joint, origin in product(JOINTS, origins)]
     parts = dict(zip(split[-1].name, split[-1].effort, strict=True))
-    for origin in ('inertia', 'coriolis', 'gravity', 'friction', 'task', 'null_space'):
-        assert {f'{joint}/{origin}' for joint in JOINTS} <= set(parts)
+    assert parts.keys() >= {*names}
     whole = sum(x for name, x in parts.items() if name.startswith('joint3/'))
     assert whole == pytest.approx(arm.commands[-1].data[2], abs=1.0)  # a tick apart
 
@@ -106,17 +101,19 @@ def test_external_efforts_are_told_with_the_wrench_that_explains_them_and_the_re
         peer.collect(JointState, f'controller/{name}_effort')
         for name in ('external', 'unexplained')
     )
-    wrenches = peer.collect(WrenchStamped, 'controller/external_wrench')
-    weight, still = ORACLE.gravity_forces(PLACE), np.zeros(4)
-    measured = ORACLE.inverse_dynamics(PLACE, still, still, {'tool': [3.0, -2.0, 4.0, 0, 0, 1.0]})
-    measured += [0.0, 0.0, 0.0, 1.0]
+    wrenches, still = peer.collect(WrenchStamped, 'controller/external_wrench'), np.zeros(4)
+
+    def held(wrench) -> np.ndarray:
+        return ORACLE.inverse_dynamics(PLACE, still, still, {'tool': wrench})
+
+    measured = held([3.0, -2.0, 4.0, 0, 0, 1.0]) + [0.0, 0.0, 0.0, 1.0]
     # The observer converges from 0 first; with K h = 10 that takes three samples.
     arm.until(lambda: len(wrenches) > 5, 'external efforts', effort=measured)
-    assert external[-1].effort == pytest.approx(weight - measured, abs=1e-6)
+    away = ORACLE.gravity_forces(PLACE) - measured
+    assert external[-1].effort == pytest.approx(away, abs=1e-6)
     assert wrenches[-1].header.frame_id == 'tool'
-    found = {'tool': [getattr(vector, axis) for vector, axis in components(wrenches[-1])]}
-    explained = weight - ORACLE.inverse_dynamics(PLACE, still, still, found)
-    assert explained + rest[-1].effort == pytest.approx(weight - measured, abs=1e-6)
+    found = held([getattr(vector, axis) for vector, axis in components(wrenches[-1])])
+    assert rest[-1].effort == pytest.approx(found - measured, abs=1e-6)
 
 
 def test_a_tare_is_a_parameter_and_refused_without_a_sensor(living):
@@ -127,21 +124,21 @@ def test_a_tare_is_a_parameter_and_refused_without_a_sensor(living):
     wrench.header.frame_id = 'tool'
     for (vector, axis), value in zip(components(wrench), bias, strict=True):
         setattr(vector, axis, value)
+    # Before, the arm may not stand still for long.
+    refused = lambda: 'no wrench was measured' in peer.ask('controller/tare_wrench').message  # noqa: E731
+    arm.until(refused, 'a refusal without a sensor')
 
-    def answer(measured: int):
-        for _ in range(measured):
+    def tared() -> bool:
+        for _ in range(5):
             arm.publish()
             sensor.publish(wrench)
             peer.spin_for(0.01)
-        return peer.ask('controller/tare_wrench')
+        return peer.ask('controller/tare_wrench').success
 
-    # Before, the arm may not stand still for long.
-    arm.until(lambda: 'no wrench was measured' in answer(0).message, 'a refusal without a sensor')
-    peer.spin_until(lambda: answer(5).success, 60.0, 'a tare')
+    peer.spin_until(tared, 60.0, 'a tare')
     assert list(peer.get('controller', 'sensor_bias')) == bias
-    peer.spin_until(
-        lambda: yaml.safe_load(published[-1].data)['sensor_bias'] == bias, 20.0, 'the bias'
-    )
+    told = lambda: yaml.safe_load(published[-1].data)['sensor_bias'] == bias  # noqa: E731
+    peer.spin_until(told, 20.0, 'the bias')
 
 
 def test_another_program_acts_and_what_it_or_the_law_leaves_without_effect_is_said(living):
@@ -156,7 +153,8 @@ def test_another_program_acts_and_what_it_or_the_law_leaves_without_effect_is_sa
     node.says("parameter 'program' has no effect under law impedance")
 
 
-def test_streamed_targets_lead_the_reference_and_a_wrench_in_no_frame_is_refused(living):
+def test_streamed_targets_lead_the_reference_and_others_are_refused_of_each_stream(living):
+    """A refusal of one stream does not silence those of another."""
     arm, node = living
     assert arm.set(law='impedance').successful
     arm.command()
@@ -173,26 +171,12 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_in_no_frame_is_refused
     for name, message, done in (
         ('joint', joint_state(0, [place[1] + 0.05], names=['joint2']), lambda: led(1, 0.05)),
         ('pose', pose, lambda: led(0, 0.1)),
+        ('joint', joint_state(0, [0.0], names=['elbow']), lambda: "'elbow'" in node.output),
         ('wrench', wrench, lambda: "frame 'moon'" in node.output),
     ):
         topic = arm.peer.publisher(type(message), f'controller/target_{name}', 1)
-        arm.until(
-            lambda t=topic, m=message, d=done: t.publish(m) or d(), name, step=10 * PERIOD_NS
-        )
-
-
-def test_refused_messages_of_one_stream_do_not_silence_those_of_another():
-    taken, logs = {}, {}
-    node = Mock()
-    node.get_logger().get_child = lambda name: logs.setdefault(name, Mock())
-    node.create_subscription = lambda _, topic, take, qos: taken.update({topic: take})
-    session = ControllerSession(sample('scara').tree)
-    submit = lambda prepare, finish, **_: finish(Mock(result=prepare))  # noqa: E731
-    subscribe_streams(node, session, submit, lambda: None)
-    taken['~/target_joint'](joint_state(0, [0.0], names=['elbow']))
-    taken['~/target_wrench'](WrenchStamped())
-    told = {name: log.warning.call_count for name, log in logs.items()}
-    assert {name for name in told if told[name]} == {'target_joint', 'target_wrench'}
+        sent = lambda: topic.publish(message) or done()  # noqa: B023, E731
+        arm.until(sent, name, step=10 * PERIOD_NS)
 
 
 def test_a_press_of_the_switch_frees_the_arm_and_its_way_points_are_written(living, tmp_path):
@@ -212,8 +196,7 @@ def test_a_press_of_the_switch_frees_the_arm_and_its_way_points_are_written(livi
     # Of the stiffness w^2 = 100 1/s^2 of 2 mrad: hundredths of a newton metre.
     assert np.abs(arm.command(away) - ORACLE.gravity_forces(away)).max() > 1e-2
     arm.until(is_weightless, 'weightlessness', away)
-    answer = peer.ask('controller/add_waypoint')
-    assert '1 point' in answer.message
+    assert '1 point' in peer.ask('controller/add_waypoint').message
     (point,) = yaml.safe_load(path.read_text('utf-8'))['points']
     np.testing.assert_array_equal(point['positions'], away)
 
@@ -222,9 +205,9 @@ def test_at_last_a_state_without_a_stamp_is_answered_by_topics_stamped_on_arriva
     arm, clock = living[0], living[0].peer.node.get_clock()
     topics = arm.references, arm.peer.collect(JointState, 'controller/error')
     begin, arm.stamp = clock.now().nanoseconds, 0
-    arm.until(
-        lambda: all(
-            topic and begin < stamp_ns(topic[-1]) <= clock.now().nanoseconds for topic in topics
-        ),
-        'topics of the present time', step=0,
-    )  # fmt: skip
+
+    def stamped() -> bool:
+        end = clock.now().nanoseconds
+        return all(topic and begin < stamp_ns(topic[-1]) <= end for topic in topics)
+
+    arm.until(stamped, 'topics of the present time', step=0)
