@@ -19,7 +19,7 @@ from resting_arm import JOINTS, PERIOD_NS, joint_state
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
-from urdf_text import joint, link, robot
+from urdf_text import described
 
 from robot_dynamics_ros.messages import NANO, stamp_ns
 
@@ -114,9 +114,8 @@ def test_steps_of_a_recording_of_gazebo_are_split_with_their_stamps(processes, p
     # The quill and its load, 1.87 kg, times 0.01 m/s^2. A difference of velocities of 1 rad/s over
     # 1 ms leaves 1e-13 rad/s^2.
     assert_allclose([msg.effort for msg in residuals], [[0.0, 0.0, 0.0187, 0.0]] * 2, atol=1e-9)
-    formulations = feed.status('formulations', count, lambda _: True)
-    assert formulations.level == DiagnosticStatus.OK
-    assert 'newton_euler and pinocchio differ by' in formulations.message
+    told = feed.status('formulations', count, lambda x: x.level == DiagnosticStatus.OK)
+    assert 'newton_euler and pinocchio differ by' in told.message
     for (q, v, v_next, _), residual in zip(steps, residuals, strict=True):
         found = {}
 
@@ -162,26 +161,23 @@ def test_what_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
 
 
 def test_commands_are_compared_by_the_stamps_of_the_reference(processes, peer):
+    """It may come before or after the state that completes the step."""
     start(processes, gravity=[0.0, 0.0, -9.8], effort_source='reference')
     references = peer.publisher(JointState, 'controller/reference', RELIABLE)
     feed = Feed(peer)
     peer.spin_until(references.get_subscription_count, 30.0, 'subscription of the reference')
-    q, v, v_next, effort = (x[:6] for x in excerpt())
-
-    def publish_reference(k: int, stamp: int) -> None:
-        references.publish(joint_state(stamp, [], [], effort[k]))
+    rows = [*zip(*excerpt(), strict=True)][:2]
 
     def publish_step(k: int) -> None:
-        feed.publish(q[k], v[k], step=NANO)
-        if k % 2:  # before or after the state that completes the step: the order is irrelevant
-            publish_reference(k, feed.stamp)
+        q, v, v_next, effort = rows[k]
+        feed.publish(q, v, step=NANO)
+        reference = joint_state(feed.stamp, [], [], effort)
+        steps = [lambda: references.publish(reference), lambda: feed.publish(q, v_next)]
+        for publish in reversed(steps) if k else steps:
+            publish()
             peer.spin_for(0.02)
-        feed.publish(q[k], v_next[k])
-        if not k % 2:
-            peer.spin_for(0.02)
-            publish_reference(k, feed.stamp - PERIOD_NS)
 
-    for k in range(6):
+    for k in range(2):
         (residual,) = feed.residuals_of(partial(publish_step, k))
         assert np.abs(residual.effort).max() < 1e-9
 
@@ -190,18 +186,18 @@ def test_a_continuous_joint_that_its_driver_wraps_is_filtered_as_one_that_turns_
     processes, peer, tmp_path
 ):
     """A lever that points backwards, where noise changes its reported turn with every state."""
-    file, load = tmp_path / 'lever.urdf', 2.0 * 0.3 * 9.81
-    hinge = joint('hinge', 'base', 'lever', 'continuous', axis=(0, 1, 0))
-    body = link('lever', 2.0, (0.3, 0.0, 0.0), 0.1 * np.eye(3))
-    file.write_text(robot('lever', link('base'), body, hinge))
+    file = tmp_path / 'lever.urdf'
+    file.write_text(described('lever', """
+base: []
+lever: [2, [0.3, 0, 0], [0.1, 0.1, 0.1]]
+hinge: {of: [base, lever, continuous], axis: [0, 1, 0]}
+"""))  # fmt: skip
     start(processes, robot=str(file), acceleration='filtered')
-    feed, k = Feed(peer, ['hinge'], [np.pi]), 0
+    feed = Feed(peer, ['hinge'], [np.pi])
 
     def told() -> bool:
-        nonlocal k
-        for _ in range(100):
-            k += 1
-            feed.publish([(-1.0) ** k * (np.pi - 1e-4)], [0.0], [load])
+        for sign in (1.0, -1.0) * 50:
+            feed.publish([sign * (np.pi - 1e-4)], [0.0], [2.0 * 0.3 * 9.81])
         return len(feed.residuals) > 300
 
     peer.spin_until(told, 30.0, 'residuals')
