@@ -31,43 +31,32 @@ class Peer:
     """A node in the test's process; callbacks run only while it spins."""
 
     def __init__(self, processes: Processes, name: str = 'test_peer') -> None:
-        self._processes, self._name = processes, name
+        self._processes = processes
         self._patch = pytest.MonkeyPatch()
         self._patch.setenv('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
         self._patch.delenv('ROS_LOCALHOST_ONLY', raising=False)
-        self._begin()
-
-    def __enter__(self) -> Peer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
-        self._patch.undo()
-
-    def restart(self) -> None:
-        """Restart without the previous publishers and subscriptions."""
-        self._end()
-        self._begin()
-
-    def _begin(self) -> None:
         self.context = Context()
         rclpy.init(
             context=self.context,
-            domain_id=self._processes.domain,
+            domain_id=processes.domain,
             args=[],
             signal_handler_options=SignalHandlerOptions.NO,
         )
-        self.node = rclpy.create_node(self._name, context=self.context)
+        self.node = rclpy.create_node(name, context=self.context)
         self._executor = SingleThreadedExecutor(context=self.context)
         self._executor.add_node(self.node)
         self._clients: dict[str, Any] = {}
         self._connected: set[str] = set()
 
-    def _end(self) -> None:
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._executor.remove_node(self.node)
         self._executor.shutdown()
         self.node.destroy_node()
         self.context.try_shutdown()
+        self._patch.undo()
 
     def spin_until(self, predicate: Callable[[], Any], seconds: float, what: str) -> Any:
         """Spin until a predicate is true and return its value; fail with the awaited event."""
@@ -78,8 +67,8 @@ class Peer:
                 return found
             self._processes.fail_if_one_failed(what)
             self._executor.spin_once(timeout_sec=0.05)
-        waited = f'{what}: not within {PATIENCE * seconds:g} s'
-        raise AssertionError(f'{waited}\n{self._processes.stacks()}')
+        stacks = self._processes.stacks()
+        raise AssertionError(f'{what}: not within {PATIENCE * seconds:g} s\n{stacks}')
 
     def spin_for(self, seconds: float) -> None:
         """Spin for a time."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 from echo_arm import PERIOD_NS, EchoArm
 from resting_arm import ARM, PLACE, trajectory
 from trajectory_msgs.msg import JointTrajectory
@@ -90,22 +89,3 @@ def test_the_arm_is_driven_on_while_a_long_trajectory_is_accepted_or_rejected(pr
     last = len(arm.references)
     arm.until(lambda: len(arm.references) > last + 100, 'what runs to go on')
     assert (np.array(arm.references[-1].position) < arm.references[last].position).all()
-
-
-def test_the_arm_is_driven_on_while_a_long_goal_is_accepted(processes, peer):
-    pytest.importorskip('control_msgs', reason='control_msgs is not installed')
-    from control_msgs.action import FollowJointTrajectory
-    from rclpy.action import ActionClient
-
-    node, arm = processes.start('controller', ARM, code=SLOW), EchoArm(peer)
-    client = ActionClient(peer.node, FollowJointTrajectory, 'controller/follow_joint_trajectory')
-    arm.until(lambda: len(arm.commands) > 5, 'commands')
-    arm.until(client.server_is_ready, 'the action server')
-    feedback = []
-    sent = client.send_goal_async(
-        FollowJointTrajectory.Goal(trajectory=long_way()), feedback_callback=feedback.append
-    )
-    arm.until(lambda: feedback, 'feedback')
-    assert sent.result().accepted
-    assert 'accepted: goal of 5000 points, ' in node.output
-    assert node.output.count('answered 20 states meanwhile') == 2  # rclpy itself has read it

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import time
 from collections import deque
+from contextlib import nullcontext
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -138,35 +139,23 @@ def test_a_closed_gate_lets_no_message_wake_the_process_and_none_is_lost(
 
 
 def test_the_gate_stays_open_without_deliveries_and_after_a_loss(monkeypatch):
-    group = PolledGroup(in_bursts=True)
+    group, slept = PolledGroup(in_bursts=True), []
     node = SimpleNamespace(subscriptions=[SimpleNamespace(callback_group=group)])
-    closings, slept = [], []
-
-    class Gate:
-        delivered = False
-
-        def attach(self, subscriptions):
-            assert subscriptions == node.subscriptions
-
-        def has_delivered(self):
-            return self.delivered
-
-        @contextlib.contextmanager
-        def closed(self):
-            closings.append(len(slept))
-            yield
-
+    gate = Mock(**{'has_delivered.return_value': False, 'closed': Mock(side_effect=nullcontext)})
     clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
     monkeypatch.setattr(rclpy_compat, 'time', clock)
     wake = SimpleNamespace(is_set=lambda: False, wait=slept.append)
-    executor = SimpleNamespace(_gate=Gate(), get_nodes=lambda: [node], woken=wake)
+    executor = SimpleNamespace(_gate=gate, get_nodes=lambda: [node], woken=wake)
 
-    PollingExecutor._sleep(executor)
-    assert not closings
-    Gate.delivered = True
-    PollingExecutor._sleep(executor)
-    count = len(closings)
-    assert count >= 5
+    def closings() -> int:
+        """Return how often the gate is closed within a poll."""
+        gate.closed.reset_mock()
+        PollingExecutor._sleep(executor)
+        return gate.closed.call_count
+
+    assert closings() == 0
+    gate.has_delivered.return_value = True
+    assert closings() >= 5
+    gate.attach.assert_called_with(node.subscriptions)
     group.stop_bursts()
-    PollingExecutor._sleep(executor)
-    assert len(closings) == count
+    assert closings() == 0

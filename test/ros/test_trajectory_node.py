@@ -12,13 +12,11 @@ import pytest
 import tables
 from answering import Answering
 from echo_arm import EchoArm
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from peer import LATCHED, ControllerStandIn
 from processes import STOPPABLE
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
-from resting_arm import ARM, JOINTS, PLACE, joint_state
+from resting_arm import ARM, JOINTS, PLACE, joint_state, trajectory
 from rosgraph_msgs.msg import Clock
 from samples import sample
 from sensor_msgs.msg import JointState
@@ -27,6 +25,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.messages import NANO, from_start, stamp_ns
+from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 
 FIRST = [-0.462, 1.478, 0.10, 0.2]
@@ -52,12 +51,12 @@ class FakeController(ControllerStandIn):
     def __init__(self, peer, answer='accepted: by the test', *, active=True) -> None:
         super().__init__(peer, active=active)
         self._peer, self._answer, self._published = peer, answer, 0.0
-        self._begin = peer.node.get_clock().now().nanoseconds - 5 * NANO
+        self._begin = time.time() - 5.0
         self.trajectories: list[JointTrajectory] = []
-        create, subscribe = peer.node.create_publisher, peer.node.create_subscription
-        self._status = create(String, '~/trajectory_status', LATCHED)
-        self._states = create(JointState, 'joint_states', 10)
-        self._clock = create(Clock, '/clock', 10)
+        self._status = peer.publisher(String, '~/trajectory_status', LATCHED)
+        self._states = peer.publisher(JointState, 'joint_states')
+        self._clock = peer.publisher(Clock, '/clock')
+        subscribe = peer.node.create_subscription
         subscribe(JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1)
 
     def _on_trajectory(self, msg: JointTrajectory) -> None:
@@ -73,7 +72,7 @@ class FakeController(ControllerStandIn):
     @property
     def now(self) -> float:
         """Time of the states, s: five seconds at first, whatever the clock of the node is."""
-        return (self._peer.node.get_clock().now().nanoseconds - self._begin) / NANO
+        return time.time() - self._begin
 
     def publish(self, seconds: float | None = None) -> None:
         """Publish a state, by default of now, in another order of joints, every 10 ms at most."""
@@ -81,8 +80,7 @@ class FakeController(ControllerStandIn):
             return
         self._published = time.monotonic()
         names, position = ['gripper', *reversed(JOINTS)], [7.0, *reversed(FIRST)]
-        stamp = round((self.now if seconds is None else seconds) * NANO)
-        state = joint_state(stamp, position, names=names)
+        state = joint_state(round((seconds or self.now) * NANO), position, names=names)
         self._clock.publish(Clock(clock=state.header.stamp))
         self._states.publish(state)
 
@@ -133,32 +131,21 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
     peer.spin_until(lambda: simulator.returncode is not None, 60, 'end of the simulator')
     assert 'end of the run: t = 1.300000 s' in simulator.output
     message = controller.trajectories[0]
-    assert stamp_ns(message) == 250_000_000
-    assert list(message.joint_names) == list(JOINTS)
-    plan = make_plan(
-        sample('scara').tree, {spec.name: spec.default for spec in MOTION} | MOVE, np.array(FIRST)
-    )
-    for field, rows in (
-        ('positions', plan.position),
-        ('velocities', plan.velocity),
-        ('accelerations', plan.acceleration),
-    ):
-        np.testing.assert_array_equal([getattr(p, field) for p in message.points], rows)
+    assert (stamp_ns(message), tuple(message.joint_names)) == (250_000_000, JOINTS)
+    plan = make_plan(sample('scara').tree, defaults(MOTION) | MOVE, np.array(FIRST))
+    sent = [(x.positions, x.velocities, x.accelerations) for x in message.points]
+    expected = [*zip(plan.position, plan.velocity, plan.acceleration, strict=True)]
+    np.testing.assert_array_equal(sent, expected)
     last = message.points[-1].time_from_start
     assert last.sec * NANO + last.nanosec == plan.times_ns[-1]
 
 
-@pytest.mark.parametrize(
-    ('answer', 'said'),
-    [
-        (
-            "rejected: point 0: is at time 0 and 0.9 from joint 'joint1' of the reference; begin",
-            'not accepted by test_peer; rejected: point 0: is at time 0 and 0.9 from joint '
-            "'joint1' of the reference; begin; if the driver has its own names, signs or units, "
-            'set state_topic to test_peer/reference',
-        ),
-        ('', 'error: test_peer: no answer to the trajectory within 10 s'),
-    ],
+@tables.rows(
+    'answer said',
+    """
+"rejected: 0.9 from joint 'joint1' of the reference; begin", "not accepted by test_peer; rejected: 0.9 from joint 'joint1' of the reference; begin; if the driver has its own names, signs or units, set state_topic to test_peer/reference"
+'', 'error: test_peer: no answer to the trajectory within 10 s'
+""",  # noqa: E501
 )
 def test_a_trajectory_that_is_not_accepted_ends_the_node_with_the_reason_and_nothing_runs(
     processes, peer, start, answer, said
@@ -257,26 +244,22 @@ def test_a_stopped_node_learns_from_the_controller_what_became_of_its_motion(
     processes.start('controller', ARM)
     arm = EchoArm(peer)
     arm.until(lambda: len(arm.commands) > 5, 'commands')
-    goal = (PLACE + 0.1).tolist()
-    moving = {'robot': ARM['robot'], 'controller': 'controller', 'goal': goal, 'wait': True}
-    sender = start(**moving, duration_s=5.0, start_time_s=0.0, start_delay_s=0.0)
+    moving = {'robot': ARM['robot'], 'controller': 'controller', 'goal': (PLACE + 0.1).tolist()}
+    times = {'duration_s': 5.0, 'start_time_s': 0.0, 'start_delay_s': 0.0}
+    sender = start(**moving, **times, wait=True)
     sent = peer.collect(JointTrajectory, 'controller/joint_trajectory')
     arm.until(lambda: sent, 'the trajectory')
     os.kill(sender.pid, signal.SIGSTOP)
     arm.until(lambda: any('accepted' in x.data for x in arm.status), 'the answer')
-    service = peer.node.create_client(ChangeState, 'controller/change_state')
-    arm.until(service.service_is_ready, 'the service')
-    request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_DEACTIVATE))
-    future = service.call_async(request)
-    arm.until(future.done, 'the deactivation')
+    assert arm.send(trajectory([])).startswith('held')
     repeats = time.monotonic() + 2.0
     arm.until(lambda: time.monotonic() > repeats, 'the time of a repetition')
     os.kill(sender.pid, signal.SIGCONT)
     ended(peer, sender, 1, 'error: motion: was not completed: ', arm.publish)
 
 
-@pytest.mark.parametrize('ends', ['its time', 'its states'])
-def test_with_wait_a_node_that_ends_the_simulator_stays_until_then(peer, start, ends):
+@pytest.mark.parametrize('late', [600.0, None], ids=['its time', 'its states'])
+def test_with_wait_a_node_that_ends_the_simulator_stays_until_then(peer, start, late):
     """In lockstep it needs the controller to its end, and that is ended after the node."""
     controller, times = FakeController(peer), []
 
@@ -294,25 +277,22 @@ def test_with_wait_a_node_that_ends_the_simulator_stays_until_then(peer, start, 
     controller.until(lambda: 'is completed' in sender.output, 'the end')
     controller.until(lambda: controller.now > begin + 2.0, 'states after the motion')
     assert sender.returncode is None
-    late = {'its time': lambda: controller.publish(600.0), 'its states': lambda: None}
-    ended(peer, sender, 0, '', late[ends])
+    ended(peer, sender, 0, '', lambda: late and controller.publish(late))
 
 
 def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_set_before(
     peer, start
 ):
-    controller = FakeController(peer, active=False)
+    controller, goal = FakeController(peer, active=False), [0.2, 0.8, 0.1, 0.3]
     sender = start(robot='', confirm=False, exit_when_done=False, start_time_s=0.0)
-    goal = [0.2, 0.8, 0.1, 0.3]
     assert peer.set('trajectory', goal=goal).successful
     # The node's start values can no longer change.
     assert 'read-only' in peer.set('trajectory', kind='none').reason
-    description = peer.publisher(String, 'robot_description', LATCHED)
-    description.publish(String(data=sample('scara').xml))
+    description = String(data=sample('scara').xml)
+    peer.publisher(String, 'robot_description', LATCHED).publish(description)
     controller.until(lambda: controller.trajectories, 'the trajectory')
-    points = controller.trajectories[0].points
-    np.testing.assert_array_equal(points[0].positions, FIRST)
-    np.testing.assert_allclose(points[-1].positions, goal, rtol=0, atol=1e-15)
+    first, *_, last = (point.positions for point in controller.trajectories[0].points)
+    np.testing.assert_allclose([first, last], [FIRST, goal], rtol=0, atol=1e-15)
     sender.says('sent point')
     assert sender.returncode is None  # it stays
     assert sender.stop() == 0

@@ -13,17 +13,17 @@ import viser
 from bags import MS
 from browser import Tab
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from geometry_msgs.msg import Vector3, WrenchStamped
+from geometry_msgs.msg import WrenchStamped
 from resting_arm import joint_state
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray, String
+from std_msgs.msg import Float64MultiArray, Header, String
 from websockets.sync.client import connect
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.node import LATCHED
-from robot_dynamics_ros.ros.view_topics import ArmTopics
+from robot_dynamics_ros.ros.view_topics import _STREAMS, ArmTopics
 from robot_dynamics_ros.viewing.arm import ArmInstant
 
 #: A state every 20 ms: processor time is left for the browser.
@@ -84,22 +84,22 @@ def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(peer, seen)
     states, references = (
         peer.publisher(JointState, topic) for topic in ('joint_states', 'controller/reference')
     )
-    sent, errors = [], set()
-
-    def move() -> bool:
-        sent.append(joint_state(NANO + len(sent) * MS, [0.01 * (len(sent) % 50), 0.5, 0.05, 0.0]))
-        states.publish(sent[-1])
-        if len(sent) > 3:
-            late = sent[-4]
-            position = [late.position[0] + 142e-6, *late.position[1:]]
-            references.publish(JointState(header=late.header, name=late.name, position=position))
+    errors = set()
+    for k in range(200):  # four times the motion
+        at = lambda k: (NANO + k * MS, 0.01 * (k % 50))  # noqa: E731
+        for topic, (stamp, place), off in ((states, at(k), 0.0), (references, at(k - 3), 142e-6)):
+            topic.publish(joint_state(stamp, [place + off, 0.5, 0.05, 0.0]))
         peer.spin_for(0.005)
         seen.poll()
         errors.update(f'{1e6 * x:.1f}' for x in seen.instant().error.values())
-        return len(sent) > 200  # four times the motion
-
-    peer.spin_until(move, 60.0, 'a motion')
     assert errors == {'142.0', '0.0'}
+
+
+def diagnostics(**values: str) -> DiagnosticArray:
+    """Return diagnostics of a controller."""
+    pairs = [KeyValue(key=key, value=x) for key, x in values.items()]
+    name = 'controller: control loop'
+    return DiagnosticArray(status=[DiagnosticStatus(level=b'\0', name=name, values=pairs)])
 
 
 @pytest.fixture
@@ -112,12 +112,8 @@ def run_of(peer, seen) -> Any:
     health = peer.publisher(DiagnosticArray, '/diagnostics')
 
     def told(commands: int, **more: str) -> dict[str, str]:
-        values = [KeyValue(key=key, value=x) for key, x in more.items()]
-        values.append(KeyValue(key='commands', value=str(commands)))
-        one = DiagnosticStatus(level=b'\0', name='controller: control loop', values=values)
-
         def known() -> bool:
-            health.publish(DiagnosticArray(status=[one]))
+            health.publish(diagnostics(commands=str(commands), **more))
             peer.spin_for(0.05)
             return seen.instant().status.get('commands') == str(commands)
 
@@ -165,107 +161,64 @@ def test_an_end_by_a_deactivation_is_past_once_the_controller_is_active_again(ru
 
 def test_what_is_no_message_of_its_type_is_seen_as_nothing(peer, seen):
     """From a publisher without this package, or another version of it."""
-    sent = b'\0\1\0\0', b'\0\1\0\0' + bytes(12) + b'\xff' * 8
-    publishers = [
-        peer.publisher(kind, topic)
-        for topic, kind in {'joint_states': JointState, 'simulator/push': WrenchStamped,
-                            'controller/constraint_condition': Float64MultiArray,
-                            'controller/reference': JointState}.items()
-    ]  # fmt: skip
+    kinds = {'joint_states': JointState, 'simulator/push': WrenchStamped,
+             'controller/constraint_condition': Float64MultiArray}  # fmt: skip
+    publishers = [peer.publisher(kind, topic) for topic, kind in kinds.items()]
 
     def heard() -> bool:
         for publisher in publishers:
-            publisher.publish(sent[0])
-            publisher.publish(sent[1])
+            for content in (b'\0\1\0\0', b'\0\1\0\0' + bytes(12) + b'\xff' * 8):
+                publisher.publish(content)
         peer.spin_for(0.02)
         seen.poll()
         assert seen.instant().position == {}
         return sum(bool(one.messages) for one in seen._streams.values()) == len(publishers)
 
-    peer.spin_until(heard, 20.0, 'four streams')
+    peer.spin_until(heard, 20.0, 'every stream')
 
 
 def test_streams_are_subscribed_to_only_while_there_is_a_page(processes, peer):
     viewer = processes.start('view', {'port': 0})
-    topics = {'joint_states': JointState, 'controller/reference': JointState,
-              'controller/effort_components': JointState, 'controller/constraint': JointState,
-              'controller/constraint_condition': Float64MultiArray,
-              'controller/external_wrench': WrenchStamped}  # fmt: skip
-    publishers = [peer.publisher(kind, topic, 1) for topic, kind in topics.items()]
+    publishers = [
+        peer.publisher(JointState, 'joint_states', 1),
+        *(peer.publisher(kind, topic, 1) for topic, kind in _STREAMS.items()),
+    ]
     described = peer.publisher(String, 'robot_description', LATCHED)
 
-    def subscribers() -> set[int]:
-        return {publisher.get_subscription_count() for publisher in publishers}
+    def has(count: int) -> bool:
+        return {publisher.get_subscription_count() for publisher in publishers} == {count}
 
     where = address(viewer).replace('http', 'ws')
     peer.spin_until(described.get_subscription_count, 30.0, 'the arm is found')
-    assert subscribers() == {0}
+    assert has(0)
     with connect(where, subprotocols=[f'viser-v{viser.__version__}'], max_size=None):
-        peer.spin_until(lambda: subscribers() == {1}, 30.0, 'subscriptions')
-    peer.spin_until(lambda: subscribers() == {0}, 30.0, 'the end of the subscriptions')
+        peer.spin_until(lambda: has(1), 30.0, 'subscriptions')
+    peer.spin_until(lambda: has(0), 30.0, 'the end of the subscriptions')
 
 
-@pytest.mark.slow
-def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
-    given = {'robot': 'scara', 'autostart': True, 'diagnostics_period_s': 0.2}
-    processes.start('simulator', {'robot': 'scara', **SLOW})
-    viewer = processes.start('view', {'port': 0, 'control': True})
-    controller = processes.start('controller', given)
-    with Tab(browser, address(viewer)) as tab:
-        tab.reads('active: computed_torque')
-        for text in ('rad, error', 'gravity'):  # an origin of the efforts
-            tab.reads(text)
-        switch = tab.page.get_by_role('button', name='activate', exact=True)
-        tab.until(switch.is_enabled, 'a button of a living controller')
-        controller.kill()
-        tab.reads('no diagnostics from controller for')
-        tab.until(switch.is_disabled, 'a button without a controller')
-        processes.start('controller', given | {'share_command_topic': True})
-        tab.reads('over: no diagnostics from controller')
-        tab.reads('active: computed_torque')
-        tab.until(switch.is_enabled, 'a button of a living controller')
-        assert tab.errors == []
-    assert viewer.stop() == 0
+def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(peer, seen):
+    """For the arrows of the viewer, and the flash of a link that is touched while it looks."""
+    topics = [
+        peer.publisher(WrenchStamped, topic, 1)
+        for topic in ('simulator/push', 'controller/external_wrench')
+    ]
+    health = peer.publisher(DiagnosticArray, '/diagnostics')
 
-
-def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, peer, seen):
-    """As the viewer reads it from the topics of a running arm, for its arrows and its flash."""
-    processes.start('simulator', {'robot': 'scara'})
-    given = {'contact_reaction': 'report', 'wrench_frame': 'tool', 'diagnostics_period_s': 0.1}
-    given |= {'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0}
-    processes.start('controller', given)
-    hand = peer.publisher(WrenchStamped, 'simulator/push', 1)
-    push = WrenchStamped()
-    push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
-    touched = set()
-
-    def pushed() -> ArmInstant | None:
-        hand.publish(push)
+    def looked(contacts: int) -> ArmInstant:
+        for number, topic in enumerate(topics):
+            wrench = WrenchStamped(header=Header(frame_id=f'link{number}'))
+            wrench.wrench.torque.z = 20.0 + number
+            topic.publish(wrench)
+        health.publish(diagnostics(contacts=str(contacts), touched_link='link2'))
         peer.spin_for(0.02)
         seen.poll()
-        now = seen.instant()
-        touched.add(now.touched)
-        # All of one instant: a little later one of them may be too old.
-        complete = {'push', 'external'} <= now.wrenches.keys() and 'last_contact' in now.status
-        return now if complete and 'link2' in touched else None
+        return seen.instant()
 
-    peer.spin_until(lambda: seen.poll() and seen.instant().status, 60.0, 'diagnostics')
-    assert seen.instant().touched == ''
-    found = peer.spin_until(pushed, 60.0, 'a contact and the wrench that explains it')
-    assert touched <= {'', 'link2'}
-    link, wrench = found.wrenches['push']
-    assert (link, wrench[5]) == ('link2', 20.0)
-    assert found.wrenches['external'][0] == 'tool'
-    assert 'on link2: +' in found.status['last_contact']
-
-
-@pytest.mark.slow
-def test_two_arms_stand_on_one_page(processes, browser):
-    for side, arm in (('left', 'scara'), ('right', 'four_dof')):
-        place = ('-r', f'__ns:=/{side}')
-        processes.start('simulator', {'robot': arm, **SLOW}, *place)
-    viewer = processes.start('view', {'port': 0})
-    with Tab(browser, address(viewer)) as tab:
-        for text in ('left', 'of 150 N', 'right', 'of 35 N m'):
-            tab.reads(text)
-    assert viewer.stop() == 0
+    peer.spin_until(lambda: looked(1).status, 20.0, 'diagnostics')
+    assert looked(1).touched == ''
+    complete = lambda: looked(2).touched and len(looked(2).wrenches) == 2  # noqa: E731
+    peer.spin_until(complete, 20.0, 'a contact and both wrenches')
+    found = looked(2)
+    assert found.touched == 'link2'
+    wrenches = {kind: (link, wrench[5]) for kind, (link, wrench) in found.wrenches.items()}
+    assert wrenches == {'push': ('link0', 20.0), 'external': ('link1', 21.0)}
