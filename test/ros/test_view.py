@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer node: text in a browser while arms appear, disappear and fail."""
+"""What the viewer sees of an arm and its controller, as they appear, disappear and fail.
+
+In a browser: ``test_view_control``, ``test/viewing``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from typing import Any
 import pytest
 import viser
 from bags import MS
-from browser import Tab
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import WrenchStamped
 from resting_arm import joint_state
@@ -19,55 +21,14 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, Header, String
 from websockets.sync.client import connect
 
-from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.view_topics import _STREAMS, ArmTopics
 from robot_dynamics_ros.viewing.arm import ArmInstant
 
-#: A state every 20 ms: processor time is left for the browser.
-SLOW = {'mode': 'real_time', 'real_time_factor': 0.05}
-
 
 def address(viewer) -> str:
     return re.search(r'open (http://\S+)', viewer.says('viewer: open')).group(1)
-
-
-def state(peer, position: list[float]) -> JointState:
-    return joint_state(peer.node.get_clock().now().nanoseconds, position)
-
-
-@pytest.mark.slow
-def test_the_page_says_what_is_missing_and_shows_what_comes(processes, peer, browser):
-    viewer = processes.start('view', {'port': 0})
-    states = peer.publisher(JointState, 'joint_states')
-    position = [0.3, 0.5, 0.05, 0.0]
-
-    def publish() -> None:
-        states.publish(state(peer, position))
-        peer.spin_for(0.02)
-
-    with Tab(browser, address(viewer)) as tab:
-        tab.reads('waiting for a URDF on /robot_description', publish)
-        described = peer.publisher(String, 'robot_description', LATCHED)
-        described.publish(String(data=read_description(shipped_robot('scara')).xml))
-        tab.reads('0.300 rad', publish)
-        tab.reads('no controller status received yet')
-        position[1] = math.nan
-        tab.reads('non-finite positions: joint2', publish)
-        tab.reads('no joint states on /joint_states for')
-        position[:] = [-0.4, 0.5, 0.05, 0.0]
-        tab.reads('-0.400 rad', publish)
-
-        # It stays among the events, which begin with their time.
-        def alarm_ended() -> bool:
-            return not any(line.startswith('no joint states') for line in tab.text.splitlines())
-
-        tab.until(alarm_ended, 'the end of the alarm', publish)
-        assert tab.errors == []
-    assert viewer.stop() == 0
-    assert 'Traceback' not in viewer.output
 
 
 @pytest.fixture
@@ -77,6 +38,27 @@ def seen(peer) -> ArmTopics:
     topics.watch(True)
     peer.node.create_subscription(DiagnosticArray, '/diagnostics', topics.take_diagnostics, 10)
     return topics
+
+
+def test_states_that_are_missing_or_no_numbers_are_an_alarm_until_they_come(peer, seen):
+    """The page shows it, whatever it is: ``test/viewing``."""
+    missing = peer.spin_until(lambda: seen.instant().alarm, 20.0, 'an alarm')
+    assert missing.startswith('no joint states on /joint_states for')
+    states = peer.publisher(JointState, 'joint_states')
+    state = joint_state(NANO, [0.3, 0.5, 0.05, 0.0])
+    for place, alarm in ((0.5, ''), (math.nan, 'non-finite positions: joint2'), (0.4, '')):
+        state.position[1] = place
+        state.header.stamp.sec += 1
+        expected = alarm, repr(place)
+
+        def shown() -> bool:
+            states.publish(state)
+            peer.spin_for(0.02)
+            seen.poll()
+            now = seen.instant()
+            return (now.alarm, repr(now.position.get('joint2'))) == expected  # noqa: B023
+
+        peer.spin_until(shown, 20.0, f'{expected}')
 
 
 def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(peer, seen):
@@ -194,6 +176,8 @@ def test_streams_are_subscribed_to_only_while_there_is_a_page(processes, peer):
     with connect(where, subprotocols=[f'viser-v{viser.__version__}'], max_size=None):
         peer.spin_until(lambda: has(1), 30.0, 'subscriptions')
     peer.spin_until(lambda: has(0), 30.0, 'the end of the subscriptions')
+    assert viewer.stop() == 0
+    assert 'Traceback' not in viewer.output
 
 
 def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(peer, seen):
