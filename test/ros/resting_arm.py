@@ -77,9 +77,8 @@ class RestingArm:
         self.references = peer.collect(JointState, 'controller/reference')
         self.status = peer.collect(String, 'controller/trajectory_status', LATCHED)
         self.diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
-        create = peer.node.create_publisher
-        self._states = create(JointState, 'joint_states', RELIABLE)
-        self._trajectories = create(JointTrajectory, 'controller/joint_trajectory', 1)
+        self._states = peer.publisher(JointState, 'joint_states', RELIABLE)
+        self._trajectories = peer.publisher(JointTrajectory, 'controller/joint_trajectory', 1)
 
     def publish(self, q=None, v=None, names=JOINTS, effort=(), step=PERIOD_NS) -> None:
         """Publish one state, a step after the previous one."""
@@ -124,13 +123,9 @@ class RestingArm:
 
         return np.array(self.peer.spin_until(answer, 60.0, 'a command').data)
 
-    def ends_with(self, expected, tolerance: float) -> None:
-        """Wait until the last command is the expected one."""
-        self.peer.spin_until(
-            lambda: np.allclose(self.commands[-1].data, expected, rtol=0, atol=tolerance),
-            20.0,
-            f'the command {expected}',
-        )
+    def ends_without_effort(self) -> None:
+        """Wait until the last command is zero."""
+        self.peer.spin_until(lambda: not any(self.commands[-1].data), 20.0, 'a command of zero')
 
     def send(self, message: JointTrajectory | bytes) -> str:
         """Send a trajectory and return the controller's answer."""

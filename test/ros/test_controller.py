@@ -128,7 +128,7 @@ def test_a_life_cycle_refuses_what_cannot_be_ends_in_silence_and_begins_again(li
     assert arm.set(stop_action='zero').successful
     assert arm.change(DEACTIVATE)
     node.says('not active any more: last command by stop action zero', 10.0)
-    arm.ends_with(np.zeros(4), 0.0)
+    arm.ends_without_effort()
     count = len(arm.commands)
     for _ in range(20):
         arm.publish()
@@ -148,6 +148,15 @@ def test_a_life_cycle_refuses_what_cannot_be_ends_in_silence_and_begins_again(li
     arm.peer.node.destroy_publisher(rival)
     arm.until(lambda: arm.change(ACTIVATE), 'activation')
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+
+
+def test_a_payload_is_taken_at_run_time_and_put_down_by_the_service(living):
+    arm, _ = living
+    assert arm.set(payload_mass=1.0).successful
+    away = lambda: np.abs(np.subtract(arm.commands[-1].data, gravity(PLACE))).max()  # noqa: E731
+    arm.until(lambda: away() > 1.0, 'its weight')
+    assert arm.peer.ask('controller/carry_payload', False).success
+    arm.until(lambda: away() < 1e-6, 'the effort of the arm alone')
 
 
 def test_at_last_a_shut_down_controller_leaves_nothing_that_ends_the_node(living):
@@ -227,11 +236,11 @@ def test_states_that_grow_old_or_stop_bring_no_activation_and_the_stop_action(pr
         f'{missing!r} in log and diagnostics', np.delete(PLACE, 2), None, others,
     )  # fmt: skip
     node.says('stop action zero')
-    arm.ends_with(np.zeros(4), 0.0)
+    arm.ends_without_effort()
     arm.command()
     node.says('fresh states again')
     assert node.stop(signal.SIGTERM) == 0
-    arm.ends_with(np.zeros(4), 0.0)
+    arm.ends_without_effort()
 
 
 #: The controller, in which a law takes until the deactivation to be built, or a minute.
@@ -500,6 +509,5 @@ def test_two_publishers_of_the_states_are_named_and_refused(processes, peer, arm
 
     peer.spin_until(refused, 60.0, 'a refusal')
     # They are believed again after state_timeout_s by their stamps, whatever an answer takes.
-    one = 'activation while only one speaks'
-    arm.until(lambda: arm.change(ACTIVATE), one, step=100 * PERIOD_NS)
+    arm.until(lambda: arm.change(ACTIVATE), 'an activation', step=100 * PERIOD_NS)
     peer.spin_until(told, 20.0, 'the warning')

@@ -182,10 +182,9 @@ def test_streamed_targets_lead_the_reference_and_others_are_refused_of_each_stre
 def test_a_press_of_the_switch_frees_the_arm_and_its_way_points_are_written(living, tmp_path):
     """Which press enables, and what ends it, is decided by the session."""
     arm, peer = living[0], living[0].peer
-    path = tmp_path / 'taught.yaml'
+    path, away = tmp_path / 'taught.yaml', PLACE + 0.002  # not far enough for a jump
     assert arm.set(waypoint_file=str(path), law='hand_guiding').successful
     switch = peer.publisher(Bool, 'controller/enable_guiding', 1)
-    away = PLACE + 0.002  # not far enough for a jump of the position
 
     def is_weightless() -> bool:
         switch.publish(Bool(data=True))
@@ -198,7 +197,7 @@ def test_a_press_of_the_switch_frees_the_arm_and_its_way_points_are_written(livi
     arm.until(is_weightless, 'weightlessness', away)
     assert '1 point' in peer.ask('controller/add_waypoint').message
     (point,) = yaml.safe_load(path.read_text('utf-8'))['points']
-    np.testing.assert_array_equal(point['positions'], away)
+    assert point['positions'] == away.tolist()
 
 
 def test_at_last_a_state_without_a_stamp_is_answered_by_topics_stamped_on_arrival(living):
