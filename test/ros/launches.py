@@ -4,26 +4,21 @@
 from __future__ import annotations
 
 import os
-import runpy
 import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-import setuptools
 import yaml
-from processes import ROOT, NodeProcess, Processes, popen, write_script
+from processes import MAIN, ROOT, NodeProcess, Processes, popen, write_script
+
+from robot_dynamics_ros.ros.executables import NODES
 
 PACKAGE = 'robot_dynamics_ros'
 BRIDGE = ROOT.parent / 'shared' / 'tools' / 'gz_bridge.py'
 #: Time after which launch sends the next signal to a process, s.
 _PATIENT = {'sigterm_timeout': 60, 'sigkill_timeout': 60}
-_NODE = """
-from {module} import {function}
-{function}()
-"""
 #: A process without interfaces.
 IDLE = 'import time\ntime.sleep(1000)'
 # Reads config_file as ros_gz_bridge does, from the parameter file that launch writes.
@@ -67,26 +62,9 @@ time.sleep(1.0)
 """
 
 
-def setup_arguments() -> dict[str, Any]:
-    """Return what setup.py hands to setuptools."""
-    taken: dict[str, Any] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        patch.setattr(setuptools, 'setup', lambda **arguments: taken.update(arguments))
-        runpy.run_path('setup.py')
-    return taken
-
-
 def make_prefix(folder: Path) -> Path:
     """Create a prefix in which ROS finds this package."""
-    scripts = setup_arguments()['entry_points']['console_scripts']
-    scripts = [script.split(' = ') for script in scripts]
-    targets = {name: target.partition(':') for name, target in scripts}
-    texts = {
-        name: _NODE.format(module=module, function=function)
-        for name, (module, _, function) in targets.items()
-    }
-    make_package(folder, PACKAGE, texts)
+    make_package(folder, PACKAGE, {name: MAIN.format(node=name) for name in NODES})
     (folder / 'share' / PACKAGE).symlink_to(ROOT)
     return folder
 

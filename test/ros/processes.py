@@ -33,7 +33,7 @@ PATIENCE = 3.0
 STOPPABLE = {'FASTDDS_BUILTIN_TRANSPORTS': 'UDPv4'}
 # A child ends with its parent even if that is killed: PR_SET_PDEATHSIG is 1.
 _TIED = 'import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGKILL)\n'
-_MAIN = """
+MAIN = """
 import sys
 from robot_dynamics_ros.ros.executables import run_executable
 sys.exit(run_executable({node!r}))
@@ -67,15 +67,12 @@ def write_script(path: Path, code: str, options: str = '') -> None:
     path.chmod(0o755)
 
 
-def wait_until(predicate: Callable[[], Any], seconds: float, what: str) -> Any:
-    """Return the first true value of a predicate; fail with the awaited event."""
+def wait_until(predicate: Callable[[], Any], seconds: float, what: str) -> None:
+    """Wait until a predicate is true; fail with the awaited event."""
     end = time.monotonic() + PATIENCE * seconds
-    while time.monotonic() < end:
-        found = predicate()
-        if found:
-            return found
+    while not predicate():
+        assert time.monotonic() < end, f'{what}: not within {PATIENCE * seconds:g} s'
         time.sleep(0.02)
-    raise AssertionError(f'{what}: not within {PATIENCE * seconds:g} s')
 
 
 def popen(
@@ -94,8 +91,8 @@ def _shared_memory(pid: int) -> set[Path]:
     with contextlib.suppress(OSError):
         for link in Path(f'/proc/{pid}/fd').iterdir():
             with contextlib.suppress(OSError):
-                found.add(os.readlink(link))
-    return {Path(path) for path in found if _SEGMENT.fullmatch(path)}
+                found.add(link.readlink())
+    return {path for path in found if _SEGMENT.fullmatch(str(path))}
 
 
 def _free_shared_memory(locks: set[Path]) -> None:
@@ -225,7 +222,7 @@ class Processes:
         content = {'/**': {'ros__parameters': dict(parameters or {})}}
         file.write_text(yaml.safe_dump(content), encoding='utf-8')
         ros = ['--ros-args', '--params-file', str(file)] if parameters else ['--ros-args']
-        program = _TIED + (code or _MAIN.format(node=node))
+        program = _TIED + (code or MAIN.format(node=node))
         command = [sys.executable, '-c', program, *ros, *arguments]
         log = self._folder / f'{count}_{node}.log'
         process = popen(command, self.env | dict(env or {}), log, ROOT)

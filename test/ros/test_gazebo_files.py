@@ -107,21 +107,24 @@ def test_a_world_that_is_none_is_named_before_gazebo_is_started(tmp_path, conten
 # Descriptions ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize('robot', ['scara', 'parallelogram'])
-def test_the_native_description_publishes_all_joints_and_drives_the_driven(robot):
-    assert not plugins(urdf(robot)), 'nothing unless asked'
-    assert urdf(robot).find('ros2_control') is None
-    found = plugins(urdf(robot, **NATIVE))
+@pytest.mark.parametrize(('robot', 'prefix'), [('scara', 'left_'), ('parallelogram', '')])
+def test_the_native_description_publishes_all_joints_and_drives_the_driven(robot, prefix):
+    """By the topics of the bridge."""
+    plain, found = urdf(robot), plugins(urdf(robot, **NATIVE, prefix=prefix))
+    assert not plugins(plain), 'nothing unless asked'
+    assert plain.find('ros2_control') is None
     (states,), forces = found[JOINT_STATES], found[JOINT_FORCE]
     joints, driven = (LINKAGE, LINKAGE[::2]) if robot == 'parallelogram' else (JOINTS, JOINTS)
-    assert states.findtext('topic') == f'/model/{robot}/joint_state'
+    joints, driven = ([f'{prefix}{name}' for name in names] for names in (joints, driven))
+    model = f'/model/{prefix}{robot}'
+    assert states.findtext('topic') == f'{model}/joint_state'
     assert [name.text for name in states.iter('joint_name')] == joints
     assert [plugin.findtext('joint_name') for plugin in forces] == driven
     files = [plugin.get('filename') for plugin in (states, forces[0])]
     assert files == ['gz-sim-joint-state-publisher-system', 'gz-sim-apply-joint-force-system']
     zero, after = ([(e.get('topic'), e.text) for e in plugin] for plugin in found[TRIGGERED])
-    asked, sent, done = (f'/model/{robot}/zero_forces{end}' for end in ('', '/sent', '/done'))
-    zeros = [(f'/model/{robot}/joint/{name}/cmd_force', 'data: 0.0') for name in driven]
+    asked, sent, done = (f'{model}/zero_forces{end}' for end in ('', '/sent', '/done'))
+    zeros = [(f'{model}/joint/{name}/cmd_force', 'data: 0.0') for name in driven]
     assert zero == [(asked, None), *zeros, (sent, None)]
     assert after == [(sent, None), (done, None)], 'the answer follows the zeros'
 
@@ -364,36 +367,19 @@ urdf('four_dof', coulomb_friction='nonsense')         | DescriptionError: nonsen
 
 # Bridges -----------------------------------------------------------------------------------------
 
-KEYS = 'ros_topic_name', 'gz_topic_name', 'ros_type_name', 'gz_type_name', 'direction'
-KINDS = yaml.safe_load("""
-- [sensor_msgs/msg/JointState, gz.msgs.Model, GZ_TO_ROS]
-- [rosgraph_msgs/msg/Clock, gz.msgs.Clock, GZ_TO_ROS]
-- [std_msgs/msg/Float64, gz.msgs.Double, ROS_TO_GZ]
-""")
+
+BRIDGED = yaml.safe_load("""
+- {ros_topic_name: joint_states, gz_topic_name: /model/arm/joint_state, ros_type_name: sensor_msgs/msg/JointState, gz_type_name: gz.msgs.Model, direction: GZ_TO_ROS, subscriber_queue: 1, publisher_queue: 1}
+- {ros_topic_name: /clock, gz_topic_name: /clock, ros_type_name: rosgraph_msgs/msg/Clock, gz_type_name: gz.msgs.Clock, direction: GZ_TO_ROS, subscriber_queue: 1, publisher_queue: 1}
+- {ros_topic_name: a/cmd_force, gz_topic_name: /model/arm/joint/a/cmd_force, ros_type_name: std_msgs/msg/Float64, gz_type_name: gz.msgs.Double, direction: ROS_TO_GZ, subscriber_queue: 1, publisher_queue: 1}
+""")  # noqa: E501
 
 
-@pytest.mark.parametrize(('robot', 'prefix'), [('scara', 'left_'), ('parallelogram', '')])
-def test_a_bridge_carries_exactly_what_the_description_has(robot, prefix):
-    (publisher,) = plugins(urdf(robot, **NATIVE, prefix=prefix))[JOINT_STATES]
-    joints = [name.text for name in publisher.iter('joint_name')]
-    force = f'/model/{prefix}{robot}/joint/{{}}/cmd_force'.format
-    topics = [
-        ('joint_states', publisher.findtext('topic'), *KINDS[0]),
-        ('/clock', '/clock', *KINDS[1]),
-        *((f'{joint}/cmd_force', force(joint), *KINDS[2]) for joint in joints),
-    ]
-    description = ElementTree.tostring(urdf(robot, prefix=prefix), encoding='unicode')
-    names = load_robot(description, effort_limit=1.0).joint_names
-    entries = bridge_entries(names, f'{prefix}{robot}')
-    assert yaml.safe_load(bridge_text(entries)) == entries
-    assert {x.pop('subscriber_queue') + x.pop('publisher_queue') for x in entries} == {2}
-    expected = [dict(zip(KEYS, topic, strict=True)) for topic in topics]
-    assert sorted(entries, key=str) == sorted(expected, key=str)
-
-
-def test_of_several_bridges_only_one_carries_the_clock_and_in_lockstep_none_forces():
-    states, clock, *forces = bridge_entries(JOINTS, 'scara')
-    assert bridge_entries(JOINTS, 'scara', clock=False) == [states, *forces]
-    assert bridge_entries(JOINTS, 'scara', forces=False) == [states, clock]
+def test_a_bridge_carries_the_topics_of_the_description_and_one_of_several_the_clock():
+    """In lockstep none carries forces."""
+    states, clock, force = BRIDGED
+    assert yaml.safe_load(bridge_text(bridge_entries(['a'], 'arm'))) == BRIDGED
+    assert bridge_entries(['a'], 'arm', clock=False) == [states, force]
+    assert bridge_entries(['a'], 'arm', forces=False) == [states, clock]
     assert bridge_entries((), '') == [clock]
     assert bridge_entries((), '', clock=False) == []

@@ -39,15 +39,10 @@ def kill(launch, executable: str) -> None:
 
 
 @pytest.fixture
-def listening(peer):
-    """Return a function that collects states and commands of a namespace."""
-
-    def begin(space: str = '') -> tuple[list, list]:
-        states = peer.collect(JointState, f'{space}/joint_states', RELIABLE)
-        commands = peer.collect(Float64MultiArray, f'{space}/effort_controller/commands', RELIABLE)
-        return states, commands
-
-    return begin
+def ends(peer) -> tuple[list, list]:
+    """Return the states and commands of the arm."""
+    states = peer.collect(JointState, 'joint_states', RELIABLE)
+    return states, peer.collect(Float64MultiArray, 'effort_controller/commands', RELIABLE)
 
 
 def ends_with_gravity(peer, states, commands) -> None:
@@ -91,8 +86,8 @@ def test_a_scene_whose_parameters_a_node_refuses_ends_with_its_reason(launches):
     assert 'the scene ends: controller-2 ended with 2' in launch.output
 
 
-def test_an_arm_in_motion_survives_the_loss_of_what_only_looks_on(launches, peer, listening):
-    states, commands = listening()
+def test_an_arm_in_motion_survives_the_loss_of_what_only_looks_on(launches, peer, ends):
+    states, commands = ends
     launch = launches.launch('simulation', monitor=True, record=True, bag='bag')
     launch.says('sent circle', 60.0)
     kill(launch, 'monitor')
@@ -120,40 +115,11 @@ def test_when_the_bridge_is_killed_no_force_is_left_in_gazebo(launches, tmp_path
     assert gazebo.asked('topic -t /model/scara/zero_forces -m gz.msgs.Empty -p')
 
 
-def test_two_robots_have_their_own_joints_and_one_page(launches, peer, listening):
-    """Their own topics and no common clock: ``test_security``."""
-    received = {side: listening(f'/{side}') for side in ('left', 'right')}
-    launch = launches.launch('two_robots', view=True)
-    launch.says('sent circle', 80.0, times=2)
-    launch.says('viewer: open')
-    for side, (states, commands) in received.items():
-        peer.spin_until(
-            lambda s=states, c=commands: c and s and s[-1].header.stamp.sec,
-            60.0,
-            f'{side} to move',
-        )
-        assert list(states[-1].name) == [f'{side}_joint{i}' for i in range(1, 5)]
-    launch.interrupt()
-    assert launch.output.count('process started') == launch.output.count(CLEAN) == 7
-
-
 # A real arm, replaced by the emulated driver -----------------------------------------------------
 
 
-def test_in_the_monitor_stage_an_arm_is_watched_and_nothing_commands(launches, peer):
-    launch = launches.launch('hardware', emulator=True, log_level='debug')
-    awaits_verdict(peer, 'the model explains the efforts')
-    assert not peer.node.get_publishers_info_by_topic('/effort_controller/commands')
-    launch.interrupt()
-    assert 'stage monitor: nothing is commanded' in launch.output
-    assert 'commands take over' not in launch.output
-    assert launch.output.count(CLEAN) == 2
-
-
-def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(
-    launches, peer, listening
-):
-    states, commands = listening()
+def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(launches, peer, ends):
+    states, commands = ends
     profile = launches.patient_profile('generic_ros2_control')
     launch = launches.launch(
         'hardware', stage='slow', emulator=True, motion=True, driver_profile=profile

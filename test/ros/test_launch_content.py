@@ -169,13 +169,19 @@ def test_in_lockstep_the_controller_keeps_its_commands_for_a_slow_recorder(
 
 
 @pytest.mark.parametrize('simulator', ['gazebo', 'mujoco'])
-def test_two_robots_hand_world_and_parameters_on(scene, simulator):
+def test_two_robots_have_their_names_and_get_world_and_parameters(scene, simulator):
     given = {'world': 'slow.sdf', 'gz_args': '-v 4', 'params_file': 'both.yaml'}
     kept = given if simulator == 'gazebo' else {'params_file': 'both.yaml'}
-    for group in scene('two_robots', simulator=simulator, **given).actions:
-        includes = [x for x in group.get_sub_entities() if hasattr(x, 'launch_arguments')]
-        (handed,) = (dict(include.launch_arguments) for include in includes)
-        assert {key: handed[key] for key in kept} == kept
+    handed = [
+        dict(include.launch_arguments)
+        for group in scene('two_robots', simulator=simulator, **given).actions
+        for include in group.get_sub_entities()
+        if hasattr(include, 'launch_arguments')
+    ]
+    kept['view'] = 'false'  # inherited otherwise; one page shows both
+    assert [{key: one[key] for key in (*kept, 'namespace', 'prefix')} for one in handed] == [
+        {**kept, 'namespace': side, 'prefix': f'{side}_'} for side in ('left', 'right')
+    ]
 
 
 # A real arm ------------------------------------------------------------------------------------
@@ -306,15 +312,15 @@ def test_a_misspelt_argument_starts_no_arm(scene, monkeypatch, whose):
 def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(scene, tmp_path):
     """Its base's x axis points up: gravity is along -x."""
     own = {'description': str(tmp_path / 'parameters.yaml')}
-    words = ['new_robot', 'scara', '--out', str(tmp_path), '--gravity']
-    assert main([*words, '-9.81', '0', '0']) == 0
+    new_robot = ['new_robot', 'scara', '--out', str(tmp_path), '--force', '--gravity']
+    assert main([*new_robot, '-9.81', '0', '0']) == 0
     pose = scene('gazebo', **own, yaw='0.5').parameters('gazebo_robot')['pose']
     turned = Rotation.from_euler('xyz', pose[3:]).apply([-9.81, 0.0, 0.0])
     assert turned == pytest.approx([0.0, 0.0, -9.81])
     needed = "gravity alone needs 0.40 of that of joint 'joint1'"
     with pytest.raises(ConfigurationError, match=needed):
         scene('hardware', **own, stage='gravity')
-    assert main([*words, '0', '0', '-1.62', '--force']) == 0
+    assert main([*new_robot, '0', '0', '-1.62']) == 0
     with pytest.raises(ConfigurationError, match=r'is 1.62 m/s\^2, of the world 9.81'):
         scene('gazebo', **own)
 
@@ -367,7 +373,7 @@ def test_the_rviz_configuration_shows_the_description_that_is_published():
 def test_the_ghost_of_rviz_has_frames_at_the_reference_of_the_controller(scene):
     found = scene('simulation', rviz='true', namespace='left')
     assert found.parameters('robot_state_publisher')['frame_prefix'] == 'reference/'
-    (arm, ghost) = (
+    arm, ghost = (
         {old[0].perform(found.context): new[0].perform(found.context)
          for old, new in node._Node__remappings}
         for node in found.of('robot_state_publisher')
