@@ -39,6 +39,7 @@ pytestmark = [
     ),
 ]
 
+PANDA = 'package://example-robot-data/robots/panda_description/urdf/panda.urdf'
 A_MINUTE = QoSProfile(depth=60_000)  # at 1 kHz: a test waits for output without spinning
 
 
@@ -118,15 +119,12 @@ def test_an_arm_does_not_fall_at_the_start_and_tracks_its_motion(
     assert np.abs(np.ptp(run.position[commanded], axis=0)).max() > 0.1, 'it moved'
 
 
-@pytest.mark.parametrize(
-    'robot', ['ur_description/urdf/ur5_robot', 'panda_description/urdf/panda']
-)
 def test_an_arm_that_collides_with_itself_at_zero_starts_at_its_planned_posture(
-    launches, peer, robot, slow_world
+    launches, peer, slow_world
 ):
-    file = f'package://example-robot-data/robots/{robot}.urdf'
+    """0 is no posture of the motion: the Panda's joint 4 excludes it."""
     launch = launches.launch(
-        'gazebo', description=file, gui=False, world=slow_world('arm'), record=True, bag='bag'
+        'gazebo', description=PANDA, gui=False, world=slow_world('arm'), record=True, bag='bag'
     )
     launch.says('world unpaused', 90.0)
     launch.says('sent ', 60.0)
@@ -135,7 +133,7 @@ def test_an_arm_that_collides_with_itself_at_zero_starts_at_its_planned_posture(
     launch.interrupt()
     run = read_recording(launch.log.parent / 'bag')
     first = run.position[run.time < 0.3]
-    # It starts there, and is held. 0 is no posture of the motion: the Panda's joint 4 excludes it.
+    # It starts there, and is held.
     assert np.abs(run.position[0]).max() > 0.5
     assert np.abs(first - first[0]).max() < 1e-3
     commanded = np.isfinite(run.reference_position).all(axis=1)
@@ -202,34 +200,15 @@ def test_a_motion_goes_on_after_a_pause_and_steps_and_a_reset_is_told(launches, 
     assert 'arm scara in the world arm is gone' in launch.output
 
 
-def test_an_arm_is_inserted_into_its_own_of_two_worlds(launches, tmp_path):
-    text = (ROOT / 'worlds' / 'arm.sdf').read_text(encoding='utf-8')
-    begin, end = text.index('<world'), text.index('</sdf>')
-    other = text[begin:end].replace('name="arm"', 'name="another"')
-    world = tmp_path / 'two.sdf'
-    world.write_text(f'{text[:begin]}{other}{text[begin:]}', encoding='utf-8')
-    launches.command('gz', 'sim', '-s', str(world))
-    launch = launches.launch('gazebo', gui=False, start_world=False, motion=False)
-    launch.says('scara is in the world arm', 30.0)
-    launch.says('world unpaused', 30.0)
-    launch.interrupt()
-    assert 'set to zero' in launch.output
-
-
 def test_two_arms_share_a_world_and_its_time(launches, peer):
     arms = {side: Arm(peer, f'/{side}') for side in ('left', 'right')}
-    references = {
-        side: peer.collect(JointState, f'/{side}/controller/reference', A_MINUTE) for side in arms
-    }
     launch = launches.launch('two_robots', simulator='gazebo', gui=False)
     launch.says('world unpaused', 60.0)
     launch.says('sent circle', 60.0, times=2)
     for side, arm in arms.items():
         peer.spin_until(lambda arm=arm: arm.way > 0.1, 90.0, f'{side} in motion')
-        start = references[side][0].position
-        begin = next(1e-9 * stamp_ns(x) for x in references[side] if x.position != start)
         times, q = arm.positions([f'{side}_{joint}' for joint in JOINTS])
-        assert np.abs(q[times <= begin] - q[0]).max() < 1e-6
+        assert np.abs(q[times < 0.4] - q[0]).max() < 1e-6
         assert len(peer.node.get_publishers_info_by_topic(f'/{side}/clock')) == 1
     launch.interrupt()
 
@@ -253,30 +232,22 @@ def test_the_loop_stays_closed_while_the_tool_is_led(launches, peer, slow_world)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not is_available(), reason="Gazebo's Python bindings are not installed")
-@pytest.mark.parametrize('robot', ['scara', 'four_dof'])
-def test_in_lockstep_a_busy_machine_changes_no_digit(launches, peer, robot):
+def test_in_lockstep_a_busy_machine_changes_no_digit(launches, peer):
     """The first 0.8 s, twice; the motion begins at 0.5 s."""
     runs = []
     for busy in (0, 3):
         arm, bag = Arm(peer), f'beside_{busy}'
         loops = [launches.command('sh', '-c', 'while :; do :; done') for _ in range(busy)]
-        launch = launches.launch(
-            'gazebo', robot=robot, gui=False, lockstep=True, record=True, bag=bag
-        )
+        launch = launches.launch('gazebo', gui=False, lockstep=True, record=True, bag=bag)
         launch.says('every command makes one step', 60.0)
         arm.until(0.8)
         launch.interrupt()
         for loop in loops:
             loop.kill()
-        runs.append(_efforts(launch.log.parent / bag, 800_000_000))
+        with BagReader(launch.log.parent / bag) as reader:
+            answers = [message for _, _, message in reader.messages('/controller/reference')]
+        runs.append({stamp_ns(x): x.effort for x in answers if stamp_ns(x) < 800_000_000})
     assert list(runs[0]) == list(runs[1]) == [1_000_000 * k for k in range(800)]
     efforts = [np.array([*run.values()]) for run in runs]
     np.testing.assert_array_equal(*efforts)
     assert np.ptp(efforts[0], axis=0).max() > 0.1, 'it moved'
-
-
-def _efforts(bag: Path, end_ns: int) -> dict[int, np.ndarray]:
-    """Return the commands by the stamp, ns, of the state they answer, up to a time."""
-    with BagReader(bag) as reader:
-        answers = [message for _, _, message in reader.messages('/controller/reference')]
-    return {stamp_ns(x): x.effort for x in answers if stamp_ns(x) < end_ns}

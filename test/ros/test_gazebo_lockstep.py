@@ -9,9 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from peer import RELIABLE
-from samples import sample
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64
 
 pytest.importorskip('launch_ros', reason='launch is not installed')
 
@@ -68,30 +66,3 @@ def test_lockstep_without_gazebos_bindings_is_refused_in_one_line(world, launche
     (line,) = [line for line in launch.output.splitlines() if 'Caught' in line]
     assert 'gz.transport' in line
     assert 'process started' not in launch.output
-
-
-@pytest.mark.slow
-def test_what_is_not_a_number_makes_no_step_and_what_is_beyond_a_limit_is_cut(
-    world, launches, peer
-):
-    tree = sample('scara').tree
-    launch = launches.launch('gazebo', gui=False, lockstep=True, motion=False)
-    peer.spin_until(lambda: len(world.steps()) > 20, 60.0, 'steps')
-    topics = [peer.publisher(Float64, f'{name}/cmd_force', 1) for name in tree.joint_names]
-
-    def sent(*efforts: float) -> list[np.ndarray]:
-        """Publish commands as a second controller would; return the forces of the steps."""
-        for topic, effort in zip(topics, efforts, strict=True):
-            topic.publish(Float64(data=effort))
-        return [np.abs(forces) for _, forces in world.steps()]
-
-    peer.spin_until(
-        lambda: sent(*[np.nan] * 4) and 'is not finite' in launch.output, 20.0, 'the refusal'
-    )
-    peer.spin_until(
-        lambda: (np.array(sent(1e9, -1e9, 1e9, -1e9)) == tree.effort_limit).any(), 20.0, 'limit'
-    )
-    launch.interrupt()
-    forces = np.abs([forces for _, forces in world.steps()])
-    assert np.isfinite(forces).all()
-    assert (forces <= tree.effort_limit).all()

@@ -116,15 +116,11 @@ def test_a_paused_simulator_is_stepped_pushed_reset_and_changed(processes, peer)
         assert_array_equal(after(service), expected[step])
     simulator.says('2 steps to t = 0.002000 s; commands: 3 accepted', 10.0)
     assert stamp_ns(driver.states[3]) == 0
-    driver.publish([0.0, np.nan, 0.0, 0.0])  # does not replace the answer
-    simulator.says('refused: not finite')
     peer.spin_until(push.get_subscription_count, 20, 'the simulator listens')
     message = WrenchStamped()
     message.header.frame_id, message.wrench.force.y = 'nowhere', 30.0
     push.publish(message)
     simulator.says('push refused')
-    assert_array_equal(after('step'), expected[1])
-    after('reset')
     message.header.frame_id = 'tool'
     push.publish(message)
     peer.delivered(push)
@@ -145,7 +141,6 @@ def test_a_paused_simulator_is_stepped_pushed_reset_and_changed(processes, peer)
     assert_allclose(after('step'), state, rtol=0, atol=1e-9)
     simulator.says('end of the run: t = 0.001000 s')
     assert simulator.stop(signal.SIGTERM) == 0
-    assert ' 1 refused' in simulator.output
 
 
 def test_a_missing_peer_is_named_a_late_one_goes_on_and_others_are_replaced_or_end_the_run(
