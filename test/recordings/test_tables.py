@@ -255,6 +255,7 @@ def test_a_unit_is_one_of_the_kind_of_its_joint(given, said, tmp_path):
     ["t,q1,q2,tau1\n0,1,2\n0.1,1,2", {}] | line 2 has 3 cells below 4 names; name every column
     ["t,q1,tau1\n0,1,2\n0.1,1,off", {}] | line 3, column 'tau1': 'off' is no number
     ["t,q1,tau1\n0,1,2\nsoon,1,1", {}] | line 3, column 't': 'soon' is no time
+    ["t,q1,tau1\n0,1,2\n0.1,1,1\n1e12,1,1", {}] | line 4, column 't': '1e12' is no time
     ["Fan Time [s],States Time [s],q1,tau1\n0,0,1,2\n,1,1,1", {}] | line 3, column 'Fan Time [s]': '' is no time; ... ; or give time in a YAML file: States Time
     ["t,q1,tau1\n0,0,1,0,2,0\n0,1,1,0,2,0", {}] | line 2 has 6 cells below 3 names; ... semicol
     ["t,q1,q2\n0,1,2\n0.1,1,2", {position_unit: grad}] | its unit 'grad' is none of position
@@ -302,3 +303,6 @@ def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
         assert table.time_ns[1] == begin + 2_000_000
         for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
             np.testing.assert_array_equal(table.values[key], expected)
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(RobotDynamicsError, match=r"parquet': is damaged \(.*; export it again"):
+        read_table(file)

@@ -41,7 +41,10 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[
     if not path.is_file():
         raise RecordingError(culprit, 'no such file', 'correct the key table')
     if path.suffix.lower() == PARQUET:
-        heads, cells = _parquet_cells(path)
+        try:
+            heads, cells = _parquet_cells(path)
+        except (ValueError, OSError) as error:
+            raise RecordingError(culprit, f'is damaged ({error})', 'export it again') from error
         return heads, list(range(1, len(next(iter(cells), [])) + 1)), cells, []
     above, rows = list[list[str]](), dict[int, list[str]]()
     for line, comment, cells_of_line in _lines(path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -319,36 +319,32 @@ class _Sheet:
             return dates, f'time {name}, dates', [name]
         pair = name.removesuffix('sec') + 'nanosec'
         if name.endswith('sec') and pair in self.heads:
-            seconds, rest = self._ticks(name, cells), self._ticks(pair, self._column(pair))
-            times = [round(a * NANO + b) for a, b in zip(seconds, rest, strict=True)]
-            return np.array(times, dtype=np.int64), f'time {name} and {pair}', [name, pair]
-        ticks = self._ticks(name, cells)
+            seconds, rest = self._ticks(name, cells, 9), self._ticks(pair, self._column(pair), 0)
+            return seconds + rest, f'time {name} and {pair}', [name, pair]
         unit = self._mapping.get('time_unit') or _unit_of_time(name)
         if unit and unit not in UNITS_OF_TIME:
             known = f'give one of {", ".join(UNITS_OF_TIME)}'
             raise ConfigurationError('time_unit', f'is {unit!r}', known)
-        step = np.median(np.diff(np.array(ticks, dtype=float))) if len(ticks) > 1 else 0.0
+        ticks = self._ticks(name, cells, 9 + UNITS_OF_TIME[unit or 's'])
+        step = np.median(np.diff(ticks)) / NANO if len(ticks) > 1 else 0.0
         if not unit and step > _STEP:
             problem = f'column {name!r} advances by {step:g}: in which unit?'
             raise self._error(problem, time_unit=_UNKNOWN)
-        unit = unit or 's'
-        times = [int(x.scaleb(9 + UNITS_OF_TIME[unit]).to_integral_value()) for x in ticks]
-        return np.array(times, dtype=np.int64), f'time {name} in {unit}', [name]
+        return ticks, f'time {name} in {unit or "s"}', [name]
 
-    def _ticks(self, name: str, cells: Sequence[str]) -> list[Decimal]:
-        """Return a column of times, exactly."""
-        ticks = []
-        for line, cell in zip(self._lines, cells, strict=True):
+    def _ticks(self, name: str, cells: Sequence[str], exponent: int) -> Array:
+        """Return a column of times, shape (N,), ns, exactly."""
+        ticks = np.empty(len(cells), dtype=np.int64)
+        for k, cell in enumerate(cells):
             try:
-                ticks.append(Decimal(cell.replace(',', '.')))
-            except InvalidOperation:
-                ticks.append(Decimal('nan'))
-            if not ticks[-1].is_finite():
-                problem = f'line {line}, column {name!r}: {cell!r} is no time'
+                time = Decimal(cell.replace(',', '.')).scaleb(exponent)
+                ticks[k] = int(time.to_integral_value())
+            except (ArithmeticError, ValueError) as error:
+                problem = f'line {self._lines[k]}, column {name!r}: {cell!r} is no time'
                 remedy = 'give numbers, or dates such as 2026-01-31T12:00:00.002; or remove it'
                 if others := [head for head in self._clocks() if head != name]:
                     remedy += f'; or give time in a YAML file: {", ".join(others)}'
-                raise RecordingError(self.culprit, problem, remedy)
+                raise RecordingError(self.culprit, problem, remedy) from error
         return ticks
 
 
