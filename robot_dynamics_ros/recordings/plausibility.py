@@ -354,35 +354,41 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
 
 
 def frozen_findings(run: Recording, *, measured: bool) -> Iterator[Finding]:
-    """Yield joints whose states, or measured efforts, stay the same to the last digit in motion.
+    """Yield joints that jump, or whose positions, velocities or measured efforts are frozen.
 
-    States, if the joint misses more way than steps of its sensor: at a velocity that is more than
-    an offset, or by a jump without a gap; efforts, unless a command is held, too, or they are the
-    largest, as of a drive that saturates.
+    Positions or velocities, if one misses more way of the other than steps of the sensor; efforts,
+    unless a command is held, too, or they are the largest, as of a drive that saturates.
     """
-    last, rows = len(run.time) - 1, np.arange(len(run.time)) * run.period  # without gaps
+    rows = np.arange(len(run.time)) * run.period  # without gaps
+    piece = np.cumsum(np.diff(run.time, prepend=-np.inf) > BRIDGED * run.period)
     for j, name in enumerate(run.joints):
         q, v, effort = (x[:, j] for x in (run.position, run.velocity, run.measured_effort))
         step = np.abs(np.diff(q[np.isfinite(q)]))
         way = _UNUSUAL * np.percentile(np.append(step[step > 0.0], 0.0), _USUAL)
-        speed = np.where(np.abs(v) > AT_REST * np.fmax.reduce(np.abs(v)), np.abs(v), 0.0)
-        for start, end in _long(rows, _equal(np.stack([q, v], axis=1))).tolist():
-            missed = speed[start] * (rows[end - 1] - rows[start])
-            after = min(end, last)
-            steps = max(1.0, (run.time[after] - run.time[end - 1]) / run.period)
-            if np.fmax(missed, abs(q[after] - q[start]) / steps) > way > 0.0:
-                problem = f'its states are {_frozen(run, start, end)}, while it moves'
-                yield Finding('error', problem, f'joint {name!r}', _REPAIR)
-                break
-        runs = _equal(effort[:, np.newaxis])
-        least = _UNUSUAL * np.percentile(np.diff(runs, axis=1), _USUAL)
-        for start, end in _long(rows, runs).tolist() if measured else ():
-            drives = 0.0 < abs(effort[start]) < _PEAK * np.nanmax(np.abs(effort))
-            moves = np.ptp(q[start:end]) > way and np.ptp(run.effort[start:end, j]) != 0.0
-            if drives and moves and end - start > least:
-                problem = f'its measured effort is {_frozen(run, start, end)}, while it moves'
-                yield Finding('error', problem, f'joint {name!r}', _REPAIR)
-                break
+        speed = np.where(np.abs(v) > AT_REST * np.fmax.reduce(np.abs(v)), v, 0.0)
+        known = speed.any() and np.isfinite(v)
+        missed = np.where(known, q - np.cumsum(speed) * run.period, 0.0)
+        fastest = np.abs(speed).max() * np.diff(run.time)
+        jumps = np.flatnonzero(np.abs(np.diff(q)) > np.fmax(way, _UNUSUAL * fastest))
+        problems = [
+            f'jumps by {q[k + 1] - q[k]:.3g} at {run.told(run.time[k])}, as if it slips'
+            for k in jumps[:1]
+            if np.any(known)
+        ]
+        for kind, x in (('measured efforts', effort), ('velocities', v), ('positions', q)):
+            runs = _equal(np.stack([x, piece], axis=1))
+            least = _UNUSUAL * np.percentile(np.diff(runs, axis=1), _USUAL)
+            for start, end in _long(rows, runs).tolist():
+                wrong = np.ptp(missed[start:end]) > way > 0.0
+                if x is effort:
+                    drives = 0.0 < abs(x[start]) < _PEAK * np.nanmax(np.abs(x)) and measured
+                    acts = np.ptp(run.effort[start:end, j]) != 0.0 and end - start > least
+                    wrong = drives and acts and np.ptp(q[start:end]) > way
+                if wrong:
+                    problems.append(f'its {kind} are {_frozen(run, start, end)}, while it moves')
+                    break
+        for problem in problems[-1:]:
+            yield Finding('error', problem, f'joint {name!r}', _REPAIR)
 
 
 def _range(values: Array) -> Array:

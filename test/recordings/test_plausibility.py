@@ -214,12 +214,25 @@ def test_velocities_at_an_end_of_each_step_are_those_of_a_simulator(half):
 
 
 @pytest.mark.parametrize(
-    ('columns', 'told'), [(STATES, 'its states are'), (ALL[2:], 'its measured effort is')]
+    ('columns', 'told'),
+    [
+        (STATES, 'its positions are'),
+        (STATES[:1], 'its positions are'),
+        (STATES[1:], 'its velocities are'),
+        (ALL[2:], 'its measured efforts are'),
+    ],
 )
 def test_a_joint_that_is_frozen_while_it_moves_is_named(columns, told):
     """Else its states are taken for those of another joint, its effort for a load."""
     run = changed(partial(held, joint=1), *columns)(run_of(1))
     assert f"joint 'lift' of the recording: {told} frozen for 1.49 s from 8 s on" in problem(run)
+
+
+def test_a_joint_that_slips_is_named():
+    run = run_of(1)
+    run.position[800:, 1] += 0.3
+    said = "joint 'lift' of the recording: jumps by 0.297 at 7.99 s, as if it slips"
+    assert said in problem(run)
 
 
 def test_coarse_or_offset_sensors_and_saturated_or_constant_efforts_are_not_frozen():
