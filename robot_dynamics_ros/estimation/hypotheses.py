@@ -27,7 +27,7 @@ POSSIBLE_ARM, POSSIBLE_LINK, LIKELY_LINK = (0.5, 2.0), (0.2, 3.0), (0.55, 1.9)
 _SMALL = 0.25  # of the mass of the arm: a link may always weigh this much more
 _ROUNDING = 1e-9  # share of the largest friction of a joint that is none
 _OTHER_JOINT = (0.8, 1.2)  # plausible factor of an effort that is another joint's
-_CURRENT = 0.3  # factor of efforts below which, or above whose inverse, they have another unit
+_CURRENT = 0.3  # factor of efforts below which, or above whose inverse, no mass causes it
 
 
 class Cause(NamedTuple):
@@ -124,13 +124,13 @@ def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
         mass = tree.mass + np.where(np.arange(tree.bodies) == cause.body, x, 0.0)
         return bool(possible_masses(mass, tree.mass).all())
     elif cause.name == 'mass':
-        least, most = np.array(POSSIBLE_ARM[0] - 1.0), POSSIBLE_ARM[1] - 1.0
+        least, most = np.array(_CURRENT - 1.0), 1.0 / _CURRENT - 1.0
     elif cause.name == 'unit':
         return is_unit(1.0 + float(x[0]))
     elif cause.name == 'order':
         x, least, most = x[:1], np.array(_OTHER_JOINT[0]), _OTHER_JOINT[1]
     elif cause.name == 'load':
-        x, most = x[:1], float(tree.mass.sum())
+        x, least, most = x[:1], -tree.mass[cause.body], float(tree.mass.sum())
     tolerance = 1e-6 * np.abs(x).max()
     return bool((x >= least - tolerance).all() and (x <= most + tolerance).all())
 

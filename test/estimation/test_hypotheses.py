@@ -42,15 +42,21 @@ def test_an_arm_weighs_half_to_twice_its_description_and_a_link_a_fifth_to_thric
     body, ratio, beyond
 ):
     """Or a quarter of the arm more."""
-    cause, who = Cause('mass', ()), 'the whole arm'
-    if body is not None:
-        cause, who = Cause('link', (), body=body), TREE.link_names[body]
+    who = 'the whole arm' if body is None else TREE.link_names[body]
     for side in (-1, 1):
         changed, mass = ratio * (1.0 + side * EDGE), TREE.mass.copy()
         mass[body] *= changed
-        x = (changed - 1.0) * (1.0 if body is None else TREE.mass[body])
-        assert is_possible(TREE, cause, np.array([x])) is (side != beyond)
+        if body is not None:
+            x = np.array([(changed - 1.0) * TREE.mass[body]])
+            assert is_possible(TREE, Cause('link', (), body=body), x) is (side != beyond)
         assert (f'{who} would weigh' in reasons(mass)) is (side == beyond)
+
+
+@pytest.mark.parametrize('factor', [0.01, 0.299, 0.301, 0.49, 1.99, 2.1, 3.32, 3.34])
+def test_a_common_factor_of_efforts_is_one_of_masses_or_another_unit(factor):
+    """Else it would be told as a load."""
+    found = [is_possible(TREE, Cause(x, ()), np.array([factor - 1.0])) for x in ('mass', 'unit')]
+    assert sorted(found) == [False, True]
 
 
 @pytest.mark.parametrize('side', [-1, 1])

@@ -212,6 +212,7 @@ a load: [{mass: [1.2, 1.7]}, 0.0, the arm moves as if it carried 0.5 kg more]
 no tool: [{mass: [1.2, 0.7]}, 0.0, the arm moves as if it carried 0.5 kg less]
 a heavier link: [{mass: [2.5, 3.2]}, 0.0, as if fore weighed 0.7 kg more than the 2.5 kg of]
 another unit: [{factor: [1.3, 1.3, 1.3]}, 0.0, as if all masses were about 1.3 times]
+half a unit: [{factor: [0.4, 0.4, 0.4]}, 0.0, as if all masses were about 0.4 times]
 a passive joint:
   [{factor: [1.0, 0.0, 1.0]}, 0.0,
    'warning: no effort acts at elbow though the motion needs some']
