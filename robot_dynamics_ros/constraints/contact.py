@@ -140,9 +140,11 @@ def read_contact(place: str, value: Any) -> Contact:
         _OPTIONAL,
     )
     section.close()
-    if contact.max_force < force:
+    if contact.max_force < max(force, contact.threshold):
         raise ProgramError(
-            f'{place}, limits, force', f'is {max_force:g}', f'the force is {force:g}'
+            f'{place}, limits, force',
+            f'is {max_force:g}',
+            f'the force is {force:g}, the threshold {contact.threshold:g}',
         )
     return contact
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -122,6 +123,9 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
     for before, t in itertools.pairwise(times.tolist()):
         guess = points[-1].guess(program, t - before)
         points.append(_checked_point(program, guess, t, start, fast))
+    if times[-1] < horizon:  # that part may be far, but is as fast as the path becomes
+        with suppress(ProgramError):
+            _checked_point(program, points[-1].q, horizon, start, fast)
     sigma = np.array([point.sigma_min for point in points])
     for k in range(1, len(times) - 1):
         if sigma[k] < 20.0 * program.min_singular_value and sigma[k] == sigma[k - 1 : k + 2].min():

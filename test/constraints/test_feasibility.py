@@ -62,6 +62,12 @@ def test_a_slow_signal_does_not_make_the_walk_skip_a_fast_one(monkeypatch):
     )
 
 
+def test_a_speed_in_another_unit_is_refused_though_the_path_is_checked_in_part_only():
+    circle = {'circle': {'center': [0.35, 0.1, 0.0], 'radius': 0.08}, 'speed': 200.0}
+    with pytest.raises(ProgramError, match=r'moves at .* per second at t = 1\.0\d+ s; its'):
+        load_program(scara_program(circle), sample('scara').tree)
+
+
 #: Signals; seconds for a lap, a unit or the longest segment; steps in it.
 MOVING = yaml.safe_load("""
 circle: [{circle: {center: [0, 0, 0], radius: 0.1}, speed: 0.5, start: 10}, 1.256637061, 40]

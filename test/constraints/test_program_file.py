@@ -273,6 +273,14 @@ def test_the_example_of_the_documentation_is_accepted():
     assert (program.name, program.m, program.remarks) == ('tray', 3, ())
 
 
+@pytest.mark.parametrize('of', ['force: 30', 'force: 10, threshold: 30'])
+def test_a_contact_demands_no_more_force_than_the_drives_may_exert(of):
+    plane = '{kind: plane, frame: tool, plane: {origin: [0, 0, 0.28]}, contact: {%s}}'
+    text = f'constraints: [{plane % of.replace("force", "limits: {force: 20}, force", 1)}]'
+    with pytest.raises(ProgramError, match=r'limits, force: is 20; the force is .*30'):
+        load_program(text, shipped('scara').tree, check=False)
+
+
 def test_the_page_lists_the_keys_of_every_constraint_and_contact():
     text = (share_directory() / 'docs' / 'programs.md').read_text(encoding='utf-8')
     constraints, _, contact = text.partition('\n### Contact\n')
