@@ -165,13 +165,15 @@ def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator
             f'limits are in {unit}; is it in {other}?',
             'far limits',
         )
-    lower, upper = joint.soft or (-math.inf, math.inf)
-    endless = joint.kind == 'continuous' and math.isfinite(upper - lower)
+    turns = joint.kind == 'continuous'
+    own = (joint.limit or Limit()).range if turns else None
+    lower, upper = joint.soft or own or (-math.inf, math.inf)
+    endless = turns and math.isfinite(upper - lower)
     if endless or max(lower, limits.lower) >= min(upper, limits.upper):
-        problem = f'soft limits [{lower:g}, {upper:g}] '
+        problem = f'{"soft " if joint.soft else ""}limits [{lower:g}, {upper:g}] '
         problem += 'of a continuous joint' if endless else 'leave no range within the limits'
         remedy = 'they are ignored; correct them, or make the joint revolute with limits'
-        yield warning(culprit, problem, remedy, 'soft limits')
+        yield warning(culprit, problem, remedy, 'no limits')
     if math.hypot(*joint.origin.xyz) > FARTHEST:
         problem = f'its origin is {math.hypot(*joint.origin.xyz):g} m from that of its parent'
         yield warning(culprit, problem, 'lengths are in m; is it in mm?', 'far origin')
@@ -186,7 +188,7 @@ def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator
         problem = f'velocity limit is {limits.velocity:g} {unit}'
         yield warning(culprit, problem, f'is it in {unit}, not in {other}?', 'unusual speed')
     if driven:
-        yield from _effort_warnings(joint)
+        yield from _effort_warnings(joint, min(1.0, limits.velocity))
     if driven and joint.damping == 0.0 and joint.friction == 0.0:
         yield warning(
             culprit,
@@ -200,17 +202,20 @@ def _is_unusual(limit: float, most: float) -> bool:
     return limit < LEAST or limit > most and not math.log10(limit).is_integer()
 
 
-def _effort_warnings(joint: Joint) -> Iterator[Finding]:
-    """Yield findings on an effort limit of the file: huge, tiny, or used up by friction."""
+def _effort_warnings(joint: Joint, slow: float) -> Iterator[Finding]:
+    """Yield findings on an effort limit of the file: huge, tiny, or used up at a low speed."""
     culprit, effort = f'joint {joint.name!r}', (joint.limit or Limit()).effort or math.inf
-    unit, other = ('N', 'mN') if joint.kind == 'prismatic' else ('N m', 'N mm')
+    slides = joint.kind == 'prismatic'
+    unit, other, speed = ('N', 'mN', 'm/s') if slides else ('N m', 'N mm', 'rad/s')
+    taken = joint.friction + slow * joint.damping
+    share = taken / effort if effort > 0.0 else 0.0
     if math.inf > effort and _is_unusual(effort, STRONGEST):
         problem = f'effort limit is {effort:g} {unit}'
         yield warning(culprit, problem, f'is it in {unit}, not in {other}?', 'unusual effort')
-    share = joint.friction / effort if effort > 0.0 else 0.0
-    if share >= 0.5:
-        problem = f'friction {joint.friction:g} {unit} is {share:.0%} of the effort limit'
-        remedy = f'friction is in {unit}; is it the effort limit, or in another unit?'
+    elif share >= 0.5:
+        what = f'friction at {slow:g} {speed}, {taken:g} {unit},'
+        problem = f'{what} is {share:.0%} of the effort limit'
+        remedy = f'friction is in {unit}, damping per {speed}: is one in another unit?'
         if share >= 1.0:
             cannot = ModelError(culprit, f'{problem}: the drive cannot move it', remedy)
             yield error(cannot, cause='no friction left')

@@ -7,6 +7,7 @@ descriptions that cannot be loaded, and warns about valid but suspicious values.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -235,6 +236,8 @@ def _tree(
     of_model = (f for f in check.findings if f.fatal or NOT_USED not in f.remedy)
     found = merged([*(error(fault) for fault in faults), *findings, *of_model])
     sentences = [*remarks, *selection.remarks, *tree.remarks, *map(str, found)]
+    if (fall := math.hypot(*gravity)) and not 1.5 < fall < 30.0:  # of moons and planets
+        sentences.append(f'gravity is {fall:g} m/s^2; is it in another unit?')
     paths, locked = _lock_paths(selection), {name: original[name] for name in selection.locked}
     followed = {joint.mimic.joint for joint in original.values() if joint.mimic}
     turning = [

@@ -48,6 +48,7 @@ ARM = arm()
 
 #: What is replaced by what in the text, and what is said then.
 @tables.written("""
+    {'revolute': 'continuous'} | joints 'j1', 'j2': limits [-3, 3] of a continuous joint; they are
     {'<axis xyz': '<axis xzy'} | joints 'j1', 'j2': <axis xzy> is not used
     {'xyz="0.3 0.0 0.0"': 'pos="0.3 0 0"'} | joint 'j2': <origin pos> is
     {'xyz="0.3 0.0 0.0" rpy': 'xyz="0.3 0 0" ypr'} | joint 'j2': <origin ypr>

@@ -231,6 +231,12 @@ def test_a_gravity_that_is_no_finite_vector_is_refused(given, said):
         assert re.match(said, f'{refusal.typename}: {refusal.value}')
 
 
+def test_a_gravity_of_no_planet_is_remarked():
+    assert load_robot(GOOD, (0, 0, -981)).remarks[-1].startswith('gravity is 981 m/s^2; is it in')
+    for gravity in ((0, 0, 0), (3, 0, -2)):
+        assert 'gravity' not in ''.join(load_robot(GOOD, gravity).remarks)
+
+
 # ---- text that is not a robot -------------------------------------------------------------------
 
 
