@@ -123,7 +123,12 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
     for before, t in itertools.pairwise(times.tolist()):
         guess = points[-1].guess(program, t - before)
         points.append(_checked_point(program, guess, t, start, fast))
-    if times[-1] < horizon:  # that part may be far, but is as fast as the path becomes
+    unchecked = list[str]()
+    if times[-1] < horizon:  # there it may be far, but is as fast as it becomes
+        unchecked.append(
+            f'the path is checked only until t = {times[-1]:.3g} s; covering all of its parts '
+            f'once takes {horizon:.3g} s'
+        )
         with suppress(ProgramError):
             _checked_point(program, points[-1].q, horizon, start, fast)
     sigma = np.array([point.sigma_min for point in points])
@@ -134,17 +139,8 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
         raise fast[0]
     q, v = np.array([point.q for point in points]), np.array([point.v for point in points])
     effort = path_efforts(program, times, q, v)
-    remarks = [*_unchecked_part(times, horizon), *effort_remarks(program.tree, times, effort)]
+    remarks = [*unchecked, *effort_remarks(program.tree, times, effort)]
     return FeasibilityCheck(times, q, v, sigma, effort, tuple(remarks))
-
-
-def _unchecked_part(times: Array, horizon: float) -> list[str]:
-    if times[-1] >= horizon:
-        return []
-    return [
-        f'the path is checked only until t = {times[-1]:.3g} s; covering all of its parts once '
-        f'takes {horizon:.3g} s'
-    ]
 
 
 def _checked_point(

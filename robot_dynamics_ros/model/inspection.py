@@ -205,17 +205,15 @@ def _is_unusual(limit: float, most: float) -> bool:
 def _effort_warnings(joint: Joint, slow: float) -> Iterator[Finding]:
     """Yield findings on an effort limit of the file: huge, tiny, or used up at a low speed."""
     culprit, effort = f'joint {joint.name!r}', (joint.limit or Limit()).effort or math.inf
-    slides = joint.kind == 'prismatic'
-    unit, other, speed = ('N', 'mN', 'm/s') if slides else ('N m', 'N mm', 'rad/s')
+    unit, other = ('N', 'mN') if joint.kind == 'prismatic' else ('N m', 'N mm')
     taken = joint.friction + slow * joint.damping
     share = taken / effort if effort > 0.0 else 0.0
     if math.inf > effort and _is_unusual(effort, STRONGEST):
         problem = f'effort limit is {effort:g} {unit}'
         yield warning(culprit, problem, f'is it in {unit}, not in {other}?', 'unusual effort')
     elif share >= 0.5:
-        what = f'friction at {slow:g} {speed}, {taken:g} {unit},'
-        problem = f'{what} is {share:.0%} of the effort limit'
-        remedy = f'friction is in {unit}, damping per {speed}: is one in another unit?'
+        problem = f'friction at {slow:g} /s, {taken:g} {unit}, is {share:.0%} of the effort limit'
+        remedy = f'friction is in {unit}, damping in {unit} s: is one in another unit?'
         if share >= 1.0:
             cannot = ModelError(culprit, f'{problem}: the drive cannot move it', remedy)
             yield error(cannot, cause='no friction left')

@@ -132,8 +132,8 @@ def described(moments=1.0, mass=1.0, com=1.0, replaced=(), **of_joint) -> str:
 {rpy: [0, 0, 90.0]}                         | joint 'shoulder': ... 90.0) exceeds a turn
 {axis: [2, 0, 0]}                           | joint 'shoulder': ... the axis has length 2
 {dynamics: ''}                              | joint 'shoulder': ... has neither damping nor friction
-{effort: 10.0, dynamics: <dynamics friction="6"/>} | joint 'shoulder': ... friction at 1 rad/s, 6 N m, is 60% of the effort limit
-{dynamics: <dynamics damping="70"/>}        | joint 'shoulder': ... friction at 1 rad/s, 70 N m, is 70% of
+{effort: 10.0, dynamics: <dynamics friction="6"/>} | joint 'shoulder': ... friction at 1 /s, 6 N m, is 60% of the effort limit
+{dynamics: <dynamics damping="70"/>}        | joint 'shoulder': ... friction at 1 /s, 70 N m, is 70% of
 """)  # noqa: E501
 def test_what_is_in_another_unit_is_remarked_with_the_unit(given, said):
     found = check_model(described(**given))
