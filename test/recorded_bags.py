@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
@@ -19,11 +20,10 @@ STAUBLI = DATA / 'staubli_tx40'
 
 def monitored(monitor: ModelMonitor, run: Recording) -> ModelMonitor:
     """Return a monitor that compared every state with the command before it, without gaps."""
-    pairing, acted = Pairing('semi_implicit', 0.01, 1.0), np.full(len(run.joints), np.nan)
-    for time, q, v, effort in zip(run.time, run.position, run.velocity, run.effort, strict=True):
-        if (instant := pairing.take(time, q, v, acted)) is not None:
-            monitor.compare(instant)
-        acted = effort
+    pairing, acted = Pairing('semi_implicit', 0.01, 1.0), np.roll(run.effort, 1, axis=0)
+    acted[0] = np.nan
+    rows = zip(run.time, run.position, run.velocity, acted, strict=True)
+    monitor.compare(Instants.joined([pairing.take(*row) for row in rows][1:]))
     assert pairing.gaps == 0
     return monitor
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from bags import DESCRIPTION, STATES, Message, T, defined, header, state, write
 from numpy.testing import assert_allclose, assert_array_equal
-from recorded_arm import measured_arm, measured_run, sinusoids
+from recorded_arm import measured_arm, sinusoidal_run
 from rosbags.rosbag1 import Writer as WriterOfRos1
 from rosbags.typesys import Stores, get_typestore
 
@@ -21,8 +21,7 @@ CONTROLLER = '/arm_controller/controller_state'
 
 @pytest.fixture(scope='module')
 def run():
-    motion = sinusoids(np.random.default_rng(2), 3, np.arange(0.0, 4.0, 0.01), pace=1.0)
-    return measured_run(measured_arm(), motion)
+    return sinusoidal_run(measured_arm(), np.random.default_rng(2), 4.0)
 
 
 def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):

@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 from bags import MS, SECOND, Motion, header
 from numpy.testing import assert_array_equal
-from recorded_arm import ExactMotion, RecordedArm, measured_arm, measured_run, sinusoids, write_run
+from recorded_arm import (
+    ExactMotion,
+    RecordedArm,
+    measured_arm,
+    measured_run,
+    sinusoidal_run,
+    sinusoids,
+    write_run,
+)
 from reports import data_of
 from samples import Sample
 
@@ -23,14 +31,13 @@ from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import find_timing
 
-PERIOD, TURN = 0.01, 2.0 * np.pi
+TURN = 2.0 * np.pi
 START = 1_580_001_030  # s since 1970
 FAST = 0.002  # s, period of a publisher that repeats its states
 
 
 def run_of(rng, seconds: float = 12.0, noise: float = 2e-3) -> Recording:
-    motion = sinusoids(rng, 3, np.arange(0.0, seconds, PERIOD))
-    return measured_run(measured_arm(), motion, noise=(0.0, noise, 0.05), rng=rng)
+    return sinusoidal_run(measured_arm(), rng, seconds, noise=(0.0, noise, 0.05))
 
 
 def stamped(run: Recording, stamps: np.ndarray) -> Recording:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded_arm import ExactMotion, frictionless, measured_arm, measured_run, sinusoids
+from recorded_arm import ExactMotion, frictionless, measured_arm, measured_run, sinusoidal_run
 from samples import sample
 from scipy.ndimage import gaussian_filter1d
 
@@ -32,10 +32,8 @@ REST = (0.3, -0.7, 0.9)
 
 
 def moving(seconds=40.0, **given):
-    rng = np.random.default_rng(1)
-    motion = sinusoids(rng, 3, np.arange(0.0, seconds, PERIOD))
-    given = {'noise': (0.0, 0.0, NOISE), 'resolution': STEP, 'rng': rng} | given
-    return measured_run(measured_arm(), motion, **given)
+    given = {'noise': (0.0, 0.0, NOISE), 'resolution': STEP} | given
+    return sinusoidal_run(measured_arm(), np.random.default_rng(1), seconds, **given)
 
 
 def pushed_at_rest(rng):

@@ -13,9 +13,7 @@ from recorded_arm import (
     RecordedArm,
     frictionless,
     measured_arm,
-    measured_run,
-    sinusoids,
-    viscous_and_dry,
+    sinusoidal_run,
 )
 
 from robot_dynamics_ros.errors import RecordingError
@@ -74,11 +72,10 @@ WRONG = {
 }
 
 
-def run_of(seed, arm=None, friction=viscous_and_dry, noise=1e-3, **given):
+def run_of(seed, arm=None, noise=1e-3, **given):
     rng = np.random.default_rng(seed)
-    motion = sinusoids(rng, 3, np.arange(0.0, 16.0, 0.01), pace=0.5)
-    given |= {'noise': (0.0, noise, 0.3), 'rng': rng}
-    return measured_run(arm or measured_arm(), motion, friction, **given)
+    given['noise'] = 0.0, noise, 0.3
+    return sinusoidal_run(arm or measured_arm(), rng, 16.0, pace=0.5, **given)
 
 
 @pytest.fixture(scope='module')

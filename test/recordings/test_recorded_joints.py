@@ -11,7 +11,7 @@ import pytest
 import tables
 from bags import Message, Motion, defined
 from bags import command as command_of
-from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
+from recorded_arm import frictionless, measured_arm, sinusoidal_run
 from urdf_text import joint, link
 
 from robot_dynamics_ros.recordings.recording import Recording
@@ -26,8 +26,7 @@ WITH_GRIPPER = measured_arm().xml.replace('</robot>', f'{JAW}</robot>')
 
 def run_of(rng, seconds=12.0, names=('pan', 'lift', 'elbow')):
     """Return a run of the arm, which has a gripper; a fourth joint, if named, rests."""
-    motion = sinusoids(rng, 3, np.arange(0.0, seconds, 0.01))
-    run = measured_run(measured_arm(), motion, frictionless)
+    run = sinusoidal_run(measured_arm(), rng, seconds, friction=frictionless)
     q, v, tau = (
         np.pad(x, [(0, 0), (0, len(names) - 3)])
         for x in (run.position, run.velocity, run.measured_effort)
