@@ -202,6 +202,7 @@ def test_slider_plots_events_and_notes_have_one_zero(robot, tmp_path, capsys):
     assert figure['data'][0]['x'][-1] == pytest.approx(1.0)
     assert '>1 s</button>end' in html
     assert html.lower().count('the first at 1 s: left out') == 2
+    assert '<li>The first at 1 s: left out.</li>' in html
     assert '<td>1 s</td>' in html
     print_report(report, tmp_path)
     said = capsys.readouterr().out
