@@ -19,10 +19,10 @@ from robot_dynamics_ros.errors import ConfigurationError
 def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind, tmp_path, monkeypatch):
     """What is mutated is taken as it is."""
     monkeypatch.chdir(tmp_path)
-    result = fuzz.run_chunk(Chunk(kind, 50, seed=7))
+    result = fuzz.run_chunk(Chunk(kind, 30, seed=7))
     assert result.violation == ''
     assert result.verdicts.keys() <= {'accepted', 'refused'}
-    assert result.verdicts.total() == 50
+    assert result.verdicts.total() == 30
     assert list(tmp_path.iterdir()) == []
 
 
