@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import yaml
 from campaigns.support import cell, run_all
 from checkout import ROOT
 from samples import world_files
@@ -51,17 +52,17 @@ _OFF = 0.005  # m off the plane at the start of the program
 _DECAY = 10.0  # duration of the observed decay, in time constants
 _EFFORT = 100.0  # N m or N, default effort limit
 _PAGE = ROOT / 'docs' / 'results' / 'arms.md'
-_ARM = {
-    'joints': 'joints (bodies)',
-    'radius_m': 'circle, m',
-    'effort': 'effort / limit',
-    'stiff': 'D h / M',
-    'error': 'error / travel',
-    'better': 'PD ratio',
-    'better_fed': 'PD ratio, friction',
-    'decay': 'decay',
-    'note': '',
-}
+_ARM = yaml.safe_load("""
+joints: joints (bodies)
+radius_m: circle, m
+effort: effort / limit
+stiff: D h / M
+error: error / travel
+better: PD ratio
+better_fed: PD ratio, friction
+decay: decay
+note: ''
+""")
 _AT_MOST = {'error': 1e-4, 'effort': 0.61, 'decay': 0.02, 'saturated': 0}
 _AT_LEAST = {'better': 20.0, 'better_fed': 3.0}
 _HEAD = """## Arms

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import yaml
 from campaigns.fault_evaluator import CLOSED, NS, WORKING, FaultEvaluator
 from campaigns.support import drawn
 from followed_arm import duration, goal
@@ -127,32 +128,54 @@ SPOILED = {
     'denormal': (5e-324, -5e-324, 1e-310),
 }
 #: Distortions of the states: minimum and maximum duration, periods.
-STATE_FAULTS = {
-    'lost': (5, 60), 'late': (10, 80), 'doubled': (5, 50), 'reordered': (6, 50),
-    'repeated': (2, 15), 'jumping': (2, 40), 'contradicting': (5, 60), 'nan': (1, 15),
-    'huge': (1, 15), 'denormal': (1, 15), 'frozen': (2, 60), 'inconsistent': (1, 40),
-    'jitter': (10, 80), 'silence': (120, 250),
-}  # fmt: skip
+STATE_FAULTS = yaml.safe_load("""
+lost: [5, 60]
+late: [10, 80]
+doubled: [5, 50]
+reordered: [6, 50]
+repeated: [2, 15]
+jumping: [2, 40]
+contradicting: [5, 60]
+nan: [1, 15]
+huge: [1, 15]
+denormal: [1, 15]
+frozen: [2, 60]
+inconsistent: [1, 40]
+jitter: [10, 80]
+silence: [120, 250]
+""")
 
 
-PROGRAMS = {
-    'scara': ('scara_circle', 'scara_press'),
-    'four_dof': ('four_dof_moving_plane', 'four_dof_board'),
-    'four_bar': ('four_bar_loop',),
-    'parallelogram': ('parallelogram_loop',),
-}
-HOSTILE: Mapping[str, tuple[Any, ...]] = {
+PROGRAMS = yaml.safe_load("""
+scara: [scara_circle, scara_press]
+four_dof: [four_dof_moving_plane, four_dof_board]
+four_bar: [four_bar_loop]
+parallelogram: [parallelogram_loop]
+""")
+HOSTILE: Mapping[str, Sequence[Any]] = {
     'program': ('a: !!bool x', 'a: 0b_', '/proc/self/mem', 'x' * 5000, 'nosuch', '[' * 900),
-    'law': ('nosuch', '', 7),
-    'natural_frequency': ([math.nan], [-1.0], [1.0, 2.0], 'x', [1e300]),
-    'payload_mass': (math.nan, -1.0, 1e300),
-    'payload_frame': ('nosuch',),
-    'effort_scale': (0.0, math.inf, -1),
-    'activation_ramp_s': (math.nan, -1.0, 1e300),
-    'state_timeout_s': (0.0, math.nan),
-    'stop_action': ('nosuch', None),
+    **yaml.safe_load("""
+law: [nosuch, '', 7]
+natural_frequency: [[.nan], [-1.0], [1.0, 2.0], x, [1.0e+300]]
+payload_mass: [.nan, -1.0, 1.0e+300]
+payload_frame: [nosuch]
+effort_scale: [0.0, .inf, -1]
+activation_ramp_s: [.nan, -1.0, 1.0e+300]
+state_timeout_s: [0.0, .nan]
+stop_action: [nosuch, null]
+"""),
 }
-
+#: Values of other parameters.
+USUAL = yaml.safe_load("""
+damping_ratio: [[0.7], [1.0], [1.5]]
+friction_compensation: [true, false]
+activation_ramp_s: [0.0, 0.05, 0.2]
+discretization: [semi_implicit, zero_order]
+state_timeout_s: [0.05, 0.1]
+effort_scale: [0.7, 1.0]
+stop_effort_share: [0.3, 0.7, 1.0]
+effort_rate_limit: [[0.0], [300.0], [2000.0]]
+""")
 
 #: A change may only be accepted or rejected with an error of this package.
 REJECTED = suppress(RobotDynamicsError)
@@ -167,14 +190,7 @@ class FaultChanges(FaultEvaluator):
     def parameters(self, rng: Generator) -> None:
         """Change several parameters at once."""
         w = self.frequency
-        choices: dict[str, tuple[Any, ...]] = {
-            'natural_frequency': ([w / 1.5], [w], [2.0 * w]),
-            'damping_ratio': ([0.7], [1.0], [1.5]),
-            'friction_compensation': (True, False), 'activation_ramp_s': (0.0, 0.05, 0.2),
-            'discretization': ('semi_implicit', 'zero_order'), 'state_timeout_s': (0.05, 0.1),
-            'effort_scale': (0.7, 1.0), 'stop_effort_share': (0.3, 0.7, 1.0),
-            'effort_rate_limit': ([0.0], [300.0], [2000.0]),
-        }  # fmt: skip
+        choices = {'natural_frequency': [[w / 1.5], [w], [2.0 * w]], **USUAL}
         for name in rng.choice(list(choices), 3, replace=False):
             with REJECTED:
                 self._set(**{name: drawn(choices[name], rng)})

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import re
@@ -37,26 +36,32 @@ Parts = TypeVar('Parts', list[str], bytes)
 
 #: Replacements of numbers, words and whole values.
 HOSTILE = (
-    '', ' ', '0', '-0.0', '1e-320', '5e-324', '1e308', '-1e308', '1e400', '.inf', '-.inf', '.nan',
-    'nan', 'inf', '9' * 400, '0b_', '0x_', '0o7', '1_0', '190:20:30', '2001-99-99', '2001-01-01',
-    '1e3', '+', '-', '.', '~', 'null', 'true', 'no', '[]', '{}', '[[[]]]', '{a: {b: {c: 1}}}',
-    '!!int ""', '!!timestamp x', '!!bool x', '!!python/object:os.system x', '!x', '&a [*a]', '*a',
-    '"\\U00110000"', '"\\ud800"', "'", '"', '\x00', '\x1b[31m', '\ufffe', '\ud800', '\u202e',
-    'é' * 40, 'x' * 5000, '[' * 900, '(' * 900, '- ' * 900, '../../etc/passwd', '/proc/self/mem',
-    '/dev/zero', '~nosuchuser/x', '<<: *a', '? [a, b]', '---', '...', '%YAML 9', '|', '>', '#',
-    '${x}', '$(eval 1)', '&lt;', '&#xD800;', '&nosuch;', '<!DOCTYPE a [<!ENTITY b "c">]>', ']]>',
-    '!!python/object/apply:os.system ["touch taken"]', '&lol11;', '&outside;', '<a>' * 300,
-    'http://nowhere/x.dae', 'file:///dev/zero', 'package://nowhere/x.stl',
-)  # fmt: skip
+    *yaml.safe_load(r"""
+['', ' ', '0', '-0.0', '1e-320', '5e-324', '1e308', '-1e308', '1e400', '.inf', '-.inf', '.nan',
+'nan', 'inf', '0b_', '0x_', '0o7', '1_0', '190:20:30', '2001-99-99', '2001-01-01', '1e3', '+', '-',
+'.', '~', 'null', 'true', 'no', '[]', '{}', '[[[]]]', '{a: {b: {c: 1}}}', '!!int ""',
+'!!timestamp x', '!!bool x', '!!python/object:os.system x', '!x', '&a [*a]', '*a', '"\U00110000"',
+'"\ud800"', '''', '"', '../../etc/passwd', '/proc/self/mem', '/dev/zero', '~nosuchuser/x',
+'<<: *a', '? [a, b]', '---', '...', '%YAML 9', '|', '>', '#', '${x}', '$(eval 1)', '&lt;',
+'&#xD800;', '&nosuch;', '<!DOCTYPE a [<!ENTITY b "c">]>', ']]>', '&lol11;', '&outside;',
+'http://nowhere/x.dae', '!!python/object/apply:os.system ["touch taken"]', 'file:///dev/zero',
+'package://nowhere/x.stl']
+"""),
+    *('\x00', '\x1b[31m', '\ufffe', '\ud800', '\u202e', 'é' * 40, 'x' * 5000, '9' * 400),
+    *('[' * 900, '(' * 900, '- ' * 900, '<a>' * 300),
+)
 #: Replacements of values in content that stays well formed.
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2, 7, 10**6, -(10**18), 10**400, 0.0, -0.0, 0.5, -0.5, 1e-320,
-    1e-12, 1e-3, 1e3, 1e12, 1e60, 1e154, 1e200, 1e308, -1e308, math.inf, -math.inf, math.nan, '',
-    ' ', 'x', 'tool', 'base_link', 'link1', 'joint1', 'joint2', 'world', 'none', 'endless', 'xyz',
-    'rad', 'deg', '1e3', '0b_', '2001-99-99', 'x' * 5000, '\u202e', 'é\n', '/proc/self/mem',
-    '~nosuchuser', [], {}, [[]], [{}], [0.0], [1.0, 2.0, 3.0], [math.nan] * 3, [0.0] * 3,
-    [1] * 400, ['joint1', 'joint1'], {'x': 1}, {'joint1': 1.0}, {'a': {'b': [{}]}},
-)  # fmt: skip
+    *yaml.safe_load("""
+[null, true, false, 0, -1, 1, 2, 7, 1000000, -1000000000000000000, 0.0, -0.0, 0.5, -0.5, 1.0e-320,
+1.0e-12, 1.0e-3, 1.0e+3, 1.0e+12, 1.0e+60, 1.0e+154, 1.0e+200, 1.0e+308, -1.0e+308, .inf, -.inf,
+.nan, '', ' ', x, tool, base_link, link1, joint1, joint2, world, none, endless, xyz, rad, deg,
+'1e3', '0b_', '2001-99-99', /proc/self/mem, '~nosuchuser', [], {}, [[]], [{}], [0.0],
+[1.0, 2.0, 3.0], [.nan, .nan, .nan], [0.0, 0.0, 0.0], [joint1, joint1], {x: 1}, {joint1: 1.0},
+{a: {b: [{}]}}]
+"""),
+    *(10**400, 'x' * 5000, '\u202e', 'é\n', [1] * 400),
+)
 _UNWRITABLE = re.compile('[^\t\n -\ud7ff]')
 #: Parts of a text: tokens (twice as often), lines, characters.
 _TOKENS = re.compile(r'[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|\w+|\s+|[^\w\s]')
@@ -244,21 +249,16 @@ MESHES = {
 <library_visual_scenes><visual_scene id="scene"><node id="all"><matrix>
   1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1</matrix><instance_node url="#part"/></node>
 </visual_scene></library_visual_scenes></COLLADA>""",
-    'a.gltf': json.dumps({
-        'asset': {'version': '2.0'}, 'scene': 0, 'scenes': [{'nodes': [0]}],
-        'nodes': [{'mesh': 0, 'translation': [0.0, 0.0, 1.0]}],
-        'meshes': [{'primitives': [{'attributes': {'POSITION': 1}, 'indices': 0}]}],
-        'accessors': [
-            {'bufferView': 0, 'componentType': 5123, 'count': 3, 'type': 'SCALAR'},
-            {'bufferView': 1, 'componentType': 5126, 'count': 3, 'type': 'VEC3'},
-        ],
-        'bufferViews': [
-            {'buffer': 0, 'byteLength': 6}, {'buffer': 0, 'byteOffset': 8, 'byteLength': 36},
-        ],
-        'buffers': [{'byteLength': 44, 'uri': 'data:application/octet-stream;base64,' + b64encode(
-            struct.pack('<4H9f', 0, 1, 2, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0)).decode()}],
-    }),
-}  # fmt: skip
+    'a.gltf': """{"asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": [0]}],
+"nodes": [{"mesh": 0, "translation": [0.0, 0.0, 1.0]}],
+"meshes": [{"primitives": [{"attributes": {"POSITION": 1}, "indices": 0}]}],
+"accessors": [{"bufferView": 0, "componentType": 5123, "count": 3, "type": "SCALAR"},
+ {"bufferView": 1, "componentType": 5126, "count": 3, "type": "VEC3"}],
+"bufferViews": [{"buffer": 0, "byteLength": 6}, {"buffer": 0, "byteOffset": 8, "byteLength": 36}],
+"buffers": [{"byteLength": 44, "uri": "data:application/octet-stream;base64,DATA"}]}""".replace(
+        'DATA', b64encode(struct.pack('<4H9f', 0, 1, 2, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0)).decode()
+    ),
+}
 #: A robot of such a mesh.
 MESH_ROBOT = """<robot name="r"><link name="a"><visual><geometry><mesh filename="{}"/>
   </geometry></visual></link></robot>"""
