@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import sympy
+import yaml
 
 
 class Equations(NamedTuple):
@@ -101,6 +102,8 @@ def scara(L1, L2, LC2, LC3, LC4, I1, Izz2, Izz3, Izz4, m2, m3, m4, g, q, v) -> E
 
 
 # The SCARA that ships with the package, from its table of numbers.
-SCARA = {'L1': 0.325, 'L2': 0.275, 'LC2': 0.118, 'LC3': 0.0, 'LC4': 0.021}
-SCARA |= {'I1': 0.0927 + 6.25 * 0.142**2, 'Izz2': 0.0455, 'Izz3': 0.0016, 'Izz4': 0.0008}
-SCARA |= {'m2': 3.85, 'm3': 1.15, 'm4': 0.72}
+SCARA = yaml.safe_load("""
+{L1: 0.325, L2: 0.275, LC2: 0.118, LC3: 0.0, LC4: 0.021, Izz2: 0.0455, Izz3: 0.0016, Izz4: 0.0008,
+ m2: 3.85, m3: 1.15, m4: 0.72}
+""")
+SCARA['I1'] = 0.0927 + 6.25 * 0.142**2

@@ -11,12 +11,15 @@ from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
+import yaml
 
 # The project's numbers for the parallelogram, repeated here.
 NUMBERS = SimpleNamespace(
-    l1=0.55, l2p=0.55, l1p=0.21, l3p=0.21, d1=0.26, d2=0.31, d1p=0.09, d2p=0.27,
-    m1=14.0, m2=9.5, m1p=4.2, m2p=3.1, I1z=0.62, I2z=0.85, I1pz=0.041, I2pz=0.115, g=9.81,
-)  # fmt: skip
+    **yaml.safe_load("""
+{l1: 0.55, l2p: 0.55, l1p: 0.21, l3p: 0.21, d1: 0.26, d2: 0.31, d1p: 0.09, d2p: 0.27, m1: 14.0,
+ m2: 9.5, m1p: 4.2, m2p: 3.1, I1z: 0.62, I2z: 0.85, I1pz: 0.041, I2pz: 0.115, g: 9.81}
+""")
+)
 GENERAL = SimpleNamespace(**{**vars(NUMBERS), 'l2p': 0.50, 'l3p': 0.27})
 
 

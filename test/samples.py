@@ -12,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import yaml
 from urdf_text import described, joint, link, robot
 
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -58,13 +59,15 @@ def effort_of(law: Any, q: Any, v: Any, reference: Any = None, t: float = 0.0) -
 
 # RP arm: l1 from axis 1 to its centre of mass. Link 2 in its modified Denavit-Hartenberg frame,
 # z along the slide, so its moment about the axis parallel to z0 is the yy element.
-RP = {'m1': 4.2, 'l1': 0.23, 'Izz1': 0.061, 'm2': 1.9, 'Iyy2': 0.0162, 'Izz2': 0.0039}
-# PRR arm: slide along y0, q2 from x0; a2 from axis 2 to axis 3, l from axis to centre of mass.
-PRR = {'m1': 8.0, 'm2': 3.1, 'l2': 0.21, 'Izz2': 0.047, 'a2': 0.45, 'm3': 1.7, 'l3': 0.16}
-PRR['Izz3'] = 0.019
-# Planar 2R arm: centres of mass off the link lines.
-TWO_R = {'L1': 0.5, 'm1': 3.4, 'x1': 0.24, 'y1': 0.03, 'Izz1': 0.083}
-TWO_R |= {'m2': 2.1, 'x2': 0.19, 'y2': -0.02, 'Izz2': 0.031}
+RP, PRR, TWO_R = yaml.safe_load_all("""
+{m1: 4.2, l1: 0.23, Izz1: 0.061, m2: 1.9, Iyy2: 0.0162, Izz2: 0.0039}
+---
+# Slide along y0, q2 from x0; a2 from axis 2 to axis 3, l from axis to centre of mass.
+{m1: 8.0, m2: 3.1, l2: 0.21, Izz2: 0.047, a2: 0.45, m3: 1.7, l3: 0.16, Izz3: 0.019}
+---
+# Centres of mass off the link lines.
+{L1: 0.5, m1: 3.4, x1: 0.24, y1: 0.03, Izz1: 0.083, m2: 2.1, x2: 0.19, y2: -0.02, Izz2: 0.031}
+""")
 
 
 @cache

@@ -22,9 +22,9 @@ def link(name, mass=None, com=(0, 0, 0), inertia=None, rpy=(0, 0, 0)) -> str:
     if mass is None:
         return f'<link name="{name}"/>'
     I = np.asarray(inertia, dtype=float)
-    entries = {'ixx': (0, 0), 'ixy': (0, 1), 'ixz': (0, 2)}
-    entries |= {'iyy': (1, 1), 'iyz': (1, 2), 'izz': (2, 2)}
-    tensor = ' '.join(f'{key}="{float(I[at])!r}"' for key, at in entries.items())
+    names = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
+    moments = zip(names, I[np.triu_indices(3)].tolist(), strict=True)
+    tensor = ' '.join(f'{key}="{value!r}"' for key, value in moments)
     return (
         f'<link name="{name}"><inertial>'
         f'<origin xyz="{numbers(com)}" rpy="{numbers(rpy)}"/>'

@@ -9,6 +9,7 @@ C4, C5, C12 and C13 are shapes and letters; C7 to C9, what our code could get wr
 import numpy as np
 import pinocchio as pin
 import pytest
+import yaml
 from numpy.testing import assert_allclose
 from oracles import PinocchioOracle, central_difference, complex_step_along
 from samples import random_state, sample, shipped
@@ -22,12 +23,11 @@ from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.screw import force_cross
 
 TARGET = {'origin': [0.1, 0.2, 0.3], 'rpy': [0.4, -0.3, 0.6]}
-TILTING = {
-    'origin': {'lissajous': {'center': [0.2, 0.0, 0.6], 'amplitude': [0.0, 0.0, 0.02],
-                             'frequency': [0.0, 0.0, 0.24]}},
-    'turn': {'axis': [1.0, 0.2, 0.0],
-             'angle': {'lissajous': {'center': 0.1, 'amplitude': 0.4, 'frequency': 0.25}}},
-}  # fmt: skip
+TILTING = yaml.safe_load("""
+origin: {lissajous: {center: [0.2, 0.0, 0.6], amplitude: [0.0, 0.0, 0.02],
+  frequency: [0.0, 0.0, 0.24]}}
+turn: {axis: [1.0, 0.2, 0.0], angle: {lissajous: {center: 0.1, amplitude: 0.4, frequency: 0.25}}}
+""")
 
 
 def body_columns(tree, q, v, frame):
