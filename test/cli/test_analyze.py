@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tables
 from bags import text
 from mortal_worker import errors_when_ended
 from recorded_arm import RecordedArm, driven_arm
@@ -199,14 +200,14 @@ def long_bags(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('way', 'busy_s', 'jobs'),
-    [
-        (signal.SIGKILL, 1.0, 2),
-        (signal.SIGTERM, 1.0, 2),
-        (signal.SIGHUP, 2.0, 1),
-        (signal.SIGINT, 0.0, 2),
-    ],
+@tables.rows(
+    'way busy_s jobs',
+    """
+    SIGKILL, 1.0, 2
+    SIGTERM, 1.0, 2
+    SIGHUP, 2.0, 1
+    SIGINT, 0.0, 2
+    """,
 )
 def test_no_worker_or_hidden_folder_outlives_its_parent_and_an_interrupt_leaves_no_traceback(
     way, busy_s, jobs, long_bags, tmp_path
@@ -218,9 +219,8 @@ def test_no_worker_or_hidden_folder_outlives_its_parent_and_an_interrupt_leaves_
         writes = any(tmp_path.rglob('.*')) or not busy_s
         return writes and sum(t >= busy_s for t in times) >= jobs
 
-    errors = errors_when_ended([*map(str, words)], way, begun)
-    if way != signal.SIGKILL:
-        assert 'Traceback' not in errors
+    errors = errors_when_ended([*map(str, words)], signal.Signals[way], begun)
+    assert 'Traceback' not in errors or way == 'SIGKILL'
     assert sorted(tmp_path.rglob('.*')) == []
 
 

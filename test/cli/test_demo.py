@@ -50,10 +50,12 @@ def test_only_what_moves_is_judged(case):
 def test_a_joint_that_the_motion_does_not_move_is_named_below_the_table(capsys):
     """A stranger read its errors, of rounding, as a perfect result."""
     one = run('computed_torque', (1e-5, 1e-10), 0.01, (0.5, 1e-9))
-    more = {'peak_error': (1e-5, 1e-10), 'tool_peak_mm': 0.02}
-    limits = {'effort_peak': (1.0, 1.0), 'effort_limit': (2.0, 2.0), 'saturated_ticks': [0, 0]}
-    rates = {'latency_us': {'p50': 1.0, 'p99': 2.0}, 'commands': 7}
-    own = {'tracking': one.result.figures['tracking'] | more, 'limits': limits, 'rates': rates}
+    more = yaml.safe_load("""
+tracking: {peak_error: [1.0e-5, 1.0e-10], tool_peak_mm: 0.02}
+limits: {effort_peak: [1.0, 1.0], effort_limit: [2.0, 2.0], saturated_ticks: [0, 0]}
+rates: {latency_us: {p50: 1.0, p99: 2.0}, commands: 7}
+""")
+    own = more | {'tracking': more['tracking'] | one.result.figures['tracking']}
     demo._print('arm', [one._replace(result=replace(one.result, figures=own))])
     assert 'this motion hardly moves b: their errors tell nothing' in capsys.readouterr().out
 

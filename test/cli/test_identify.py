@@ -17,11 +17,10 @@ from recorded_arm import DRIVES, two_link_run
 from samples import sample, shipped
 
 from robot_dynamics_ros.cli import demo, excite
-from robot_dynamics_ros.cli.identify_results import _with_link
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model import frame_pose, load_robot
-from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.model.payload import with_payload
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.simulation.imperfections import with_mismatch
 
@@ -81,15 +80,6 @@ def test_analyze_computes_with_the_file_that_identify_wrote(command):
     assert 'identified: as its text says' in again
     assert 'its efforts are +0.7 N m off: 100 % of the residual of joint1' in again
     assert ' identify ' not in again
-
-
-def test_a_link_with_an_identified_load_has_no_digits_of_rounding():
-    inertia = np.diag([0.02, 0.03, 0.04])
-    inertia[0, 1] = inertia[1, 0] = -9.6e-21
-    load = Payload(1.2, np.array([0.0, 1.3e-19, 0.05]), inertia, 'tool')
-    text = _with_link('<robot name="arm"><link name="tool"/></robot>', load)
-    assert 'xyz="0.0 0.0 0.05"' in text
-    assert 'ixx="0.02" ixy="0.0" ixz="0.0"' in text
 
 
 @tables.written("""

@@ -44,10 +44,9 @@ def foreign(tmp_path):
     bag = write(tmp_path / 'run with spaces', sent)
     (tmp_path / 'arm.urdf').write_text(arm.xml.replace('mass value="4.0"', 'mass value="3.2"'))
     options = (
-        *('--robot', 'arm.urdf', '--gravity', '0', '0', '-9.7'),
-        *('--states', '/cell/js', '--commands', '/cell/torques', '--reference', '/cell/wanted'),
-        *('--recorded-joints', ','.join(RECORDED), '--from', '0.01'),
-    )
+        '--robot arm.urdf --gravity 0 0 -9.7 --states /cell/js --commands /cell/torques '
+        f'--reference /cell/wanted --recorded-joints {",".join(RECORDED)} --from 0.01'
+    ).split()
     return bag, options
 
 
