@@ -168,9 +168,8 @@ def test_a_failed_bag_is_told_and_does_not_stop_the_others_in_any_number_of_proc
         RecordedArm(200 + 50 * k).bag(many / f'run{k}' / 'bag', form)
     (many / 'broken').mkdir()
     (many / 'broken' / 'x.mcap').write_bytes(b'')
-    ended, other = (
-        command('analyze --no-report', many, '--jobs', jobs, code=2) for jobs in (1, 2)
-    )
+    words = ('analyze --no-report --threshold rates.states=220', many, '--jobs')
+    ended, other = (command(*words, jobs, code=2) for jobs in (1, 2))
     assert contents(ended.folder) == contents(other.folder)
     [error] = [line for line in ended.err.splitlines() if 'error: ' in line]
     assert '1 of 4 bags' in error
@@ -179,8 +178,9 @@ def test_a_failed_bag_is_told_and_does_not_stop_the_others_in_any_number_of_proc
     for told in (error, ended.out, broken['error']):
         assert 'the file is empty' in told
     assert [Path(bag['bag']).parent.name for bag in bags] == ['run0', 'run1', 'run2']
-    rows = csv.DictReader(ended.text('summary.csv').splitlines())
+    rows = [*csv.DictReader(ended.text('summary.csv').splitlines())]
     assert [row['states'] for row in rows] == ['', '200', '250', '300']
+    assert [row['thresholds'][:12] for row in rows] == ['', 'kept', *2 * ['rates.states']]
     folders = [path.name for path in ended.folder.iterdir() if path.is_dir()]
     assert sorted(folders) == ['run0', 'run1', 'run2']
 
