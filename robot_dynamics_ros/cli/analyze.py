@@ -79,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
     """Analyze every bag; return 1 if a threshold is violated, 2 if a bag failed."""
     bags = find_bags(args.bags)
     if args.threshold == ['list']:
-        return _list_thresholds(bags[0], _settings(args, 1))
+        result = analyze_bag(bags[0], _settings(args, 1))
+        print_figures(result.figures, result.joints)
+        return 0
     single = len(bags) == 1
     usual = _USUAL_OUTPUT / (short_name(bags[0]) if single else 'bags')
     output = choose_folder(args.output, usual, force=args.force)
@@ -92,24 +94,16 @@ def run(args: argparse.Namespace) -> int:
         jobs=args.jobs,
         scheduler=args.scheduler,
     )
-    if single:
-        _print_one(results[0], output)
-    else:
+    if not single:
         _print_many(results, output)
+    elif results[0].report is None:
+        print(f'error: {results[0].error}', file=sys.stderr)
+    else:
+        print_report(results[0].report, output)
+        print_thresholds(results[0].verdicts, f'{results[0].bag}: ')
     if any(result.error for result in results):
         return EXIT_FAILED
     return 0 if all(result.passed for result in results) else EXIT_THRESHOLD
-
-
-def _list_thresholds(bag: Path, settings: AnalysisSettings) -> int:
-    """Print the figures that a threshold can bound; write nothing.
-
-    Raises:
-        RobotDynamicsError: The bag cannot be analyzed; the message says why.
-    """
-    result = analyze_bag(bag, settings)
-    print_figures(result.figures, result.joints)
-    return 0
 
 
 def _analyze(settings: AnalysisSettings, job: tuple[Path, Path]) -> BagResult:
@@ -159,14 +153,6 @@ def bag_names(bags: Sequence[Path]) -> list[str]:
             name = f'{short_name(bag)}-{count}'
         names.append(name)
     return names
-
-
-def _print_one(result: BagResult, output: Path) -> None:
-    if result.report is None:
-        print(f'error: {result.error}', file=sys.stderr)
-        return
-    print_report(result.report, output)
-    print_thresholds(result.verdicts, f'{result.bag}: ')
 
 
 def _print_many(results: Sequence[BagResult], output: Path) -> None:

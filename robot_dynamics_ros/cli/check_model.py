@@ -27,10 +27,8 @@ from robot_dynamics_ros.model.findings import Finding, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.output_folder import write_json
-from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.spatial.scalar import Array
-
-ROUNDING = 1e-12  # smaller values are printed as 0
 
 
 def check(args: argparse.Namespace) -> int:
@@ -131,13 +129,13 @@ def _link_table(check: ModelCheck) -> ReportTable:
         (
             link.name,
             link.moved_by or '(base)',
-            _number(link.mass),
+            quantity(link.mass),
             _numbers(link.com),
             _numbers(link.principal_moments),
-            _number(link.triangle_margin, 3),
-            _number(float(link.pseudo_inertia_eigenvalues[0]), 3),
+            quantity(link.triangle_margin),
+            quantity(float(link.pseudo_inertia_eigenvalues[0])),
             _numbers(link.equivalent_box, 3),
-            _number(link.least_density, 3),
+            quantity(link.least_density),
         )
         for link in check.links
     ]
@@ -151,25 +149,19 @@ def _joint_table(check: ModelCheck, needed: dict[str, float]) -> ReportTable:
         (
             joint.name,
             joint.kind,
-            f'{_number(joint.lower)} … {_number(joint.upper)}',
-            _number(joint.velocity),
-            '-' if joint.effort is None else _number(joint.effort),
-            _number(needed[joint.name], 3) if joint.name in needed else '-',
-            *(_number(getattr(joint, name)) for name in drives),
+            f'{quantity(joint.lower)} … {quantity(joint.upper)}',
+            quantity(joint.velocity),
+            quantity(math.nan if joint.effort is None else joint.effort),
+            quantity(needed.get(joint.name, math.nan)),
+            *(quantity(getattr(joint, name)) for name in drives),
         )
         for joint in check.joints
     ]
     return ReportTable(head, rows, 'Joints: rad or m, N m or N')
 
 
-def _number(value: float, digits: int = 4) -> str:
-    if math.isnan(value):
-        return '-'
-    return '0' if abs(value) < ROUNDING else f'{value:.{digits}g}'
-
-
 def _numbers(values: Iterable[float], digits: int = 4) -> str:
-    return ' '.join(_number(float(value), digits) for value in values)
+    return ' '.join(quantity(float(f'{value:.{digits}g}')) for value in values)
 
 
 COMMANDS = {

@@ -74,8 +74,6 @@ def require_free(folder: Path, files: Iterable[str] = (), *, force: bool) -> Non
     with _as_configuration_error(folder):
         there = next(x for x in (folder, *folder.absolute().parents) if x.exists())
         if not there.is_dir():
-            if there == folder:
-                raise ConfigurationError(f'output {str(folder)!r}', 'is a file', 'name a folder')
             raise NotADirectoryError(errno.ENOTDIR, f'{there} is a file')
         if not os.access(there, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f'no permission in {there}')

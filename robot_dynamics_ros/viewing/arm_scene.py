@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.description.urdf import Limit
 from robot_dynamics_ros.geometry import LinkShape
-from robot_dynamics_ros.geometry.triangles import joined
+from robot_dynamics_ros.geometry.triangles import Triangles, joined
 from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.spatial.scalar import Array
@@ -233,21 +233,29 @@ def _add_surfaces(
         by_colour = {(*(x / 255.0 for x in REFERENCE_COLOUR), _GHOST_OPACITY): shapes}
     added = []
     for k, (colour, parts) in enumerate(by_colour.items()):
-        whole = joined(parts)
-        red, green, blue = (round(255 * x) for x in colour[:3])
-        handle = scene.add_mesh_simple(
-            f'{path}/surface{k}',
-            whole.vertices,
-            whole.faces,
-            color=(red, green, blue),
-            opacity=colour[3] if colour[3] < 1.0 else None,
-            flat_shading=True,
-            side='double',
-            cast_shadow=not ghost,
-            receive_shadow=not ghost,
+        mesh = add_mesh(
+            scene, f'{path}/surface{k}', joined(parts), colour, not ghost, flat_shading=True
         )
-        added.append((handle, (red, green, blue)))
+        added.append((mesh, mesh.color))
     return added
+
+
+def add_mesh(
+    scene: Any, path: str, surface: Triangles, colour: Sequence[float], shadow: bool, **more: Any
+) -> Any:
+    """Add a surface of a colour, red, green, blue and opacity from 0 to 1."""
+    *rgb, opacity = colour
+    return scene.add_mesh_simple(
+        path,
+        surface.vertices,
+        surface.faces,
+        color=tuple(round(255 * x) for x in rgb),
+        opacity=opacity if opacity < 1.0 else None,
+        side='double',
+        cast_shadow=shadow,
+        receive_shadow=shadow,
+        **more,
+    )
 
 
 def set_pose(node: Any, position: Array, R: Array | None = None) -> None:

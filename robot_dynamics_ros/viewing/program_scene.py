@@ -12,7 +12,7 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_shapes import ProgramShape, program_shapes
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.viewing.arm_scene import set_pose
+from robot_dynamics_ros.viewing.arm_scene import add_mesh, set_pose
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 _LEAST_MOVE = 1e-6  # m; smaller changes are not sent
@@ -71,19 +71,8 @@ class ProgramScene:
 
 def _add(scene: Any, path: str, shape: ProgramShape) -> Any:
     """Add a shape where it stands before the first update."""
-    *rgb, opacity = shape.colour
-    colour = tuple(round(255 * x) for x in rgb)
     if shape.surface is None:
+        colour = tuple(round(255 * x) for x in shape.colour[:3])
         ends = np.zeros((len(shape.line) - 1, 2, 3))
         return scene.add_line_segments(path, ends, colour, thickness=2.0, thickness_units='screen')
-    return scene.add_mesh_simple(
-        path,
-        shape.surface.vertices,
-        shape.surface.faces,
-        color=colour,
-        opacity=opacity if opacity < 1.0 else None,
-        scale=(1.0, 1.0, 1.0),
-        side='double',
-        cast_shadow=False,
-        receive_shadow=False,
-    )
+    return add_mesh(scene, path, shape.surface, shape.colour, False, scale=(1.0, 1.0, 1.0))

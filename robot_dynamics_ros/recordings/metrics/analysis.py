@@ -61,6 +61,7 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
     limits,
     limits_efforts,
     rates,
+    stored_latency,
     tracking,
 )
 from robot_dynamics_ros.recordings.outliers import without_outliers
@@ -212,8 +213,7 @@ def analyze_bag(
             program_start=start,
             program_end=end,
             ramp=ramp if isinstance(ramp, int | float) else 0.0,  # a recorded text may be damaged
-            remarks=reader.bag.remarks,
-            commands=reader.topics.commands,
+            latency=stored_latency(reader.bag.remarks, reader.topics.commands),
             until=held.until,
         )
         figures = evaluation.figures

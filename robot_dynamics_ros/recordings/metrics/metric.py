@@ -38,8 +38,7 @@ class EvaluatedRun:
         program_start: Start of its clock, s; None if it is unknown.
         program_end: First instant at which its law acts no more, s; inf if there is none.
         ramp: Time from the activation, s, over which its efforts were blended in.
-        remarks: Custom data of the bag, in which our recorder stores the latencies.
-        commands: Topic of the commands.
+        latency: Percentiles of the latency that our recorder stored, us; empty if it did not.
         until: Time from which on the arm carries another payload than the model, s.
     """
 
@@ -55,8 +54,7 @@ class EvaluatedRun:
     program_start: float | None = None
     program_end: float = math.inf
     ramp: float = 0.0
-    remarks: Mapping[str, str] = field(default_factory=dict)
-    commands: str = ''
+    latency: Mapping[str, float] = field(default_factory=dict)
     until: float = math.inf
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -180,12 +181,11 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
     run, period = evaluated.run, evaluated.timing.period
     steps, answered = np.diff(run.stamp_ns) / NANO, run.answer_ns >= 0
     latencies = (run.answer_ns - run.arrival_ns)[answered] / NANO
-    stored = _stored_latency(evaluated.remarks, evaluated.commands)
+    latency = evaluated.latency or quantiles(latencies, 1e6, 50, 99)
     skipped = np.where(steps > PAUSE_NS / NANO, 0.0, periods(steps, period) - 1.0)
     gaps, lost = int((skipped > 0.0).sum()), int(skipped.sum())
     longest = int(skipped.argmax()) if gaps else 0
     share = lost / (lost + len(run.time))
-    text = stored if stored else quantiles(latencies, 1e6, 50, 99)
     figures = {
         'states': len(run.time),
         'commands': int(answered.sum()),
@@ -197,13 +197,13 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
         'lost_share': share,
         'longest_gap_ms': 1e3 * float(steps[longest]) if gaps else 0.0,
         'longest_gap_at': float(run.time[longest]) if gaps else float('nan'),
-        'latency_us': text if stored or text['max'] > 0.0 else {},
+        'latency_us': latency if latency.get('max', math.inf) > 0.0 else {},
     }
     texts = []
     if gaps and not gaps_are_bridged(figures):
         texts.append(gap_text(figures))
     texts += _unanswered(run.time, run.answer_ns)
-    late = 0.0 if stored else quantiles(latencies, 1.0, 99)['p99']
+    late = 0.0 if evaluated.latency else 1e-6 * latency['p99']
     if period and late > _LATE * period:
         texts.append(
             f'1 % of the commands are later than {format_duration(late)}, the period is '
@@ -244,7 +244,7 @@ def _unanswered(time: Array, answer_ns: Array) -> list[str]:
     ]
 
 
-def _stored_latency(remarks: Mapping[str, str], commands: str) -> dict[str, float]:
+def stored_latency(remarks: Mapping[str, str], commands: str) -> dict[str, float]:
     """Return the latency from state to command by percentile that our recorder stored, µs.
 
     It is measured by source times, those of a bag by receive times, which may be the timestamps

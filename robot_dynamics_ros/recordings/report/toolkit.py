@@ -114,7 +114,8 @@ class ArmAnimation:
             f'<span><i style="background:{motion.colour}"></i>{escape(motion.label)}</span>'
             for motion in self.motions
         )
-        return _BODY.format(legend=legend, remarks=_remark_list(remarks)), document
+        told = _folded('Some geometry cannot be shown as described', [*map(escape, remarks)])
+        return _BODY.format(legend=legend, remarks=told), document
 
     def _motions(self, rows: Array) -> dict[str, Any]:
         rows = rows[
@@ -138,12 +139,10 @@ class ArmAnimation:
         }
 
 
-def _remark_list(remarks: Sequence[str]) -> str:
-    if not remarks:
-        return ''
-    lines = ''.join(f'<li>{escape(remark)}</li>' for remark in remarks)
-    summary = 'Some geometry cannot be shown as described'
-    return f'<details><summary>{summary}</summary><ul>{lines}</ul></details>'
+def _folded(summary: str, lines: Sequence[str], state: str = '') -> str:
+    """Return HTML lines under a summary, which hides or shows them; nothing without lines."""
+    items = ''.join(f'<li>{line}</li>' for line in lines)
+    return f'<details {state}><summary>{summary}</summary><ul>{items}</ul></details>' * bool(lines)
 
 
 def _bodies(tree: Robot) -> list[dict[str, Any]]:
@@ -383,9 +382,9 @@ def _sentence(note: str) -> str:
 
 
 def _notes(steps: Sequence[str], notes: Sequence[str]) -> str:
-    lines = ''.join(f'<li>Next: <code>{_html(step)}</code></li>' for step in steps)
-    lines += ''.join(f'<li>{_html(_sentence(note))}.</li>' for note in notes if note)
-    return f'<details open><summary>Notes</summary><ul>{lines}</ul></details>' if lines else ''
+    lines = [f'Next: <code>{_html(step)}</code>' for step in steps]
+    lines += [f'{_html(_sentence(note))}.' for note in notes if note]
+    return _folded('Notes', lines, 'open')
 
 
 #: Numbers below it are rounding of the computation, SI units.
