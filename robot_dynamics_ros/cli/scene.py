@@ -22,7 +22,7 @@ from robot_dynamics_ros.cli.new_robot import (
 )
 from robot_dynamics_ros.cli.processes import LockstepRun
 from robot_dynamics_ros.cli.tables import print_lines, print_report, show_arm
-from robot_dynamics_ros.constraints.feasibility import starting_configuration
+from robot_dynamics_ros.constraints.feasibility import solve, starting_configuration
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS
@@ -37,7 +37,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 _OFF = 0.005  # initial value of every row of f of an own arm, m or rad
 _OWN_SECONDS, _MOST_SECONDS = 6.0, 60.0  # duration, as long as its signals
 _REST = 1.0  # s, after the last of them
-_NEWTON_STEPS, _LONGEST_STEP = 100, 0.2  # of the search for that start; rad or m
 _FORCE, _OVERSHOOT, _ALONG = 0.5, 0.3, 5e-4  # N RMS; share of the desired force; m RMS
 _EXTRA = [
     'controller/constraint sensor_msgs/msg/JointState',
@@ -212,14 +211,9 @@ def _off_by(program: Program, q: Array) -> Array:
     Raises:
         ConfigurationError: There is none within the joint limits.
     """
-    tree = program.tree
-    for _ in range(_NEWTON_STEPS):
-        at = program.stack.evaluate(q, 0.0 * q, 0.0)
-        step = np.linalg.lstsq(at.Gamma, _OFF - at.f, rcond=1e-3)[0]
-        q = q + step * min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
-    left = float(np.abs(program.stack.evaluate(q, 0.0 * q, 0.0).f - _OFF).max())
+    tree, (q, found) = program.tree, solve(program, q, 0.0, _OFF)
     inside = bool(np.all((q >= tree.reference_lower) & (q <= tree.reference_upper)))
-    if left > 0.1 * _OFF or not inside:
+    if np.abs(found.f - _OFF).max() > 0.1 * _OFF or not inside:
         problem = f'no posture within the joint limits near its start has f = {_OFF} in every row'
         remedy = 'give start: {position: {...}}, joint positions at which f is 0 at time 0'
         raise ConfigurationError(f'program {program.name!r}', problem, remedy)

@@ -150,7 +150,7 @@ def _checked_point(
 
     A velocity beyond a limit is added to ``fast``, all else is rejected.
     """
-    q, found = _solve(program, guess, t)
+    q, found = solve(program, guess, t)
     _require_reached(program, found.f, q, t)
     solution = TaskInverse(found.Gamma, program.joint_metric(q), program.weights, _DAMPED)
     settling = solution.project(program.settling_velocity(q, np.zeros(program.n)))
@@ -196,7 +196,7 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     tree = program.tree
     if program.start is not None:
         _require_consistent(program, program.start)
-        return _solve(program, program.start.position, 0.0)[0]
+        return solve(program, program.start.position, 0.0)[0]
     middle = tree.middle
     posture = middle if program.null_space is None else program.null_space.posture
     rng = np.random.default_rng(0)
@@ -206,7 +206,7 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     for guess in itertools.chain((first, middle), drawn):
         if not tree.reaches(guess):
             continue
-        q, found = _solve(program, guess, 0.0)
+        q, found = solve(program, guess, 0.0)
         f = found.f
         inside = np.all((q >= tree.reference_lower) & (q <= tree.reference_upper))
         if np.abs(f).max() < SOLVED and inside:
@@ -217,20 +217,31 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     return best
 
 
-def _solve(program: Program, q: Array, t: float) -> tuple[Array, Evaluation]:
-    """Minimize f from q by Gauss-Newton steps with step halving; return q and f at rest there."""
+def solve(program: Program, q: Array, t: float, wanted: float = 0.0) -> tuple[Array, Evaluation]:
+    """Minimize f, or what it lacks of a wanted value, by Gauss-Newton steps with step halving.
+
+    Args:
+        program: The program.
+        q: Where to begin, shape (n,), rad or m.
+        t: Time of the program, s.
+        wanted: Wanted value of every row of f, m or rad.
+
+    Returns:
+        The configuration, and f at rest there.
+    """
     at_rest = np.zeros(program.n)
     found = program.stack.evaluate(q, at_rest, t)
     for _ in range(_ITERATIONS):
-        if np.abs(found.f).max() < SOLVED:
+        if np.abs(found.f - wanted).max() < SOLVED:
             break
-        step = TaskInverse(found.Gamma, None, program.weights, _DAMPED).solve(-found.f)
+        inverse = TaskInverse(found.Gamma, None, program.weights, _DAMPED)
+        step = inverse.solve(wanted - found.f)
         scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
         for _ in range(_HALVINGS):
             trial = q + scale * step
             if program.tree.reaches(trial):
                 nearer = program.stack.evaluate(trial, at_rest, t)
-                if np.linalg.norm(nearer.f) < np.linalg.norm(found.f):
+                if np.linalg.norm(nearer.f - wanted) < np.linalg.norm(found.f - wanted):
                     break
             scale *= 0.5
         else:
