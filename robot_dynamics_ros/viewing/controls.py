@@ -60,7 +60,6 @@ class Controls:
     def __init__(self, page: Page, arm: ArmView, commands: Any) -> None:
         self._page, self._arm, self.commands = page, arm, commands
         self._parameters: Mapping[str, Any] = {}
-        self._goal: dict[str, float] = {}
         self._shown: dict[str, Field] = {}  # of parameters of the controller
         self._simulator: dict[str, Field] = {}
         self._message = ''
@@ -153,16 +152,13 @@ class Controls:
             self.commands.circle(radius.value, speed.value, client, reply)
 
         def move(client: int, reply: Reply) -> None:
-            self.commands.move_to(self._goal, speed.value, client, reply)
+            goal = {name: x.value for name, x in goals.items() if isinstance(x.value, float)}
+            self.commands.move_to(goal, speed.value, client, reply)
 
         self._button('circle', 'circle with the tool', self._of_page(circle))
-        goals = {
-            name: self._field(f'goal/{name}', f'{name} to', _one, partial(self._aim, name))
-            for name in joints
-        }
+        goals = {name: self._field(f'goal/{name}', f'{name} to', _one, _aim) for name in joints}
 
         def clear(_: int, reply: Reply) -> None:
-            self._goal.clear()
             for field in goals.values():
                 field.show('stays')
             reply(True, '')
@@ -170,10 +166,6 @@ class Controls:
         clear(0, lambda *_: None)
         self._button('clear', 'clear the goals', clear)
         self._button('move', 'move there', self._of_page(move), primary=True)
-
-    def _aim(self, joint: str, _: int, position: float, reply: Reply) -> None:
-        self._goal[joint] = position
-        reply(True, '')
 
     def _of_page(self, act: Callable[[int, Reply], None]) -> Callable[[int, Reply], None]:
         """Return an action that needs a connected page, as it ends with the page."""
@@ -233,6 +225,10 @@ class Controls:
         if parameters.get('law') in known_laws():
             self._law.value = parameters['law']
         _show_values(self._shown, parameters)
+
+
+def _aim(_: int, position: float, reply: Reply) -> None:
+    reply(True, '')
 
 
 def _show_values(fields: Mapping[str, Field], values: Mapping[str, Any]) -> None:

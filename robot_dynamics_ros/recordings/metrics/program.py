@@ -273,11 +273,11 @@ def contact_forces(
     settled, rows = time - time[0] >= since, list(messages[0].name)
     contact_rows = [row for row, _ in program.contacts]
     along = [i for i, row in enumerate(rows) if i not in contact_rows and unit_of(row) == 'm']
-    tangential = float(np.sqrt(np.mean(np.sum(np.square(f[settled][:, along]), axis=1))))
+    tangential = float(np.linalg.norm(root_mean_square(f[settled][:, along])))
     forces = []
     for row, contact in program.contacts:
         force, wanted = multipliers[:, row], contact.force
-        deviation = float(np.sqrt(np.mean(np.square(force[settled] - wanted))))
+        deviation = float(root_mean_square(force[settled] - wanted))
         overshoot = float(force.max()) / wanted - 1.0
         mean = float(force[settled].mean())
         forces.append(ContactForce(rows[row], wanted, mean, deviation, overshoot, tangential))
