@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from benchmark.measuring import Results, arms
-from benchmark.timing import in_turns
+from benchmark.measuring import Results, arms, in_turns
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.spatial.scalar import Array

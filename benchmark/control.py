@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pinocchio
 
-from benchmark.measuring import Results, in_own_process, robot_file
-from benchmark.timing import race
+from benchmark.measuring import Results, in_own_process, race, robot_file
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.following import Prepared

@@ -17,8 +17,7 @@ import mujoco
 import numpy as np
 import pinocchio
 
-from benchmark.measuring import Figures, Results, arms, chain
-from benchmark.timing import Contender, race
+from benchmark.measuring import Contender, Figures, Results, arms, chain, race
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel

@@ -20,8 +20,7 @@ import numpy as np
 import rclpy
 
 from benchmark.latency_nodes import KINDS, SEVERAL, Peer, Probe
-from benchmark.measuring import Figures, Results
-from benchmark.timing import in_turns
+from benchmark.measuring import Figures, Results, in_turns
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.spatial.scalar import Array

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import shutil
+import timeit
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -27,6 +28,7 @@ OUT = Path('out/benchmark')
 _DOCS = Path(__file__).resolve().parents[1] / 'docs' / 'results'
 Result = TypeVar('Result')
 Figures = dict[str, Any]  # by name
+Contender = tuple[str, Mapping[str, object]]  #: a statement to time, and its names
 _QUARTER = 1.5707963267948966
 
 
@@ -94,6 +96,35 @@ def in_own_process(work: Callable[..., Result], *arguments: Any) -> Result:
     """Return the result of an importable function, computed in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context('spawn')) as pool:
         return pool.submit(work, *arguments).result()
+
+
+def in_turns(calls: Mapping[str, Callable[[], Result]], rounds: int) -> dict[str, list[Result]]:
+    """Call functions alternately; return the results of each."""
+    results: dict[str, list[Result]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            results[name].append(call())
+    return results
+
+
+def race(
+    contenders: Mapping[str, Contender], seconds: float = 2e-3, rounds: int = 40
+) -> dict[str, float]:
+    """Return the shortest mean time of each statement, ns, in blocks of at least a duration.
+
+    They run alternately: disturbances of the machine affect all, and each has a block without one.
+    """
+    timers = {
+        name: timeit.Timer(call, globals={**names}) for name, (call, names) in contenders.items()
+    }
+    numbers = dict.fromkeys(timers, 1)
+    for name, timer in timers.items():
+        while timer.timeit(numbers[name]) < seconds:
+            numbers[name] *= 2
+    blocks = {name: lambda n=name: timers[n].timeit(numbers[n]) for name in timers}
+    return {
+        name: min(times) / numbers[name] * 1e9 for name, times in in_turns(blocks, rounds).items()
+    }
 
 
 class Results:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from rosbags.highlevel import AnyReader
 
-from benchmark.measuring import Results, in_own_process
-from benchmark.timing import in_turns
+from benchmark.measuring import Results, in_own_process, in_turns
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import shipped_robot

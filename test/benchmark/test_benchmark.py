@@ -14,8 +14,7 @@ from checkout import ROOT
 
 from benchmark import dynamics
 from benchmark.dynamics import contenders
-from benchmark.measuring import arms, chain
-from benchmark.timing import race
+from benchmark.measuring import arms, chain, race
 from robot_dynamics_ros.model import load_robot
 
 
