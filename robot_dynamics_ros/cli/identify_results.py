@@ -44,7 +44,7 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_weight,
 )
 from robot_dynamics_ros.identification.physical import inertial
-from robot_dynamics_ros.identification.report import identification_report, pictures
+from robot_dynamics_ros.identification.report import identification_report
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.payload import Payload
@@ -89,6 +89,8 @@ def deliver_results(
     failed = _first([f'failed: {bag.error}' for bag in bags if bag.error])
     findings = [*(Finding('error', reason) for reason in failed), *findings]
     notes = [f'{bag.bag}: {note}' for bag in bags for note in bag.notes if not bag.error]
+    usable, file = next((bag.bag for bag in bags if not bag.error), 'BAG'), output / FILES[1]
+    read = {name: words for name, words in options.items() if name != '--identified'}
     report = identification_report(
         f'Learned from {learned}; {remarks[0]}',
         result,
@@ -96,20 +98,17 @@ def deliver_results(
         findings,
         [*remarks[1:], *_first(notes)],
         bags,
+        [
+            command_line('analyze', usable, '--identified', file, options=read),
+            _control_line(output, result.tree, options),
+        ],
     )
-    usable, file = next((bag.bag for bag in bags if not bag.error), 'BAG'), output / FILES[1]
-    read = {name: words for name, words in options.items() if name != '--identified'}
-    steps = [
-        command_line('analyze', usable, '--identified', file, options=read),
-        _control_line(output, result.tree, options),
-    ]
-    report = replace(report, steps=steps)
     with atomic_folder(output) as folder:
         urdf, patch, numbers, page = (folder / name for name in FILES)
         urdf.write_text(corrected_urdf(result), encoding='utf-8')
         patch.write_text(parameter_text(result), encoding='utf-8')
         write_json(numbers, document)
-        replace(report, figures=pictures(result, evidence)).write(page)
+        report.write(page)
     print_report(report, output)
 
 

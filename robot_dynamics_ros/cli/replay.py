@@ -14,7 +14,6 @@ import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
-    JOINTS,
     PART,
     RECORDING,
     Command,
@@ -32,6 +31,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.parameters import help_text, require_known, require_used
 from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.metrics.analysis import REPLAY_MODEL, REPLAY_READS
 from robot_dynamics_ros.recordings.output_folder import (
     atomic_folder,
     choose_folder,
@@ -49,16 +49,13 @@ TOLERANCE = 1e-9  # N m or N: rounding by another order of additions
 LEAST_SHARE = 0.95  # of the commands that must be compared
 _REFERENCE_TOLERANCE = 1e-6
 EXIT_DIFFERENT = 1
-_READ = (
-    *('--robot --description ROBOT', '--package NAME:=PATH', '--recorded-joints A,B,...'),
-    *('--namespace', '--states TOPIC', '--commands TOPIC'),
-)
-#: Options that are parameters of the controller (default: as recorded).
-_MODEL: Options = {
-    **{key: PART[key] for key in ('--identified FILE', '--driver-profile FILE')},
-    '--gravity X Y Z': RECORDING['--gravity X Y Z'],
-    **JOINTS,
+_READ: Options = {
+    key: x
+    for key, x in PART.items()
+    if key.split()[0] in REPLAY_READS and key != '--reference TOPIC'
 }
+#: Options that are parameters of the controller (default: as recorded).
+_MODEL: Options = {key: x for key, x in RECORDING.items() if key.split()[0] in REPLAY_MODEL}
 #: What the numbers of states mean, by what became of them, and of unpaired commands.
 _COUNTED = {
     'lost': 'answers of the controller have no recorded command: not compared',
@@ -120,7 +117,7 @@ def run_replay(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> dict[str, list[str]]:
     """Return the given options that ``analyze`` has, too, by name."""
     topic = ['--reference', args.reference] if '/' in args.reference else []
-    options = given(args, _MODEL | {key: PART[key] for key in _READ})
+    options = given(args, _MODEL | _READ)
     return options | ({'--reference': topic} if topic else {})
 
 
@@ -202,7 +199,7 @@ COMMANDS = {
                 choices=tuple(FORMULATIONS),
             ),
             **_MODEL,
-            **{key: PART[key] for key in _READ},
+            **_READ,
             '--reference SOURCE': option(
                 'auto',
                 f'source of the reference: {", ".join(REFERENCES)}, or its topic (default: '

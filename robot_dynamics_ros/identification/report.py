@@ -71,11 +71,12 @@ def identification_report(
     lead: str,
     result: Identification,
     evidence: Evidence,
-    findings: Sequence[Finding] = (),
-    remarks: Sequence[str] = (),
-    bags: Sequence[BagOutcome] = (),
+    findings: Sequence[Finding],
+    remarks: Sequence[str],
+    bags: Sequence[BagOutcome],
+    steps: Sequence[str],
 ) -> Report:
-    """Return the report, without plots; what a terminal need not show is below them.
+    """Return the report; what a terminal need not show is below the plots.
 
     Args:
         lead: From what it was learned and how it is validated, without a full stop.
@@ -84,6 +85,10 @@ def identification_report(
         findings: Further findings.
         remarks: Further remarks, one sentence each.
         bags: Results and remarks of each bag.
+        steps: Commands to go on with.
+
+    Raises:
+        MissingDependencyError: The plot library is not installed.
     """
     before, after = evidence.residuals
     worst = _percent(before.worst), _percent(after.worst)
@@ -117,6 +122,8 @@ def identification_report(
         tiles,
         [*tables, _drive_table(result)],
         [*_kept(result), *remarks],
+        figures=_pictures(result, evidence),
+        steps=steps,
         below=[
             *details,
             _link_table(result),
@@ -414,16 +421,8 @@ def _millimetres(point: Array) -> str:
     return ' '.join(f'{round(1e3 * x, 1) + 0.0:.1f}' for x in point.tolist()) + ' mm'
 
 
-def pictures(result: Identification, evidence: Evidence) -> list[tuple[str, Any]]:
-    """Return the headings and plots of a report.
-
-    Args:
-        result: The identification.
-        evidence: With the residuals of the nominal and the corrected robot for one recording.
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
-    """
+def _pictures(result: Identification, evidence: Evidence) -> list[tuple[str, Any]]:
+    """Return headings and plots: residuals of the nominal and the corrected robot for one run."""
     before, after = evidence.series
     titles, dots = joint_titles(result.tree, 'N m', 'N'), ('after', '', _MODEL)
     series = {

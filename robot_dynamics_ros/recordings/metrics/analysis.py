@@ -104,7 +104,7 @@ REPLAY_READS = (
 )
 REPLAY_MODEL = (
     *('--gravity', '--identified', '--driver-profile'),
-    *('--joints', '--base', '--tip', '--locked', '--mimic'),
+    *('--joints', '--base', '--tip', '--locked', '--mimic', '--loops'),
 )
 _BLOCK = 1 << 13  # rows of the tables in memory at once, a power of two
 #: What of a program the model of a recording lacks.
