@@ -31,7 +31,7 @@ from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.robot_parameters import assignments, choice_of_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
-from robot_dynamics_ros.recordings.output_folder import require_free
+from robot_dynamics_ros.recordings.output_folder import require_free, write_json
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
@@ -41,17 +41,22 @@ from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 Options = dict[str, dict[str, Any]]
 
 
+#: Exit code of a command, or that and a document.
+Outcome = int | tuple[int, Mapping[str, Any]]
+
+
 class Command(NamedTuple):
     """A command.
 
     Attributes:
-        run: Executes it with the parsed arguments; returns the exit code.
+        run: Executes it with the parsed arguments; returns the exit code, and what ``--json``
+            writes, if it has that option.
         options: Its arguments, in the order of the help.
         epilog: Returns the text after the help on the arguments.
         lasts: Whether it runs until it is ended; others print a sign of life while they compute.
     """
 
-    run: Callable[[argparse.Namespace], int]
+    run: Callable[[argparse.Namespace], Outcome]
     options: Options
     epilog: Callable[[], str] = str
     lasts: bool = False
@@ -97,11 +102,16 @@ class Command(NamedTuple):
                 raise ConfigurationError(
                     name, 'has no effect alone', f'add {" ".join(needs)}, or leave it out'
                 )
-        if json_file := getattr(args, 'json', None):
-            require_free(json_file.parent, [json_file.name], force=args.force)
+        file = getattr(args, 'json', None)
+        if file:
+            require_free(file.parent, [file.name], force=args.force)
         give_packages(getattr(args, 'package', ()))
         with nullcontext() if self.lasts else sign_of_life(args.command):
-            return self.run(args)
+            outcome = self.run(args)
+        code, document = outcome if isinstance(outcome, tuple) else (outcome, {})
+        if file:
+            write_json(file, {'command': args.command, **document})
+        return code
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Return the arguments of a command line."""

@@ -12,6 +12,7 @@ from robot_dynamics_ros.cli.arguments import (
     JSON,
     ROBOT,
     Command,
+    Outcome,
     joints_of,
     option,
     robot_of,
@@ -26,13 +27,12 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.model.load import check_model
-from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.spatial.scalar import Array
 
 
-def check(args: argparse.Namespace) -> int:
-    """Check and print the model; return 1 if it has errors.
+def check(args: argparse.Namespace) -> Outcome:
+    """Check and print the model; the exit code is 1 if it has errors.
 
     Raises:
         DescriptionError: The description cannot be read.
@@ -66,11 +66,11 @@ def check(args: argparse.Namespace) -> int:
             for name, reason in unchecked_links(tree, collision_shapes(tree.xml)).items()
         ]
     _print(checked, needed, findings, verdict if findings else '')
-    if args.json:
-        document = checked.as_dict() | {'largest_gravity_effort': needed}
-        document['findings'] = [finding_as_dict(finding) for finding in findings]
-        write_json(args.json, {'command': 'check_model', **document})
-    return int(any(args.strict or finding.severity == 'error' for finding in findings))
+    document = checked.as_dict() | {
+        'largest_gravity_effort': needed,
+        'findings': [finding_as_dict(finding) for finding in findings],
+    }
+    return int(any(args.strict or x.severity == 'error' for x in findings)), document
 
 
 def too_weak(tree: Robot, needed: Array, remark: str) -> list[Finding]:

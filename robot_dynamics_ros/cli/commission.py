@@ -18,6 +18,7 @@ from robot_dynamics_ros.cli.arguments import (
     JSON,
     ROBOT,
     Command,
+    Outcome,
     joints_of,
     option,
     robot_of,
@@ -47,7 +48,6 @@ from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.inspection import finding_as_dict
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.outliers import without_outliers
-from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import (
     effort_findings,
     limit_findings,
@@ -72,8 +72,8 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 _DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from that of the profile
 
 
-def commission(args: argparse.Namespace) -> int:
-    """Check the profile and print the findings; return 1 if one is an error."""
+def commission(args: argparse.Namespace) -> Outcome:
+    """Check the profile and print the findings; the exit code is 1 if one is an error."""
     profile = load_driver_profile(args.profile)
     arm = robot_of(args, load=load_arm)
     grips = any(row.joint in arm.locked for row in profile.joints)
@@ -104,12 +104,10 @@ def commission(args: argparse.Namespace) -> int:
         say('no errors found in the profile', 'green')
     if delay is not None:
         say(_delay_text(delay))
-    if args.json:
-        document = _document(tree, held, findings)
-        if isinstance(delay, CommandDelay):
-            document['delay'] = delay._asdict()
-        write_json(args.json, {'command': 'commission', **document})
-    return int(wrong)
+    document = _document(tree, held, findings)
+    if isinstance(delay, CommandDelay):
+        document['delay'] = delay._asdict()
+    return int(wrong), document
 
 
 def examine(

@@ -14,6 +14,7 @@ from robot_dynamics_ros.cli.arguments import (
     JSON,
     ROBOT,
     Command,
+    Outcome,
     option,
     robot_with_remarks,
 )
@@ -23,7 +24,6 @@ from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, agreement, make_formulation
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.symbolic.kernel import PythonBackend, compile_kernel, generated_source
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts
@@ -44,14 +44,12 @@ _BLOCKS = 15
 Document = dict[str, Any]
 
 
-def run_compare(args: argparse.Namespace) -> int:
-    """Compare, print and write; return 0."""
+def run_compare(args: argparse.Namespace) -> Outcome:
+    """Compare and print."""
     tree = robot_with_remarks(args)
     document = compare(tree, args.samples, args.seed)
     _print(document)
-    if args.json:
-        write_json(args.json, {'command': 'compare_formulations', **document})
-    return 0
+    return 0, document
 
 
 def compare(tree: Robot, states: int, seed: int) -> Document:

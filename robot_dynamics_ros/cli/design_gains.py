@@ -18,6 +18,7 @@ from robot_dynamics_ros.cli.arguments import (
     ROBOT,
     Command,
     Options,
+    Outcome,
     given,
     option,
     robot_with_remarks,
@@ -39,7 +40,6 @@ from robot_dynamics_ros.planning.gain_design import (
     lqr_gains,
     program_margins,
 )
-from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -48,8 +48,8 @@ _AT_ZERO = 1e-6  # rounding of a pole at 0, 1/s, of a law from differences
 _STILL_S = 0.01  # a shorter path is that of a program that does not move
 
 
-def design_gains(args: argparse.Namespace) -> int:
-    """Print gains, poles and margins; return 1 if the closed loop is unstable."""
+def design_gains(args: argparse.Namespace) -> Outcome:
+    """Print gains, poles and margins; the exit code is 1 if the closed loop is unstable."""
     blamed = next((key.split()[0] for key in _METHODS[args.method]), '--program')
     if blamed not in given(args, _GAINS):
         raise ConfigurationError(f'method {args.method!r}', f'needs {blamed}', 'give it')
@@ -70,14 +70,11 @@ def design_gains(args: argparse.Namespace) -> int:
     _print_margins(program, path, indices, margins, args.delay)
     say('\nIn the program file', 'bold')
     say(_yaml(gains))
-    if args.json:
-        document = _document(program, gains, path, indices, margins)
-        write_json(args.json, {'command': 'design_gains', **document})
     fastest = max(each.poles[0].real for each in margins)
-    if fastest < _AT_ZERO:
-        return 0
-    say(f'\nUnstable: the closed loop has a pole at {fastest:.3g} 1/s.', 'bold')
-    return 1
+    unstable = not fastest < _AT_ZERO
+    if unstable:
+        say(f'\nUnstable: the closed loop has a pole at {fastest:.3g} 1/s.', 'bold')
+    return int(unstable), _document(program, gains, path, indices, margins)
 
 
 @contextmanager
