@@ -109,12 +109,12 @@ def main(_: argparse.Namespace, results: Results) -> int:
         library, missing = _pinocchio_library(Path(folder))
         for name, xml in arms().items():
             measured[name] = figures = measure(xml, Path(folder) / name, library)
-            ns, row = figures['ns'], {'arm': name, 'joints': figures['joints']}
-            row |= {x: f'{ns[x]:.0f}' if x in ns else '' for x in ('C', 'kernel', 'pinocchio')}
-            for x in ('kernel', 'pinocchio'):
-                row[f'C / {x}'] = f'{ns["C"] / ns[x]:.2f}' if x in ns else ''
-            row |= {f'{x}, s': f'{figures[f"{x}_seconds"]:.2f}' for x in ('generate', 'compile')}
-            rows.append(row)
+            ns = figures['ns']
+            row = {'arm': name, 'joints': figures['joints'], **ns}
+            row |= {f'C / {x}': ns['C'] / time for x, time in ns.items() if x != 'C'}
+            rows.append(
+                row | {f'{x}, s': figures[f'{x}_seconds'] for x in ('generate', 'compile')}
+            )
     results.table('inverse dynamics, ns per call', rows, arms=measured, missing=missing)
     for name, figures in measured.items():
         if not figures['same_results']:

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import Any
 
 import numpy as np
 import rclpy
@@ -150,12 +151,12 @@ def trip_figures(blocks: list[Array], base: list[Array], period: float) -> dict[
     }
 
 
-def _rows(results: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, str]]:
+def _rows(results: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
     base = results[_BASE]
     for name, row in results.items():
         ratio = f'{row["p99"] / base["p99"]:.2f} ({row["low"]:.2f} to {row["high"]:.2f})'
-        times = {key: f'{row[key]:.0f}' for key in ('p50', 'p99', 'worst')}
-        ratios = {'p50 / echo': f'{row["p50"] / base["p50"]:.2f}', 'p99 / echo': ratio}
+        times = {key: row[key] for key in ('p50', 'p99', 'worst')}
+        ratios = {'p50 / echo': row['p50'] / base['p50'], 'p99 / echo': ratio}
         yield {'node': name, **times, **ratios, 'late': f'{row["missed"]:.2%}'}
 
 

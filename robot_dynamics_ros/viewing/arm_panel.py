@@ -237,7 +237,7 @@ def state_html(now: ArmInstant, origin: int) -> str:
     colour = COLOURS[status.get('level', '')]
     alarm = f'<div style="color:#c0392b;font-weight:600">{escape(now.alarm)}</div>'
     time = f't = {now.time - origin:.2f} s {_clock(origin)}' if math.isfinite(now.time) else ''
-    known = {key: value for key, value in status.items() if value not in ('none', '')}
+    known = _told(status)
     rows = [(label, f'{known[k]}{unit}') for k, (label, unit) in _SUMMARY.items() if k in known]
     return (
         f'<div style="{_BLOCK}"><span style="float:right">{time}</span>'
@@ -248,8 +248,11 @@ def state_html(now: ArmInstant, origin: int) -> str:
 
 def diagnostics_html(status: Mapping[str, str]) -> str:
     """Return all diagnostics of the controller as HTML, by key."""
-    rows = [(key, value) for key, value in status.items() if value not in ('none', '')]
-    return f'<div style="{_BLOCK}">{_table(rows)}</div>'
+    return f'<div style="{_BLOCK}">{_table(_told(status).items())}</div>'
+
+
+def _told(status: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in status.items() if value not in ('none', '')}
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:
