@@ -206,7 +206,9 @@ def prepare_goal(
             raise refusal(error) from error
         session.goals.begin(end, watch, session.parameters['action_feedback_period'])
         count = counted(len(request.trajectory.points), 'point')
-        text = f'accepted: goal of {count}, {loop.generator.progress[1]:.3f} s'
+        elapsed, duration = loop.generator.progress
+        text = f'accepted: goal of {count}, {duration:.3f} s'
+        text += f', begins in {-elapsed:.3f} s' if elapsed < 0.0 else ''
         session.remark('info', text, text)
         return text
 

@@ -100,6 +100,10 @@ def test_a_goal_is_reached_or_missed_and_the_status_says_so():
     assert (code, '0.201 s after the end' in reason) == (-5, True)
 
 
+def test_a_goal_of_another_clock_says_when_it_begins():
+    assert re.search('1.000 s, begins in 999.* s', Arm().send([rest(1.0, 0.1, 0.1)], 1_000_000))
+
+
 def test_a_violated_path_tolerance_names_the_joint_and_holds_where_the_arm_is():
     arm = Arm()
     arm.send([rest(1.0, 0.1, 0.1)], path_tolerance=near(0.03))
