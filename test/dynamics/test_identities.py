@@ -26,7 +26,7 @@ from oracles import (
     complex_step_along,
     relative_error,
 )
-from samples import SAMPLES, Sample, mimic_arm, random_state, random_tree, sample
+from samples import SAMPLES, Sample, mimic_arm, random_state, random_tree
 
 from robot_dynamics_ros.dynamics import FORMULATIONS, energy, make_formulation
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
@@ -42,17 +42,13 @@ ROUNDING = 1e-12  # of a few hundred products, whose terms may be 100 times the 
 DIFFERENCE = 1e-9  # of a central difference: h^4 = 1e-12 times a fifth derivative
 
 
-def drawn(n: int, branching: float) -> Sample:
-    """Return a random tree; with a branching of 1, successive joints are on other branches."""
-    return random_tree(np.random.default_rng([n, int(10 * branching)]), n, branching)
-
-
 #: What shipped, textbook and random robots have: sliders, branches, fixed links, endless joints,
-#: one joint, successive joints on other branches. ``model/test_world_robots`` has
-#: the published ones.
+#: one joint, successive joints on other branches (with a branching of 1).
+#: ``model/test_world_robots`` has the published ones.
 ROBOTS: dict[str, Callable[[], Sample]] = {
-    **{name: lambda name=name: sample(name) for name in SAMPLES if name != 'rp'},
-    **{f'{n} joints, {b:g}': lambda n=n, b=b: drawn(n, b) for n, b in ((1, 0), (3, 1), (8, 0.6))},
+    **{name: SAMPLES[name] for name in ('scara', 'rrpr', 'branched', 'random_tree_7')},
+    'one joint': lambda: random_tree(np.random.default_rng([1, 0]), 1),
+    'three joints': lambda: random_tree(np.random.default_rng([3, 10]), 3, 1.0),
 }
 #: Robots with joints that follow others, by mimic relations or in loops.
 REDUCED = ('mimic_arm', *linkages.LINKAGES)

@@ -15,7 +15,7 @@ from oracles import complex_step
 from special_floats import PAIRS, chosen, same_bits
 
 from robot_dynamics_ros.spatial import scalar
-from robot_dynamics_ros.spatial.scalar import cos, cross, select, sin, sqrt, tanh
+from robot_dynamics_ros.spatial.scalar import cos, select, sin, sqrt, tanh
 from robot_dynamics_ros.symbolic.kernel import compile_function
 from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
 from robot_dynamics_ros.symbolic.machine_code import MachineCode
@@ -25,7 +25,7 @@ from robot_dynamics_ros.symbolic.straight_line import (
     python_source,
     trace_function,
 )
-from robot_dynamics_ros.symbolic.trace import OPERATIONS, Trace, Traced, reachable
+from robot_dynamics_ros.symbolic.trace import Trace, Traced, reachable
 
 
 def value(x, inputs):
@@ -110,12 +110,10 @@ def test_gathered_factors_meet_in_one_number():
 
 
 def test_numpy_holds_scalars_without_looking_into_them(xy):
-    a = np.array([1.0, 0.0, 2.0])
-    product = cross(a, np.array([xy[0], xy[1], 0], dtype=object))
-    assert product.dtype == object
-    assert isinstance(xy[0] * a, np.ndarray)
-    assert isinstance(a * xy[0], np.ndarray)
-    assert (np.eye(2) @ xy)[0] is xy[0]
+    a = np.array([1.0, 2.0])
+    for product in (xy[0] * a, a * xy[0], np.eye(2) @ xy):
+        assert product.dtype == object
+        assert isinstance(product[1], Traced)
     assert isinstance(np.float64(2.0) * xy[0], Traced)
 
 
@@ -199,14 +197,6 @@ def test_jacobian_is_the_derivative(expression):
     if np.all(np.isfinite(expected)) and np.max(np.abs(expected)) < 1e12:
         # As above.
         assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)
-
-
-def test_every_operation_is_known_to_the_derivative(xy):
-    x, y = xy
-    samples = [x, x.trace.constant(2.0), -x, x + y, x - y, x * y, x / y, cos(x), sin(x), sqrt(x)]
-    samples += [tanh(x), select(x, y, x, 2.0)]
-    assert {sample.operation for sample in samples} == set(OPERATIONS)
-    assert jacobian(np.array(samples, dtype=object), xy).shape == (len(OPERATIONS), 2)
 
 
 def test_a_branch_on_a_traced_scalar_is_refused(xy):
