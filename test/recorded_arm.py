@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bags import MS, REFERENCE, Message, command, state, text, write
+import yaml
+from bags import COMMANDS, MS, REFERENCE, STATES, Message, command, state, text, write
 from oracles import PinocchioOracle
 from samples import DOWN_Z, Sample, sample
 from urdf_text import described
@@ -404,38 +405,51 @@ def messages(run: Recording) -> list[Message]:
     return found
 
 
+#: Driver of that arm: it counts degrees, millimetres and milliamperes, under other names.
+COUNTED = """
+name: counted
+state: {effort: total}
+defaults: {gear_ratio: 100, effort_unit: mA}
+joints:
+- {joint: shoulder, driver_name: axis_shoulder, position_unit: deg, torque_constant: 0.05}
+- {joint: elbow, driver_name: axis_elbow, position_unit: deg, torque_constant: 0.04}
+- {joint: lift, driver_name: axis_lift, position_unit: mm, torque_constant: 0.3}
+"""
+
+
 def driven_arm(*, ours: bool = False, **given: Any) -> tuple[list[Message], dict[str, Any]]:
-    """Record the arm in degrees, milliamperes and other names; return it and its driver profile.
+    """Record the arm in the units and names of ``COUNTED``; return it and that profile.
 
     Args:
         ours: Whether the driver has its own topics, and commands and references of our
             controller are recorded, all in a namespace.
         given: See :class:`RecordedArm`.
     """
-    arm = RecordedArm(**{'count': 300, 'measured_late': True, **given})
-    names = tuple(f'axis_{name}' for name in NAMES)
-    unit, constants = np.array([180.0 / np.pi, 180.0 / np.pi, 1e3]), (0.05, 0.04, 0.3)
-    current = 1e3 * arm.tau / (100.0 * np.array(constants))  # of N m/A, and N/A of the slide
-    messages = [text(0, arm.xml)]
-    for k, stamp in enumerate(arm.stamps.tolist()):
-        # Stamps of a wall clock: seconds count from the first state on.
-        now, late = 1_700_000_000 * 10**9 + stamp, current[max(0, k - 1)]
-        messages.append(state(now, names, arm.q[k] * unit, arm.v[k] * unit, late))
-        if ours:
-            messages[-1].topic = '/cell/can/states'
-            led = state(now, NAMES, arm.q[k] + 0.01, arm.v[k], topic='/cell/controller/reference')
-            messages += [led, command(now, current[k], topic='/cell/can/currents')]
-    rows = [
-        {'joint': name, 'driver_name': f'axis_{name}', 'position_unit': unit,
-         'torque_constant': constant}
-        for name, unit, constant in zip(NAMES, ('deg', 'deg', 'mm'), constants, strict=True)
-    ]  # fmt: skip
-    every = {'gear_ratio': 100, 'effort_unit': 'mA'}
-    profile = {'name': 'counted', 'state': {'effort': 'total'}, 'defaults': every, 'joints': rows}
+    arm, profile = RecordedArm(**{'count': 300, **given}), yaml.safe_load(COUNTED)
+    unit = np.array([180.0 / np.pi, 180.0 / np.pi, 1e3])
+    current = 1e3 * arm.tau / [5.0, 4.0, 30.0]  # of N m/A, and N/A of the slide
+    late = np.vstack([current[:1], current[:-1]])
+    # Stamps of a wall clock: seconds count from the first state on.
+    stamps = 1_700_000_000 * 10**9 + arm.stamps
+    unknown = np.full(arm.q.shape, np.nan)
+    sent = (current, arm.q + 0.01, arm.v) if ours else 3 * [unknown]
+    joints = tuple(row['driver_name'] for row in profile['joints'])
+    run = Recording(joints, 1e-9 * stamps, arm.q * unit, arm.v * unit, *sent, arm.xml,
+                    measured_effort=late, stamp_ns=stamps, arrival_ns=stamps)  # fmt: skip
+    found = messages(run)
     if ours:
-        messages.append(text(0, 'driver_profile: can.yaml', '/cell/controller/parameters'))
+        topics = {
+            STATES: 'can/states',
+            COMMANDS: 'can/currents',
+            REFERENCE: 'controller/reference',
+        }
+        for message in found[1:]:
+            if message.topic == REFERENCE:
+                message.content.name = [*NAMES]
+            message.topic = f'/cell/{topics[message.topic]}'
+        found.append(text(0, 'driver_profile: can.yaml', '/cell/controller/parameters'))
         profile['state']['topic'], profile['command'] = 'can/states', {'topic': 'can/currents'}
-    return messages, profile
+    return found, profile
 
 
 def write_run(path: Path, run: Recording) -> Path:
