@@ -19,7 +19,7 @@ from bags import command as message
 from commands import Ended
 from recorded_arm import from_pose_to_pose, rigid, swing
 from samples import sample
-from urdf_text import joint, link
+from urdf_text import described, joint, link
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.description.source import urdf_text
@@ -90,8 +90,11 @@ def test_a_joint_that_neither_weight_nor_motion_checks_is_said_not_to_be(commiss
 
 def test_a_continuous_joint_rests_where_its_driver_changes_its_turn(command, monkeypatch):
     """Live: states on both sides of half a turn are one pose."""
-    hinge = joint('hinge', 'base', 'lever', 'continuous', axis=(0, 1, 0))
-    lever = link('base') + link('lever', 2.0, (0.3, 0.0, 0.0), 0.1 * np.eye(3)) + hinge
+    arm = described('lever', """
+base: []
+lever: [2.0, [0.3, 0.0, 0.0], [0.1, 0.1, 0.1]]
+hinge: {of: [base, lever, continuous], axis: [0, 1, 0]}
+""")  # fmt: skip
     time, noise = 5e-3 * np.arange(2000), 1e-4 * (-1.0) ** np.arange(2000)
     q = np.repeat([2.0, 2.4, 2.8, np.pi, 3.5], 400) + noise
     measured = np.angle(np.exp(1j * q)), 0.0 * q, -2.0 * 0.3 * 9.81 * np.cos(q)
@@ -99,9 +102,7 @@ def test_a_continuous_joint_rests_where_its_driver_changes_its_turn(command, mon
     driver = SimpleNamespace(collect_states=lambda *_, **__: columns)
     monkeypatch.setitem(sys.modules, 'robot_dynamics_ros.ros.driver_connection', driver)
     believed = {'name': 'believed', 'state': {'effort': 'total'}}
-    ended = command(
-        'commission', f'<robot name="lever">{lever}</robot>', '--driver-profile', believed
-    )
+    ended = command('commission', arm, '--driver-profile', believed)
     assert ended.figures['joints']['hinge']['slope'] == pytest.approx(1.0, abs=1e-3)
 
 

@@ -19,7 +19,7 @@ from oracles import EliminationOracle, relative_error
 from recorded_arm import sinusoids
 from recorded_loop import GIVEN, RecordedLoop
 from samples import mimic_arm, shipped
-from urdf_text import follow, joint, link, robot, symmetric
+from urdf_text import described, follow
 
 from robot_dynamics_ros.cli import compare_formulations, excite
 from robot_dynamics_ros.control.laws.registry import LAWS
@@ -189,19 +189,21 @@ def test_a_scara_whose_last_joint_follows_is_no_scara():
 
 def test_a_collision_of_a_sliding_mimic_joint_between_two_postures_is_found():
     """The slide carries the ball outwards by 1 m per radian: at 2.2 rad it is in the box."""
-    ball = '<collision><geometry><sphere radius="0.05"/></geometry></collision></link>'
-    I = symmetric(0.01, 0.01, 0.01)
-    text = robot(
-        'spiral',
-        link('base'),
-        link('disc', 1.0, (0, 0, 0), I),
-        link('rod', 1.0, (0, 0, 0), I).replace('</link>', ball),
-        joint('turn', 'base', 'disc'),
-        follow(joint('slide', 'disc', 'rod', 'prismatic', axis=(1, 0, 0)), 'turn'),
-    )
+    text = described('spiral', """
+base: []
+disc: [1.0, [0, 0, 0], [0.01, 0.01, 0.01]]
+rod: [1.0, [0, 0, 0], [0.01, 0.01, 0.01]]
+turn: {of: [base, disc]}
+slide: {of: [disc, rod, prismatic], axis: [1, 0, 0], follows: [turn]}
+""")  # fmt: skip
+    rod = '<link name="rod">'
+    ball = '<collision><geometry><sphere radius="0.05"/></geometry></collision>'
+    text = text.replace(rod, rod + ball)
     x, y = 2.2 * np.cos(2.2), 2.2 * np.sin(2.2)
     checker = CollisionChecker(load_robot(text), Obstacles.of([x, y, 0.0, 0.1, 0.1, 0.1], 5.0))
-    before, after = np.array([2.0]), np.array([2.2])
-    assert checker.is_free([before])
-    assert not checker.is_free([after])
-    assert not checker.is_free([before, after])
+    before, after = np.array([[2.0], [2.2]])
+    assert [checker.is_free(x) for x in ([before], [after], [before, after])] == [
+        True,
+        False,
+        False,
+    ]
