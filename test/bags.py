@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
@@ -34,13 +35,16 @@ def defined(kind: str, *lines: str) -> Any:
 
 # Name of the form: storage, compression, metadata version.
 FORMS = {
-    'mcap': (StoragePlugin.MCAP, CompressionMode.NONE, 9),
-    'mcap_chunks': (StoragePlugin.MCAP, CompressionMode.STORAGE, 9),
-    'mcap_file': (StoragePlugin.MCAP, CompressionMode.FILE, 9),
-    'mcap_message': (StoragePlugin.MCAP, CompressionMode.MESSAGE, 8),
-    'sqlite3': (StoragePlugin.SQLITE3, CompressionMode.NONE, 8),
-    'sqlite3_file': (StoragePlugin.SQLITE3, CompressionMode.FILE, 9),
-    'sqlite3_message': (StoragePlugin.SQLITE3, CompressionMode.MESSAGE, 9),
+    name: (StoragePlugin[storage], CompressionMode[compression], version)
+    for name, (storage, compression, version) in yaml.safe_load("""
+mcap: [MCAP, NONE, 9]
+mcap_chunks: [MCAP, STORAGE, 9]
+mcap_file: [MCAP, FILE, 9]
+mcap_message: [MCAP, MESSAGE, 8]
+sqlite3: [SQLITE3, NONE, 8]
+sqlite3_file: [SQLITE3, FILE, 9]
+sqlite3_message: [SQLITE3, MESSAGE, 9]
+""").items()
 }
 
 
