@@ -94,22 +94,6 @@ def _of_config(pattern: str) -> tuple[str, ...]:
     return _texts(*sorted((share_directory() / 'config').glob(pattern)))
 
 
-def _read_urdf(text: str, _: int) -> None:
-    load_robot(text, effort_limit=1.0)
-
-
-def _read_program(text: str, origin: int) -> None:
-    load_program(f'{text}\n', tree_of(robot_of('program', origin)), check=False)
-
-
-def _read_loops(text: str, origin: int) -> None:
-    load_mechanism(tree_of(robot_of('loops', origin)).xml, f'{text}\n', effort_limit=1.0)
-
-
-def _read_profile(text: str, _: int) -> None:
-    DriverInterface(load_driver_profile(f'{text}\n'), tree_of('scara'))
-
-
 def _read_parameters(text: str, _: int) -> None:
     content = parse_yaml(text, 'parameter file')
     for key, section in content.items() if isinstance(content, dict) else ():
@@ -117,11 +101,6 @@ def _read_parameters(text: str, _: int) -> None:
         if node in NODES and isinstance(section, dict):
             values = section.get('ros__parameters')
             checked(declared_parameters(node), values if isinstance(values, dict) else {}, 4)
-
-
-def _read_trajectory(text: str, origin: int) -> None:
-    path = write_input('trajectory', text, origin, Path())
-    trajectory_of_file(path, tree_of('scara').joint_names)
 
 
 def _read_bag(text: str, origin: int) -> None:
@@ -170,7 +149,7 @@ class InputKind(NamedTuple):
     """
 
     seeds: Callable[[], Sequence[str]]
-    read: Callable[[str, int], None]
+    read: Callable[[str, int], object]
     file: str = ''
     mutate: Callable[[str], SearchStrategy[str]] = mutated
 
@@ -191,13 +170,6 @@ def write_input(kind: str, text: str, origin: int, folder: Path) -> Path:
     return folder / KINDS[kind].file
 
 
-def robot_of(kind: str, origin: int) -> str:
-    """Return the shipped robot of an input."""
-    if kind == 'program':
-        return list(PROGRAMS.values())[origin]
-    return list(MECHANISMS)[origin] if kind == 'loops' else 'scara'
-
-
 #: Shipped programs, and the robot of each.
 PROGRAMS = {
     'scara_circle': 'scara',
@@ -209,32 +181,34 @@ PROGRAMS = {
 KINDS = {
     'urdf': InputKind(
         lambda: [tree_of(one).xml for one in (*ROBOTS, *MECHANISMS)],
-        _read_urdf,
+        lambda text, _: load_robot(text, effort_limit=1.0),
         'robot.urdf',
     ),
     'program': InputKind(
         lambda: _texts(*(shipped_programs()[name] for name in PROGRAMS)),
-        _read_program,
+        lambda text, k: load_program(f'{text}\n', tree_of([*PROGRAMS.values()][k]), check=False),
         'program.yaml',
     ),
     'loops': InputKind(
         lambda: _texts(*(shipped_mechanism(name)[1] for name in MECHANISMS)),
-        _read_loops,
+        lambda text, k: load_mechanism(
+            tree_of([*MECHANISMS][k]).xml, f'{text}\n', effort_limit=1.0
+        ),
         'loops.yaml',
     ),
     'profile': InputKind(
         lambda: _of_config('drivers/*.yaml'),
-        _read_profile,
+        lambda text, _: DriverInterface(load_driver_profile(f'{text}\n'), tree_of('scara')),
         'profile.yaml',
     ),
     'parameters': InputKind(
-        lambda: _of_config('[fps]*[fmra].yaml'),
-        _read_parameters,
-        'parameters.yaml',
+        lambda: _of_config('[fps]*[fmra].yaml'), _read_parameters, 'parameters.yaml'
     ),
     'trajectory': InputKind(
         lambda: [motion()],
-        _read_trajectory,
+        lambda text, k: trajectory_of_file(
+            write_input('trajectory', text, k, Path()), tree_of('scara').joint_names
+        ),
         'motion.yaml',
     ),
     'mesh': InputKind(lambda: [*MESHES.values()], _read_mesh, 'robot.urdf', mesh_mutated),
