@@ -12,8 +12,10 @@ from pushed_arm import PlantArm
 from samples import effort_of, shipped
 from scipy.interpolate import BPoly
 
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.program_effort import LeadIn, ProgramEffort
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.requests import prepare_parameters
 
 LAW = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
 ON_CIRCLE = [-0.30, 1.28, 0.10, 0.90]
@@ -104,6 +106,23 @@ def test_from_the_stretched_elbow_the_arm_goes_quietly_to_the_circle_and_draws_i
     assert np.abs(np.diff(effort)).max() < 0.05, 'no jump, see docs/reliability.md'
     assert error[2500:].max() < 1e-3
     assert (run(active([0.0] * 4), 1000).max(axis=0)[1:] > [0.9, 1.0]).all(), 'without'
+
+
+@pytest.mark.parametrize(('ticks', 'count'), [(50, 1), (200, 2)])
+def test_a_change_of_law_rehearses_as_it_is_prepared_and_again_once_that_is_old(
+    monkeypatch, ticks, count
+):
+    """The commit is between two ticks; a rehearsal of slow gains takes many of them."""
+    arm, seen = PlantArm(SCARA, ON_CIRCLE, {'period': 1e-3}), []
+    arm.activate()
+    rehearse = ConstraintStabilization._rehearse
+    monkeypatch.setattr(
+        ConstraintStabilization, '_rehearse', lambda *x: seen.append(x) or rehearse(*x)
+    )
+    commit = prepare_parameters(arm.session, LAW | {'lead_in': 0.25})
+    arm.settle(1e-3 * ticks)
+    commit()
+    assert len(seen) == count
 
 
 def test_a_law_that_is_prepared_in_a_thread_disturbs_no_effort_of_the_one_that_acts(monkeypatch):

@@ -196,8 +196,8 @@ def test_a_light_joint_with_much_friction_is_not_held_back_far_from_its_limits(s
     assert found(MIDDLE[0], fast, wanted) == wanted
     # Friction holds a joint that creeps as it holds one at rest; away from the limit all may act.
     assert (found(MIDDLE[0], -1e-3, 1.0), found(end, 0.0, -1.0)) == (1.0, -1.0)
-    # Where it could not stop any more, no friction counts: the guard brakes.
-    assert found(end - side * 1e-3, fast, wanted) < 0.0
+    # Where it could not stop any more, no friction counts: the guard brakes, also without a push.
+    assert max(found(end - side * 1e-3, *x) for x in ((fast, wanted), (0.5, 0.0))) < 0.0
 
 
 @pytest.mark.slow
