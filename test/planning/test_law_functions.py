@@ -10,7 +10,6 @@ import pytest
 from generated_c import SANITIZED, call, library, run, write
 from samples import shipped
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
@@ -116,18 +115,6 @@ def test_the_function_is_the_law_of_the_tick(case, tmp_path, rng):
     assert limited > 0 or not law.parameters['limit_effort'], 'the limits must have been met'
 
 
-@pytest.mark.slow
-def test_it_compiles_in_silence_and_passes_its_own_test(tmp_path):
-    """Which compares it with results of its formula in Python."""
-    law = law_of('parallelogram_loop', 'parallelogram', **SAMPLED)
-    functions = [constraint_law_function(law)]
-    write(c_source(law.tree, functions=functions, name='arm'), tmp_path)
-    for compiler in filter(shutil.which, ('gcc', 'clang')):
-        flags = ['-std=c99', *SANITIZED, '-o', 't', '-lm']
-        assert run(compiler, 'arm.c', 'arm_test.c', *flags, cwd=tmp_path) == ''
-        assert 'FAILED' not in run('./t', cwd=tmp_path)
-
-
 # ---- computed torque ---------------------------------------------------------------------------
 
 
@@ -136,13 +123,19 @@ def test_it_compiles_in_silence_and_passes_its_own_test(tmp_path):
 def test_computed_torque_in_c_is_the_law_ramp_and_limits_around_it(robot, follow, tmp_path, rng):
     tree = shipped(robot).tree
     law = ComputedTorque(tree, natural_frequency=8.0, friction_velocity=follow, period=1e-3)
+    assert tuple(computed_torque_function(law).code.arguments.inputs) == ('q', 'v', 'reference')
     function = computed_torque_function(law, 0.5)
+    write(c_source(tree, functions=[function], name='arm'), tmp_path)
+    # It compiles in silence, and passes its own test: results of its formula in Python.
+    flags = ['-std=c99', *SANITIZED, '-o', 't', '-lm']
+    assert run('gcc', 'arm.c', 'arm_test.c', *flags, cwd=tmp_path) == ''
+    assert 'FAILED' not in run('./t', cwd=tmp_path)
     lib = library(c_source(tree, functions=[function], name='arm'), tmp_path)
     ramp, reference, wanted, clipped = TransferWeight(0.5, 0.0), Reference(4), np.zeros(4), 0
     for since in (-0.1, 0.0, 0.1, 0.4, 0.5, 3.0):
         for spread in (0.1, 3.0):
             q, v, before, *asked = spread * rng.normal(size=(6, 4))
-            reference.position[:], reference.velocity[:], reference.acceleration[:] = asked
+            reference.rows[:] = asked
             law.effort(0.0, q, v, reference, wanted)
             blended = before + ramp.at(since) * (wanted - before)
             expected = np.clip(blended, -tree.effort_limit, tree.effort_limit)
@@ -156,27 +149,18 @@ def test_computed_torque_in_c_is_the_law_ramp_and_limits_around_it(robot, follow
 
 
 @pytest.mark.slow
-def test_the_command_writes_either_law_or_says_what_is_wrong(tmp_path, capsys):
-    words = 'derive scara --format c --functions gravity_forces --name arm --set period=0.001'
-    words = [*words.split(), '--force', '--output', str(tmp_path)]
-    program, ramp = ['--program', 'scara_circle'], ['--ramp', '0.5']
+def test_the_command_writes_either_law_or_says_what_is_wrong(command, tmp_path):
+    words = f'derive --format c --functions gravity_forces --name arm --force --output {tmp_path}'
+    program, ramp = ' --program scara_circle', ' --ramp 0.5'
     for more, declared in (
         (ramp, 'const double before[ARM_N]'),
         (program, 'void arm_constraint_law(const double t[ARM_CONSTRAINT_LAW_t_SIZE],'),
+        (f'{program} --set discretization=zero_order', 'previous[ARM_N]'),
+        (f'{program} --frames tool', 'void arm_tool_pose('),
     ):
-        assert main([*words, *more]) == 0
+        command(f'{words} --set period=0.001{more}', 'scara')
         header = (tmp_path / 'arm.h').read_text()
         assert declared in header
-        assert ('for program scara_circle' in header) == (more is program)
-        capsys.readouterr()
-    more = '--set', 'discretization=zero_order', '--frames', 'tool'
-    assert main([*words, *program, *more]) == 0
-    header = (tmp_path / 'arm.h').read_text()
-    assert 'previous[ARM_N]' in header
-    assert 'void arm_tool_pose(' in header
-    capsys.readouterr()
-    for more, said in ((['--set', 'periode=0'], "'periode'"), (ramp, 'excludes --ramp, another')):
-        assert main([*words, *program, *more]) != 0
-        assert said in capsys.readouterr().err
-    function = computed_torque_function(ComputedTorque(shipped('scara').tree))  # without a ramp
-    assert tuple(function.code.arguments.inputs) == ('q', 'v', 'reference')
+        assert ('for program scara_circle' in header) == (program in more)
+    for more, said in ((' --set periode=0', "'periode'"), (ramp, 'excludes --ramp, another')):
+        assert said in command(f'{words}{program}{more}', 'scara', code=2).err

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import sample, shipped, shipped_parameters
 from scipy.interpolate import BPoly, CubicHermiteSpline
-from urdf_text import joint, link, robot
+from urdf_text import described
 
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
@@ -33,7 +33,21 @@ DEFAULTS = {spec.name: spec.default for spec in MOTION}
 ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])
 WIDE = {'limits_profile': 'wide'}
 BENT = np.array([0.2, -1.2, 1.4, -0.3])
-BODY = {'com': (0.05, 0, 0), 'inertia': 0.01 * np.eye(3)}
+STRETCHED = """
+l0: []
+l1: &body [0.5, [0.05, 0, 0], [0.01, 0.01, 0.01]]
+l2: *body
+l3: *body
+l4: *body
+l5: *body
+l6: *body
+j0: {of: [l0, l1], xyz: [0, 0, 0.3]}
+j1: {of: [l1, l2], xyz: [0.2, 0, 0], axis: [0, 1, 0]}
+j2: {of: [l2, l3], xyz: [0.2, 0, 0], axis: [0, 1, 0]}
+j3: {of: [l3, l4], xyz: [0.2, 0, 0], axis: [1, 0, 0]}
+j4: {of: [l4, l5], xyz: [0.2, 0, 0], axis: [0, 1, 0]}
+j5: {of: [l5, l6], xyz: [0.2, 0, 0], axis: [1, 0, 0]}
+"""
 CIRCLE = {'kind': 'circle', 'center': [0.35, 0.09, 0.3], 'radius': 0.08, 'speed': 0.3}
 
 
@@ -63,10 +77,8 @@ def seconds(plan):
 def test_a_point_is_reached_from_rest_to_rest_in_its_time():
     goal = [0.3, -0.2, 0.05, 1.0]
     plan = plan_of(sample('scara'), ELBOW, kind='point', goal=goal, duration_s=2.005)
-    assert_array_equal(plan.position[0], ELBOW)
-    assert_allclose(plan.position[-1], goal, rtol=0, atol=1e-15)
-    for rates in (plan.velocity, plan.acceleration):
-        assert_allclose(rates[[0, -1]], 0.0, atol=1e-12)
+    assert_allclose(plan.position[[0, -1]], [ELBOW, goal], rtol=0, atol=1e-15)
+    assert_allclose([plan.velocity[[0, -1]], plan.acceleration[[0, -1]]], 0.0, atol=1e-12)
     assert plan.times_ns[:3] == (0, 10_000_000, 20_000_000)
     assert plan.times_ns[-2:] == (2_000_000_000, 2_005_000_000)
     assert (plan.approach, plan.duration) == (0.0, 2.005)
@@ -85,10 +97,10 @@ def test_a_motion_of_the_page_takes_a_share_of_the_speed_and_returns_into_the_li
 
 
 def test_a_circle_of_the_page_begins_at_the_tool_and_lies_inwards():
-    tree, q = sample('scara').tree, ELBOW
-    given, at = circle_settings(tree, q, 'tool', 0.05, 0.5), frame_pose(tree, q, 'tool').p_WF
-    centre, toward = np.array(given['center']), np.array(given['toward'])
-    assert_allclose(centre + 0.05 * toward, at, atol=1e-15)
+    tree = sample('scara').tree
+    given, at = circle_settings(tree, ELBOW, 'tool', 0.05, 0.5), frame_pose(tree, ELBOW).p_WF
+    centre = np.array(given['center'])
+    assert_allclose(centre + 0.05 * np.array(given['toward']), at, atol=1e-15)
     assert np.hypot(*centre[:2]) == pytest.approx(np.hypot(*at[:2]) - 0.05)
     assert (centre[2], given['speed_scale']) == (at[2], 0.5)
 
@@ -125,10 +137,10 @@ def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
 
 @pytest.mark.slow
 def test_the_arm_rests_at_every_waypoint():
-    points, times = [[0.0, 0.8, 0.05, 0.4], [0.4, 0.1, 0.2, -1.0]], [1.0, 2.5]
-    timing = {'kind': 'waypoints', 'waypoints': sum(points, []), 'waypoint_times': times}
+    points, times = np.array([[0.0, 0.8, 0.05, 0.4], [0.4, 0.1, 0.2, -1.0]]), [1.0, 2.5]
+    timing = {'kind': 'waypoints', 'waypoints': points.ravel(), 'waypoint_times': times}
     plan = plan_of(sample('scara'), ELBOW, **timing)
-    at = [plan.times_ns.index(round(t * 1e9)) for t in times]
+    at = np.searchsorted(seconds(plan), np.subtract(times, 1e-9))
     assert_allclose(plan.position[at], points, rtol=0, atol=1e-12)
     assert_allclose(plan.velocity[at], 0.0, atol=1e-12)
     assert plan.duration == 2.5
@@ -139,14 +151,12 @@ def test_a_file_whose_first_point_is_later_starts_where_the_arm_is(tmp_path):
     """On the cubic from rest to the velocity of the first point, as in JTC."""
     robot, file = sample('scara'), tmp_path / 'motion.yaml'
     goal, speed, still = [0.3, -0.2, 0.05, 1.0], [0.1, 0.0, 0.0, -0.1], [0.0] * 4
-    points = [(2, goal, speed), (3, goal, still)]
-    file.write_text(message(robot, points))
+    file.write_text(message(robot, [(2, goal, speed), (3, goal, still)]))
     plan = plan_of(robot, ELBOW, kind='file', file=str(file))
     assert (plan.approach, plan.duration) == (0.0, 3.0)
-    expected = CubicHermiteSpline([0.0, 2.0], [ELBOW, goal], [still, speed])
     first = seconds(plan) <= 2.0
-    found = plan.position[first]
-    assert_allclose(found, expected(seconds(plan)[first]), rtol=0, atol=1e-12)
+    expected = CubicHermiteSpline([0, 2], [ELBOW, goal], [still, speed])(seconds(plan)[first])
+    assert_allclose(plan.position[first], expected, rtol=0, atol=1e-12)
 
 
 @tables.written("""
@@ -179,16 +189,17 @@ def test_a_file_is_followed_after_an_approach_at_half_speed(tmp_path):
 
 @pytest.mark.slow
 def test_a_sine_starts_and_ends_at_rest_where_the_arm_is():
-    size = [0.1, 0.2, 0.02, 0.5]
-    sine = {'amplitude': size, 'frequency': [0.5], 'phase': [0.0, 1.0, 2.0, 3.0]}
-    plan = plan_of(sample('scara'), ELBOW, kind='sine', **sine, duration_s=4.0)
+    size, phase = [0.1, 0.2, 0.02, 0.5], np.arange(4.0)
+    plan, turned = (
+        plan_of(sample('scara'), ELBOW, kind='sine', amplitude=size, frequency=[0.5],
+                duration_s=4.0, phase=phase + 2.0 * math.pi * turns)
+        for turns in (np.zeros(4), np.array([1, 0, 0, 1]))
+    )  # fmt: skip
     assert_allclose(plan.position[0], ELBOW, rtol=0, atol=1e-15)
     assert_allclose(plan.velocity[[0, -1]], 0.0, atol=1e-12)
     assert_allclose(np.ptp(plan.position, axis=0), 2.0 * np.array(size), rtol=2e-3)
-    assert plan.approach == 0.0
-    sine['phase'] = [2.0 * math.pi, 1.0, 2.0, 3.0 + 2.0 * math.pi]
-    turned = plan_of(sample('scara'), ELBOW, kind='sine', **sine, duration_s=4.0)
     assert_allclose(turned.position, plan.position, rtol=0, atol=1e-12)
+    assert plan.approach == 0.0
 
 
 CENTER = PinocchioOracle.of(sample('four_dof')).frame_pose('tool', BENT)[1]
@@ -229,14 +240,12 @@ def test_the_tool_runs_a_circle_at_its_present_angle(robot, begin, circle, angle
 
 @pytest.mark.slow
 def test_a_line_leads_from_where_the_tool_is_to_its_end():
-    robot = sample('scara')
-    end = [0.30, -0.2, 0.25]
+    robot, end = sample('scara'), [0.30, -0.2, 0.25]
     plan = plan_of(robot, ELBOW, kind='line', line_to=end, keep_tool_angle=True)
     tool = tool_positions(robot, plan)
     assert_allclose(tool[-1], end, rtol=0, atol=3e-8)
-    along = np.array(end) - tool[0]
-    off = np.cross(tool - tool[0], along / np.linalg.norm(along))
-    assert np.abs(off).max() < 3e-8
+    way = tool - tool[0]
+    assert np.abs(np.cross(way, way[-1] / np.linalg.norm(way[-1]))).max() < 3e-8
     assert plan.approach == 0.0
 
 
@@ -266,13 +275,11 @@ def test_a_motion_that_cannot_be_is_refused_with_its_reason(given, said):
 # ---- margin to the effort limits ---------------------------------------------------------------
 
 
-def needed(robot, path):
+def needed(robot, q, v, a):
     """Return the shares of the effort limits along a motion, shape (k, n); Pinocchio's efforts."""
-    oracle = PinocchioOracle.of(robot)
-    q, v, a = path.table(np.linspace(0.0, path.duration, 500))
-    tree, rigid = robot.tree, np.array([*map(oracle.inverse_dynamics, q, v, a)])
+    tree, rigid = robot.tree, [*map(PinocchioOracle.of(robot).inverse_dynamics, q, v, a)]
     friction = tree.damping * v + tree.coulomb_friction * np.sign(v)
-    return np.abs(rigid + tree.armature * a + friction) / tree.effort_limit
+    return np.abs(np.array(rigid) + tree.armature * a + friction) / tree.effort_limit
 
 
 @pytest.mark.parametrize(('part', 'warns'), [(1.0, False), (0.2, True)])
@@ -281,10 +288,10 @@ def test_a_plan_knows_its_largest_effort(part, warns):
     robot, goal, duration = sample('scara'), [0.6, 0.4, 0.12, 1.0], 0.76
     start = np.array([-0.6, 1.2, 0.05, 0.0])
     weak = robot.tree.with_changes(effort_limit=part * robot.tree.effort_limit)
-    asked = {'kind': 'point', 'goal': goal, 'duration_s': duration}
-    plan = make_plan(weak, DEFAULTS | asked, start)
-    shares = needed(robot, Quintic(start, goal, duration)) / part
-    joint = robot.tree.joint_names[shares.max(axis=0).argmax()]
+    plan = make_plan(weak, DEFAULTS | {'goal': goal, 'duration_s': duration}, start)
+    motion = Quintic(start, goal, duration).table(np.linspace(0.0, duration, 500))
+    shares = needed(robot, *motion).max(axis=0) / part
+    joint = robot.tree.joint_names[shares.argmax()]
     # Sampled at 100 Hz, here at other instants; the smooth sign differs near standstill.
     assert (plan.effort_share, plan.heaviest) == (pytest.approx(shares.max(), rel=0.03), joint)
     said = f'joint {joint!r} needs {plan.effort_share:.0%} of its effort limit'
@@ -311,12 +318,10 @@ def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
     knots = zip(plan.position, plan.velocity, plan.acceleration, strict=True)
     path = BPoly.from_derivatives(seconds(plan), [list(knot) for knot in knots])
     times = np.add.outer([1.0, 2.0], np.linspace(-0.02, 0.02, 2001)).ravel()
-    q, v, a = (path(times, derivative) for derivative in range(3))
-    rigid = map(PinocchioOracle.of(robot).inverse_dynamics, q, v, a)
-    shares = np.abs(np.array([*rigid]) + robot.tree.armature * a) / robot.tree.effort_limit
-    assert shares.max() > 1.0
-    # Eight instants of a quintic are within 5 % of its peak; friction adds as much.
-    assert plan.effort_share == pytest.approx(shares.max(), rel=0.1)
+    most = needed(robot, *(path(times, derivative) for derivative in range(3))).max()
+    assert most > 1.0
+    # Eight instants of a quintic are within 5 % of its peak.
+    assert plan.effort_share == pytest.approx(most, rel=0.1)
     assert 'give smoother points with velocities' in plan.remarks[0]
 
 
@@ -326,22 +331,15 @@ def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
 @pytest.mark.slow
 def test_a_circle_from_a_singular_posture_begins_at_home_or_another_posture():
     """Gazebo starts all joints at 0, where this arm is stretched and its wrist axes are one."""
-    parts = [link('l0')]
-    for k, axis in enumerate('zyyxyx'):
-        turn = {'xyz': (0.2 * (k > 0), 0, 0.3 * (k == 0)), 'axis': np.eye(3)['xyz'.index(axis)]}
-        parts += joint(f'j{k}', f'l{k}', f'l{k + 1}', **turn), link(f'l{k + 1}', 0.5, **BODY)
-    tree = load_robot(robot('stretched', *parts))
-    home = np.array([0.3, -0.8, 1.2, 0.2, -0.4, 0.1])
-    start = frame_pose(tree, home, 'l6').p_WF
+    tree, home = load_robot(described('stretched', STRETCHED)), [0.3, -0.8, 1.2, 0.2, -0.4, 0.1]
+    start = frame_pose(tree, np.array(home), 'l6').p_WF
     circle = {'kind': 'circle', 'tool_frame': 'l6', 'radius': 0.05, 'avoid_collisions': False}
-    circle['center'] = (start - [0.05, 0.0, 0.0]).tolist()
-    for given in ({'home': home.tolist()}, {}):
-        plan = make_plan(tree, DEFAULTS | circle | given, np.zeros(6))
+    circle |= DEFAULTS | circle | {'center': (start - [0.05, 0.0, 0.0]).tolist()}
+    for given in ({'home': home}, {}):
+        plan = make_plan(tree, circle | given, np.zeros(6))
         assert_array_equal(plan.position[0], 0.0)
         begin = plan.position[np.searchsorted(seconds(plan), plan.approach)]
-        if given:
-            assert_allclose(begin, home, rtol=0, atol=1e-9)
+        assert not given or np.allclose(begin, home, rtol=0, atol=1e-9)
         assert_allclose(frame_pose(tree, begin, 'l6').p_WF, start, atol=1e-7)
-    circle['center'] = [5.0, 0.0, 0.0]
     with pytest.raises(TrajectoryError, match='singular.*by kind point, or set home'):
-        make_plan(tree, DEFAULTS | circle, np.zeros(6))
+        make_plan(tree, circle | {'center': [5.0, 0.0, 0.0]}, np.zeros(6))
