@@ -10,8 +10,7 @@ import pytest
 import yaml
 from campaigns.touch import TouchTrial, hits, learn
 from numpy.testing import assert_allclose
-from plotly.graph_objects import Figure
-from recorded_arm import frictionless, measured_arm, sinusoidal_run
+from recorded_arm import measured_arm, sinusoidal_run
 from samples import sample
 
 from robot_dynamics_ros.contact import calibration
@@ -23,7 +22,6 @@ from robot_dynamics_ros.contact.calibration import (
 )
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -127,27 +125,6 @@ def test_neither_bandwidth_nor_minutes_depend_on_the_order_of_bags_of_other_rate
         found = yaml.safe_load(command('calibrate', *order).text('thresholds.yaml'))
         assert {row['observer_bandwidth'] for row in found['joints'].values()} == {0.1 * RATE}
         assert found['minutes'] == pytest.approx(50.0 / 60.0, rel=0.01)
-
-
-@pytest.mark.slow
-def test_the_panel_of_external_efforts_shows_what_a_hand_does(command, monkeypatch):
-    """At the end of each push, when the filter has settled: Pinocchio's effort of the push."""
-    thresholds, drawn = command.folder / 'contact.yaml', []
-    learned = ContactThresholds(np.tile([50.0, 0.0, 0.0, 1.0], (2, 3, 1)), np.full(3, 20.0), 0.0)
-    learned.write(thresholds, measured_arm().tree.joint_names, {})
-    figures = analysis.analysis_figures
-    monkeypatch.setattr(
-        analysis, 'analysis_figures', lambda *given: drawn.extend(figures(*given)) or drawn
-    )
-    exact = {'noise': (0.0, 0.0, 0.0), 'friction': frictionless}
-    free, pushed = (run_of(10, wrench, **exact) for wrench in (lambda t: None, hand))
-    command('analyze', pushed, '--contacts', thresholds)
-    [panel] = [figure for heading, figure in drawn if 'External effort' in heading]
-    given, ends = free.measured_effort - pushed.measured_effort, (BEGINS + LASTS - 0.05).ravel()
-    for trace, joint in zip(Figure(panel).data, given.T, strict=True):
-        # The plotted value is the largest of a few states, delayed by as many.
-        expected, found = np.interp(ends, free.time, joint), np.interp(ends, trace.x, trace.y)
-        assert_allclose(found, expected, atol=0.05 * np.abs(joint).max())
 
 
 def test_files_that_are_none_are_refused_with_what_is_wrong(command):

@@ -26,17 +26,13 @@ from robot_dynamics_ros.symbolic.c_source import c_source
 
 pytestmark = pytest.mark.skipif(shutil.which('gcc') is None, reason='no gcc')
 
-#: One that moves, one that is damped, one that closes loops; the robot of each.
-PROGRAMS = {
-    'four_dof_moving_plane': 'four_dof',
-    'near_singular': 'four_dof',
-    'four_bar_loop': 'four_bar',
-}
+#: One that is damped, and one that closes loops; the robot of each.
+PROGRAMS = {'near_singular': 'four_dof', 'four_bar_loop': 'four_bar'}
 SAMPLED = {'period': 1e-3, 'discretization': 'zero_order'}
 
 
 def tree_of(robot):
-    if robot in ('parallelogram', 'four_bar'):
+    if robot == 'four_bar':
         return load_robot(shipped_mechanism(robot)[0], effort_limit=200.0)
     return shipped(robot).tree
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from pushed_arm import state_of
 from samples import sample
-from urdf_text import joint, link, robot
+from urdf_text import described
 
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import Payload
@@ -40,8 +40,7 @@ def run(plant, steps):
 
 
 def test_without_imperfections_the_plant_is_what_it_was():
-    measured, true = run(plant_with(seed=7), 20)
-    assert_array_equal(measured, true)
+    assert_array_equal(*run(plant_with(seed=7), 20))
     assert Imperfections(seed=7).perfect
     assert not Imperfections(position_noise=np.array([0.0, 0.0, 1e-6, 0.0])).perfect
     assert not Imperfections(command_delay=1).perfect
@@ -49,44 +48,39 @@ def test_without_imperfections_the_plant_is_what_it_was():
 
 def test_encoder_readings_are_the_nearest_multiples_and_velocities_their_differences():
     step = np.array([2e-3, 0.0, 1e-4, 5e-2])
-    measured, true = run(plant_with(position_resolution=step), 50)
-    stepped = np.flatnonzero(step)
-    counts = measured[:, 0, stepped] / step[stepped]
-    assert np.abs(counts - np.round(counts)).max() < 1e-9  # rounding of the quotient
-    assert (np.abs(measured - true)[:, 0] <= step / 2 * (1 + 1e-9)).all()
-    assert_array_equal(measured[:, 1], true[:, 1])
+    (q, v), (true_q, true_v) = run(plant_with(position_resolution=step), 50).swapaxes(1, 2)
+    counts = q[:, step > 0.0] / step[step > 0.0]
+    assert_allclose(counts, np.round(counts), rtol=0, atol=1e-9)  # rounding of the quotient
+    assert (np.abs(q - true_q) <= step / 2 * (1 + 1e-9)).all()
+    assert_array_equal(v, true_v)
     plant = plant_with(position_resolution=1e-3, velocity_from_encoder=True)
-    measured, true = run(plant, 50)
-    q, v = measured[:, 0], measured[:, 1]
-    assert_array_equal(v[0], true[0, 1])
+    (q, v), (_, true_v) = run(plant, 50).swapaxes(1, 2)
+    assert_array_equal(v[0], true_v[0])
     assert_allclose(v[1:], np.diff(q, axis=0) / plant.period, rtol=0, atol=1e-12)
-    assert np.abs(v[1:] - true[1:, 1]).max() > 0.1  # one count a period is 1 rad/s
+    assert np.abs(v[1:] - true_v[1:]).max() > 0.1  # one count a period is 1 rad/s
 
 
 def test_noise_has_its_standard_deviation_and_repeats_for_a_seed():
     options = {'position_noise': 1e-3, 'velocity_noise': np.array([0.1, 0.2, 0.0, 0.4])}
     plant = plant_with(seed=3, **options)
     measured, true = run(plant, 2000)
-    deviation = (measured - true).std(axis=0)
     # The deviation of 2000 samples is known to 1.6 %: 5 of these.
-    assert_allclose(deviation[0], 1e-3, rtol=0.08)
-    assert_allclose(deviation[1], options['velocity_noise'], rtol=0.08, atol=0)
+    expected = [[1e-3] * 4, options['velocity_noise']]
+    assert_allclose((measured - true).std(axis=0), expected, rtol=0.08)
     assert_array_equal(state_of(plant), measured[-1])  # read again
-    again, _ = run(plant_with(seed=3, **options), 20)
+    again, other = (run(plant_with(seed=seed, **options), 20)[0] for seed in (3, 4))
     assert_array_equal(measured[:21], again)
-    other, _ = run(plant_with(seed=4, **options), 20)
     assert (other[:, 0] != again[:, 0]).all()
 
 
 def test_late_measurements_and_commands_are_those_of_some_periods_ago():
     measured, true = run(plant_with(measurement_delay=3), 20)
-    assert_array_equal(measured[3:], true[:-3])
-    assert_array_equal(measured[:3], np.stack([true[0]] * 3))
+    assert_array_equal(measured, true[np.maximum(np.arange(21) - 3, 0)])
     plant, acted = plant_with(command_delay=2), []
     for k in range(5):
         plant.step((k + 1) * EFFORT)
         acted.append(plant.effort.copy())
-    assert_array_equal(acted, [k * EFFORT for k in (0, 0, 1, 2, 3)])
+    assert_array_equal(acted, np.outer((0, 0, 1, 2, 3), EFFORT))
 
 
 def test_reset_forgets_delayed_states_and_commands():
@@ -100,8 +94,7 @@ def test_reset_forgets_delayed_states_and_commands():
 
 
 def test_a_plant_may_become_heavier_while_it_carries_something():
-    tree = sample('four_dof').tree
-    q = np.array([0.4, -1.2, 0.2, 0.5])
+    tree, q = sample('four_dof').tree, np.array([0.4, -1.2, 0.2, 0.5])
     plant = MujocoPlant(tree)
     seen = ImperfectPlant(plant, Imperfections(position_noise=1e-9))
     seen.reset(q)
@@ -111,8 +104,7 @@ def test_a_plant_may_become_heavier_while_it_carries_something():
     assert_array_equal(state_of(plant), [q, np.zeros(4)])
     seen.set_payload(None)
     # Without friction only twice the gravity forces hold the arm that is twice as heavy.
-    oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
-    seen.step(2.0 * oracle.gravity_forces(q))
+    seen.step(2.0 * PinocchioOracle.of(sample('four_dof')).gravity_forces(q))
     assert np.abs(state_of(plant)[1]).max() < 1e-9  # the solver's tolerance, rad/s
 
 
@@ -130,9 +122,13 @@ def test_factors_by_joint_reach_their_joint_and_leave_the_described_robot_alone(
 
 def test_friction_in_gazebo_grows_with_damping_over_the_inertia_of_the_rest():
     """M = [[I1 + I2, I2], [I2, I2]] of two joints on one axis: (M^-1)_ii = 1/I1, 1/I1 + 1/I2."""
-    bodies = [link(name, 1.0, inertia=x * np.eye(3)) for name, x in (('a', 0.01), ('b', 0.002))]
-    joints = joint('one', 'base', 'a'), joint('two', 'a', 'b')
-    tree = load_robot(robot('arm', link('base'), *bodies, *joints))
+    tree = load_robot(described('arm', """
+base: []
+a: [1, [0, 0, 0], [0.01, 0.01, 0.01]]
+b: [1, [0, 0, 0], [0.002, 0.002, 0.002]]
+one: {of: [base, a]}
+two: {of: [a, b]}
+"""))  # fmt: skip
     for friction, expected in ((0.2, 1.0 + 0.007 * 600.0), (0.0, 1.0)):
         dry = {'damping': np.array([3.0, 7.0]), 'coulomb_friction': np.array([0.1, friction])}
         times = dart_friction(tree.with_changes(**dry), [0.3, -0.4], 1e-3)

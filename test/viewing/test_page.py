@@ -515,19 +515,6 @@ def test_a_port_that_is_none_or_in_use_is_refused(page):
             PageServer(port, 'second')
 
 
-def test_only_poses_that_changed_are_sent(page, arm, monkeypatch):
-    sent, now = [], ArmInstant(position={'first': 0.1, 'second': 0.2})
-    arm.show(now)
-    monkeypatch.setattr(
-        page.server.scene, '_queue_scene_message', lambda x: sent.append(type(x).__name__)
-    )
-    arm.show(now)
-    assert sent == []
-    arm.show(ArmInstant(position={'first': 0.1, 'second': 0.3}))
-    # The second bar, and the tool's marker.
-    assert sorted(sent) == ['SetOrientationMessage', 'SetPositionMessage']
-
-
 def test_links_stand_where_pinocchio_puts_them():
     robot = sample('scara')
     tree, oracle, q = LinkTree(robot.xml), PinocchioOracle.of(robot), np.linspace(0.1, 0.4, 4)
@@ -801,13 +788,6 @@ def test_a_joint_near_its_limit_and_one_of_unknown_position_have_colours_of_thei
     )
     assert inside is limit_colour(0.0, None) is None
     assert near != nearer == beyond != unknown
-
-
-def test_a_bar_of_an_effort_ends_at_its_limit():
-    joints = LinkTree(planar_arm('first')).joints
-    for share, place in (0.5, 'left:50.0%;width:25.0%'), (-3.0, 'left:0.0%;width:50.0%'):
-        effort = {'first': share * joints['first'].limit.effort}
-        assert place in arm_panel.joints_html(joints, ArmInstant(effort=effort))
 
 
 def test_components_are_grouped_by_origin():
