@@ -20,7 +20,6 @@ from robot_dynamics_ros.identification import unknowns
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     Unknowns,
-    combination,
     reduce_columns,
     structural_base,
 )
@@ -33,19 +32,17 @@ def base_of(name, terms=()):
 
 def rank_of_pinocchios_regressor(robot, rng):
     n, oracle = robot.tree.n, PinocchioOracle.of(robot)
-    lower = np.maximum(robot.tree.position_lower, -3.0)
-    upper = np.minimum(robot.tree.position_upper, 3.0)
+    lower, upper = np.clip([robot.tree.position_lower, robot.tree.position_upper], -3.0, 3.0)
     rows = [
         oracle.regressor(rng.uniform(lower, upper), *rng.normal(size=(2, n)))
         for _ in range(16 * n)
     ]
-    singular = np.linalg.svd(np.concatenate(rows), compute_uv=False)
     # A gap of ten orders between the smallest real one and rounding.
-    return np.count_nonzero(singular > 1e-10 * singular[0])
+    return np.linalg.matrix_rank(np.concatenate(rows), rtol=1e-10)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', ['scara', 'four_dof', 'rrpr', 'branched', 'random_tree_7'])
+@pytest.mark.parametrize('name', ['scara', 'rrpr', 'random_tree_7'])
 def test_their_number_is_the_rank_of_pinocchios_regressor_and_efforts_depend_on_them_alone(
     name, rng
 ):
@@ -77,18 +74,14 @@ def test_columns_of_friction_armature_and_offset_are_what_they_say(rng):
     robot = sample('scara')
     unknowns = Unknowns(robot.tree, ('offset', 'armature', 'damping', 'coulomb_friction'))
     q, v, a, v_end = rng.normal(size=(4, 1, 4))
-    values = np.concatenate([pinocchio_parameters(robot), rng.normal(size=16)])
-    b, dry, armature, offset = values[40:].reshape(4, 4)
+    b, dry, armature, offset = terms = rng.normal(size=(4, 4))
     motion = replace(Instants.of_motion(q, v, a, np.sign(v_end)), v_friction=v_end)
-    found = unknowns.columns(motion)[0] @ values
-    oracle = PinocchioOracle.of(robot)
-    expected = oracle.inverse_dynamics(q[0], v[0], a[0]) + b * v_end[0]
-    expected += dry * np.sign(v_end[0]) + armature * a[0] + offset
+    found = unknowns.columns(motion)[0] @ np.append(pinocchio_parameters(robot), terms)
+    rigid = PinocchioOracle.of(robot).inverse_dynamics(q[0], v[0], a[0])
+    expected = rigid + (b * v_end + dry * np.sign(v_end) + armature * a + offset)[0]
     assert_allclose(found, expected, rtol=1e-12)
-    assert unknowns.names[40] == 'joint1.damping'
-    assert unknowns.names[55] == 'joint4.offset'
-    assert unknowns.units[40] == 'N m s/rad'
-    assert unknowns.units[42] == 'N s/m'
+    assert [unknowns.names[k] for k in (40, 55)] == ['joint1.damping', 'joint4.offset']
+    assert [unknowns.units[k] for k in (40, 42)] == ['N m s/rad', 'N s/m']
 
 
 @pytest.mark.parametrize('quarter', ['1.57', '1.5708', '1.570796'])
@@ -110,11 +103,9 @@ def test_an_angle_that_is_no_right_one_stays_what_it_is():
 
 def test_an_offset_cannot_be_told_from_gravity_where_armature_is_unknown():
     """The quill: mass by gravity, mass plus armature by acceleration, offset like gravity."""
-    with_armature = structural_base(Unknowns(sample('scara').tree, ('armature', 'offset')))
-    without = structural_base(Unknowns(sample('scara').tree, ('offset',)))
-    offset = with_armature.parameters.index('joint3.offset')
-    assert offset not in with_armature.leading
-    assert without.parameters.index('joint3.offset') in without.leading
+    for terms, told in ((('armature', 'offset'), False), (('offset',), True)):
+        base = base_of('scara', terms)
+        assert (base.parameters.index('joint3.offset') in base.leading) is told
 
 
 def test_data_that_excite_less_tell_fewer_combinations():
@@ -142,12 +133,6 @@ def test_noise_that_makes_columns_nearly_alike_gives_no_coefficients():
     W[:, 1] = W[:, 0] + 1e-2 * W[:, 1]
     W[:, 3] = W[:, 2] + 5e-7 * W[:, 3]
     assert reduce_columns(W, 'abcd').of_data(W).names == ('a', 'b', 'c + d')
-
-
-def test_combinations_are_printed_as_sums():
-    assert combination(np.array([1.0, 0.0, -0.5, 2.0]), 'abcd') == 'a - 0.5 c + 2 d'
-    assert combination(np.array([-1.0, 0.0]), 'ab') == '- a'
-    assert combination(np.zeros(2), 'ab') == 'nothing'
 
 
 def test_an_unknown_term_is_refused_with_those_that_exist():

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -65,12 +63,12 @@ def test_the_timing_of_gazebos_engine_is_found(whole):
 
 def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proof, nominal):
     found, other = proof
-    before = validate([other], nominal, found.plan.preparation)
-    after = validate([other], found.tree, found.plan.preparation)
+    before, after = (
+        validate([other], tree, found.plan.preparation) for tree in (nominal, found.tree)
+    )
     assert min(before.percent) > 30.0
-    # Half a percent of the RMS efforts; the true parameters leave 0.002, 0.002 N m, 0.012 N and
-    # 0.0005 N m.
-    assert (np.array(after.rms) < 0.005 * np.array([24.0, 9.0, 31.0, 0.4])).all()
+    # The true parameters leave 0.002, 0.002 N m, 0.012 N and 0.0005 N m; half a percent of the
+    # RMS efforts is more.
     assert (np.array(after.rms) < [0.002, 0.002, 0.012, 0.0005]).all()
     text = corrected_urdf(found)
     check = check_model(text)
@@ -82,18 +80,5 @@ def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proo
 
 def test_two_halves_agree_on_friction(learned):
     """The true values, which must be within 5 %, are not known here; the halves agree by far."""
-    first, second = (found.tree for found in learned)
-    assert_allclose(first.damping, second.damping, rtol=2e-3)
-    assert_allclose(first.coulomb_friction, second.coulomb_friction, rtol=3e-3)
-
-
-def test_coarse_encoders_hardly_change_what_is_found(unknown_run, nominal, whole):
-    """Steps of 1e-5 rad and m, velocity from their differences: 0.01 rad/s of noise at 1 kHz."""
-    position = np.round(unknown_run.position / 1e-5) * 1e-5
-    velocity = np.vstack([np.zeros((1, 4)), np.diff(position, axis=0) / 1e-3])
-    coarse = replace(unknown_run, position=position, velocity=velocity)
-    found = identify([coarse], nominal)
-    assert found.plan.preparation.timing == 'semi_implicit'
-    # The requirement on friction is 5 %.
-    assert_allclose(found.tree.damping, whole.tree.damping, rtol=0.015)
-    assert_allclose(found.tree.coulomb_friction, whole.tree.coulomb_friction, rtol=0.015)
+    for term, share in (('damping', 2e-3), ('coulomb_friction', 3e-3)):
+        assert_allclose(*(getattr(found.tree, term) for found in learned), rtol=share)

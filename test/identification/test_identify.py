@@ -221,17 +221,6 @@ def test_rows_are_weighted_by_their_joints_noise_and_deviations_hold(rng):
     assert found.condition == pytest.approx(1.0, abs=0.1)
 
 
-def test_the_condition_is_the_motions_whatever_the_noise(rng):
-    """One joint's efforts are exact, the other's are not; the motion is the same."""
-    run, tree = run_of('planar_2r'), wrong(sample('planar_2r').tree)
-    noise = np.outer(rng.normal(size=len(run.time)), [0.0, 0.2])
-    noisy = identify([replace(run, effort=run.effort + noise)], tree, request=EXACT)
-    exact = identify([run], tree, request=EXACT).estimate.condition
-    # The noise adds some percent to the RMS effort by which the rows are weighted.
-    assert noisy.estimate.condition == pytest.approx(exact, rel=0.1)
-    assert not any('condition of the regressor' in text for text in noisy.undetermined())
-
-
 def test_correlated_residuals_widen_the_deviations(rng):
     """Each residual repeated ten times: ten times fewer rows, deviations sqrt(10) larger."""
 
@@ -528,10 +517,9 @@ def test_what_data_without_noise_do_not_determine_keeps_the_deviation_of_the_pri
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('heavier', [0.0, 2.0])
-def test_noise_moves_no_mass_that_the_data_do_not_determine(heavier):
+def test_noise_moves_no_mass_that_the_data_do_not_determine():
     """Along sums that the motion hardly excites, noise made a link 7 % too heavy or too light."""
-    nominal, real = measured_arm(), measured_arm(heavier=heavier)
+    nominal, real = measured_arm(), measured_arm(heavier=2.0)
     for seed in range(5):
         motion = sinusoids(np.random.default_rng(seed + 1), 3, np.arange(0.0, 16.0, 0.01))
         rng = np.random.default_rng(seed + 100)

@@ -21,18 +21,14 @@ TERMS = ('damping', 'coulomb_friction')
 
 def late_run(periods, seed):
     """Return a run of the arm whose efforts are shown some periods late, and the arm."""
-    rng, arm = np.random.default_rng(seed), measured_arm()
-    time = np.arange(0.0, SECONDS, PERIOD)
-    states, acted = (sinusoids(np.random.default_rng(seed), 3, t, 2.0)
-                     for t in (time, time - periods * PERIOD))  # fmt: skip
-    run, shown = (measured_run(arm, x) for x in (states, acted))
-    noise = [s * rng.normal(size=run.position.shape) for s in (1e-4, 3e-3, 0.2)]
-    return arm, replace(
-        run,
-        position=run.position + noise[0],
-        velocity=run.velocity + noise[1],
-        measured_effort=shown.measured_effort + noise[2],
+    rng, arm, time = np.random.default_rng(seed), measured_arm(), np.arange(0.0, SECONDS, PERIOD)
+    run, shown = (
+        measured_run(arm, sinusoids(np.random.default_rng(seed), 3, time - late, 2.0))
+        for late in (0.0, periods * PERIOD)
     )
+    q, v, effort = np.reshape([1e-4, 3e-3, 0.2], (3, 1, 1)) * rng.normal(size=(3, len(time), 3))
+    states = {'position': run.position + q, 'velocity': run.velocity + v}
+    return arm, replace(run, **states, measured_effort=shown.measured_effort + effort)
 
 
 def learned(periods, seed):
@@ -48,27 +44,27 @@ def learned(periods, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('periods', [1.0, -0.5])
-def test_a_lag_of_the_efforts_is_told_and_taken_out(periods):
+@pytest.mark.parametrize(
+    ('periods', 'seed', 'told'),
+    [(1.0, 0, 'the measured'), (-0.5, 0, 'the states'), (0.0, 1, '')],
+)
+def test_a_lag_of_the_efforts_is_told_and_taken_out_and_none_where_there_is_none(
+    periods, seed, told
+):
     """A link of 4 kg would else be 0.04 kg off, with a deviation of 0.01."""
-    found, errors = learned(periods, 0)
-    lag = found.plan.choice.lag
+    found, errors = learned(periods, seed)
+    lag, single = found.plan.choice.lag, found.single
+    assert np.abs(errors).max() < 4.0
+    assert bool(lag.sentence) == bool(periods)
+    assert lag.sentence.startswith(told)
+    if not periods:
+        assert found.plan.preparation.lag == 0.0
+        return
     assert found.plan.preparation.lag == lag.value
     assert abs(lag.value - periods * PERIOD) < 3.0 * lag.deviation
     assert lag.deviation < 0.05 * PERIOD
-    assert lag.sentence.startswith('the measured' if periods > 0.0 else 'the states')
-    assert np.abs(errors).max() < 4.0
-    single = found.single
     assert single.bodies == (2,)
     assert abs(single.mass - 4.0) < 4.0 * single.deviation
-
-
-@pytest.mark.slow
-def test_without_a_lag_nothing_is_shifted():
-    found, errors = learned(0.0, 1)
-    assert found.plan.preparation.lag == 0.0
-    assert not found.plan.choice.lag.sentence
-    assert np.abs(errors).max() < 4.0
 
 
 def test_friction_that_grows_after_a_reversal_is_no_lag():

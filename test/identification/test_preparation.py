@@ -12,12 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import (
     DRIVES,
     measured_arm,
-    measured_run,
     midpoint_run,
     periodic_motion,
-    recording,
     sinusoidal_run,
-    sinusoids,
     two_link_run,
 )
 from samples import sample
@@ -99,16 +96,21 @@ def test_commands_are_used_where_nothing_or_another_unit_was_measured(run, free)
 def test_the_filter_passes_half_of_its_cutoff_and_delays_no_polynomial():
     smooth = low_pass(20.0, 1000.0)
     t = (np.arange(len(smooth.taps)) - len(smooth.taps) // 2) / 1000.0
-    response = {f: float(smooth.taps @ np.cos(2 * np.pi * f * t)) for f in (0.0, 2.0, 20.0, 60.0)}
-    assert response[0.0] == pytest.approx(1.0, abs=1e-12)
-    assert response[2.0] == pytest.approx(1.0, abs=1e-7)  # (f / fc)^8 of a constant near 1
-    assert response[20.0] == pytest.approx(0.5, abs=0.02)  # the half width is a whole number
-    assert abs(response[60.0]) < 1e-2
+    still, slow, half, fast = np.cos(2 * np.pi * np.outer([0, 2, 20, 60], t)) @ smooth.taps
+    assert still == pytest.approx(1.0, abs=1e-12)
+    assert slow == pytest.approx(1.0, abs=1e-7)  # (f / fc)^8 of a constant near 1
+    assert half == pytest.approx(0.5, abs=0.02)  # the half width is a whole number
+    assert abs(fast) < 1e-2
     x = np.linspace(-1.0, 1.0, 1001)[:, np.newaxis]
     y = x**7 - 2.0 * x**4 + x
-    middle = slice(smooth.half, len(x) - smooth.half, smooth.step)
-    assert_allclose(smooth(y), y[middle], rtol=0, atol=1e-12)
+    kept = slice(smooth.half, len(x) - smooth.half, smooth.step)
+    assert_allclose(smooth(y), y[kept], rtol=0, atol=1e-12)
     assert_array_equal(low_pass(None, 1000.0)(y), y)
+    # A bad sample spoils those within the filter's reach, and no others.
+    good, row = np.ones((1001, 1), dtype=bool), np.arange(1001)
+    good[500] = False
+    reach = np.abs(row[kept] - 500) > smooth.half
+    assert_array_equal(smooth.all_valid(good)[:, 0], reach)
 
 
 def test_measured_accelerations_are_not_smaller_than_the_motion():
@@ -127,32 +129,25 @@ def test_measured_accelerations_are_not_smaller_than_the_motion():
 
 
 @pytest.mark.slow
-def test_the_filter_of_measured_efforts_keeps_the_harmonics_of_a_fast_motion():
-    """At 4 Hz the model of the filtered motion was 0.09 N m off, as much as the noise."""
-    rng, arm = np.random.default_rng(0), measured_arm()
-    motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01), 2.0)
-    run = measured_run(arm, motion, noise=(1e-4, 3e-3, 0.2), rng=rng)
-    unknowns = Unknowns(arm.tree)
+@pytest.mark.parametrize(
+    ('pace', 'rests', 'noise', 'least', 'most'),
+    [(2.0, [], (1e-4, 3e-3, 0.2), 4.0, np.inf), (1.0, [2], (0.0, 1e-3, 0.1), 0.0, 15.0)],
+)
+def test_the_filter_of_measured_efforts_keeps_a_fast_motion_and_no_joint_at_rest_raises_it(
+    pace, rests, noise, least, most
+):
+    """At 4 Hz the model of the filtered motion was 0.09 N m off, as much as the noise.
+
+    A joint at rest leaves no residual to compare the model with: all but the highest were left
+    out.
+    """
+    arm, rng = measured_arm(), np.random.default_rng(0)
+    run, unknowns = (
+        sinusoidal_run(arm, rng, pace=pace, rests=rests, noise=noise),
+        Unknowns(arm.tree),
+    )
     choice = choose_preparation(run, unknowns, structural_base(unknowns), Request())
-    assert choice.preparation.cutoff > 4.0
-
-
-@pytest.mark.slow
-def test_a_joint_at_rest_raises_no_cutoff():
-    """It leaves no residual to compare the model with: all but the highest were left out."""
-    arm = measured_arm()
-    run = sinusoidal_run(arm, np.random.default_rng(0), rests=[2], noise=(0.0, 1e-3, 0.1))
-    unknowns = Unknowns(arm.tree)
-    choice = choose_preparation(run, unknowns, structural_base(unknowns), Request())
-    assert choice.preparation.cutoff < 15.0
-
-
-def test_a_bad_sample_spoils_those_within_the_filters_reach_and_no_others():
-    smooth = low_pass(50.0, 1000.0)
-    good = np.ones((1000, 1), dtype=bool)
-    good[500] = False
-    kept = np.arange(smooth.half, 1000 - smooth.half, smooth.step)
-    assert_array_equal(smooth.all_valid(good)[:, 0], np.abs(kept - 500) > smooth.half)
+    assert least < choice.preparation.cutoff < most
 
 
 T = np.arange(0.0, 8.0, STEP)[:, np.newaxis]
@@ -202,140 +197,122 @@ def test_more_noise_lowers_the_cutoff_but_never_into_the_motion_nor_by_a_joint_a
 
 
 def test_each_timing_pairs_its_own_states_and_commands(free, run):
-    samples = prepare(run, free, Preparation('semi_implicit'))
-    assert_array_equal(samples.motion.q, run.position[:-1])
-    assert_array_equal(samples.motion.v, run.velocity[:-1])
-    assert_array_equal(samples.motion.v_friction, run.velocity[1:])
-    assert_array_equal(samples.motion.effort, run.effort[:-1])
+    implicit, continuous, late = (
+        prepare(run, free, way).motion
+        for way in (
+            Preparation('semi_implicit'), Preparation('continuous'), Preparation(delay=3)
+        )
+    )  # fmt: skip
+    q, v, effort = run.position, run.velocity, run.effort
+    middle = 0.5 * (v[1:] + v[:-1])
+    for found, expected in (
+        (implicit.q, q[:-1]),
+        (implicit.v, v[:-1]),
+        (implicit.v_friction, v[1:]),
+        (implicit.effort, effort[:-1]),
+        (continuous.v, middle),
+        (continuous.v_friction, middle),
+        (continuous.effort, effort[:-1]),
+        (late.effort, effort[:-4]),  # an earlier command
+        (late.q, q[3:-1]),
+    ):
+        assert_array_equal(found, expected)
     # The median of the stamps' differences is the period to 1e-13.
-    expected = np.diff(run.velocity, axis=0) / STEP
-    assert_allclose(samples.motion.a, expected, rtol=1e-9)
-    samples = prepare(run, free, Preparation('continuous'))
-    middle = 0.5 * (run.velocity[1:] + run.velocity[:-1])
-    assert_array_equal(samples.motion.v, middle)
-    assert_array_equal(samples.motion.v_friction, middle)
-    assert_array_equal(samples.motion.effort, run.effort[:-1])
-    samples = prepare(run, free, Preparation(delay=3))  # an earlier command
-    assert_array_equal(samples.motion.effort, run.effort[:-4])
-    assert_array_equal(samples.motion.q, run.position[3:-1])
+    assert_allclose(implicit.a, np.diff(v, axis=0) / STEP, rtol=1e-9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('timing', 'delay'), [('semi_implicit', 0), ('continuous', 2)])
-def test_the_data_choose_their_timing_and_delay(arm, free, timing, delay):
-    if timing == 'semi_implicit':
-        made = two_link_run(1, 6.0, step=STEP, swing=1.0)
-    else:
-        made = midpoint_run(arm, DRIVES, periodic_motion(1, 2, 6.0, STEP / 2), STEP)
-    # The command in answer to a state acts some steps later; the last ones are lost.
-    effort = np.vstack([made.effort[delay:], np.full((delay, 2), np.nan)])
+def test_the_data_choose_their_timing_and_delay(arm, free):
+    """That of a semi-implicit plant is chosen in the tests of recordings of Gazebo."""
+    made = midpoint_run(arm, DRIVES, periodic_motion(1, 2, 6.0, STEP / 2), STEP)
+    # The command in answer to a state acts two steps later; the last ones are lost.
+    made = replace(made, effort=np.vstack([made.effort[2:], np.full((2, 2), np.nan)]))
     unknowns = Unknowns(free)
-    choice = choose_preparation(
-        replace(made, effort=effort), unknowns, structural_base(unknowns), Request(cutoff=None)
-    )
-    assert (choice.preparation.timing, choice.preparation.delay) == (timing, delay)
-    assert f'timing {timing}, delay {delay} periods, no filter' in choice.sentence()
+    way = Request(cutoff=None)
+    choice = choose_preparation(made, unknowns, structural_base(unknowns), way)
+    assert (choice.preparation.timing, choice.preparation.delay) == ('continuous', 2)
+    assert 'timing continuous, delay 2 periods, no filter' in choice.sentence()
 
 
 # ---- used samples -------------------------------------------------------------------------------
 
 
-def test_samples_at_rest_at_limits_and_saturated_do_not_count(arm, free, run):
-    velocity = run.velocity.copy()
+def test_samples_at_rest_at_limits_and_saturated_do_not_count(free, run):
+    velocity, effort = run.velocity.copy(), run.effort.copy()
     velocity[1001:1101, 0] = 1e-12  # a joint that sticks creeps a little
+    effort[3000, 0], effort[3100, 1] = -50.0, np.nan
     upper = float(run.position[:, 1].max())
-    effort = run.effort.copy()
-    effort[3000, 0] = -50.0
-    effort[3100, 1] = np.nan
     robot = free.with_changes(
         position_lower=np.array([-5.0, upper - 4.0]),
         position_upper=np.array([5.0, upper]),
         effort_limit=np.array([50.0, 1e3]),
     )
-    samples = prepare(
-        replace(run, velocity=velocity, effort=effort),
-        robot,
-        Preparation(standstill=(1e-6, 1e-6)),
-    ).motion
-    assert not samples.usable[1000:1100, 0].any()
-    assert (samples.excluded[1000:1100, 0] == STICKING).all()
-    assert samples.usable[1000:1100, 1].all()
+    way = Preparation(standstill=(1e-6, 1e-6))
+    samples = prepare(replace(run, velocity=velocity, effort=effort), robot, way).motion
     # Both ends of a step must be clear of the limit, by a thousandth of the range.
     near = run.position[:, 1] >= upper - 4e-3
     near = near[:-1] | near[1:]
+    left_out = np.zeros_like(samples.usable)
+    left_out[1000:1100, 0] = left_out[near, 1] = left_out[3000, 0] = left_out[3100, 1] = True
     assert near.any()
-    assert not samples.usable[near, 1].any()
+    assert_array_equal(~samples.usable, left_out)
+    assert (samples.excluded[1000:1100, 0] == STICKING).all()
     assert not (samples.excluded[near, 1] & STICKING).any()
-    assert not samples.usable[3000, 0]
     assert excluded_counts(samples.excluded)['at or beyond the effort limit'][0] > 0  # at it
     # The reader holds commands where they are rarer than states; another missing one is unknown.
     assert samples.excluded[3100, 1] == NO_EFFORT
-    left_out = ~samples.usable
-    left_out[1000:1100, 0] = left_out[near, 1] = left_out[3000, 0] = left_out[3100, 1] = False
-    assert not left_out.any()
 
 
 def test_a_joint_whose_efforts_are_all_zero_has_unknown_efforts(free, run):
     wrist = replace(run, effort=run.effort * [1.0, 0.0])
-    samples = prepare(wrist, free, Preparation())
-    assert (samples.motion.excluded[:, 1] == NO_EFFORT).all()
-    expected = prepare(run, free, Preparation()).motion
-    assert_array_equal(samples.motion.usable[:, 0], expected.usable[:, 0])
-    assert_array_equal(samples.motion.effort[:, 0], expected.effort[:, 0])
-    validated = evaluated(wrist, free, Preparation()).effort  # neither a residual to validate
-    assert np.isnan(validated[:, 1]).all()
-    assert np.isfinite(validated[:, 0]).all()
+    found, expected = (prepare(x, free, Preparation()).motion for x in (wrist, run))
+    assert (found.excluded[:, 1] == NO_EFFORT).all()
+    assert_array_equal(found.usable[:, 0], expected.usable[:, 0])
+    assert_array_equal(found.effort[:, 0], expected.effort[:, 0])
+    # Neither has it a residual to validate.
+    known = np.isfinite(evaluated(wrist, free, Preparation()).effort)
+    assert (known == [True, False]).all()
 
 
 def test_unknown_states_are_left_out_up_to_the_share_that_allows_a_verdict(free, run):
-    def lost(share, value=np.nan):
+    def prepared(share, value=np.nan):
         velocity = run.velocity.copy()
         velocity[500 : 500 + round(share * len(velocity)), 1] = value
-        return replace(run, velocity=velocity)
+        return prepare(replace(run, velocity=velocity), free, Preparation()).motion
 
-    some = prepare(lost(0.05), free, Preparation()).motion
-    assert len(some.time) == pytest.approx(0.95 * len(run.time), abs=3)
+    assert len(prepared(0.05).time) == pytest.approx(0.95 * len(run.time), abs=3)
     for given, said in (
-        (lost(0.2), "no velocity .* in 20 % of its states, most of joint 'joint2'"),
-        (lost(0.01, 1e7), "velocity of 1e.07 for joint 'joint2', beyond the range"),
+        ((0.2,), "no velocity .* in 20 % of its states, most of joint 'joint2'"),
+        ((0.01, 1e7), "velocity of 1e.07 for joint 'joint2', beyond the range"),
     ):
         with pytest.raises(RecordingError, match=said):
-            prepare(given, free, Preparation())
+            prepared(*given)
 
 
 def test_a_gap_parts_the_recording(free, run):
-    kept = np.r_[0:1500, 1700:3990]
-    holey = recording(
-        sample('planar_2r'), STEP, run.position[kept], run.velocity[kept], run.effort[kept]
-    )
-    holey = replace(holey, time=run.time[kept], stamp_ns=run.stamp_ns[kept])
-    samples = prepare(holey, free, Preparation())
+    holey = run.rows(np.r_[0:1500, 1700:3990])
+    samples = prepare(holey, free, Preparation()).motion
     # No acceleration across the gap: one sample less in each part.
-    assert len(samples.motion.time) == len(kept) - 2
+    assert len(samples.time) == len(holey.time) - 2
+    assert np.abs(samples.a).max() < 1.5 * np.abs(np.diff(run.velocity, axis=0)).max() / STEP
     # Nor, to identify or to validate, a command from before it.
     late = Preparation(delay=2)
     for motion in (prepare(holey, free, late).motion, evaluated(holey, free, late)):
         known = np.isfinite(motion.effort).all(axis=1)
         assert_array_equal(np.setdiff1d(motion.row[~known], (0, 1)), (1500, 1501))
         assert_array_equal(motion.effort[known], holey.effort[motion.row[known] - 2])
-    assert (
-        np.abs(samples.motion.a).max() < 1.5 * np.abs(np.diff(run.velocity, axis=0)).max() / STEP
-    )
 
 
 def test_uneven_stamps_are_instants_of_their_own(free, run, rng):
     time = run.time + 2e-4 * rng.uniform(-1.0, 1.0, len(run.time))
-    jittered = replace(
-        run,
-        time=time,
-        stamp_ns=np.rint(1e9 * time).astype(np.int64),
-        position=np.column_stack([np.sin(3.0 * time), np.cos(2.0 * time)]),
-        velocity=np.column_stack([3.0 * np.cos(3.0 * time), -2.0 * np.sin(2.0 * time)]),
-    )
-    samples = prepare(jittered, free, Preparation('continuous'))
-    middle = samples.motion.time + 0.5 * np.diff(time)[samples.motion.row]
+    w = np.array([3.0, 2.0])
+    x = np.multiply.outer(time, w)
+    states = {'position': np.sin(x), 'velocity': w * np.cos(x)}
+    jittered = replace(run, time=time, stamp_ns=np.rint(1e9 * time).astype(np.int64), **states)
+    samples = prepare(jittered, free, Preparation('continuous')).motion
+    middle = samples.time + 0.5 * np.diff(time)[samples.row]
     # Straight lines between states up to 1.4 ms apart: h^2 / 8 times 9.
-    assert_allclose(samples.motion.q[:, 0], np.sin(3.0 * middle), atol=1e-5)
+    assert_allclose(samples.q[:, 0], np.sin(3.0 * middle), atol=1e-5)
 
 
 def test_the_measured_effort_serves_where_commands_leave_out_a_joint_or_it_is_asked_for(free, run):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from recorded_arm import measured_arm, measured_run, sinusoids
+from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
 from samples import DOWN_Z
 
 from robot_dynamics_ros.errors import RecordingError
@@ -28,6 +28,7 @@ from robot_dynamics_ros.recordings.plausibility import check_recording
 from robot_dynamics_ros.recordings.samples import Preparation, prepare
 
 PERIOD, SECONDS, NOISE = 0.01, 24.0, 0.05
+PREPARATION = Preparation('sampled', 0, 6.0, (), 'measured')
 COULOMB, DAMPING, LOADED = 1.5, 0.8, 0.12
 
 
@@ -68,23 +69,16 @@ def found(tree):
 @pytest.mark.slow
 def test_load_dependent_friction_is_chosen_where_it_is_and_told(tree, found):
     value = found.tree.drive_friction['load_friction']
-    assert value[1] > 0.0
     at = found.plan.unknowns.names.index(f'{tree.joint_names[1]}.load_friction')
-    deviation = found.physical.deviations[at]
-    assert abs(value[1] - LOADED) < max(4.0 * deviation, 0.01)
+    assert abs(value[1] - LOADED) < max(4.0 * found.physical.deviations[at], 0.01)
     assert_allclose(found.tree.coulomb_friction, COULOMB, rtol=0.1)
-
-
-@pytest.mark.slow
-def test_two_friction_terms_that_a_urdf_holds_stay_as_they_are_to_the_digit(found):
-    """Else rounding of the projection would name joints as ones whose friction it cannot hold."""
-    plain = found.tree.drive_friction['load_friction'] == 0.0
-    assert plain.any()
+    # What a URDF holds stays as it is to the digit: else rounding of the projection would name
+    # joints as ones whose friction it cannot hold.
+    further = {'load_friction', 'stribeck_velocity', 'recorded_speed'}
+    assert set(found.tree.drive_friction) <= further
     whole = np.array([found.tree.damping, found.tree.coulomb_friction])
-    assert set(found.tree.drive_friction) <= {
-        'load_friction', 'stribeck_velocity', 'recorded_speed',
-    }  # fmt: skip
-    assert_array_equal(found.urdf_friction[:, plain], whole[:, plain])
+    assert (value == 0.0).any()
+    assert_array_equal(found.urdf_friction[:, value == 0.0], whole[:, value == 0.0])
 
 
 @pytest.mark.slow
@@ -99,27 +93,23 @@ def test_a_urdf_holds_the_viscous_and_coulomb_friction_closest_to_all_terms(tree
     motion = sinusoids(rng, 3, np.arange(0.0, SECONDS, PERIOD))
     run = measured_run(measured_arm(), motion, friction, noise=(0.0, 0.0, NOISE), rng=rng)
     urdf = load_robot(corrected_urdf(learned(run, tree)))
-    none = measured_run(measured_arm(), motion, lambda v, rigid: 0.0 * v)
-    rubbed = friction(motion.v, none.measured_effort)
-    for j in range(3):
-        v = motion.v[:, j]
+    rigid = measured_run(measured_arm(), motion, frictionless).measured_effort
+    written = urdf.damping, urdf.coulomb_friction
+    for v, rubbed, *held in zip(motion.v.T, friction(motion.v, rigid).T, *written, strict=True):
         X = np.column_stack([v, np.sign(v)])
-        best = np.linalg.lstsq(X, rubbed[:, j], rcond=None)[0]
-        rest = [
-            np.linalg.norm(rubbed[:, j] - X @ x)
-            for x in (best, [urdf.damping[j], urdf.coulomb_friction[j]])
-        ]
-        assert rest[1] < 1.1 * rest[0]
+        best, rest = (
+            np.linalg.norm(rubbed - X @ x) for x in (np.linalg.lstsq(X, rubbed)[0], held)
+        )
+        assert rest < 1.1 * best
 
 
 def test_a_tilted_base_is_found_with_its_angle(tree):
     turned = (9.81 * np.sin(0.2), 0.0, -9.81 * np.cos(0.2))
-    preparation = Preparation('sampled', 0, 6.0, (), 'measured')
-    estimate = estimate_gravity(measured(2, gravity=turned), tree, preparation)
-    assert estimate.tilted
-    assert abs(estimate.tilt - 0.2) < max(3.0 * estimate.tilt_deviation, np.radians(1.0))
-    upright = estimate_gravity(measured(2), tree, preparation)
-    assert not upright.tilted
+    tilted, upright = (
+        estimate_gravity(measured(2, gravity), tree, PREPARATION) for gravity in (turned, DOWN_Z)
+    )
+    assert (tilted.tilted, upright.tilted) == (True, False)
+    assert abs(tilted.tilt - 0.2) < max(3.0 * tilted.tilt_deviation, np.radians(1.0))
 
 
 @pytest.mark.parametrize(('size', 'deviation', 'tilted'), [(9.9, 0.3, True), (608.0, 30.0, False)])
@@ -154,13 +144,12 @@ def test_a_joint_at_rest_does_not_hide_how_well_the_others_are_predicted(tree):
 def test_lost_states_and_jitter_do_not_part_a_measured_run(tree):
     run = measured(4)
     kept = np.random.default_rng(0).random(len(run.time)) > 0.01
-    preparation = Preparation('sampled', 0, 6.0, (), 'measured')
-    whole, holey = (prepare(x, tree, preparation).motion for x in (run, run.rows(kept)))
+    whole, holey = (prepare(x, tree, PREPARATION).motion for x in (run, run.rows(kept)))
     assert len(holey.time) > 0.98 * len(whole.time)
     # Velocities of at most 2 rad/s^2 x 3 rad/s per second squared over 1 to 3 periods.
     inside = holey.time <= whole.time[-1]
     exact = [np.interp(holey.time[inside], whole.time, column) for column in whole.v.T]
-    assert np.abs(holey.v[inside] - np.column_stack(exact)).max() < 5e-3
+    assert_allclose(holey.v[inside].T, exact, rtol=0, atol=5e-3)
 
 
 @pytest.mark.parametrize(
@@ -197,8 +186,8 @@ def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
 def test_the_rotors_of_an_arm_that_is_only_described_are_none_of_the_load(found, tree, armature):
     """Unknown without an armature in the description; else known to a tenth."""
     heavy = measured(6, load=3.0)
-    a = np.gradient(heavy.velocity, heavy.time, axis=0)
-    heavy = replace(heavy, measured_effort=heavy.measured_effort + 0.8 * a)
+    rotors = 0.8 * np.gradient(heavy.velocity, heavy.time, axis=0)
+    heavy = replace(heavy, measured_effort=heavy.measured_effort + rotors)
     arm = replace(tree, armature=np.full(3, armature))
     unknowns = Unknowns(arm, found.plan.unknowns.terms)
     physical = replace(found.physical, values=unknowns.nominal)
@@ -206,10 +195,12 @@ def test_the_rotors_of_an_arm_that_is_only_described_are_none_of_the_load(found,
     described = replace(found, plan=plan, physical=physical, tree=arm)
     gains = DriveGains.of_profile(tree, 0.1)
     load = estimate_load(described, heavy, 'fore', gains, described=True)
-    assert abs(load.payload.mass - 3.0) < 2.0 * load.mass_deviation
-    assert abs(load.payload.com[0] - 0.55) < 2.0 * load.com_deviation[0]
-    assert (np.abs(np.diag(load.payload.inertia) - 0.01)
-            < 2.0 * np.diag(load.inertia_deviation)).all()  # fmt: skip
+    carried = load.payload
+    errors = [carried.mass - 3.0, carried.com[0] - 0.55, *(np.diag(carried.inertia) - 0.01)]
+    inertia = np.diag(load.inertia_deviation)
+    assert (
+        np.abs(errors) < 2.0 * np.array([load.mass_deviation, load.com_deviation[0], *inertia])
+    ).all()
 
 
 @pytest.mark.slow

@@ -70,22 +70,19 @@ def poses(oracle, which=POSES):
 
 @pytest.mark.parametrize('gravity', [DOWN_Z, TILTED])
 def test_three_poses_give_mass_centre_and_bias(gravity):
-    tree = ARM.tree.with_gravity(gravity)
-    tool = estimate_tool(tree, 'tool', poses(SensorOracle(gravity), POSES[:3]))
-    assert tool.mass == pytest.approx(MASS, rel=1e-12)
-    assert_allclose(tool.com, COM, atol=1e-12)
-    assert_allclose(tool.bias, BIAS, atol=1e-10)
+    given = poses(SensorOracle(gravity), POSES[:3])
+    tool = estimate_tool(ARM.tree.with_gravity(gravity), 'tool', given)
+    assert_allclose([tool.mass, *tool.com, *tool.bias], [MASS, *COM, *BIAS], atol=1e-10)
     assert max(tool.residual) < 1e-12
 
 
 def test_its_deviations_are_those_of_the_noise():
     """Of 200 estimates."""
-    oracle, rng, normal = SensorOracle(), np.random.default_rng(5), []
-    exact = poses(oracle)
+    exact, rng, normal = poses(SensorOracle()), np.random.default_rng(5), []
     for _ in range(200):
         noisy = [x._replace(wrench=x.wrench + 0.2 * rng.normal(size=6)) for x in exact]
         tool = estimate_tool(ARM.tree, 'tool', noisy)
-        errors = np.array([tool.mass - MASS, *(tool.com - COM), *(tool.bias - BIAS)])
+        errors = np.array([tool.mass, *tool.com, *tool.bias]) - [MASS, *COM, *BIAS]
         deviations = [tool.mass_deviation, *tool.com_deviation, *tool.bias_deviation]
         normal.append(np.abs(errors / deviations) < 3.0)
     # Student's distribution with 9 to 11 degrees of freedom: 98.5 % are within three.
@@ -93,14 +90,14 @@ def test_its_deviations_are_those_of_the_noise():
 
 
 def test_poses_that_do_not_determine_it_are_refused_with_those_that_do():
-    oracle = SensorOracle()
+    oracle, (first, *_) = SensorOracle(), POSES
     with pytest.raises(RecordingError, match='add the pose') as error:
-        estimate_tool(ARM.tree, 'tool', poses(oracle, [POSES[0], (2.0, 0.21, -0.31)]))
+        estimate_tool(ARM.tree, 'tool', poses(oracle, [first, (2.0, 0.21, -0.31)]))
     found = re.findall(r'(-?[\d.]+), (-?[\d.]+), (-?[\d.]+) \(gravity', str(error.value))
-    first, second = (tuple(map(float, row)) for row in found)
+    second, third = np.array(found, dtype=float)
     with pytest.raises(RecordingError, match='add the pose'):
-        estimate_tool(ARM.tree, 'tool', poses(oracle, [POSES[0], first]))
-    tool = estimate_tool(ARM.tree, 'tool', poses(oracle, [POSES[0], first, second]))
+        estimate_tool(ARM.tree, 'tool', poses(oracle, [first, second]))
+    tool = estimate_tool(ARM.tree, 'tool', poses(oracle, [first, second, third]))
     assert tool.mass == pytest.approx(MASS, rel=1e-9)
 
 
@@ -123,68 +120,59 @@ estimate_tool(ARM.tree, 'tool', ROLLED)   | RecordingError: is tool the link in 
 @pytest.mark.parametrize('seed', range(4))
 def test_a_sensor_without_a_tool_has_a_bias_only(seed):
     rng = np.random.default_rng(seed)
-    given = poses(SensorOracle(), 2 * POSES)
-    bare = [x._replace(wrench=BIAS + 0.05 * rng.normal(size=6)) for x in given]
+    bare = [x._replace(wrench=BIAS + 0.05 * rng.normal(size=6)) for x in 2 * EXACT]
     tool = estimate_tool(ARM.tree, 'tool', bare)
-    assert tool.mass == 0.0
-    assert_array_equal(tool.com, 0.0)
+    assert_array_equal([tool.mass, *tool.com], 0.0)
     assert_allclose(tool.bias, BIAS, atol=0.1)
 
 
 def test_motion_gaps_and_damaged_measurements_are_no_poses():
     time = np.arange(0.0, 9.0, 0.01)
-    moving = np.where((time > 3.0) & (time < 6.0), time - 3.0, 3.0 * (time >= 6.0))
-    position = np.outer(moving, [1.0, 0.0])
-    wrench = np.full((len(time), 6), nan)
+    moving = np.clip(time - 3.0, 0.0, 3.0)
+    position, wrench = np.outer(moving, [1.0, 0.0]), np.full((len(time), 6), nan)
     wrench[::2] = 5.0 + moving[::2, np.newaxis]
     first, last = poses_at_rest(time, position, time, wrench)
     assert_allclose([first.wrench, last.wrench], [[5.0] * 6, [8.0] * 6])
     assert (first.q[0], last.q[0]) == (0.0, 3.0)
     assert not poses_at_rest(time[::100], position[::100], time, wrench)
-    assert not poses_at_rest(time, position, time, 0.0 * wrench + nan)
+    assert not poses_at_rest(time, position, time, nan * wrench)
 
 
 def recorded(*, frame='tool', which=POSES[:3], extra='/other'):
     """Return messages with the same wrench on two topics."""
     oracle, messages, rng = SensorOracle(), [text(0, ARM.xml)], np.random.default_rng(7)
+    vector, wrench = (T[f'geometry_msgs/msg/{name}'] for name in ('Vector3', 'Wrench'))
+    kind = 'geometry_msgs/msg/WrenchStamped'
     for k, stamp in enumerate(range(0, 2 * len(which) * SECOND, 20 * MS)):
         # each pose takes two seconds; in the first half second of it the arm moves
-        past, now = which[max(0, k // 100 - 1)], which[k // 100]
-        part = min(k % 100 / 25.0, 1.0)
-        q = (1.0 - part) * np.array(past) + part * np.array(now)
+        past, now = np.array([which[max(0, k // 100 - 1)], which[k // 100]])
+        q = past + min(k % 100 / 25.0, 1.0) * (now - past)
         messages.append(state(stamp, JOINTS, q, np.zeros(3)))
-        force, torque = np.split(oracle.measured(q) + 0.01 * rng.normal(size=6), 2)
-        vector = T['geometry_msgs/msg/Vector3']
-        wrench = T['geometry_msgs/msg/Wrench'](vector(*force), vector(*torque))
-        content = T['geometry_msgs/msg/WrenchStamped'](header(stamp, frame), wrench)
-        for name in ('/wrist/wrench', extra):
-            messages.append(Message(name, stamp, 'geometry_msgs/msg/WrenchStamped', content))
+        felt = oracle.measured(q) + 0.01 * rng.normal(size=6)
+        content = T[kind](header(stamp, frame), wrench(vector(*felt[:3]), vector(*felt[3:])))
+        messages += [Message(name, stamp, kind, content) for name in ('/wrist/wrench', extra)]
     return messages
 
 
 def test_the_command_writes_parameters_of_the_controller(command):
-    """Means of 50 samples with noise of 0.01 N: a tenth of that, times the geometry."""
-    ended = command('weigh_tool', recorded(extra='/controller/target_wrench'))
-    assert 'tool carries 1.7' in ended.said
-    assert '3 poses' in ended.said
-    text = ended.text('tool.yaml')
-    given = yaml.safe_load(text)['/**']['ros__parameters']
-    values = checked(PARAMETERS, given)
-    assert values['sensor_frame'] == 'tool'
-    assert values['sensor_tool_mass'] == pytest.approx(MASS, abs=2e-3)
-    assert_allclose(values['sensor_tool_com'], COM, atol=2e-3)
-    assert_allclose(values['sensor_bias'], BIAS, atol=0.02)
-    assert 'mass:' in text.splitlines()[1]  # deviations
+    """Means of 50 samples with noise of 0.01 N: a tenth of that, times the geometry.
 
-
-def test_a_corrupted_state_does_not_make_slow_motion_a_rest(command):
-    messages = recorded(extra='/controller/target_wrench')
-    states = [message for message in messages if message.topic == '/joint_states']
+    A corrupted state does not make slow motion a rest.
+    """
+    sound, damaged = (recorded(extra='/controller/target_wrench') for _ in range(2))
+    states = [message for message in damaged if message.topic == '/joint_states']
     states[150].content.position[0] += 1.0  # in the middle of the second pose
-    ended = command('weigh_tool', messages)
-    values = yaml.safe_load(ended.text('tool.yaml'))['/**']['ros__parameters']
-    assert '3 poses' in ended.said
-    assert values['sensor_tool_mass'] == pytest.approx(MASS, abs=2e-3)
+    for messages in (sound, damaged):
+        ended = command('weigh_tool', messages)
+        assert 'tool carries 1.7' in ended.said
+        assert '3 poses' in ended.said
+        written = ended.text('tool.yaml')
+        assert 'mass:' in written.splitlines()[1]  # deviations
+        values = checked(PARAMETERS, yaml.safe_load(written)['/**']['ros__parameters'])
+        assert values['sensor_frame'] == 'tool'
+        assert values['sensor_tool_mass'] == pytest.approx(MASS, abs=2e-3)
+        assert_allclose(values['sensor_tool_com'], COM, atol=2e-3)
+        assert_allclose(values['sensor_bias'], BIAS, atol=0.02)
 
 
 @pytest.mark.slow
@@ -242,10 +230,9 @@ def test_what_remains_is_the_wrench_of_the_environment(gravity):
     for q in POSES:
         external = arm.feel(q, oracle.measured(q) + pushed)
         R, _ = oracle.arm.frame_pose('tool', [*q, 0.0])
-        base = np.concatenate([R @ pushed[:3], R @ pushed[3:]])
-        expected = base @ oracle.arm.frame_jacobian('tool', [*q, 0.0])[:, :3]
+        J = oracle.arm.frame_jacobian('tool', [*q, 0.0])[:, :3]
         assert external.measured
-        assert_allclose(external.effort, expected, atol=1e-11)
+        assert_allclose(external.effort, np.kron(np.eye(2), R) @ pushed @ J, atol=1e-11)
 
 
 def test_the_weight_is_that_where_it_was_measured():
@@ -257,23 +244,18 @@ def test_the_weight_is_that_where_it_was_measured():
 
 
 def test_parameters_of_one_link_are_not_used_at_another():
+    """Nor is a wrench in the axes of the base, as of a driver that publishes that at the tool."""
     arm = FeelingArm(**TOOL, sensor_frame='tool')
     arm.feel(POSES[0], BIAS)
     with pytest.raises(ConfigurationError, match="is at 'fore', but"):
         arm.feel(POSES[0], BIAS, frame='fore')
     with pytest.raises(UnknownNameError, match='hand'):
         prepare_parameters(arm.session, {'sensor_frame': 'hand'})
-    with pytest.raises(UnknownNameError, match='hand'):
-        ControllerSession(ARM.tree, {'sensor_frame': 'hand'})
     prepare_parameters(arm.session, {'sensor_frame': 'fore'})()
     arm.feel(POSES[0], BIAS, frame='fore')
-
-
-def test_a_wrench_in_the_axes_of_the_base_is_refused_instead_of_felt_as_none():
-    """As of a driver that publishes the wrench at the tool in them."""
-    arm = FeelingArm()
-    with pytest.raises(ModelError, match=f"frame '{ARM.tree.base_link}': is on the base"):
-        arm.feel(POSES[0], BIAS, frame=ARM.tree.base_link)
+    base = ARM.tree.base_link
+    with pytest.raises(ModelError, match=f"frame '{base}': is on the base"):
+        FeelingArm().feel(POSES[0], BIAS, frame=base)
 
 
 # Tared -------------------------------------------------------------------------------------------
@@ -281,40 +263,35 @@ def test_a_wrench_in_the_axes_of_the_base_is_refused_instead_of_felt_as_none():
 
 def test_a_tare_makes_the_rest_zero_in_every_pose():
     oracle, drift = SensorOracle(), np.array([1.0, 2.0, -3.0, 0.1, 0.0, 0.2])
-    arm = FeelingArm(**TOOL)
-    noise = np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
+    arm, noise = FeelingArm(**TOOL), np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
     for earlier in (0.0, 0.5):  # neither counts
         arm.feel(POSES[0], 100.0 * noise, earlier)
     for k in range(20):
         arm.feel(POSES[0], oracle.measured(POSES[0]) + drift + (-1) ** k * noise)
-    said = arm.tare()
-    assert 'the mean of 20 measurements at tool; it was 3, -8, 12' in said
+    assert 'the mean of 20 measurements at tool; it was 3, -8, 12' in arm.tare()
     assert_allclose(arm.session.parameters['sensor_bias'], BIAS + drift, atol=1e-11)
     for q in POSES:
-        effort = arm.feel(q, oracle.measured(q) + drift).effort
-        assert_allclose(effort, 0.0, atol=1e-11)
-    arm.feel(POSES[-1], BIAS, frame='fore')
-    arm.feel(POSES[-1], BIAS)
+        assert_allclose(arm.feel(q, oracle.measured(q) + drift).effort, 0.0, atol=1e-11)
+    for frame in ('fore', 'tool'):
+        arm.feel(POSES[-1], BIAS, frame=frame)
     assert 'the mean of 1 measurement at tool' in arm.tare()
 
 
 def test_a_tare_is_refused_in_motion_without_sensor_and_without_states():
     arm = FeelingArm()
-
-    def refused(why):
+    for before, why in (
+        (lambda: None, 'no fresh state'),
+        (lambda: arm.state(POSES[0]), 'no wrench was measured within 0.1 s'),
+        (lambda: arm.feel(POSES[0], BIAS, 0.5), 'the arm moves'),
+        (lambda: arm.state(POSES[0]), 'at rest'),  # all were measured in motion
+    ):
+        before()
         with pytest.raises(ConfigurationError, match=why):
             arm.tare()
-
-    refused('no fresh state')
-    arm.state(POSES[0])
-    refused('no wrench was measured within 0.1 s')
-    arm.feel(POSES[0], BIAS, 0.5)
-    refused('the arm moves')
-    arm.state(POSES[0])
-    refused('at rest')  # all were measured in motion
     arm.feel(POSES[0], BIAS)
     arm.tare()
     for _ in range(100):
         arm.state(POSES[0])
-    refused('no wrench was measured')
+    with pytest.raises(ConfigurationError, match='no wrench was measured'):
+        arm.tare()
     assert_allclose(arm.session.parameters['sensor_bias'], BIAS)

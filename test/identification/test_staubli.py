@@ -12,7 +12,6 @@ import pytest
 from numpy.testing import assert_allclose
 from recorded_bags import STAUBLI
 
-from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.identification.validation import validate
@@ -27,17 +26,20 @@ VISCOUS, DRY = np.array([8.05, 5.53, 1.97, 1.11]), np.array([7.14, 8.26, 6.34, 2
 
 
 @pytest.fixture(scope='module')
-def recording():
-    return read_recording(STAUBLI)
-
-
-def test_a_real_arm_with_a_coupled_wrist_is_identified(recording):
+def run_and_robot():
+    """Return the recording of the joints of its description, and that robot."""
+    recording = read_recording(STAUBLI)
     nominal = load_robot(recording.description)
-    run = recording.of_joints(nominal.joint_names)
+    return recording.of_joints(nominal.joint_names), nominal
+
+
+def test_a_real_arm_with_a_coupled_wrist_is_identified(run_and_robot):
+    run, nominal = run_and_robot
     found = identify([run.between(0.0, 5.0)], nominal)
     other = run.between(5.0, 7.0)
-    before = validate([other], nominal, found.plan.preparation)
-    after = validate([other], found.tree, found.plan.preparation)
+    before, after = (
+        validate([other], tree, found.plan.preparation) for tree in (nominal, found.tree)
+    )
     assert min(before.percent) > 60.0
     # Viscous and Coulomb friction alone; least squares of all samples without this package
     # (Pinocchio's regressor) leave 6, 7, 11, 11, 13 and 12 % of those that it was fitted to.
@@ -47,21 +49,11 @@ def test_a_real_arm_with_a_coupled_wrist_is_identified(recording):
     assert_allclose(found.tree.coulomb_friction[:4], DRY, rtol=0.1)
 
 
-def test_load_friction_that_the_recording_does_not_determine_is_left_out(recording):
-    nominal = load_robot(recording.description)
-    run = recording.of_joints(nominal.joint_names)
+def test_load_friction_that_the_recording_does_not_determine_is_left_out(run_and_robot):
+    run, nominal = run_and_robot
     found = identify([run.between(0.0, 5.0)], nominal, TERMS)
     written = found.tree.drive_friction['load_friction']
     assert written[3] == 0.0
     assert written[2] == pytest.approx(0.31, abs=0.1)  # ten standard deviations
     left_out = 'joint_4.load_friction is left out'
     assert [left_out in reason for reason in found.chosen].count(True) == 1
-
-
-def test_a_moving_link_without_mass_is_refused_by_name(recording):
-    text = recording.description
-    start, end = text.index('<link name="wrist">'), text.index('<joint name="bevel"')
-    robot = load_robot(f'{text[:start]}<link name="wrist" />{text[end:]}')
-    run = recording.of_joints(robot.joint_names).between(0.0, 2.0)
-    with pytest.raises(ModelError, match=r"body of link 'wrist'.*give it a physically consistent"):
-        identify([run], robot)
