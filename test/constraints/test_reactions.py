@@ -50,23 +50,18 @@ def test_reactions_are_those_of_udwadia_and_kalaba_and_keep_the_constraint_of_pi
     oracle, Q = PinocchioOracle.of(robot), rng.normal(size=4)
     A, b = oracle.mass_matrix(q), oracle.inverse_dynamics(q, v, np.zeros(4))
     _, _, Gamma, beta = constraints_of(robot.tree).evaluate(q, v, TIME)
-    root = np.real(sqrtm(A))
-    free = np.linalg.solve(A, Q - b)
+    root, free = np.real(sqrtm(A)), np.linalg.solve(A, Q - b)
     expected = root @ np.linalg.pinv(Gamma @ np.linalg.inv(root)) @ (-beta - Gamma @ free)
-    scale = np.abs(expected).max()
-    N = reactions(A, b, Q, Gamma, beta)
-    a = oracle.forward_dynamics(q, v, Q + Gamma.T @ N)
+    rounding = 1e-11 * np.abs(expected).max()
+    a = oracle.forward_dynamics(q, v, Q + Gamma.T @ reactions(A, b, Q, Gamma, beta))
     # Rounding of the larger of the two terms, times the condition of A (up to 1e3).
     assert_allclose(Gamma @ a + beta, 0.0, atol=1e-11 * np.abs(a).max())
-    assert_allclose(Gamma.T @ N, expected, atol=1e-11 * scale)
-    _, same = constraint_force(A, b, Q, Gamma, beta)
-    assert_allclose(same, N, atol=1e-10 * np.abs(N).max())
     twice, five = np.eye(3, 2) + np.eye(3, 2, -2), rng.normal(size=(5, 2))
     for mixed in (np.eye(2), twice, five):
         rows, drift = mixed @ Gamma, mixed @ beta
         force, N = constraint_force(A, b, Q, rows, drift)
-        assert_allclose(force, expected, atol=1e-11 * scale)
-        assert_allclose(rows.T @ N, force, atol=1e-11 * scale)
+        assert_allclose(force, expected, atol=rounding)
+        assert_allclose(rows.T @ N, force, atol=rounding)
     for mixed, said in (
         (twice, 'linearly dependent; use constraint_force'),
         (five, 'more constraints than joints'),
@@ -88,12 +83,13 @@ def test_derivatives_of_reactions_and_acceleration_are_differences_of_them(robot
         return np.concatenate([N, np.linalg.solve(A, Q - b + Gamma.T @ N)])
 
     found = constrained_linearization(model, held, q, v, Q, TIME)
-    expected = (
-        central_difference(lambda x: respond(x, v, Q), q, 1e-4),
-        central_difference(lambda x: respond(q, x, Q), v, 1e-4),
-        central_difference(lambda x: respond(q, v, x), Q, 1e-4),
+    steps = (
+        (lambda x: respond(x, v, Q), q),
+        (lambda x: respond(q, x, Q), v),
+        (lambda x: respond(q, v, x), Q),
     )
-    for wanted, N, a in zip(expected, found[:3], found[3:], strict=True):
+    for (function, at), N, a in zip(steps, found[:3], found[3:], strict=True):
+        wanted = central_difference(function, at, 1e-4)
         # Differences of fourth order: 1e-16 / h = 1e-12, h^4 = 1e-16, of derivatives up to 1e8.
         scale = np.abs(wanted).max()
         assert_allclose(np.vstack([N, a]), wanted, atol=3e-8 * scale)
