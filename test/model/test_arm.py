@@ -52,6 +52,7 @@ j1: j2:j1 j3:j2                                       | 3 | j3_link
 j1: j2:j1 j3:j2 jaw/j3 grasp=j3@0.1                   | 3 | grasp
 j1: j2:j1 j3:j2 a/j3 b/j3 plate=j3@0.1                | 3 | plate
 j1: j2:j1 j3:j2 a/j3 b/j3*a tcp=j3@0.1                | 3 | tcp
+j1: j2:j1 a:j2 a2:a*a b:j2*a b2:b*a tcp=j2@0.1        | 2 | tcp
 j1: j2:j1 j3:j2 quill/j3                              | 4 | quill_link
 j1: j2:j1 j3:j2 gripper_roll:j3                       | 4 | gripper_roll_link
 j1: j2:j1 j3:j2 m:j3*j2 j5:m tcp=j5@0.1               | 4 | tcp
@@ -59,7 +60,7 @@ j1: a1:j1 a2:a1 a3:a2 a_tcp=a3 b1:j1 b2:b1 b3:b2 b4:b3 b_tcp=b4 | 8 | b_tcp
 j1: rod1:j1 rod2:rod1 pin=rod2@0.3 j2:j1 j3:j2 tcp=j3@0.1       | 5 | tcp
 a_finger_1: a_finger_2:a_finger_1 b_finger_1: b_finger_2:b_finger_1 | 4 | a_finger_2_link
 """.strip().splitlines()]  # fmt: skip
-JAW, TORSO = KINDS[6][0], KINDS[12][0]
+JAW, TORSO = KINDS[6][0], KINDS[13][0]
 
 
 @pytest.mark.parametrize(('words', 'count', 'frame'), KINDS)
