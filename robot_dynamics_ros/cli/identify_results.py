@@ -44,7 +44,7 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_weight,
 )
 from robot_dynamics_ros.identification.physical import inertial
-from robot_dynamics_ros.identification.report import identification_report
+from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.payload import Payload
@@ -108,7 +108,7 @@ def deliver_results(
         urdf.write_text(corrected_urdf(result), encoding='utf-8')
         patch.write_text(parameter_text(result), encoding='utf-8')
         write_json(numbers, document)
-        report.write(page)
+        replace(report, figures=pictures(result, evidence)).write(page)
     print_report(report, output)
 
 

@@ -76,7 +76,7 @@ def identification_report(
     bags: Sequence[BagOutcome],
     steps: Sequence[str],
 ) -> Report:
-    """Return the report; what a terminal need not show is below the plots.
+    """Return the report, without plots; what a terminal need not show is below them.
 
     Args:
         lead: From what it was learned and how it is validated, without a full stop.
@@ -86,9 +86,6 @@ def identification_report(
         remarks: Further remarks, one sentence each.
         bags: Results and remarks of each bag.
         steps: Commands to go on with.
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
     """
     before, after = evidence.residuals
     worst = _percent(before.worst), _percent(after.worst)
@@ -122,7 +119,6 @@ def identification_report(
         tiles,
         [*tables, _drive_table(result)],
         [*_kept(result), *remarks],
-        figures=_pictures(result, evidence),
         steps=steps,
         below=[
             *details,
@@ -421,8 +417,12 @@ def _millimetres(point: Array) -> str:
     return ' '.join(f'{round(1e3 * x, 1) + 0.0:.1f}' for x in point.tolist()) + ' mm'
 
 
-def _pictures(result: Identification, evidence: Evidence) -> list[tuple[str, Any]]:
-    """Return headings and plots: residuals of the nominal and the corrected robot for one run."""
+def pictures(result: Identification, evidence: Evidence) -> list[tuple[str, Any]]:
+    """Return headings and plots of residuals, of the nominal and the corrected robot, for a run.
+
+    Raises:
+        MissingDependencyError: The plot library is not installed.
+    """
     before, after = evidence.series
     titles, dots = joint_titles(result.tree, 'N m', 'N'), ('after', '', _MODEL)
     series = {

@@ -258,8 +258,8 @@ def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_b
     for lift, told in ((12.0, False), (11.0, True)):
         both = before, residuals(9.1, lift, 26.0)
         evidence = Evidence(both, (series, series), 0.0, ())
-        findings = map(str, report.identification_report('', found, evidence).findings)
-        assert any('beyond doubt' in finding for finding in findings) is told
+        made = report.identification_report('', found, evidence, *[()] * 4)
+        assert any('beyond doubt' in str(finding) for finding in made.findings) is told
 
 
 def test_times_are_since_the_first_state_as_those_of_options(command, rng):
