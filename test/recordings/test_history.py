@@ -128,17 +128,16 @@ def test_an_arm_that_floats_after_a_contact_follows_no_reference(tmp_path):
 
 
 DAMAGES = yaml.safe_load("""
-law: {kind: parameters, content: {values: {law: [pd_gravity]}}}
-stamp: {kind: activation, content: {state: {stamp_ns: .inf}}}
-kind: {kind: [activation], content: {}}
-text: null
+- {kind: parameters, content: {values: {law: [pd_gravity]}}}
+- {kind: activation, content: {state: {stamp_ns: .inf}}}
+- {kind: [activation], content: {}}
 """)
 
 
-@pytest.mark.parametrize('kind', DAMAGES)
-def test_a_damaged_change_stops_no_analysis(tmp_path, kind):
-    damage = DAMAGES[kind]
-    loop = RecordedLoop({**GIVEN, **CIRCLE}).run(100)
-    change = {'schema': 1, 'number': 2, 'stamp_ns': 50 * MS, 'tick': 50, **(damage or {})}
-    loop.messages.append(text(0, json.dumps(change) if damage else '[' * 100_000, CHANGES))
-    assert analyzed(tmp_path, loop).figures['rates']['states'] == 100
+def test_a_damaged_change_stops_no_analysis(tmp_path):
+    messages = RecordedLoop({**GIVEN, **CIRCLE}).run(100).messages
+    change = {'schema': 1, 'number': 2, 'stamp_ns': 50 * MS, 'tick': 50}
+    texts = ['[' * 100_000, *(json.dumps(change | damage) for damage in DAMAGES)]
+    for k, damaged in enumerate(texts):
+        bag = write(tmp_path / str(k), [*messages, text(0, damaged, CHANGES)])
+        assert analyze_bag(bag, AnalysisSettings()).figures['rates']['states'] == 100

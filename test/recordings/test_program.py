@@ -152,9 +152,9 @@ ENDS = yaml.safe_load("""
 deactivation: [{}, {300: deactivate}, the controller was deactivated, 0.301]
 program: [{}, {300: {change: {program: scara_press}}}, its law or program was changed, 0.301]
 silence: [{}, {300: recover}, the stop action acted, 0.301]
-parameter of the law: [{}, {300: {change: {limit_effort: false}}}, '', 0.6]
-hold: [{}, {300: hold}, '', 0.6]
-float: [{contact_reaction: float}, {300: [push, [-60.0, 0.0, 0.0]], 500: go_on},
+parameter of the law: [{}, {300: {change: {limit_effort: false}}}, '', 0.45]
+hold: [{}, {300: hold}, '', 0.45]
+float: [{contact_reaction: float}, {300: [push, [-60.0, 0.0, 0.0]]},
         the arm reacted to a contact, 0.33]
 """)
 
@@ -165,10 +165,10 @@ def test_the_program_ends_where_its_law_does(command, kind):
     given, events, why, latest = ENDS[kind]
     behind = {step: event(spec) for step, spec in events.items()}
     given = {**GIVEN, **PROGRAM, 'lead_in': 0.0, **given}
-    found = command('analyze --no-report', RecordedLoop(given, behind=behind).run(600).messages)
+    found = command('analyze --no-report', RecordedLoop(given, behind=behind).run(450).messages)
     end, _, told = found.said.partition('is evaluated until ')[2].partition(' s only: then ')
     assert told.startswith(why)
-    end = float(end) if why else 0.6
+    end = float(end) if why else 0.45
     assert 0.301 <= end <= latest
     assert found.figures['program']['evaluations'] == np.ceil(end / 0.01)
     assert ('is evaluated until' in found.said) == bool(why)

@@ -46,7 +46,7 @@ def test_a_recording_of_the_arm_alone_is_used_though_its_robot_has_more(selectio
 
 @pytest.mark.slow
 def test_what_is_identified_of_the_arm_alone_locks_the_same_joints(command, rng):
-    bag = command.word(run_of(rng))
+    bag = command.word(run_of(rng, 6.0))
     learned = command('identify --jobs 1', bag)
     said = learned.said.rpartition('Learned from')[2]
     assert 'joints without states are locked (finger)' in said
