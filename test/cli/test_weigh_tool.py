@@ -74,6 +74,8 @@ def test_who_has_no_sensor_or_no_torque_constants_is_told_what_weighs(bags, comm
     found = command('identify', *words, profile | {'defaults': units})
     factor, deviation = found.out.partition('elbow: torque constant ')[2].split()[:3:2]
     assert abs(float(factor) - 0.9) < 3.0 * float(deviation) < 0.3
+    row = yaml.safe_load(found.text('driver_profile.yaml'))['joints'][2]
+    assert row['torque_constant'] == pytest.approx(float(factor), rel=1e-3)
 
 
 def test_a_load_or_an_order_that_the_arm_contradicts_is_refused(bags, command):
