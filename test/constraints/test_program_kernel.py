@@ -123,16 +123,12 @@ def test_states_that_are_no_numbers_give_answers_that_are_none():
 
 
 def test_the_null_space_task_damps_returns_and_pushes_off_the_limits():
-    tree = shipped('four_dof').tree
+    tree, v = shipped('four_dof').tree, np.array([0.1, -0.2, 0.3, 0.4])
+    lower, upper = tree.position_lower, tree.position_upper
     task = NullSpaceTask.of(tree, damping=2.0, stiffness=3.0, limit_gain=50.0, limit_margin=0.1)
-    v, middle = np.array([0.1, -0.2, 0.3, 0.4]), 0.5 * (tree.position_lower + tree.position_upper)
+    middle, half_zone = 0.5 * (lower + upper), 0.05 * (upper - lower)
     assert_allclose(task.acceleration(middle, v), -2.0 * v, atol=1e-14)
-    half_zone = 0.05 * (tree.position_upper - tree.position_lower)
-    for q, push in (
-        (tree.position_upper, -50.0),
-        (tree.position_lower, 50.0),
-        (tree.position_lower + half_zone, 50.0 / 4.0),
-    ):
+    for q, push in ((upper, -50.0), (lower, 50.0), (lower + half_zone, 50.0 / 4.0)):
         assert_allclose(task.pull(q), push - 3.0 * (q - middle))
     assert_allclose(task.settling_velocity(middle + 0.1, v), -0.15, atol=1e-12)
     endless = sample('branched').tree

@@ -14,7 +14,7 @@ import solids
 import tables
 import yaml
 from numpy.testing import assert_allclose
-from samples import mimic_arm, sample, world_files
+from samples import sample, world_files
 from scipy.spatial.transform import Rotation
 from urdf_text import FRICTION, link, two_link_arm
 
@@ -173,12 +173,6 @@ def test_a_mimic_joint_without_a_joint_to_follow_is_said_to_be_locked(of):
     assert remark.startswith(f"joint 'shoulder': {said}")
     assert said in findings
     assert 'coupled' not in findings
-
-
-def test_mimic_joints_of_one_joint_are_one_warning(capsys, file_of):
-    run(file_of(mimic_arm().xml.replace('<mimic joint="turn"', '<mimic joint="elbow"')))
-    said = "joints 'reach', 'belt': have no independent effort as a mimic joint of 'elbow'"
-    assert said in capsys.readouterr().out
 
 
 #: Name of a file, its content, and what is said of it.

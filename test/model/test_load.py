@@ -57,14 +57,6 @@ def test_an_angle_that_is_written_as_a_quarter_turn_is_one():
         assert exact_angle(angle) == angle
 
 
-def test_text_file_and_xacro_give_the_same_robot(tmp_path):
-    text = sample('scara').xml
-    (tmp_path / 'arm.urdf').write_text(text)
-    for source in (text, '\n  ' + text, tmp_path / 'arm.urdf', str(tmp_path / 'arm.urdf')):
-        assert np.array_equal(load_robot(source).com, sample('scara').tree.com)
-    assert np.array_equal(load_robot(shipped_robot('scara')).com, sample('scara').tree.com)
-
-
 # ---- shipped robots -----------------------------------------------------------------------------
 
 
