@@ -181,22 +181,21 @@ def test_full_gains_that_stabilize_only_together_are_accepted(tree):
     assert_array_equal(program.G0, G0)
 
 
-@pytest.mark.slow
 def test_an_inconsistent_start_is_refused_with_the_row(tree):
-    q = check_feasibility(load_program(GOOD, tree, check=False), samples=3).q[0]
-    load_program({**GOOD, 'start': {'position': q.tolist()}}, tree)
+    held = spoilt({'constraints.0': None})
+    q = check_feasibility(load_program(held, tree, check=False), samples=3).q[0]
+    load_program({**held, 'start': {'position': q.tolist()}}, tree)
     start = {'position': (q + [0.0, 0.05, 0.0, 0.0]).tolist()}
     row = r'start: is inconsistent: pitch: tool pitch \(rad\) is 0.05'
     with pytest.raises(ProgramError, match=row):
-        load_program({**GOOD, 'start': start}, tree)
-    load_program({**GOOD, 'start': {**start, 'tolerance': 0.1}}, tree)
+        load_program({**held, 'start': start}, tree)
+    load_program({**held, 'start': {**start, 'tolerance': 0.1}}, tree)
 
 
 @pytest.mark.slow
 def test_a_path_through_a_singularity_is_refused_with_the_place(tree):
     """The wrist circle of near_singular.yaml, 1 mm wider: through the stretched elbow."""
     near = yaml.safe_load(shipped_programs()['near_singular'].read_text())
-    load_program(near, tree)
     near['constraints'][0]['target']['circle']['radius'] = 0.10099
     message = r'is singular at t = [23]\.\d+ s: the smallest singular value .* at q = \('
     with pytest.raises(ProgramError, match=message):

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 from generated_c import SANITIZED, WARNINGS, call, largest_term, library, run
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from samples import sample
 from scipy.spatial.transform import Rotation
@@ -222,6 +222,7 @@ def test_selection_in_c_is_the_interpreted_one_to_the_last_bit(tmp_path):
 
 
 @pytest.mark.slow
+@settings(max_examples=30)
 @given(st.lists(st.text(max_size=8), max_size=6))
 @example(['/ee_link', 'ee_link', 'ee link', '7', 'int', '', 'Gelenk_ä4', '../x'])
 def test_any_names_have_distinct_identifiers(names):
