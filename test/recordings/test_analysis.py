@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from bags import MS, SECOND, command, state, write
+from bags import MS, SECOND, command, state, text, write
 from plotly.graph_objects import Figure
 from recorded_arm import (
     GRAVITY,
@@ -482,6 +482,17 @@ def test_a_joint_that_rests_without_an_effort_has_a_note_and_no_row_in_the_table
     (table,) = report.tables
     assert [row[0] for row in table.rows] == [NAMES[0], NAMES[2]]
     assert not {'RMS error', 'saturated ticks'} & {*table.head}, 'columns of dashes'
+
+
+def test_the_model_has_what_the_recorded_controller_had_identified(command, tmp_path):
+    terms = {'damping': 0.7, 'coulomb_friction': 0.0, 'armature': 0.0, 'stribeck_velocity': 0.1}
+    found = command.word({'gravity': list(GRAVITY), 'joints': dict.fromkeys(NAMES, terms)})
+    recorded = text(0, f'identified: {found}', '/controller/parameters')
+    arm = RecordedArm(300, viscous=0.7)
+    result = analyzed(write(tmp_path / 'bag', [recorded, *arm.messages()]))
+    told = f'of the recorded description; identified: {found}, as the recorded controller had it'
+    assert f'model: test_arm, {told}' in result.notes
+    assert max(result.figures['effort']['residual_share']) < 1e-8
 
 
 # Figures ----------------------------------------------------------------------------------------

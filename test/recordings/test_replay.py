@@ -7,6 +7,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import tables
 import yaml
-from bags import COMMANDS, DESCRIPTION, MS, STATES, STORE, Message, T, header, state
+from bags import COMMANDS, DESCRIPTION, MS, REFERENCE, STATES, STORE, Message, T, header, state
 from bags import text as text_message
 from followed_arm import goal
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
@@ -412,6 +413,21 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, command, monkey
     rows = list(csv.DictReader(ended.text('rows.csv').splitlines()))
     assert float(rows[321]['difference.joint2']) == pytest.approx(-0.25)
     assert '<script' in ended.text('report.html')
+
+
+@pytest.mark.slow
+def test_topics_are_chosen_by_the_options_of_all_commands(recorded, command):
+    """Of two controllers in one bag, that of the usual names misses half of the messages."""
+    messages, both = recorded[0].messages, []
+    chosen = {STATES: '/a/states', COMMANDS: '/a/efforts', REFERENCE: '/b/controller/reference'}
+    for message in messages:
+        topic = chosen.get(message.topic, f'/b{message.topic}')
+        both.append(replace(message, topic=topic))
+        both += [message] * (message.topic in chosen and message.time // MS % 2)
+    words = '--states {} --commands {} --reference {}'.format(*chosen.values())
+    found = command(f'replay {words}', both).figures
+    expected = command('replay --reference recorded', messages).figures
+    assert (found['commands'], found['peak']) == (STEPS, expected['peak'])
 
 
 #: Further words, or topics of which all messages are lost, and a change that is logged instead.
