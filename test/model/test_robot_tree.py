@@ -64,13 +64,11 @@ def test_a_tree_copies_the_arrays_that_it_freezes():
         of_the_caller[:] = -9.8
     friction = changed.drive_friction['offset']
     assert (tree.gravity[2], *changed.mass, *friction) == (-1.6, 2.0, 0.1)
-    changed.reference_lower[:] = 9.0  # each call returns a new array
-    assert changed.reference_lower == -1.0
-    frozen = (changed.gravity, changed.mass, friction, changed.frames['tool'].p_BF)
-    for array in (*frozen, *changed.dependence):
+    for array in (changed.gravity, changed.mass, friction, *changed.dependence):
         with pytest.raises(ValueError, match='read-only'):
             array[...] = 0.0
-    assert changed.with_changes(name='same').mass is changed.mass
+    changed.reference_lower[:] = 9.0  # each call returns a new array
+    assert changed.reference_lower == -1.0
 
 
 FAR = (('revolute', (3.6, 6.2)), ('prismatic', (4.0, 6.0)), ('revolute', (0.0, 5.5)))

@@ -47,26 +47,20 @@ c_source(LOOP)                                     | MechanismError: four_bar
 derive(LOOP, 'kane')                               | MechanismError: not linear functions
 TAU(GOOD, np.zeros(()), GOOD, GOOD)            | ShapeError: v has shape ... expected (4,)
 TAU(GOOD, np.zeros(3), GOOD, GOOD)             | ShapeError: v has shape ... expected (4,)
-TAU(GOOD, np.zeros(5), GOOD, GOOD)             | ShapeError: v has shape ... expected (4,)
 TAU(GOOD, np.zeros((1, 4)), GOOD, GOOD)        | ShapeError: v has shape ... expected (4,)
-TAU(GOOD, np.zeros((4, 1)), GOOD, GOOD)        | ShapeError: v has shape ... expected (4,)
 TAU(GOOD, GOOD, None, GOOD)                    | ShapeError: a has shape
-TAU(GOOD, GOOD, 3.0, GOOD)                     | ShapeError: a has shape
 TAU(GOOD, GOOD, 'q', GOOD)                     | ShapeError: a has shape
 TAU(GOOD, GOOD, [1j, 0, 0, 0], GOOD)           | ParameterError: a =
 TAU(GOOD, GOOD, [0, [1], 2, 3], GOOD)          | ParameterError: a =
-TAU(GOOD, GOOD, object(), GOOD)                | ShapeError: a has shape
 TAU(GOOD, GOOD, GOOD, np.zeros(3))             | ShapeError: tau
 TAU(GOOD, GOOD, GOOD, [0.0] * 4)               | ParameterError: tau
 TAU(GOOD, GOOD, GOOD, np.zeros(4, dtype=int))  | ParameterError: tau
 TAU(GOOD, GOOD, GOOD, FROZEN)                  | ParameterError: can be written
 TAU(GOOD)                                      | TypeError: inverse_dynamics(q, v, a, tau) takes 4 arrays
 c_source(TREE, name='7arm')                    | ParameterError: parameter name = ... is not a C identifier
-c_source(TREE, name='my-arm')                  | ParameterError: parameter name = ... is not a C identifier
 c_source(TREE, name='double')                  | ParameterError: parameter name = ... is not a C identifier
 c_source(TREE, name='class')                   | ParameterError: parameter name = ... is not a C identifier
 c_source(TREE, name='')                        | ParameterError: parameter name = ... is not a C identifier
-c_source(TREE, name='_arm')                    | ParameterError: parameter name = ... is not a C identifier
 c_source(TREE, name='a__b')                    | ParameterError: parameter name = ... is not a C identifier
 c_source(TREE, name='é')                       | ParameterError: parameter name = ... is not a C identifier
 """, globals(), c_source, closed_form, kernel, operation_counts)  # fmt: skip  # noqa: E501
