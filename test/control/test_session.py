@@ -19,6 +19,7 @@ from samples import sample
 from still_arm import MS, StillArm
 
 from robot_dynamics_ros.control import requests
+from robot_dynamics_ros.control.drivers.driver_interface import ArmState
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
 from robot_dynamics_ros.control.parts import STOP_PERIOD_NS
@@ -428,6 +429,13 @@ def test_efforts_that_are_not_finite_are_reported_once_until_the_law_changes():
     run.change(damping_ratio=[0.9])
     break_joints(0)
     assert 'effort of joint1 is' in run.said()[1]
+
+
+def test_an_error_that_every_state_repeats_is_reported_once():
+    run = Driven().active()
+    for _ in range(9):
+        run.session.update(ArmState(run.stamp + MS, run.now, PLACE[:3], STILL[:3]))
+    assert len(run.said()) == 1
 
 
 # Changes ---------------------------------------------------------------------------------------
