@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import tables
 from processes import ROOT, wait_until
 
 from robot_dynamics_ros.__main__ import main
@@ -80,3 +81,20 @@ def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
     assert run.returncode == 2
     assert 'node simulator ended with -9' in output
     assert 'Traceback' not in output
+
+
+@tables.written("""
+demo --robot scada | known: four_bar
+demo --law magic | choose from
+simulate --params no_such_file.yaml | parameter file 'no_such_file.yaml'
+simulate -p mode | NAME:=VALUE
+simulate -p mode:=x | unknown mode 'x'; known: lockstep, real_time
+dance | invalid choice
+""")
+def test_wrong_command_lines_get_one_clear_line(given, said, capsys):
+    try:
+        code = main(given.split())
+    except SystemExit as end:  # of a usage error
+        code = end.code
+    assert code == 2
+    assert re.search(said, capsys.readouterr().err)
