@@ -42,15 +42,13 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
 
 def test_a_joint_at_rest_rests_for_every_command_also_beside_a_corrupt_state(rng):
     """Its velocities are noise, whose accelerations move no link."""
-    run, tree = (
-        sinusoidal_run(measured_arm(), rng, 12.0, rests=[2], noise=(0.0, 2e-3, 0.05)),
-        measured_arm().tree,
-    )
+    arm = measured_arm()
+    run = sinusoidal_run(arm, rng, 12.0, rests=[2], noise=(0.0, 2e-3, 0.05))
     run.position[600, 0] += 1.0
-    found = evaluate(run, tree, AnalysisSettings(timing='sampled'))
+    found = evaluate(run, arm.tree, AnalysisSettings(timing='sampled'))
     accelerations = found.columns(slice(0, len(run.time)))['acceleration'][:, 2]
     assert not np.nan_to_num(accelerations).any()
-    residuals = validate([run], tree, Preparation('sampled'))
+    residuals = validate([run], arm.tree, Preparation('sampled'))
     assert_allclose(residuals.rms, found.figures['effort']['residual_rms'], rtol=ROUNDING)
     assert residuals.sliding == found.figures['effort']['evaluated']
 

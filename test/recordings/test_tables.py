@@ -123,14 +123,14 @@ def test_what_is_not_read_is_named_and_currents_ask_for_a_profile(tmp_path):
     assert any('pan_current_mA' in x and '--driver-profile' in x for x in notes[1:])
 
 
-@pytest.mark.parametrize('of', ['eff', 'current_mA', 'eff_A of the second'])
-def test_currents_are_no_torques(of, tmp_path):
-    names = heads(quantities=('pos', 'vel', of.split()[0]))
-    names[4] = 'pan_eff_Nm' if 'second' in of else names[4]
+@pytest.mark.parametrize(('column', 'unit'), [('eff', ''), ('current_mA', 'mA'), ('eff_A', 'A')])
+def test_currents_are_no_torques(column, unit, tmp_path):
+    names = heads(quantities=('pos', 'vel', column))
+    if unit == 'A':  # of one joint only
+        names[4] = 'pan_eff_Nm'
     path = write(tmp_path / 'log.csv', ['t', *names], [TIME, *ALL])
     with RobotChoice().read(path) as reader:
         run = reader.read()
-    unit = of.split()[0].rpartition('_')[2] if '_' in of else ''
     told = f'efforts are in {unit}, and no driver profile (--driver-profile) gives a torque_'
     assert any(note.startswith(told) for note in run.notes) is bool(unit)
     assert np.isnan(run.measured_effort).all() == bool(unit)
