@@ -399,8 +399,7 @@ class GravityFit(NamedTuple):
             return 'agrees'
         if self.explained < _CERTAIN:
             return 'perhaps'
-        size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
-        if size < _ABSENT * own:
+        if np.linalg.norm(self.fitted) < _ABSENT * _COMMON[0]:
             return 'compensated'
         return 'mismatch' if self.tilt < _LEAST_TILT else 'tilt'
 

@@ -10,7 +10,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.estimation.hypotheses import Cause, is_possible
+from robot_dynamics_ros.estimation.hypotheses import Cause, GravityFit, is_possible
 from robot_dynamics_ros.identification.validation import Residuals, implausible
 
 TREE = sample('four_dof').tree.with_changes(mass=np.array([1.0, 10.0, 5.0, 4.0]))  # 20 kg
@@ -57,6 +57,13 @@ def test_a_common_factor_of_efforts_is_one_of_masses_or_another_unit(factor):
     """Else it would be told as a load."""
     found = [is_possible(TREE, Cause(x, ()), np.array([factor - 1.0])) for x in ('mass', 'unit')]
     assert sorted(found) == [False, True]
+
+
+@pytest.mark.parametrize(('model', 'verdict'), [(-981.0, 'mismatch'), (-9.81, 'agrees')])
+def test_a_gravity_in_another_unit_is_not_taken_for_a_compensated_one(model, verdict):
+    down, one = np.array([0.0, 0.0, 1.0]), np.ones(1)
+    fit = GravityFit(model * down, -9.81 * down, one, 0.0 * one, one, one)
+    assert fit.verdict == verdict
 
 
 @pytest.mark.parametrize('side', [-1, 1])
