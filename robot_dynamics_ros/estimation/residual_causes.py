@@ -401,7 +401,7 @@ class EffortResidual:
             if np.square(x[0]) * effect > np.square(_MADE_UP) * left:
                 return False
         if cause.name in GRAVITY:
-            return is_gravity(tree.gravity, tree.gravity + self._along[:, : len(x)] @ x)
+            return is_gravity(tree.gravity, self._changed_gravity(x))
         return is_possible(tree, cause, x)
 
     def coefficients(self) -> dict[str, Any]:
@@ -421,16 +421,26 @@ class EffortResidual:
     @property
     def gravity(self) -> GravityFit | None:
         """The gravity that the efforts fit; None if gravity loads no joint."""
-        if not self._felt[list(columns_of(*COMMON['gravity']))].any():
+        if not self._loads.any():
             return None
-        change, before, after = np.zeros(3), self._gram[:, -1, -1], self._gram[:, -1, -1]
+        fitted = model = self.model.tree.gravity.astype(float)
+        before = after = self._gram[:, -1, -1]
         for one in self.found:
             if one.cause.name in GRAVITY:
-                change = self._along[:, : len(one.values)] @ one.values
+                fitted = self._changed_gravity(one.values)
                 before, after = one.before, one.after
-        model = self.model.tree.gravity.astype(float)
-        squares = (before, after, self._effort)
-        return GravityFit(model, model + change, *squares, self._counts)
+        return GravityFit(model, fitted, before, after, self._effort, self._counts)
+
+    @property
+    def _loads(self) -> Array:
+        """Return the axes along which gravity loads a joint, columns, shape (3, k)."""
+        return self._along[:, self._felt[list(columns_of(*COMMON['gravity']))]]
+
+    def _changed_gravity(self, x: Array) -> Array:
+        """Return the gravity after changes along the axes, or what of it loads a joint, (3,)."""
+        model = self.model.tree.gravity
+        changed = model + self._along[:, : len(x)] @ x
+        return changed if is_gravity(model, changed) else self._loads @ (self._loads.T @ changed)
 
     def _reported(self) -> list[tuple[FoundCause, list[int]]]:
         """Return the causes that explain most of a residual that matters, and the joints."""

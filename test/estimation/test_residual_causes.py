@@ -200,6 +200,13 @@ def test_another_gravity_is_found_beside_friction_that_the_model_lacks(given, ow
     assert_allclose(found['fitted'], given, rtol=0.0, atol=0.01)
 
 
+def test_a_given_gravity_that_loads_no_joint_of_a_planar_arm_is_told():
+    arm = sample('planar_2r').tree
+    given = arm.with_gravity(9.81 * arm.axis[0])
+    found = evaluate(two_link_run(1, 8.0), given, AnalysisSettings(frame='link2'))
+    assert_allclose(found.figures['effort']['gravity']['fitted'], arm.gravity, atol=0.02)
+
+
 @pytest.mark.slow
 def test_separate_factors_stay_separate_causes(rng):
     run = run_of(rng, ARM)
