@@ -75,6 +75,9 @@ command: {form: per_joint}            | command, topic ... must have {joint} in 
 command: {form: overlay}              | topic_of_positions ... form: overlay, and only then
 command: {topic_of_positions: x}      | topic_of_positions ... form: overlay, and only then
 command: {topic: '{joint}/c'}         | command, topic ... without {joint}
+command: {form: per_joint, topic: '{joint}/{x}'} | command, topic ... must have {joint} in it
+command: {topic: joint_states}        | topics ... 'joint_states' appears twice; name it once
+command: {form: overlay, topic: a, topic_of_positions: a} | topics ... 'a' appears twice
 command: {topic: ''}                  | command, topic ... give a text
 command: {queue: 1}                   | command ... unknown key 'queue' ... known: form, topic
 command: 3                            | command ... is 3 ... give a mapping

@@ -214,7 +214,7 @@ class CommandProfile:
 
     def __post_init__(self) -> None:
         per_joint = self.form == 'per_joint'
-        if ('{joint}' in self.topic) != per_joint:
+        if {self.topic.count('{joint}'), self.topic.count('{')} != {per_joint}:
             rule = 'have {joint} in it' if per_joint else 'be one name, without {joint}'
             raise ConfigurationError(
                 'command, topic', f'is {self.topic!r}', f'of form {self.form} it must {rule}'
@@ -312,6 +312,8 @@ class DriverProfile:
                     f'is {term!r}',
                     f'known: {", ".join(COMPENSATIONS)}',
                 )
+        topics = self.state.topic, self.command.topic, self.command.topic_of_positions
+        _each_once('topics', [topic for topic in topics if topic])
         _each_once('compensated_by_driver', self.compensated_by_driver)
         _each_once('joints', [joint.joint for joint in self.joints])
         _each_once('joints, driver_name', [joint.name for joint in self.joints])
