@@ -298,20 +298,13 @@ class DriverProfile:
     command: CommandProfile = _key(_built(CommandProfile), CommandProfile())
     state: StateProfile = _key(_built(StateProfile), StateProfile())
     delay: float = _key(read.not_negative, 1.0)
-    compensated_by_driver: tuple[str, ...] = _key(_tuple_of(lambda _, value: value), ())
+    compensated_by_driver: tuple[str, ...] = _key(_tuple_of(_one_of(*COMPENSATIONS)), ())
     payload_known_to_driver: bool = _key(read.switch, True)
     defaults: JointProfile = JointProfile()
     joints: tuple[JointProfile, ...] = ()
     transmissions: tuple[TransmissionProfile, ...] = _key(_GEARS, ())
 
     def __post_init__(self) -> None:
-        for term in self.compensated_by_driver:
-            if term not in COMPENSATIONS:
-                raise ConfigurationError(
-                    'driver, compensated_by_driver',
-                    f'is {term!r}',
-                    f'known: {", ".join(COMPENSATIONS)}',
-                )
         topics = self.state.topic, self.command.topic, self.command.topic_of_positions
         _each_once('topics', [topic for topic in topics if topic])
         _each_once('compensated_by_driver', self.compensated_by_driver)
