@@ -41,29 +41,29 @@ def written(words):
 
 TENSOR = 0.01 * np.eye(3)
 KINDS_OF_JOINTS = {':': 'revolute', '/': 'prismatic', '=': 'fixed'}
-#: Joints, number of joints of the arm, tool frame.
-KINDS = [re.split(r' +\| ', line) for line in """
-j1: j2:j1 j3:j2 nozzle=j3@0.1 plate=j3@0.3            | 3 | nozzle
-j1: j2:j1 j3:j2 left_tool0=j3@0.1                     | 3 | left_tool0
-j1: j2:j1 j3:j2 near=j3@0.1 far=near@0.1              | 3 | far
-j1: j2:j1 j3:j2 camera=j3@0.4 plate=j3@0.1            | 3 | plate
-j1: j2:j1 j3:j2 camera=j3@0.1                         | 3 | camera
-j1: j2:j1 j3:j2                                       | 3 | j3_link
-j1: j2:j1 j3:j2 jaw/j3 grasp=j3@0.1                   | 3 | grasp
-j1: j2:j1 j3:j2 a/j3 b/j3 plate=j3@0.1                | 3 | plate
-j1: j2:j1 j3:j2 a/j3 b/j3*a tcp=j3@0.1                | 3 | tcp
-j1: j2:j1 a:j2 a2:a*a b:j2*a b2:b*a tcp=j2@0.1        | 2 | tcp
-j1: j2:j1 j3:j2 quill/j3                              | 4 | quill_link
-j1: j2:j1 j3:j2 gripper_roll:j3                       | 4 | gripper_roll_link
-j1: j2:j1 j3:j2 m:j3*j2 j5:m tcp=j5@0.1               | 4 | tcp
-j1: a1:j1 a2:a1 a3:a2 a_tcp=a3 b1:j1 b2:b1 b3:b2 b4:b3 b_tcp=b4 | 8 | b_tcp
-j1: rod1:j1 rod2:rod1 pin=rod2@0.3 j2:j1 j3:j2 tcp=j3@0.1       | 5 | tcp
-a_finger_1: a_finger_2:a_finger_1 b_finger_1: b_finger_2:b_finger_1 | 4 | a_finger_2_link
-""".strip().splitlines()]  # fmt: skip
-JAW, TORSO = KINDS[6][0], KINDS[13][0]
+#: What it is; its joints, number of joints of the arm, tool frame.
+KINDS = {what: rest for what, *rest in (re.split(r' *\| ', line) for line in """
+a named point | j1: j2:j1 j3:j2 nozzle=j3@0.1 plate=j3@0.3 | 3 | nozzle
+a prefix | j1: j2:j1 j3:j2 left_tool0=j3@0.1 | 3 | left_tool0
+the farthest | j1: j2:j1 j3:j2 near=j3@0.1 far=near@0.1 | 3 | far
+a camera beside | j1: j2:j1 j3:j2 camera=j3@0.4 plate=j3@0.1 | 3 | plate
+a camera only | j1: j2:j1 j3:j2 camera=j3@0.1 | 3 | camera
+none | j1: j2:j1 j3:j2 | 3 | j3_link
+a jaw by its name | j1: j2:j1 j3:j2 jaw/j3 grasp=j3@0.1 | 3 | grasp
+two slides | j1: j2:j1 j3:j2 a/j3 b/j3 plate=j3@0.1 | 3 | plate
+a slide and its mimic | j1: j2:j1 j3:j2 a/j3 b/j3*a tcp=j3@0.1 | 3 | tcp
+fingers of mimic joints | j1: j2:j1 a:j2 a2:a*a b:j2*a b2:b*a tcp=j2@0.1 | 2 | tcp
+a last slide is no gripper | j1: j2:j1 j3:j2 quill/j3 | 4 | quill_link
+a wrist named after its gripper | j1: j2:j1 j3:j2 gripper_roll:j3 | 4 | gripper_roll_link
+a mimic joint along the arm | j1: j2:j1 j3:j2 m:j3*j2 j5:m tcp=j5@0.1 | 4 | tcp
+two arms of a torso | j1: a1:j1 a2:a1 a3:a2 a_tcp=a3 b1:j1 b2:b1 b3:b2 b4:b3 b_tcp=b4 | 8 | b_tcp
+a rod before the arm | j1: rod1:j1 rod2:rod1 pin=rod2@0.3 j2:j1 j3:j2 tcp=j3@0.1 | 5 | tcp
+a hand alone | finger_1: finger_2:finger_1 thumb_1: thumb_2:thumb_1 | 4 | finger_2_link
+""".strip().splitlines())}  # fmt: skip
+JAW, TORSO = KINDS['a jaw by its name'][0], KINDS['two arms of a torso'][0]
 
 
-@pytest.mark.parametrize(('words', 'count', 'frame'), KINDS)
+@pytest.mark.parametrize(('words', 'count', 'frame'), KINDS.values(), ids=KINDS)
 def test_grippers_are_locked_and_the_tool_is_the_end_of_the_longest_chain(words, count, frame):
     text = written(words)
     tree = load_arm(text)
