@@ -17,7 +17,7 @@ def test_a_line_stays_one_and_names_in_brackets_stay_names(capsys):
     assert capsys.readouterr().out == f'{text}\n[arm] {text}\n'
 
 
-@pytest.mark.parametrize(('width', 'parts'), [(40, 5), (60, 3), (80, 2), (150, 1)])
+@pytest.mark.parametrize(('width', 'parts'), [(50, 5), (51, 3), (79, 2), (134, 2), (135, 1)])
 def test_no_number_breaks_in_a_narrow_terminal_and_each_part_names_its_rows(
     capsys, monkeypatch, width, parts
 ):
