@@ -8,9 +8,10 @@ from dataclasses import replace
 import linkages
 import numpy as np
 import pytest
+import yaml
 from oracles import PinocchioOracle
 from samples import random_tree
-from urdf_text import joint, link, robot
+from urdf_text import described
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.new_robot import PROGRAM, parameter_file
@@ -28,41 +29,67 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 pytestmark = pytest.mark.slow
 
-E = [[0.01, 0, 0], [0, 0.01, 0], [0, 0, 0.01]]
+#: Arms by name; frame 'tool' of the first one is on its axis.
+ARMS = yaml.safe_load("""
+pendulum:
+  base: []
+  rod: &body [1, [0.1, 0, 0], [0.01, 0.01, 0.01]]
+  hinge: {of: [base, rod], axis: [0, 1, 0]}
+lift:
+  base: []
+  plate: *body
+  tool: []
+  lift: {of: [base, plate, prismatic], limits: [0, 1.2], velocity: 0.5}
+  tool_mount: {of: [plate, tool, fixed], xyz: [0.3, 0, 0]}
+wrist:
+  base: []
+  a: *body
+  b: *body
+  c: *body
+  tool: []
+  roll: {of: [base, a]}
+  pitch: {of: [a, b], axis: [0, 1, 0], limits: [-1.5, 1.5]}
+  yaw: {of: [b, c]}
+  tool_mount: {of: [c, tool, fixed], xyz: [0, 0, 0.1]}
+planar_3r:
+  l0: []
+  l1: *body
+  l2: *body
+  l3: *body
+  tool: []
+  j0: {of: [l0, l1], velocity: 0.3}
+  j1: {of: [l1, l2], xyz: [0.3, 0, 0], velocity: 0.3}
+  j2: {of: [l2, l3], xyz: [0.3, 0, 0], velocity: 0.3}
+  tool_mount: {of: [l3, tool, fixed], xyz: [0.3, 0, 0]}
+weak:
+  base: []
+  a: *body
+  b: *body
+  tool: []
+  x: {of: [base, a, prismatic], axis: [1, 0, 0], limits: [0, 1], effort: 500}
+  y: {of: [a, b, prismatic], axis: [0, 1, 0], limits: [0, 1], effort: 500,
+    dynamics: <dynamics damping="4e6"/>}
+  tool_mount: {of: [b, tool, fixed], xyz: [0.3, 0, 0]}
+""")
 
 
-def body(name):
-    return link(name, 1.0, (0.1, 0, 0), E)
-
-
-def point(parent, name='tool', at=(0.3, 0, 0)):
-    return [joint(f'{name}_mount', parent, name, 'fixed', at), link(name)]
-
-
-PENDULUM = robot(
-    'pendulum', link('base'), joint('hinge', 'base', 'rod', axis=(0, 1, 0)), body('rod')
-)
-LIFT = robot('lift', link('base'), body('plate'), *point('plate'), joint(
-    'lift', 'base', 'plate', 'prismatic', limits=(0.0, 1.2), velocity=0.5))  # fmt: skip
-WRIST = robot('wrist', link('base'), joint('roll', 'base', 'a'), body('a'),
-              joint('pitch', 'a', 'b', axis=(0, 1, 0), limits=(-1.5, 1.5)), body('b'),
-              joint('yaw', 'b', 'c'), body('c'), *point('c', at=(0, 0, 0.1)))  # fmt: skip
+def text_of(name: str) -> str:
+    return described(name, ARMS[name])
 
 
 def require_within_limits(tree: Robot, path: Trajectory) -> None:
     """Positions, velocities, and efforts by Pinocchio, at other instants than planned with."""
     oracle = PinocchioOracle.of(tree)
-    for q, v, a in zip(*path.table(np.linspace(0.0, path.duration, 61)), strict=True):
-        assert (q >= tree.position_lower).all()
-        assert (q <= tree.position_upper).all()
-        assert np.max(np.abs(v) / tree.velocity_limit) <= 0.5 * 1.01
-        assert np.max(np.abs(oracle.inverse_dynamics(q, v, a)) / tree.effort_limit) <= 0.6 * 1.01
+    q, v, a = path.table(np.linspace(0.0, path.duration, 61))
+    assert ((tree.position_lower <= q) & (q <= tree.position_upper)).all()
+    assert np.max(np.abs(v) / tree.velocity_limit) <= 0.5 * 1.01
+    effort = [*map(oracle.inverse_dynamics, q, v, a)]
+    assert np.max(np.abs(effort) / tree.effort_limit) <= 0.6 * 1.01
 
 
-@pytest.mark.parametrize('text', [PENDULUM, LIFT, WRIST], ids=['pendulum', 'lift', 'wrist'])
-def test_an_arm_without_a_circle_moves_its_joints(text):
-    tree = load_robot(text)
-    frame = 'tool' if 'tool' in tree.frames else 'rod'
+@pytest.mark.parametrize('name', ['pendulum', 'lift', 'wrist'])
+def test_an_arm_without_a_circle_moves_its_joints(name):
+    tree, frame = load_robot(text_of(name)), 'rod' if name == 'pendulum' else 'tool'
     motion = plan_motion(tree, frame)
     assert motion.settings['kind'] == 'sine'
     assert 'the joints move instead' in motion.remarks[0]
@@ -76,23 +103,18 @@ def test_an_arm_without_a_circle_moves_its_joints(text):
     speed = np.linalg.norm(np.gradient(tool, times, axis=0), axis=1).max()
     assert motion.speed == pytest.approx(speed, rel=0.05, abs=1e-9)  # of 100 steps
     plan = make_plan(tree, {**defaults(MOTION), **motion.settings}, motion.home)
-    assert plan.duration == pytest.approx(motion.duration)
-    assert plan.approach == 0.0
-    slow = replace(motion, speed=0.01)
-    program = default_program(tree, slow, [5.0 + k for k in range(tree.n)])
-    assert bool(program) == (text is not PENDULUM)  # whose tool is on its axis
+    assert (plan.duration, plan.approach) == (pytest.approx(motion.duration), 0.0)
+    program = default_program(tree, replace(motion, speed=0.01), [5.0 + k for k in range(tree.n)])
+    assert bool(program) == (name != 'pendulum')  # whose tool is on its axis
     for plane in program.get('constraints', ()):
         assert plane['natural_frequency'] == 5.0
         wave = plane['distance']['lissajous']
         peak = 2.0 * np.pi * wave['frequency'] * wave['amplitude']
-        assert peak == pytest.approx(0.5 * slow.speed)
+        assert peak == pytest.approx(0.5 * 0.01)
 
 
 def planar_arm() -> Robot:
-    parts = [x for k in range(3) for x in (
-        joint(f'j{k}', f'l{k}', f'l{k + 1}', xyz=(0.3 * (k > 0), 0, 0), velocity=0.3),
-        body(f'l{k + 1}'))]  # fmt: skip
-    return load_robot(robot('planar_3r', link('l0'), *parts, *point('l3')))
+    return load_robot(text_of('planar_3r'))
 
 
 def random_arm() -> Robot:
@@ -123,13 +145,10 @@ def test_a_circle_keeps_within_the_shares_of_the_limits_and_takes_5_to_15_s(make
 
 def test_a_weak_arm_is_told_the_joint_what_it_needs_and_what_it_has():
     """A slide that holds 19.6 N easily, and whose friction of 2e4 N it cannot overcome."""
-    slide = {'kind': 'prismatic', 'limits': (0, 1), 'effort': 500.0}
-    rubs = joint('y', 'a', 'b', axis=(0, 1, 0), dynamics='<dynamics damping="4e6"/>', **slide)
-    parts = link('base'), joint('x', 'base', 'a', axis=(1, 0, 0), **slide), body('a'), rubs
-    tree = load_robot(robot('weak', *parts, body('b'), *point('b')))
     said = "joint 'y': needs .*its effort limit is 500 N; at most 60% of it are used"
     with pytest.raises(ModelError, match=said):
-        default_motion(tree, 'tool', radii=[0.1])  # none is light enough
+        # None is light enough.
+        default_motion(load_robot(text_of('weak')), 'tool', radii=[0.1])
 
 
 def test_an_arm_too_slow_for_any_motion_is_told_before_a_path_is_solved(monkeypatch):
@@ -145,7 +164,7 @@ def test_an_arm_too_slow_for_any_motion_is_told_before_a_path_is_solved(monkeypa
 
 def test_a_pendulum_gets_a_folder_without_a_program_and_the_scene_says_why(tmp_path, capsys):
     file, folder = tmp_path / 'arm.urdf', tmp_path / 'arm'
-    file.write_text(PENDULUM)
+    file.write_text(text_of('pendulum'))
     assert main(['new_robot', str(file), '--out', str(folder)]) == 0
     assert 'motion: the joints by sines' in capsys.readouterr().out
     assert not (folder / PROGRAM).exists()

@@ -14,7 +14,7 @@ from oracles import PinocchioOracle, relative_error
 from pushed_arm import state_of
 from recorded_bags import excerpt
 from samples import SAMPLES, random_state, sample
-from urdf_text import joint, link, robot, symmetric
+from urdf_text import described, joint, link, symmetric
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.dynamics import make_formulation
@@ -97,9 +97,11 @@ def test_a_step_takes_off_damping_at_its_end_and_the_level_of_coulomb_friction()
 
 def light_joint(damping, friction):
     """Return a joint of 4e-6 kg m^2, as the last one of a TIAGo."""
-    flange = link('flange', 0.01, inertia=4e-6 * np.eye(3))
-    text = robot('wrist', link('base'), flange, joint('turn', 'base', 'flange'))
-    tree = load_robot(text, (0.0, 0.0, 0.0))
+    tree = load_robot(described('wrist', """
+base: []
+flange: [0.01, [0, 0, 0], [4.0e-6, 4.0e-6, 4.0e-6]]
+turn: {of: [base, flange]}
+"""), (0.0, 0.0, 0.0))  # fmt: skip
     return tree.with_changes(damping=np.array([damping]), coulomb_friction=np.array([friction]))
 
 
