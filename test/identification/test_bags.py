@@ -30,7 +30,7 @@ from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import RobotChoice
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('without_curves')]
 
 STEP = 2e-3
 IDENTIFY = 'identify --gravity 0 -9.81 0 --effort-limit 1000'

@@ -34,7 +34,7 @@ from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.identification.validation import Residuals
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('without_curves')]
 
 ARM = measured_arm()
 

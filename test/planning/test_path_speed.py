@@ -15,7 +15,7 @@ import pytest
 from oracles import PinocchioOracle
 from pushed_arm import PlantArm
 from samples import sample
-from urdf_text import joint, link, robot
+from urdf_text import described
 
 from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
@@ -84,15 +84,15 @@ def test_the_path_is_kept_where_the_efforts_do_not_suffice(name):
 
 def test_one_joint_needs_little_more_than_the_shortest_time():
     """Half of the way at most effort, half braking: T = 2 sqrt(way inertia / effort)."""
-    text = robot('wheel', link('base'), link('wheel', 2.0, inertia=np.eye(3) * 0.5),
-                 joint('turn', 'base', 'wheel', velocity=50.0, effort=10.0))  # fmt: skip
-    tree = load_robot(text)
-    shortest = 2e3 * math.sqrt(2.0 * 0.5 / 9.0)
-    motion = Motion(tree, [2.0], 0.3)
+    tree = load_robot(described('wheel', """
+base: []
+wheel: [2, [0, 0, 0], [0.5, 0.5, 0.5]]
+turn: {of: [base, wheel], velocity: 50, effort: 10}
+"""))  # fmt: skip
+    shortest, motion = 2e3 * math.sqrt(2.0 * 0.5 / 9.0), Motion(tree, [2.0], 0.3)
     assert re.search(r' from 0\.00\d*[1-9] s$', motion.answer), 'no zeros at the end'
-    assert (
-        shortest < motion.took < 1.15 * shortest
-    )  # the rest is due to the bounded rate of the effort
+    # The rest is due to the bounded rate of the effort.
+    assert shortest < motion.took < 1.15 * shortest
 
 
 @pytest.mark.slow
@@ -124,12 +124,10 @@ def test_an_order_slows_and_pauses_without_a_jump(discretization):
 
 def test_lost_states_change_nothing_of_how_a_path_goes_on():
     """A step of twelve ms equals twelve lost steps: the same speed, the same position."""
-    still = Quintic([0.0], [0.0], 1.0)
-    squares = np.linspace(1.0, 0.3, 40).tolist()
-    motions = []
+    still, limit, motions = Quintic([0.0], [0.0], 1.0), np.linspace(1.0, 0.3, 40).tolist(), []
     for lost in (0, 12):
         speed = PathSpeed()
-        speed.start(0.0, SpeedLimit(0.005, squares), scalable=True)
+        speed.start(0.0, SpeedLimit(0.005, limit), scalable=True)
         speed.scale(0.4)
         for k in (*range(1, 50), *range(50 + lost, 90)):
             place = speed.advance(1e-3 * k, still)
@@ -138,9 +136,9 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
     assert 0.2 < motions[0][1] < 0.9  # on the way to the requested factor
 
 
-@pytest.mark.parametrize('factor', [math.nan, math.inf, -0.1, 1.1])
-def test_what_is_no_factor_is_refused_and_changes_nothing(factor):
+def test_what_is_no_factor_is_refused_and_changes_nothing():
     session = ControllerSession(sample('scara').tree)
-    with pytest.raises(RobotDynamicsError, match='speed_scaling_input.*of 0 to 1'):
-        session.set_speed(factor)
+    for factor in (math.nan, math.inf, -0.1, 1.1):
+        with pytest.raises(RobotDynamicsError, match='speed_scaling_input.*of 0 to 1'):
+            session.set_speed(factor)
     assert session.loop.generator.speed.target == 1.0
