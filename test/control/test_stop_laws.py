@@ -73,3 +73,11 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, known,
     assert (rate == 100.0) == (plenty > 1.0)
     # Rounding of what is of the size of gravity, 20 N m, by 100 1/s times 3 ms.
     assert_allclose(effort, g - rate * momentum, rtol=1e-12, atol=1e-12)
+
+
+def test_a_brake_is_over_at_rest_or_after_a_bounded_time(robot):
+    """A pushed arm does not come to rest."""
+    brake, v = Brake(robot.tree), 0.1 * robot.tree.velocity_limit
+    brake.reset(0.0, robot.tree.middle, v)
+    found = [brake.is_over(*x) for x in ((0.0, v), (0.01, 0.0 * v), (0.01, v), (1.0, v))]
+    assert found == [False, True, False, True]
