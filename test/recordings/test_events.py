@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,24 +23,21 @@ def events_of(command, bag) -> list[tuple[float, str]]:
     return [(float(time), said) for time, said in re.findall(pattern, page)]
 
 
-@pytest.fixture
-def messages():
-    """A run of 0.6 s: a gap, a saturated joint, a changed parameter, an accepted trajectory."""
+@pytest.mark.slow
+def test_what_happened_is_listed_in_its_order(command):
+    """A run of 0.6 s: a gap, a saturated joint, a changed parameter, a trajectory; then a loss."""
     arm = RecordedArm(600)
     arm.tau[100:200] = [0.0, 200.0, 0.0]
-    run = [x for x in arm.messages() if not 300 * MS <= x.time < 350 * MS]
     laws = f'law: {{}}\njoints: [{", ".join(NAMES)}]'
-    return [
+    bag = command.word([
         text(0, laws.format('computed_torque'), PARAMETERS),
-        *run,
+        *(x for x in arm.messages() if not 300 * MS <= x.time < 350 * MS),
         text(250 * MS, 'accepted: 3 points', STATUS),
         text(400 * MS, laws.format('pd_gravity'), PARAMETERS),
-    ]
-
-
-@pytest.mark.slow
-def test_what_happened_is_listed_in_its_order(messages, command):
-    found = events_of(command, messages)
+    ])  # fmt: skip
+    file = storage_file(Path(bag))
+    os.truncate(file, int(0.8 * file.stat().st_size))
+    found = events_of(command, bag)
     assert [time for time, _ in found] == sorted(time for time, _ in found)
     times = {said: time for time, said in found}
     assert times['elbow: effort at its limit'] == pytest.approx(0.1, abs=2e-3)
@@ -49,17 +47,8 @@ def test_what_happened_is_listed_in_its_order(messages, command):
     assert gap == pytest.approx(0.35, abs=2e-3)
     for name in NAMES:
         assert any(said.startswith(f'largest error of {name}, ') for said in times)
-
-
-@pytest.mark.slow
-def test_a_loss_is_where_the_bag_ends(command, tmp_path):
-    bag = RecordedArm(600).bag(tmp_path / 'bag')
-    file = storage_file(bag)
-    os.truncate(file, file.stat().st_size // 2)
-    found = events_of(command, bag)
     (lost,) = (time for time, said in found if 'ends early' in said)
-    assert lost == max(time for time, _ in found)
-    assert 0.1 < lost < 0.5
+    assert 0.4 < lost == found[-1][0] < 0.6
 
 
 @pytest.mark.parametrize(
