@@ -69,7 +69,6 @@ NODE_COMMANDS = {
 
 #: Modules in ``cli`` of the commands whose module has another name.
 _MODULES = {
-    'compare': 'analyze',
     'identify_demo': 'demo',
     **dict.fromkeys(NODE_COMMANDS, 'nodes'),
 }

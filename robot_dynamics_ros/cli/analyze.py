@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Analyze recordings, or compare two: tracking, residuals, energy, rates, reports, thresholds."""
+"""Analyze recordings: tracking, torque residual, energy, rates; write reports, test thresholds."""
 
 from __future__ import annotations
 
@@ -37,14 +37,12 @@ from robot_dynamics_ros.cli.tables import (
     say,
 )
 from robot_dynamics_ros.dynamics import FORMULATIONS
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
-from robot_dynamics_ros.recordings.comparison import METHODS, compare_recordings
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.metric import (
     Threshold,
-    check_thresholds,
     parse_threshold,
 )
 from robot_dynamics_ros.recordings.output_folder import (
@@ -57,8 +55,7 @@ from robot_dynamics_ros.recordings.recording import EFFORTS
 from robot_dynamics_ros.recordings.report.runs import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 
-_USUAL_OUTPUT, _COMPARISON = Path('out') / 'analysis', Path('out') / 'comparison'
-_DESCRIPTIONS = ('.urdf', '.xacro', '.xml')
+_USUAL_OUTPUT = Path('out') / 'analysis'
 _MANY = 20  # number of bags from which reports are written only on request
 EXIT_THRESHOLD, EXIT_FAILED = 1, 2
 
@@ -88,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     single = len(bags) == 1
     usual = _USUAL_OUTPUT / (short_name(bags[0]) if single else 'bags')
     output = choose_folder(args.output, usual, force=args.force)
-    folders = [output] if single else [output / name for name in _bag_names(bags)]
+    folders = [output] if single else [output / name for name in bag_names(bags)]
     results = run_with_progress(
         'analyzing',
         partial(_analyze, _settings(args, len(bags))),
@@ -133,20 +130,20 @@ def _settings(args: argparse.Namespace, count: int) -> AnalysisSettings:
         contacts=args.contacts,
         program=args.program,
         program_start=args.program_start,
-        thresholds=_thresholds(args),
+        thresholds=given_thresholds(args),
         rows=args.rows,
         tables=args.tables,
         report=count < _MANY if args.report is None else args.report,
     )
 
 
-def _thresholds(args: argparse.Namespace) -> tuple[Threshold, ...]:
+def given_thresholds(args: argparse.Namespace) -> tuple[Threshold, ...]:
     """Return the thresholds of the arguments; none if they are to be listed."""
     listing = args.threshold == ['list']
     return () if listing else tuple(parse_threshold(text) for text in args.threshold)
 
 
-def _bag_names(bags: Sequence[Path]) -> list[str]:
+def bag_names(bags: Sequence[Path]) -> list[str]:
     """Return a unique name for each bag."""
     names: list[str] = []
     for bag in bags:
@@ -210,42 +207,6 @@ def _write_summary(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         writer.writerows(json_ready(row) for row in rows)
 
 
-def compare(args: argparse.Namespace) -> int:
-    """Compare two recordings; return 1 if a threshold is violated.
-
-    Raises:
-        ConfigurationError: A robot is given, or the number of recordings is not two.
-    """
-    if len(args.bags) != 2 or any(bag.suffix in _DESCRIPTIONS for bag in args.bags):
-        raise ConfigurationError(
-            f'compare {" ".join(map(str, args.bags))}',
-            'needs two recordings',
-            'give BAG_A BAG_B; the formulations of a robot are compared by '
-            'compare_formulations ROBOT',
-        )
-    names = _bag_names(args.bags)
-    usual = _COMPARISON / f'{names[0]}_{names[1]}'
-    output = choose_folder(args.output, usual, force=args.force)
-    figures, report = compare_recordings(
-        args.bags,
-        names,
-        recording_choice(args),
-        frame=args.frame,
-        method=args.align,
-        options=given(args, RECORDING),
-    )
-    if args.threshold == ['list']:
-        print_figures(figures, figures['joints'])
-        return 0
-    verdicts = check_thresholds(_thresholds(args), figures, figures['joints'])
-    with atomic_folder(output) as work:
-        write_json(work / 'comparison.json', figures)
-        report.write(work / 'report.html')
-    print_report(report, output)
-    print_thresholds(verdicts)
-    return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
-
-
 COMMANDS = {
     'analyze': Command(
         run,
@@ -291,18 +252,5 @@ COMMANDS = {
             ),
             **JOBS,
         },
-    ),
-    'compare': Command(
-        compare,
-        {
-            'bags BAG': option(Path, 'two recordings', nargs='+'),
-            '--align HOW': option(
-                'motion', f'{", ".join(METHODS)}, or the time shift of the second bag, s'
-            ),
-            **RECORDING,
-            **TOOL_FRAME,
-            **threshold('comparison.json'),
-            **output(_COMPARISON),
-        },
-    ),
+    )
 }

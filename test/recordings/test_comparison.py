@@ -196,7 +196,7 @@ def test_the_first_bags_description_is_used_for_both(description, command, tmp_p
 
 @pytest.mark.slow
 @tables.written("""
-    [] | needs two recordings; give BAG_A BAG_B
+    [] | 1 recordings: cannot be compared; give two
     [missing] | no such file or folder
     [RUN, --threshold, x=1] | unknown figure 'x'
     [RUN, --frame, nose] | unknown frame 'nose'
