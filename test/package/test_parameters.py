@@ -18,6 +18,7 @@ from robot_dynamics_ros.parameters import (
     parameters_of,
     require_known,
     require_used,
+    spread,
     table,
 )
 from robot_dynamics_ros.ros.executables import assigned, declared_parameters
@@ -103,6 +104,11 @@ def test_a_dataclass_declares_by_its_fields():
     assert parameters_of(Settings) == (GAIN, SWITCH)
     assert vars(Settings()) == {'gain': [10.0], 'switch': True, 'other': 3}
     assert Settings().gain is not Settings().gain
+
+
+def test_one_number_is_spread_over_the_joints():
+    each = [1.0, 2.0, 3.0]
+    assert [spread([2.0], 3), spread(each, 3)] == [[2.0] * 3, each]
 
 
 def test_table_and_help_say_everything_of_a_parameter():
