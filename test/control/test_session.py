@@ -588,14 +588,18 @@ def test_what_was_being_prepared_when_the_arm_was_stopped_is_refused_with_that_r
 
 def test_a_trajectory_that_was_checked_is_the_one_that_is_followed():
     """The arrays that were given may be filled with the next one at once."""
-    run = Driven().active()
-    points = Points.at_rest([0.1], PLACE[np.newaxis] + 0.01)
-    commit = prepare_trajectory(run.session, points)
-    points.position.fill(9.0)
-    points.time.fill(0.01)
-    commit()
-    run.states(102)
-    assert run.session.loop.reference.position == pytest.approx(PLACE + 0.01)
+    references = []
+    for later in (0.1, 0.4):
+        run = Driven().active()
+        points = Points.at_rest([1.0], PLACE[np.newaxis] + 0.1)
+        commit = prepare_trajectory(run.session, points)
+        points.position[:] = PLACE + later
+        points.time[:] *= later
+        commit()
+        run.states(5)
+        references.append(run.session.loop.reference.position.copy())
+    assert np.array_equal(*references)
+    assert (references[0] != PLACE).all()
 
 
 def test_measured_efforts_of_a_wrong_number_are_refused_by_name():
