@@ -43,7 +43,6 @@ _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
 _FROZEN_S = 0.5  # s
 _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
 _SETTLING = 10  # at rest, efforts settle in one of so many parts of the time
-_AFTER = 10  # states in which an arm that sets out moves as far as in one
 _USUAL = 95.0  # percentile of steps, and of numbers of equal values in a row, that are usual
 _UNUSUAL = 10.0  # times these: more is frozen
 _REVERSED = 'wrong sign of position and effort'
@@ -326,25 +325,20 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
     """Reject states that stay the same to the last digit while the efforts change.
 
     An arm at rest may begin a motion or overcome friction: efforts that change in the second half
-    only do not count, unless the states hold a velocity, or jump where they change again. Nor do
-    those of its friction at first, nor states without any effort, as of an arm that brakes hold
-    until it is controlled.
+    only do not count, nor do those of its friction at first, nor states without any effort, as of
+    an arm that brakes hold until it is controlled. States that hold a velocity, or jump where they
+    change again, are found by :func:`frozen_findings`.
     """
     held = _long(run.time, _equal(np.hstack([run.position, run.velocity])))
     if not len(held) or not np.ptp(run.position, axis=0).any():
         return
     effort = run.measured_effort if measured else run.effort
     effort = np.where(np.isfinite(effort), effort, np.nan)
-    columns = np.nan_to_num(np.hstack([run.position, run.velocity]))
     size = np.fmax(_range(effort), np.finfo(float).tiny)
     for start, end in held.tolist():
-        fast = np.abs(columns[start]) > AT_REST * np.abs(columns).max(axis=0)
-        rests = not (fast[run.position.shape[1] :].any() or _jumps(run.position, end))
-        begin = start + (end - start) // _SETTLING if rests else start
-        acting = effort[begin : (start + 1 + end) // 2 if rests else end]
+        acting = effort[start + (end - start) // _SETTLING : (start + 1 + end) // 2]
         acts = np.nan_to_num(acting).any(axis=1)
-        if rests and acts.any():
-            acting = acting[acts]
+        acting = acting[acts] if acts.any() else acting
         if (_range(acting) > _FROZEN_EFFORT * size).any():
             raise RecordingError(
                 'the states of the recording',
@@ -411,14 +405,6 @@ def _long(time: Array, runs: Array) -> Array:
 def _frozen(run: Recording, start: int, end: int) -> str:
     seconds = run.time[end - 1] - run.time[start]
     return f'frozen for {seconds:.3g} s from {run.told(run.time[start])} on'
-
-
-def _jumps(position: Array, row: int) -> bool:
-    """Return whether a joint moves farther at a row than in the rows after it."""
-    if row >= len(position):
-        return False
-    farthest = np.abs(position[row : row + _AFTER] - position[row]).max(axis=0)
-    return bool((np.abs(position[row] - position[row - 1]) > farthest).any())
 
 
 def effort_findings(
