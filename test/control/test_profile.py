@@ -136,6 +136,7 @@ joint1: {measured_effort_unit: permille} | 'joint1', measured_effort_unit ... it
 joint1: {gear_ratio: 100.0}           | joint 'joint1', gear_ratio ... has no effect
 joint1: {torque_constant: 0.1}        | torque_constant ... has no effect
 joint1: {torque_constant: 0.1, effort_unit: motor N m} | torque_constant ... has no effect
+joint1: {effort_offset: -1000.0}      | joint 'joint1', effort_offset ... is -1000, beyond the
 """)
 def test_a_profile_that_does_not_fit_the_robot_is_refused(given, said):
     with pytest.raises(ConfigurationError, match=said):
