@@ -19,7 +19,11 @@ from robot_dynamics_ros.recordings.reading import read_recording
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data' / 'ur10e_real'
 WHY = 'its source states no licence: the recording of a UR10E is not here'
-pytestmark = [pytest.mark.skipif(not DATA.exists(), reason=WHY), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.skipif(not DATA.exists(), reason=WHY),
+    pytest.mark.slow,
+    pytest.mark.usefixtures('without_curves'),
+]
 GAINS = {
     'shoulder_pan_joint': 10.0,
     'shoulder_lift_joint': 10.7,
