@@ -13,7 +13,7 @@ import pytest
 from generated_c import SANITIZED, WARNINGS, call, largest_term, library, run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from samples import sample
+from samples import sample, world_files
 from scipy.spatial.transform import Rotation
 from special_floats import PAIRS, chosen, same_bits
 from urdf_text import joint, link, symmetric
@@ -44,6 +44,7 @@ ALL = tuple(OUTPUTS)
 ROBOTS = {
     'scara': (ALL, 'tool'),
     'parallelogram': ((*CORE, 'derivatives', 'regressor'), 'tool'),
+    'panda': ((*CORE, 'frame_motion'), 'panda_rightfinger'),
 }
 # One in every test run; the others, which are slow to compile, in the long one.
 NAMES = [pytest.param(x, marks=[] if x == 'scara' else [pytest.mark.slow]) for x in ROBOTS]
@@ -53,6 +54,9 @@ NAMES = [pytest.param(x, marks=[] if x == 'scara' else [pytest.mark.slow]) for x
 def robot(name):
     if name == 'parallelogram':
         return load_mechanism(*shipped_mechanism(name))
+    if name == 'panda':  # has a follower (mimic joint)
+        file = next(file for file in world_files() if file.stem == name)
+        return load_robot(str(file.locate()), effort_limit=1.0)
     return sample(name).tree
 
 
