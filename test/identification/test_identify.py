@@ -221,6 +221,17 @@ def test_rows_are_weighted_by_their_joints_noise_and_deviations_hold(rng):
     assert found.condition == pytest.approx(1.0, abs=0.1)
 
 
+def test_the_condition_is_the_motions_whatever_the_noise(rng):
+    """One joint's efforts are exact, the other's are not; the motion is the same."""
+    run, tree = run_of('planar_2r'), wrong(sample('planar_2r').tree)
+    noise = np.outer(rng.normal(size=len(run.time)), [0.0, 0.2])
+    noisy = identify([replace(run, effort=run.effort + noise)], tree, request=EXACT)
+    exact = identify([run], tree, request=EXACT).estimate.condition
+    # The noise adds some percent to the RMS effort by which the rows are weighted.
+    assert noisy.estimate.condition == pytest.approx(exact, rel=0.1)
+    assert not any('condition of the regressor' in text for text in noisy.undetermined())
+
+
 def test_correlated_residuals_widen_the_deviations(rng):
     """Each residual repeated ten times: ten times fewer rows, deviations sqrt(10) larger."""
 
