@@ -190,6 +190,17 @@ def test_states_that_stay_the_same_in_motion_are_no_states():
     assert (moved <= 1.5 * MS * 1e-9 * TREE.velocity_limit).all(), 'in one period'
 
 
+def test_a_state_after_frozen_ones_ends_the_motion_as_one_after_a_gap():
+    """Without a timer in between, which would have found that states are missing."""
+    run = Driven().following()
+    for _ in range(300):
+        run.state(v=STILL + 0.3)
+    assert run.session.mode is SessionMode.FOLLOWING
+    assert run.state(PLACE + 0.01)
+    assert run.session.mode is SessionMode.HOLDING
+    assert run.said('warning') == ['the time of the states jumped: holding where the arm is']
+
+
 @pytest.mark.parametrize('simulated', [False, True])
 def test_a_paused_simulator_repeats_its_state_and_ends_a_silence_with_it(simulated):
     """Its time is stopped, so that no newer state would ever arrive."""

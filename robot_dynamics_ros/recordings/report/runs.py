@@ -22,6 +22,7 @@ from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import DIAGNOSTICS, Topics
 from robot_dynamics_ros.recordings.metrics.metric import Threshold
+from robot_dynamics_ros.recordings.metrics.program import unit_of
 from robot_dynamics_ros.recordings.metrics.tracking import (
     at_limits,
     gap_text,
@@ -250,7 +251,9 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
         tiles.append((f'{tracking["tool_peak_mm"]:.4g} mm', 'tool error, peak'))
     program = figures.get('program') or {}
     if 'floor' in program:
-        kept = quantity(max(program['floor']), 'm or rad')
+        pairs = sorted(zip(program['floor'], program['rows'], strict=True))
+        worst = {unit_of(row): value for value, row in pairs}  # the last of each unit
+        kept = ', '.join(quantity(value, unit) for unit, value in worst.items())
         tiles.append((kept, 'f of the program, RMS in the last quarter, worst row'))
     if 'residual_share' in figures['effort']:
         share = np.fmax.reduce(figures['effort']['residual_share'])
