@@ -192,6 +192,28 @@ def test_a_stop_is_granted_the_time_that_passed_since_the_last_command(timeout):
     elapsed = np.diff(arm.times[begin - 1 :]) * 1e-9
     assert (arm.steps(begin) <= RATE * elapsed[:, np.newaxis] + ROUNDING).all()
     assert arm.steps(begin)[0].max() == pytest.approx(RATE * 1e-3 * min(timeout, 20))
+    assert arm.state(step=50 * MS)  # states are back: they are granted no more than a period
+    assert arm.steps(len(arm.commands) - 1).max() == pytest.approx(RATE * 1e-3)
+
+
+def test_without_states_and_at_the_end_the_stop_action_acts_at_once():
+    """The last command whatever the rate limit."""
+    arm = Watched(stop_action='zero', state_timeout_s=2e-3)
+    last = Watched(stop_action='zero', effort_rate_limit=[RATE])
+    arm.lead(FAR)
+    assert (np.abs(arm.commands[-1]) > 2 * 2 * STOP * LIMIT).any()
+    assert arm.wait(2)
+    assert_allclose(arm.commands[-1], 0.0, atol=1e-12)
+    assert last.session.end()
+    assert_allclose(last.session.command, 0.0, atol=1e-12)
+
+
+def test_measurements_that_no_sensor_gives_are_unknown_or_refused():
+    arm = Watched()
+    arm.session.loop.observe_effort(LIMIT * [1.0, -11.0, 9.0, 11.0])
+    assert np.isnan(arm.session.loop.measured_effort).tolist() == [False, True, False, True]
+    with pytest.raises(ConfigurationError, match='measured wrench: is'):
+        arm.session.measure_wrench('tool', [0.0, 1e9, 0.0, 0.0, 0.0, 0.0])
 
 
 def broken(*_: Any) -> None:

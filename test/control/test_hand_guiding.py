@@ -191,6 +191,7 @@ def test_an_arm_that_is_thrown_faster_than_plausible_is_braked(law, mode):
     thrown.plant.data.qvel[3] = 15.0 * session.tree.velocity_limit[3]
     for _ in thrown.run(300):
         speeds.append(np.abs(thrown.v / session.tree.velocity_limit).max())
+        session.enable(True)  # a switch that was pressed before
     assert max(speeds) > 14.0
     assert max(speeds[-100:]) < 0.1
     assert session.timeouts == 0
