@@ -113,9 +113,10 @@ def test_a_goal_is_followed_to_its_end_with_feedback(client):
     assert len(shown.desired.accelerations) == 4
 
 
-def test_of_two_goals_sent_at_once_the_later_one_is_followed(client):
+@pytest.mark.parametrize('count', [1, 150])
+def test_of_two_goals_sent_at_once_the_later_one_is_followed(client, count):
     """The second is prepared before the first one begins, which many points take time for."""
-    times = np.linspace(0.5, 1.0, 150)
+    times = np.linspace(1.0, 0.5, count)[::-1]
     goals = goal(times=times), goal(PLACE + 0.05, times=times)
     answers = [client.send_silently(one) for one in goals]
     client.arm.until(lambda: all(x.done() for x in answers), 'answers to both')
@@ -135,6 +136,14 @@ def test_cancelling_brings_the_reference_to_rest_and_holds(client):
     assert found.result.error_code == Result.SUCCESSFUL, 'as joint_trajectory_controller has it'
     assert 'canceled' in found.result.error_string
     client.arm.until(lambda: not np.any(client.arm.references[-1].velocity), 'rest')
+
+
+def test_a_wrong_goal_is_rejected_with_the_reason(client):
+    """What is wrong, and that a running one goes on: ``test/control/test_goals.py``."""
+    assert not client.send(goal(names=['a', *JOINTS[1:]])).accepted
+    client.arm.until(
+        lambda: client.arm.status[-1].data.startswith("rejected: joint 'a'"), 'the reason'
+    )
 
 
 def test_the_state_is_told_and_the_speed_ordered_as_of_joint_trajectory_controller(living, client):
