@@ -537,3 +537,12 @@ def test_noise_moves_no_mass_that_the_data_do_not_determine():
         run = measured_run(real, motion, noise=(0.0, 1e-3, 0.3), rng=rng)
         found = identify([run], nominal.tree, TERMS).tree
         assert_allclose(found.mass, real.tree.mass, rtol=0.02)
+
+
+def test_a_score_does_not_depend_on_the_fits_before_it(rng):
+    columns, usable = rng.normal(size=(400, 2, 3)), np.ones((400, 2), dtype=bool)
+    effort = columns @ np.ones(3) + rng.normal(size=(400, 2)) * [0.1, 3.0]
+    ridge, other = (Ridge.of_samples(columns, effort, usable, np.ones(3)) for _ in range(2))
+    first = ridge.values
+    other.held_out(np.array([1]))
+    assert_array_equal(other.values, first)

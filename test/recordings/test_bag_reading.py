@@ -472,3 +472,23 @@ def test_only_the_ending_of_a_file_is_no_part_of_its_name(row, tmp_path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     assert short_name(path) == name
+
+
+@pytest.mark.slow
+def test_nothing_is_read_behind_the_end_of_a_span(tmp_path, monkeypatch):
+    bag, blocks = write(tmp_path / 'bag', Motion(20_000).messages()), []
+    columns = BagReader.columns
+
+    def counted(*given, **more):
+        for block in columns(*given, **more):
+            blocks.append(block)
+            yield block
+
+    monkeypatch.setattr(BagReader, 'columns', counted)
+    whole = read_recording(bag)
+    count = len(blocks)
+    with RecordingReader(bag) as reader:
+        run = reader.read((0.0, 0.5))
+    assert len(blocks) - count < 0.5 * count
+    assert run.time[-1] >= 0.5
+    assert same(run, whole.rows(slice(len(run.time))))
