@@ -473,7 +473,7 @@ def test_a_joint_that_rests_without_an_effort_has_a_note_and_no_row_in_the_table
         column[:, 1] = 0.0
     run.reference_position[:] = run.reference_velocity[:] = np.nan
     report = analyzed(write_run(tmp_path / 'bag', run)).report
-    excluded = 'summed over the joints: at rest with Coulomb friction: '
+    excluded = 'left out of the residual, at rest with Coulomb friction: '
     assert any(excluded in note for note in report.notes)
     assert (
         f'no state tells an effort of {NAMES[1]} (at rest with Coulomb friction)' in report.notes

@@ -324,8 +324,9 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any], origin: flo
     elif 'skipped' in check:
         notes.append(f'not checked against another formulation: {check["skipped"]}')
     left_out = effort.get('left_out', {})
-    if left := [f'{why}: {sum(n)}' for why, n in left_out.items() if any(n)]:
-        notes.append(f'states left out of the residual, summed over the joints: {", ".join(left)}')
+    for why, n in left_out.items():
+        if own := [f'{x} of {joint}' for joint, x in zip(joints, n, strict=True) if x]:
+            notes.append(f'states left out of the residual, {why}: {", ".join(own)}')
     if unused := [j for j, count in enumerate(effort.get('evaluated', ())) if not count]:
         reasons = ', '.join(why for why, n in left_out.items() if any(n[j] for j in unused))
         which = ', '.join(joints[j] for j in unused)
