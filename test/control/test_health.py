@@ -199,7 +199,7 @@ def test_the_begin_and_the_end_of_a_program_are_told_on_the_clock_of_the_states(
         values = health.report(session).values
         assert values['following'] == 'program'
         start = session.activated_ns / 1e9
-        assert float(values['program_start_s']) == pytest.approx(start, abs=1e-3, rel=0.0)
+        assert float(values['program_start_s']) == pytest.approx(start, abs=1e-5, rel=0.0)
         for _ in range(10):
             arm.settle(0.2)
             health.report(session)
