@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import takewhile
@@ -24,6 +25,8 @@ from robot_dynamics_ros.errors import ConfigurationError, shown
 #: Limits: bytes of a file, values (with aliases expanded), nesting levels, digits of an integer.
 MAX_BYTES, MAX_VALUES, MAX_LEVELS, MAX_DIGITS = 20_000_000, 1_000_000, 64, 100
 _MAX_PATH = 4096
+#: Numbers to base 8 and 60 of YAML 1.1, which other readers take for decimal ones or texts.
+_NOT_DECIMAL = re.compile(r'[-+]?0[0-7_]*[1-7][0-7_]*|.*:.*')
 _Parser = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
     'tag:yaml.org,2002:null': lambda _: None,
@@ -249,11 +252,14 @@ class _EventReader:
         if len(text) > MAX_DIGITS and tag.endswith('int'):
             self._refuse(line, f'has a number of {len(text)} digits', 'give a finite number')
         try:
-            return _CONSTRUCTORS[tag](yaml.ScalarNode(tag, text))
+            value = _CONSTRUCTORS[tag](yaml.ScalarNode(tag, text))
+            problem = f'is {value} in YAML 1.1' if _NOT_DECIMAL.fullmatch(text) else ''
         except (ValueError, IndexError, OverflowError):
-            self._refuse(
-                line, f'{shown(text)} is not a number', 'give a number, or quote the text'
-            )
+            problem = 'is not a number'
+        if problem:
+            remedy = 'give a decimal number, or quote the text'
+            self._refuse(line, f'{shown(text)} {problem}', remedy)
+        return value
 
     def _refuse(self, line: int, problem: str, remedy: str) -> NoReturn:
         raise ConfigurationError(f'{self._what}, line {line}', problem, remedy)

@@ -36,6 +36,8 @@ from robot_dynamics_ros.yaml_reader.parsing import (
 HOSTILE = {
     'a: 0b_': "line 1: '0b_' is not a number",
     'a: 1\nb: 0x_\n': "line 2: '0x_' is not a number",
+    'a: 1\nb: 010': "line 2: '010' is 8 in YAML 1.1; give a decimal number",
+    'a: [0.5, 1:30.0]': "line 1: '1:30.0' is 90.0 in YAML 1.1",
     'a: !!int ""': "line 1: has the tag '!!int'",
     'a: !!timestamp x': "line 1: has the tag '!!timestamp'",
     'a: !!python/object:os.system x': "has the tag '!!python/object:os.system'",
@@ -81,7 +83,7 @@ def test_each_kind_of_file_refuses_it_as_its_own_error(tmp_path):
 
 def test_plain_values_are_those_of_the_yaml_library():
     text = (
-        'a: [1, -2.5, 1.0e+3, .inf, 0x1F, 017, 1_000, 190:20:30]\n'
+        'a: [1, -2.5, 1.0e+3, .inf, 0x1F, 1_000]\n'
         'b: {c: true, d: no, e: ~, f: "1", g: text, h: }\n'
         'i: |\n  lines\n  of text\n'
         'j: &x [1, {k: 2}]\nl: *x\nm: 1e3\n'
