@@ -95,6 +95,7 @@ compensated_by_driver: [weight]       | compensated_by_driver ... known: gravity
 compensated_by_driver: [gravity, gravity] | compensated_by_driver ... twice
 compensated_by_driver: gravity        | compensated_by_driver ... give a list
 payload_known_to_driver: 'yes'        | payload_known_to_driver ... true or false
+payload_known_to_driver: false        | has no effect ... does not compensate gravity
 defaults: {joint: joint1}             | defaults ... unknown key 'joint'
 joints: {joint1: {}}                  | joints ... give a list
 joints: [{}]                          | joint 0 ... 'joint' is missing
@@ -141,6 +142,11 @@ joint1: {effort_offset: -1000.0}      | joint 'joint1', effort_offset ... is -10
 def test_a_profile_that_does_not_fit_the_robot_is_refused(given, said):
     with pytest.raises(ConfigurationError, match=said):
         driver_of(SCARA, joints=joints(**given))
+
+
+def test_a_default_limit_below_that_of_the_description_is_refused_not_ignored():
+    with pytest.raises(ConfigurationError, match='is 1, but the description has up to'):
+        driver_of(SCARA, defaults={'effort_limit': 1.0})
 
 
 FULL = joints(**yaml.safe_load("""

@@ -311,6 +311,12 @@ class DriverProfile:
         _each_once('joints', [joint.joint for joint in self.joints])
         _each_once('joints, driver_name', [joint.name for joint in self.joints])
         _each_once('transmissions, joints', self.coupled)
+        if not self.payload_known_to_driver and 'gravity' not in self.compensated_by_driver:
+            raise ConfigurationError(
+                'payload_known_to_driver',
+                'has no effect: the driver does not compensate gravity',
+                'leave it out, or give compensated_by_driver: [gravity]',
+            )
         if self.coupled and self.command.form == 'per_joint':
             raise ConfigurationError(
                 'command, form',

@@ -30,9 +30,17 @@ def rows_of(profile: DriverProfile, tree: Robot) -> list[JointProfile]:
     """Return the profiles of all joints, in the order of a command.
 
     Raises:
-        ConfigurationError: The profile's joints are not those of the robot.
+        ConfigurationError: The profile's joints are not those of the robot, or the effort limit of
+            its defaults would not bound a joint.
     """
     if not profile.joints:
+        limit, larger = profile.defaults.effort_limit, tree.effort_limit.max()
+        if limit is not None and larger > limit:
+            raise ConfigurationError(
+                f'driver profile {profile.name!r}, defaults, effort_limit',
+                f'is {limit:g}, but the description has up to {larger:g}',
+                'it is for joints without one: leave it out, or list joints with theirs',
+            )
         return [replace(profile.defaults, joint=name) for name in tree.joint_names]
     joints = [row.joint for row in profile.joints]
     if sorted(joints) != sorted(tree.joint_names):
