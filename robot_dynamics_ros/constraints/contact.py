@@ -35,6 +35,7 @@ criterion of Routh and Hurwitz.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
@@ -42,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
-from robot_dynamics_ros.errors import ProgramError, known_name
+from robot_dynamics_ros.errors import ConfigurationError, ProgramError, known_name
 from robot_dynamics_ros.yaml_reader import Section, not_negative, positive
 
 #: Responses to a lost contact.
@@ -149,9 +150,16 @@ def read_contact(place: str, value: Any) -> Contact:
     return contact
 
 
+def _in_metres(read: Callable[[str, Any], float], place: str, value: Any) -> float:
+    if read(place, value) > 1.0:
+        raise ConfigurationError(place, f'is {value:g}', 'give at most 1; lengths are in m')
+    return float(value)
+
+
 _OPTIONAL = {
-    **dict.fromkeys(('stiffness', 'speed', 'threshold', 'depth', 'ramp'), positive),
-    'clearance': not_negative,
+    **dict.fromkeys(('stiffness', 'threshold', 'ramp'), positive),
+    **dict.fromkeys(('speed', 'depth'), partial(_in_metres, positive)),
+    'clearance': partial(_in_metres, not_negative),
     'on_contact_loss': lambda _, value: known_name(
         'response to a lost contact', value, ON_CONTACT_LOSS
     ),

@@ -266,12 +266,17 @@ def test_a_program_may_follow_the_joint_reference():
     assert_allclose((found.f, found.f_dot, found.beta), [[0.1, 0.2], [0.5, 0.5], [-2, -3]])
 
 
-@pytest.mark.parametrize('of', ['force: 30', 'force: 10, threshold: 30'])
-def test_a_contact_demands_no_more_force_than_the_drives_may_exert(of):
-    plane = '{kind: plane, frame: tool, plane: {origin: [0, 0, 0.28]}, contact: {%s}}'
-    text = f'constraints: [{plane % of.replace("force", "limits: {force: 20}, force", 1)}]'
-    with pytest.raises(ProgramError, match=r'limits, force: is 20; the force is .*30'):
-        load_program(text, shipped('scara').tree, check=False)
+@tables.written("""
+{force: 30, limits: {force: 20}} | limits, force: is 20; the force is ... 30
+{force: 10, threshold: 30, limits: {force: 20}} | limits, force: is 20; the force is ... 30
+{force: 10, speed: 20}           | contact, speed: is 20; give at most 1; lengths are in m
+{force: 10, clearance: 5}        | contact, clearance: is 5; give at most 1
+{force: 10, depth: 30}           | contact, depth: is 30; give at most 1
+""")
+def test_a_contact_demands_forces_of_the_drives_and_lengths_in_metres(given, said):
+    plane = {'kind': 'plane', 'frame': 'tool', 'plane': {'origin': [0, 0, 0.28]}, 'contact': given}
+    with pytest.raises(ProgramError, match=said):
+        load_program({'constraints': [plane]}, shipped('scara').tree, check=False)
 
 
 def test_the_page_lists_the_keys_of_every_constraint_and_contact():
