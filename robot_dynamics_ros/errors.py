@@ -10,10 +10,20 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Any
 
 _MAX_LENGTH = 1000  # characters of one part of a message
 _MAX_REMEDY = 6000  # a remedy may hold a file to write
-_REPR = reprlib.Repr()
+
+
+class _Repr(reprlib.Repr):
+    def repr_instance(self, x: Any, level: int) -> str:
+        if hasattr(x, 'tolist'):  # NumPy's, as plain values
+            return self.repr1(x.tolist(), level)
+        return super().repr_instance(x, level)
+
+
+_REPR = _Repr()
 _REPR.maxlevel = 3
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80
 

@@ -133,7 +133,7 @@ class Circle(Curve):
         self.lap = min(self.length, circumference)
         n = unit('normal', normal)
         e = array('toward', toward, (3,)) if toward is not None else perpendicular(n)
-        e = unit('toward', e - n * (n @ e))
+        e = unit('toward across the normal', e - n * (n @ e))
         self._e, self._g = (self.radius * e).tolist(), (self.radius * np.cross(n, e)).tolist()
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:

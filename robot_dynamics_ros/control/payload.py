@@ -18,7 +18,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.transfer import TransferWeight
 from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
-from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.errors import ModelError, shown
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, body_inertia, body_parameters
@@ -83,7 +83,7 @@ class PayloadModel:
         if not ((inertia > 0.0) & (inertia < np.inf)).all():
             raise ModelError(
                 f'payload on {payload.frame!r}',
-                f'mass {payload.mass:g} kg and com {np.asarray(payload.com)} m lead to an '
+                f'mass {payload.mass:g} kg and com {shown(payload.com)} m lead to an '
                 'invalid joint inertia',
                 'reduce mass or com',
             )

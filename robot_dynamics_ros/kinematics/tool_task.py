@@ -80,7 +80,7 @@ class ToolTask:
             step = np.linalg.lstsq(self.rates(q, 0.0 * q)[0], error, rcond=1e-12)[0]
             q = q + step * min(1.0, _MAX_STEP / float(np.abs(step).max()))
             if not self.tree.reaches(q):
-                raise UnreachableError(target, f'the loops do not close at {np.round(q, 4)}')
+                raise UnreachableError(target, f'the loops do not close at {q.round(4).tolist()}')
         distance = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))
         reached = distance < _REACHED or distance < self._rounding(q)
         if not (np.abs(self._error(p, q)).max() < _SOLVED and reached):

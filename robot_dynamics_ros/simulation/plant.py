@@ -247,7 +247,8 @@ class CommandBuffer:
             self.last_refusal = f'{len(efforts)} efforts; {wanted}'
         elif not finite.all():
             wrong = [self.joints[i] for i, good in zip(places, finite, strict=True) if not good]
-            self.last_refusal = f'not finite: {list(efforts)}, of joint {", ".join(wrong)}'
+            numbers = [float(effort) for effort in efforts]
+            self.last_refusal = f'not finite: {numbers}, of joint {", ".join(wrong)}'
         else:
             self.effort[self._order[places]] = efforts
             self._missing.difference_update(places)

@@ -208,7 +208,7 @@ def located_errors(place: str) -> Iterator[None]:
         raise
     except ParameterError as error:
         raise ConfigurationError(
-            place, f'{error.name} is {error.value!r}', error.reason
+            place, f'{error.name} is {shown(error.value)}', error.reason
         ) from error
     except RobotDynamicsError as error:
         problem, _, remedy = str(error).partition('; ')
@@ -231,7 +231,7 @@ def number(place: str, value: Any) -> float:
 def positive(place: str, value: Any) -> float:
     """Return a positive number."""
     if not number(place, value) > 0.0:
-        raise ConfigurationError(place, f'is {value!r}', 'must be positive')
+        raise ConfigurationError(place, f'is {shown(value)}', 'must be positive')
     return float(value)
 
 

@@ -51,7 +51,7 @@ Timing.of_duration(1.0, 2.0, 1.5)                  | ParameterError: ramp = 1.5 
 Line(O, O)                                         | ParameterError: must differ from the start
 Circle(O, 0.0)                                     | ParameterError: radius = 0.0 refused
 Circle(O, 1.0, O)                                  | ParameterError: normal ... must be a direction
-Circle(O, 1.0, [0, 0, 1], [0, 0, 2])               | ParameterError: toward ... must be a direction
+Circle(O, 1.0, [0, 0, 1], [0, 0, 2])               | ParameterError: toward across the normal = [0.0, 0.0, 0.0] refused: must be a direction
 Circle(O, 1.0, laps=0)                             | ParameterError: laps = 0 refused
 Spline(THREE, closed=True).symbolic(0.0)           | ParameterError: laps = inf refused: must be finite
 Spline(THREE, laps=2)                              | ParameterError: laps = 2 refused: ... of a closed spline

@@ -41,7 +41,7 @@ from numbers import Integral
 import numpy as np
 
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
-from robot_dynamics_ros.errors import ParameterError, TrajectoryError, UnknownNameError
+from robot_dynamics_ros.errors import ParameterError, TrajectoryError, UnknownNameError, shown
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, errstate
 from robot_dynamics_ros.spatial.validation import require_type
@@ -176,7 +176,7 @@ def joint_vector(
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise TrajectoryError(name, f'is {value!r}', 'give one number per joint') from None
+        raise TrajectoryError(name, f'is {shown(value)}', 'give one number per joint') from None
     if n is not None and array.ndim == 0:
         array = np.full(n, float(array))
     if array.ndim != 1 or array.size == 0 or (n is not None and array.size != n):
