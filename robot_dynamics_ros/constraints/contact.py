@@ -44,7 +44,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
 from robot_dynamics_ros.errors import ConfigurationError, ProgramError, known_name
-from robot_dynamics_ros.yaml_reader import Section, not_negative, positive
+from robot_dynamics_ros.yaml_reader import Readers, Section, not_negative, positive
 
 #: Responses to a lost contact.
 ON_CONTACT_LOSS = ('retract', 'approach')
@@ -156,7 +156,7 @@ def _in_metres(read: Callable[[str, Any], float], place: str, value: Any) -> flo
     return float(value)
 
 
-_OPTIONAL = {
+_OPTIONAL: Readers = {
     **dict.fromkeys(('stiffness', 'threshold', 'ramp'), positive),
     **dict.fromkeys(('speed', 'depth'), partial(_in_metres, positive)),
     'clearance': partial(_in_metres, not_negative),
