@@ -40,7 +40,7 @@ _DELAYS = (0, 1, 2, 3)  # periods tried; a longer delay must be given
 _LEFT = 0.25  # minimum share of the samples in motion that the filter must leave
 _HIGHER = 1.3  # factor by which the cut-off is raised
 _CLEAR = 0.05  # relative increase of the residual accepted to keep slow samples
-_SAME = 0.01  # difference of log residuals below which candidates are equivalent
+_SAME = 0.01  # relative difference of residuals below which candidates are equivalent
 _STATES = 20_000  # states used, from the start of a recording
 _STANDSTILLS = (1.0, 3.0, 9.0)  # times the lowest standstill speed
 _CUTOFFS = (4.0, 6.0, 10.0, 15.0, 25.0, 40.0)  # Hz
@@ -162,15 +162,16 @@ def choose_preparation(
     for way in ways:
         samples = prepare(recording.rows(slice(_STATES)), unknowns.tree, way).about(_ENOUGH)
         fitted = estimate(summarize(samples, unknowns, base), base)
-        # Mean logarithm of the residuals, as in the log-likelihood: lower is better.
-        scores.append((float(np.mean(np.log(fitted.noise[fitted.counts > 0]))), way))
-    chosen = _first_within(scores, min(score for score, _ in scores) + _SAME)
+        # Geometric mean of the residuals, as in the likelihood: lower is better.
+        mean = np.mean(np.log(fitted.noise[fitted.counts > 0]))
+        scores.append((np.exp(mean), way))
+    chosen = _first_within(scores, _SAME)
     same_delay = {way: score for score, way in scores if way.delay == chosen.delay}
     own = same_delay.pop(chosen)
     if not same_delay:
         return Choice(chosen)
     next_best = min(same_delay, key=same_delay.__getitem__)
-    ratio = np.exp(same_delay[next_best] - own)
+    ratio = same_delay[next_best] / own
     return Choice(
         chosen, f'; timing {next_best.timing} leaves residuals {ratio:.3g} times as large'
     )
@@ -234,6 +235,94 @@ def _by_evidence(
 ) -> Choice:
     """Return the cut-off and the standstill speeds that predict held-out measured efforts best.
 
+    Higher standstill speeds are looked for at the highest cut-off, which mixes slow samples least
+    with others; if none is better there, again at the chosen one.
+    """
+    velocity, rate = _longest(recording, unknowns.tree)
+    slowest = _WIDE * motion_bandwidth(velocity, rate)
+    ladder = [cutoff for cutoff in _CUTOFFS if slowest <= cutoff < 0.2 * rate] or [0.2 * rate]
+    highest = replace(fixed, cutoff=ladder[-1])
+    stretches = _Stretches(recording, unknowns, base)
+    blocks = stretches.blocks(highest)
+    if len(blocks) < _LEAST_STRETCHES:
+        return Choice(highest)
+    fitted = estimate(blocks, base)
+    most = np.where(fitted.counts > 0, _HARDLY * fitted.noise, np.inf)
+    rested, raised, at_rest = _resting(stretches, highest)
+    changed = _filtered_change(recording, unknowns.tree)
+    ladder = [hz for hz in ladder if (changed(hz) <= most).all()] or ladder[-1:]
+    start = rested if raised else highest
+    best, tried = _filtered(stretches, [replace(start, cutoff=hz) for hz in ladder])
+    if not raised:
+        best, _, at_rest = _resting(stretches, best)
+    return Choice(best, tried + at_rest)
+
+
+class _Stretches:
+    """Regression data of the same stretches of a recording under any preparation.
+
+    Args:
+        recording: A recording in which all joints move.
+        unknowns: The unknowns of the robot.
+        base: Base parameters of the columns.
+    """
+
+    def __init__(self, recording: Recording, unknowns: Unknowns, base: BaseParameters) -> None:
+        self._recording, self._unknowns, self._base = recording, unknowns, base
+        count = len(recording.time)  # of states: a pause belongs to no stretch
+        self._times = recording.time[np.linspace(0, count - 1, _STRETCHES + 1).astype(int)]
+        self._usable: dict[tuple[float, ...], Array] = {}  # under the first cut-off, the highest
+
+    def lowest_standstill(self, way: Preparation) -> Array:
+        """Return the standstill speeds of a preparation that names none, shape (n,)."""
+        return prepare(self._recording, self._unknowns.tree, way).standstill
+
+    def blocks(self, way: Preparation) -> list[Block]:
+        """Return a block per stretch; none if the filter leaves too few samples."""
+        try:
+            samples = prepare(self._recording, self._unknowns.tree, way)
+        except RecordingError:
+            return []
+        share = samples.motion.usable.mean(axis=0)
+        if (share < _LEFT * self._usable.setdefault(way.standstill, share)).any():
+            return []
+        edges = np.searchsorted(samples.motion.time, self._times)
+        edges[-1] = len(samples.motion.row)
+        return summarize(samples, self._unknowns, self._base, edges)
+
+    def held_out(
+        self, blocks: Mapping[Preparation, list[Block]], own: list[Block]
+    ) -> list[tuple[float, Preparation]]:
+        """Return the residuals of preparations on the samples of one, see :func:`_held_out`."""
+        return _held_out(blocks, own, self._unknowns, self._base)
+
+
+def _resting(stretches: _Stretches, way: Preparation) -> tuple[Preparation, bool, str]:
+    """Return the best standstill speeds, whether they are raised, and how others did.
+
+    They are evaluated on the samples of the middle ones, which tests whether including slower
+    samples degrades the fit of samples that surely slide. The lowest speeds are kept unless
+    others are clearly better.
+    """
+    least = stretches.lowest_standstill(way)
+    ways = [replace(way, standstill=tuple((x * least).tolist())) for x in _STANDSTILLS]
+    blocks = {way: stretches.blocks(way) for way in ways}
+    tried = stretches.held_out(blocks, blocks[ways[1]])
+    if not tried:
+        return way, False, ''
+    best = _first_within(tried, _CLEAR)
+    rests = ', '.join(
+        f'{100 * rest:.3g} % at {scale:g} times'
+        for scale, (rest, _) in zip(_STANDSTILLS, tried, strict=False)
+    )
+    speeds = ', '.join(f'{speed:.2g}' for speed in best.standstill)
+    text = f'; at rest below {speeds} rad/s or m/s ({rests} the lowest speed)'
+    return best, best is not ways[0], text
+
+
+def _filtered(stretches: _Stretches, ladder: Sequence[Preparation]) -> tuple[Preparation, str]:
+    """Return the best cut-off, with or without reversals, and how others did.
+
     All cut-offs are evaluated on the same samples, those of the lowest one that leaves enough:
     their regressor has the least noise, while on noisier ones estimates that noise biases towards
     zero predict best. This is done with and without the windows in which a joint reverses, as a
@@ -245,103 +334,45 @@ def _by_evidence(
     reversal are left out where the others, or all, are predicted better without them, unless all
     are predicted worse: then friction at low speed is another, which they alone tell.
 
-    Higher standstill speeds are looked for before, at the highest cut-off, which
-    mixes slow samples least with others, and again at the chosen one.
+    Args:
+        stretches: The data.
+        ladder: Preparations with increasing cut-offs.
     """
-    velocity, rate = _longest(recording, unknowns.tree)
-    count = len(recording.time)  # of states: a pause belongs to no stretch
-    times = recording.time[np.linspace(0, count - 1, _STRETCHES + 1).astype(int)]
-    slowest = _WIDE * motion_bandwidth(velocity, rate)
-    ladder = [cutoff for cutoff in _CUTOFFS if slowest <= cutoff < 0.2 * rate] or [0.2 * rate]
-    usable: dict[tuple[float, ...], Array] = {}  # at the highest cut-off
-
-    def stretches(way: Preparation) -> list[Block]:
-        """Return a block per stretch; none if the filter leaves too few samples."""
-        try:
-            samples = prepare(recording, unknowns.tree, way)
-        except RecordingError:
-            return []
-        share = samples.motion.usable.mean(axis=0)
-        if (share < _LEFT * usable.setdefault(way.standstill, share)).any():
-            return []
-        edges = np.searchsorted(samples.motion.time, times)
-        edges[-1] = len(samples.motion.row)
-        return summarize(samples, unknowns, base, edges)
-
-    def resting(way: Preparation) -> tuple[Preparation, bool, str]:
-        """Return the best standstill speeds, whether they are raised, and how others did.
-
-        They are evaluated on the samples of the middle ones, which tests whether including slower
-        samples degrades the fit of samples that surely slide. The lowest speeds are kept unless
-        others are clearly better.
-        """
-        least = prepare(recording, unknowns.tree, way).standstill
-        ways = [replace(way, standstill=tuple((x * least).tolist())) for x in _STANDSTILLS]
-        blocks = {way: stretches(way) for way in ways}
-        tried = _held_out(blocks, blocks[ways[1]], unknowns, base)
-        if not tried:
-            return way, False, ''
-        limit = (1.0 + _CLEAR) * min(rest for rest, _ in tried)
-        best = _first_within(tried, limit)
-        rests = ', '.join(
-            f'{100 * rest:.3g} % at {scale:g} times'
-            for scale, (rest, _) in zip(_STANDSTILLS, tried, strict=False)
-        )
-        speeds = ', '.join(f'{speed:.2g}' for speed in best.standstill)
-        text = f'; at rest below {speeds} rad/s or m/s ({rests} the lowest speed)'
-        return best, best is not ways[0], text
-
-    highest = replace(fixed, cutoff=ladder[-1])
-    blocks = {highest: stretches(highest)}
-    if len(blocks[highest]) < _LEAST_STRETCHES:
-        return Choice(highest)
-    fitted = estimate(blocks[highest], base)
-    most = np.where(fitted.counts > 0, _HARDLY * fitted.noise, np.inf)
-    rested, raised, at_rest = resting(highest)
-    highest = rested if raised else highest
-    changed = _filtered_change(recording, unknowns.tree)
-    ladder = [hz for hz in ladder if (changed(hz) <= most).all()] or ladder[-1:]
-    blocks = {
-        way: stretches(way)
-        for reversals in (True, False)
-        for way in (replace(highest, cutoff=hz, reversals=reversals) for hz in ladder)
-    }
-    count = len(blocks[highest])
-    blocks = {way: own for way, own in blocks.items() if len(own) == count}
-    kinds = []
-    for kind in (True, False):  # each judged on its own samples
-        alike = {way: some for way, some in blocks.items() if way.reversals == kind}
-        first = next(iter(alike.values()), [])
-        kinds += [_held_out(alike, first, unknowns, base)]
-    best, said = highest, ''
-    if kinds := [tried for tried in kinds if tried]:
-        ways = [_first_within(x, (1.0 + _FLAT) * min(rest for rest, _ in x)) for x in kinds]
+    highest = ladder[-1]
+    with_reversals = {way: stretches.blocks(way) for way in ladder}
+    count, best, text = len(with_reversals[highest]), highest, ''
+    sliding = {way: stretches.blocks(way) for x in ladder for way in [replace(x, reversals=False)]}
+    kinds = [
+        {way: blocks for way, blocks in kind.items() if len(blocks) == count}
+        for kind in (with_reversals, sliding)
+    ]
+    firsts = [next(iter(kind.values()), []) for kind in kinds]
+    scores = [stretches.held_out(*each) for each in zip(kinds, firsts, strict=True)]
+    ways = [_first_within(tried, _FLAT) for tried in scores if tried]
+    if ways:
         best = ways[0]
-        if len(ways) > 1:
-            both = {way: blocks[way] for way in ways}
-            sliding = next(way for way in blocks if not way.reversals)
-            own, every = (
-                [rest for rest, _ in _held_out(both, blocks[of], unknowns, base)]
-                for of in (sliding, highest)
-            )
-            better = any((1.0 + _SAME) * y < x for x, y in (own, every))
-            if better and every[1] <= (1.0 + _SAME) * every[0]:
-                best = ways[1]
-            how = 'used' if best.reversals else 'left out'
-            figures = [f'{100 * x:.3g} %' for x in (*own, *every)]
-            said = (
-                f'; reversals are {how} (with them {figures[0]}, without {figures[1]}; of all '
-                f'samples {figures[2]} and {figures[3]})'
-            )
+    if len(ways) > 1:
+        both = {way: kind[way] for way, kind in zip(ways, kinds, strict=True)}
+        own, every = (
+            [rest for rest, _ in stretches.held_out(both, blocks)]
+            for blocks in (firsts[1], with_reversals[highest])
+        )
+        better = any((1.0 + _SAME) * y < x for x, y in (own, every))
+        if better and every[1] <= (1.0 + _SAME) * every[0]:
+            best = ways[1]
+        how = 'used' if best.reversals else 'left out'
+        figures = [f'{100 * x:.3g} %' for x in (*own, *every)]
+        text = (
+            f'; reversals are {how} (with them {figures[0]}, without {figures[1]}; of all '
+            f'samples {figures[2]} and {figures[3]})'
+        )
     cutoffs = ', '.join(
         f'{100 * rest:.3g} % at {way.cutoff:.3g} Hz'
-        for tried in kinds
+        for tried in scores
         for rest, way in tried
         if way.reversals == best.reversals
     )
-    if not raised:
-        best, _, at_rest = resting(best)
-    return Choice(best, f' (residual of held-out segments: {cutoffs}){said}{at_rest}')
+    return best, f' (residual of held-out segments: {cutoffs}){text}'
 
 
 def _filtered_change(recording: Recording, tree: Robot) -> Callable[[float], Array]:
@@ -374,9 +405,10 @@ def _filtered_change(recording: Recording, tree: Robot) -> Callable[[float], Arr
     return change
 
 
-def _first_within(tried: Sequence[tuple[float, Preparation]], limit: float) -> Preparation:
-    """Return the first preparation with a score up to a limit; the first if none has a number."""
-    return next((way for score, way in tried if score <= limit), tried[0][1])
+def _first_within(tried: Sequence[tuple[float, Preparation]], share: float) -> Preparation:
+    """Return the first preparation within a share of the least residual; the first if all NaN."""
+    limit = (1.0 + share) * min(rest for rest, _ in tried)
+    return next((way for rest, way in tried if rest <= limit), tried[0][1])
 
 
 def _held_out(
