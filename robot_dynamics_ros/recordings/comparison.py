@@ -49,7 +49,9 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     NO_UNIT,
     ArmAnimation,
     ArmMotion,
+    Event,
     Report,
+    ReportTable,
     command_line,
     joint_table,
     joint_titles,
@@ -146,55 +148,83 @@ def compare_recordings(
         'error_ratio': ratio.tolist(),
         'notes': notes,
     }
-    sizes = [
-        (first['tool_rms_mm'], f'tool error of {names[0]}, RMS'),
-        (second['tool_rms_mm'], f'tool error of {names[1]}, RMS'),
-        (apart['tool_rms_mm'], 'between the tools, RMS'),
-        (apart['tool_peak_mm'], 'between the tools, peak'),
-    ]
-    known = [(quantity(size, 'mm'), text) for size, text in sizes if np.isfinite(size)]
-    tiles = [*known, (f'{shift:.6g} s', 'shift in time')]
-    if np.isfinite(correlation):  # something moves
-        tiles.append((f'{correlation:.4f}', 'correlation of the motions'))
-    if np.isfinite(worst := np.fmax.reduce(ratio)):
-        tiles.append((f'{worst:.3g} ×', 'error of the second / the first, worst joint'))
-    columns = [
-        (f'RMS error, {names[0]}', first['rms_error'], LENGTH),
-        (f'RMS error, {names[1]}', second['rms_error'], LENGTH),
-        ('second / first', ratio, NO_UNIT),
-        ('RMS difference of position', apart['rms_position'], LENGTH),
-        (f'RMS effort, {names[0]}', first['rms_effort'], EFFORT),
-        (f'RMS effort, {names[1]}', second['rms_effort'], EFFORT),
-        ('RMS difference of effort', apart['rms_effort'], EFFORT),
-    ]
     motions = [
         ArmMotion(names[0], one.position, _FIRST),
         ArmMotion(names[1], other.position, _SECOND, ghost=True),
     ]
-    peak = quantity(apart['tool_peak_mm'], 'mm')
-    events = [
-        (float(one.time[int(np.argmax(distance))]), f'largest distance between the tools, {peak}'),
-        *peak_events(
-            tree, 'difference', LENGTH, apart['peak_position'], apart['peak_position_at']
-        ),
-    ]
-    for name, run in zip(names, (one, other), strict=True):
-        events += limit_events(tree, one.time, run.position, run.effort, f'{name}: ')
+    lengths = _tool_lengths(names, figures)
     report = Report(
         ' against '.join(names),
         f'{" and ".join(names)}, {figures["overlap_s"]:.4g} s in common, {len(one.time)} '
         f'states; second shifted by {shift:.6g} s ({how}).',
         findings,
-        tiles,
-        [joint_table(tree, columns)],
-        [*(f'{text}: {size}' for size, text in known), *notes],
-        events=events,
+        [*lengths, *_tiles(figures)],
+        [_table(tree, names, figures)],
+        [*(f'{text}: {size}' for size, text in lengths), *notes],
+        events=_events(tree, names, (one, other), distance, apart),
         steps=[command_line('analyze', bag, options=options) for bag in bags],
         figures=_plots(tree, names, (one, other), distance),
         arm=ArmAnimation(tree, frame, one.time, motions),
         origin=one.origin,
     )
     return figures, report
+
+
+def _tool_lengths(names: Sequence[str], figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the known errors of the tools and the distance between them, with their texts."""
+    apart = figures['difference']
+    sizes = [
+        (figures['first']['tool_rms_mm'], f'tool error of {names[0]}, RMS'),
+        (figures['second']['tool_rms_mm'], f'tool error of {names[1]}, RMS'),
+        (apart['tool_rms_mm'], 'between the tools, RMS'),
+        (apart['tool_peak_mm'], 'between the tools, peak'),
+    ]
+    return [(quantity(size, 'mm'), text) for size, text in sizes if np.isfinite(size)]
+
+
+def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the alignment and the ratio of the errors, as far as they are known."""
+    shift, correlation = (figures['alignment'][key] for key in ('shift_s', 'correlation'))
+    tiles = [(f'{shift:.6g} s', 'shift in time')]
+    if np.isfinite(correlation):  # something moves
+        tiles.append((f'{correlation:.4f}', 'correlation of the motions'))
+    if np.isfinite(worst := np.fmax.reduce(figures['error_ratio'])):
+        tiles.append((f'{worst:.3g} ×', 'error of the second / the first, worst joint'))
+    return tiles
+
+
+def _table(tree: Robot, names: Sequence[str], figures: Mapping[str, Any]) -> ReportTable:
+    """Return the figures of a comparison by joint."""
+    first, second, apart = (figures[key] for key in ('first', 'second', 'difference'))
+    columns = [
+        (f'RMS error, {names[0]}', first['rms_error'], LENGTH),
+        (f'RMS error, {names[1]}', second['rms_error'], LENGTH),
+        ('second / first', figures['error_ratio'], NO_UNIT),
+        ('RMS difference of position', apart['rms_position'], LENGTH),
+        (f'RMS effort, {names[0]}', first['rms_effort'], EFFORT),
+        (f'RMS effort, {names[1]}', second['rms_effort'], EFFORT),
+        ('RMS difference of effort', apart['rms_effort'], EFFORT),
+    ]
+    return joint_table(tree, columns)
+
+
+def _events(
+    tree: Robot,
+    names: Sequence[str],
+    runs: tuple[Recording, Recording],
+    distance: Array,
+    apart: Mapping[str, Any],
+) -> list[Event]:
+    """Return the largest differences of two runs at the same instants, and joints at limits."""
+    time, peak = runs[0].time, quantity(apart['tool_peak_mm'], 'mm')
+    largest = float(time[int(np.argmax(distance))])
+    events = [(largest, f'largest distance between the tools, {peak}')]
+    events += peak_events(
+        tree, 'difference', LENGTH, apart['peak_position'], apart['peak_position_at']
+    )
+    for name, run in zip(names, runs, strict=True):
+        events += limit_events(tree, time, run.position, run.effort, f'{name}: ')
+    return events
 
 
 def _plots(
