@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 _ALWAYS = -(1 << 63)  # before every timestamp, ns
 _ROUNDING = 1e-9  # rad or m
-LAW = 'law '  #: begins the words for a law that lets a hand move the arm
+_LAW = 'law '  # begins the words for a law that lets a hand move the arm
 
 
 class Acted(NamedTuple):
@@ -123,13 +124,32 @@ def runs_program(values: Mapping[str, Any]) -> bool:
     return values['law'] == ConstraintStabilization.name and bool(values['program'])
 
 
-def followed(acted: Sequence[Acted], run: Recording, tree: Robot) -> tuple[Array, list[str]]:
-    """Return at which states the law follows the joint reference.
+def followed(acted: Sequence[Acted], run: Recording, tree: Robot) -> tuple[Recording, list[str]]:
+    """Return a run without the joint reference where the controller did not follow it, and notes.
 
     Args:
         acted: What the controller did.
-        run: Its run, N states.
+        run: Its run.
         tree: The robot.
+    """
+    follows, others = _follows(acted, run, tree)
+    if not others:
+        return run, []
+    reference = run.reference_position, run.reference_velocity
+    position, velocity = (np.where(follows[:, np.newaxis], x, np.nan) for x in reference)
+    run = replace(run, reference_position=position, reference_velocity=velocity)
+    when = ' while it acted' if follows.any() else ''
+    notes = [
+        f'{" and ".join(others)} of the controller followed no joint reference: tracking is not '
+        f'evaluated{when}'
+    ]
+    if any(other.startswith(_LAW) for other in others):
+        notes.append('the force of a hand that moved the arm is an error of the model here')
+    return run, notes
+
+
+def _follows(acted: Sequence[Acted], run: Recording, tree: Robot) -> tuple[Array, list[str]]:
+    """Return at which of N states the law follows the joint reference.
 
     Returns:
         Mask, shape (N,); what did not follow the reference at the other states, in words.
@@ -157,7 +177,7 @@ def _other_than_reference(values: Mapping[str, Any], tree: Robot) -> str:
     """Return the law or program that does not follow the joint reference; empty if one does."""
     law = known_laws().get(str(values['law']))  # a recorded value may be damaged
     if law is not None and not law.follows_reference:
-        return f'{LAW}{law.name}'
+        return f'{_LAW}{law.name}'
     if law is not ConstraintStabilization:
         return ''
     try:

@@ -30,7 +30,7 @@ from robot_dynamics_ros.model.identified import NOTE
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.history import (
-    LAW,
+    History,
     carried,
     followed,
     history,
@@ -168,101 +168,106 @@ def analyze_bag(
     """
     with settings.robot.read(bag) as reader:
         tree = settings.robot.load(reader)
-        recorded = str(reader.parameters.get('identified') or '')
-        identified = settings.robot.identified or (
-            f'{recorded}, as the recorded controller had it'
-            if recorded
-            else OF_TEXT
-            if NOTE in tree.xml
-            else ''
-        )
-        notes = [*settings.remarks, _model_note(settings.robot, tree, identified)]
-        notes += _reference_note(reader)
         whole = settings.robot.converted(reader, tree)
-        past = history(reader)
-        acted = past.acted
-        ran = next((one for one in acted if runs_program(one.values)), acted[0])
-        program = _program(settings, ran.values, tree, notes)
-        start, end, why = settings.program_start, math.inf, ''
-        if program is not None:
-            starts = recorded_starts(reader, whole, tree, ran) if start is None else [start]
-            if len(starts) > 1:
-                notes.append(
-                    f'the program began {len(starts)} times: evaluated from the first start'
-                )
-            if starts:
-                start, (end, why) = starts[0], recorded_end(acted, whole, starts)
-        run = whole.between(*settings.robot.span)
-        ramp = reader.parameters and ran.values['activation_ramp_s']
-        if run.time[-1] >= end:
-            notes.append(f'the program is evaluated until {format_time(end)} only: then {why}')
-        held = carried(past, run, tree)
-        notes += held.notes
-        follows, others = followed(acted, run, tree)
-        if others:
-            rows = follows[:, np.newaxis]
-            position, velocity = run.reference_position, run.reference_velocity
-            position, velocity = (np.where(rows, x, np.nan) for x in (position, velocity))
-            run = replace(run, reference_position=position, reference_velocity=velocity)
+        run, past = whole.between(*settings.robot.span), history(reader)
+        identified = _identified(settings.robot, reader, tree)
+        task, task_notes = _task(settings, reader, whole, run, tree, past)
+        load = carried(past, run, tree)
+        run, others = followed(past.acted, run, tree)
         evaluation = evaluate(
             run,
-            held.tree,
+            load.tree,
             settings,
             identified=identified,
-            program=program,
-            program_start=start,
-            program_end=end,
-            ramp=ramp if isinstance(ramp, int | float) else 0.0,  # a recorded text may be damaged
             latency=stored_latency(reader.bag.remarks, reader.topics.commands),
-            until=held.until,
+            until=load.until,
+            **task,
         )
-        figures = evaluation.figures
         problems = (Finding('error', problem) for problem in reader.problems)
         moved = (Finding('warning', note) for note in whole.notes if note.startswith(MOVED))
         findings = tuple(sorted((*problems, *moved, *evaluation.findings), key=_severity))
-        every = max(1, math.ceil(len(run.time) / settings.rows)) if settings.rows else 1
+        notes = (
+            *settings.remarks,
+            _model_note(settings.robot, tree, identified),
+            *_reference_note(reader),
+            *task_notes,
+            *load.notes,
+            *evaluation.notes,
+            *reader.notes,
+            *others,
+            *_unmodelled(reader, tree),
+        )
+        steps = _steps(bag, settings, reader, evaluation)
         delay = float(run.arrival_ns[0]) / NANO - float(run.time[0])
         shown = settings.report and folder is not None
         events = bag_events(reader.bag, reader.topics, delay) if shown else []
         events += [(float(run.time[-1]), loss) for loss in reader.bag.losses]
-        if settings.tables and folder is not None:
-            figures['rows_csv_every'] = every
-        notes += [*evaluation.notes, *reader.notes]
-        if others:
-            when = 'while it acted' if follows.any() else ''
-            notes.append(
-                f'{" and ".join(others)} of the controller followed no joint reference: tracking '
-                f'is not evaluated {when}'.rstrip()
-            )
-            if any(other.startswith(LAW) for other in others):
-                notes.append(
-                    'the force of a hand that moved the arm is an error of the model here'
-                )
-        pushes = f'{reader.topics.states.rpartition("/")[0]}/{PUSHES}'
-        if count := reader.bag.counts.get(pushes):
-            notes.append(
-                f'the simulated arm was pushed ({counted(count, "message")} on {pushes}): these '
-                'forces are an error of the model here'
-            )
-        if not limits_efforts(tree):
-            notes.append('the description gives no effort limits: saturation is not evaluated')
-        verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
-        steps = _steps(bag, settings, reader, evaluation)
+    figures = evaluation.figures
+    every = max(1, math.ceil(len(run.time) / settings.rows)) if settings.rows else 1
+    if settings.tables and folder is not None:
+        figures['rows_csv_every'] = every
+    verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
     report = analysis_report(bag, tree, figures, findings, notes, steps, run.origin)
-    result = BagResult(
-        str(bag), tree.joint_names, figures, findings, verdicts, tuple(notes), report
-    )
+    result = BagResult(str(bag), tree.joint_names, figures, findings, verdicts, notes, report)
     if folder is not None:
         write_json(folder / 'metrics.json', result.as_dict())
         series = _write_rows(folder, evaluation, settings, every)
         if settings.report:
-            recording = evaluation.evaluated.run
             events += run_events(tree, series, figures)
             plots = analysis_figures(tree, series, figures, run.origin)
-            drawn = () if program is None or start is None else (program, start)
-            arm = run_animation(recording, tree, evaluation.evaluated.frame, *drawn)
+            given = evaluation.evaluated
+            drawn = given.program, given.program_start
+            arm = run_animation(given.run, tree, given.frame, *drawn if None not in drawn else ())
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
+
+
+def _identified(choice: RobotChoice, reader: RecordingReader, tree: Robot) -> str:
+    """Return by what the model was identified; empty if it was not."""
+    recorded = str(reader.parameters.get('identified') or '')
+    if choice.identified:
+        return choice.identified
+    if recorded:
+        return f'{recorded}, as the recorded controller had it'
+    return OF_TEXT if NOTE in tree.xml else ''
+
+
+def _task(
+    settings: AnalysisSettings,
+    reader: RecordingReader,
+    whole: Recording,
+    run: Recording,
+    tree: Robot,
+    past: History,
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the program to evaluate, by the attributes of an evaluated run, and notes.
+
+    Args:
+        settings: Settings of the analysis; without a program, that of the controller is evaluated.
+        reader: The bag.
+        whole: What was read of it, where the program may begin before the evaluated run.
+        run: The evaluated run.
+        tree: The robot.
+        past: What the controller did.
+    """
+    notes, acted = list[str](), past.acted
+    ran = next((one for one in acted if runs_program(one.values)), acted[0])
+    ramp = ran.values['activation_ramp_s'] if reader.parameters else 0.0
+    task = {'ramp': ramp if isinstance(ramp, int | float) else 0.0}  # its text may be damaged
+    program = _program(settings, ran.values, tree, notes)
+    if program is None:
+        return task, notes
+    start = settings.program_start
+    starts = recorded_starts(reader, whole, tree, ran) if start is None else [start]
+    if not starts:
+        return {**task, 'program': program}, notes
+    if len(starts) > 1:
+        notes.append(f'the program began {len(starts)} times: evaluated from the first start')
+    end, why = recorded_end(acted, whole, starts)
+    if run.time[-1] >= end:
+        notes.append(f'the program is evaluated until {format_time(end)} only: then {why}')
+    more = {'program': program, 'program_start': starts[0], 'program_end': end}
+    return {**task, **more}, notes
 
 
 def _severity(finding: Finding) -> int:
@@ -285,6 +290,18 @@ def _reference_note(reader: RecordingReader) -> Iterator[str]:
     others = ' or '.join(reader.topics_of(reader.layout.joints))
     hint = f'; if {others} is it, give --reference' if others else ''
     yield f'no reference was recorded: tracking is not evaluated{hint}'
+
+
+def _unmodelled(reader: RecordingReader, tree: Robot) -> Iterator[str]:
+    """Yield what of the recorded arm its model lacks."""
+    pushes = f'{reader.topics.states.rpartition("/")[0]}/{PUSHES}'
+    if count := reader.bag.counts.get(pushes):
+        yield (
+            f'the simulated arm was pushed ({counted(count, "message")} on {pushes}): these '
+            'forces are an error of the model here'
+        )
+    if not limits_efforts(tree):
+        yield 'the description gives no effort limits: saturation is not evaluated'
 
 
 def _write_rows(
