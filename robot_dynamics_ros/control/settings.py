@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, Sampling
-from robot_dynamics_ros.errors import ConfigurationError, ShapeError
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, ShapeError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.parameters import Parameter, Settings, parameter, parameters_of
@@ -105,6 +105,11 @@ class LoopSettings(Settings):
         'Whether the points of a trajectory may have velocities only, or accelerations only, '
         'which are integrated from the reference at its start.',
     )
+
+    def __post_init__(self) -> None:
+        if self.state_timeout_s < 1.999 * self.period:
+            reason = f'must be at least two periods of {self.period:g} s'
+            raise ParameterError('state_timeout_s', self.state_timeout_s, reason)
 
     @property
     def stopping(self) -> tuple[Any, ...]:

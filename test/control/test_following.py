@@ -219,6 +219,12 @@ def test_a_first_state_is_taken_as_it_is_and_an_impossible_one_is_still_refused(
     assert arm.session.loop.q[1] == pytest.approx(30.0)
 
 
+def test_an_angle_of_a_continuous_joint_that_names_no_turn_is_refused():
+    arm = Arm((0.0, 3.0), two_link())
+    with pytest.raises(RobotDynamicsError, match='point 1: turns joint joint2 to -1e.09 rad; give'):
+        arm.send([along(1.0, 3.0), along(2.0, -1e9)])
+
+
 def test_streamed_targets_of_continuous_joints_are_angles():
     arm = Arm((0.0, 3.0), two_link(), target_timeout_s=10.0)
     for angle in (3.1, -3.1, -2.9, 2.9):

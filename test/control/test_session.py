@@ -468,6 +468,7 @@ def test_an_error_that_every_state_repeats_is_reported_once():
 {effort_rate_limit: [1.0, 2.0]}                  | effort_rate_limit ... give 1 or 4 finite numbers
 {effort_scale: 0.0}                              | effort_scale = ... finite number from 0.01 to 1
 {effort_scale: .nan}                             | effort_scale = ... finite number from 0.01 to 1
+{state_timeout_s: 0.0015}                        | must be at least two periods of 0.001 s
 {natural_frequncy: [50.0]}                       | 'natural_frequncy'; did you mean 'natural_freq
 {path_tolerance: 1.0}                            | 'path_tolerance': was removed; set constraints
 {payload_mass: 1.0, payload_frame: hand}         | unknown payload_frame 'hand'; known: base

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import PiecewisePolynomial, quintic
+from robot_dynamics_ros.control.safety.state_validator import MAX_POSITION
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory, joint_vector
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError
 from robot_dynamics_ros.model.joint_limits import TURN
@@ -278,6 +279,13 @@ class JointWaypoints(JointSpline):
         if continuous is not None and not continuous.any():
             continuous = None
         if continuous is not None:
+            for k, i in np.argwhere(np.abs(points.position * continuous) > MAX_POSITION)[:1]:
+                raise TrajectoryError(
+                    f'point {k}',
+                    f'turns joint {joint_names[i] if joint_names else i} to '
+                    f'{points.position[k, i]:g} rad',
+                    'give an angle: a continuous joint takes the nearest turn',
+                )
             points = points.unwound(continuous)
         self.first = Points._make(x if x is None else x[:1] for x in points)
         self._continuous, self._names = continuous, joint_names
