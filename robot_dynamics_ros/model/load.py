@@ -236,8 +236,8 @@ def _tree(
     of_model = (f for f in check.findings if f.fatal or NOT_USED not in f.remedy)
     found = merged([*(error(fault) for fault in faults), *findings, *of_model])
     sentences = [*remarks, *selection.remarks, *tree.remarks, *map(str, found)]
-    if (fall := math.hypot(*gravity)) and not 1.5 < fall < 30.0:  # of moons and planets
-        sentences.append(f'gravity is {fall:g} m/s^2; is it in another unit?')
+    if (fall := math.hypot(*gravity)) and not 9.76 < fall < 9.84:
+        sentences.append(f'gravity is {fall:g} m/s^2; on Earth it is 9.76 to 9.84')
     paths, locked = _lock_paths(selection), {name: original[name] for name in selection.locked}
     followed = {joint.mimic.joint for joint in original.values() if joint.mimic}
     turning = [

@@ -231,9 +231,11 @@ def test_a_gravity_that_is_no_finite_vector_is_refused(given, said):
         assert re.match(said, f'{refusal.typename}: {refusal.value}')
 
 
-def test_a_gravity_of_no_planet_is_remarked():
-    assert load_robot(GOOD, (0, 0, -981)).remarks[-1].startswith('gravity is 981 m/s^2; is it in')
-    for gravity in ((0, 0, 0), (3, 0, -2)):
+def test_a_gravity_that_is_not_of_earth_is_remarked():
+    for z in (981, 8.91):
+        said = f'gravity is {z} m/s^2; on Earth it is 9.76 to 9.84'
+        assert load_robot(GOOD, (0, 0, -z)).remarks[-1] == said
+    for gravity in ((0, 0, 0), (0, 0, -9.8), (0, 9.81 * 0.6, -9.81 * 0.8)):
         assert 'gravity' not in ''.join(load_robot(GOOD, gravity).remarks)
 
 
