@@ -221,7 +221,9 @@ def test_a_first_state_is_taken_as_it_is_and_an_impossible_one_is_still_refused(
 
 def test_an_angle_of_a_continuous_joint_that_names_no_turn_is_refused():
     arm = Arm((0.0, 3.0), two_link())
-    with pytest.raises(RobotDynamicsError, match='point 1: turns joint joint2 to -1e.09 rad; give'):
+    with pytest.raises(
+        RobotDynamicsError, match='point 1: turns joint joint2 to -1e.09 rad; give'
+    ):
         arm.send([along(1.0, 3.0), along(2.0, -1e9)])
 
 
