@@ -256,10 +256,10 @@ class FaultChanges(FaultEvaluator):
         request = goal(points, 1e-6 * start, joints, path_tolerance=[path],
                        goal_time_tolerance=duration(float(rng.choice([0.0, 0.1]))))  # fmt: skip
         prepare_goal(self.session, request, self._ended)()
-        self.energy = None  # a replaced goal ends without a stop
 
     def _ended(self, outcome: Outcome) -> None:
-        if outcome.canceled or outcome.code is not ResultCode.SUCCESSFUL:
+        failed = outcome.code is not ResultCode.SUCCESSFUL
+        if not outcome.preempted and (failed or outcome.canceled):
             self._after_hold(True)
 
     def speeds(self, rng: Generator) -> None:

@@ -73,6 +73,10 @@ MENDED = {
         "impedance", "damping", "generic_ros2_control", 224315020, 269,
         [[162, "limits", 793274591], [259, "stop_actions", 249400634],
         [265, "inconsistent", 1185466928]]]""",
+    # It had not begun yet: nothing is braked.
+    'a goal that is replaced before it begins is taken for a stop': """["four_dof",
+        "constraint_stabilization", "zero", "generic_ros2_control", 296509046, 236,
+        [[50, "goals", 28559649], [201, "trajectories", 1506323094]]]""",
 }
 
 
