@@ -33,8 +33,8 @@ Coulomb friction, because its compensation is a legitimate step of a law. Not ju
   differentiated, delayed velocities; and after the arm has run into an end stop, which is a
   contact.
 * in a jump, the effect of the motion on a law's feedback: as much as braking would cause, 100
-  1/s times the change of the momentum since the last state, or as a program's own damping, if
-  that is larger.
+  1/s times the change of the momentum between the states that were answered last, or as a
+  program's own damping, if that is larger.
 * in a closed loop, jumps at the joints without a drive, whose effort reaches no motor, and
   where a path is slowed down because of these joints: the path's acceleration steps where its
   braking ends.
@@ -190,6 +190,7 @@ class FaultEvaluator(SessionOnPlant):
         self.plant.reset(begin)
         self.momentum, self.guarded = np.zeros((2, self.tree.n))
         self.ramped = np.zeros(self.tree.n, bool)
+        self.seen = begin, 0.0 * begin  # the last state of the arm that was answered
         self.truth: dict[int, tuple[Array, Array]] = {}
         self.active: list[Any] = []  # distortions of the states
         self.lasting: list[tuple[int, int, Callable[[], None]]] = []
@@ -242,7 +243,7 @@ class FaultEvaluator(SessionOnPlant):
             self.braked_at = self.now_ns * 1e-9
         self.reference = loop.reference.position.copy()
         self.fresh_start &= silent  # until a state is answered
-        self.effort, self.momentum = effort, self._momentum()
+        self.effort, self.momentum = effort, self._momentum(*self.seen)
 
     def _check_start(self) -> None:
         """Check that the reference begins at the last accepted position of the arm."""
@@ -283,7 +284,7 @@ class FaultEvaluator(SessionOnPlant):
         recent |= self.now_ns * 1e-9 - self.stopped_at < STOP_LASTS
         if self.session.mode is SessionMode.DEACTIVATING:  # which the stop action may end
             recent |= self.loop.acting is self.loop.stop_law
-        answer = max(FEEDBACK, damping) * np.abs(self._momentum() - self.momentum)
+        answer = max(FEEDBACK, damping) * np.abs(self._momentum(*self.seen) - self.momentum)
         answer /= self.tree.effort_limit
         most = (STOP if recent else CHANGE) * elapsed + answer
         if ((step > most * ROUNDING + 1e-9) & ~at_sum & ~guards & self.driven_joints).any():
@@ -365,14 +366,14 @@ class FaultEvaluator(SessionOnPlant):
             share += self.tree.damping * v
         return share
 
-    def _momentum(self) -> Array:
-        self._bias(self.q, self.v)
+    def _momentum(self, q: Array, v: Array) -> Array:
+        self._bias(q, v)
         momentum = np.zeros(self.tree.n)
-        mujoco.mj_mulM(self.plant.model, self.data, momentum, self.v)
+        mujoco.mj_mulM(self.plant.model, self.data, momentum, v)
         return momentum
 
     def _kinetic(self) -> float:
-        return float(0.5 * self.v @ self._momentum())
+        return float(0.5 * self.v @ self._momentum(self.q, self.v))
 
     def _note_stop(self, *, fresh: bool) -> None:
         """Record that a stop begins at the present state, and its allowed energy."""

@@ -177,6 +177,7 @@ class FaultTrial(FaultChanges):
             self.breach('an implausible state is accepted', self.loop.q, self.loop.v)
         true = self.truth.get(stamp)
         accepted = (self.loop.q, self.loop.v)[: 1 if self.session.driver.differentiates else 2]
+        self.seen = true or self.seen
         same = true is not None and all(
             (np.abs(value - own) <= 1e-9 + 1e-5 * np.abs(own)).all()
             for value, own in zip(accepted, true, strict=False)

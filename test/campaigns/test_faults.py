@@ -77,6 +77,11 @@ MENDED = {
     'a goal that is replaced before it begins is taken for a stop': """["four_dof",
         "constraint_stabilization", "zero", "generic_ros2_control", 296509046, 236,
         [[50, "goals", 28559649], [201, "trajectories", 1506323094]]]""",
+    # The momentum has changed between the late states, not between those of their arrivals.
+    'a law answers the motion of late states': """["scara", "constraint_stabilization",
+        "gravity", "generic_ros2_control", 1247301482, 274, [[70, "time_back", 379050686],
+        [129, "laws", 1921478940], [210, "inconsistent", 696139539],
+        [234, "late", 1921170669]]]""",
 }
 
 
