@@ -5,18 +5,19 @@
 mass matrix are MuJoCo's, limits and rates those of model and parameters. The robots have no
 Coulomb friction, because its compensation is a legitimate step of a law. Not judged are:
 
-* jumps: the first command after activation, which has no previous one, and the last one, which
-  is the stop action's at once; three commands after a false state, or after an end stop has
-  thrown the arm back, because the law's output follows steps of the states (40 where velocities
-  are differentiated, also after a time jump: the length of the filter's memory; longer under a
-  rate limit, which extends it, and a brake returns at the rate of a stop); a joint while the
-  guard, with its constant inertia, brakes it, and the command after that; a program that an arm
-  cannot follow, because it is singular or beyond the effort limits there, or the guard acts, or
-  so many states are lost that its own damping is unstable, until that filter has settled and
-  another law has taken over; joints at their motor's limit with a driver's share, which is
-  reduced in favour of the share.
-* the rate limit: the first command and the last, and joints at their motor's limit with a
-  driver's share, for the same reasons.
+* jumps: an activation without a ramp, which lets the law act at once, until the rate limit no
+  longer delays it; the last command, which is the stop action's at once; three commands after a
+  false state, or after an end stop has thrown the arm back, because the law's output follows
+  steps of the states (40 where velocities are differentiated, also after a time jump: the length
+  of the filter's memory; longer under a rate limit, which extends it, and a brake returns at the
+  rate of a stop); a joint while the guard, with its constant inertia, brakes it, and the command
+  after that; a program that an arm cannot follow, because it is singular or beyond the effort
+  limits there, or the guard acts, or so many states are lost that its own damping is unstable,
+  until that filter has settled and another law has taken over; joints at their motor's limit
+  with a driver's share, which is reduced in favour of the share.
+* the rate limit: the last command, and joints at their motor's limit with a driver's share, for
+  the same reasons.
+* both: the first command under a payload or in a closed loop, whose gravity MuJoCo lacks.
 * the motor's limit of command and share together: under a payload, which the driver's share
   does not include.
 * energy after a stop: while a push or a streamed target adds energy; under a payload and in a
@@ -189,7 +190,7 @@ class FaultEvaluator(SessionOnPlant):
             begin = np.array(simulated.get('initial_position', np.zeros(self.tree.n)))
         self.plant.reset(begin)
         self.momentum, self.guarded = np.zeros((2, self.tree.n))
-        self.ramped = np.zeros(self.tree.n, bool)
+        self.ramped, self.begins = np.zeros((2, self.tree.n), bool)
         self.seen = begin, 0.0 * begin  # the last state of the arm that was answered
         self.truth: dict[int, tuple[Array, Array]] = {}
         self.active: list[Any] = []  # distortions of the states
@@ -224,26 +225,41 @@ class FaultEvaluator(SessionOnPlant):
         check_sum = not self.loaded
         if check_sum and not (np.abs(effort + share) <= limit * (1 + 1e-6)).all():
             self.breach('beyond the motor limit with the share of the driver', effort + share)
-        step = np.abs(effort - self.effort)
+        step = np.abs(effort - self.before)
         ramp = CHANGE * max(dt, self.h) * limit
         self.ramped = np.abs(step - ramp) <= (ROUNDING - 1.0) * ramp
         if self.fresh_start and not final:
             self._check_start()
-        if not (self.fresh_start or final):
+        if not (final or (self.fresh_start and self.loaded)):
             rates = loop.settings.rates(self.tree.n)
             most = rates * min(max(dt, 0.0), 0.1) * ROUNDING + 1e-9
             if ((step > most) & ~at_sum).any():
                 self.breach('faster than the rate limit', step, most)
-            if (step > 0.99 * most - 1e-9).any():
+            rated = step > 0.99 * most - 1e-9
+            if rated.any():
                 self.rated_at = max(self.rated_at, self.now_ns * 1e-9)
             if not silent:
                 self._check_continuity(step / limit, max(dt, self.h), at_sum)
+            self.begins &= rated
         self.longest_ramp = max(self.longest_ramp, loop.settings.activation_ramp_s)
         if loop.braking:
             self.braked_at = self.now_ns * 1e-9
         self.reference = loop.reference.position.copy()
-        self.fresh_start &= silent  # until a state is answered
-        self.effort, self.momentum = effort, self._momentum(*self.seen)
+        self.fresh_start = False
+        self.effort = self.before = effort
+        self.momentum = self._momentum(*self.seen)
+
+    def _start(self) -> None:
+        """Let control begin at the gravity forces, at the last accepted position of the arm."""
+        loop = self.loop
+        limit = loop.settings.effort_scale * self.tree.effort_limit
+        gravity = self._bias(loop.q, 0.0 * loop.q) - self._driven(loop.q, loop.v)
+        self.before, self.reference = (
+            np.clip(gravity, -limit, limit),
+            loop.reference.position.copy(),
+        )
+        self.begins[:] = loop.settings.activation_ramp_s == 0.0
+        self.fresh_start = True
 
     def _check_start(self) -> None:
         """Check that the reference begins at the last accepted position of the arm."""
@@ -287,7 +303,8 @@ class FaultEvaluator(SessionOnPlant):
         answer = max(FEEDBACK, damping) * np.abs(self._momentum(*self.seen) - self.momentum)
         answer /= self.tree.effort_limit
         most = (STOP if recent else CHANGE) * elapsed + answer
-        if ((step > most * ROUNDING + 1e-9) & ~at_sum & ~guards & self.driven_joints).any():
+        judged = self.driven_joints & ~(at_sum | guards | self.begins)
+        if ((step > most * ROUNDING + 1e-9) & judged).any():
             self.breach('the command jumps', step, most)
 
     def _damping(self) -> float:

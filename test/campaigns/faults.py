@@ -47,7 +47,6 @@ from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.description.shipped import ROBOTS
 
 FAULTS = (*STATE_FAULTS, *CHANGES)
@@ -141,7 +140,7 @@ class FaultTrial(FaultChanges):
             sent = session.update(session.driver.state(stamp, self.now_ns, q, v, self.effort))
         if mode is SessionMode.INACTIVE and not session.is_silent(self.now_ns):
             session.activate(self.now_ns)
-            self.fresh_start = True
+            self._start()
             self.shift += self.activation_shift
         ends = mode is SessionMode.DEACTIVATING and session.mode is SessionMode.INACTIVE
         if not sent:
@@ -153,15 +152,17 @@ class FaultTrial(FaultChanges):
         self._check_accepted(stamp)
         elapsed = abs(stamp - self.answered_at) / NS
         gap = not 0 < stamp - self.answered_at <= self.loop.settings.state_timeout_s * NS
-        restarts = self.loop.state.validator.counts[StateVerdict.RESTARTED]
+        restarts = self.loop.state.restarts
         back = mode is SessionMode.STOPPED or gap or restarts != self.restarts
         reacts = mode not in REACTING and session.mode in REACTING
         if reacts or (back and not self.fresh_start):
             self._note_stop(fresh=True)
+        if self.fresh_start and restarts != self.restarts:
+            self._start()
         if restarts != self.restarts and session.driver.differentiates:
             self.true_ticks = 0  # differentiated velocities restart
         self.restarts, self.answered_at = restarts, stamp
-        self._evaluate(self.h if back else elapsed, final=ends)
+        self._evaluate(self.h if back or self.fresh_start else elapsed, final=ends)
         if self.alone:
             self._check_law_effort()
         if self.loop.generator.holds != holds and not back:

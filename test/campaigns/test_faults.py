@@ -77,6 +77,9 @@ MENDED = {
     'a goal that is replaced before it begins is taken for a stop': """["four_dof",
         "constraint_stabilization", "zero", "generic_ros2_control", 296509046, 236,
         [[50, "goals", 28559649], [201, "trajectories", 1506323094]]]""",
+    # It begins beside its path without a ramp: by design, the law's effort acts at once.
+    'a program acts as soon as the rate limit lets it': """["four_dof", "impedance", "zero",
+        "franka", 709658252, 94, [[61, "programs", 606572847], [87, "restart", 157107795]]]""",
     # The momentum has changed between the late states, not between those of their arrivals.
     'a law answers the motion of late states': """["scara", "constraint_stabilization",
         "gravity", "generic_ros2_control", 1247301482, 274, [[70, "time_back", 379050686],
@@ -169,6 +172,10 @@ def never_jumps(self, stamp, q, v):
     return self.state.take(stamp, q, v)
 
 
+def begins_elsewhere(self, original, effort):
+    original(self, effort + 0.1 * self.limits)
+
+
 def backwards(self, original, stamp, q, v):
     return original(self, stamp, q, -v)
 
@@ -227,6 +234,7 @@ velocities of the other sign, ControlLoop, observe, backwards, [nan, limits], 0
 last command kicks, ControllerSession, _act, leaves_with_a_kick, [silence, restart], 0
 rests elsewhere, ReferenceGenerator, rest_at, rests_elsewhere, [parameters, laws, parameters], 0
 transfer by another clock, Transfer, start, transfers_by_another_clock, [doubled], 24
+control begins elsewhere, EffortLimiter, reset, begins_elsewhere, [restart], 4
 trajectories not joined, ReferenceGenerator, _begin, not_joined, [hold], 0
 """,
 )
