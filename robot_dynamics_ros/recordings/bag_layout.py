@@ -355,20 +355,7 @@ def make_layout(
                 'record joints of two arms under names of their own, as with a prefix',
             )
     # Of the most frequent publisher.
-    stamps, arrivals, moved = max(map(np.hstack, clocks.values()), key=np.size)
-    changes = np.diff(stamps)
-    stamped = bool(stamps.any()) and (len(stamps) == 1 or bool(changes.any()))
-    coarse = stamped and ((changes == 0) & (moved[1:] > 0)).sum() > COARSE * len(stamps)
-    if coarse and len(np.unique(arrivals)) > len(np.unique(stamps)):
-        stamped = False
-        notes.append(
-            'the timestamps of most states are those of the previous one, though the arm moved: '
-            'the times of the bag are used'
-        )
-    elif not stamped:
-        notes.append('the states have no timestamps: the times of the bag are used')
-    if not stamped:
-        stamps = arrivals
+    stamped, stamps, arrivals = _clock(max(map(np.hstack, clocks.values()), key=np.size), notes)
     recorded = set(chain(*clocks))
     if not (topics.commands or topics.joint_commands):
         arrays = ((x, bag.first(x, strict=False)) for x, y in bag.topics.items() if y == ARRAY)
@@ -388,6 +375,28 @@ def make_layout(
         _assignment('references', references, stamps, arrivals, notes),
         tuple(notes),
     )
+
+
+def _clock(states: Array, notes: list[str]) -> tuple[bool, Array, Array]:
+    """Return whether timestamps are used, the times of the states and of their arrival, ns.
+
+    Args:
+        states: Timestamps, receive times, and whether the arm moved, shape (3, N).
+        notes: Gets a remark if the timestamps are not used.
+    """
+    stamps, arrivals, moved = states
+    changes = np.diff(stamps)
+    coarse = ((changes == 0) & (moved[1:] > 0)).sum() > COARSE * len(stamps)
+    if not stamps.any() or (len(stamps) > 1 and not changes.any()):
+        notes.append('the states have no timestamps: the times of the bag are used')
+    elif coarse and len(np.unique(arrivals)) > len(np.unique(stamps)):
+        notes.append(
+            'the timestamps of most states are those of the previous one, though the arm moved: '
+            'the times of the bag are used'
+        )
+    else:
+        return True, stamps, arrivals
+    return False, arrivals, arrivals
 
 
 def _columns(

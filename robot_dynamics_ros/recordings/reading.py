@@ -220,31 +220,8 @@ class RecordingReader(ExitStack):
         given = others.pop(self.topics.reference)
         given = replace(given, stamp_ns=given.stamp_ns + self.clock.at(given.place))
         reference = pair(rows, given, layout.references).values
-        effort = np.full(rows.position.shape, np.nan)
-        answer, answered = np.full(len(rows.stamp_ns), -1), np.ones(len(rows.stamp_ns), dtype=bool)
-        wrong, first_unpaired = list[int](), list[int]()
-        for topic, given in others.items():
-            given = replace(given, stamp_ns=given.arrival_ns + self.clock.at(given.place))
-            paired = pair(rows, given, layout.commands)
-            effort[:, fills[topic]] = paired.values
-            answer, answered = (
-                np.maximum(answer, paired.arrival_ns),
-                answered & (paired.arrival_ns >= 0),
-            )
-            wrong += given.stamp_ns[~np.isfinite(given.values).all(axis=1)].tolist()
-            if paired.unpaired > _REPORTED_SHARE * len(given.stamp_ns):
-                self._losses.append(
-                    f'{paired.unpaired} of {len(given.stamp_ns)} commands on {topic} are left '
-                    'out: their state has another command, as where one came late, or is missing'
-                )
-            if paired.first_unpaired_ns is not None:
-                first_unpaired.append(paired.first_unpaired_ns)
-                self.unpaired = max(self.unpaired[0], paired.unpaired), min(first_unpaired) / NANO
-        if wrong:
-            many, first = counted(len(wrong), 'command'), format_time(wrong[0] / NANO)
-            problem = f'{many} with a value that is not finite, the first at {first}'
-            problems.insert(0, problem)
-        self.problems = tuple(problems)
+        effort, answer, wrong = self._commands(rows, others, fills)
+        self.problems = (*wrong, *problems)
         run = Recording(
             joints=layout.joints,
             time=rows.stamp_ns / NANO,
@@ -257,7 +234,7 @@ class RecordingReader(ExitStack):
             measured_effort=rows.effort,
             stamp_ns=rows.stamp_ns,
             arrival_ns=rows.arrival_ns,
-            answer_ns=np.where(answered, answer, -1),
+            answer_ns=answer,
             parameters=self._parameters,
             origin=span_origin(float(rows.stamp_ns[0]) / NANO),
         )
@@ -265,6 +242,44 @@ class RecordingReader(ExitStack):
         self._losses += [f'{text}: {cutoff}{_cutoff(run.period):.3g} Hz' for text in unmeasured]
         unknown: Any = np.broadcast_to(np.nan, effort.shape)
         return replace(run, notes=self.notes, **dict.fromkeys(self.left_out, unknown))
+
+    def _commands(
+        self, rows: Rows, given: Mapping[str, Values], fills: Mapping[str, list[int]]
+    ) -> tuple[Array, Array, list[str]]:
+        """Pair the commands of all topics with N states.
+
+        Args:
+            rows: The states.
+            given: Commands by topic.
+            fills: Columns of the joints that each topic commands.
+
+        Returns:
+            Efforts, shape (N, n); receive times of the last command for each state, shape (N,),
+            ns, -1 if one is missing; what is wrong with the commands, one sentence each.
+        """
+        effort = np.full(rows.position.shape, np.nan)
+        complete = np.ones(len(effort), dtype=bool)
+        answer, wrong, unpaired = np.full(len(effort), -1), list[int](), list[int]()
+        for topic, values in given.items():
+            times = values.arrival_ns + self.clock.at(values.place)
+            paired = pair(rows, replace(values, stamp_ns=times), self.layout.commands)
+            effort[:, fills[topic]] = paired.values
+            complete &= paired.arrival_ns >= 0
+            answer = np.maximum(answer, paired.arrival_ns)
+            wrong += times[~np.isfinite(values.values).all(axis=1)].tolist()
+            if paired.unpaired > _REPORTED_SHARE * len(times):
+                self._losses.append(
+                    f'{paired.unpaired} of {len(times)} commands on {topic} are left '
+                    'out: their state has another command, as where one came late, or is missing'
+                )
+            if paired.first_unpaired_ns is not None:
+                unpaired.append(paired.first_unpaired_ns)
+                self.unpaired = max(self.unpaired[0], paired.unpaired), min(unpaired) / NANO
+        problems = list[str]()
+        if wrong:
+            many, first = counted(len(wrong), 'command'), format_time(wrong[0] / NANO)
+            problems = [f'{many} with a value that is not finite, the first at {first}']
+        return effort, np.where(complete, answer, -1), problems
 
     def _columns(
         self, span: tuple[float, float], fills: Mapping[str, list[int]]

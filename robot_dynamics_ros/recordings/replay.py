@@ -11,7 +11,7 @@ controller publishes with every command. The number of the tick in each change v
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,7 +87,7 @@ class ReplaySource:
         *,
         reference: str = 'auto',
     ) -> None:
-        self.overrides, self.notes, named = overrides, list[str](), choice.recorded_joints
+        self.overrides, self.notes = overrides, list[str]()
         with choice.read(bag) as reader:
             stored, layout = with_texts(reader.parameters), reader.layout
             described = reader.description
@@ -104,30 +104,13 @@ class ReplaySource:
                 'recorded by version 0.2, or only after the activation',
                 'record again, or give --reference recorded, which compares less',
             )
-        self.parameters = {**DEFAULTS, **stored}
-        if not self.logged:
-            self.parameters['activation_ramp_s'] = 0.0
-            self.notes.append(
-                'the activation is not in the bag: without its ramp'
-                if stored
-                else 'the bag has no parameters of a controller: the defaults are used, without a '
-                'ramp'
-            )
-        for name in sorted(stored.keys() & REMOVED.keys()):
-            if np.any(np.array(stored[name]) != REMOVED[name].default):
-                self.notes.append(
-                    f'the controller had {name}: {stored[name]}, which no longer exists'
-                )
-        self.parameters |= overrides
+        self.parameters = {**self._first_parameters(stored), **overrides}
         merged = checked(PARAMETERS, self.parameters)
         if choice.robot:
             merged |= {'robot': '', 'robot_description': str(robot_file(choice.robot))}
         self._robot = merged, described
         self.tree, self.driver = robot_and_driver(merged, described)
-        known = [] if named else [x for x in self.tree.joint_names if x in layout.joints]
-        if 0 < len(named) < self.tree.n:
-            arm = load_arm(self.tree.xml, effort_limit=1.0).joint_names  # without its grippers
-            known = [*arm] if len(arm) == len(named) else []
+        known = self._joints_with_states(choice.recorded_joints, layout.joints)
         if known and not stored and self.driver is None and len(known) < self.tree.n:
             merged['joints'] = self.parameters['joints'] = known
             self.tree, _ = robot_and_driver(merged, described)
@@ -150,6 +133,32 @@ class ReplaySource:
         self.from_reference = reference == 'recorded' or moves
         if self.from_reference:
             self.notes.append('the recorded reference is followed')
+
+    def _first_parameters(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters at the begin, those that are not recorded by default; note why."""
+        if not self.logged:
+            self.notes.append(
+                'the activation is not in the bag: without its ramp'
+                if stored
+                else 'the bag has no parameters of a controller: the defaults are used, without '
+                'a ramp'
+            )
+        for name in sorted(stored.keys() & REMOVED.keys()):
+            if np.any(np.array(stored[name]) != REMOVED[name].default):
+                self.notes.append(
+                    f'the controller had {name}: {stored[name]}, which no longer exists'
+                )
+        ramp = {} if self.logged else {'activation_ramp_s': 0.0}
+        return {**DEFAULTS, **stored, **ramp}
+
+    def _joints_with_states(self, named: Sequence[str], recorded: Sequence[str]) -> list[str]:
+        """Return the joints of the robot whose states are in the bag, by their recorded names."""
+        if not named:
+            return [name for name in self.tree.joint_names if name in recorded]
+        if len(named) >= self.tree.n:
+            return []
+        arm = load_arm(self.tree.xml, effort_limit=1.0).joint_names  # without its grippers
+        return [*arm] if len(arm) == len(named) else []
 
     def _read_log(self, reader: RecordingReader) -> list[Change]:
         """Return the changes from the first activation whose states are in the bag; note gaps.
