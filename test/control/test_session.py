@@ -305,14 +305,18 @@ WEAK = {'effort_scale': 0.9 * float((np.abs(GRAVITY) / TREE.effort_limit).max())
 57.29578  | its limits are
 none      | not activated: no fresh state on joint_states
 weak      | gravity needs ... raise effort_scale
+unstable  | joint_stiffness = ... is unstable at a period of 0.001
 """)
 def test_an_arm_that_cannot_be_controlled_is_not_activated_and_the_reason_is_said(given, said):
-    """Without a state, in degrees, or too weak."""
-    run = Driven(WEAK if given == 'weak' else {})
+    """Without a state, in degrees, too weak, or where the period does not bear the gains."""
+    stiff = {'law': 'impedance', 'joint_stiffness': [1300.0]}  # borne in the middle of the limits
+    run = Driven({'weak': WEAK, 'unstable': stiff}.get(given))
+    places = {'weak': PLACE, 'unstable': TREE.position_upper}
     if given != 'none':
-        run.state(PLACE * (1.0 if given == 'weak' else given))
-    with pytest.raises(ConfigurationError, match=said):
+        run.state(places[given] if given in places else given * PLACE)
+    with pytest.raises(RobotDynamicsError, match=said):
         run.session.activate(run.now)
+    assert run.session.mode is SessionMode.INACTIVE
 
 
 def test_an_arm_that_permitted_efforts_or_motors_do_not_hold_is_said_to_sink_once():
