@@ -135,6 +135,12 @@ def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     return bool((x >= least - tolerance).all() and (x <= most + tolerance).all())
 
 
+def is_mass(tree: Robot, x: Array) -> bool:
+    """Return whether the mass and first moments of a load have their centre within the arm."""
+    reach = float(np.linalg.norm(tree.p_PJ, axis=1).sum())
+    return bool(np.linalg.norm(x[1:4]) <= reach * abs(x[0]))
+
+
 #: By whether a joint is prismatic: factor to the right unit, the confusion, and the right unit.
 POSITION_UNITS = {
     False: (
@@ -269,6 +275,16 @@ def finding(
     if cause.name == 'timing':
         how = 'late' if x[0] < 0.0 else 'early'
         return Finding('warning', f'the efforts are {1e3 * abs(x[0]):.3g} ms too {how}: {rest}')
+    if cause.name == 'load' and not is_mass(tree, x):
+        text = (
+            f'the arm moves as if {tree.link_names[cause.body]} had its centre of mass elsewhere'
+        )
+        return Finding(
+            'error',
+            f'{text}, or a joint its zero: {rest}',
+            remedy='compare a posture with the model (position_zero in the driver profile), else '
+            'identify the arm',
+        )
     more, which = (
         ('more', 'a load, a tool that the model lacks, or heavier links')
         if x[0] > 0.0

@@ -53,6 +53,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     effort_fault,
     finding,
     is_gravity,
+    is_mass,
     is_possible,
     is_unit,
     named,
@@ -487,7 +488,7 @@ class EffortResidual:
                     texts.append((Finding('error', said, cause=cause), joints))
                 continue
             text = finding(tree, *one[:3], joints, self._rivals(one, joints))
-            if one.cause.name == 'load' and one.values[0] > 0.0:
+            if one.cause.name == 'load' and one.values[0] > 0.0 and is_mass(tree, one.values):
                 remedy = f'identify --payload {self._frame} measures it'
                 text = text._replace(remedy=remedy, cause='load')
             elif one.cause.name in PER_DRIVE:

@@ -81,6 +81,14 @@ def test_a_mass_is_told_with_the_others_that_explain_nearly_as_much(rng):
     assert 'a load at the tool' in rivals
 
 
+def test_first_moments_without_a_mass_are_no_load_but_a_wrong_zero_or_centre_of_mass(rng):
+    run = run_of(rng, ARM)
+    run.position[:, 2] += 0.2  # of the elbow
+    (fault,) = faults_of(run, ARM)
+    assert 'as if fore had its centre of mass elsewhere, or a joint its zero' in fault.problem
+    assert 'position_zero' in fault.remedy
+
+
 def lift(upper: float) -> Sample:
     """An arm on a lift, whose joints above are vertical, with an upper arm of a mass, kg."""
     text = described('lift', f"""
