@@ -21,7 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ParameterError, UnreachableError
+from robot_dynamics_ros.errors import (
+    MechanismError,
+    ParameterError,
+    SingularityError,
+    UnreachableError,
+)
 from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
 from robot_dynamics_ros.identification.unknowns import (
@@ -42,6 +47,7 @@ _FINE = 10  # times as many for the final check
 _SMOOTH_SIGN = 0.02  # width of the smoothed Coulomb sign while optimizing, of the peak velocity
 _SHARP = 60.0  # sharpness of the soft maximum
 _SHRINK, _SHRINK_FREE = 0.98, 0.9  # amplitude factors: to satisfy bounds; to avoid collisions
+_NOT_CLOSED = MechanismError, SingularityError  # of loops
 LEAST_SWING = 0.05  # relative amplitude below which a motion is discarded
 
 
@@ -197,8 +203,11 @@ class ExcitationProblem:
         return {name: float(load.max()) for name, load in self.loads(x, times).items()}
 
     def fits(self, x: Array, times: Array) -> bool:
-        """Return whether a motion is within all bounds."""
-        return max(self.used(x, times).values()) <= 1.0
+        """Return whether a motion is within all bounds, and the loops close along it."""
+        try:
+            return max(self.used(x, times).values()) <= 1.0
+        except _NOT_CLOSED:
+            return False
 
     def is_free(self, x: Array, times: Array) -> bool:
         """Return whether a motion is free of collisions; True without a checker."""
@@ -317,7 +326,7 @@ def design_excitation(
     try:
         improved = problem.inside(_improve(problem, best, iterations, tell))
         best_point = min((improved, best), key=problem.condition)
-    except UnreachableError:  # collides at every amplitude
+    except (UnreachableError, *_NOT_CLOSED):  # collides at every amplitude, or the search left
         best_point = problem.inside(best)
     centre, sine, cosine = problem.coefficients(best_point)
     return Excitation(

@@ -38,6 +38,7 @@ _MAX_CORRECTION = 0.3  # rad, or of the size of the loops: a larger one may lead
 _MIN_STEP = 1.0 / 512.0
 _CORRECTIONS = 12  # Newton steps to a root near a predicted one
 _INSIDE = 0.9  # of a way that ends where the loops do not close
+_CORNERS = 64  # of the coordinates' ranges, of which there are 2^N
 _ATTEMPTS = 40
 #: Steps of the continuation on symbols, rad or parts of the size; iterations at its end, by which
 #: an error of a tenth is squared to rounding.
@@ -96,8 +97,8 @@ class Assembly:
         """Return bounds of the coordinates within which the loops close, shape (N,) each.
 
         They are moved towards the assembly, first each alone, then all together, until the loops
-        close on the straight ways to the sides and to the corners; of a way on which they do not,
-        the last part is left out, too, since the loops are nearly singular there.
+        close on the straight ways to the sides and to the corners, of many to some; of a way on
+        which they do not, the last part is left out, too, since they are nearly singular there.
 
         Args:
             lower: Lower bounds, not above the assembly, shape (N,), rad or m.
@@ -112,9 +113,10 @@ class Assembly:
             way = np.zeros(len(at))
             way[i] = sides[end, i]
             sides[end, i] *= self._closing(at + way)
-        for ends in product((0, 1), repeat=len(moving)):
+        rng, count = np.random.default_rng(0), 2 ** len(moving)
+        for corner in sorted(rng.choice(count, min(count, _CORNERS), replace=False)):
             way = np.zeros(len(at))
-            way[moving] = sides[ends, moving]
+            way[moving] = sides[corner >> np.arange(len(moving))[::-1] & 1, moving]
             sides[:, moving] *= self._closing(at + way)
         return at + sides[0], at + sides[1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import linkages
 import numpy as np
 import pytest
 import tables
@@ -13,8 +14,10 @@ from oracles import PinocchioOracle
 from samples import sample
 
 from robot_dynamics_ros.cli.excite import excitation_trajectory
+from robot_dynamics_ros.identification import excitation
 from robot_dynamics_ros.identification.excitation import Bounds, design_excitation
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
+from robot_dynamics_ros.model import load_robot
 
 pytestmark = pytest.mark.slow
 
@@ -118,6 +121,18 @@ def test_the_command_bounds_the_tool_frame_of_any_arm(command):
     arm = sample('scara').tree.xml.replace('"tool"', '"tcp"')
     error = command('excite --above 50 --harmonics 3', arm, code=2).err
     assert 'no random motion stays within the bounds' in error
+
+
+def test_a_motion_stays_where_the_loops_close_also_within_a_box_that_has_other_places(monkeypatch):
+    monkeypatch.setattr(excitation, '_RANDOM', 3)
+    text, loops = linkages.short_rod()
+    robot = load_robot(text, loops=loops)
+    lower, upper = robot.planning_range
+    monkeypatch.setitem(vars(robot), 'planning_range', (lower, upper + 0.3 * (upper - lower)))
+    assert not robot.reaches(robot.planning_range[1])
+    found = design_excitation(robot, period=5.0, harmonics=3, iterations=3)
+    assert found.used['position'] > 0.5
+    assert all(map(robot.reaches, table(found)[0][::25]))
 
 
 TREE = sample('scara').tree

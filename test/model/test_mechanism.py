@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from itertools import product
+from types import SimpleNamespace
 
 import linkages
 import mpmath as mp
@@ -26,6 +27,7 @@ from robot_dynamics_ros.errors import (
     SingularityError,
 )
 from robot_dynamics_ros.model import load_mechanism, loops
+from robot_dynamics_ros.model.assembly import Assembly
 from robot_dynamics_ros.model.kinematics import frame_pose
 from robot_dynamics_ros.model.load import check_model
 
@@ -91,6 +93,22 @@ def test_loops_close_at_the_corners_of_the_planning_range(mechanisms, name):
     mechanism = mechanisms[name]
     for corner in product(*zip(*mechanism.planning_range, strict=True)):
         assert mechanism.reaches(np.array(corner))
+
+
+def test_of_many_coordinates_only_some_corners_are_tried():
+    """Twelve have 4096, and each takes milliseconds."""
+    ways, places = [], {'coordinates': [*range(12)], 'moves_loops': np.ones(12, dtype=bool)}
+    stand_in = SimpleNamespace(
+        formula=None,
+        assembled=np.zeros(12),
+        equations=SimpleNamespace(**places),
+        _closing=lambda u: ways.append(u) or 1.0,
+    )
+    Assembly.narrowed(stand_in, -np.ones(12), np.ones(12))
+    corners = np.array(ways[24:])
+    assert len({*map(tuple, corners)}) == 64
+    assert (np.abs(corners) == 1.0).all()
+    assert (np.abs(corners.sum(axis=0)) < 32).all(), 'both ends of each'
 
 
 @pytest.mark.slow
