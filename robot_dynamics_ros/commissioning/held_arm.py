@@ -3,8 +3,9 @@ r"""Compare the efforts of a held arm with gravity, and diagnose deviations.
 
 The effort of an arm held at rest, by its own controller or ours, equals the gravity effort of the
 model in every pose. If the efforts of several poses deviate, each simple fault of the driver
-profile is tried (a sign, an exchange of joints, a unit, an offset, gravity counted twice or not at
-all), and the one that explains the poses is reported. Multiple faults are found one after another.
+profile is tried (a sign, a zero, an exchange of joints, a unit, an offset, gravity counted twice
+or not at all), and the one that explains the poses is reported. Multiple faults are found one
+after another.
 
 Few poses with friction of a known size are scored against that size; a regression that estimates
 the noise needs more. Limits, velocities and the efforts from pose to pose, which tell the sign of
@@ -49,6 +50,9 @@ _CAP = 25.0  # saturation of squared relative residuals: without, 8 of 14 pairs 
 _LOADED = 3.0  # minimum range of gravity to check a joint, relative to the tolerance
 _SIMILAR = 0.8  # least cosine of reported and expected efforts to try a factor: else 12 of 14
 
+_NEWTON_STEPS, _STEP = 3, 1e-4  # rad or m
+_FARTHEST = 0.8  # rad or m: largest error of a zero: more is another convention
+_ZERO = 'correct position_zero in the driver profile, or the centre of mass of what it moves'
 #: Problem and remedy of a position of the wrong sign, without and with the effort.
 _SIGN = (
     'wrong sign of its position: efforts have the right one',
@@ -159,6 +163,10 @@ class HeldPoses:
         values = getattr(self, column).copy()
         values[:, joints] *= factor
         return replace(self, **{column: values})
+
+    def shifted(self, joint: int, off: float) -> HeldPoses:
+        """Return the poses with positions of a joint that are read less by ``off``, rad or m."""
+        return replace(self, q=self.q - off * (np.arange(self.q.shape[1]) == joint))
 
     def swapped(
         self, i: int, j: int, *, positions: bool = True, efforts: bool = True
@@ -299,7 +307,7 @@ class _HeldArm:
         return Finding(
             'error',
             f'{residual[worst]:.3g} {self._units[worst]} of its effort are not gravity, and no '
-            'single wrong sign, exchange or unit explains them',
+            'single wrong sign, zero, exchange or unit explains them',
             named(self._tree, [worst]),
             'check the model (masses, base orientation, payload), then repeat',
         )
@@ -315,8 +323,19 @@ class _HeldArm:
         slope = np.where(loaded, compared(tau, gravity)[0], np.nan)
         return loaded, slope, residual.mean(axis=0), root_mean_square(residual)
 
+    def _zero_error(self, samples: HeldPoses, joint: int) -> float:
+        """Return the error of a joint's zero that fits the efforts best, by Newton's method."""
+        off = 0.0
+        for _ in range(_NEWTON_STEPS):
+            here, after = (samples.shifted(joint, x) for x in (off, off + _STEP))
+            left = (samples.effort - self._expected(here)) / self._tolerance
+            slope = (self._expected(here) - self._expected(after)) / (_STEP * self._tolerance)
+            square = float(np.square(slope).sum())
+            off -= float((slope * left).sum()) / square if square > 0.0 else 0.0
+        return off if abs(off) < _FARTHEST else 0.0
+
     def _hypotheses(self, samples: HeldPoses) -> Iterator[FaultHypothesis]:
-        """Yield all fault hypotheses: signs, units of positions and efforts, order, offsets."""
+        """Yield all fault hypotheses: signs, zeros, units, order, offsets."""
         tree, expected = self._tree, self._expected(samples)
         each = [(named(tree, [i]), [i]) for i in range(tree.n)]
         for culprit, own in each:
@@ -326,6 +345,11 @@ class _HeldArm:
                 yield FaultHypothesis(Finding('error', problem, culprit, remedy), changed)
             right = ': positions have the right one'
             yield FaultHypothesis(effort_fault(culprit, 'sign', detail=right), other)
+        for culprit, (i,) in each:
+            off = self._zero_error(samples, i)
+            size = f'{off:+.3g} {"m" if tree.joint_is_prismatic[i] else "rad"}'
+            wrong = Finding('error', f'its zero is {size} off', culprit, _ZERO)
+            yield FaultHypothesis(wrong, samples.shifted(i, off))
         for kind, confusions in POSITION_UNITS.items():
             alike = np.flatnonzero(np.array(tree.joint_is_prismatic) == kind)
             for factor, problem, unit in confusions:

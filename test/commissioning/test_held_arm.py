@@ -89,13 +89,24 @@ def changed(values, change):
     [1.0, 1.0, {gravity_expected: false, commanded: true}] | gravity: would not be counted at all
     [1.0, 0.0] | gravity: is missing from the reported efforts
     [1.0, 1.0, {gravity_expected: false}] | gravity: is contained in the reported efforts
-    [1.0, noise] | no single wrong sign, exchange or unit explains them
+    [1.0, noise] | no single wrong sign, zero, exchange or unit explains them
 """)  # noqa: E501
 def test_a_fault_is_the_only_one_that_is_named(given, said):
     position, effort, *how = given
     q, tau = held_poses()
     (error,) = reported_errors(changed(q, position), changed(tau, effort), **dict(*how))
     assert re.search(said, error)
+
+
+@pytest.mark.parametrize(('joint', 'zero'), [(1, 0.2), (2, -0.3), (2, 0.5)])
+def test_a_wrong_zero_is_named_with_its_size(joint, zero):
+    q, tau = held_poses()
+    (error,) = reported_errors(q + zero * np.eye(4)[joint], tau)
+    said = re.match(
+        f"joint 'joint{joint + 1}': its zero is (\\S+) rad off; correct position_", error
+    )
+    # Friction holds up to 0.7 of its level: 0.12 N m of 6 N m/rad at joint 3.
+    assert float(said[1]) == pytest.approx(zero, abs=0.02)
 
 
 @pytest.mark.slow
