@@ -195,10 +195,10 @@ def _refuse_unsupported(tree: Robot) -> None:
         problem = "follows another (<mimic>), but Gazebo's engine DART would let it move freely"
         remedy = 'lock it: new_robot --mimic lock; or simulate in MuJoCo: simulation.launch.py'
         raise ModelError(f'joint {name!r}', problem, remedy)
-    for name in tree.joint_names:
+    for kind, name in ('robot', model_name(tree)), *(('joint', x) for x in tree.joint_names):
         if not is_valid_name(name):
             problem = "has a name that Gazebo refuses: 'world', with '::', or like __name__"
-            raise ModelError(f'joint {name!r}', problem, 'rename it')
+            raise ModelError(f'{kind} {name!r}', problem, 'rename it')
     for link, mass in zip(tree.link_names, tree.mass, strict=True):
         if mass <= 0.0:
             problem = 'has no mass: Gazebo would leave it out, with all that moves on it'
@@ -387,17 +387,16 @@ def insertion_node(args: SimpleNamespace, urdf: str, **parameters: Any) -> Any:
         args: Launch arguments with ``world`` and those of :func:`launching.package_node`.
         urdf: Description with its Gazebo elements.
         parameters: Further parameters of the node ``gazebo_robot``.
-    """
-    from robot_dynamics_ros.ros.launching import package_node
-
-    parameters = {'world': world_name(args.world), 'robot_description': urdf, **parameters}
-    return package_node('gazebo_robot', args, parameters, end_s=2.0 * PATIENCE_S)
-
-
-def world_name(file: str) -> str:
-    """Return the name of the world in an SDF file.
 
     Raises:
-        ConfigurationError: The file does not exist or contains no world.
+        ConfigurationError: The world's file does not exist, contains no world, or has a model of
+            the robot's name.
     """
-    return read_world(file).get('name', '')
+    world, model = read_world(args.world), parameters.get('model')
+    if model in [one.get('name') for one in world.findall('model')]:
+        problem = f'has a model {model!r}: Gazebo would not insert the robot'
+        raise ConfigurationError(f'world {args.world!r}', problem, 'rename one of them')
+    from robot_dynamics_ros.ros.launching import package_node
+
+    parameters = {'world': world.get('name', ''), 'robot_description': urdf, **parameters}
+    return package_node('gazebo_robot', args, parameters, end_s=2.0 * PATIENCE_S)

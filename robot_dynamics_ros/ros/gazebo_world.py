@@ -311,7 +311,7 @@ def gazebo_force_topic(model: str, joint: str) -> str:
 
 
 def is_valid_name(name: str) -> bool:
-    """Return whether Gazebo accepts a name of a link or joint, see ``sdf::isReservedName``."""
+    """Return whether Gazebo accepts the name of an element, see ``sdf::isReservedName``."""
     return '::' not in name and not re.fullmatch('world|__.*__', name)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -23,6 +24,7 @@ from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.ros import gazebo_files
 from robot_dynamics_ros.ros.gazebo_files import (
     bridge_entries,
     bridge_text,
@@ -345,6 +347,7 @@ def test_names_that_gazebo_refuses_are_replaced_where_it_alone_reads_them():
     in_gazebo(text)
 
 
+LAUNCHED = SimpleNamespace(world=str(WORLDS[0]))
 ROD, FOUR_BAR = symmetric(0.1, 0.1, 0.3), ROOT / 'urdf' / 'four_bar.urdf.xacro'
 
 test_what_gazebo_would_refuse_or_not_couple_is_named = tables.called(
@@ -353,6 +356,8 @@ in_gazebo(arm(link('jaw', 1.0, (0, 0, 0), np.eye(3)), follow(joint('grip', 'uppe
 in_gazebo(arm(turn=joint('a::b', 'base', 'lower')))   | ModelError: joint 'a::b': has a name that Gazebo
 in_gazebo(arm(turn=joint('__a__', 'base', 'lower')))  | ModelError: joint '__a__': has a name that Gazebo
 in_gazebo(arm(turn=joint('world', 'base', 'lower')))  | ModelError: joint 'world': has a name that Gazebo
+in_gazebo(arm().replace('name="arm"', 'name="world"')) | ModelError: robot 'world': has a name that Gazebo
+insertion_node(LAUNCHED, '', model='floor') | ConfigurationError: has a model 'floor': Gazebo would
 in_gazebo(arm(last=link('upper', 1.0, (0, 0, 0), ROD))) | ModelError: link 'upper' ... 0.1, 0.1 and 0.3 kg m
 in_gazebo(arm().replace('"lower"', '"world"'))        | ModelError: link 'world': has Gazebo's name
 in_gazebo(MASSLESS.format(root='stand').replace('mass value="2"', 'mass value="0"')) | ModelError: link 'rod': has no mass: Gazebo would leave it out
@@ -362,6 +367,7 @@ urdf('four_dof', coulomb_friction='nonsense')         | DescriptionError: nonsen
 """,  # noqa: E501
     globals(),
     urdf_text,
+    gazebo_files,
 )
 
 
