@@ -13,6 +13,7 @@ from still_arm import StillArm
 from robot_dynamics_ros.control.goals import Outcome
 from robot_dynamics_ros.control.requests import prepare_goal, prepare_message
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.model import load_robot
 
 NAMES = ('joint1', 'joint2')
@@ -40,6 +41,11 @@ def goal(points: Any, stamp_ms: float = 0, names=NAMES, **more: Any) -> Message:
 
 def tolerances(**kinds: float) -> dict[str, float]:
     return {f'constraints.{joint}.{kind}': x for joint in NAMES for kind, x in kinds.items()}
+
+
+def follow(generator: ReferenceGenerator, *points: Any, start_ns: int = 0) -> int:
+    """Let a generator follow points at once; return their start, ns."""
+    return generator.commit(generator.prepare(generator.snapshot(), points, start_ns))
 
 
 class Arm(StillArm):

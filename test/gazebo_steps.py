@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from followed_arm import follow
 from samples import shipped_parameters
 
 from robot_dynamics_ros.control.loop import ControlLoop
@@ -125,7 +126,8 @@ def _build(robot: str, tree: Robot) -> ControlLoop:
 
 def _follow(loop: ControlLoop, motion: Trajectory) -> None:
     times = motion.instants(0.01)
-    loop.generator.follow(times, *motion.table(times), start_ns=STEP_NS + round(SETTLE_S * 1e9))
+    start_ns = STEP_NS + round(SETTLE_S * 1e9)
+    follow(loop.generator, times, *motion.table(times), start_ns=start_ns)
 
 
 def _observe(loop: ControlLoop, gazebo: SteppedGazebo) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tables
+from followed_arm import follow
 from pushed_arm import PlantArm
 from samples import sample
 from still_arm import driver_of
@@ -74,7 +75,7 @@ class Scene(PlantArm):
 def test_the_way_back_keeps_to_the_path_at_no_more_than_a_quarter_of_the_velocity_limits():
     scene, t = Scene(contact_reaction='retract', contact_retract_way=0.3), np.arange(0.05, 2, 0.05)
     turns = [0.3 - 0.3 * np.cos(2 * t), -0.4 * np.sin(3 * t), -0.15 * np.sin(2 * t), 0.3 * t]
-    scene.session.loop.generator.follow(t, START + np.transpose(turns), None, None)
+    follow(scene.session.loop.generator, t, START + np.transpose(turns), None, None)
     scene.settle(1.5)
     loop = scene.touched().session.loop
     path, begin, back, speeds = np.array(scene.ways), loop.q.copy(), [], []

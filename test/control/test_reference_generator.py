@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from followed_arm import follow
 from samples import shipped
 
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
@@ -31,7 +32,7 @@ def moving_generator(ticks=300):
     """Return a generator in motion from ``PLACE``."""
     generator = generator_at_rest()
     times = np.linspace(0.1, 2.0, 20)
-    generator.follow(times, *Quintic(PLACE, PLACE + 0.3, 2.0).table(times))
+    follow(generator, times, *Quintic(PLACE, PLACE + 0.3, 2.0).table(times))
     run(generator, ticks)
     return generator
 
@@ -57,7 +58,7 @@ def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
     prepared, second = (in_background.prepare(snapshot, BACK, start_ns) for _ in range(2))
     assert in_background.progress == progress  # nothing has happened yet
     np.testing.assert_array_equal(run(in_background, 150), run(immediate, 150))
-    starts = in_background.commit(prepared), immediate.follow(*BACK, start_ns)
+    starts = in_background.commit(prepared), follow(immediate, *BACK, start_ns=start_ns)
     assert starts == (start_ns or NANO + 450 * PERIOD,) * 2
     assert in_background.progress == immediate.progress
     np.testing.assert_array_equal(run(in_background, 2500), run(immediate, 2500))
@@ -101,15 +102,15 @@ def test_what_can_be_followed_no_more_by_the_time_it_is_ready_is_refused(points,
 def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_velocity_limit():
     generator, v, along = generator_at_rest(), 1.9, np.eye(4)[0]
 
-    def follow(times, way, speed):
+    def through(times, way, speed):
         place = PLACE + np.outer(way, along)
-        generator.follow(np.array(times), place, np.outer(speed, along), None)
+        follow(generator, np.array(times), place, np.outer(speed, along), None)
 
-    follow([0.3, 0.5, 0.8], [0.15 * v, 0.35 * v, 0.5 * v], [v, v, 0.0])
+    through([0.3, 0.5, 0.8], [0.15 * v, 0.35 * v, 0.5 * v], [v, v, 0.0])
     *_, (place, speed, _) = run(generator, 399)
     assert speed[0] == pytest.approx(v)
     x = place[0]
-    follow([0.0, 0.9, 1.1], [x, x - 0.9 * v, x - v], [-v, -v, 0.0])
+    through([0.0, 0.9, 1.1], [x, x - 0.9 * v, x - v], [-v, -v, 0.0])
     position, velocity, _ = run(generator, 2100)[:, :, 0].T
     assert np.abs(velocity).max() <= 1.5 * 2.0
     # The motion is that of the positions: differences of 1 ms, and jerks of some 100 rad/s^3.

@@ -17,7 +17,7 @@ import tables
 import yaml
 from bags import COMMANDS, DESCRIPTION, MS, REFERENCE, STATES, STORE, Message, T, header, state
 from bags import text as text_message
-from followed_arm import goal
+from followed_arm import follow, goal
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
 
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
@@ -42,7 +42,7 @@ class Session(RecordedLoop):
 
     def follow_unlogged(self) -> None:
         points = np.array([0.2]), np.array([[0.2, 0.2, 0.1, 0.2]]), None, None
-        self.loop.generator.follow(*points)
+        follow(self.loop.generator, *points)
 
     def prepare(self) -> None:
         """Prepare a trajectory; the speed along its path depends on the motion at that time."""

@@ -164,36 +164,6 @@ class ReferenceGenerator:
     def _inside(self, q: Array) -> Array:
         return np.clip(q, self._tree.position_lower, self._tree.position_upper)
 
-    def follow(
-        self,
-        times: Array,
-        position: Array | None,
-        velocity: Array | None,
-        acceleration: Array | None,
-        start_ns: int = 0,
-    ) -> int:
-        """Follow a trajectory; it replaces the planned motion from its start on.
-
-        Until the start the planned motion continues, as in joint_trajectory_controller: a sender
-        may replace trajectories before they start. The transition to the first point is smooth.
-
-        Args:
-            times: Times of the points from the start, shape (k,), s.
-            position: Shape (k, n), rad or m, or None.
-            velocity: Shape (k, n), rad/s or m/s, or None.
-            acceleration: Shape (k, n), rad/s^2 or m/s^2, or None.
-            start_ns: Timestamp of the start, ns; 0 for now.
-
-        Returns:
-            The timestamp of the start, ns.
-
-        Raises:
-            TrajectoryError: The trajectory is already over, exceeds the limits, starts with a
-                step, or its points are invalid; names the culprit.
-        """
-        points = Points(times, position, velocity, acceleration)
-        return self.commit(self.prepare(self.snapshot(), points, start_ns))
-
     def snapshot(self) -> ReferenceSnapshot:
         """Return a copy of the present state, for the preparation of a trajectory."""
         now, q = Reference(self._tree.n), self.measured
@@ -201,15 +171,16 @@ class ReferenceGenerator:
         return ReferenceSnapshot(now, None if q is None else q.copy(), self._now_ns, self.holds)
 
     def prepare(self, snapshot: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
-        """Do the slow part of ``follow``; may run in the background.
+        """Check a trajectory to be followed; may run in the background.
 
         Args:
             snapshot: State of the generator at the arrival of the trajectory.
-            points: Times, positions, velocities and accelerations, see ``follow``.
+            points: Its points.
             start_ns: Timestamp of the start, ns; 0 for now.
 
         Raises:
-            TrajectoryError: See ``follow``.
+            TrajectoryError: The trajectory is already over, exceeds the limits, starts with a
+                step, or its points are invalid; names the culprit.
         """
         tree, reference, points = self._tree, snapshot.reference, Points(*points)
         whole = self._integrated(points, reference) if points.position is None else points
@@ -232,9 +203,12 @@ class ReferenceGenerator:
         raise TrajectoryError('point 0', 'has no positions', remedy)
 
     def commit(self, prepared: Prepared) -> int:
-        """Do the rest of ``follow`` between two ticks; the cost is that of one segment.
+        """Follow a trajectory, which replaces the planned motion from its start on.
 
-        A start of 0 means the time of this call, not that of the arrival.
+        Until the start the planned motion continues, as in joint_trajectory_controller: a sender
+        may replace trajectories before they start. The transition to the first point is smooth. A
+        start of 0 means the time of this call, not that of the arrival. To be called between two
+        ticks; the cost is that of one segment.
 
         Returns:
             The timestamp of the start, ns.
