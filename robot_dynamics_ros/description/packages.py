@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
@@ -23,7 +24,8 @@ _DEPTH_SRC = 4  # levels searched below a folder src
 _SKIPPED = frozenset(('build', 'install', 'log', 'node_modules', '__pycache__'))
 #: Environment variables with NAME:=PATH of packages (separated by ;), with folders that contain
 #: packages, and with installation prefixes.
-_GIVEN, _SOURCES, _PREFIXES = 'ROBOT_DYNAMICS_PACKAGES', 'ROS_PACKAGE_PATH', 'AMENT_PREFIX_PATH'
+_GIVEN, _PREFIXES = 'ROBOT_DYNAMICS_PACKAGES', 'AMENT_PREFIX_PATH'
+_SOURCES = 'ROS_PACKAGE_PATH', 'GZ_SIM_RESOURCE_PATH'
 
 
 def is_package_uri(name: str) -> bool:
@@ -109,7 +111,8 @@ def _missing_package(name: str, near: Path | None) -> MissingPackageError:
     above = 'the folders above the description and next to them'
     if near is not None:
         above += f' ({near if near.is_dir() else near.parent})'
-    settings = [f'{key} ({os.environ.get(key) or "not set"})' for key in (_SOURCES, _PREFIXES)]
+    keys = *_SOURCES, _PREFIXES
+    settings = [f'{key} ({os.environ.get(key) or "not set"})' for key in keys]
     return MissingPackageError(
         f'package {name!r}',
         f'not found: clone it next to the description, give --package {name}:=PATH, or source its '
@@ -130,7 +133,7 @@ def _package_folders(name: str, near: Path | None) -> Iterator[Path]:
     yield from _not_installed(name, near)
     here = Path(__file__).resolve()
     yield from (folder for folder in here.parents if _manifest_name(folder) == name)
-    for source in _paths(_SOURCES):
+    for source in chain(*map(_paths, _SOURCES)):
         yield from [source] if _is_package(source, name) else _below(source, name, _DEPTH_SRC)
     prefixes = [*_paths(_PREFIXES), Path(sys.prefix), *here.parents]
     prefixes += [Path(folder, 'cmeel.prefix') for folder in sys.path]

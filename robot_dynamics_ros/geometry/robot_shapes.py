@@ -242,6 +242,9 @@ def mesh_path(element: Element) -> Path:
         DescriptionError: The package or file does not exist.
     """
     name = element.get('filename', '')
+    if '$' in name:
+        problem = 'has a variable in its name, which only xacro replaces'
+        raise DescriptionError(f'mesh {name!r}', problem, 'name the file *.xacro, or expand it')
     if is_package_uri(name):
         return package_file(name)
     path = Path(name.removeprefix('file://'))

@@ -22,7 +22,12 @@ XACRO = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
 
 @pytest.fixture(autouse=True)
 def no_ros(monkeypatch):
-    for name in ('ROBOT_DYNAMICS_PACKAGES', 'ROS_PACKAGE_PATH', 'AMENT_PREFIX_PATH'):
+    for name in (
+        'ROBOT_DYNAMICS_PACKAGES',
+        'ROS_PACKAGE_PATH',
+        'GZ_SIM_RESOURCE_PATH',
+        'AMENT_PREFIX_PATH',
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -106,10 +111,14 @@ def test_what_lies_far_above_belongs_to_somebody_else(tmp_path):
 
 
 def test_given_packages_precede_neighbours_and_those_the_environment(tmp_path, monkeypatch):
-    places = {name: package(tmp_path / name / 'parts') for name in ('option', 'ros', 'ament')}
+    places = {
+        name: package(tmp_path / name / 'parts') for name in ('option', 'ros', 'gazebo', 'ament')
+    }
     prefix = package(tmp_path / 'prefix' / 'share' / 'parts').parents[1]
     monkeypatch.setenv('AMENT_PREFIX_PATH', f'/nowhere:{prefix}')
     assert package_folder('parts') == prefix / 'share' / 'parts'
+    monkeypatch.setenv('GZ_SIM_RESOURCE_PATH', str(tmp_path / 'gazebo'))
+    assert package_folder('parts') == places['gazebo']
     for source in (tmp_path / 'ros', places['ros']):  # a folder of packages, or a package
         monkeypatch.setenv('ROS_PACKAGE_PATH', f'/nowhere:{source}')
         assert package_folder('parts') == places['ros']
@@ -131,6 +140,7 @@ def test_the_error_names_what_was_searched_and_the_ways_out(tmp_path, command):
         'searched: the folders above',
         str(tmp_path / 'mine'),
         'ROS_PACKAGE_PATH (not set)',
+        'GZ_SIM_RESOURCE_PATH (not set)',
         'AMENT_PREFIX_PATH (not set)',
         '--package parts:=PATH',
     ):

@@ -211,13 +211,21 @@ def test_a_faulty_mesh_is_named(tmp_path, given, said):
         read_mesh(tmp_path / file)
 
 
-@pytest.mark.parametrize('geometry', ['<mesh filename="package://nowhere/a.stl"/>', '<torus/>'])
-def test_what_cannot_be_shown_is_said_and_replaced_by_the_inertia(geometry):
+@pytest.mark.parametrize(
+    ('geometry', 'said'),
+    [
+        ('<mesh filename="package://nowhere/a.stl"/>', "package 'nowhere': not found"),
+        ('<mesh filename="package://$(arg parts)/a.stl"/>', 'has a variable in its name'),
+        ('<torus/>', '<torus>: unknown geometry'),
+    ],
+)
+def test_what_cannot_be_shown_is_said_and_replaced_by_the_inertia(geometry, said):
     text = link('arm', 1.0, inertia=cuboid(1.0, 0.1, 0.1, 0.1).inertia)
     visual = f'<visual><geometry>{geometry}</geometry></visual></link>'
     (shape,), (remark,) = robot_shapes(robot('r', text.replace('</link>', visual)))
     assert shape.vertices.max() == pytest.approx(0.05)
     assert "link 'arm' <visual>" in remark
+    assert said in remark
 
 
 def test_a_mesh_is_found_beside_the_file_that_names_it(tmp_path, monkeypatch):
