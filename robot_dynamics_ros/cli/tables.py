@@ -76,12 +76,18 @@ def print_table(table: ReportTable) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = _WIDTH_IN_FILES
-    title, widths = table.title, _least_widths(table)
-    for places in _parts(widths, console.width):
+    title, widths, room = table.title, _least_widths(table), console.width
+    for places in _parts(widths, room):
         shown = Table(title=escape(title) or None, title_justify='left')
+        free = room - 1 - sum(widths[place] + _FRAME for place in places)
+        console.width = room - min(free, 0)  # rich would cut, a terminal wraps
         for place in places:
-            heading = escape(table.head[place])
-            shown.add_column(heading, justify='right', overflow='fold', min_width=widths[place])
+            heading = table.head[place]
+            longest = max(map(len, (heading, *(row[place] for row in table.rows))))
+            more = min(longest - widths[place], max(free, 0))
+            free -= more
+            width = widths[place] + more  # without it rich may exceed the console, and cut
+            shown.add_column(escape(heading), justify='right', overflow='fold', width=width)
         shown.columns[0].justify = 'left'
         for row in table.rows:
             shown.add_row(*(escape(row[place]) for place in places))

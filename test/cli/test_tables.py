@@ -29,3 +29,14 @@ def test_no_number_breaks_in_a_narrow_terminal_and_each_part_names_its_rows(
     assert all(said.count(f'{k}.12345 N m') == 2 for k in range(9))
     assert said.count('lift') == said.count('joint') == parts
     assert max(map(len, said.splitlines())) <= width
+
+
+@pytest.mark.parametrize('width', [20, 60, 90])
+def test_no_column_is_cut_beside_cells_that_fold(capsys, monkeypatch, width):
+    head = ['moved by', 'moments', 'least eigenvalue of pseudo-inertia', 'density at least']
+    row = ['shoulder_lift_joint', '0.004433 0.004433 0.00720', '0.0008333', '6575']
+    monkeypatch.setattr(tables, '_WIDTH_IN_FILES', width)
+    print_table(ReportTable(head, [row]))
+    said = capsys.readouterr().out
+    assert '6575 │' in said
+    assert {line[-1] for line in said.splitlines()} <= set('┓┃┩│┘')
