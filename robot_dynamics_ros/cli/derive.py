@@ -19,7 +19,7 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.sign_of_life import tell
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.planning.law_functions import (
     computed_torque_function,
@@ -28,10 +28,8 @@ from robot_dynamics_ros.planning.law_functions import (
 from robot_dynamics_ros.recordings.output_folder import require_free
 from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
-from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
-from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
-from robot_dynamics_ros.symbolic.outputs import OUTPUTS
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS, QUANTITIES
 
 
 def run_derive(args: argparse.Namespace) -> int:
@@ -40,7 +38,7 @@ def run_derive(args: argparse.Namespace) -> int:
         return _write_c(args)
     if args.output:
         require_free(args.output.parent, [args.output.name], force=args.force)
-    text = WRITERS[args.format](_derived(args), args.show)
+    text = _equations(args)
     if args.output:
         args.output.write_text(text, encoding='utf-8')
     else:
@@ -91,8 +89,15 @@ def _robot(args: argparse.Namespace) -> tuple[Robot, str]:
     return robot, args.formulation or ('kane' if robot.mechanism else 'newton_euler')
 
 
-def _derived(args: argparse.Namespace) -> ClosedForm:
-    return derive(*_robot(args), lambda step, done: tell(f'{step} {100.0 * done:.0f} %'))
+def _equations(args: argparse.Namespace) -> str:
+    try:  # C needs no sympy
+        from robot_dynamics_ros.symbolic.closed_form import derive
+        from robot_dynamics_ros.symbolic.equations import WRITERS
+    except ModuleNotFoundError as error:
+        remedy = "install it (pip 'sympy')"
+        raise MissingDependencyError('sympy', f'--format {args.format}', remedy) from error
+    form = derive(*_robot(args), lambda step, done: tell(f'{step} {100.0 * done:.0f} %'))
+    return WRITERS[args.format](form, args.show)
 
 
 _MEANINGS = ', '.join(f'{name} {meaning}' for name, meaning in QUANTITIES.items())
@@ -129,7 +134,7 @@ COMMANDS = {
         run_derive,
         {
             **ROBOT,
-            '--format': option('text', 'output format', choices=(*WRITERS, 'c')),
+            '--format': option('text', 'output format', choices=('text', 'latex', 'python', 'c')),
             '--formulation': option(
                 None, 'formulation to derive from (default: newton_euler; with --loops: kane)'
             ),

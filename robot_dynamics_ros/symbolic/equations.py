@@ -13,14 +13,7 @@ from typing import Any
 import sympy
 
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm
-
-#: Quantities in output order, with their descriptions.
-QUANTITIES = {
-    'M': 'mass matrix',
-    'C': 'Christoffel matrix',
-    'Cv': 'centrifugal and Coriolis forces',
-    'G': 'gravity forces',
-}
+from robot_dynamics_ros.symbolic.outputs import QUANTITIES
 
 _Index = tuple[int, ...]
 

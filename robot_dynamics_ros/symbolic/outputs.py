@@ -30,6 +30,14 @@ from robot_dynamics_ros.symbolic.straight_line import (
     trace_function,
 )
 
+#: Quantities of printed equations in output order, with their descriptions.
+QUANTITIES = {
+    'M': 'mass matrix',
+    'C': 'Christoffel matrix',
+    'Cv': 'centrifugal and Coriolis forces',
+    'G': 'gravity forces',
+}
+
 #: Constants of a robot in the formulas.
 CONSTANTS = ('axis', 'R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity')
 
