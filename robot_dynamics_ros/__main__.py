@@ -199,11 +199,19 @@ def _command(name: str) -> Any:
     try:
         module = import_module(f'robot_dynamics_ros.cli.{_MODULES.get(name, name)}')
     except ModuleNotFoundError as error:
-        library = (error.name or '').split('.')[0]
+        missing = error.name or ''
+        library = missing.split('.')[0]
         if library in ('', 'robot_dynamics_ros'):
             raise
+        taken = getattr(sys.modules.get(library), '__file__', None)
+        package = {'yaml': 'pyyaml'}.get(library, library)
+        remedy = (
+            f'{taken} is taken for it: rename that file'
+            if taken
+            else f"install it (pip '{package}')"
+        )
         raise MissingDependencyError(
-            library, f'the command {name}', f"install it (pip '{library}')"
+            missing if taken else library, f'the command {name}', remedy
         ) from error
     return module.COMMANDS[name]
 

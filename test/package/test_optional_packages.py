@@ -82,6 +82,28 @@ def test_a_command_names_the_library_it_lacks_in_one_line():
     assert len(lines) == len(codes) + len(errors)
 
 
+def test_a_file_with_the_name_of_a_library_is_named(tmp_path):
+    own = tmp_path / 'yaml.py'
+    own.touch()
+    start = f"sys.path.insert(0, '{tmp_path}'); from robot_dynamics_ros.__main__ import main; "
+    done = run_bare(f"{start}sys.exit(main(['check_model', 'scara']))")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f'{own} is taken for it: rename that file')
+
+
+def test_c_source_needs_no_sympy_and_formulas_name_it(tmp_path):
+    start = "sys.modules['sympy'] = None; from robot_dynamics_ros.__main__ import main; "
+    written = run_bare(
+        f"{start}sys.exit(main('derive scara --format c --output {tmp_path}'.split()))"
+    )
+    assert written.returncode == 0, written.stderr
+    refused = run_bare(f"{start}sys.exit(main(['derive', 'scara']))")
+    assert refused.stderr == (
+        "error: --format text needs sympy, which is not installed; install it (pip 'sympy')\n"
+    )
+
+
 @pytest.mark.parametrize(
     'start',
     [
