@@ -35,7 +35,6 @@ criterion of Routh and Hurwitz.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
@@ -43,8 +42,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
-from robot_dynamics_ros.errors import ConfigurationError, ProgramError, known_name
-from robot_dynamics_ros.yaml_reader import Readers, Section, not_negative, positive
+from robot_dynamics_ros.errors import ProgramError, known_name
+from robot_dynamics_ros.yaml_reader import Readers, Section, at_most, not_negative, positive
 
 #: Responses to a lost contact.
 ON_CONTACT_LOSS = ('retract', 'approach')
@@ -150,16 +149,11 @@ def read_contact(place: str, value: Any) -> Contact:
     return contact
 
 
-def _in_metres(read: Callable[[str, Any], float], place: str, value: Any) -> float:
-    if read(place, value) > 1.0:
-        raise ConfigurationError(place, f'is {value:g}', 'give at most 1; lengths are in m')
-    return float(value)
-
-
 _OPTIONAL: Readers = {
-    **dict.fromkeys(('stiffness', 'threshold', 'ramp'), positive),
-    **dict.fromkeys(('speed', 'depth'), partial(_in_metres, positive)),
-    'clearance': partial(_in_metres, not_negative),
+    **dict.fromkeys(('stiffness', 'threshold'), positive),
+    **dict.fromkeys(('speed', 'depth'), at_most(1.0)),
+    'clearance': at_most(1.0, not_negative),
+    'ramp': at_most(60.0),
     'on_contact_loss': lambda _, value: known_name(
         'response to a lost contact', value, ON_CONTACT_LOSS
     ),

@@ -138,6 +138,10 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
     if fast:
         raise fast[0]
     q, v = np.array([point.q for point in points]), np.array([point.v for point in points])
+    if sigma.max() < program.singularity.threshold:
+        unchecked.append(
+            f'the path is damped all along: its singularity threshold is above {sigma.max():.3g}'
+        )
     effort = path_efforts(program, times, q, v)
     remarks = [*unchecked, *effort_remarks(program.tree, times, effort)]
     return FeasibilityCheck(times, q, v, sigma, effort, tuple(remarks))

@@ -124,7 +124,7 @@ def _program(section: Section, tree: Robot) -> Program:
             metric=metric,
             null_space=section.optional('null_space', lambda p, x: _null_space(p, x, tree)),
             singularity=singularity,
-            blend=section.take('blend', read.not_negative, 0.0),
+            blend=section.take('blend', read.at_most(60.0, read.not_negative), 0.0),
             passive=section.take('passive', lambda p, value: _joints(p, value, tree), ()),
             mechanical=tuple(i for i, part in enumerate(of_rows) if part.mechanical),
             contacts=tuple((i, part.contact) for i, part in enumerate(of_rows) if part.contact),
@@ -224,16 +224,10 @@ def _null_space(place: str, value: Any, tree: Robot) -> NullSpaceTask:
         stiffness,
         section.optional('posture', _positions(tree)),
         section.take('limit_gain', gains, zero),
-        section.take('limit_margin', _margin, 0.1),
+        section.take('limit_margin', read.at_most(0.5), 0.1),
     )
     section.close()
     return task
-
-
-def _margin(place: str, value: Any) -> float:
-    if read.positive(place, value) > 0.5:
-        raise ProgramError(place, f'is {value:g}', 'give at most 0.5')
-    return float(value)
 
 
 def _positions(tree: Robot) -> Callable[[str, Any], Array]:

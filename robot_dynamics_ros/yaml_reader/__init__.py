@@ -242,6 +242,19 @@ def not_negative(place: str, value: Any) -> float:
     return float(value)
 
 
+def at_most(
+    most: float, read: Callable[[str, Any], float] = positive
+) -> Callable[[str, Any], float]:
+    """Return a reader of a number, positive or as read, up to a bound."""
+
+    def reader(place: str, value: Any) -> float:
+        if (number := read(place, value)) > most:
+            raise ConfigurationError(place, f'is {number:g}', f'give at most {most:g}, SI units')
+        return number
+
+    return reader
+
+
 def count(place: str, value: Any) -> float:
     """Return a positive number, or infinity for 'endless'."""
     return math.inf if value == 'endless' else positive(place, value)

@@ -211,3 +211,11 @@ def test_a_path_that_needs_more_effort_than_there_is_is_remarked():
     assert load_program(program, tree).remarks == ()
     (remark,) = load_program(program, weak).remarks
     assert "joint 'joint2' needs an effort of 3.644 at t = 0.000 s and its limit is 3.5" in remark
+
+
+def test_a_program_whose_singularity_threshold_is_above_its_jacobian_is_remarked():
+    """The Jacobian of joint positions is E."""
+    tree, held = shipped('scara').tree, {'kind': 'joint_program', 'position': [0, 1, 0.1, 0]}
+    damped = {'constraints': [held], 'singularity': {'threshold': 2.0}}
+    (remark,) = load_program(damped, tree).remarks
+    assert remark.endswith('damped all along: its singularity threshold is above 1')

@@ -110,6 +110,7 @@ null_space.posture: {joint1: 0}     | has no value for joint2, joint3, joint4
 null_space.limit_margin: 0.9        | limit_margin: is 0.9; give at most 0.5
 singularity.lambda: 0.1             | unknown key 'lambda'; known: damping, min_singular_value
 blend: -1.0                         | blend: is -1.0; must not be negative
+blend: 300                          | blend: is 300; give at most 60
 null_space: {natural_frequency: 2, damping: 3} | natural_frequency: has damping beside it; give damping and stiffness, or natural
 null_space.postur: 1                | unknown key 'postur'; known: ... natural_freq ... stiffness
 null_space.posture: [0, -45, 0, 0] | posture: is -45 for joint 'joint2'; its limits are ... ; angles are in rad: -45 degrees are -0.7854
@@ -269,9 +270,10 @@ def test_a_program_may_follow_the_joint_reference():
 @tables.written("""
 {force: 30, limits: {force: 20}} | limits, force: is 20; the force is ... 30
 {force: 10, threshold: 30, limits: {force: 20}} | limits, force: is 20; the force is ... 30
-{force: 10, speed: 20}           | contact, speed: is 20; give at most 1; lengths are in m
+{force: 10, speed: 20}           | contact, speed: is 20; give at most 1, SI units
 {force: 10, clearance: 5}        | contact, clearance: is 5; give at most 1
 {force: 10, depth: 30}           | contact, depth: is 30; give at most 1
+{force: 10, ramp: 300}           | contact, ramp: is 300; give at most 60
 """)
 def test_a_contact_demands_forces_of_the_drives_and_lengths_in_metres(given, said):
     plane = {'kind': 'plane', 'frame': 'tool', 'plane': {'origin': [0, 0, 0.28]}, 'contact': given}
