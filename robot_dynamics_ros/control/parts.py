@@ -248,16 +248,21 @@ class ControllerParts:
         needed[needed > self.loop.tree.effort_limit] = 0.0
         return self._insufficient(needed, limits, 'are permitted')
 
-    def overloaded(self) -> str:
-        """Return which joint with a drive gravity takes beyond its effort limit; '' if none."""
-        needed = self._gravity_efforts()
+    def overloaded(self, tree: Robot | None = None) -> str:
+        """Return which joint with a drive gravity takes beyond its effort limit; '' if none.
+
+        Args:
+            tree: The robot with another payload; None: with the present one.
+        """
+        needed = self._gravity_efforts(tree)
         needed[list(self.loop.law.passive)] = 0.0
         return self._insufficient(needed, self.loop.tree.effort_limit, 'are its limit')
 
-    def _gravity_efforts(self) -> Array:
+    def _gravity_efforts(self, tree: Robot | None = None) -> Array:
         """Return the efforts that hold arm and payload, less friction and the driver's own."""
         loop = self.loop
-        gravity = make_formulation('newton_euler', loop.load.tree).gravity_forces(loop.q)
+        model = make_formulation('newton_euler', tree or loop.load.tree)
+        gravity = model.gravity_forces(loop.q)
         needed = np.abs(gravity - self.driver.compensation(loop.q, 0.0 * gravity))
         return needed - loop.tree.coulomb_friction
 

@@ -255,7 +255,7 @@ def prepare_parameters(
         law.require_stable(position, settings.sampling)
     follower = _made_follower(session, law or loop.law, driven, changed)
     payload = payload_from_parameters(driven)
-    loop.load.check(payload)
+    session.require_bearable(payload, carried=session.carrying)
     session.contact.check(driven)
     SensorTool.of(driven).check(session.tree)
     texts = texts_of(changed)
@@ -308,7 +308,7 @@ def prepare_payload(session: ControllerSession, carried: bool) -> Prepared:
     """
     require_type('carried', carried, bool, 'True or False')
     payload = payload_from_parameters(session.parameters) if carried else None
-    session.loop.load.check(payload)
+    session.require_bearable(payload, carried=carried)
 
     def apply() -> str:
         session.carry(carried, payload)

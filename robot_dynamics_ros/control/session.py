@@ -92,7 +92,8 @@ class ControllerSession(SessionModes):
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         if unexpected := self.unexpected_effort():
             self.remark('warning', unexpected)
-        self._warn_of_overload()
+        if overloaded := self.overloaded():
+            self.remark('warning', f'{overloaded}: the arm will sink, unless a loop bears it')
         state = self.loop.state
         self.activated_ns = state.stamp_ns
         self.log.add('speed', factor=self.loop.generator.speed.target)
@@ -269,15 +270,25 @@ class ControllerSession(SessionModes):
         self.locked.update(np.array([*locked.measured.values()]), locked.names, active=False)
 
     def carry(self, carried: bool, payload: Payload | None) -> None:
-        """Change whether the arm carries a payload, and which; warn if it cannot bear it."""
+        """Change whether the arm carries a payload, and which."""
         self.carrying = carried
         self.loop.set_payload(payload)
-        if self.controls:
-            self._warn_of_overload()
 
-    def _warn_of_overload(self) -> None:
-        if overloaded := self.overloaded():
-            self.remark('warning', f'{overloaded}: the arm will sink, unless a loop bears it')
+    def require_bearable(self, payload: Payload | None, *, carried: bool) -> None:
+        """Reject an invalid payload, and one that an active arm cannot bear where it is.
+
+        Args:
+            payload: The payload; None: none.
+            carried: Whether the arm is to carry it now.
+
+        Raises:
+            UnknownNameError, ModelError: See ``Load.check``.
+            ConfigurationError: A joint that bears gravity now cannot bear it with this payload.
+        """
+        tree = self.loop.load.check(payload)
+        held = carried and self.controls and not self.overloaded()
+        if held and (problem := self.overloaded(tree)):
+            raise ConfigurationError('payload', problem, 'is its mass in kg, its com in m?')
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
         """Apply changed parameters; a goal that the law ignores from now on is aborted.

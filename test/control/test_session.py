@@ -320,19 +320,32 @@ def test_an_arm_that_cannot_be_controlled_is_not_activated_and_the_reason_is_sai
 
 
 def test_an_arm_that_permitted_efforts_or_motors_do_not_hold_is_said_to_sink_once():
-    run, other = Driven().active(), Driven().active()
+    run = Driven().active()
     run.change(**WEAK)
-    other.change(payload_mass=100.0, payload_frame='tool')
     tree = TREE.with_changes(effort_limit=np.where(np.arange(4) == 1, 1.0, TREE.effort_limit))
     weak = StillArm(ControllerSession(tree, GIVEN), PLACE).active()
     needed = abs(GRAVITY[1]) - TREE.coulomb_friction[1]
     for arm, expected in (
         (run, 'are permitted: the arm will sink'),
-        (other, "at joint 'joint4', 3 N m are its limit: the arm will sink"),
         (weak, f"gravity needs {needed:.3g} N m at joint 'joint2', 1 N m are its limit: the arm"),
     ):
         (said,) = arm.said('warning')
         assert expected in said
+
+
+def test_a_payload_beyond_the_motors_is_refused_while_they_hold_the_arm():
+    """A mass in g, say: efforts at their limits would throw the arm up."""
+    run, heavy = Driven(), {'payload_mass': 100.0, 'payload_frame': 'tool'}
+    run.active()
+    with pytest.raises(
+        ConfigurationError, match=r"payload: .* 'joint4', 3 N m are its limit; .*kg"
+    ):
+        run.change(**heavy)
+    prepare_payload(run.session, False)()
+    run.change(**heavy)
+    with pytest.raises(ConfigurationError, match="'joint4', 3 N m are its limit"):
+        prepare_payload(run.session, True)
+    assert run.session.loop.load.tree is run.session.loop.load.bare
 
 
 def test_an_effort_that_is_not_that_of_gravity_is_said_once_at_the_activation():
