@@ -71,7 +71,7 @@ class ControllerSession(SessionModes):
         Raises:
             ConfigurationError: There is no fresh state, the session is already active, a locked
                 joint deviates from the model and ``locked_joint_moved`` is 'stop', a joint is
-                where it cannot be, or gravity exceeds a permitted effort.
+                where it cannot be or too slow, or gravity exceeds a permitted effort.
             ParameterError: The law is unstable at the measured position.
         """
         require_numbers(now_ns=now_ns)
@@ -82,6 +82,7 @@ class ControllerSession(SessionModes):
         for problem, remedy in (
             (moved, 'lock it there, or as JOINT:=measured'),
             (self.misplaced(), 'degrees, or another zero? declare them in the driver profile'),
+            (self.sluggish(), 'raise effort_rate_limit, which is in N m/s or N/s'),
             (self.unsupported(), 'raise effort_scale, or move the arm to another posture'),
         ):
             if problem:

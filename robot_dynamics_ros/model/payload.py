@@ -25,9 +25,10 @@ P = Parameter
 #: Payload parameters of the nodes.
 PAYLOAD = (
     P('payload_mass', 0.0, 'Mass fixed to payload_frame; 0: no payload.', 0.0, 1e6, unit='kg'),
-    P('payload_com', [0.0, 0.0, 0.0], 'Centre of mass in payload_frame.', unit='m', size=3),
+    P('payload_com', [0.0, 0.0, 0.0], 'Centre of mass in payload_frame.', -10.0, 10.0, unit='m',
+      size=3),
     P('payload_inertia', [0.0] * 6, 'Tensor about the centre of mass: xx, xy, xz, yy, yz, zz; '
-      'all 0: point mass.', unit='kg m^2', size=6, entries='xx, xy, xz, yy, yz, zz'),
+      'all 0: point mass.', -1e6, 1e6, unit='kg m^2', size=6, entries='xx, xy, xz, yy, yz, zz'),
     P('payload_frame', 'tool', 'Link that carries the payload.'),
 )  # fmt: skip
 

@@ -305,13 +305,15 @@ WEAK = {'effort_scale': 0.9 * float((np.abs(GRAVITY) / TREE.effort_limit).max())
 57.29578  | its limits are
 none      | not activated: no fresh state on joint_states
 weak      | gravity needs ... raise effort_scale
+slow      | joint 'joint1' takes 10 s to its effort limit; raise effort_rate_limit
 unstable  | joint_stiffness = ... is unstable at a period of 0.001
 """)
 def test_an_arm_that_cannot_be_controlled_is_not_activated_and_the_reason_is_said(given, said):
     """Without a state, in degrees, too weak, or where the period does not bear the gains."""
     stiff = {'law': 'impedance', 'joint_stiffness': [1300.0]}  # borne in the middle of the limits
-    run = Driven({'weak': WEAK, 'unstable': stiff}.get(given))
-    places = {'weak': PLACE, 'unstable': TREE.position_upper}
+    slow = {'effort_rate_limit': (0.1 * TREE.effort_limit).tolist()}
+    run = Driven({'weak': WEAK, 'slow': slow, 'unstable': stiff}.get(given))
+    places = {'weak': PLACE, 'slow': PLACE, 'unstable': TREE.position_upper}
     if given != 'none':
         run.state(places[given] if given in places else given * PLACE)
     with pytest.raises(RobotDynamicsError, match=said):
@@ -508,7 +510,8 @@ def test_wrong_parameters_are_refused_by_name_at_the_start_and_later_and_change_
 @tables.written("""
 {contact_reaction: stop}                         | contact_reaction: law computed_torque, which
 {law: hand_guiding}                              | law: law computed_torque, which then holds
-{payload_com: [1.0e+160, 0, 0]}                  | payload on 'tool': mass 1 kg and com [1
+{payload_com: [0, 0, 50]}                         | payload_com = ... from -10 to 10
+{payload_inertia: [0, 0, 0, 1.0e+9, 0, 0]}       | payload_inertia = ... from -1e+06 to 1e+06: xx
 {program: 'a: !!bool x'}                         | program
 """)
 def test_a_change_that_could_act_by_half_only_is_refused_by_name_before(given, said):

@@ -47,7 +47,7 @@ FRICTION = (
       'Coulomb friction: desired (of the reference or the program; does not chatter at rest) or '
       'measured.', choices=('desired', 'measured')),
     P('stiction_velocity', 1e-3, 'Velocity scale of the smooth sign of Coulomb friction.', 1e-9,
-      unit='rad/s or m/s'),
+      10.0, unit='rad/s or m/s'),
 )  # fmt: skip
 #: Parameters that the loop sets; the defaults are those of a continuous loop.
 PERIOD = P('period', 0.0, 'Time between two commands; 0: continuous.', 0.0,
