@@ -123,6 +123,14 @@ class TrajectorySender(SequenceNode):
             error = ConfigurationError('motion', rivals, f'{SEPARATE}; {error}')  # explains it
         super()._end(code, error)
 
+    def on_stop(self) -> None:
+        """An interrupt leaves a motion that is waited for without its end: say what it does."""
+        if self._settings['wait'] and not self.finished.done():
+            stop = f'an empty trajectory on {self._publisher.topic_name} ends it'
+            goes_on = 'its sender was interrupted, and the controller goes on', stop
+            unsent = 'was interrupted before it was sent', 'send it again'
+            self._end(error=TrajectoryError('motion', *(goes_on if self._mine else unsent)))
+
     def _on_status(self, msg: String) -> None:
         self._statuses.append(msg.data)
 
@@ -255,7 +263,9 @@ class TrajectorySender(SequenceNode):
         for remark in plan.remarks:
             self.get_logger().warning(remark)
         yield from self._wait_until(
-            self._controller_subscribed, settings['controller'], 'subscription'
+            self._controller_subscribed,
+            settings['controller'],
+            'subscription of one node of this name',
         )
         message = self._message(plan, again=again)
         yield from self._deliver(message)
@@ -276,7 +286,8 @@ class TrajectorySender(SequenceNode):
         name = self._settings['controller'].rpartition('/')[2]
         topic = self._publisher.topic_name
         subscribers = [info.node_name for info in self.get_subscriptions_info_by_topic(topic)]
-        return name in subscribers and self._publisher.get_subscription_count() >= len(subscribers)
+        alone = subscribers.count(name) == 1  # of two, one may reject what the other obeys
+        return alone and self._publisher.get_subscription_count() >= len(subscribers)
 
     def _deliver(self, message: JointTrajectory) -> Steps:
         """Send the trajectory; with ``confirm``, repeat until the controller has answered.

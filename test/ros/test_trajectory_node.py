@@ -222,6 +222,37 @@ def test_with_wait_the_node_stays_until_the_end_of_the_motion(
     ended(peer, sender, code, said, controller.publish)
 
 
+@pytest.mark.parametrize(
+    ('states', 'said'),
+    [(True, 'controller goes on; an empty trajectory on /test_peer/joint_trajectory ends it'),
+     (False, 'error: motion: was interrupted before it was sent')],
+)  # fmt: skip
+def test_with_wait_an_interrupted_node_says_what_the_motion_does_and_fails(
+    peer, start, states, said
+):
+    controller = FakeController(peer)
+    sender = start(start_time_s=0.0, start_delay_s=0.0, wait=True)
+    if states:
+        controller.until(lambda: 'sent point' in sender.output, 'the trajectory')
+    else:
+        peer.spin_until(lambda: 'waiting for joint_states' in sender.output, 60, 'a node')
+    assert sender.stop() == 1
+    assert said in sender.output
+
+
+def test_of_two_controllers_of_one_name_none_is_sent_a_motion(peer, start):
+    """One would reject it, while the other moves the arm."""
+    controller = FakeController(peer)
+    topic = 'test_peer/joint_trajectory'
+    second = peer.node.create_subscription(JointTrajectory, topic, lambda _: None, 1)
+    sender = start(start_time_s=0.0, start_delay_s=0.0)
+    waiting = 'waiting for test_peer: subscription of one node of this name'
+    controller.until(lambda: waiting in sender.output, waiting)
+    assert not controller.trajectories
+    peer.node.destroy_subscription(second)
+    controller.until(lambda: controller.trajectories, 'the trajectory')
+
+
 def test_a_status_of_another_trajectory_is_no_answer(peer, start):
     """Latched before, or of another sender at the same time."""
     controller = FakeController(peer, answer='')
