@@ -31,6 +31,7 @@ from robot_dynamics_ros.estimation.accumulate import compared, root_mean_square
 from robot_dynamics_ros.estimation.hypotheses import (
     EXCHANGES,
     POSITION_UNITS,
+    REVERSALS,
     SAME,
     effort_fault,
     exchange_fault,
@@ -53,15 +54,6 @@ _SIMILAR = 0.8  # least cosine of reported and expected efforts to try a factor:
 _NEWTON_STEPS, _STEP = 3, 1e-4  # rad or m
 _FARTHEST = 0.8  # rad or m: largest error of a zero: more is another convention
 _ZERO = 'correct position_zero in the driver profile, or the centre of mass of what it moves'
-#: Problem and remedy of a position of the wrong sign, without and with the effort.
-_SIGN = (
-    'wrong sign of its position: efforts have the right one',
-    'change sign in the driver profile, and write effort_sign so that it stays',
-)
-_BOTH_SIGNS = (
-    'wrong sign: the driver counts against the axis of the model',
-    'give it sign: -1 in the driver profile, or +1 if it has -1',
-)
 #: Problem and remedy by whether gravity was assumed, and whether efforts are commands.
 _GRAVITY = {
     (True, True): (
@@ -341,7 +333,7 @@ class _HeldArm:
         for culprit, own in each:
             negated, other = samples.scaled(own, -1.0), samples.scaled(own, -1.0, 'effort')
             both = negated.scaled(own, -1.0, 'effort')
-            for (problem, remedy), changed in ((_BOTH_SIGNS, both), (_SIGN, negated)):
+            for (problem, remedy, _), changed in zip(REVERSALS, (both, negated), strict=True):
                 yield FaultHypothesis(Finding('error', problem, culprit, remedy), changed)
             right = ': positions have the right one'
             yield FaultHypothesis(effort_fault(culprit, 'sign', detail=right), other)

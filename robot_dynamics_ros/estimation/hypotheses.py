@@ -216,6 +216,21 @@ EXCHANGES = (
 )
 
 
+#: What of a joint is reversed: problem; remedy; whether its effort is, too.
+REVERSALS = (
+    (
+        'wrong sign: the driver counts against the axis of the model',
+        'give it sign: -1 in the driver profile, or +1 if it has -1',
+        True,
+    ),
+    (
+        'wrong sign of its position: efforts have the right one',
+        'change sign in the driver profile, and write effort_sign so that it stays',
+        False,
+    ),
+)
+
+
 def exchange_fault(tree: Robot, i: int, j: int, problem: str) -> Finding:
     """Return the fault that two joints are exchanged in a driver profile as a finding."""
     return Finding('error', problem, named(tree, [i, j]), _EFFORT_FAULTS['order'][1])

@@ -503,10 +503,10 @@ class EffortResidual:
         return min(self._cost(usual), self._cost([*usual, _UNIT]) + EVIDENCE)
 
     @property
-    def is_usual(self) -> bool:
-        """Whether friction and rotors explain most of the efforts of every joint."""
+    def unusual(self) -> float:
+        """Share of its RMS effort that friction and rotors leave of the worst joint's residual."""
         fit = self._fit([one for one in self._candidates() if one.name in USUAL])
-        return bool((fit.exact <= np.square(_EXPLAINED) * self._effort + self._floor).all())
+        return float(np.sqrt((fit.exact / (self._effort + self._floor)).max()))
 
     def faults(self) -> list[Finding]:
         """Return the causes that are faults of the driver: order, signs, units.

@@ -24,6 +24,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     EVERY,
     EXCHANGES,
     POSITION_UNITS,
+    REVERSALS,
     exchange_fault,
     named,
 )
@@ -45,8 +46,6 @@ _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
 _SETTLING = 10  # at rest, efforts settle in one of so many parts of the time
 _USUAL = 95.0  # percentile of steps, and of numbers of equal values in a row, that are usual
 _UNUSUAL = 10.0  # times these: more is frozen
-_REVERSED = 'wrong sign of position and effort'
-_SIGN = 'correct sign in the driver profile (--driver-profile)'
 _REPAIR = 'repair the driver, or cut that part with --from and --to'
 _PEAK = 0.999  # of the largest effort: it may be that of a drive that saturates
 _CHECKED = 4000  # samples of a recording that are checked
@@ -61,6 +60,8 @@ _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of pos
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
 _LIKELY = 2  # number of changes whose other causes are searched, too
 _TRIED = 500  # instants at which other orders of joints are tried
+_UNEXPLAINED = 0.2  # of an effort: more may be a fault of positions,
+_HALVED = 0.5  # of which that one leaves less: a wrong model fits another arm by chance only
 _RESOLUTION = 0.005  # of an effort: what is less is no fault of a driver
 
 
@@ -426,12 +427,12 @@ def effort_findings(
     motion = motion.take(slice(None, None, max(1, len(motion.row) // _CHECKED)))
     tree = tree.with_changes(effort_limit=none, position_lower=-none, position_upper=none)
     own = _residual(tree, motion)
-    if tree.n > 1 and not own.is_usual:
+    if tree.n > 1 and own.unusual > _UNEXPLAINED:
         few = motion.take(slice(None, None, max(1, len(motion.row) // _TRIED)))
         least = _residual(tree, few).cost - EVIDENCE
         likely = sorted(_changes(tree, few), key=lambda change: change[1].first_cost)[:_LIKELY]
         fault, changed = min(likely, key=lambda change: change[1].cost)
-        if changed.cost < least:
+        if changed.cost < least and changed.unusual < _HALVED * own.unusual:
             yield fault
             own = changed
     yield from own.faults()
@@ -444,7 +445,7 @@ def _residual(tree: Robot, motion: Instants) -> EffortResidual:
 def _changes(tree: Robot, motion: Instants) -> Iterator[tuple[Finding, EffortResidual]]:
     """Yield changes of positions, which no coefficient tells, and residuals without each.
 
-    Two joints are exchanged, or a joint is reversed, with its effort.
+    Two joints are exchanged, or a joint is reversed.
     """
 
     def changed(columns: Iterable[str], of: Callable[[Array], Array]) -> EffortResidual:
@@ -453,8 +454,10 @@ def _changes(tree: Robot, motion: Instants) -> Iterator[tuple[Finding, EffortRes
     names = ('q', 'v', 'a', 'v_friction', 'sign')
     for i in range(tree.n):
         signs = np.where(np.arange(tree.n) == i, -1.0, 1.0)
-        fault = Finding('error', _REVERSED, named(tree, [i]), _SIGN)
-        yield fault, changed((*names, 'effort'), partial(np.multiply, signs))
+        for problem, remedy, efforts in REVERSALS:
+            fault = Finding('error', problem, named(tree, [i]), remedy)
+            columns = (*names, *(['effort'] if efforts else []))
+            yield fault, changed(columns, partial(np.multiply, signs))
     for i, j in combinations(range(tree.n), 2):
         order = np.arange(tree.n)
         order[[i, j]] = j, i
