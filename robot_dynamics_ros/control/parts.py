@@ -242,7 +242,7 @@ class ControllerParts:
         return f'joint {tree.joint_names[i]!r} is at {q[i]:.4g}, its limits are {limits}'
 
     def sluggish(self) -> str:
-        """Return which joint takes longest to its effort limit, if no law can control it."""
+        """Return which joint takes 5 s or longer to its effort limit; empty if none does."""
         tree = self.loop.tree
         seconds = tree.effort_limit / self.loop.settings.rates(tree.n)
         i = int(seconds.argmax())

@@ -71,7 +71,7 @@ class ControllerSession(SessionModes):
         Raises:
             ConfigurationError: There is no fresh state, the session is already active, a locked
                 joint deviates from the model and ``locked_joint_moved`` is 'stop', a joint is
-                where it cannot be or too slow, or gravity exceeds a permitted effort.
+                where it cannot be, or gravity exceeds a permitted effort.
             ParameterError: The law is unstable at the measured position.
         """
         require_numbers(now_ns=now_ns)
@@ -82,7 +82,6 @@ class ControllerSession(SessionModes):
         for problem, remedy in (
             (moved, 'lock it there, or as JOINT:=measured'),
             (self.misplaced(), 'degrees, or another zero? declare them in the driver profile'),
-            (self.sluggish(), 'raise effort_rate_limit, which is in N m/s or N/s'),
             (self.unsupported(), 'raise effort_scale, or move the arm to another posture'),
         ):
             if problem:
@@ -91,10 +90,13 @@ class ControllerSession(SessionModes):
         self._timeouts_in_row = 0
         self._refusals = self.loop.limiter.refusals
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
-        if unexpected := self.unexpected_effort():
-            self.remark('warning', unexpected)
-        if overloaded := self.overloaded():
-            self.remark('warning', f'{overloaded}: the arm will sink, unless a loop bears it')
+        for warning, ending in (
+            (self.unexpected_effort(), ''),
+            (self.sluggish(), '; is effort_rate_limit in N m/s or N/s?'),
+            (self.overloaded(), ': the arm will sink, unless a loop bears it'),
+        ):
+            if warning:
+                self.remark('warning', warning + ending)
         state = self.loop.state
         self.activated_ns = state.stamp_ns
         self.log.add('speed', factor=self.loop.generator.speed.target)

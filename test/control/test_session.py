@@ -305,15 +305,13 @@ WEAK = {'effort_scale': 0.9 * float((np.abs(GRAVITY) / TREE.effort_limit).max())
 57.29578  | its limits are
 none      | not activated: no fresh state on joint_states
 weak      | gravity needs ... raise effort_scale
-slow      | joint 'joint1' takes 10 s to its effort limit; raise effort_rate_limit
 unstable  | joint_stiffness = ... is unstable at a period of 0.001
 """)
 def test_an_arm_that_cannot_be_controlled_is_not_activated_and_the_reason_is_said(given, said):
     """Without a state, in degrees, too weak, or where the period does not bear the gains."""
     stiff = {'law': 'impedance', 'joint_stiffness': [1300.0]}  # borne in the middle of the limits
-    slow = {'effort_rate_limit': (0.1 * TREE.effort_limit).tolist()}
-    run = Driven({'weak': WEAK, 'slow': slow, 'unstable': stiff}.get(given))
-    places = {'weak': PLACE, 'slow': PLACE, 'unstable': TREE.position_upper}
+    run = Driven({'weak': WEAK, 'unstable': stiff}.get(given))
+    places = {'weak': PLACE, 'unstable': TREE.position_upper}
     if given != 'none':
         run.state(places[given] if given in places else given * PLACE)
     with pytest.raises(RobotDynamicsError, match=said):
@@ -321,15 +319,17 @@ def test_an_arm_that_cannot_be_controlled_is_not_activated_and_the_reason_is_sai
     assert run.session.mode is SessionMode.INACTIVE
 
 
-def test_an_arm_that_permitted_efforts_or_motors_do_not_hold_is_said_to_sink_once():
+def test_an_arm_that_permitted_efforts_rates_or_motors_do_not_hold_is_said_once():
     run = Driven().active()
     run.change(**WEAK)
     tree = TREE.with_changes(effort_limit=np.where(np.arange(4) == 1, 1.0, TREE.effort_limit))
     weak = StillArm(ControllerSession(tree, GIVEN), PLACE).active()
+    slow = Driven({'effort_rate_limit': (0.1 * TREE.effort_limit).tolist()}).active()
     needed = abs(GRAVITY[1]) - TREE.coulomb_friction[1]
     for arm, expected in (
         (run, 'are permitted: the arm will sink'),
         (weak, f"gravity needs {needed:.3g} N m at joint 'joint2', 1 N m are its limit: the arm"),
+        (slow, "'joint1' takes 10 s to its effort limit; is effort_rate_limit in N m/s"),
     ):
         (said,) = arm.said('warning')
         assert expected in said
