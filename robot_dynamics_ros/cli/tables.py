@@ -83,7 +83,8 @@ def print_table(table: ReportTable) -> None:
         console.width = room - min(free, 0)  # rich would cut, a terminal wraps
         for place in places:
             heading = table.head[place]
-            longest = max(map(len, (heading, *(row[place] for row in table.rows))))
+            texts = '\n'.join((heading, *(row[place] for row in table.rows)))
+            longest = max(map(len, texts.splitlines()), default=0)
             more = min(longest - widths[place], max(free, 0))
             free -= more
             width = widths[place] + more  # without it rich may exceed the console, and cut
