@@ -7,7 +7,6 @@ No function branches on symbols, so that a traced control law can use them.
 from __future__ import annotations
 
 import math
-from itertools import combinations
 
 import numpy as np
 
@@ -71,18 +70,22 @@ def solve(matrix: Array, right: Array) -> Array:
 
 
 def determinant(matrix: Array) -> Scalar:
-    """Return the determinant without division, from the minors of the last rows upward."""
-    n = len(matrix)
+    """Return the determinant without division, from the minors of the last rows upward.
+
+    Minors that are zero because entries are Python's 0 are left out.
+    """
     minors: dict[tuple[int, ...], Scalar] = {(): 1}
-    for row in reversed(range(n)):
+    for row in matrix[::-1]:
+        used = [c for c, x in enumerate(row) if not isinstance(x, (int, float)) or x]
+        wider = {tuple(sorted({*columns, c})) for columns in minors for c in used}
         minors = {
             columns: sum(
-                (-1) ** k * matrix[row, c] * minors[columns[:k] + columns[k + 1 :]]
+                (-1) ** k * row[c] * minors.get(columns[:k] + columns[k + 1 :], 0)
                 for k, c in enumerate(columns)
             )
-            for columns in combinations(range(n), n - row)
+            for columns in sorted(wider - minors.keys())
         }
-    return minors[tuple(range(n))]
+    return minors.get(tuple(range(len(matrix))), 0)
 
 
 # Defines the direction of a rotation where two columns have exactly the same length.
