@@ -13,6 +13,7 @@ from launch.actions import LogInfo, RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch_ros.actions import Node
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.new_robot import ROS2_CONTROL as CONTROLLERS
 from robot_dynamics_ros.cli.new_robot import described, robot_of_folder
 from robot_dynamics_ros.control.topics import force_topics
@@ -249,9 +250,10 @@ def _mounting(args):
 
 def _insertion(args):
     """Return name and pose of the arm in the world, and the controllers to wait for."""
+    *place, yaw = (read.written(name, getattr(args, name)) for name in ('x', 'y', 'z', 'yaw'))
     return {
         'model': f'{args.prefix}{args.robot}',
-        'pose': [*map(float, (args.x, args.y, args.z)), *_mounting(args), float(args.yaw)],
+        'pose': [*place, *_mounting(args), *read.angles('yaw', [yaw])],
         'wait_for': args.wait_for.split(','),
     }
 

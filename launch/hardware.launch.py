@@ -20,6 +20,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, parameters_of
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
+from robot_dynamics_ros.yaml_reader import written
 
 #: Share of the effort limits, and of a motion's speed; None: nothing is commanded.
 STAGES = {'monitor': None, 'gravity': (0.3, 0.0), 'slow': (0.5, 0.25), 'full': (1.0, 1.0)}
@@ -153,20 +154,13 @@ def _stage(args, profile, tree):
         raise ConfigurationError(
             'program', f'cannot be slowed down in stage {args.stage}', 'leave it out until full'
         )
-    scale = _number('effort_scale', args.effort_scale) if args.effort_scale else scale
+    scale = written('effort_scale', args.effort_scale) if args.effort_scale else scale
     checked(parameters_of(LoopSettings), {'effort_scale': scale})
     if 'gravity' not in profile.compensated_by_driver:
         _check_weight(tree, scale)
     text = f'stage {args.stage}: {law["law"]} at {100.0 * scale:.0f} % of the effort limits'
     real = {} if args.tuned else REAL
     return text, {**law, **real, 'effort_scale': scale}
-
-
-def _number(name, text):
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigurationError(name, f'is {text!r}', 'give a number') from None
 
 
 def _check_weight(tree, scale):

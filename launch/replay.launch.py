@@ -9,6 +9,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import Argument, package_node
+from robot_dynamics_ros.yaml_reader import written
 
 ARGUMENTS = (
     Argument('bag', '', 'Folder of the bag.'),
@@ -52,7 +53,7 @@ def actions(args):
         {
             'robot_description': urdf,
             'effort_source': args.effort_source,
-            'gravity': [0.0, 0.0, float(args.gravity)],
+            'gravity': [0.0, 0.0, written('gravity', args.gravity)],
             'use_sim_time': True,
         },
     )

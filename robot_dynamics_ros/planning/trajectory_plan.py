@@ -469,7 +469,8 @@ MOTION = (
           0.001, 1000.0, unit='s'),
     ),
     *only('keep_tool_angle', False)(
-        P('tool_angle', 0.0, 'Yaw of the tool (SCARA) or its pitch (four-joint arm).', unit='rad'),
+        P('tool_angle', 0.0, 'Yaw of the tool (SCARA) or its pitch (four-joint arm).', -6.284,
+          6.284, unit='rad'),
     ),
     *_if_any(
         P('avoid_collisions', True, 'Reject a motion with less than 5 mm distance to the ground '

@@ -35,6 +35,7 @@ from xml.etree import ElementTree
 from rclpy.node import Node
 from std_msgs.msg import Float64, String
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.urdf import parse_urdf, parse_xml
 from robot_dynamics_ros.errors import (
@@ -147,7 +148,7 @@ def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
         pose: x, y, z, m; roll, pitch, yaw, rad, about the fixed axes x, y, z in that order.
     """
     x, y, z, *angles = pose
-    i, j, k, w = quaternion_xyzw(rotation_from_rpy(*angles)).tolist()
+    i, j, k, w = quaternion_xyzw(rotation_from_rpy(*read.angles('pose', angles))).tolist()
     return (
         f'sdf_filename: "{file}", name: "{model}", pose: {{position: {{x: {x!r}, y: {y!r}, '
         f'z: {z!r}}}, orientation: {{w: {w!r}, x: {i!r}, y: {j!r}, z: {k!r}}}}}'
@@ -288,7 +289,7 @@ class GazeboRobot(SequenceNode):
         self._start = (
             ModelStart(
                 settings['robot_description'],
-                {joint: float(word) for joint, word in words.items()},
+                {joint: read.written(joint, word) for joint, word in words.items()},
             )
             if words
             else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -226,6 +226,14 @@ def number(place: str, value: Any) -> float:
     if not number or not abs(value) <= LARGEST:
         raise ConfigurationError(place, f'is {shown(value)}', 'give a finite number')
     return float(value)
+
+
+def written(place: str, text: str) -> float:
+    """Return the finite number that a text is, also of forms that YAML does not know."""
+    value: Any = text
+    with suppress(ValueError):
+        value = float(text)
+    return number(place, value)
 
 
 def positive(place: str, value: Any) -> float:

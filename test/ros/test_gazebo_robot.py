@@ -24,6 +24,7 @@ from std_msgs.msg import Float64, String
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.gazebo_robot import CommandedWorld, insertion
 
@@ -170,3 +171,5 @@ def test_the_pose_is_written_as_gazebo_reads_it():
     found = Rotation.from_quat([quaternion[axis] for axis in 'xyzw'])
     # Rounding of a few products.
     assert (found.inv() * Rotation.from_euler('xyz', pose[3:])).magnitude() < 1e-15
+    with pytest.raises(ConfigurationError, match='pose: is 90 rad, more than a turn; .* 1.571'):
+        insertion(Path('a.urdf'), 'arm', [0.0] * 5 + [90.0])

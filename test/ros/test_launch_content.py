@@ -225,7 +225,7 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(scene, tmp_path):
 [hardware, {driver_profile: nobody}]                     | give a path, or the name of a shipped one
 [hardware, {description: no.urdf}]                       | no.urdf
 [hardware, {mappings: left}]                             | 'left': has no :=; write NAME:=VALUE
-[hardware, {stage: slow, effort_scale: half}]            | is 'half'; give a number
+[hardware, {stage: slow, effort_scale: half}]            | is 'half'; give a finite number
 [hardware, {stage: slow, effort_scale: '1.5'}]           | must be a finite number from 0.01 to 1
 [hardware, {stage: slow, effort_scale: '0.005'}]         | must be a finite number from 0.01 to 1
 [hardware, {stage: gravity, effort_scale: '0.05'}]       | of joint 'joint3'; write effort_scale:=
@@ -317,6 +317,9 @@ def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(scene, tmp_pat
     pose = scene('gazebo', **own, yaw='0.5').parameters('gazebo_robot')['pose']
     turned = Rotation.from_euler('xyz', pose[3:]).apply([-9.81, 0.0, 0.0])
     assert turned == pytest.approx([0.0, 0.0, -9.81])
+    for wrong, said in (({'x': 'far'}, "x: is 'far'"), ({'yaw': '90'}, 'yaw: is 90 rad')):
+        with pytest.raises(ConfigurationError, match=said):
+            scene('gazebo', **own, **wrong)
     needed = "gravity alone needs 0.40 of that of joint 'joint1'"
     with pytest.raises(ConfigurationError, match=needed):
         scene('hardware', **own, stage='gravity')

@@ -22,7 +22,7 @@ from robot_dynamics_ros.errors import (
     UnknownNameError,
 )
 from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
-from robot_dynamics_ros.yaml_reader import Section, number
+from robot_dynamics_ros.yaml_reader import Section, number, written
 from robot_dynamics_ros.yaml_reader.parsing import (
     MAX_BYTES,
     MAX_LEVELS,
@@ -98,6 +98,13 @@ def test_plain_values_are_those_of_the_yaml_library():
     assert np.isnan(parse_yaml('.nan', 'file'))
     assert parse_yaml('', 'file') is None
     assert parse_yaml('\ufeffa: 1', 'file') == {'a': 1}
+
+
+def test_a_number_of_a_word_is_finite_and_need_not_be_of_yaml():
+    assert [written('x', word) for word in ('1e3', '-.5', '010')] == [1000.0, -0.5, 10.0]
+    for word in ('nan', '1e99', 'ten', '0,5', ''):
+        with pytest.raises(ConfigurationError, match='^x: is .*; give a finite number'):
+            written('x', word)
 
 
 def test_a_bomb_of_aliases_is_refused_at_once():
