@@ -39,7 +39,7 @@ pytestmark = [
     ),
 ]
 
-PANDA = 'package://example-robot-data/robots/panda_description/urdf/panda.urdf'
+PUBLISHED = 'package://example-robot-data/robots/{}.urdf'
 A_MINUTE = QoSProfile(depth=60_000)  # at 1 kHz: a test waits for output without spinning
 
 
@@ -119,13 +119,15 @@ def test_an_arm_does_not_fall_at_the_start_and_tracks_its_motion(
     assert np.abs(np.ptp(run.position[commanded], axis=0)).max() > 0.1, 'it moved'
 
 
+@pytest.mark.parametrize(
+    'robot', ['ur_description/urdf/ur5_robot', 'panda_description/urdf/panda']
+)
 def test_an_arm_that_collides_with_itself_at_zero_starts_at_its_planned_posture(
-    launches, peer, slow_world
+    launches, peer, robot, slow_world
 ):
     """0 is no posture of the motion: the Panda's joint 4 excludes it."""
-    launch = launches.launch(
-        'gazebo', description=PANDA, gui=False, world=slow_world('arm'), record=True, bag='bag'
-    )
+    given = {'description': PUBLISHED.format(robot), 'world': slow_world('arm')}
+    launch = launches.launch('gazebo', gui=False, record=True, bag='bag', **given)
     launch.says('world unpaused', 90.0)
     launch.says('sent ', 60.0)
     arm = Arm(peer)
@@ -200,6 +202,20 @@ def test_a_motion_goes_on_after_a_pause_and_steps_and_a_reset_is_told(launches, 
     assert 'arm scara in the world arm is gone' in launch.output
 
 
+def test_an_arm_is_inserted_into_its_own_of_two_worlds(launches, tmp_path):
+    text = (ROOT / 'worlds' / 'arm.sdf').read_text(encoding='utf-8')
+    begin, end = text.index('<world'), text.index('</sdf>')
+    other = text[begin:end].replace('name="arm"', 'name="another"')
+    world = tmp_path / 'two.sdf'
+    world.write_text(f'{text[:begin]}{other}{text[begin:]}', encoding='utf-8')
+    launches.command('gz', 'sim', '-s', str(world))
+    launch = launches.launch('gazebo', gui=False, start_world=False, motion=False)
+    launch.says('scara is in the world arm', 30.0)
+    launch.says('world unpaused', 30.0)
+    launch.interrupt()
+    assert 'set to zero' in launch.output
+
+
 def test_two_arms_share_a_world_and_its_time(launches, peer):
     arms = {side: Arm(peer, f'/{side}') for side in ('left', 'right')}
     references = {
@@ -237,13 +253,15 @@ def test_the_loop_stays_closed_while_the_tool_is_led(launches, peer, slow_world)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not is_available(), reason="Gazebo's Python bindings are not installed")
-def test_in_lockstep_a_busy_machine_changes_no_digit(launches, peer):
+@pytest.mark.parametrize('robot', ['scara', 'four_dof'])
+def test_in_lockstep_a_busy_machine_changes_no_digit(launches, peer, robot):
     """The first 0.8 s, twice; the motion begins at 0.5 s."""
     runs = []
     for busy in (0, 3):
         arm, bag = Arm(peer), f'beside_{busy}'
         loops = [launches.command('sh', '-c', 'while :; do :; done') for _ in range(busy)]
-        launch = launches.launch('gazebo', gui=False, lockstep=True, record=True, bag=bag)
+        given = {'robot': robot, 'lockstep': True, 'record': True, 'bag': bag}
+        launch = launches.launch('gazebo', gui=False, **given)
         launch.says('every command makes one step', 60.0)
         arm.until(0.8)
         launch.interrupt()
