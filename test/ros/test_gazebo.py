@@ -26,6 +26,8 @@ from ament_index_python.packages import get_packages_with_prefixes
 from gazebo_steps import is_available
 from launches import BRIDGE, GZ_BRIDGE
 
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.reading import read_recording
@@ -249,6 +251,26 @@ def test_the_loop_stays_closed_while_the_tool_is_led(launches, peer, slow_world)
     # DART holds the pin by a weld that PGS solves to about 1e-8 m in arms of 0.2 to 0.6 m.
     np.testing.assert_allclose(upper, crank - lower, atol=1e-6)
     np.testing.assert_allclose(rod, lower - crank, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not is_available(), reason="Gazebo's Python bindings are not installed")
+def test_joints_whose_names_are_none_in_ros_are_led(launches, peer, tmp_path):
+    """Each in its own way a topic of Gazebo and one of ROS; they begin away from 0."""
+    text = read_description(shipped_robot('scara')).xml
+    for joint, name in zip(JOINTS, ('Revolute 1', 'joint-2', '3rd', 'arm/wrist'), strict=True):
+        text = text.replace(f'"{joint}"', f'"{name}"')
+    (tmp_path / 'arm.urdf').write_text(text, encoding='utf-8')
+    given = {'description': tmp_path / 'arm.urdf', 'lockstep': True, 'coulomb_friction': False}
+    arm = Arm(peer)
+    launch = launches.launch('gazebo', gui=False, record=True, bag='bag', **given)
+    arm.until(1.0)
+    launch.interrupt()
+    run = read_recording(launch.log.parent / 'bag')
+    assert np.abs(run.position[0]).max() > 0.1
+    assert np.ptp(run.position, axis=0).min() > 1e-3, 'all move'
+    commanded = np.isfinite(run.reference_position).all(axis=1)
+    assert np.abs((run.reference_position - run.position)[commanded]).max() < 1e-6
 
 
 @pytest.mark.slow
