@@ -198,13 +198,18 @@ def _inverse(place: str, value: Any, tree: Robot) -> tuple[str, Array | None]:
     return 'euclidean', metric(place, value)
 
 
-def _singularity(place: str, value: Any) -> tuple[Singularity, float]:
-    section = Section(place, value)
-    threshold = section.take('threshold', read.positive, 0.01)
-    singularity = Singularity(threshold, section.take('damping', read.positive, threshold))
-    min_singular_value = section.take('min_singular_value', read.not_negative, 1e-3)
-    section.close()
-    return singularity, min_singular_value
+_singularity = read.built(
+    lambda threshold=0.01, damping=None, min_singular_value=1e-3: (
+        Singularity(threshold, damping),
+        min_singular_value,
+    ),
+    {},
+    {
+        'threshold': read.positive,
+        'damping': read.positive,
+        'min_singular_value': read.not_negative,
+    },
+)
 
 
 def _null_space(place: str, value: Any, tree: Robot) -> NullSpaceTask:

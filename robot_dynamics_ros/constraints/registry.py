@@ -107,8 +107,7 @@ def moving_frame(place: str, value: Any) -> MovingFrame:
     """
     section = Section(place, value)
     origin = section.optional('origin', signal)
-    if 'rpy' in section and 'z' in section:
-        raise ProgramError(place, 'has rpy and z', 'give one of them')
+    section.alternatives(['rpy'], ['z'])
     rotation = rotation_from_rpy(*section.take('rpy', _rpy, [0.0, 0.0, 0.0]))
     z = section.optional('z', read.vector3)
     turn = read.built(pair, {'axis': read.vector3, 'angle': angles})

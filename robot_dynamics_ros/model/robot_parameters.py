@@ -11,8 +11,8 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.load import load_robot
 from robot_dynamics_ros.model.robot_tree import Robot
-from robot_dynamics_ros.model.selection import LockedPosition
 from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.yaml_reader import written
 
 P = Parameter
 
@@ -109,7 +109,12 @@ def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:
         'loops': loops,
         'base': values.get('base', ''),
         'tip': values.get('tip', ''),
-        'locked': {name: _number(name, text) for name, text in locked.items()},
+        'locked': {
+            name: word
+            if word == 'measured'
+            else written(f'locked joint {name!r}, rad, m or measured', word)
+            for name, word in locked.items()
+        },
         'mimic': values.get('mimic', 'couple'),
     }
 
@@ -144,15 +149,3 @@ def with_locked(values: Mapping[str, Any], positions: Mapping[str, float]) -> di
     words = assignments('locked', values.get('locked', ()))
     words |= {name: repr(position) for name, position in positions.items()}
     return {**values, 'locked': [f'{name}:={x}' for name, x in words.items()]}
-
-
-def _number(name: str, text: str) -> LockedPosition:
-    if text == 'measured':
-        return 'measured'
-    try:
-        return float(text)
-    except ValueError:
-        problem = f'position {text!r} is not a number'
-        raise ConfigurationError(
-            f'locked joint {name!r}', problem, 'rad or m, or measured'
-        ) from None

@@ -123,7 +123,7 @@ def test_a_signal_is_refused_by_name(given, said):
 
 
 @tables.written("""
-{rpy: [0, 0, 0], z: [0, 0, 0]}   | x: has rpy and z; give one
+{rpy: [0, 0, 0], z: [0, 0, 0]}   | x, z: has rpy beside it; give rpy, or z
 {origin: [0, 1]}                 | x: origin has shape (2,)
 {turn: {axis: [0, 0, 1]}}        | turn: 'angle' is missing
 {z: [0, 0, 0]}                   | z is ... ; must be a direction

@@ -93,7 +93,7 @@ def test_the_parameters_of_a_robot_are_its_own_or_planned_once():
 def test_the_robot_of_a_command_line_has_its_chain_and_limits(capsys):
     chain = robot_of(parsed(PANDA, '--base', 'panda_link2', '--tip', 'panda_link4'))
     assert chain.joint_names == ('panda_joint3', 'panda_joint4')
-    with pytest.raises(ConfigurationError, match="'a': position 'up' is not a number"):
+    with pytest.raises(ConfigurationError, match="locked joint 'a', rad, m or measured: is 'up'"):
         robot_of(parsed(PANDA, '--locked', 'a:=up'))
     weak = sample('four_dof').xml.replace('effort="35"', 'effort="0"')
     for arm, told in (('scara', True), (weak, False)):

@@ -91,13 +91,9 @@ def _effort(row: JointProfile, slides: bool, key: str) -> float:
 
 def _refuse_unused(row: JointProfile) -> None:
     """Check that motor constants are given only with effort units that use them."""
-    units = {row.effort_unit, row.measured_effort_unit}
-    checks = [
-        ('gear_ratio', row.gear_ratio != 1.0 and not units & MOTOR_EFFORT_UNITS.keys()),
-        ('torque_constant', row.torque_constant is not None and not units & set(NEED_CONSTANT)),
-    ]
-    for key, unused in checks:
-        if unused:
+    for key, units in ('gear_ratio', MOTOR_EFFORT_UNITS), ('torque_constant', NEED_CONSTANT):
+        given = getattr(row, key) != getattr(JointProfile, key)
+        if given and not {row.effort_unit, row.measured_effort_unit} & {*units}:
             raise ConfigurationError(
                 f'joint {row.joint!r}, {key}',
                 'has no effect: efforts are those of the joint',
