@@ -25,9 +25,9 @@ from robot_dynamics_ros.constraints.reactions import (
 )
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.dynamics import Formulation
-from robot_dynamics_ros.errors import DivergenceError, ParameterError
+from robot_dynamics_ros.errors import DivergenceError
 from robot_dynamics_ros.spatial.scalar import Array, jacobian
-from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.spatial.validation import array, require_positive
 
 Effort = Callable[[float, Array, Array], Array]
 
@@ -81,9 +81,7 @@ def simulate_constrained(
         ParameterError: Duration or step is not positive.
         DivergenceError: The motion became non-finite.
     """
-    for name, value in (('duration', duration), ('step', step)):
-        if not 0.0 < value < np.inf:
-            raise ParameterError(name, value, 'must be positive and finite')
+    require_positive(duration=duration, step=step)
     G0, G1 = gain_matrix('G0', G0, constraint.m), gain_matrix('G1', G1, constraint.m)
     n = formulation.n
 

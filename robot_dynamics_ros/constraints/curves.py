@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, select, sin
-from robot_dynamics_ros.spatial.validation import array, perpendicular, unit
+from robot_dynamics_ros.spatial.validation import array, perpendicular, require_positive, unit
 
 Point = list[Scalar]
 
@@ -123,8 +123,7 @@ class Circle(Curve):
         toward: Sequence[float] | None = None,
         laps: float = math.inf,
     ) -> None:
-        if not 0.0 < radius < math.inf:
-            raise ParameterError('radius', radius, 'must be positive and finite')
+        require_positive(radius=radius)
         if not laps > 0.0:
             raise ParameterError('laps', laps, 'must be positive')
         self.center, self.radius = array('center', center, (3,)).tolist(), float(radius)

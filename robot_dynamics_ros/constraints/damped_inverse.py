@@ -27,14 +27,12 @@ Source: constraint-stabilization, sections 3.1, 3.3, 4; errata C5, C7.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.linear_algebra import (
     cholesky,
     singular_value_decomposition,
@@ -43,7 +41,7 @@ from robot_dynamics_ros.spatial.linear_algebra import (
     squared_norm,
 )
 from robot_dynamics_ros.spatial.scalar import Array, identity, positive_part, sqrt
-from robot_dynamics_ros.spatial.validation import metric_root
+from robot_dynamics_ros.spatial.validation import metric_root, require_positive
 
 #: The projector's weight is 1/2 for a singular value of this fraction of the Jacobian's norm.
 RANK_TOLERANCE = 1e-12
@@ -67,10 +65,7 @@ class Singularity:
     damping: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.threshold < math.inf:
-            raise ParameterError('threshold', self.threshold, 'must be positive and finite')
-        if self.damping is not None and not 0.0 < self.damping < math.inf:
-            raise ParameterError('damping', self.damping, 'must be positive and finite')
+        require_positive(threshold=self.threshold, damping=self.largest_damping)
 
     @property
     def largest_damping(self) -> float:

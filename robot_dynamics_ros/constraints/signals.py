@@ -16,7 +16,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.curves import Curve, PiecewisePolynomial, Point
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
-from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.spatial.validation import array, require_positive
 
 Rates = tuple[Scalar, Scalar, Scalar]
 
@@ -40,9 +40,7 @@ class Timing:
     """
 
     def __init__(self, length: float, rate: float, ramp: float = 1.0, start: float = 0.0) -> None:
-        for name, value in (('length', length), ('rate', rate), ('ramp', ramp)):
-            if not value > 0.0 or (name != 'length' and not math.isfinite(value)):
-                raise ParameterError(name, value, 'must be positive and finite')
+        require_positive(length=min(length, 1e300), rate=rate, ramp=ramp)  # it may be endless
         if not 0.0 <= start < math.inf:
             raise ParameterError('start', start, 'must be finite and not negative')
         self.length, self.ramp, self.start = float(length), float(ramp), float(start)
@@ -54,8 +52,7 @@ class Timing:
         cls, length: float, duration: float, ramp: float | None = None, start: float = 0.0
     ) -> Timing:
         """Return the timing of a length and a duration, s; the default ramp is a third of it."""
-        if not 0.0 < duration < math.inf:
-            raise ParameterError('duration', duration, 'must be positive and finite')
+        require_positive(duration=duration)
         ramp = duration / 3.0 if ramp is None else ramp
         if not 0.0 < ramp <= 0.5 * duration:
             raise ParameterError('ramp', ramp, f'must be positive and at most {0.5 * duration:g}')

@@ -26,10 +26,10 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace, state_space
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.identified import RECORDED_SPEED, STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, jacobian, tanh
+from robot_dynamics_ros.spatial.validation import require_positive
 
 _GRAVITY_SAMPLES, _LOOP_SAMPLES = 500, 100
 
@@ -76,8 +76,7 @@ class JointTerms:
     further: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.stiction_velocity > 0.0:
-            raise ParameterError('stiction_velocity', self.stiction_velocity, 'must be positive')
+        require_positive(stiction_velocity=self.stiction_velocity)
 
     @classmethod
     def of(

@@ -38,6 +38,7 @@ from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix, linearize_dr
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling, largest_ratio
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_positive
 
 
 class Gains(NamedTuple):
@@ -69,8 +70,7 @@ def frequency_for(settling_time: float, overshoot: float = 0.0) -> tuple[float, 
     Raises:
         ParameterError: A number is out of its range.
     """
-    if not 0.0 < settling_time < math.inf:
-        raise ParameterError('settling_time', settling_time, 'must be positive and finite')
+    require_positive(settling_time=settling_time)
     if not 0.0 <= overshoot < 1.0:
         raise ParameterError('overshoot', overshoot, 'must be in [0, 1)')
     if overshoot == 0.0:

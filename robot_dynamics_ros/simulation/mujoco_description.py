@@ -21,6 +21,7 @@ from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.assembly import Assembly
 from robot_dynamics_ros.model.loops import Loop, loop_motion
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_positive
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,8 @@ class Board:
     motion: Callable[[float], float] | None = None
 
     def __post_init__(self) -> None:
-        for name in ('mass', 'stiffness', 'size'):
-            if not 0.0 < getattr(self, name) < float('inf'):
-                raise ParameterError(f'board {name}', getattr(self, name), 'must be positive')
+        named = {f'board {x}': getattr(self, x) for x in ('mass', 'stiffness', 'size')}
+        require_positive(**named)
         for name in ('damping', 'friction'):
             if not 0.0 <= getattr(self, name) < float('inf'):
                 raise ParameterError(f'board {name}', getattr(self, name), 'must not be negative')

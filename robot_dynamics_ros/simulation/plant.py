@@ -17,7 +17,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array, require_numbers
+from robot_dynamics_ros.spatial.validation import array, require_positive
 
 
 class Plant(ABC):
@@ -44,9 +44,7 @@ class Plant(ABC):
 
     def __init__(self, tree: Robot, period: float) -> None:
         require_robot(tree)
-        require_numbers(period=period)
-        if not 0.0 < period < np.inf:
-            raise ParameterError('period', period, 'the period of a step must be positive, in s')
+        require_positive(period=period)
         tree.require_direct_drives('simulation')
         self.tree = tree
         self.period = period

@@ -80,6 +80,14 @@ def require_numbers(**arguments: Any) -> None:
         require_type(name, value, Real, 'a number')
 
 
+def require_positive(**arguments: Any) -> None:
+    """Raise ParameterError unless all arguments are positive and finite; names the first."""
+    require_numbers(**arguments)
+    for name, value in arguments.items():
+        if not 0.0 < value < math.inf:
+            raise ParameterError(name, value, 'must be positive and finite')
+
+
 def name_list(argument: str, value: Iterable[str]) -> list[str]:
     """Return names as a list.
 

@@ -41,10 +41,10 @@ from numbers import Integral
 import numpy as np
 
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
-from robot_dynamics_ros.errors import ParameterError, TrajectoryError, UnknownNameError, shown
+from robot_dynamics_ros.errors import TrajectoryError, UnknownNameError, shown
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, errstate
-from robot_dynamics_ros.spatial.validation import require_type
+from robot_dynamics_ros.spatial.validation import require_positive, require_type
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 _CHECKED_S = 0.01  # nominal time between the instants at which limits are checked, s
@@ -216,8 +216,7 @@ class ReferenceSampler:
     def __init__(self, n: int, discretization: str, period: float) -> None:
         if discretization not in DISCRETIZATIONS:
             raise UnknownNameError('discretization', discretization, DISCRETIZATIONS)
-        if not 0.0 < period < math.inf:
-            raise ParameterError('period', period, 'must be positive and finite, in s')
+        require_positive(period=period)
         self.discretization, self.period = discretization, float(period)
         zero_order = discretization == 'zero_order'
         offsets = (-0.5, 0.5, 1.5) if zero_order else (-1.0, 0.0, 1.0)
