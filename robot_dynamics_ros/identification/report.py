@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
 from robot_dynamics_ros.estimation.accumulate import correlation
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.estimation.residual_causes import resolved
@@ -206,6 +207,8 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
             )
         elif (other := f'{result.tree.mass[single.bodies[0]]:.4g}') != f'{single.mass:.4g}':
             text += f'; the files have {other} kg, fitted with all other parameters'
+        if single.rotors and (drives := _new_rotors(result)):
+            text += f'; {drives} then have rotors that the description lacks'
         return [Finding('ok', f'beyond doubt other than described: {text}')]
     owners = [
         {'armature': f'the rotor of {name}'}.get(term, '' if term in TERMS else name)
@@ -224,6 +227,13 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
     parts = [*alone, *(f'one or more of {", ".join(group)}' for group in rest)]
     text = f'beyond doubt other than described: {"; ".join(parts)}'
     return [Finding('ok', text)] if parts else []
+
+
+def _new_rotors(result: Identification) -> str:
+    """Return the joints that move noticeably more rotor inertia than the description says."""
+    tree, before = result.tree, result.plan.unknowns.tree.armature
+    gained = tree.armature - before > _MATTERS * joint_inertia(tree, np.zeros(tree.n))
+    return ', '.join(name for name, new in zip(tree.joint_names, gained, strict=True) if new)
 
 
 def _left(tree: Robot, evidence: Evidence) -> list[Finding]:

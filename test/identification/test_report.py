@@ -171,6 +171,30 @@ def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed, out
     assert f'{alone} explains the recordings' in told
 
 
+def portal(factor: float) -> Sample:
+    """Return two slides and a spindle, all of whose masses are larger by a factor."""
+    text = described('portal', f"""
+base: []
+bridge: [{42.0 * factor}, [0, 0, 0], [{4.0 * factor}, {0.3 * factor}, {4.0 * factor}]]
+quill: [{6.0 * factor}, [0, 0, 0], [{0.1 * factor}, {0.1 * factor}, {0.01 * factor}]]
+spindle: [{1.5 * factor}, [0.02, 0, 0], [{0.003 * factor}, {0.003 * factor}, {0.002 * factor}]]
+x: {{of: [base, bridge, prismatic], axis: [1, 0, 0]}}
+y: {{of: [bridge, quill, prismatic], axis: [0, 1, 0]}}
+turn: {{of: [quill, spindle]}}
+""", limits=(-6.0, 6.0), velocity=6.0, effort=900.0)  # fmt: skip
+    return Sample('portal', text)
+
+
+def test_the_rotors_that_one_changed_link_needs_are_told(rng):
+    """The spindle alone explains nothing: all masses are larger, those before it like rotors."""
+    nominal, given = portal(1.0), {'friction': frictionless, 'noise': (0.0, 1e-5, 1e-3)}
+    run = sinusoidal_run(portal(1.2), rng, 16.0, **given)
+    found = identify([replace(run, description=nominal.xml)], nominal.tree)
+    (told,) = map(str, report._changed(found, np.zeros(len(found.estimate.base))))
+    assert 'spindle, which alone explains' in told
+    assert told.endswith('; x, y, turn then have rotors that the description lacks')
+
+
 def test_a_link_whose_name_ends_another_is_not_taken_for_it(rng):
     text = six_joints().xml.replace('"l3"', '"fore_l4"')
     arm = replace(six_joints(), xml=text)
