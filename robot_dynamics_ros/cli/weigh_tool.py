@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from robot_dynamics_ros.cli.arguments import FORCE, RECORDING, Command, option, recording_choice
-from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.errors import RecordingError, known_name
 from robot_dynamics_ros.identification.correction import commented
 from robot_dynamics_ros.identification.sensor_tool import (
     SensorPose,
@@ -81,8 +81,7 @@ def _read(
             'name the link of the sensor with --sensor',
         )
     (frame,) = known
-    if frame not in tree.frames:
-        raise UnknownNameError("sensor's link", frame, tuple(tree.frames))
+    known_name("sensor's link", frame, tree.frames)
     # By arrival: states and wrenches may be stamped by different clocks.
     start = int(run.arrival_ns[0])
     states, measured = ((np.array(x) - start) / NANO for x in (run.arrival_ns, times))
@@ -95,9 +94,7 @@ def _topic(reader: RecordingReader, given: str) -> str:
     kinds = reader.bag.topics
     wrenches = [x for x, kind in kinds.items() if kind == _WRENCH and reader.bag.counts.get(x)]
     if given:
-        if given not in wrenches:
-            raise UnknownNameError('topic of a WrenchStamped', given, wrenches)
-        return given
+        return known_name('topic of a WrenchStamped', given, wrenches)
     ours = [x for x in wrenches if x.endswith(f'/{_MEASURED}')]
     others = [x for x in wrenches if x.rpartition('/')[2] not in _OTHERS]
     found = ours or others

@@ -51,7 +51,7 @@ from robot_dynamics_ros.constraints.point import (
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Clock, Constant, Signal, Timed, Timing
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
-from robot_dynamics_ros.errors import ProgramError, UnknownNameError
+from robot_dynamics_ros.errors import ProgramError, known_name
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
@@ -300,8 +300,7 @@ def make_constraint(kind: str, tree: Robot, name: str, data: Any) -> Constraint:
         UnknownNameError: There is no such kind; the message lists the known kinds.
         ProgramError: A key or value is invalid; the message names it.
     """
-    if kind not in CONSTRAINTS:
-        raise UnknownNameError('constraint kind', kind, CONSTRAINTS)
+    known_name('constraint kind', kind, CONSTRAINTS)
     section = data if isinstance(data, Section) else Section(f'constraint {name!r}', data)
     with reported_as(ProgramError), located_errors(section.place):
         chosen = CONSTRAINTS[kind]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
-from robot_dynamics_ros.errors import ShapeError, UnknownNameError
+from robot_dynamics_ros.errors import ShapeError, known_name
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array, as_finite_array, jacobian_matrix
 
@@ -123,8 +123,7 @@ def stabilizing_effort(
     A, b = array('A', A, (n, n)), array('b', b, (n,))
     v = np.zeros(n) if v is None else array('v', v, (n,))
     beta, f, f_dot = array('beta', beta, (m,)), array('f', f, (m,)), array('f_dot', f_dot, (m,))
-    if inverse not in INVERSES:
-        raise UnknownNameError('inverse', inverse, INVERSES)
+    known_name('inverse', inverse, INVERSES)
     if metric is None and inverse == 'inertia':
         metric = A
     u = task_acceleration(beta, f, f_dot, gain_matrix('G0', G0, m), gain_matrix('G1', G1, m))

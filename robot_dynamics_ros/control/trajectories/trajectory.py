@@ -41,7 +41,7 @@ from numbers import Integral
 import numpy as np
 
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
-from robot_dynamics_ros.errors import TrajectoryError, UnknownNameError, shown
+from robot_dynamics_ros.errors import TrajectoryError, known_name, shown
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, errstate
 from robot_dynamics_ros.spatial.validation import require_positive, require_type
@@ -214,10 +214,9 @@ class ReferenceSampler:
     """
 
     def __init__(self, n: int, discretization: str, period: float) -> None:
-        if discretization not in DISCRETIZATIONS:
-            raise UnknownNameError('discretization', discretization, DISCRETIZATIONS)
+        self.discretization = known_name('discretization', discretization, DISCRETIZATIONS)
         require_positive(period=period)
-        self.discretization, self.period = discretization, float(period)
+        self.period = float(period)
         zero_order = discretization == 'zero_order'
         offsets = (-0.5, 0.5, 1.5) if zero_order else (-1.0, 0.0, 1.0)
         self._offsets = [part * self.period for part in offsets]
