@@ -27,7 +27,7 @@ from robot_dynamics_ros.constraints.registry import (
     require_stabilizing,
 )
 from robot_dynamics_ros.description.shipped import share_directory
-from robot_dynamics_ros.errors import ProgramError, shown
+from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.scalar import Array
@@ -157,13 +157,9 @@ def _block_diagonal_gains(stack: Stack, parts: list[_Part]) -> tuple[Array, Arra
 
 
 def _constraints(place: str, value: Any, tree: Robot) -> list[_Part]:
-    if not isinstance(value, list) or not value:
-        raise ProgramError(place, f'is {shown(value)}', 'give a list of constraints')
-    parts = [_constraint(f'{place}, entry {i}', entry, tree) for i, entry in enumerate(value)]
-    names = [part.constraint.name for part in parts]
-    for name in names:
-        if names.count(name) > 1:
-            raise ProgramError(place, f'two are named {name!r}', 'give different names')
+    given = enumerate(read.entries(place, value, 'constraints'))
+    parts = [_constraint(f'{place}, entry {i}', entry, tree) for i, entry in given]
+    read.each_once(place, [part.constraint.name for part in parts])
     return parts
 
 

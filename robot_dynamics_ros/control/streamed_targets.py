@@ -19,6 +19,7 @@ from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw, rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array, as_finite_array
+from robot_dynamics_ros.yaml_reader import each_once
 
 #: Distance, m, and angle, rad, up to which a target counts as reached; distance, m, beyond which
 #: it is refused instead of approached.
@@ -77,11 +78,7 @@ class StreamedTargets:
             raise ConfigurationError(
                 'target_joint', f'has {values.size} positions', f'{len(named)} joints are named'
             )
-        for name in named:
-            if named.count(name) > 1:
-                raise ConfigurationError(
-                    'target_joint', f'joint {name!r} is named twice', 'name every joint once'
-                )
+        each_once('target_joint', named)
         before = self._loop.generator.target
         target = before.copy()
         for name, value in zip(named, values, strict=True):

@@ -197,9 +197,7 @@ def _linear(name: str, section: Section) -> tuple[str, LinearRate]:
 
 def _names(place: str, value: Any) -> tuple[str, ...]:
     names = read.names(place, value)
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigurationError(place, f'{name!r} is named twice', 'name it once')
+    read.each_once(place, names)
     return tuple(names)
 
 

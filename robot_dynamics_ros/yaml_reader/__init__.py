@@ -302,11 +302,24 @@ def angles(place: str, values: list[float], turns: int = 1) -> list[float]:
     return values
 
 
+def entries(place: str, value: Any, of: str) -> list[Any]:
+    """Return a list that is not empty, of what its entries are called."""
+    if not isinstance(value, list) or not value:
+        raise ConfigurationError(place, f'is {shown(value)}', f'give a list of {of}')
+    return value
+
+
+def each_once(place: str, names: Sequence[str]) -> None:
+    """Raise ConfigurationError if a name is there more than once."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(place, f'{name!r} is named twice', 'name it once')
+
+
 def rows(place: str, value: Any) -> list[list[float]]:
     """Return rows of finite numbers of equal length; a number counts as a row of one."""
-    if not isinstance(value, list) or not value:
-        raise ConfigurationError(place, f'is {shown(value)}', 'give a list of rows')
-    table = [numbers(f'{place}, row {i}', row) for i, row in enumerate(value)]
+    given = enumerate(entries(place, value, 'rows'))
+    table = [numbers(f'{place}, row {i}', row) for i, row in given]
     if len({len(row) for row in table}) != 1:
         raise ConfigurationError(place, 'has rows of different lengths', 'give equal ones')
     return table
@@ -323,9 +336,7 @@ def text(place: str, value: Any) -> str:
 
 def names(place: str, value: Any) -> list[str]:
     """Return a non-empty list of non-empty strings."""
-    if not isinstance(value, list) or not value:
-        raise ConfigurationError(place, f'is {shown(value)}', 'give a list of names')
-    return [text(place, name) for name in value]
+    return [text(place, name) for name in entries(place, value, 'names')]
 
 
 def mappings(place: str, value: Any) -> list[dict[str, float]]:

@@ -99,7 +99,7 @@ constraints.0.axis: z               | constraint 'wrist': unknown key 'axis'; kn
 constraints.0.axes: xyz             | target has shape (2,); expected 3 components
 constraints.0.axes: [x, z]          | axes: is ['x', 'z']; give a text: xz
 constraints.1.angle: [0.1, 0.2]     | constraint 'pitch': angle has shape (2,)
-constraints.1.name: wrist           | two are named 'wrist'
+constraints.1.name: wrist           | 'wrist' is named twice
 constraints.1.weight: 0.0           | constraint 'pitch', weight: is 0.0; must be pos
 constraints.0.natural_frequency: [1.0] | has 1 numbers; give one, or 2
 constraints.1.mechanical: 'yes'     | is 'yes'; give true or false

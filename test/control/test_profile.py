@@ -76,8 +76,8 @@ command: {form: overlay}              | topic_of_positions ... form: overlay, an
 command: {topic_of_positions: x}      | topic_of_positions ... form: overlay, and only then
 command: {topic: '{joint}/c'}         | command, topic ... without {joint}
 command: {form: per_joint, topic: '{joint}/{x}'} | command, topic ... must have {joint} in it
-command: {topic: joint_states}        | topics ... 'joint_states' appears twice; name it once
-command: {form: overlay, topic: a, topic_of_positions: a} | topics ... 'a' appears twice
+command: {topic: joint_states}        | topics ... 'joint_states' is named twice; name it once
+command: {form: overlay, topic: a, topic_of_positions: a} | topics ... 'a' is named twice
 command: {topic: ''}                  | command, topic ... give a text
 command: {queue: 1}                   | command ... unknown key 'queue' ... known: form, topic
 command: 3                            | command ... is 3 ... give a mapping
@@ -99,7 +99,7 @@ payload_known_to_driver: false        | has no effect ... does not compensate gr
 defaults: {joint: joint1}             | defaults ... unknown key 'joint'
 joints: {joint1: {}}                  | joints ... give a list
 joints: [{}]                          | joint 0 ... 'joint' is missing
-joints: [{joint: a}, {joint: a}]      | joints ... 'a' appears twice
+joints: [{joint: a}, {joint: a}]      | joints ... 'a' is named twice
 joints: [{joint: a, driver_name: x}, {joint: b, driver_name: x}] | driver_name ... twice
 joints: [{joint: a, sing: 1}]         | joint 'a' ... unknown key 'sing'
 joints: [{joint: a, sign: 0}]         | joint 'a', sign ... is 0 ... known: 1.0, -1.0

@@ -158,7 +158,7 @@ def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands(
 {joints: [joint1], matrix: [[2]], motor_effort_limit: [0]} | motor_effort_limit ... positive
 {joints: [joint1]}                                         | 'matrix' is missing
 {joints: [joint1], matrix: [[2]], gear: 3}                 | unknown key 'gear'
-{joints: [joint3], matrix: [[2]]}                          | 'joint3' appears twice
+{joints: [joint3], matrix: [[2]]}                          | 'joint3' is named twice
 {joints: [elbow], matrix: [[2]]}                           | names elbow ... joint1, joint2
 """)
 def test_what_cannot_be_is_refused_by_the_name_of_the_culprit(given, said):

@@ -306,11 +306,11 @@ class DriverProfile:
 
     def __post_init__(self) -> None:
         topics = self.state.topic, self.command.topic, self.command.topic_of_positions
-        _each_once('topics', [topic for topic in topics if topic])
-        _each_once('compensated_by_driver', self.compensated_by_driver)
-        _each_once('joints', [joint.joint for joint in self.joints])
-        _each_once('joints, driver_name', [joint.name for joint in self.joints])
-        _each_once('transmissions, joints', self.coupled)
+        read.each_once('topics', [topic for topic in topics if topic])
+        read.each_once('compensated_by_driver', self.compensated_by_driver)
+        read.each_once('joints', [joint.joint for joint in self.joints])
+        read.each_once('joints, driver_name', [joint.name for joint in self.joints])
+        read.each_once('transmissions, joints', self.coupled)
         if not self.payload_known_to_driver and 'gravity' not in self.compensated_by_driver:
             raise ConfigurationError(
                 'payload_known_to_driver',
@@ -333,12 +333,6 @@ class DriverProfile:
     def coupled(self) -> list[str]:
         """The joints of all transmissions."""
         return [name for one in self.transmissions for name in one.joints]
-
-
-def _each_once(place: str, names: tuple[str, ...] | list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigurationError(place, f'{name!r} appears twice', 'name it once')
 
 
 def load_driver_profile(source: Source) -> DriverProfile:

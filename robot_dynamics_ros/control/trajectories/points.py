@@ -252,9 +252,8 @@ def _read_points(path: str | os.PathLike[str], joints: Sequence[str]) -> Points:
 
 def _read_rows(place: str, value: Any) -> list[SimpleNamespace]:
     """Return the points of a file with the fields of those of a message."""
-    if not isinstance(value, list) or not value:
-        raise TrajectoryError(place, f'is {shown(value)}', 'give a list of points')
-    return [_read_point(f'{place}, point {k}', point) for k, point in enumerate(value)]
+    given = enumerate(read.entries(place, value, 'points'))
+    return [_read_point(f'{place}, point {k}', point) for k, point in given]
 
 
 def _read_numbers(place: str, value: Any) -> list[float]:
