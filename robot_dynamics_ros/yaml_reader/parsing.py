@@ -143,12 +143,13 @@ class MappingWithLines(dict[str, Any]):
 yaml.SafeDumper.add_representer(MappingWithLines, yaml.SafeDumper.represent_dict)
 
 
-def parse_yaml(text: str, what: str) -> Any:
+def parse_yaml(text: str, what: str, *, octal: bool = False) -> Any:
     """Return the content of a YAML text: mappings as :class:`MappingWithLines`, None if empty.
 
     Args:
         text: The text.
         what: Type of the content, for errors.
+        octal: Whether to accept numbers to base 8 and 60, which nobody writes on purpose.
 
     Raises:
         ConfigurationError: The text is not valid YAML within the limits; gives the line.
@@ -156,7 +157,7 @@ def parse_yaml(text: str, what: str) -> Any:
     Cost: about a second for a million values with libyaml, twenty times that without.
     """
     try:
-        return _EventReader(what, text).document()
+        return _EventReader(what, text, octal).document()
     except ConfigurationError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
@@ -169,7 +170,7 @@ def parse_yaml(text: str, what: str) -> Any:
 def yaml_mapping(text: str) -> dict[str, Any]:
     """Return the mapping in a YAML text; empty if the text is anything else."""
     try:
-        content = parse_yaml(text, 'text')
+        content = parse_yaml(text, 'text', octal=True)  # of another program, such as rosbag2
     except ConfigurationError:
         return {}
     return content if isinstance(content, dict) else {}
@@ -178,8 +179,8 @@ def yaml_mapping(text: str) -> dict[str, Any]:
 class _EventReader:
     """Converts parser events to plain values; recursion ends at ``MAX_LEVELS``."""
 
-    def __init__(self, what: str, text: str) -> None:
-        self._what, self._count, self._resolver = what, 0, Resolver()
+    def __init__(self, what: str, text: str, octal: bool) -> None:
+        self._what, self._count, self._resolver, self._octal = what, 0, Resolver(), octal
         self._events = yaml.parse(text, Loader=_Parser)
         self._anchors: dict[str, tuple[Any, int]] = {}
 
@@ -253,7 +254,8 @@ class _EventReader:
             self._refuse(line, f'has a number of {len(text)} digits', 'give a finite number')
         try:
             value = _CONSTRUCTORS[tag](yaml.ScalarNode(tag, text))
-            problem = f'is {value} in YAML 1.1' if _NOT_DECIMAL.fullmatch(text) else ''
+            refused = not self._octal and _NOT_DECIMAL.fullmatch(text)
+            problem = f'is {value} in YAML 1.1' if refused else ''
         except (ValueError, IndexError, OverflowError):
             problem = 'is not a number'
         if problem:

@@ -30,6 +30,7 @@ from robot_dynamics_ros.yaml_reader.parsing import (
     parse_yaml,
     plain,
     read_yaml,
+    yaml_mapping,
 )
 
 #: Texts, their errors, and the lines.
@@ -94,6 +95,9 @@ def test_plain_values_are_those_of_the_yaml_library():
     assert parse_yaml('a: 2001-99-99\nb: 2001-01-01', 'file') == {
         'a': '2001-99-99',
         'b': '2001-01-01',  # what looks like a date stays a text
+    }
+    assert yaml_mapping('metadata: {custom: 017, at: 190:20:30}') == {
+        'metadata': {'custom': 15, 'at': 685230}  # by another program, as of a bag
     }
     assert np.isnan(parse_yaml('.nan', 'file'))
     assert parse_yaml('', 'file') is None
