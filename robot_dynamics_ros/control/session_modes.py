@@ -25,6 +25,7 @@ from robot_dynamics_ros.control.parts import STOP_PERIOD_NS, ControllerParts
 from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.validation import require_numbers
 
@@ -35,6 +36,8 @@ _SETTLING_NS, _BLIND_NS = 500_000_000, 500_000_000
 #: Timeouts, each within a time after the one before, ns, from which on they are not told.
 _MANY_TIMEOUTS, _CALM_NS = 3, 2_000_000_000
 _OFTEN = 'so often they are told no more: if the driver is that slow, raise state_timeout_s'
+#: Answers after which the unit of the timestamps is judged, and steps of another one, in periods.
+_JUDGED, _OTHER_UNIT = 1000, 0.01
 #: What to do in the modes that refuse motions.
 _REMEDIES = {
     SessionMode.REACTING: 'call ~/resume',
@@ -92,7 +95,7 @@ class SessionModes(ControllerParts):
         self.timeouts = self.repeats = self.answers = 0
         self.epoch, self._interruption, self.wants_effort = 0, '', True
         self.log = ChangeLog()
-        self.activated_ns, self._notice = 0, ''
+        self.activated_ns, self._first_ns, self._notice = 0, 0, ''
         self._refusals = 0
         self._refused_law: ControlLaw | None = None
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
@@ -166,6 +169,10 @@ class SessionModes(ControllerParts):
         if not self._handle(SessionEvent.REST if ends else SessionEvent.STATE):
             return False
         self.answers += 1
+        if self.answers == 1:
+            self._first_ns = stamp_ns
+        elif self.answers == _JUDGED:
+            self._check_unit_of_time()
         if self.log.waiting or self.log.quiet:
             self.log.date(stamp_ns, self.answers)
         return True
@@ -213,6 +220,14 @@ class SessionModes(ControllerParts):
                     self.remark('warning', notice)
         except Exception as error:
             self._fail(error)
+
+    def _check_unit_of_time(self) -> None:
+        """Report timestamps in another unit: no motion would begin, and no timeout act."""
+        apart = (self.loop.state.stamp_ns - self._first_ns) / (_JUDGED - 1)
+        period = self.loop.settings.period
+        if 0.0 < apart < _OTHER_UNIT * NANO * period:
+            text = f'states are {apart:.3g} ns apart, the period is {period:g} s: are their times'
+            self.remark('warning', f'{text} in ns? else no motion begins and no timeout acts')
 
     def _report_refusal(self) -> None:
         """Report efforts that are not finite, once until law or parameters change."""

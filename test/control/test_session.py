@@ -295,6 +295,18 @@ def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
     assert run.session.loop.reference.position == pytest.approx(PLACE + 0.1 * answered)
 
 
+@pytest.mark.parametrize(('step', 'told'), [(1e-3, '0.001 ns'), (1, '1 ns'), (1000, '1e+03 ns')])
+def test_times_in_s_ms_or_us_are_told_once(step, told):
+    """No motion would begin, and no timeout act."""
+    run = Driven().active()
+    for _ in range(1100):
+        assert run.state(step=step)
+    (said,) = run.said('warning')
+    assert said.startswith(
+        f'states are {told} apart, the period is 0.001 s: are their times in ns?'
+    )
+
+
 # Activation ------------------------------------------------------------------------------------
 
 WEAK = {'effort_scale': 0.9 * float((np.abs(GRAVITY) / TREE.effort_limit).max())}
