@@ -255,25 +255,24 @@ class ControllerParts:
 
         A joint that needs more than its limit has no drive: a closed loop bears it.
         """
-        limits, needed = self.loop.limiter.limits, self._gravity_efforts()
+        limits, needed = self.loop.limiter.limits, self._gravity_efforts(self.loop.load.tree)
         needed[needed > self.loop.tree.effort_limit] = 0.0
         return self._insufficient(needed, limits, 'are permitted')
 
-    def overloaded(self, tree: Robot | None = None) -> str:
+    def overloaded(self, tree: Robot) -> str:
         """Return which joint with a drive gravity takes beyond its effort limit; '' if none.
 
         Args:
-            tree: The robot with another payload; None: with the present one.
+            tree: The robot with a payload.
         """
         needed = self._gravity_efforts(tree)
         needed[list(self.loop.law.passive)] = 0.0
         return self._insufficient(needed, self.loop.tree.effort_limit, 'are its limit')
 
-    def _gravity_efforts(self, tree: Robot | None = None) -> Array:
+    def _gravity_efforts(self, tree: Robot) -> Array:
         """Return the efforts that hold arm and payload, less friction and the driver's own."""
         loop = self.loop
-        model = make_formulation('newton_euler', tree or loop.load.tree)
-        gravity = model.gravity_forces(loop.q)
+        gravity = make_formulation('newton_euler', tree).gravity_forces(loop.q)
         needed = np.abs(gravity - self.driver.compensation(loop.q, 0.0 * gravity))
         return needed - loop.tree.coulomb_friction
 

@@ -28,6 +28,7 @@ from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 #: Longest time of a deactivation in motion, ns.
 _BRAKING_NS = 3_000_000_000
+_UNITS_OF_PAYLOAD = 'is payload_mass in kg, payload_com in m?'
 
 
 class ControllerSession(SessionModes):
@@ -71,7 +72,7 @@ class ControllerSession(SessionModes):
         Raises:
             ConfigurationError: There is no fresh state, the session is already active, a locked
                 joint deviates from the model and ``locked_joint_moved`` is 'stop', a joint is
-                where it cannot be, or gravity exceeds a permitted effort.
+                where it cannot be, gravity exceeds a permitted effort, or the payload the arm.
             ParameterError: The law is unstable at the measured position.
         """
         require_numbers(now_ns=now_ns)
@@ -79,10 +80,12 @@ class ControllerSession(SessionModes):
             raise ConfigurationError('not activated', self.silence(), 'wait for states')
         self.require(SessionEvent.ACTIVATE, 'not activated')
         moved = self.locked.deviation if self.locked.response == 'stop' else ''
+        load = self.loop.load
         for problem, remedy in (
             (moved, 'lock it there, or as JOINT:=measured'),
             (self.misplaced(), 'degrees, or another zero? declare them in the driver profile'),
             (self.unsupported(), 'raise effort_scale, or move the arm to another posture'),
+            (self._too_heavy(load.bare, load.tree), _UNITS_OF_PAYLOAD),
         ):
             if problem:
                 raise ConfigurationError('not activated', problem, remedy)
@@ -93,7 +96,7 @@ class ControllerSession(SessionModes):
         for warning, ending in (
             (self.unexpected_effort(), ''),
             (self.sluggish(), '; is effort_rate_limit in N m/s or N/s?'),
-            (self.overloaded(), ': the arm will sink, unless a loop bears it'),
+            (self.overloaded(load.tree), ': the arm will sink, unless a loop bears it'),
         ):
             if warning:
                 self.remark('warning', warning + ending)
@@ -289,9 +292,12 @@ class ControllerSession(SessionModes):
             ConfigurationError: A joint that bears gravity now cannot bear it with this payload.
         """
         tree = self.loop.load.check(payload)
-        held = carried and self.controls and not self.overloaded()
-        if held and (problem := self.overloaded(tree)):
-            raise ConfigurationError('payload', problem, 'is its mass in kg, its com in m?')
+        if carried and self.controls and (problem := self._too_heavy(self.loop.load.tree, tree)):
+            raise ConfigurationError('payload', problem, _UNITS_OF_PAYLOAD)
+
+    def _too_heavy(self, before: Robot, after: Robot) -> str:
+        """Return which joint bears gravity with one payload, and not with another; '' if none."""
+        return '' if self.overloaded(before) else self.overloaded(after)
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
         """Apply changed parameters; a goal that the law ignores from now on is aborted.

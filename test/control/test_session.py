@@ -348,7 +348,7 @@ def test_an_arm_that_permitted_efforts_rates_or_motors_do_not_hold_is_said_once(
 
 
 def test_a_payload_beyond_the_motors_is_refused_while_they_hold_the_arm():
-    """A mass in g, say: efforts at their limits would throw the arm up."""
+    """A mass in g, say: efforts at their limits would throw the arm up. Nor is it activated."""
     run, heavy = Driven(), {'payload_mass': 100.0, 'payload_frame': 'tool'}
     run.active()
     with pytest.raises(
@@ -360,6 +360,8 @@ def test_a_payload_beyond_the_motors_is_refused_while_they_hold_the_arm():
     with pytest.raises(ConfigurationError, match="'joint4', 3 N m are its limit"):
         prepare_payload(run.session, True)
     assert run.session.loop.load.tree is run.session.loop.load.bare
+    with pytest.raises(ConfigurationError, match="not activated: .* 'joint4', 3 N m are its"):
+        Driven(heavy).active()
 
 
 def test_an_effort_that_is_not_that_of_gravity_is_said_once_at_the_activation():
