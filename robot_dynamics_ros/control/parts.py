@@ -246,7 +246,7 @@ class ControllerParts:
         tree = self.loop.tree
         seconds = tree.effort_limit / self.loop.settings.rates(tree.n)
         i = int(seconds.argmax())
-        if seconds[i] < _SLUGGISH_S:
+        if not seconds[i] >= _SLUGGISH_S:  # also of infinite limits
             return ''
         return f'joint {tree.joint_names[i]!r} takes {seconds[i]:.3g} s to its effort limit'
 

@@ -69,7 +69,11 @@ class LoopSettings(Settings):
         1.0, 'Fraction of the effort limits that may be commanded; 0.3 for a first try.', 0.01, 1.0
     )
     state_timeout_s: float = parameter(
-        0.1, 'Age of the last state at which the stop action begins.', 1e-3, 1e9, unit='s'
+        0.1,
+        'Age of the last state at which the stop action begins; at least two periods.',
+        1e-3,
+        1e9,
+        unit='s',
     )
     stop_action: str = parameter(
         'gravity',
