@@ -179,6 +179,8 @@ def yaml_mapping(text: str) -> dict[str, Any]:
 class _EventReader:
     """Converts parser events to plain values; recursion ends at ``MAX_LEVELS``."""
 
+    _key = 'the list'  # the last one of a mapping
+
     def __init__(self, what: str, text: str, octal: bool) -> None:
         self._what, self._count, self._resolver, self._octal = what, 0, Resolver(), octal
         self._events = yaml.parse(text, Loader=_Parser)
@@ -233,7 +235,7 @@ class _EventReader:
                 self._refuse(line, f'key {kind} is not a name', 'use text')
             if key in mapping:
                 self._refuse(line, f'key {shown(key)} is given twice', 'keep one of the two')
-            mapping.lines[key] = line
+            mapping.lines[key], self._key = line, key
             mapping[key] = self._value(next(self._events), level)
         return mapping
 
@@ -255,7 +257,7 @@ class _EventReader:
         try:
             value = _CONSTRUCTORS[tag](yaml.ScalarNode(tag, text))
             refused = not self._octal and _NOT_DECIMAL.fullmatch(text)
-            problem = f'is {value} in YAML 1.1' if refused else ''
+            problem = f'of {self._key} is {value} in YAML 1.1' if refused else ''
         except (ValueError, IndexError, OverflowError):
             problem = 'is not a number'
         if problem:

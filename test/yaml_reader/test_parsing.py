@@ -37,8 +37,8 @@ from robot_dynamics_ros.yaml_reader.parsing import (
 HOSTILE = {
     'a: 0b_': "line 1: '0b_' is not a number",
     'a: 1\nb: 0x_\n': "line 2: '0x_' is not a number",
-    'a: 1\nb: 010': "line 2: '010' is 8 in YAML 1.1; give a decimal number",
-    'a: [0.5, 1:30.0]': "line 1: '1:30.0' is 90.0 in YAML 1.1",
+    'a: 1\nb: 010': "line 2: '010' of b is 8 in YAML 1.1; give a decimal number",
+    'a: [0.5, 1:30.0]': "line 1: '1:30.0' of a is 90.0 in YAML 1.1",
     'a: !!int ""': "line 1: has the tag '!!int'",
     'a: !!timestamp x': "line 1: has the tag '!!timestamp'",
     'a: !!python/object:os.system x': "has the tag '!!python/object:os.system'",
