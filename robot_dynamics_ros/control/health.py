@@ -291,7 +291,7 @@ def _loss_of_control(session: ControllerSession, missed: float) -> Iterator[tupl
             yield (
                 'far',
                 f'{loop.tree.joint_names[i]} is {error[i]:.2g} {unit} from its reference: control '
-                'is lost; check model, gains, effort limits and rate',
+                'is lost; check model, order of the joints, gains, effort limits and rate',
             )
 
 

@@ -102,7 +102,7 @@ def test_an_arm_far_from_its_reference_is_said_once_unless_its_law_yields():
         run.session.loop.reference.position[2] += 0.2
         found = [run.health.report(run.session) for _ in range(2)]
         assert [one.level == 'warning' for one in found] == [said] * 2
-        text = 'joint3 is 0.2 m from its reference: control is lost'
+        text = 'joint3 is 0.2 m from its reference: control is lost; check model, order of the'
         assert [x.startswith(text) for x in run.logged()] == [True] * said
 
 
