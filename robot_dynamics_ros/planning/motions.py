@@ -15,11 +15,12 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
     Reference,
     Trajectory,
     joint_vector,
+    positive,
 )
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import ToolTask
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
-from robot_dynamics_ros.spatial.validation import array, require_positive, unit
+from robot_dynamics_ros.spatial.validation import array, unit
 
 
 class Quintic(JointSpline):
@@ -34,8 +35,8 @@ class Quintic(JointSpline):
         duration: T, s, positive.
 
     Raises:
-        TrajectoryError: Start and goal have different lengths, or a number is not finite.
-        ParameterError: The duration is not positive and finite.
+        TrajectoryError: Start and goal have different lengths, or a number is not finite or
+            positive.
     """
 
     def __init__(
@@ -43,8 +44,7 @@ class Quintic(JointSpline):
     ) -> None:
         a = joint_vector('start', start)
         ends = np.array([a, joint_vector('goal', goal, len(a))])
-        require_positive(duration=duration)
-        super().__init__(Points.at_rest([0.0, duration], ends))
+        super().__init__(Points.at_rest([0.0, positive('duration', duration)], ends))
 
 
 PerJoint = Sequence[float] | Array | float
@@ -65,8 +65,7 @@ class Sine(Trajectory):
         duration: Duration of the motion, s, at least twice the ramp; infinite by default.
 
     Raises:
-        TrajectoryError: A length is wrong, or a number is not finite.
-        ParameterError: The ramp is not positive and finite.
+        TrajectoryError: A length is wrong, or a number is not finite or positive.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Sine(Trajectory):
         self.n = len(c)
         if not duration >= 2.0 * ramp:
             raise TrajectoryError('duration', f'is {duration}', f'needs two ramps of {ramp} s')
-        timing = Timing(duration - ramp, 1.0, ramp)
+        timing = Timing(duration - ramp, 1.0, positive('ramp', ramp))
         self.duration = timing.duration
         named = {'amplitude': amplitude, 'frequency': frequency, 'phase': phase}
         A, f, phi = (joint_vector(name, value, self.n) for name, value in named.items())
@@ -114,10 +113,9 @@ class Fourier(Trajectory):
         periods: Number of periods.
 
     Raises:
-        ShapeError, ParameterError, NonFiniteError: Of sine or cosine, see ``validation.array``;
-            or the period is not positive and finite.
-        TrajectoryError: Another shape is wrong, a number is not finite, or the motion does not
-            start at rest; names the joint.
+        ShapeError, ParameterError, NonFiniteError: Of sine or cosine, see ``validation.array``.
+        TrajectoryError: Another shape is wrong, a number is not finite or positive, or the motion
+            does not start at rest; names the joint.
 
     Source: Swevers et al. 1997, (4), with the conditions of rest.
     """
@@ -134,8 +132,7 @@ class Fourier(Trajectory):
         self.n = len(self._centre)
         if periods < 1:
             raise TrajectoryError('periods', f'is {periods}', 'at least one is needed')
-        require_positive(period=period)
-        self.period = period
+        self.period = positive('period', period)
         self.duration = self.period * periods
         s = array('sine', sine, (self.n, 'harmonics'))
         k = array('cosine', cosine, s.shape)
@@ -197,7 +194,6 @@ class ToolPath(JointSpline):
     Raises:
         TrajectoryError: The curve is not finite or not 3D, or cannot be followed; gives position
             and reason (out of reach, joint limit, singularity).
-        ParameterError: Speed, ramp or step is not positive and finite.
     """
 
     def __init__(
@@ -214,9 +210,9 @@ class ToolPath(JointSpline):
             raise TrajectoryError(
                 'curve', 'is endless or not in space', 'give a finite length (laps of a circle)'
             )
-        require_positive(speed=speed, step=step)
-        timing = Timing(curve.length, speed, ramp)
+        timing = Timing(curve.length, positive('speed', speed), positive('ramp', ramp))
         configuration = np.array(joint_vector('near', near, task.tree.n))
+        step = positive('step', step)
         for _ in range(HALVINGS):
             super().__init__(_solve(task, curve, timing, configuration, step))
             if self._deviation(task, curve, timing) <= tolerance:

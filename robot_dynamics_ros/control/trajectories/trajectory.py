@@ -189,6 +189,17 @@ def joint_vector(
     return array.tolist()
 
 
+def positive(name: str, value: float) -> float:
+    """Return a positive finite number.
+
+    Raises:
+        TrajectoryError: The value is not positive and finite.
+    """
+    if not 0.0 < value < np.inf:
+        raise TrajectoryError(name, f'is {value}', 'must be positive and finite')
+    return float(value)
+
+
 class ReferenceSampler:
     """Samples trajectories so that a loop with a given period and plant follows them exactly.
 
