@@ -36,6 +36,7 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.ros.gazebo_files import bridge_entries
+from robot_dynamics_ros.ros.gazebo_robot import in_sdf_terms
 from robot_dynamics_ros.ros.gazebo_world import (
     SteppedWorld,
     bindings,
@@ -51,6 +52,8 @@ PARTITION = 'robot_dynamics_ros_steps'
 SETTLE_S = 0.05
 #: Timeout of any answer of Gazebo, s; time between two attempts to connect, s.
 _TIMEOUT_S, _RETRY_S = 60.0, 1.0
+#: Off the ground, on which some arms lie at 0.
+_POSE = {'position': {'z': 10.0}, 'orientation': {'w': 1.0}}
 
 
 @dataclass(frozen=True)
@@ -215,9 +218,10 @@ class SteppedGazebo:
 
     def _insert(self, folder: Path) -> None:
         file, create = folder / 'arm.urdf', '/world/arm/create'
-        file.write_text(self._description, encoding='utf-8')
+        file.write_text(in_sdf_terms(self._description), encoding='utf-8')
         self._until(lambda: create in self._world.node.service_list(), 'world')
-        self._world.request(create, 'EntityFactory', sdf_filename=str(file), name=self._robot)
+        given = {'sdf_filename': str(file), 'name': self._robot, 'pose': _POSE}
+        self._world.request(create, 'EntityFactory', **given)
 
     def _read(self, stamp_ns: int) -> None:
         """Wait for the state with a timestamp, and store it."""
