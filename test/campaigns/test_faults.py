@@ -80,6 +80,10 @@ MENDED = {
     # It begins beside its path without a ramp: by design, the law's effort acts at once.
     'a program acts as soon as the rate limit lets it': """["four_dof", "impedance", "zero",
         "franka", 709658252, 94, [[61, "programs", 606572847], [87, "restart", 157107795]]]""",
+    # Thrown by a fault, it is far from its path: that is slowed where efforts do not suffice.
+    'the effort steps at each node of the speed of a path': """["scara", "computed_torque",
+        "hold", "kuka_lbr", 1197467756, 209, [[107, "limits", 354116557],
+        [173, "goals", 1839850384]]]""",
     # The momentum has changed between the late states, not between those of their arrivals.
     'a law answers the motion of late states': """["scara", "constraint_stabilization",
         "gravity", "generic_ros2_control", 1247301482, 274, [[70, "time_back", 379050686],

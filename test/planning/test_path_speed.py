@@ -93,6 +93,7 @@ turn: {of: [base, wheel], velocity: 50, effort: 10}
     assert re.search(r' from 0\.00\d*[1-9] s$', motion.answer), 'no zeros at the end'
     # The rest is due to the bounded rate of the effort.
     assert shortest < motion.took < 1.15 * shortest
+    assert np.abs(np.diff(motion.effort, axis=0)).max() < 0.05 * tree.effort_limit, 'as declared'
 
 
 @pytest.mark.slow

@@ -36,18 +36,19 @@ _POLE, _TOLERANCE = 10.0, 1e-6
 _STEP_S, _ROUNDING = 1e-3, 1e-3
 #: Grid: its step, s, and the smallest and largest number of steps.
 _GRID_S, _MIN_STEPS, _MAX_STEPS = 0.005, 200, 20_000
-#: Half width of the minimum filter and of the mean filter of the speed, s; avoids effort jumps.
-_SMOOTH_S = 0.02
+#: Half width of the minimum filter and of the mean filter of the speed, s, where it is largest, so
+#: that efforts do not jump.
+_SMOOTH_S = 0.014
 #: Smallest c^2, and smallest fraction of the effort limit that remains after friction.
 _MIN_SQUARE, _MIN_ROOM = 1e-3, 0.05
 
 
 class SpeedLimit(NamedTuple):
-    """Square of the largest speed along a path, linear between the nodes of a grid.
+    """Square of the largest speed along a path: a quadratic B-spline, so that no effort steps.
 
     Attributes:
         step: Step of the grid, s.
-        squares: Squares c^2 at its nodes.
+        squares: Squares c^2 at its nodes, the control points.
     """
 
     step: float
@@ -55,12 +56,14 @@ class SpeedLimit(NamedTuple):
 
     def at(self, s: float) -> tuple[float, float]:
         """Return the speed c at a time of the path, s, and c dc/ds, 1/s."""
-        x, place = self.squares, s / self.step
-        if not 0.0 <= place < len(x) - 1:
-            return math.sqrt(x[0] if place < 0.0 else x[-1]), 0.0
-        k = int(place)
-        slope = x[k + 1] - x[k]
-        return math.sqrt(x[k] + (place - k) * slope), 0.5 * slope / self.step
+        x, last = self.squares, len(self.squares) - 1
+        place = min(max(s / self.step, -0.5), last + 0.5)
+        k = min(int(place + 0.5), last)
+        t, here = place + 0.5 - k, x[k]
+        before, after = here - x[max(k - 1, 0)], x[min(k + 1, last)] - here
+        slope = before + t * (after - before)
+        square = here - 0.5 * before + t * (before + 0.5 * t * (after - before))
+        return math.sqrt(square), 0.5 * slope / self.step
 
 
 def speed_limit(
@@ -92,10 +95,10 @@ def speed_limit(
     step, speed, half_width = trajectory.duration / count, np.zeros((count + 1, 1)), 0
     for _ in range(2):  # first without viscous friction, then with that of the resulting speed
         room = np.maximum(limit - viscous * speed - tree.coulomb_friction, least)
-        fixed = 2 * half_width + 1 if moving else 0
+        fixed = 2 * half_width + 2 if moving else 0
         x = _squares(momentum, b, -room - g, room - g, 2.0 * step, fixed)
         speed = np.sqrt(x)[:, np.newaxis]
-        half_width = math.ceil(_SMOOTH_S / float((step / speed).mean()))
+        half_width = math.ceil(_SMOOTH_S * float(speed.max()) / step)
     return SpeedLimit(step, _windows(_windows(x, half_width).min(1), half_width).mean(1).tolist())
 
 
