@@ -36,9 +36,7 @@ Coulomb friction, because its compensation is a legitimate step of a law. Not ju
 * in a jump, the effect of the motion on a law's feedback: as much as braking would cause, 100
   1/s times the change of the momentum between the states that were answered last, or as a
   program's own damping, if that is larger.
-* in a closed loop, jumps at the joints without a drive, whose effort reaches no motor, and
-  where a path is slowed down because of these joints: the path's acceleration steps where its
-  braking ends.
+* in a closed loop, jumps at the joints without a drive, whose effort reaches no motor.
 * the law acting alone at the end: under a streamed wrench, at joints that the guard holds, while
   the rate limit acts, and within 0.05 s after a brake.
 * contact surfaces: programs with contact find no board, only pushes and the sensor's readings.
@@ -285,11 +283,10 @@ class FaultEvaluator(SessionOnPlant):
         since = 40 if session.driver.differentiates else 3  # memory of the filter: 40
         rates = self.loop.settings.rates(self.tree.n)  # which extend the effect of false states
         since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
-        slowed = self.scenario.arm in CLOSED and not self.loop.generator.speed.unscaled
         damping = self._damping()
         if self._is_off_program() or damping * elapsed > UNSTABLE:
             self.off_program_step = self.step
-        if self.true_ticks < since or slowed or self.step - self.off_program_step < since + 40:
+        if self.true_ticks < since or self.step - self.off_program_step < since + 40:
             return  # a law may step if its states do
         if self.braking and (np.abs(self.v) > AT_REST * self.tree.velocity_limit).any():
             self.stopped_at = self.now_ns * 1e-9
