@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -67,7 +68,8 @@ def _write_c(args: argparse.Namespace) -> int:
     )
     require_free(args.output, files, force=args.force)
     write(files, args.output)
-    print(f'written: {", ".join(files)} in {args.output}; check with: make -C {args.output} test')
+    check = f'make -C {shlex.quote(str(args.output))} test'
+    print(f'written: {", ".join(files)} in {args.output}; check with: {check}')
     return 0
 
 

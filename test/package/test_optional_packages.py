@@ -94,10 +94,10 @@ def test_a_file_with_the_name_of_a_library_is_named(tmp_path):
 
 def test_c_source_needs_no_sympy_and_formulas_name_it(tmp_path):
     start = "sys.modules['sympy'] = None; from robot_dynamics_ros.__main__ import main; "
-    written = run_bare(
-        f"{start}sys.exit(main('derive scara --format c --output {tmp_path}'.split()))"
-    )
+    words = ['derive', 'scara', '--format', 'c', '--output', str(tmp_path / 'own code')]
+    written = run_bare(f'{start}sys.exit(main({words}))')
     assert written.returncode == 0, written.stderr
+    assert written.stdout.endswith(f"check with: make -C '{words[-1]}' test\n")
     refused = run_bare(f"{start}sys.exit(main(['derive', 'scara']))")
     assert refused.stderr == (
         "error: --format text needs sympy, which is not installed; install it (pip 'sympy')\n"
