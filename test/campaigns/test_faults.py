@@ -80,6 +80,10 @@ MENDED = {
     # It begins beside its path without a ramp: by design, the law's effort acts at once.
     'a program acts as soon as the rate limit lets it': """["four_dof", "impedance", "zero",
         "franka", 709658252, 94, [[61, "programs", 606572847], [87, "restart", 157107795]]]""",
+    # It waits for its start, at rest when it was checked, and replaces another one in motion.
+    'a path that begins slowly and in motion runs ahead': """["welding_arm",
+        "constraint_stabilization", "damping", "none", 1546172308, 20,
+        [[20, "trajectories", 1816188892]]]""",
     # Thrown by a fault, it is far from its path: that is slowed where efforts do not suffice.
     'the effort steps at each node of the speed of a path': """["scara", "computed_torque",
         "hold", "kuka_lbr", 1197467756, 209, [[107, "limits", 354116557],

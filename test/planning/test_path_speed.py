@@ -137,6 +137,15 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
     assert 0.2 < motions[0][1] < 0.9  # on the way to the requested factor
 
 
+def test_a_path_that_begins_slowly_and_in_motion_is_never_faster_than_planned():
+    """Its limit was computed for a start at rest, before the motion that it interrupts."""
+    speed, limit = PathSpeed(), np.linspace(1e-3, 1.0, 40).tolist()
+    speed.start(0.0, SpeedLimit(0.005, limit), scalable=True, moving=True)
+    for k in range(500):
+        speed.advance(1e-3 * k, Quintic([0.0], [0.0], 1.0))
+        assert speed.factor <= 1.0
+
+
 def test_what_is_no_factor_is_refused_and_changes_nothing():
     session = ControllerSession(sample('scara').tree)
     for factor in (math.nan, math.inf, -0.1, 1.1):

@@ -168,11 +168,10 @@ class PathSpeed(Trajectory):
             begin: Time of the trajectory, s.
             limit: Speed limit; None: none.
             scalable: Whether the target factor applies to it.
-            moving: Whether it starts in motion, so that it starts at full speed.
+            moving: Whether it starts in motion, so that the target factor acts later.
         """
         self._limit, self._scalable, self._rate = limit, scalable, 0.0
-        speed = 1.0 if limit is None else limit.at(begin)[0]
-        self._factor = self.target if scalable and not moving else 1.0 / speed
+        self._factor = self.target if scalable and not moving else 1.0
         self.delay, self._elapsed, self._step = 0.0, begin, 0.0
         self._now = self._last = self._motion(begin)
 
