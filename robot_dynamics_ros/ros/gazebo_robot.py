@@ -358,9 +358,9 @@ class GazeboRobot(SequenceNode):
         if settings['pause_first']:
             yield from self._find_world()
             yield from self._request(f'{world}/control', 'WorldControl', 'pause: true')
-        yield from self._insert(f'{world}/create')
+        is_new = yield from self._insert(f'{world}/create')
         if self._start is not None:
-            yield from self._set_positions(world, self._start)
+            yield from self._set_positions(world, self._start, is_published=not is_new)
         if settings['unpause'] == 'at_once':
             yield from self._unpause(world)
         for controller in filter(None, settings['wait_for']):
@@ -375,8 +375,28 @@ class GazeboRobot(SequenceNode):
             yield from self._watch(f'{world}/scene/deletion')
 
     def _insert(self, service: str) -> Steps:
+        """Insert the model; the generator returns whether it was not there before."""
+        settings, model, before = self._settings, self._model, list[str]()
+        world = f'world {settings["world"]}'
+
+        def keep(models: list[str]) -> bool:
+            before.extend(models)
+            return True
+
+        yield from self._wait_for_models(keep, world)
+        if is_new := model not in before:
+            yield from self._insert_new(service)
+        if settings['stay'] and driven_joints(settings['robot_description']):
+            self._guard = ForceGuard(model)
+        if is_new:
+            self.get_logger().info(f'{model} is in the {world}')
+        else:
+            said = 'as an earlier launch described and placed it: for another, remove it first'
+            self.get_logger().warning(f'{model} is in the {world} already, {said}')
+        return is_new
+
+    def _insert_new(self, service: str) -> Steps:
         settings, model = self._settings, self._model
-        yield from self._wait_for_models(lambda _: True, f'world {settings["world"]}')
         with tempfile.TemporaryDirectory() as folder:  # Gazebo reads the file after its answer
             file = Path(folder) / f'{model}.urdf'
             text = self._start.description if self._start else settings['robot_description']
@@ -385,13 +405,10 @@ class GazeboRobot(SequenceNode):
             yield from self._request(service, 'EntityFactory', request, unless_model=model)
             awaited = f'model {model}{_REFUSED_HINT}'
             yield from self._wait_for_models(lambda models: model in models, awaited)
-        if settings['stay'] and driven_joints(settings['robot_description']):
-            self._guard = ForceGuard(model)
-        self.get_logger().info(f'{model} is in the world {settings["world"]}')
 
-    def _set_positions(self, world: str, start: ModelStart) -> Steps:
+    def _set_positions(self, world: str, start: ModelStart, *, is_published: bool) -> Steps:
         """Set the positions of the joints and let Gazebo publish their states."""
-        topic, is_published = f'/model/{self._model}/joint_state', False
+        topic = f'/model/{self._model}/joint_state'
 
         def attempt() -> Steps:
             nonlocal is_published

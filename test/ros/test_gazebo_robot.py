@@ -120,6 +120,16 @@ def test_time_may_run_before_the_controller_is_active_and_forces_be_left_to_othe
     assert not gazebo.asked('zero_forces')
 
 
+def test_an_arm_that_is_there_already_is_told_and_not_inserted(processes, peer, gazebo, tmp_path):
+    (tmp_path / 'inserted').touch()
+    ControllerStandIn(peer, active=True)
+    node = unpaused(processes, peer, gazebo)
+    assert 'scara is in the world arm already, as an earlier launch' in node.output
+    assert not gazebo.asked('/create')
+    assert node.stop() == 0
+    assert gazebo.asked(ZERO)
+
+
 @tables.written("""
 [{world: other}, {}]                   | error: Gazebo: no world arm within 1 s
 [{world: other}, {pause_first: true}]  | error: world 'arm' of Gazebo does not run; start it first
