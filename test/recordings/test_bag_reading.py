@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import sqlite3
 import struct
@@ -145,6 +146,25 @@ def test_what_this_package_writes_is_read_bit_for_bit(tmp_path, rng):
         writer.add_remark('latency', '12')
     with BagReader(tmp_path / 'remarks') as reader:
         assert reader.remarks == {'latency': '12'}
+
+
+def fill(bag):
+    with BagWriter(bag) as writer:
+        writer.add_topic('/text', 'std_msgs/msg/String')
+        for k in range(60_000):
+            writer.write('/text', k + 1, b'\0\1\0\0\x60\0\0\0' + 95 * b'x' + b'\0')
+
+
+def test_a_bag_that_meets_a_full_disk_is_named_and_what_it_holds_can_be_read(tmp_path):
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, usual[1]))  # fails as a full disk does
+    try:
+        with pytest.raises(RecordingError, match=r"bag '.*full': cannot be written: .*; what was"):
+            fill(tmp_path / 'full')
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with BagReader(tmp_path / 'full') as reader:
+        assert 0 < reader.counts['/text'] < 60_000
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -124,13 +124,14 @@ class BagWriter:
             data: The message in CDR, with its encapsulation header.
 
         Raises:
-            RecordingError: The topic was not declared.
+            RecordingError: The topic was not declared, or the disk is full.
         """
         if topic not in self._connections:
             raise RecordingError(
                 f'topic {topic!r}', 'was not declared', f'known: {", ".join(self.counts)}'
             )
-        self._writer.write(self._connections[topic], time_ns, data)
+        with self._named_errors():
+            self._writer.write(self._connections[topic], time_ns, data)
         self.counts[topic] += 1
 
     def message(self, kind: str, *fields: Any) -> Any:
@@ -148,7 +149,17 @@ class BagWriter:
     def close(self) -> None:
         """Write index and metadata; has no effect if already closed."""
         if self._writer.storage is not None:
-            self._writer.close()
+            with self._named_errors():
+                self._writer.close()
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            problem = f'cannot be written: {error.strerror or error}'
+            remedy = 'what was written before can be read'
+            raise RecordingError(f'bag {str(self.path)!r}', problem, remedy) from error
 
 
 def _rosbags() -> Any:
