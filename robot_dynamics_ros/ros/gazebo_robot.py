@@ -359,8 +359,8 @@ class GazeboRobot(SequenceNode):
             yield from self._find_world()
             yield from self._request(f'{world}/control', 'WorldControl', 'pause: true')
         is_new = yield from self._insert(f'{world}/create')
-        if self._start is not None:
-            yield from self._set_positions(world, self._start, is_published=not is_new)
+        if is_new and self._start is not None:
+            yield from self._set_positions(world, self._start)
         if settings['unpause'] == 'at_once':
             yield from self._unpause(world)
         for controller in filter(None, settings['wait_for']):
@@ -406,9 +406,9 @@ class GazeboRobot(SequenceNode):
             awaited = f'model {model}{_REFUSED_HINT}'
             yield from self._wait_for_models(lambda models: model in models, awaited)
 
-    def _set_positions(self, world: str, start: ModelStart, *, is_published: bool) -> Steps:
+    def _set_positions(self, world: str, start: ModelStart) -> Steps:
         """Set the positions of the joints and let Gazebo publish their states."""
-        topic = f'/model/{self._model}/joint_state'
+        topic, is_published = f'/model/{self._model}/joint_state', False
 
         def attempt() -> Steps:
             nonlocal is_published

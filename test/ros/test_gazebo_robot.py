@@ -123,9 +123,9 @@ def test_time_may_run_before_the_controller_is_active_and_forces_be_left_to_othe
 def test_an_arm_that_is_there_already_is_told_and_not_inserted(processes, peer, gazebo, tmp_path):
     (tmp_path / 'inserted').touch()
     ControllerStandIn(peer, active=True)
-    node = unpaused(processes, peer, gazebo)
+    node = unpaused(processes, peer, gazebo, initial_position=['joint1:=0.5'])
     assert 'scara is in the world arm already, as an earlier launch' in node.output
-    assert not gazebo.asked('/create')
+    assert not [x for part in ('/create', '/control/state') for x in gazebo.asked(part)]
     assert node.stop() == 0
     assert gazebo.asked(ZERO)
 
