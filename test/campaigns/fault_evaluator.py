@@ -189,6 +189,7 @@ class FaultEvaluator(SessionOnPlant):
         self.plant.reset(begin)
         self.momentum, self.guarded = np.zeros((2, self.tree.n))
         self.ramped, self.begins = np.zeros((2, self.tree.n), bool)
+        self.started = 0  # restarts of the states at the last activation
         self.seen = begin, 0.0 * begin  # the last state of the arm that was answered
         self.truth: dict[int, tuple[Array, Array]] = {}
         self.active: list[Any] = []  # distortions of the states
@@ -257,7 +258,7 @@ class FaultEvaluator(SessionOnPlant):
             loop.reference.position.copy(),
         )
         self.begins[:] = loop.settings.activation_ramp_s == 0.0
-        self.fresh_start = True
+        self.fresh_start, self.started = True, loop.state.restarts
 
     def _check_start(self) -> None:
         """Check that the reference begins at the last accepted position of the arm."""

@@ -157,7 +157,7 @@ class FaultTrial(FaultChanges):
         reacts = mode not in REACTING and session.mode in REACTING
         if reacts or (back and not self.fresh_start):
             self._note_stop(fresh=True)
-        if self.fresh_start and restarts != self.restarts:
+        if self.fresh_start and restarts != self.started:
             self._start()
         if restarts != self.restarts and session.driver.differentiates:
             self.true_ticks = 0  # differentiated velocities restart

@@ -88,6 +88,10 @@ MENDED = {
     'the effort steps at each node of the speed of a path': """["scara", "computed_torque",
         "hold", "kuka_lbr", 1197467756, 209, [[107, "limits", 354116557],
         [173, "goals", 1839850384]]]""",
+    # The clock restarts with the state at which it is activated, not with the next one.
+    'control begins at the state of the activation': """["scara", "hand_guiding", "damping",
+        "franka", 1042425223, 216, [[39, "contacts", 1951089860], [136, "silence", 1118709740],
+        [194, "restart", 528765464]]]""",
     # The momentum has changed between the late states, not between those of their arrivals.
     'a law answers the motion of late states': """["scara", "constraint_stabilization",
         "gravity", "generic_ros2_control", 1247301482, 274, [[70, "time_back", 379050686],
