@@ -203,9 +203,9 @@ def long_bags(tmp_path_factory):
 @tables.rows(
     'way busy_s jobs',
     """
-    SIGKILL, 1.0, 2
-    SIGTERM, 1.0, 2
-    SIGHUP, 2.0, 1
+    SIGKILL, 0.2, 2
+    SIGTERM, 0.2, 2
+    SIGHUP, 0.2, 1
     SIGINT, 0.0, 2
     """,
 )
