@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import fcntl
 import inspect
+import math
 import os
 import sys
 import time
@@ -353,6 +354,12 @@ class PollingExecutor(SingleThreadedExecutor):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._gate, self.woken, self._served_at = delivery_gate(), Event(), -_SERVE_REST_S
+
+    def spin_until_future_complete(self, future: Any, timeout_sec: Any = None) -> None:
+        """Spin until the future is done; since Kilted, rclpy calls a private method for it."""
+        until = math.inf if timeout_sec is None else time.monotonic() + timeout_sec
+        while self.context.ok() and not future.done() and time.monotonic() < until:
+            self.spin_once_until_future_complete(future)
 
     def spin_once_until_future_complete(self, future: Any, timeout_sec: Any = None) -> None:
         """Sleep, poll the messages, serve what is ready."""

@@ -23,7 +23,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.rclpy_compat import remove_unfinished_ports
+from robot_dynamics_ros.ros.rclpy_compat import PollingExecutor, remove_unfinished_ports
 from robot_dynamics_ros.ros.recorder import Recorder
 from robot_dynamics_ros.ros.spinning import apply_real_time, freeze_objects
 from robot_dynamics_ros.ros.view import View
@@ -195,6 +195,16 @@ def test_an_executor_keeps_nothing_of_the_messages_that_it_served(peer, node_cla
     node.destroy_node()
     assert enough.done()
     assert waiting.call_count <= 1
+
+
+def test_a_polling_executor_that_spins_polls_whatever_rclpy_calls_a_spin(peer):
+    executor = PollingExecutor(context=peer.context)
+    node, enough, polls = rclpy.create_node('polled', context=peer.context), Future(), []
+    node.poll = lambda: polls.append(1) or len(polls) < 3 or enough.set_result(True)
+    executor.add_node(node)
+    executor.spin_until_future_complete(enough, timeout_sec=20.0)
+    assert enough.done()
+    node.destroy_node()
 
 
 def test_the_controller_imports_no_reader_of_recordings():
