@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache
 
@@ -33,7 +34,10 @@ from robot_dynamics_ros.identification.correction import (
 )
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import (
+    conclude,
+    gather,
     identify,
+    make_plan,
     plan_with_gravity,
 )
 from robot_dynamics_ros.identification.least_squares import (
@@ -44,6 +48,7 @@ from robot_dynamics_ros.identification.least_squares import (
 )
 from robot_dynamics_ros.identification.physical import (
     Divergence,
+    body_links,
     link_inertial,
     parameters_of,
     physical_parameters,
@@ -189,6 +194,37 @@ def test_friction_that_is_not_identified_is_valid_up_to_the_speed_it_was_recorde
     assert_array_equal(armature, known['recorded_speed'])
     # The filter keeps the motion, and the ends of the recording are left out.
     assert_allclose(usual, np.abs(run.velocity).max(axis=0), rtol=0.05)
+
+
+def test_a_disturbance_is_left_out_beside_friction_that_is_described_and_not_identified(rng):
+    robot, drives = sample('planar_2r'), Drives([8.0, 8.0], [2.0, 2.0], [0.1, 0.1])
+    run = exact_run(robot, drives)
+    effort = run.effort + 0.01 * rng.normal(size=run.effort.shape)
+    effort[700, 1] += 1.0  # a hundred deviations of the noise, a small part of the friction
+    known = {'damping': drives.damping, 'coulomb_friction': drives.coulomb_friction}
+    tree = free_of_limits(robot.tree).with_changes(
+        **{term: np.array(value) for term, value in known.items()}
+    )
+    run = replace(run, effort=effort)
+    plan, counts = make_plan(run, tree, ('armature',), EXACT), defaultdict(Counter)
+    gather(run, plan.refined(conclude(gather(run, plan), plan)), counts)
+    assert counts['far from what the model explains'] == {'joint1': 0, 'joint2': 1}
+
+
+def test_sizes_of_inertial_parameters_follow_mass_and_length():
+    """A robot twice as heavy; one twice as long."""
+    tree = sample('scara').tree
+    heavy = tree.with_changes(mass=2.0 * tree.mass, inertia=2.0 * tree.inertia)
+    long = tree.with_changes(com=2.0 * tree.com, inertia=4.0 * tree.inertia)
+    own, twice, longer = (Unknowns(arm).inertial_sizes() for arm in (tree, heavy, long))
+    assert_allclose(twice, 2.0 * own, rtol=1e-14)
+    assert_allclose(longer, own * np.tile([1.0, *3 * [2.0], *6 * [4.0]], tree.n), rtol=1e-14)
+    assert_allclose(own[::10], tree.mass, rtol=1e-14)
+
+
+def test_a_body_is_corrected_at_its_own_link_though_a_fixed_one_is_heavier():
+    carriers = [name for name, _ in body_links(measured_arm(load=10.0).tree)]
+    assert carriers == ['shoulder', 'upper', 'fore']
 
 
 # ---- least squares ------------------------------------------------------------------------------

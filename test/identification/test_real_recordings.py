@@ -176,6 +176,11 @@ def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
     assert load.mass_deviation < 0.15 * 3.0
     # Fixed 0.5 m out, with its centre 0.05 m further.
     assert abs(load.payload.com[0] - 0.55) < max(3.0 * load.com_deviation[0], 0.01)
+    vague = replace(found.estimate, covariance=100.0 * found.estimate.covariance)
+    vague = estimate_load(
+        replace(found, estimate=vague), heavy, 'fore', DriveGains.of_profile(tree)
+    )
+    assert vague.mass_deviation > 1.5 * load.mass_deviation  # that of the arm is a part
     gains, corrected = gains_by_load(found, heavy, 'fore', 3.0)
     assert {'lift', 'elbow'} <= set(corrected)
     assert_allclose(gains.factor[1:], 1.0, atol=0.05)
