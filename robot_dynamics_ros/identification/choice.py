@@ -25,7 +25,7 @@ from robot_dynamics_ros.identification.unknowns import (
     structural_base,
 )
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.plausibility import problem_of
+from robot_dynamics_ros.recordings.plausibility import LATE, problem_of
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.samples import (
     Preparation,
@@ -208,7 +208,7 @@ def _without_lag(
         before, after = (_rest(recording, unknowns, base, one) for one in (way, led))
         if after < (1.0 - _SAME) * before:
             choice = chosen(replace(fixed, lag=lag.value))
-            return replace(choice, lag=lag)
+            return replace(choice, lag=lag._replace(usual=LATE * recording.period))
     return replace(choice, lag=lag.if_kept)
 
 

@@ -31,10 +31,17 @@ _ROUNDS = 4  # each is linear in what is left
 
 
 class Lag(NamedTuple):
-    """Time by which measured efforts are later than the states, and its deviation, s."""
+    """Time by which measured efforts are later than the states, s.
+
+    Attributes:
+        value: The time.
+        deviation: Its standard deviation.
+        usual: Up to it efforts are those of the step before, told at its end: no word of it.
+    """
 
     value: float = 0.0
     deviation: float = 0.0
+    usual: float = 0.0
 
     @property
     def is_sure(self) -> bool:
@@ -43,8 +50,8 @@ class Lag(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The lag as one sentence; empty if it is none."""
-        if not self.value:
+        """The lag as one sentence; empty if it is usual."""
+        if 0.0 <= self.value <= self.usual:
             return ''
         size = f'{1e3 * abs(self.value):.2g} ± {1e3 * self.deviation:.1g} ms'
         what = f'the measured efforts are {size} later than the states'
@@ -58,7 +65,7 @@ class Lag(NamedTuple):
     @property
     def if_kept(self) -> Lag:
         """No lag, known as well as this one tells."""
-        return Lag(0.0, float(np.hypot(*self)))
+        return Lag(0.0, float(np.hypot(*self[:2])))
 
 
 def estimate_lag(recording: Recording, unknowns: Unknowns, preparation: Preparation) -> Lag:

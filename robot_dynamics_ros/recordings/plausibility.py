@@ -55,7 +55,7 @@ _TOO_FAST = 2.0  # times the velocity limit
 _ALIKE = 0.9  # correlation
 _OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
 _SPAN = 8  # steps over which velocities are compared with positions: noise of times is less there
-_LATE = 0.75  # periods; those of a simulator, at the end of a step, are late by half a one
+LATE = 0.75  # periods; those of a simulator, at the end of a step, are late by half a one
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
 _LIKELY = 2  # number of changes whose other causes are searched, too
@@ -292,7 +292,7 @@ def late_velocities(run: Recording) -> Iterator[str]:
     slope, alike = compared(*(path[_SPAN:] - path[:-_SPAN] for path in paths))
     late = np.where(moving_joints(q, v) & (np.abs(np.diag(alike)) > _ALIKE), slope, 0.0)
     for word, lag in (('later', late), ('earlier', -late)):
-        joints = np.flatnonzero(lag > _LATE * np.median(steps)).tolist()
+        joints = np.flatnonzero(lag > LATE * np.median(steps)).tolist()
         if joints:
             told = (f'{run.joints[i]} by {format_duration(lag[i])}' for i in joints)
             yield (
