@@ -198,16 +198,17 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
         others = 'if the other links are as described'
         if single.centred:
             others = 'if its centre of mass and the other links are as described'
-        text = f'{bodies[0]}, which alone explains the recordings and weighs {weigh}, {others}'
+        explains = 'alone of all links explains the recordings'
+        text = f'{bodies[0]}, which {explains} and weighs {weigh}, {others}'
         if len(bodies) > 1:
             text = (
-                f'one of {", ".join(bodies)}, of which each alone explains the recordings: '
+                f'one of {", ".join(bodies)}, of which each {explains}: '
                 f'together they weigh {weigh}, {others}, and the files share the change in '
                 'proportion to their described masses'
             )
         elif (other := f'{result.tree.mass[single.bodies[0]]:.4g}') != f'{single.mass:.4g}':
             text += f'; the files have {other} kg, fitted with all other parameters'
-        if single.rotors and (drives := _new_rotors(result)):
+        if drives := _new_rotors(result):
             text += f'; {drives} then have rotors that the description lacks'
         return [Finding('ok', f'beyond doubt other than described: {text}')]
     owners = [

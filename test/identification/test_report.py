@@ -15,7 +15,9 @@ from recorded_arm import (
     Drives,
     frictionless,
     measured_arm,
+    measured_run,
     sinusoidal_run,
+    sinusoids,
     two_link_run,
 )
 from recorded_bags import NOMINAL, STAUBLI, UNKNOWN
@@ -167,8 +169,8 @@ def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed, out
     expected = arm.tree.mass * np.where(np.isin(range(6), changed), factor, 1.0)
     assert_allclose(masses, expected, rtol=0.02)
     (told,) = map(str, report._changed(found, np.zeros(len(found.estimate.base))))  # none is sure
-    alone = 'one of l3, l4, of which each alone' if out else 'l3, which alone'
-    assert f'{alone} explains the recordings' in told
+    alone = 'one of l3, l4, of which each' if out else 'l3, which'
+    assert f'{alone} alone of all links explains the recordings' in told
 
 
 def portal(factor: float) -> Sample:
@@ -191,8 +193,19 @@ def test_the_rotors_that_one_changed_link_needs_are_told(rng):
     run = sinusoidal_run(portal(1.2), rng, 16.0, **given)
     found = identify([replace(run, description=nominal.xml)], nominal.tree)
     (told,) = map(str, report._changed(found, np.zeros(len(found.estimate.base))))
-    assert 'spindle, which alone explains' in told
+    assert 'spindle, which alone of all links explains' in told
     assert told.endswith('; x, y, turn then have rotors that the description lacks')
+
+
+def test_the_rotors_that_the_data_tell_beside_one_changed_link_are_told(rng):
+    """They are told apart from the links: the link alone explained everything."""
+    arm, motion = six_joints(), sinusoids(rng, 6, np.arange(0.0, 16.0, 0.01), 1.0)
+    run = measured_run(six_joints(1.6), motion, noise=(0.0, 1e-3, 0.3), rng=rng)
+    run.measured_effort[:] += [0.0, 0.0, 0.0, 0.0, 0.3, 0.2] * motion.a
+    found = identify([run], arm.tree)
+    (told,) = map(str, report._changed(found, np.zeros(len(found.estimate.base))))
+    assert 'l3, which alone of all links explains' in told
+    assert told.endswith('; j5, j6 then have rotors that the description lacks')
 
 
 def test_a_link_whose_name_ends_another_is_not_taken_for_it(rng):
