@@ -221,7 +221,7 @@ class UnreachableError(RobotDynamicsError, ValueError):
 
 
 class MissingDependencyError(RobotDynamicsError, ImportError):
-    """A required optional package is not installed.
+    """A required optional package is not installed, or cannot be loaded.
 
     Args:
         module: The module that could not be imported.
@@ -232,6 +232,16 @@ class MissingDependencyError(RobotDynamicsError, ImportError):
     def __init__(self, module: str, purpose: str, remedy: str) -> None:
         self.module, self.purpose, self.remedy = module, purpose, remedy
         super().__init__(f'{purpose} needs {module}, which is not installed; {remedy}')
+
+    def __str__(self) -> str:
+        """Name what an installed package lacks, such as a library of the system."""
+        cause = self.__cause__
+        if isinstance(cause, ModuleNotFoundError) or not isinstance(cause, ImportError):
+            return super().__str__()
+        return (
+            f'{self.purpose} needs {self.module}, which is installed but cannot be loaded: '
+            f'{cause}; install what it lacks'
+        )
 
 
 class PeerTimeoutError(RobotDynamicsError, TimeoutError):

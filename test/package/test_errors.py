@@ -53,6 +53,18 @@ def test_the_message_says_what_is_wrong_and_the_error_carries_its_data(name):
         assert getattr(error, key) == (('computed_torque', 'pd') if key == 'known' else value)
 
 
+def test_a_package_that_is_installed_but_cannot_be_loaded_says_what_it_lacks():
+    """As Pinocchio where the system has no OpenMP."""
+    error = errors.MissingDependencyError('pinocchio', 'coal', 'pip it')
+    error.__cause__ = ModuleNotFoundError("No module named 'pinocchio'")
+    assert str(error) == 'coal needs pinocchio, which is not installed; pip it'
+    error.__cause__ = ImportError('libgomp.so.1: cannot open shared object file')
+    assert str(error) == (
+        'coal needs pinocchio, which is installed but cannot be loaded: '
+        'libgomp.so.1: cannot open shared object file; install what it lacks'
+    )
+
+
 def test_what_is_known_may_be_nothing_and_an_error_be_bare():
     assert str(errors.UnknownNameError('frame', 'tool', [])).endswith('known: none')
     assert str(RobotDynamicsError()) == 'RobotDynamicsError'
