@@ -15,6 +15,7 @@ import tables
 import yaml
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.recordings.bag.files import find_files
 from robot_dynamics_ros.recordings.bag.tables import read_table
 from robot_dynamics_ros.recordings.reading import RobotChoice
 
@@ -275,6 +276,37 @@ def test_what_is_wrong_in_a_table_or_its_file_is_named(given, said, tmp_path):
         read_table(mapped if mapping else log)
 
 
+@pytest.mark.parametrize('content', ['x' * 200_000, 't,q1\n0,1\n0.1,"' + 'x' * 200_000])
+def test_a_text_of_another_format_is_refused(content, tmp_path):
+    """As a log in one line, or a quotation mark that is not closed."""
+    (tmp_path / 'log.txt').write_text(content)
+    with pytest.raises(
+        RobotDynamicsError, match=r'line \d: field larger .*; give text with a line'
+    ):
+        read_table(tmp_path / 'log.txt')
+
+
+@pytest.mark.parametrize('content', ['', '5', 'a table', '[table]'])
+def test_a_yaml_file_without_keys_is_no_recording(content, tmp_path):
+    (tmp_path / 'log.yaml').write_text(content)
+    with pytest.raises(RobotDynamicsError, match=r"log.yaml': is not a recording"):
+        find_files(tmp_path / 'log.yaml')
+
+
+def test_numbers_may_begin_with_their_point(tmp_path):
+    rows = [[f'{0.002 * k:.3f}', f'.{k + 11}', '-.25'] for k in range(N)]
+    path = write(tmp_path / 'log.csv', ['t', 'q1', 'q2'], [*zip(*rows, strict=True)])
+    assert read_table(path).values['position'].tolist()[0] == [0.11, -0.25]
+
+
+@pytest.mark.parametrize(('unit', 'size'), [(' [rad]', 1.0), ('', np.pi / 180)])
+def test_references_are_in_their_own_unit_or_else_in_that_of_the_positions(unit, size, tmp_path):
+    names = ['t', 'q1 [deg]', 'q2 [deg]', f'q_ref1{unit}', f'q_ref2{unit}']
+    table = read_table(write(tmp_path / 'log.csv', names, [TIME, *Q.T, *V.T]))
+    np.testing.assert_allclose(table.values['position'], np.radians(Q), rtol=1e-14)
+    np.testing.assert_allclose(table.values['reference_position'], size * V, rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     ('cut', 'sparse'),
     [('0.07', True), ('0.078,1.2\0\0', False), ('log ended by operator', False)],
@@ -296,13 +328,13 @@ def test_rows_that_end_early_are_left_out_and_counted(cut, sparse, tmp_path):
 def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
     file, index = tmp_path / 'log.parquet', np.array(DATES, dtype='datetime64[ns]')
     columns = dict(zip([*heads(), '__index_level_0__'], [*ALL, index], strict=True))
-    lists = {'t': TIME, 'position': [*Q], 'velocity': [*V], 'effort': [*TAU]}
+    lists = {'t': TIME, 'position': [*Q], 'velocity': [*V], 'effort': [None, *TAU[1:]]}
     for content, begin in ((columns, NS), (lists, 0)):
         pyarrow.parquet.write_table(pyarrow.table(content), file)
         table = read_table(file)
         assert table.time_ns[1] == begin + 2_000_000
         for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
-            np.testing.assert_array_equal(table.values[key], expected)
+            np.testing.assert_array_equal(table.values[key][1:], expected[1:])
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(RobotDynamicsError, match=r"parquet': is damaged \(.*; export it again"):
         read_table(file)

@@ -26,7 +26,11 @@ from robot_dynamics_ros.recordings.output_folder import pyarrow
 PARQUET = '.parquet'
 _COMMENT = ('#', '%')
 _LAST = 3  # lines whose separator is that of the table: one may end early
-_NUMBER = re.compile(r'[+-]?(?:\d[\d.,]*(?:e[+-]?\d+)?|nan|inf)', re.I)
+_NUMBER = re.compile(r'[+-]?(?:[.,]?\d[\d.,]*(?:e[+-]?\d+)?|nan|inf)', re.I)
+_REMEDY = (
+    'give text with a line of names, and rows of numbers below, separated by semicolons, '
+    'tabs, commas or spaces; a spreadsheet exports it as CSV'
+)
 
 
 def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[str]]:
@@ -57,11 +61,7 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[
     heads = next((x for x in reversed(above) if len(x) == count), above[-1] if above else [])
     if not (rows and heads):
         problem = f'has no {"line of names above its numbers" if rows else "row of numbers"}'
-        remedy = (
-            'give text with a line of names, and rows of numbers below, separated by semicolons, '
-            'tabs, commas or spaces; a spreadsheet exports it as CSV'
-        )
-        raise RecordingError(culprit, problem, remedy)
+        raise RecordingError(culprit, problem, _REMEDY)
     longest, usual = max(map(len, rows.values())), mode(map(len, rows.values()))
     complete = {line: row for line, row in rows.items() if len(row) >= min(usual, len(heads))}
     for line, row in rows.items():
@@ -104,7 +104,12 @@ def _lines(path: Path) -> Iterator[tuple[int, bool, list[str]]]:
             bare = ' '.join(bare.split())
         if not bare.strip():
             continue
-        (cells,) = csv.reader([bare], delimiter=separator, skipinitialspace=True)
+        try:
+            (cells,) = csv.reader([bare], delimiter=separator, skipinitialspace=True)
+        except csv.Error as error:  # a text without columns, as of another format
+            raise RecordingError(
+                f'table {str(path)!r}', f'line {number}: {error}', _REMEDY
+            ) from error
         yield number, line.startswith(_COMMENT), [cell.strip() for cell in cells]
 
 
@@ -127,7 +132,7 @@ def _parquet_cells(path: Path) -> tuple[list[str], list[list[str]]]:
     heads, cells = list[str](), list[list[str]]()
     for head, column in zip(table.column_names, table.columns, strict=True):
         values = column.to_numpy()
-        if isinstance(next(iter(values), None), np.ndarray):
+        if isinstance(next((x for x in values if x is not None), None), np.ndarray):
             entries = [*zip_longest(*([] if x is None else x.tolist() for x in values))]
             heads += [f'{head}_{k}' for k in range(len(entries))]
         else:

@@ -64,7 +64,8 @@ class Table(NamedTuple):
 def is_table(path: Path) -> bool:
     """Return whether a file is a table, or a YAML file that maps the columns of one."""
     if path.suffix in ('.yaml', '.yml'):
-        return 'table' in read_yaml(path, 'table')
+        content = read_yaml(path, 'table')
+        return isinstance(content, dict) and 'table' in content
     return path.suffix.lower() in TABLE_SUFFIXES
 
 
@@ -90,13 +91,11 @@ def read_table(path: Path) -> Table:
     sheet = _Sheet(path, mapping)
     columns = sheet.columns()
     position = columns['position']
-    if any(of_positions := [split(head)[1] for head in position]):
-        mapping.setdefault('position_unit', of_positions)
     named = mapping.get('joints') or [sheet.joint(head) for head in position]
     if len(named) != len(position):
         problem = f'has {len(position)} columns of position: {", ".join(position)}'
         raise RecordingError(sheet.culprit, problem, f'joints names {len(named)}')
-    declared = {key: sheet.units(key, heads, mapping) for key, heads in columns.items()}
+    declared = {key: sheet.units(key, heads, position) for key, heads in columns.items()}
     values = {key: sheet.numbers(heads) * _sizes(key, declared[key])
               for key, heads in columns.items()}  # fmt: skip
     units = {key: {joint: unit for joint, unit in zip(named, own, strict=True) if unit}
@@ -255,17 +254,19 @@ class _Sheet:
                 raise RecordingError(self.culprit, problem, remedy) from None
         return np.array(numbers)
 
-    def units(self, key: str, heads: Sequence[str], mapping: Mapping[str, Any]) -> list[str]:
+    def units(self, key: str, heads: Sequence[str], position: Sequence[str]) -> list[str]:
         """Return the units of columns; empty: as recorded.
 
         A unit in the YAML file comes first, then that in the column's name, or A if it names
-        currents, then, for velocities, that of the positions (per s).
+        currents, then that of the columns of position (for velocities per s).
         """
         quantity = QUANTITIES[key]
-        given = mapping.get(f'{quantity}_unit') or ['']
-        others = [''] if quantity != 'velocity' else [
-            unit and f'{unit}/s' for unit in mapping.get('position_unit') or ['']
-        ]  # fmt: skip
+        given = self._mapping.get(f'{quantity}_unit') or ['']
+        others = self._mapping.get('position_unit') or [split(head)[1] for head in position]
+        if quantity == 'velocity':
+            others = [unit and f'{unit}/s' for unit in others]
+        elif quantity == 'effort':
+            others = ['']
         given, others = (len(heads) * x if len(x) == 1 else x for x in (given, others))
         if len(given) != len(heads) or len(others) != len(heads):
             problem = f'has {max(len(given), len(others))} units, {len(heads)} columns'
