@@ -125,6 +125,19 @@ def test_a_change_of_law_rehearses_as_it_is_prepared_and_again_once_that_is_old(
     assert len(seen) == count
 
 
+@pytest.mark.parametrize(
+    'change',
+    [{'lead_in': 0.0}, {'lead_in': 0.2}, {'limit_effort': False}, {'stiction_velocity': 0.01}],
+)
+def test_a_lead_in_goes_on_as_it_began_where_a_parameter_changes(change):
+    arm = active([0.0] * 4, lead_in=0.25)
+    run(arm, 300)
+    arm.change(**change)
+    assert run(arm, 300)[:, 1].max() < 0.2, 'as without the change'
+    assert arm.session.loop.law.leading
+    assert not arm.said()
+
+
 def test_a_law_that_is_prepared_in_a_thread_disturbs_no_effort_of_the_one_that_acts(monkeypatch):
     """The thread may come between any two steps of a tick, here before the efforts."""
     arm = active(ON_CIRCLE, payload_frame='tool', payload_mass=1.0)

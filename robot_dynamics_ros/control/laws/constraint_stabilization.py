@@ -137,6 +137,7 @@ class ConstraintStabilization(ModelLaw):
         self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
         self._start: float | None = None
         self._lead: LeadIn | None = None
+        self._running: LeadIn | None = None  # goes on as it began, whatever changes
         self._never_leads, self._obstacle, self._rehearsed_at = '', '', -math.inf
         self.leading, self._blend = False, program.blend
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
@@ -207,7 +208,8 @@ class ConstraintStabilization(ModelLaw):
         self._begin_program(q, v, self.program.blend)
         if self._obstacle and self._lead is not None:
             self._lead.begin(q, v)
-            self._start, self.leading = t + self._lead.duration, True
+            self._running, self._start = self._lead, t + self._lead.duration
+            self.leading = True
 
     def rehearse(self, t: float, q: Array, v: Array) -> None:
         """Find out whether the program can begin at a state; see :class:`ControlLaw`."""
@@ -272,7 +274,7 @@ class ConstraintStabilization(ModelLaw):
 
     def _move_to_start(self, t: float, q: Array, v: Array, out: Array) -> None:
         """Compute the efforts of the motion to the start of the program."""
-        lead, kernel = self._lead, self._kernel
+        lead, kernel = self._running, self._kernel
         assert lead is not None
         assert self._start is not None
         kernel.run(0.0, q, v)
