@@ -185,9 +185,19 @@ def test_a_speed_beyond_ten_times_the_limit_is_a_fact_once_three_states_agree_wi
     assert monitor.accept(1.044, q, only(1, 80.0, V)) is IMPLAUSIBLE  # the permission has ended
 
 
-def test_without_measured_velocities_equal_differences_show_the_speed():
+@pytest.mark.parametrize('speed', [180.0, 200.0])
+def test_without_measured_velocities_equal_differences_show_the_speed(speed):
     monitor = StateValidator(sample('scara').tree, timeout=0.05, measured_velocity=False)
     assert monitor.accept(1.0, Q, 0.0 * V) is RESTARTED
-    verdicts = fast(monitor, 200.0, 40, measured=False)
+    verdicts = fast(monitor, speed, 40, measured=False)
     assert verdicts[0] is JUMPED
     assert set(verdicts[6:]) == {StateVerdict.TOO_FAST}
+
+
+@pytest.mark.parametrize('measured', [True, False])
+def test_a_reset_of_the_time_is_a_restart_also_of_an_arm_that_is_too_fast(measured):
+    """As of a simulation that has exploded; without it, the arm is pulled to where that was."""
+    monitor = StateValidator(sample('scara').tree, timeout=0.05, measured_velocity=measured)
+    monitor.accept(1.0, Q, 0.0 * V)
+    assert fast(monitor, 100.0, 20, measured=measured)[-1] is StateVerdict.TOO_FAST
+    assert [monitor.accept(1e-3 * k, Q, 0.0 * V) for k in range(2)] == [RESTARTED, ACCEPTED]

@@ -170,7 +170,7 @@ class StateValidator:
         self._names = tree.joint_names
         self._limit = np.minimum(VELOCITY_FACTOR * tree.velocity_limit, MAX_POSITION)
         self._fastest, self._measured = self._limit.copy(), measured_velocity
-        self._is_fast, self._last_q = False, np.zeros(tree.n)
+        self._is_fast, self._last_q, self._last_time = False, np.zeros(tree.n), math.nan
         self._state, self._plausible, self._accepted = np.zeros((3, 2 * tree.n))
         self._numbers = np.array([0.0, 0.0, SLACK])
         self._excess, self._kernel = np.zeros(5), excess_function(tree.n, measured_velocity)
@@ -244,7 +244,7 @@ class StateValidator:
         verdict = self._evaluate(stamp, q, v)
         if verdict in (StateVerdict.IMPLAUSIBLE, StateVerdict.JUMPED):
             if self._is_fact(stamp, q, v):
-                verdict = self._evaluate(stamp, q, v)
+                verdict = self._believed(verdict, stamp, q, v)
         else:
             self._doubtful = None
         self._unknown = (q.copy(), v.copy()) if verdict is StateVerdict.NON_FINITE else None
@@ -252,10 +252,10 @@ class StateValidator:
             verdict = self._uncontradicted(verdict, stamp, q, v)
         if verdict.usable:
             continues = verdict is StateVerdict.ACCEPTED and not self._repeat_allowed
-            self.dt = stamp - self.time if continues else 0.0
-            self.time, self._repeat_allowed = stamp, False
-            if self._is_fast:
-                verdict = self._slow_down(q, v)
+            step, self.time, self._repeat_allowed = stamp - self.time, stamp, False
+            self.dt = step if continues else 0.0
+            if self._is_fast and self._stays_fast(q, v) and step >= 0.0:
+                verdict = StateVerdict.TOO_FAST
         self.counts[verdict] += 1
         return verdict
 
@@ -314,21 +314,29 @@ class StateValidator:
                     agreeing = before.agreeing + 1
             self._doubtful = _Doubtful(stamp, q.copy(), v.copy(), rate, agreeing)
             speed = np.maximum(np.abs(rate), np.abs(v))
-        if agreeing < AGREEING - 1 or not (speed > self._limit).any():
+        if before is None or agreeing < AGREEING - 1 or not (speed > self._limit).any():
             return False
         self._fastest[:] = np.minimum(np.maximum(self._limit, 2.0 * speed), MAX_POSITION)
         self._is_fast = True
-        self._last_q[:] = before.q if before is not None else q
+        self._last_q[:], self._last_time = before.q, before.stamp
         return True
 
-    def _slow_down(self, q: Array, v: Array) -> StateVerdict:
-        """Return the verdict on a usable state after a fast one; end the permission of speeds."""
-        speed = np.abs(v) if self._measured else np.abs(q - self._last_q) / max(self.dt, 1e-9)
-        self._last_q[:] = q
-        if (speed > self._limit).any():
-            return StateVerdict.TOO_FAST
-        self._is_fast, self._fastest[:] = False, self._limit
-        return StateVerdict.ACCEPTED
+    def _believed(self, verdict: StateVerdict, stamp: float, q: Array, v: Array) -> StateVerdict:
+        """Return the verdict on a rejected state whose speed is a fact."""
+        if verdict is StateVerdict.IMPLAUSIBLE:
+            return self._evaluate(stamp, q, v)
+        self._accepted[:], self._jumped = self._state, False
+        return StateVerdict.RESTARTED
+
+    def _stays_fast(self, q: Array, v: Array) -> bool:
+        """Return whether a usable state is fast; if not, end the permission of such speeds."""
+        step = max(self.time - self._last_time, 1e-9)
+        speed = np.abs(v) if self._measured else np.abs(q - self._last_q) / step
+        self._last_q[:], self._last_time = q, self.time
+        self._is_fast = bool((speed > self._limit).any())
+        if not self._is_fast:
+            self._fastest[:] = self._limit
+        return self._is_fast
 
     def _evaluate(self, stamp: float, q: Array, v: Array) -> StateVerdict:
         numbers, since, step = self._numbers, stamp - self.time, stamp - self._plausible_time
