@@ -49,6 +49,7 @@ _RANDOM_STARTS = 12  # of the search for branches
 _BRANCH_DISTANCE = 0.2  # minimum distance between branches, rad or m
 _MAX_POINTS, _MAX_DURATION = 1e6, 1e5  # points in the message; s: about a minute of planning
 _MIN_INTERVAL = 0.5e-9  # s between waypoints: 1 ns, as rounded
+_LEAST_STEP = 1e-3  # sample periods from a point to the end; in less, quintics are rounding
 _SHORTEST_S = 1.0  # of a motion of point_settings at full speed
 _DEFAULT_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
 MARGIN = 0.9  # share of an effort limit beyond which a motion is remarked
@@ -272,7 +273,7 @@ def _postures(tree: Robot, settings: Mapping[str, Any], q: Array) -> Iterator[Ar
 def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTrajectory:
     """Return the trajectory sampled at a constant rate, Hz, and at its end."""
     end = trajectory.duration
-    count = math.ceil(end * rate - 1e-9)
+    count = max(math.ceil(end * rate - _LEAST_STEP), 1)
     times_ns = [round(k * NANO / rate) for k in range(count)]
     times = np.array([*(time / NANO for time in times_ns), end])
     position, velocity, acceleration = trajectory.table(times)

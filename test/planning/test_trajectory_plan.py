@@ -84,6 +84,14 @@ def test_a_point_is_reached_from_rest_to_rest_in_its_time():
     assert (plan.approach, plan.duration) == (0.0, 2.005)
 
 
+@pytest.mark.parametrize('more', [2e-10, 1e-9])
+def test_a_motion_ends_with_its_last_sample_where_rounding_would_be_all_there_is_after_it(more):
+    given = {'kind': 'point', 'goal': [0.3, -0.2, 0.05, 1.0], 'duration_s': 3.0 + more}
+    plan = plan_of(sample('scara'), ELBOW, **given)
+    assert len(plan.times_ns) == 301
+    assert plan.effort_share < 0.2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('share', [0.25, 1.0])
 @pytest.mark.parametrize('way', [0.0, 2.0])
