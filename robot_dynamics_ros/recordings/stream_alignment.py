@@ -24,7 +24,9 @@ _LATE_ROWS = 20  # successive states behind another one that may be late; a rest
 _ROUNDING = 1e-9  # rad or m, relative: a joint that travels less between two states may rest
 _LONGEST_REPEAT_NS = NANO // 2  # no driver repeats a state for longer: it has frozen
 _ALTERNATIONS = 10  # between zeros and other positions, of two publishers,
-_TOGETHER = 4096  # within so many states
+_TOGETHER = 4096  # within so many states, of which the others are
+_STEPS = 2.5  # steps of a sensor off, none larger than
+_COARSEST = 1e-2  # rad or m
 PAUSE_NS = 10 * NANO  #: longer, no states are missing: a pause, or a clock that jumps
 _MANY = 0.1  # fraction of states with non-finite positions above which the recording is at fault
 #: Fraction of moved states with the timestamp of the previous one above which a clock is too
@@ -97,11 +99,15 @@ def repeated_rows(rows: Rows) -> Array:
 
 
 def foreign_rows(rows: Rows) -> Array:
-    """Return a mask of the rows of zeros that alternate with others: of a second publisher."""
-    zero = np.ones(len(rows.position), dtype=bool)
-    for values in (rows.position, np.nan_to_num(rows.velocity)):
-        zero &= (values == 0.0).all(axis=1)
-    changes = np.flatnonzero(np.diff(zero)) // _TOGETHER
+    """Return a mask of the rows of zeros that alternate with others: of a second publisher.
+
+    Not of an arm that rests at 0, whose positions are a step of their sensors off at times.
+    """
+    size = np.abs(rows.position)
+    step = np.where(size > 0.0, size, _COARSEST).min(axis=0, initial=_COARSEST)
+    zero = (size == 0.0).all(axis=1) & (np.nan_to_num(rows.velocity) == 0.0).all(axis=1)
+    far = (size > _STEPS * step).any(axis=1)
+    changes = np.flatnonzero(np.diff(zero) & (far[1:] | far[:-1])) // _TOGETHER
     alternates = np.bincount(changes, minlength=len(zero) // _TOGETHER + 1) >= _ALTERNATIONS
     return zero & np.repeat(alternates, _TOGETHER)[: len(zero)]
 
@@ -127,6 +133,7 @@ class JointMerger:
             columns = [group.names.index(name) for name in self.joints]
             values = group.values[:, :, columns]
             stamps = group.stamp_ns if self._stamped else group.arrival_ns
+            self._missing.update(self.joints)
             return Rows(group.place, stamps, group.arrival_ns, *values)
         order = sorted(
             (place, g, row)

@@ -42,10 +42,11 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.bag.storage import McapStorage
-from robot_dynamics_ros.recordings.columns import ARRAY, Decoder
+from robot_dynamics_ros.recordings.columns import ARRAY, Decoder, Group
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import RecordingReader, read_recording
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.stream_alignment import JointMerger
 
 COLUMNS = (
     'stamp_ns',
@@ -317,6 +318,20 @@ def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(read):
     run = read(messages)
     for name, column in (('p', run.position), ('v', run.velocity), ('e', run.measured_effort)):
         assert (column == [[k + ord(name), -k] for k in range(50)]).all()
+
+
+def test_joints_are_merged_alike_however_messages_are_blocked():
+    """A message of all joints completes a row, also what single ones had begun before."""
+    sent = [('a', 1), ('ab', 2), ('ab', 3), ('b', 4), ('a', 5)]
+    groups = [
+        Group(tuple(names), *(np.array([k]) for k in (place, place, place)),
+              np.full((3, 1, len(names)), float(k)))
+        for place, (names, k) in enumerate(sent)
+    ]  # fmt: skip
+    for blocks in ([groups], [[group] for group in groups]):
+        merger = JointMerger(('a', 'b'), stamped=True)
+        rows = [row for block in blocks for row in merger.rows(block).position.tolist()]
+        assert rows == [[2.0, 2.0], [3.0, 3.0], [5.0, 4.0]]
 
 
 # Topics ----------------------------------------------------------------------------------------

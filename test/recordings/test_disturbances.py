@@ -182,6 +182,16 @@ def test_states_at_rest_are_kept(tmp_path, rng):
     assert len(as_read(run, tmp_path).time) == len(run.time)
 
 
+def test_an_arm_that_rests_at_zero_is_no_second_publisher(tmp_path, rng):
+    """Its positions are 0, or up to two steps of its sensors off."""
+    stamps = np.arange(400, dtype=np.int64) * 2 * MS
+    q = 1.5e-3 * rng.integers(-2, 3, size=(400, 1)) * (rng.random((400, 1)) < 0.3)
+    none = np.full_like(q, np.nan)
+    run = Recording(('pan',), stamps / SECOND, q, 0.0 * q, none, none, none)
+    read = as_read(run, tmp_path)
+    assert (len(read.time), read.notes) == (400, ())
+
+
 def test_a_second_publisher_of_zeros_is_left_out(tmp_path, rng):
     run = run_of(rng, 4.0)
     mixed = run.rows(np.repeat(np.arange(400), 2))
