@@ -391,8 +391,8 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
     else:
         coarse = _coarse_shift(motions, (first, second))
         shift, how = _refined_shift(one, other, coarse), 'whole motion'
-    ends = np.array([first.time[[0, -1]] + shift, second.time[[0, -1]]])
-    if ends[:, 1].min() - ends[:, 0].max() < LEAST_STATES * second.period:
+    times = first.time + shift, second.time
+    if min(_inside(*times).sum(), _inside(*times[::-1]).sum()) < LEAST_STATES:  # not in a pause
         raise RecordingError(
             'the runs', f'do not overlap under a shift of {shift:.6g} s', 'choose --align'
         )

@@ -62,6 +62,11 @@ def test_the_way_to_align_can_be_chosen():
             align(first, second, no_way)
     with pytest.raises(RecordingError, match='do not overlap under a shift of 100 s'):
         align(first, second, '100')
+    paused, within = np.r_[:1000, 2000:3000], slice(1200, 1800)
+    for runs in ((first.rows(paused), second.rows(within)),
+                 (second.rows(within), first.rows(paused))):  # fmt: skip
+        with pytest.raises(RecordingError, match='do not overlap under a shift of 0 s'):
+            align(*runs, 'stamps')
 
 
 def test_a_joint_that_hangs_lower_throughout_shifts_no_time():
