@@ -21,8 +21,10 @@ from robot_dynamics_ros.description.shipped import share_directory, shipped_robo
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.parameters import checked, spread
 from robot_dynamics_ros.ros import gazebo_files, gazebo_world, launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
+from robot_dynamics_ros.ros.node_parameters import PLANT
 from robot_dynamics_ros.simulation.imperfections import dart_friction
 from robot_dynamics_ros.spatial.rotation import roll_pitch_upright
 
@@ -193,16 +195,25 @@ def _description(args):
 
 def _initial_position(args):
     """Return where the joints of an arm of your own start; shipped arms start at 0."""
-    start = _start(args)
-    if not (args.tree and start):
+    if not (args.tree and (start := _start(args))):
         return ['']
-    positions = args.tree.positions(np.broadcast_to(start, args.tree.n))
+    positions = args.tree.positions(np.array(start))
     each = zip(args.tree.body_joints, positions.tolist(), strict=True)
     return [f'{name}:={position!r}' for name, position in each]
 
 
 def _start(args):
-    return launching.given_parameter(args, 'simulator', 'initial_position', [])
+    """Return where the joints start by the parameter file, rad or m; empty: at 0.
+
+    Raises:
+        ParameterError: It is not one finite number for all joints, or one per joint.
+    """
+    name = 'initial_position'
+    given = launching.given_parameter(args, 'simulator', name, None)
+    if given is None:
+        return []
+    n = (args.tree or load_robot(shipped_robot(args.robot))).n
+    return spread(checked(PLANT, {name: given}, n)[name], n)
 
 
 def _controllers_file(args):
@@ -254,7 +265,7 @@ def _insertion(args):
     return {
         'model': f'{args.prefix}{args.robot}',
         'pose': [*place, *_mounting(args), *read.angles('yaw', [yaw])],
-        'wait_for': args.wait_for.split(','),
+        'wait_for': args.wait_for.replace(' ', '').split(','),
     }
 
 

@@ -19,6 +19,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, parameters_of
 from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros.conversions import COMMAND_KINDS
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.yaml_reader import written
 
@@ -168,11 +169,12 @@ def _check_weight(tree, scale):
     needed = largest_gravity_forces(tree) / tree.effort_limit
     joint = int(needed.argmax())
     if needed[joint] > scale:
+        remedy = f'write effort_scale:={min(1.0, needed[joint] + 0.1):.2f}'
         raise ConfigurationError(
             'effort_scale',
             f'{scale:g} of the limits cannot hold the arm everywhere: gravity alone needs '
             f'{needed[joint]:.2f} of that of joint {tree.joint_names[joint]!r}',
-            f'write effort_scale:={min(1.0, needed[joint] + 0.1):.2f}',
+            remedy if needed[joint] <= 1.0 else 'no share holds it: correct the limit or the mass',
         )
 
 
@@ -192,17 +194,13 @@ def _recorded(driver):
 
     Topics keep their names in the bag.
     """
-    command, states = driver.profile.command, ('joint_states', driver.profile.state.topic)
-    array = 'std_msgs/msg/Float64MultiArray'
-    efforts = 'effort_controller/commands', command.topic
-    if command.form == 'group':
-        return {}, [states, efforts]
-    if command.form == 'overlay':
-        return {'extra_topics': [f'{command.topic_of_positions} {array}']}, [states, efforts]
-    kind = (
-        'sensor_msgs/msg/JointState' if command.form == 'joint_state' else 'std_msgs/msg/Float64'
-    )
-    return {'extra_topics': [f'{topic} {kind}' for topic in driver.command_topics]}, [states]
+    command, names = driver.profile.command, [('joint_states', driver.profile.state.topic)]
+    topics = driver.command_topics
+    if command.form in ('group', 'overlay'):
+        names.append(('effort_controller/commands', command.topic))
+        topics = [command.topic_of_positions]
+    kind = COMMAND_KINDS[command.form]
+    return {'extra_topics': [f'{topic} {kind}' for topic in topics if topic] or ['']}, names
 
 
 def _motion(args, robot):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from robot_dynamics_ros.ros.executables import (
     declared_parameters,
     parameter_sections,
     run_executable,
+    sections_of,
 )
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml, read_yaml
 
@@ -87,16 +87,10 @@ def _require_section(file: Path, content: Any, node: str, namespace: str) -> Non
         ConfigurationError: It has none; names those that it has.
     """
     sections = parameter_sections(content)
-    full = f'/{namespace}/{node}'.replace('//', '/')
-    if not any(re.fullmatch(_pattern(section), full) for section in sections):
+    if not sections_of(sections, node, namespace):
         problem = f'has no section for {node}; it has {", ".join(sections) or "none"}'
         remedy = f'write /**/{node}: {{ros__parameters: {{...}}}}'
         raise ConfigurationError(f'parameter file {str(file)!r}', problem, remedy)
-
-
-def _pattern(name: str) -> str:
-    """Return the regular expression of a name: ** stands for any names, * for one."""
-    return re.escape(name).replace(r'/\*\*', r'(/\w+)*').replace(r'/\*', r'/\w+')
 
 
 _ARM: Options = {

@@ -37,7 +37,14 @@ from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.spatial.scalar import Array
 
 _STAMP_END = 12  # of a serialized message with a timestamp, bytes
-_JOINT_COMMAND, _INTERFACE = 'control_msgs/msg/JointCommand', 'effort'
+_INTERFACE = 'effort'
+#: Message types of the forms of a command.
+COMMAND_KINDS = {
+    **dict.fromkeys(('group', 'overlay'), 'std_msgs/msg/Float64MultiArray'),
+    'per_joint': 'std_msgs/msg/Float64',
+    'joint_state': 'sensor_msgs/msg/JointState',
+    'joint_command': 'control_msgs/msg/JointCommand',
+}
 
 
 def command_message(form: str, joints: Sequence[str]) -> Any:
@@ -54,7 +61,7 @@ def command_message(form: str, joints: Sequence[str]) -> Any:
     if form == 'joint_command':
         remedy = 'install a control_msgs that has it, or command in another form'
         names = {'joint_names': list(joints), 'interface_name': _INTERFACE}
-        return message_class(_JOINT_COMMAND, remedy)(**names, values=zeros)
+        return message_class(COMMAND_KINDS[form], remedy)(**names, values=zeros)
     return Float64MultiArray(data=zeros)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import signal
 import sys
 import threading
@@ -147,7 +148,27 @@ def parameter_sections(content: Any, name: str = '') -> dict[str, Mapping[str, A
     sections: dict[str, Mapping[str, Any]] = {}
     if isinstance(content, Mapping):
         if 'ros__parameters' in content:
-            sections[name] = content['ros__parameters'] or {}
+            given = content['ros__parameters']
+            sections[name] = given if isinstance(given, Mapping) else {}
         for key, value in content.items():
             sections |= parameter_sections(value, f'{name}/{str(key).strip("/")}')
     return sections
+
+
+def sections_of(
+    sections: Mapping[str, Mapping[str, Any]], node: str, namespace: str
+) -> list[Mapping[str, Any]]:
+    """Return the sections that hold for a node; of several values the last one holds.
+
+    Args:
+        sections: See :func:`parameter_sections`.
+        node: Name of the node.
+        namespace: Its namespace.
+    """
+    full = re.sub('/+', '/', f'/{namespace}/{node}')
+    return [values for name, values in sections.items() if re.fullmatch(_pattern(name), full)]
+
+
+def _pattern(name: str) -> str:
+    """Return the regular expression of a name: ** stands for any names, * for one."""
+    return re.escape(name).replace(r'/\*\*', r'(/\w+)*').replace(r'/\*', r'/\w+')

@@ -49,8 +49,9 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model.robot_parameters import assignments
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
-from robot_dynamics_ros.ros.executables import parameter_sections
+from robot_dynamics_ros.ros.executables import parameter_sections, sections_of
 from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
+from robot_dynamics_ros.yaml_reader import vector3
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 SWITCH = ('true', 'false')
@@ -228,18 +229,23 @@ def parameter_file(args: SimpleNamespace) -> list[str]:
     return [str(path)]
 
 
-def given_parameter(args: SimpleNamespace, node: str, name: str, default: Sequence[Any]) -> Any:
-    """Return a parameter of a node in the parameter file, or the default."""
+def given_parameter(args: SimpleNamespace, node: str, name: str, default: Any) -> Any:
+    """Return a parameter that a node takes from the parameter file, or the default."""
     for file in parameter_file(args):
-        for key, values in parameter_sections(read_yaml(file, 'parameter file')).items():
-            if key.rpartition('/')[2] == node:
-                return values.get(name, default)
+        sections = parameter_sections(read_yaml(file, 'parameter file'))
+        for values in sections_of(sections, node, args.namespace):
+            default = values.get(name, default)
     return default
 
 
 def given_gravity(args: SimpleNamespace) -> list[float]:
-    """Return the controller's gravity in the parameter file, in the arm's base frame, m/s^2."""
-    return list(given_parameter(args, 'controller', 'gravity', STANDARD_GRAVITY))
+    """Return the controller's gravity in the parameter file, in the arm's base frame, m/s^2.
+
+    Raises:
+        ConfigurationError: It is no vector.
+    """
+    gravity = given_parameter(args, 'controller', 'gravity', [*STANDARD_GRAVITY])
+    return vector3('gravity', gravity)
 
 
 def require_packages(packages: Iterable[str], purpose: str, bundle: str = '') -> None:

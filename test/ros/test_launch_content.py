@@ -211,14 +211,25 @@ def test_a_stage_decides_law_limits_and_speed(scene, stage, law, part, speed):
         assert 'sample_rate' not in scene('hardware', **given).parameters('trajectory')
 
 
-def test_a_profile_without_efforts_is_compared_by_its_commands(scene, tmp_path):
+@tables.rows(
+    'command topics',
+    """
+{topic: c}, ['']
+{topic: c, form: overlay, topic_of_positions: p}, [p std_msgs/msg/Float64MultiArray]
+{topic: c, form: joint_state}, [c sensor_msgs/msg/JointState]
+{topic: c, form: joint_command}, [c control_msgs/msg/JointCommand]
+{topic: '{joint}/c', form: per_joint}, [joint1/c std_msgs/msg/Float64, joint2/c std_msgs/msg/Float64, joint3/c std_msgs/msg/Float64, joint4/c std_msgs/msg/Float64]
+""",  # noqa: E501
+)
+def test_a_profile_without_efforts_is_compared_by_its_commands_which_are_recorded(
+    scene, tmp_path, command, topics
+):
     profile = tmp_path / 'mute.yaml'
-    profile.write_text('{name: mute, command: {topic: "{joint}/c", form: per_joint}}')
+    profile.write_text(yaml.safe_dump({'name': 'mute', 'command': command}))
     given = {'driver_profile': str(profile), 'monitor': 'true', 'record': 'true'}
     found = scene('hardware', stage='slow', **given)
     assert found.parameters('monitor')['effort_source'] == 'reference'
-    topics = found.parameters('recorder')['extra_topics']
-    assert topics == tuple(f'joint{i}/c std_msgs/msg/Float64' for i in range(1, 5))
+    assert found.parameters('recorder')['extra_topics'] == tuple(topics)
 
 
 @tables.written("""
@@ -321,8 +332,12 @@ def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(scene, tmp_pat
         with pytest.raises(ConfigurationError, match=said):
             scene('gazebo', **own, **wrong)
     needed = "gravity alone needs 0.40 of that of joint 'joint1'"
-    with pytest.raises(ConfigurationError, match=needed):
+    with pytest.raises(ConfigurationError, match=f'{needed}; write effort_scale:=0.50$'):
         scene('hardware', **own, stage='gravity')
+    weak = re.sub('effort="[^"]*"', 'effort="5"', (tmp_path / 'robot.urdf').read_text('utf-8'))
+    (tmp_path / 'robot.urdf').write_text(weak, 'utf-8')
+    with pytest.raises(ConfigurationError, match='no share holds it'):
+        scene('hardware', **own, stage='full')
     assert main([*new_robot, '0', '0', '-1.62']) == 0
     with pytest.raises(ConfigurationError, match=r'is 1.62 m/s\^2, of the world 9.81'):
         scene('gazebo', **own)
@@ -358,6 +373,41 @@ def test_a_parameter_file_sets_what_is_declared_to_allowed_values_and_has_one_pe
         require_known(declared, own, f'parameter of {key}')
         assert checked(declared, own) == own
         assert given['period'] == 0.001
+
+
+def test_a_launch_takes_from_a_parameter_file_what_the_node_takes(scene, tmp_path):
+    """Of two arms, what is in their namespaces; /** holds for both."""
+    down, up = ({'ros__parameters': {'gravity': [0.0, 0.0, g]}} for g in (-9.81, 9.81))
+    sections = {'/**': up, '/left/controller': down, '/right/controller': up}
+    file = tmp_path / 'both.yaml'
+    file.write_text(yaml.safe_dump(sections, sort_keys=False))
+    for space, hangs in (('', True), ('/left/', False), ('right', True)):
+        found = scene('gazebo', params_file=str(file), namespace=space)
+        roll, pitch = found.parameters('gazebo_robot')['pose'][3:5]
+        assert (abs(roll) > 1.0 or abs(pitch) > 1.0) == hangs, space
+
+
+@tables.written("""
+[controller, gravity, down, {}]                                           | is 'down'; give
+[simulator, initial_position, [1, 2], {interface: ros2_control}]          | give 1 or 4 finite
+[simulator, initial_position, [1, 2], {description: own/parameters.yaml}] | give 1 or 4 finite
+""")
+def test_what_a_launch_takes_from_a_parameter_file_is_checked(scene, tmp_path, given, said):
+    node, name, value, words = given
+    if words.get('description'):
+        assert main(['new_robot', 'scara', '--out', str(tmp_path)]) == 0
+        words = {'description': str(tmp_path / 'parameters.yaml')}
+    file = tmp_path / 'wrong.yaml'
+    file.write_text(yaml.safe_dump({f'/**/{node}': {'ros__parameters': {name: value}}}))
+    with pytest.raises(RobotDynamicsError, match=said):
+        scene('gazebo', params_file=str(file), **words)
+
+
+def test_one_position_at_the_start_holds_for_all_joints_of_a_shipped_arm(scene, tmp_path):
+    file = tmp_path / 'start.yaml'
+    file.write_text('/**/simulator: {ros__parameters: {initial_position: 0.25}}')
+    found = scene('gazebo', interface='ros2_control', params_file=str(file))
+    assert found.parameters('controller')['robot_description'].count('"initial_value">0.25<') == 4
 
 
 # Views -------------------------------------------------------------------------------------------

@@ -4,10 +4,12 @@
 import pytest
 import rclpy
 import tables
+import yaml
 from rclpy.parameter import Parameter as Given
 
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.ros.executables import parameter_sections, sections_of
 from robot_dynamics_ros.ros.node import declare, declare_new, values
 
 NUMBERS = (
@@ -57,3 +59,32 @@ def test_what_is_no_such_number_is_refused_with_an_example(peer, given, said):
         declare(node, NUMBERS)
     assert refusal.value.culprit == f'parameter {name!r}'
     node.destroy_node()
+
+
+SECTIONS = """
+{all}: {{ros__parameters: {{a: 1, b: 1}}}}
+/left/arm: {{ros__parameters: {{a: 2}}}}
+/**/arm: {{ros__parameters: {{c: 3}}}}
+right: {{arm: {{ros__parameters: {{a: 4, c: 4}}}}}}
+arm: {{ros__parameters: {{c: 5}}}}
+/*/arm: {{ros__parameters: {{d: 6}}}}
+"""
+
+
+@pytest.mark.parametrize('space', ['/', '/left', '/right', '/far/left'])
+@pytest.mark.parametrize('every', ['/**', '/**/*'])
+def test_we_read_parameter_files_as_rcl_does(peer, tmp_path, space, every):
+    """Of several values the last one in the file holds, of whatever section."""
+    file = tmp_path / 'sections.yaml'
+    file.write_text(SECTIONS.format(all=every))
+    words = ['--ros-args', '--params-file', str(file)]
+    node = rclpy.create_node(
+        'arm', namespace=space, context=peer.context, cli_args=words,
+        automatically_declare_parameters_from_overrides=True,
+    )  # fmt: skip
+    theirs = {name: node.get_parameter(name).value for name in 'abcd' if node.has_parameter(name)}
+    node.destroy_node()
+    ours = {}
+    for found in sections_of(parameter_sections(yaml.safe_load(file.read_text())), 'arm', space):
+        ours |= found
+    assert ours == theirs
