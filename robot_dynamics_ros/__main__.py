@@ -77,6 +77,9 @@ _MODULES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 2 for wrong input."""
     use_one_thread()
+    if sys.getfilesystemencoding() != 'utf-8':  # then neither files nor arguments are text
+        os.environ['PYTHONUTF8'] = '1'
+        os.execv(sys.executable, sys.orig_argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors='backslashreplace')  # where it cannot write m² or a frame
     try:
@@ -99,11 +102,13 @@ def _main(argv: Sequence[str] | None) -> int:
         for name, summary in COMMANDS.items():
             added = commands.add_parser(name, help=summary, description=summary)
             if name == chosen:
-                with _ended_by_interrupt():
-                    command = _command(name)
+                with _ended_by_interrupt(), _libraries(name):
+                    module = import_module(f'robot_dynamics_ros.cli.{_MODULES.get(name, name)}')
+                command = module.COMMANDS[name]
                 command.declare(added)
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
-        return int(command.execute(parsed))
+        with _libraries(parsed.command):
+            return int(command.execute(parsed))
     except RobotDynamicsError as error:
         print(f'error: {error}', file=sys.stderr)
         return 2
@@ -141,15 +146,17 @@ def _require_text(arguments: Sequence[str]) -> None:
     """Reject arguments that cannot be used as a file name or passed to a process.
 
     Raises:
-        ConfigurationError: An argument contains a null byte or an unpaired surrogate.
+        ConfigurationError: An argument contains a null byte, or is not UTF-8.
     """
     for word in arguments:
         try:
-            usable = b'\0' not in os.fsencode(word)
+            usable = b'\0' not in word.encode()
         except UnicodeEncodeError:
             usable = False
         if not usable:
-            raise ConfigurationError(f'argument {ascii(word)}', 'is not text', 'leave it out')
+            raise ConfigurationError(
+                f'argument {ascii(word)}', 'is not text', 'names of files are UTF-8'
+            )
 
 
 @contextlib.contextmanager
@@ -190,30 +197,29 @@ def _name() -> str:
     return program if program == 'robot-dynamics' else 'python -m robot_dynamics_ros'
 
 
-def _command(name: str) -> Any:
-    """Return a command, a ``cli.arguments.Command``.
+@contextlib.contextmanager
+def _libraries(name: str) -> Iterator[None]:
+    """Name the library that a command lacks.
 
     Raises:
-        MissingDependencyError: A library that the command needs is not installed.
+        MissingDependencyError: A library is not installed, or a file is taken for it.
     """
     try:
-        module = import_module(f'robot_dynamics_ros.cli.{_MODULES.get(name, name)}')
-    except ModuleNotFoundError as error:
-        missing = error.name or ''
+        yield
+    except ImportError as error:
+        missing = error.name or getattr(error.__context__, 'name', None) or ''
         library = missing.split('.')[0]
-        if library in ('', 'robot_dynamics_ros'):
+        if library in ('', 'robot_dynamics_ros') or isinstance(error, RobotDynamicsError):
             raise
-        taken = getattr(sys.modules.get(library), '__file__', None)
-        package = {'yaml': 'pyyaml'}.get(library, library)
+        spec, package = find_spec(library), {'yaml': 'pyyaml'}.get(library, library)
         remedy = (
-            f'{taken} is taken for it: rename that file'
-            if taken
+            f'{spec.origin} is taken for it: rename that file, or update the package'
+            if spec
             else f"install it (pip '{package}')"
         )
         raise MissingDependencyError(
-            missing if taken else library, f'the command {name}', remedy
+            missing if spec else library, f'the command {name}', remedy
         ) from error
-    return module.COMMANDS[name]
 
 
 # Lazy import -------------------------------------------------------------------------------------
@@ -227,7 +233,11 @@ class PostponedModule(ModuleType):
         own = self.__dict__['__name__']
         if sys.modules.get(own) is self:
             del sys.modules[own]
-        library = import_module(own)
+        library = None
+        with contextlib.suppress(ImportError):  # of one that is broken
+            library = import_module(own)
+        if not hasattr(library, 'ndarray'):
+            raise ModuleNotFoundError(name=own)
         self.__class__ = ModuleType  # type: ignore[assignment] # plain attribute lookup again
         self.__dict__.update(library.__dict__)
         return getattr(library, name)

@@ -20,7 +20,7 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.sign_of_life import tell
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.planning.law_functions import (
     computed_torque_function,
@@ -92,12 +92,9 @@ def _robot(args: argparse.Namespace) -> tuple[Robot, str]:
 
 
 def _equations(args: argparse.Namespace) -> str:
-    try:  # C needs no sympy
-        from robot_dynamics_ros.symbolic.closed_form import derive
-        from robot_dynamics_ros.symbolic.equations import WRITERS
-    except ModuleNotFoundError as error:
-        remedy = "install it (pip 'sympy')"
-        raise MissingDependencyError('sympy', f'--format {args.format}', remedy) from error
+    from robot_dynamics_ros.symbolic.closed_form import derive  # C needs no sympy
+    from robot_dynamics_ros.symbolic.equations import WRITERS
+
     form = derive(*_robot(args), lambda step, done: tell(f'{step} {100.0 * done:.0f} %'))
     return WRITERS[args.format](form, args.show)
 

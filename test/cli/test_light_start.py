@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
 
@@ -81,6 +82,19 @@ def test_a_postponed_library_is_the_library_once_it_is_used():
         'assert np.ndarray is numpy.ndarray\n'
     )
     subprocess.run([sys.executable, '-c', code], check=True)
+
+
+def test_text_is_utf_8_in_the_c_locale_too():
+    command = [sys.executable, '-m', 'robot_dynamics_ros', 'check_model', 'fußarm.urdf']
+    given = {**os.environ, 'PYTHONUTF8': '0', 'LC_ALL': 'C'}
+    ended = subprocess.run(command, capture_output=True, env=given)
+    assert ended.returncode == 2
+    assert 'fußarm.urdf' in ended.stderr.decode()
+
+
+def test_an_argument_that_is_not_utf_8_is_refused(capsys):
+    assert program.main(['check_model', os.fsdecode(b'\xf6.urdf')]) == 2
+    assert 'is not text; names of files are UTF-8' in capsys.readouterr().err
 
 
 def test_an_interrupt_at_any_time_of_a_command_ends_it_in_silence(monkeypatch, capsys):

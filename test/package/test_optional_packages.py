@@ -82,14 +82,17 @@ def test_a_command_names_the_library_it_lacks_in_one_line():
     assert len(lines) == len(codes) + len(errors)
 
 
-def test_a_file_with_the_name_of_a_library_is_named(tmp_path):
-    own = tmp_path / 'yaml.py'
-    own.touch()
+@pytest.mark.parametrize(
+    ('name', 'text'), [('yaml', ''), ('numpy', ''), ('numpy', 'raise ImportError')]
+)
+def test_a_file_with_the_name_of_a_library_is_named(name, text, tmp_path):
+    own = tmp_path / f'{name}.py'
+    own.write_text(text)
     start = f"sys.path.insert(0, '{tmp_path}'); from robot_dynamics_ros.__main__ import main; "
-    done = run_bare(f"{start}sys.exit(main(['check_model', 'scara']))")
+    done = run_bare(f"{start}sys.exit(main(['derive', 'scara']))")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.endswith(f'{own} is taken for it: rename that file')
+    assert line.endswith(f'{own} is taken for it: rename that file, or update the package')
 
 
 def test_c_source_needs_no_sympy_and_formulas_name_it(tmp_path):
@@ -100,8 +103,11 @@ def test_c_source_needs_no_sympy_and_formulas_name_it(tmp_path):
     assert written.stdout.endswith(f"check with: make -C '{words[-1]}' test\n")
     refused = run_bare(f"{start}sys.exit(main(['derive', 'scara']))")
     assert refused.stderr == (
-        "error: --format text needs sympy, which is not installed; install it (pip 'sympy')\n"
+        "error: the command derive needs sympy, which is not installed; install it (pip 'sympy')\n"
     )
+    start = start.replace("'sympy'", "'mpmath'")  # which sympy needs
+    refused = run_bare(f"{start}sys.exit(main(['derive', 'scara']))")
+    assert refused.stderr.startswith('error: the command derive needs mpmath, which is')
 
 
 @pytest.mark.parametrize(
