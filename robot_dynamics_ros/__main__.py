@@ -103,8 +103,7 @@ def _main(argv: Sequence[str] | None) -> int:
             added = commands.add_parser(name, help=summary, description=summary)
             if name == chosen:
                 with _ended_by_interrupt(), _libraries(name):
-                    module = import_module(f'robot_dynamics_ros.cli.{_MODULES.get(name, name)}')
-                command = module.COMMANDS[name]
+                    command = _command(name)
                 command.declare(added)
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
         with _libraries(parsed.command):
@@ -220,6 +219,12 @@ def _libraries(name: str) -> Iterator[None]:
         raise MissingDependencyError(
             missing if spec else library, f'the command {name}', remedy
         ) from error
+
+
+def _command(name: str) -> Any:
+    """Return a command, a ``cli.arguments.Command``."""
+    module = import_module(f'robot_dynamics_ros.cli.{_MODULES.get(name, name)}')
+    return module.COMMANDS[name]
 
 
 # Lazy import -------------------------------------------------------------------------------------

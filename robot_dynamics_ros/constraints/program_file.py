@@ -224,7 +224,7 @@ def _null_space(place: str, value: Any, tree: Robot) -> NullSpaceTask:
         damping,
         stiffness,
         section.optional('posture', _positions(tree)),
-        section.take('limit_gain', gains, zero),
+        section.take('limit_gain', gains, None if 'limit_margin' in section else zero),
         section.take('limit_margin', read.at_most(0.5), 0.1),
     )
     section.close()

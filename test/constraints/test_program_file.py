@@ -107,7 +107,8 @@ inverse: moore                      | inverse is 'moore'; must be one of euclide
 inverse: {metric: [1, 1, 1]}        | has 3 numbers; give one, or 4, one per joint
 null_space.posture: {joint9: 0}     | posture: unknown joint 'joint9'; known:
 null_space.posture: {joint1: 0}     | has no value for joint2, joint3, joint4
-null_space.limit_margin: 0.9        | limit_margin: is 0.9; give at most 0.5
+null_space: {limit_gain: 9, limit_margin: 0.9} | limit_margin: is 0.9; give at most 0.5
+null_space.limit_margin: 0.2        | null_space: 'limit_gain' is missing
 singularity.lambda: 0.1             | unknown key 'lambda'; known: damping, min_singular_value
 blend: -1.0                         | blend: is -1.0; must not be negative
 blend: 300                          | blend: is 300; give at most 60
