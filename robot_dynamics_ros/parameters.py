@@ -134,7 +134,7 @@ class Parameter:
         noun = _NOUNS[self.kind]
         if not self.is_list:
             return f'must be {noun if self.kind in (bool, str) else f"a {noun}"}{self.range}'
-        if self.per_joint and n is None:
+        if self.per_joint and n in (None, 1):
             return f'give one {noun}{self.range} for all joints, or one per joint'
         if self.per_joint:
             return f'give 1 or {n} {noun}s{self.range}, for all joints or one per joint'

@@ -113,7 +113,7 @@ class Rivals:
     """
 
     def __init__(self, node: Node, topic: str) -> None:
-        self._node, self._topic = node, node.resolve_topic_name(topic)
+        self._node, self._topic = node, topic
         self._newest_ns, self._returns = 0, 0  # of the clock or a joint
         self._counts = 0, 0  # of contradictions, at the last two reports
         self._several, self._places = True, dict[str, tuple[float, float, bool]]()
@@ -161,9 +161,10 @@ class Rivals:
             self._counts = self._counts[1], count
         if count - since < _CONTRADICTIONS:
             return ''
-        names, topic = publisher_names(self._node, self._topic), self._topic
+        names = publisher_names(self._node, self._topic)
         if len(names) < 2:
             return ''
+        topic = self._node.resolve_topic_name(self._topic)
         return f'{len(names)} nodes publish {topic}, and contradict each other: {", ".join(names)}'
 
 
@@ -191,8 +192,9 @@ def descriptor(one: Parameter) -> ParameterDescriptor:
     )
     if one.is_list or (one.low is None and one.high is None):
         return described
-    low = -1e308 if one.low is None else one.low
-    high = 1e308 if one.high is None else one.high
+    widest = 2**63 - 1 if one.kind is int else 1e308
+    low = -widest if one.low is None else one.low
+    high = widest if one.high is None else one.high
     if one.kind is int:
         described.integer_range = [IntegerRange(from_value=int(low), to_value=int(high))]
     else:

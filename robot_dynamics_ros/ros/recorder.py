@@ -162,8 +162,9 @@ class Recorder(PackageNode):
         if settings['record_clock']:
             streams.append(Stream('/clock', 'rosgraph_msgs/msg/Clock'))
         extra = [text.split() for text in settings['extra_topics'] if text.strip()]
+        self._check_name('controller', settings['controller'])
         for topic, *kind in extra:
-            self._check_name(topic)
+            self._check_name('extra_topics', topic)
             if kind:
                 streams.append(Stream(topic, kind[0]))
             else:
@@ -180,12 +181,12 @@ class Recorder(PackageNode):
         self.create_timer(_CHECK_PERIOD_S, self._on_timer, clock=STEADY)
         self.get_logger().info(f'recording to {self._bag.path}')
 
-    def _check_name(self, topic: str) -> None:
+    def _check_name(self, parameter: str, topic: str) -> None:
         try:
             self.resolve_topic_name(topic)
         except RuntimeError as error:  # rclpy has no public name for this one
             problem = str(error).partition(', at /')[0]
-            raise ConfigurationError(f'extra_topics: {topic!r}', problem, 'correct it') from error
+            raise ConfigurationError(f'{parameter}: {topic!r}', problem, 'correct it') from error
 
     def on_stop(self) -> None:
         """Close the bag if a signal ends the recording."""

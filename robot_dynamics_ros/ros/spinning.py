@@ -66,20 +66,17 @@ def run(
         Exit code: 0 after a signal; the result of ``finished``; 2 if the node could not be built;
         1 if it ended with an error of this package. Errors are printed in one line on stderr.
     """
-    stop = Future()
+    stop, code = Future(), EXIT_REFUSED
     _forward_log()
     with _complete_on_signal(stop):
         try:
-            try:
+            with _refusing_names():
                 _initialize(sys.argv if args is None else args)
-                node = _build(make_node)
-            except RobotDynamicsError as error:
-                _report(error)
-                return EXIT_REFUSED
-            return _spin(node, getattr(node, 'make_executor', EventsExecutor)(), stop)
+                node, code = make_node(), EXIT_FAILED
+                return _spin(node, getattr(node, 'make_executor', EventsExecutor)(), stop)
         except RobotDynamicsError as error:
-            _report(error)
-            return EXIT_FAILED
+            print(f'error: {error}', file=sys.stderr, flush=True)
+            return code
         finally:
             gc.enable()
             rclpy.try_shutdown()
@@ -126,14 +123,11 @@ def _initialize(args: Sequence[str]) -> None:
         raise ConfigurationError('ROS arguments', problem, remedy) from error
 
 
-def _build(make_node: Callable[[], Node]) -> Node:
-    """Build the node.
-
-    Raises:
-        ConfigurationError: rclpy rejects one of its own parameters, or a name.
-    """
+@contextmanager
+def _refusing_names() -> Iterator[None]:
+    """Convert errors of rclpy, which rejects one of its own parameters, or a name at any time."""
     try:
-        return make_node()
+        yield
     except (ParameterException, NameValidationException) as error:
         raise ConfigurationError('node', ' '.join(str(error).split()), 'correct it') from error
 
@@ -217,10 +211,6 @@ def _complete_on_signal(stop: Future) -> Iterator[None]:
 def _complete(stop: Future) -> None:
     if not stop.done():
         stop.set_result(None)
-
-
-def _report(error: RobotDynamicsError) -> None:
-    print(f'error: {error}', file=sys.stderr, flush=True)
 
 
 _LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE

@@ -52,6 +52,7 @@ def test_a_value_that_is_allowed_comes_in_its_declared_type():
 @tables.written("""
     [gain, [1.0, 2.0, 3.0], 2] | give 1 or 2 finite numbers from 0 to 100
     [gain, [1.0, 2.0], 3] | give 1 or 3 finite numbers
+    [gain, [1.0, 2.0], 1] | give one finite number from 0 to 100 for all joints, or one per
     [gain, [], null] | give one finite number from 0 to 100 for all joints, or one per joint
     [gain, -1.0, 2] | from 0 to 100
     [gain, true, 2] | finite number

@@ -5,11 +5,13 @@ import runpy
 
 import pytest
 from checkout import ROOT
+from rclpy.serialization import serialize_message
 
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.ros.executables import NODES, declared_parameters
+from robot_dynamics_ros.ros.node import descriptor
 
 
 @pytest.mark.parametrize('node', NODES)
@@ -18,6 +20,8 @@ def test_each_name_is_declared_once_and_its_default_is_allowed(node):
     names = [one.name for one in declared]
     assert len(names) == len(set(names))
     assert checked(declared, defaults(declared)) == defaults(declared)
+    for one in declared:
+        serialize_message(descriptor(one))  # as a parameter that is described
     assert all(one.description.endswith('.') and one.sentence.endswith('.') for one in declared)
 
 

@@ -42,6 +42,7 @@ driver_emulator {robot: four_dof, driver_profile: template, initial_position: [0
 trajectory {start_time_s: 2147483648.0}        | start_time_s = 2147483648.0 refused
 trajectory {kind: spiral}                      | unknown kind 'spiral'; known: circle,
 trajectory {kind: file, file: gone.yaml}       | trajectory file 'gone.yaml'
+trajectory {state_topic: a b}                  | Invalid topic name
 monitor {effort_source: guess}                 | source 'guess'; known: command, measured
 monitor {acceleration: guess}                  | acceleration 'guess'; known: filtered, semi_im
 monitor {residual_warn: [1.0, 2.0]}            | give 1 or 4 numbers
@@ -53,6 +54,7 @@ recorder {bag: .}                              | exists already; choose another 
 recorder {extra_topics: [x std_msgs/msg/Nothing]} | error: message type 'std_msgs/msg/Nothing': is not inst
 recorder {extra_topics: [x Nothing]}           | error: message type 'Nothing': is not inst
 recorder {extra_topics: [x /msg/String]}       | error: message type '/msg/String': is not inst
+recorder {controller: a b}                     | error: controller: 'a b': failed to resolve name
 recorder {extra_topics: [foo-bar]}             | error: extra_topics: 'foo-bar': failed to resolve name
 recorder {extra_topics: [/a//b std_msgs/msg/String]} | error: extra_topics: '/a//b': failed to resolve name
 recorder [--params-file, latin.yaml]           | is not UTF-8 text

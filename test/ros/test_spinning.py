@@ -60,6 +60,8 @@ class Speaker(Node):
             self.finished.set_exception(ParameterError('gain', -1.0, 'later'))
         if {case!r} == 'raised':
             raise ParameterError('gain', -1.0, 'in a callback')
+        if {case!r} == 'named':
+            self.create_subscription(String, 'a b', self.on_message, 10)
         if {case!r} == 'mistaken':
             raise ZeroDivisionError('a mistake in the program')
 
@@ -167,8 +169,9 @@ def test_a_node_that_is_finished_gives_its_exit_code(processes, peer):
     """
 events, failed, 'error: parameter gain = -1.0 refused: later', 1
 polling, raised, 'error: parameter gain = -1.0 refused: in a callback', 1
+events, named, "error: node: Invalid topic name: topic name must not contain characters other than alphanumerics, '_', '~', '{', or '}': 'a b' ^; correct it", 1
 polling, mistaken, 'ZeroDivisionError: a mistake in the program', 0
-""",
+""",  # noqa: E501
 )
 def test_an_error_of_ours_is_one_line_and_a_mistake_shown_whole_after_the_orderly_end(
     processes, executor, case, said, errors
