@@ -526,3 +526,9 @@ def test_limits_flatten_no_curve_and_a_band_below_shows_their_used_share():
     assert -3.2 < bottom < top < 0.4, 'a limit five times as high would flatten the curve'
     lines = {shape.y0 for shape in figure.layout.shapes if shape.type == 'line'}
     assert lines == {-10.0, 10.0}, 'drawn; seen where the curve gets there'
+
+
+def test_times_of_a_clock_that_ran_for_days_are_drawn_apart():
+    """As of libfranka; in single precision, states of a kilohertz came in groups of 60."""
+    time = 9e5 + 1e-3 * np.arange(50)
+    assert np.diff(drawn(time, np.ones((50, 1))).data[0].x) == pytest.approx(1e-3, rel=1e-6)

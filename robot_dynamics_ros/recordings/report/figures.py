@@ -55,7 +55,7 @@ class PlotLine:
         isolated = finite & ~np.roll(finite, 1) & ~np.roll(finite, -1)
         return {
             'type': 'scatter',
-            'x': x.astype(np.float32),
+            'x': x,
             'y': values.astype(np.float32),
             'name': self.label,
             'legendgroup': self.label,
