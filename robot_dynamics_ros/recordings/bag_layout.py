@@ -6,10 +6,10 @@ The topics are found by type and name; all else is inferred from the first messa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Topics:
         changes: Changes of the controller, see ``ChangeLog``.
         status: Responses of the controller to trajectories.
         joined: Measured states of other joints of the same arm.
+        controller: Name of the controller, with its namespace.
     """
 
     states: str
@@ -55,6 +56,7 @@ class Topics:
     changes: str = ''
     status: str = ''
     joined: tuple[str, ...] = ()
+    controller: str = ''
 
     @property
     def of_joints(self) -> tuple[str, ...]:
@@ -65,6 +67,12 @@ class Topics:
         """Return the topics with about one message per state."""
         named = (*self.of_joints, self.commands, self.reference, *self.joint_commands)
         return tuple(topic for topic in named if topic)
+
+    def health(self, message: Any) -> Iterator[dict[str, str]]:
+        """Yield what the controller tells of its loop in a message of diagnostics, by name."""
+        for status in message.status:
+            if status.name == f'{self.controller.lstrip("/")}: control loop':
+                yield {'message': status.message, **{x.key: x.value for x in status.values}}
 
     def filled(self, joints: Sequence[str]) -> dict[str, list[int]]:
         """Return the columns that each topic of commands fills.
@@ -124,7 +132,8 @@ def choose_topics(
     own = finder.existing(resolved(space, driver[1]), ARRAY)
     commands = finder.find(commands or own, space, ARRAY, 'effort_controller/commands')
     reference = finder.find(reference, space, STATE, 'controller/reference')
-    controller = reference.rpartition('/')[0] if reference else f'{space}/controller'
+    controllers = [x for x in (reference.rpartition('/')[0], f'{space}/controller') if x]
+    controller = next(filter(finder.tells, controllers), controllers[0])
     single = [] if commands else finder.ending('cmd_force', SINGLE, f'{space}/')
     return Topics(
         states,
@@ -136,6 +145,7 @@ def choose_topics(
         finder.existing(f'{controller}/changes', TEXT),
         finder.existing(f'{controller}/trajectory_status', TEXT),
         tuple(named[1:]),
+        controller,
     )
 
 
@@ -175,6 +185,11 @@ class _TopicFinder:
     def existing(self, topic: str, kind: str) -> str:
         """Return a topic if the bag has it with the given type, else an empty string."""
         return topic if self._available.get(topic) == kind else ''
+
+    def tells(self, controller: str) -> bool:
+        """Return whether the bag has parameters or changes of a controller."""
+        names = 'parameters', 'changes'
+        return any(self.existing(f'{controller}/{name}', TEXT) for name in names)
 
     def ending(self, name: str, kind: str, start: str = '/') -> list[str]:
         """Return the topics of a type whose last part is ``name``."""

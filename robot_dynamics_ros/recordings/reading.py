@@ -222,6 +222,7 @@ class RecordingReader(ExitStack):
         reference = pair(rows, given, layout.references).values
         effort, answer, wrong = self._commands(rows, others, fills)
         self.problems = (*wrong, *problems)
+        of_controller = self.topics.reference.rpartition('/')[0] == self.topics.controller
         run = Recording(
             joints=layout.joints,
             time=rows.stamp_ns / NANO,
@@ -235,7 +236,7 @@ class RecordingReader(ExitStack):
             stamp_ns=rows.stamp_ns,
             arrival_ns=rows.arrival_ns,
             answer_ns=answer,
-            parameters=self._parameters,
+            parameters=self._parameters if of_controller else '',
             origin=span_origin(float(rows.stamp_ns[0]) / NANO),
         )
         cutoff = 'differentiated from the positions, zero-phase with a cutoff of '

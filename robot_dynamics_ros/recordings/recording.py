@@ -103,7 +103,7 @@ class Recording:
         arrival_ns: Receive time of each state, shape (N,), int64, ns; possibly on another clock
             than the timestamps.
         answer_ns: Receive time of each command, shape (N,), int64, ns; -1 if missing.
-        parameters: Parameters of the controller, YAML text, or empty.
+        parameters: Those of the controller that gave the reference, YAML text, or empty.
         parts: Its parts with a known payload, whose effort identification subtracts; or empty.
         origin: Zero of the times that texts name, s, see ``span_origin``.
     """

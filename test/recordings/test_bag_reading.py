@@ -426,6 +426,15 @@ def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
         read_recording(bag, **chosen, commands='/arm/other_states')
 
 
+def test_a_reference_of_a_planner_hides_no_controller(tmp_path):
+    told = [text(0, 'gravity: [0, 0, -1.62]', '/controller/parameters')]
+    planned = Motion(60).states(topic='/planner/reference')
+    bag = write(tmp_path / 'bag', [*told, *Motion(60).messages(), *planned])
+    with RecordingReader(bag, reference='/planner/reference') as reader:
+        assert reader.parameters == {'gravity': [0, 0, -1.62]}
+        assert reader.read().parameters == '', 'the reference is not of the controller'
+
+
 def test_efforts_of_single_joints_are_put_together(read):
     """Of joints whose names have slashes or are no names of topics, too.
 

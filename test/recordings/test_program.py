@@ -117,10 +117,12 @@ def test_the_controller_names_the_times_of_the_states_as_options_take_them(comma
 def test_the_diagnostics_of_the_controller_tell_the_start(loop, command):
     """A recorder that was started late knows it from them only."""
     begin, kind = loop.session.loop.law.status()['program_start_s'], 'diagnostic_msgs/msg/'
-    T = STORE.types
-    pair = T[f'{kind}KeyValue'](key='program_start_s', value=begin)
-    status = T[f'{kind}DiagnosticStatus'](0, 'controller: law', '', 'scara', [pair])
-    message = T[f'{kind}DiagnosticArray'](header(2 * SECOND), [status])
+    T, statuses = STORE.types, []
+    for name, value in (('other/controller', '0.1'), ('controller', begin)):  # of two robots
+        pair = T[f'{kind}KeyValue'](key='program_start_s', value=value)
+        told = f'{name}: control loop', '', 'scara', [pair]
+        statuses.append(T[f'{kind}DiagnosticStatus'](0, *told))
+    message = T[f'{kind}DiagnosticArray'](header(2 * SECOND), statuses)
     late = [m for m in loop.messages if m.time > 1.5 * SECOND or m.time == 0]
     late.append(Message('/diagnostics', 2 * SECOND, f'{kind}DiagnosticArray', message))
     figures = command('analyze --no-report', late).figures['program']

@@ -162,8 +162,7 @@ def recorded_starts(
     starts: list[float] = []
     if DIAGNOSTICS in reader.bag.topics:
         for _, _, message in reader.bag.messages(DIAGNOSTICS, strict=False):
-            for status in () if message is None else message.status:
-                values = {pair.key: pair.value for pair in status.values}
+            for values in () if message is None else reader.topics.health(message):
                 with suppress(KeyError, ValueError):
                     starts.append(float(values[_START]))
     starts = [start for start in dict.fromkeys(starts) if start > 0.0]

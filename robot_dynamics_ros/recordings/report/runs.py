@@ -355,7 +355,6 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any], origin: flo
 
 
 _MOST = 40  # of one kind
-_LOOP = ': control loop'
 _AT_LIMITS = ('effort at its limit', 'beyond its range')
 
 
@@ -429,7 +428,6 @@ def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
     known: dict[str, Any] = {}
     reported = {'message': '', 'last_contact': 'none'}
     named = [x for x in (topics.parameters, topics.status) if x]
-    space = topics.states.rpartition('/')[0]
     for topic, time_ns, message in bag.messages(DIAGNOSTICS, *named, strict=False):
         at = time_ns / NANO - delay
         if message is None:
@@ -443,11 +441,7 @@ def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
             known = values
             found += [(at, f'{key} = {value}'[:80]) for key, value in changes.items()]
         else:
-            for status in message.status:
-                if not (f'/{status.name}'.startswith(space) and status.name.endswith(_LOOP)):
-                    continue
-                values = {pair.key: pair.value for pair in status.values}
-                values['message'] = status.message
+            for values in topics.health(message):
                 for key, before in reported.items():
                     now = values.get(key, before)
                     if now not in (before, 'none'):
