@@ -80,9 +80,10 @@ def file_text(source: str, what: str, shipped: Mapping[str, Path] | None = None)
         ConfigurationError: The file does not exist, cannot be read, is too large or not UTF-8.
     """
     culprit = f'{what} {shown(source)}'
-    path = (shipped or {}).get(source.removesuffix('.yaml')) or _path(source)
+    files = shipped or {}
+    path = files.get(source) or _path(source) or files.get(source.removesuffix('.yaml'))
     if path is None:
-        known = f', or the name of a shipped one: {", ".join(shipped)}' if shipped else ''
+        known = f', or the name of a shipped one: {", ".join(files)}' if files else ''
         raise ConfigurationError(culprit, 'is not a file', f'give a path{known}')
     try:
         with path.open('rb') as file:

@@ -175,6 +175,10 @@ def test_a_shipped_name_and_a_home_folder_are_understood(tmp_path, monkeypatch):
         assert read_yaml(name, 'file', shipped) == {'a': 1}
     with pytest.raises(ConfigurationError, match='or the name of a shipped one: known'):
         read_yaml('other', 'file', shipped)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'known.yaml').write_text('a: own', encoding='utf-8')
+    assert read_yaml('known.yaml', 'file', shipped) == {'a': 'own'}
+    assert read_yaml('known', 'file', shipped) == {'a': 1}
 
 
 @pytest.mark.parametrize('word', ['a\0b', 'a\ud800'])
