@@ -89,7 +89,7 @@ def robot_file(word: str | os.PathLike[str]) -> Path | str:
     if is_package_uri(text):
         return package_file(text, Path.cwd())
     is_name = text.isidentifier() and not os.path.exists(text)
-    return shipped_robot(text) if is_name or text in ROBOTS else text
+    return shipped_robot(text) if is_name or text in _FILES else text
 
 
 def shipped_mechanism(name: str) -> tuple[Path, Path]:

@@ -44,6 +44,10 @@ def test_a_robot_is_named_by_a_shipped_name_a_file_or_a_package(monkeypatch, tmp
     assert robot_file('package://my_arm/urdf/arm.urdf') == arm
     with pytest.raises(DescriptionError, match="package 'your_arm': not found"):
         robot_file('package://your_arm/arm.urdf')
+    monkeypatch.chdir(tmp_path)
+    for name in ('scara', 'four_bar'):
+        (tmp_path / name).mkdir()  # as new_robot --out writes it
+        assert robot_file(name).stem == f'{name}.urdf'
 
 
 # ---- posture and motion -------------------------------------------------------------------------
