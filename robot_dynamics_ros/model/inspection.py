@@ -36,7 +36,7 @@ from robot_dynamics_ros.model.findings import (
     report_link,
     warning,
 )
-from robot_dynamics_ros.model.selection import follows_none, resolved_mimic
+from robot_dynamics_ros.model.selection import follows_none, released, resolved_mimic
 from robot_dynamics_ros.spatial.scalar import Array
 
 NOT_USED = 'not used: the link does not move'
@@ -312,7 +312,8 @@ def wrong_limits(
     """Yield an error for every effort limit that limits nothing, or has no moving joint."""
     named = isinstance(effort_limit, Mapping)
     limits: Any = effort_limit if named else {'': effort_limit}
-    known = {joint.name for joint in description.joints if joint.kind in MOVING}
+    joints = released(description)[0].joints
+    known = {joint.name for joint in joints if joint.kind in MOVING}
     for name, limit in limits.items():
         if named and name not in known:
             yield UnknownNameError('joint in effort_limit', name, known)

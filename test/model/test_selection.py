@@ -46,6 +46,12 @@ def test_joints_and_chains_choose_what_is_controlled():
     assert 'left_camera' in tree.frames
 
 
+def test_a_joint_that_is_released_may_have_an_effort_limit():
+    text = load_robot(GOOD, joints=['j1']).xml
+    tree = load_robot(text, joints=['j1', 'j2'], effort_limit={'j2': 5.0})
+    assert tree.effort_limit.tolist() == [100.0, 5.0]
+
+
 def test_a_joint_is_locked_at_zero_or_at_the_nearest_limit():
     text = GOOD.replace('lower="-3.0" upper="3.0"', 'lower="0.4" upper="1"', 1)
     assert load_robot(text, joints=['j2']).locked == {'j1': 0.4}
