@@ -129,13 +129,16 @@ class CollisionChecker:
         known = collision_shapes(tree.xml) if tree.xml else CollisionShapes((), {})
         self.unchecked = unchecked_links(tree, known)
         links, obstacles = [], obstacles or Obstacles()
-        self.remarks = _remarks(tree, self.unchecked)
-        if not obstacles.boxes:
-            self.remarks += _mounting_remarks(tree)
         for shape in known.shapes:
             frame = tree.frames[shape.link]
             surface = shape.transformed(np.asarray(frame.R_BF), np.asarray(frame.p_BF))
-            links.append(_Collider(shape.link, frame.body, surface, is_link=True))
+            if np.isfinite(surface.vertices).all():
+                links.append(_Collider(shape.link, frame.body, surface, is_link=True))
+            else:
+                self.unchecked[shape.link] = 'its place is not described by finite numbers'
+        self.remarks = _remarks(tree, self.unchecked)
+        if not obstacles.boxes:
+            self.remarks += _mounting_remarks(tree)
         self._parts = [*links, *_boxes(obstacles)]
         self._solids = [Solid(part.surface) for part in self._parts]
         points = [part.surface.vertices for part in self._parts]

@@ -346,7 +346,7 @@ def exact_angle(angle: float) -> float:
 
     1.57, 1.5708 and 1.5707 are a quarter turn; 1.5712, 1.58 and 1.6 are what they say.
     """
-    exact = round(angle / _QUARTER) * _QUARTER
+    exact = float(np.round(angle / _QUARTER)) * _QUARTER  # NaN remains
     off, unit = abs(angle - exact), last_digit(angle)
     truncated = abs(angle) < abs(exact) and off < unit
     rounded = unit < 0.1 and (off <= 0.5 * unit or truncated)

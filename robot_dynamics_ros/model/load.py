@@ -307,12 +307,15 @@ def _require_readable(
     tree: Robot, description: RobotDescription, faults: list[DescriptionError]
 ) -> None:
     """Raise the first fault of the text that affects a moving part or the model's arrays."""
-    fixed = [f'link {name!r}' for name, frame in tree.frames.items() if frame.body < 0]
-    fixed += [f'joint {joint.name!r}' for joint in description.joints if joint.kind == 'fixed']
-    relevant = [fault for fault in faults if not fault.culprit.startswith(tuple(fixed))]
+    still = [name for name, frame in tree.frames.items() if frame.body < 0]
+    fixed = {f'joint {x.name!r}': x.child for x in description.joints if x.kind == 'fixed'}
+    unused = (*(f'link {name!r}' for name in still), *fixed)
+    relevant = [fault for fault in faults if not fault.culprit.startswith(unused)]
     arrays = [value for value in vars(tree).values() if isinstance(value, np.ndarray)]
+    arrays += [x for frame in tree.frames.values() if frame.body >= 0 for x in frame[1:]]
     if not relevant and any(np.isnan(value).any() for value in arrays):
-        relevant = faults
+        moved = tuple(name for name, child in fixed.items() if child not in still)
+        relevant = [fault for fault in faults if fault.culprit.startswith(moved)] or faults
     for fault in relevant:
         raise fault
 

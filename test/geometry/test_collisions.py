@@ -210,6 +210,15 @@ def test_what_cannot_be_read_is_replaced_or_said(given, reason):
     assert reason or checker.find_close_pair(np.zeros(2)) is not None
 
 
+def test_a_link_whose_place_is_unknown_is_left_out_and_said():
+    camera = f'<link name="camera">{SHAPE_OF_BAR}</link><joint name="stand" type="fixed">'
+    stand = '<origin xyz="0 0 up"/><parent link="base"/><child link="camera"/></joint></robot>'
+    checker = CollisionChecker(load_robot(ELBOW.replace('</robot>', camera + stand)))
+    assert [*checker.unchecked] == ['camera']
+    assert "('camera'): its place is not" in checker.remarks[0]
+    assert checker.find_close_pair(np.zeros(2)) is None
+
+
 def test_many_links_without_meshes_are_one_line(command):
     xml = UR5.read_text().replace('package://', 'package://nowhere_')
     (remark,) = CollisionChecker(load_robot(xml, effort_limit=100.0)).remarks

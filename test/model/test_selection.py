@@ -12,8 +12,14 @@ from samples import sample
 from urdf_text import good_parts, robot
 
 from robot_dynamics_ros.dynamics import make_formulation
-from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    DescriptionError,
+    ModelError,
+    RobotDynamicsError,
+)
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.build import with_exact_angles
 
 GOOD = robot('good', *good_parts().values())
 
@@ -66,6 +72,20 @@ def test_faults_of_locked_joints_are_remarks():
     assert remark(tree, "joint 'j1' <limit upper>", "'up' is not a finite number")
     with pytest.raises(ModelError, match="joint 'j1': effort limit is 0"):
         load_robot(text)
+
+
+def test_a_place_that_is_no_number_is_refused_on_a_moving_link_only():
+    def camera(on):
+        return (
+            f'<link name="camera"/><joint name="stand" type="fixed"><origin rpy="0 0 left"/>'
+            f'<parent link="{on}"/><child link="camera"/></joint></robot>'
+        )
+
+    tree = load_robot(GOOD.replace('</robot>', camera('base')))
+    assert remark(tree, "joint 'stand' <origin rpy>: 'left' is not a finite number")
+    assert with_exact_angles(tree).n == tree.n
+    with pytest.raises(DescriptionError, match="joint 'stand' <origin rpy>: 'left'"):
+        load_robot(GOOD.replace('</robot>', camera('hand')))
 
 
 def test_a_mimic_joint_that_moves_with_none_is_said_to_be_locked():
