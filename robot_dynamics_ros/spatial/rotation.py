@@ -17,7 +17,7 @@ from robot_dynamics_ros.spatial.scalar import (
     sin,
 )
 
-_GIMBAL_LOCK = 1e-12  # distance of |sin(pitch)| from 1 below which roll and yaw are not separated
+_GIMBAL_LOCK = 1e-12  # cosine of the pitch below which roll and yaw are not separated
 _E = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 _SNAP = 4.0 * sys.float_info.epsilon
 
@@ -72,13 +72,14 @@ def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:
 def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
     """Return the fixed-axis angles (rad) of a rotation, the inverse of ``rotation_from_rpy``.
 
-    In gimbal lock (roll and yaw about the same axis), yaw is 0.
+    In gimbal lock (roll and yaw about the same axis), yaw is 0. Roll is that of the rotation
+    without its yaw, so that both together are exact near it, too.
     """
-    pitch = math.asin(max(-1.0, min(1.0, -float(R[2, 0]))))
-    if abs(abs(R[2, 0]) - 1.0) < _GIMBAL_LOCK:
-        sign = -float(np.sign(R[2, 0]))  # +1 at a pitch of a quarter turn
-        return math.atan2(sign * float(R[0, 1]), float(R[1, 1])), pitch, 0.0
-    return math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])
+    cosine = math.hypot(R[0, 0], R[1, 0])  # of the pitch
+    yaw = math.atan2(R[1, 0], R[0, 0]) if cosine > _GIMBAL_LOCK else 0.0
+    c, s = math.cos(yaw), math.sin(yaw)
+    roll = math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1])
+    return roll, math.atan2(-R[2, 0], cosine), yaw
 
 
 def rotation_vector(R: Array) -> Array:
