@@ -46,7 +46,8 @@ class Chains:
     """
 
     def __init__(self, description: RobotDescription) -> None:
-        moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
+        named = (joint for joint in description.joints if joint.name)  # a reader refuses others
+        moving = {joint.name: joint for joint in named if joint.kind in MOVING}
         carried, self._carrier = movers(description), dict[str, str]()
         self._joints, self._below = moving, {name: list[str]() for name in ('', *moving)}
         for name, joint in moving.items():
@@ -193,12 +194,14 @@ def tool_frame(tree: Robot, name: str = '') -> str:
         tree.frame(name)
         return name
     last = [tree.frame(end).body for end in arm_ends(tree, longest=True)]
-    of_gripper, ranks = _gripper_links(tree), dict[str, Any]()
-    for link, frame in tree.frames.items():
-        if frame.body in last and link not in of_gripper:
-            kind, nearness = _rank(link, float(np.linalg.norm(frame.p_BF)))
-            ranks[link] = kind > 0, last.index(frame.body), kind, nearness, len(link)
-    return min(ranks, key=lambda link: ranks[link])
+    ends = {link: frame for link, frame in tree.frames.items() if frame.body in last}
+
+    def rank(link: str) -> Any:
+        kind, nearness = _rank(link, float(np.linalg.norm(ends[link].p_BF)))
+        return kind > 0, last.index(ends[link].body), kind, nearness, len(link)
+
+    of_gripper = _gripper_links(tree)
+    return min([link for link in ends if link not in of_gripper] or ends, key=rank)
 
 
 def _gripper_links(tree: Robot) -> set[str]:

@@ -82,6 +82,12 @@ def test_a_gripper_is_locked_within_its_limits_and_a_choice_of_joints_is_kept():
     assert arm_ends(load_arm(written(TORSO))) == ['b4_link', 'a3_link']
     # The tool stays at the end of the arm.
     assert tool_frame(load_arm(text, locked={'j3': 0.5})) == 'grasp'
+    assert tool_frame(load_robot(text, joints=['jaw'])) == 'jaw_link'
+
+
+def test_a_joint_without_a_name_is_refused_as_one():
+    with pytest.raises(DescriptionError, match='<joint>: has no name'):
+        load_arm(written(JAW).replace('name="jaw"', ''))
 
 
 WORLD = {file.stem: file.locate() for file in world_files()}
