@@ -21,6 +21,7 @@ from robot_dynamics_ros.spatial.inertia import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter
+_ROUNDING = 1e-9  # relative asymmetry of a tensor, as of a rotated one
 
 #: Payload parameters of the nodes.
 PAYLOAD = (
@@ -126,8 +127,8 @@ def _check(payload: Payload) -> None:
             raise ModelError(culprit, f'{name} is not finite', 'give finite numbers')
     if not 0.0 < payload.mass < np.inf:
         raise ModelError(culprit, f'mass {payload.mass:g} kg', 'the mass must be positive')
-    inertia = payload.inertia
-    if not np.array_equal(inertia, inertia.T):
+    inertia = np.asarray(payload.inertia)
+    if np.abs(inertia - inertia.T).max() > _ROUNDING * np.abs(inertia).max():
         raise ModelError(culprit, 'inertia is not symmetric', 'give a symmetric tensor')
     problem = inconsistency(inertia) if inertia.any() else ''
     if problem:

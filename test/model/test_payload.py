@@ -19,7 +19,8 @@ from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S, PayloadModel
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 INERTIA = np.array([[0.02, 0.003, 0.001], [0.003, 0.03, -0.002], [0.001, -0.002, 0.025]])
@@ -116,6 +117,13 @@ LOADED.check(UNREAL)             | ModelError: real body
 LOADED.change(NOWHERE, 0.0, 0.0) | UnknownNameError: unknown payload_frame 'hand'
 LOADED.check(NOWHERE)            | UnknownNameError: unknown payload_frame 'hand'
 """, globals())  # fmt: skip
+
+
+def test_a_load_may_be_lists_and_a_tensor_that_was_turned():
+    R = rotation_from_rpy(0.3, 0.2, 0.7)
+    turned = Payload(2.5, [0.03, -0.02, 0.08], (R @ INERTIA @ R.T).tolist(), 'tool')
+    tree = with_payload(sample('scara').tree, turned)
+    assert tree.mass[-1] == sample('scara').tree.mass[-1] + 2.5
 
 
 def test_what_is_refused_changes_nothing():
