@@ -160,6 +160,18 @@ def test_a_closed_form_gives_what_newton_finds(mechanisms, name, more, formula, 
         assert_allclose(found, expected, atol=1e-13)
 
 
+def test_a_closed_form_holds_within_the_limits_and_says_where_it_has_no_value():
+    urdf, loops = linkages.short_rod()
+    form = linkages.slider_crank_form(0.2, 0.1)
+    urdf, loops = urdf.replace('0.0 0.0 1.2', '0.0 0.0 0.0'), loops.partition('assembly')[0]
+    with pytest.raises(MechanismError, match=r'closed_form: has no value at u = .*: math'):
+        load_mechanism(urdf, loops, closed_form=form)
+    crank = urdf.index('<joint name="crank_joint"')
+    narrow = urdf[crank:].replace('lower="-3.0" upper="3.0"', 'lower="-0.5" upper="0.5"', 1)
+    closed = load_mechanism(urdf[:crank] + narrow, loops, closed_form=form)
+    assert closed.positions(np.zeros(1))[-1] == pytest.approx(0.3)
+
+
 @pytest.mark.slow
 def test_a_motion_keeps_its_branch_where_a_jump_from_the_assembly_finds_two():
     """The straight way is torn, and two of the four roots beyond have the same determinant."""
