@@ -105,6 +105,7 @@ _CONTACT_TIME = 1e-3  # time constant of a contact, s: stiffer than any board
 _LIMIT_TIME = 0.01  # time constant of a joint limit, s
 _SOLVER_TOLERANCE = 1e-14
 _PLANAR = 1e-9  # distance from the plane by the size of the loops
+_SHIFT = 0.01  # rad, or of the size of the loops: within the reach of any assembly
 _STIFF_DAMPING = 0.1  # period times damping divided by inertia
 _TIP_RADIUS, _HALF_THICKNESS = 0.005, 0.02  # radius of the tip, half of the board's thickness, m
 
@@ -300,7 +301,7 @@ class MujocoDescription:
 def _keeps_position(assembly: Assembly, loop: Loop) -> bool:
     """Whether a loop's frames cannot part in the components of position that it leaves free."""
     all_of_them, equations = loop._replace(position='xyz', rotation=''), assembly.equations
-    for shift in (0.0, 0.1):
+    for shift in (0.0, _SHIFT * equations.unit[equations.coordinates]):
         q = assembly.positions(assembly.assembled[equations.coordinates] + shift)
         motion = loop_motion(equations.tree, all_of_them, q, 0.0 * q)
         free = [axis for axis in range(3) if axis not in loop.rows]

@@ -22,7 +22,7 @@ from robot_dynamics_ros.errors import DivergenceError, ModelError, RobotDynamics
 from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation import imperfections
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant, initial_state
 from robot_dynamics_ros.simulation.plant import SimulationRun
 
 TREE = sample('scara').tree
@@ -224,6 +224,22 @@ def test_a_step_of_a_loop_accelerates_as_the_reduced_dynamics_say(name, rng):
 def test_loops_that_mujoco_cannot_close_are_refused(name, kept):
     with pytest.raises(ModelError, match=f"^loop '[a-z]+': MuJoCo has no joint that keeps {kept}"):
         MujocoPlant(load_mechanism(*linkages.LINKAGES[name]()))
+
+
+def test_a_loop_that_closes_for_centimetres_is_simulated():
+    text, _ = linkages.linkage('slider_crank')
+    loops = (
+        'loops: {pin: {frames: [piston, rod_end], position: xy}}\ncoordinates: [piston_joint]\n'
+        'assembly: {at: {piston_joint: 0.77}, guess: {crank_joint: 0.4, rod_joint: -0.5}}'
+    )
+    mechanism = load_mechanism(text, loops, effort_limit={'piston_joint': 1.0})
+    assert MujocoPlant(mechanism).model.neq == 1
+
+
+def test_one_number_is_clamped_to_the_limits_of_one_joint_as_of_many():
+    tree = light_joint(0.0, 0.0)
+    tree = tree.with_changes(position_lower=np.array([0.5]), position_upper=np.array([1.0]))
+    assert initial_state(tree, {'initial_position': [0.0]})[0] == [0.5]
 
 
 # Refusals ---------------------------------------------------------------------------------------
