@@ -319,7 +319,7 @@ def initial_state(tree: Robot, values: Mapping[str, Any]) -> tuple[Array, Array]
         ParameterError: A position is outside its limits.
     """
     q = np.array(spread(values['initial_position'], tree.n))
-    if len(values['initial_position']) == 1 < tree.n:
+    if len(values['initial_position']) == 1:
         q = np.clip(q, tree.position_lower, tree.position_upper)
     require_within_limits(tree, 'initial_position', q)
     return q, np.zeros(tree.n)
