@@ -18,11 +18,13 @@ from robot_dynamics_ros.errors import (
     known_name,
 )
 from robot_dynamics_ros.model import BodyFrame, Robot
+from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 from robot_dynamics_ros.spatial.validation import array
 
 #: Rounding error of a few operations on lengths whose exact result is 0.
 ROUNDING = 16.0 * sys.float_info.epsilon
+_SLACK = 1e-9  # rad or m: rounding error of a joint at its limit
 
 Status = Literal['ok', 'singular', 'outside_limits']
 
@@ -155,11 +157,11 @@ def elbow_sine(cosine: float) -> float:
 
 
 def violations(q: Array, lower: Sequence[float], upper: Sequence[float]) -> tuple[str, ...]:
-    """Return a sentence for each joint outside its limits by more than 1e-9 (rounding error)."""
+    """Return a sentence for each joint outside its limits by more than rounding error."""
     return tuple(
         f'joint {i + 1} at {x:.6g} is outside {low:.6g} to {high:.6g}'
         for i, (x, low, high) in enumerate(zip(q.tolist(), lower, upper, strict=True))
-        if not low - 1e-9 <= x <= high + 1e-9
+        if not low - _SLACK <= x <= high + _SLACK
     )
 
 
@@ -183,7 +185,7 @@ def nearest(
         keep_branch: Branch to keep while its solution is within the limits and marked singular,
             where two branches meet and the nearest may alternate.
         revolute: Whether each joint is revolute. With ``limits``, revolute joints are first
-            shifted by whole turns to within half a turn of ``current``, if the limits permit.
+            shifted by whole turns to be within the limits and, there, nearest to ``current``.
         limits: Lower and upper joint limits, each shape (n,).
 
     Raises:
@@ -205,12 +207,10 @@ def nearest(
 def _unwound(
     solution: Solution, current: Array, revolute: Sequence[bool], limits: tuple[Array, Array]
 ) -> Solution:
-    q, (lower, upper) = solution.q.copy(), limits
-    for i, turns in enumerate(revolute):
-        if turns:
-            other = q[i] + 2.0 * math.pi * round((current[i] - q[i]) / (2.0 * math.pi))
-            if lower[i] <= other <= upper[i]:
-                q[i] = other
+    q, (lower, upper) = solution.q, limits
+    least, most = np.ceil((lower - q - _SLACK) / TURN), np.floor((upper - q + _SLACK) / TURN)
+    turns = np.clip(np.round((current - q) / TURN), least, most)
+    q = np.where(revolute & (least <= most), q + TURN * turns, q)
     return Solution(
         q, solution.branch, solution.singular, violations(q, lower.tolist(), upper.tolist())
     )

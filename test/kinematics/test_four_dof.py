@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from robot_dynamics_ros.errors import UnreachableError
 from robot_dynamics_ros.kinematics import four_dof
 from robot_dynamics_ros.kinematics.four_dof import FOUR_DOF, FOUR_DOF_WIDE
-from robot_dynamics_ros.kinematics.solution import nearest
+from robot_dynamics_ros.kinematics.solution import Solution, nearest
 
 EXAMPLE = np.array([0.3, -1.1, -0.4, 0.6])
 A2, A3 = 0.30, 0.25
@@ -74,6 +75,18 @@ def test_the_branch_is_held_where_the_elbow_is_stretched():
     assert nearest(far, EXAMPLE, keep_branch='front_up').branch == 'front_down'
     weights = np.array([1.0, 1.0, 0.0, 1.0])
     assert nearest(far, np.array([0.3, -1.4, -0.4, 0.2]), weights=weights).branch == 'front_up'
+
+
+def test_a_turn_within_the_limits_is_found_where_none_is_nearer():
+    """Limits from 0 to a turn: an angle of -1 is one of 5.28, from wherever the arm comes."""
+    lower, upper = np.zeros(2), np.array([6.2, 0.5])
+    given = Solution(np.array([-1.0, -1.0]), 'only', (), ('joint 1 is outside',))
+    for now in (0.5, 6.0, 9.0):
+        found = nearest([given], np.array([now, 0.0]), revolute=[True, False], limits=(
+            np.array([0.0, -2.0]), upper))  # fmt: skip
+        assert_allclose(found.q, [2 * np.pi - 1.0, -1.0])
+    with pytest.raises(UnreachableError, match='joint 2 at -1 is outside'):
+        nearest([given], np.zeros(2), revolute=[True, True], limits=(lower, upper))
 
 
 def stretched(theta_1, theta_2, pitch, tool):
