@@ -128,7 +128,9 @@ def read_mesh(path: Path) -> list[Triangles]:
     except OSError as error:
         problem = f'cannot be read ({error.strerror})'
         raise DescriptionError(culprit, problem, 'give a readable file') from error
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+    except DescriptionError as error:
+        raise DescriptionError(culprit, error.problem, 'export it again') from error
+    except (ValueError, OverflowError, LookupError, TypeError, RecursionError) as error:
         raise DescriptionError(culprit, f'malformed ({error})', 'export it again') from error
     if faulty or not parts:
         problem = 'has invalid vertices' if faulty else 'has no triangles'

@@ -200,13 +200,14 @@ def test_instances_of_instances_end(tmp_path, monkeypatch, depth):
     {a.stl: "vertex 0 0 0\nvertex 1 0 0\nvertex nan 1 0\n"} | mesh 'a.stl' ... invalid vertices
     {a.obj: "v 0 0 0\nf 1 2 3\n"} | mesh 'a.obj' ... invalid vertices
     {a.obj: "f one\n"} | mesh 'a.obj' ... malformed
-    {a.dae: <COLLADA>} | mesh 'a.dae' ... malformed
+    {a.dae: <COLLADA>} | mesh 'a.dae': malformed XML (no element found
+    {a.dae: HUGE} | mesh 'a.dae' ... malformed
     {a.dae: <COLLADA/>} | mesh 'a.dae' ... has no triangles
     {a.step: ''} | mesh 'a.step' ... unknown format
 """)
 def test_a_faulty_mesh_is_named(tmp_path, given, said):
     ((file, content),) = given.items()
-    (tmp_path / file).write_text(content)
+    (tmp_path / file).write_text(content.replace('HUGE', DAE.replace('<p>0', f'<p>{"9" * 30}')))
     with pytest.raises(DescriptionError, match=said):
         read_mesh(tmp_path / file)
 
