@@ -147,7 +147,7 @@ def _limited(shapes: list[LinkShape], max_faces: int) -> tuple[LinkShape, ...]:
     if total <= max_faces:
         return tuple(shapes)
     minimum = sum(min(len(shape.faces), _MIN_FACES) for shape in shapes)
-    share = max(max_faces - minimum, 0) / (total - minimum)
+    share = max(max_faces - minimum, 0) / max(total - minimum, 1)
     result = []
     for shape in shapes:
         kept = min(len(shape.faces), _MIN_FACES)

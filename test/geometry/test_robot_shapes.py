@@ -106,6 +106,12 @@ def test_a_robot_stays_within_its_budget_and_keeps_extent_and_colours():
         assert np.abs(np.ptp(after.vertices, axis=0) - size).max() < 0.35 * size.max()
 
 
+def test_shapes_of_few_triangles_stay_as_they_are():
+    box = '<visual><geometry><box size="1 1 1"/></geometry></visual>'
+    text = robot('r', *(f'<link name="{name}">{box}</link>' for name in 'ab'))
+    assert [len(shape.faces) for shape in robot_shapes(text, 10).shapes] == [12, 12]
+
+
 OBJ = """mtllib arm.mtl
 v 0 0 0
 v 1 0 0
