@@ -23,7 +23,6 @@ from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.spatial.scalar import Array
 
 _INSIDE = 0.5  # winding number
-_SAME = 1e-9  # relative distance of vertices that are one
 
 
 def winding_number(surface: Triangles, point: Array) -> float:
@@ -61,14 +60,13 @@ class Solid:
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
-        vertices, faces = self._surface.vertices, self._surface.faces
-        grid = np.round(vertices / (_SAME * max(float(np.ptp(vertices)), 1e-12)))
-        merged = np.unique(grid, axis=0, return_inverse=True)[1].reshape(-1)[faces]
-        size, count = merged.max(initial=-1) + 1, 2 * len(faces)
+        merged = self._surface.corners
+        size, count = merged.max(initial=-1) + 1, 2 * len(merged)
         edges = np.concatenate([merged[:, :2], merged[:, 1:]])
         links = coo_array((np.ones(count), (edges[:, 0], edges[:, 1])), shape=(size, size))
         part = connected_components(links, directed=False)[1][merged[:, 0]]
-        return np.asarray(vertices[faces[np.unique(part, return_index=True)[1], 0]])
+        of_each = self._surface.faces[np.unique(part, return_index=True)[1], 0]
+        return np.asarray(self._surface.vertices[of_each])
 
     def holds_part_of(self, other: Solid, here: FramePose, there: FramePose) -> bool:
         """Return whether a connected part of another solid is inside, if no surfaces touch.

@@ -85,9 +85,10 @@ def _lacks_moments(inertial: Inertial | None, link: ElementTree.Element) -> bool
 def second_moments(surface: Triangles) -> Array:
     """Return the integral of x x^T over a solid, x = (position, 1), shape (4, 4), m^3 to m^5."""
     corners = surface.vertices[surface.faces]
-    edges = np.sort(surface.faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
-    closed = (np.unique(edges, axis=0, return_counts=True)[1] == 2).all()
-    if not closed:
+    first, second = surface.corners[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2).T
+    count = len(surface.vertices)
+    there, back = np.sort(first * count + second), np.sort(second * count + first)
+    if not np.array_equal(there, back):  # an edge without its opposite: not closed
         from scipy.spatial import ConvexHull, QhullError  # here: loading scipy takes long
 
         try:

@@ -26,6 +26,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 Colour = tuple[float, float, float, float]
 _SEGMENTS = 32  # segments of a circle
+_SAME = 1e-9  # relative distance of vertices that are one
 _MAX_SIZE = 10_000_000  # nodes and triangles of a COLLADA scene
 
 
@@ -42,6 +43,13 @@ class Triangles:
     vertices: Array
     faces: Array
     colour: Colour | None = None
+
+    @property
+    def corners(self) -> Array:
+        """The faces with one index for all vertices at a place, shape (F, 3)."""
+        size = max(float(np.ptp(self.vertices)), 1e-12)
+        places = np.round(self.vertices / (_SAME * size))
+        return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1)[self.faces]
 
     def transformed(self, R: Array, p: Array) -> Triangles:
         """Return the surface mapped by R, shape (3, 3), then shifted by p, shape (3,), m."""

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.estimated_inertia import estimate_inertias, second_moments
-from robot_dynamics_ros.geometry.triangles import Triangles, box, sphere
+from robot_dynamics_ros.geometry.triangles import Triangles, box, joined, sphere
 from robot_dynamics_ros.model import load_robot
 
 # Two links on two joints, each a box along x with a collision or a visual shape.
@@ -66,6 +66,12 @@ def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
     for faces in (closed.faces[:-1], closed.faces[:, ::-1]):
         changed = second_moments(Triangles(closed.vertices, faces))
         assert_allclose(changed, expected, atol=1e-12)
+    beside = closed.transformed(np.eye(3), np.array([0.4, 0.1, 0.0]))
+    notched = second_moments(joined([closed, beside]))
+    assert notched[3, 3] == pytest.approx(2 * 0.4 * 0.2 * 0.1)  # not its hull
+    odd = closed.faces.copy()
+    odd[0] = odd[0, ::-1]  # a triangle that faces inwards
+    assert_allclose(second_moments(Triangles(closed.vertices, odd)), expected, atol=1e-12)
     flat = Triangles(closed.vertices * [1.0, 1.0, 0.0], closed.faces[:-1])
     assert not second_moments(flat).any()
     ball = second_moments(sphere(0.1))[3, 3]  # of a polyhedron inside of the sphere
