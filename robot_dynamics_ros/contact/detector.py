@@ -238,6 +238,10 @@ class ContactDetector:
     def begin(self, q: Array, v: Array) -> None:
         """Start or restart at a state, together with the observer, see its ``begin``."""
         self._observer.begin(q, v)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all signals but those of the observer; no contact is active."""
         for array in (self.bands, self._load, self._speed, self._smooth):
             array.fill(0.0)
         self._latest = np.ones(len(self._growth))

@@ -152,6 +152,8 @@ class ContactWatch:
         self._settings, loop = ObserverSettings.of(parameters), self._loop
         self.observer.configure(self._settings, loop.settings.discretization, loop.settings.period)
         self._reaction = parameters['contact_reaction']
+        if not self.detects:  # what it holds would look like a hit when it is switched on
+            self.detector.reset()
         self._retract_way = parameters['contact_retract_way']
 
     def subscribe(self, subscribed: bool) -> None:

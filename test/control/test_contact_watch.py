@@ -206,3 +206,19 @@ def test_an_arm_that_a_contact_has_stopped_does_not_float_when_that_reaction_is_
     prepare_parameters(scene.session, {'contact_reaction': 'float'})()
     assert loop.present is holding
     assert holding.name == 'computed_torque'
+
+
+def test_detection_that_is_switched_on_again_knows_nothing_of_a_contact_before():
+    """The filters of a push that ended in the meantime, which others observed, told a hit."""
+    scene = Scene(contact_reaction='report')
+    session, detector = scene.session, scene.session.contact.detector
+    session.contact.subscribe(True)
+    scene.plant.push('tool', PUSH)
+    scene.settle(1.0)
+    assert (detector.count, detector.in_contact) == (1, True)
+    prepare_parameters(session, {'contact_reaction': 'off'})()
+    scene.plant.push('tool', np.zeros(6))
+    scene.settle(1.0)
+    prepare_parameters(session, {'contact_reaction': 'stop'})()
+    scene.settle(0.5)
+    assert (detector.count, session.mode) == (1, SessionMode.HOLDING)
