@@ -84,8 +84,9 @@ def _read(
     known_name("sensor's link", frame, tree.frames)
     # By arrival: states and wrenches may be stamped by different clocks.
     start = int(run.arrival_ns[0])
-    states, measured = ((np.array(x) - start) / NANO for x in (run.arrival_ns, times))
-    poses += poses_at_rest(states, run.position, measured, np.array(rows, dtype=float))
+    arrival, measured = ((np.array(x) - start) / NANO for x in (run.arrival_ns, times))
+    wrenches = np.array(rows, dtype=float)
+    poses += poses_at_rest(run.time, run.position, arrival, measured, wrenches)
     return frame
 
 

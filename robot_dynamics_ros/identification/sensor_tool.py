@@ -65,21 +65,22 @@ class ToolEstimate(NamedTuple):
 
 
 def poses_at_rest(
-    time: Array, position: Array, measured: Array, wrench: Array
+    time: Array, position: Array, arrival: Array, measured: Array, wrench: Array
 ) -> list[SensorPose]:
     """Return the poses in which an arm stood while its sensor measured.
 
     Args:
         time: Times of the states, shape (N,), s, increasing.
         position: Joint positions, shape (N, n), rad or m.
-        measured: Times of the wrenches, shape (M,), s, on the same clock.
+        arrival: Times of their arrival, shape (N,), s; several may have arrived at once.
+        measured: Times of the arrival of the wrenches, shape (M,), s, on the same clock.
         wrench: Shape (M, 6), N and N m; rows that are not finite are left out.
     """
     known, usable = np.isfinite(position).all(axis=1), np.isfinite(wrench).all(axis=1)
-    time, position = time[known], position[known]
+    time, position, arrival = time[known], position[known], arrival[known]
     poses = list[SensorPose]()
     for rows in rests(time, position):
-        begin, end = time[rows][[0, -1]]
+        begin, end = arrival[rows][[0, -1]]
         inside = usable & (measured >= begin) & (measured <= end)
         if inside.any():
             q, mean = np.median(position[rows], axis=0), wrench[inside].mean(axis=0)
