@@ -37,7 +37,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     exchange_fault,
     named,
 )
-from robot_dynamics_ros.estimation.rest import HELD_S, rests
+from robot_dynamics_ros.estimation.rest import HELD_S, moving_joints, rests
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
@@ -131,6 +131,9 @@ class HeldPoses:
     ) -> HeldPoses:
         """Return the means of each period of rest, see :func:`.rests`.
 
+        A joint that moves by no more than its noise, which makes no pose another one, is at the
+        median.
+
         Args:
             driver: The conversion of the profile.
             time: Shape (N,), s.
@@ -143,12 +146,12 @@ class HeldPoses:
         """
         if len(time) < 3:
             raise RecordingError('samples', f'hold {len(time)} states', 'sample for longer')
-        means = [(q[x].mean(axis=0), effort[x].mean(axis=0)) for x in rests(time, q)]
-        if not means:
+        if not (held := rests(time, q)):
             problem = f'the arm never rests for {HELD_S:g} s'
             raise RecordingError('samples', problem, 'let it hold each pose')
-        q, effort = (np.array(column) for column in zip(*means, strict=True))
-        return cls(driver, q, effort, commanded)
+        poses, efforts = (np.array([x[rows].mean(axis=0) for rows in held]) for x in (q, effort))
+        moves = moving_joints(q, np.gradient(q, time, axis=0))
+        return cls(driver, np.where(moves, poses, np.median(q, axis=0)), efforts, commanded)
 
     def scaled(self, joints: Sequence[int] | Array, factor: float, column: str = 'q') -> HeldPoses:
         """Return the poses with ``q`` or ``effort`` of some joints multiplied."""

@@ -161,6 +161,15 @@ def test_rests_are_found_whatever_the_unit(unit):
     assert_allclose(poses.q * unit, q[1:], atol=1e-4)
 
 
+def test_a_pose_that_is_held_again_is_no_other_one_because_of_a_joint_that_never_moved():
+    way = np.clip(np.abs(np.arange(1600) % 800 - 400.0) / 200.0 - 0.5, 0.0, 1.0)
+    position = np.outer(way, [0.0, 0.8, -0.5, 0.4])  # two poses, in turn
+    position += 1e-5 * np.random.default_rng(6).normal(size=position.shape)
+    time = 0.005 * np.arange(len(position))
+    poses = HeldPoses.of(DRIVER, time, position, 0.0 * position, commanded=False)
+    assert (len(poses.q), len(poses.distinct().q)) == (5, 2)
+
+
 def test_an_arm_that_never_rests_has_no_poses():
     for count, said in ((115, 'the arm never rests for 0.3 s'), (4, 'hold 2 states')):
         time, position, _, effort = (x[2:count] for x in moving())
