@@ -13,10 +13,12 @@ from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface,
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.description.shipped import shipped_robot, wide_limits
-from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.description.unread import without_effort
+from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.parameters import checked, parameters_of
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.conversions import COMMAND_KINDS
@@ -102,7 +104,7 @@ def actions(args):
         args.params_file = args.params_file or str(file)
     profile = load_driver_profile(args.driver_profile)
     args.robot = '' if args.description else args.robot
-    urdf = _description(args)
+    urdf, notes = _description(args, profile)
     gravity = launching.given_gravity(args)
     tree = load_robot(urdf, gravity, effort_limit=effort_limits(profile))
     driver = DriverInterface(profile, tree)
@@ -114,6 +116,8 @@ def actions(args):
         'use_sim_time': False,
     }
     text, control = _stage(args, profile, tree)
+    remark = without_effort(parse_xml(urdf), tree.joint_names)
+    notes += [f'WARNING: {remark}'] if remark and not args.emulator else []
     monitor = _monitor(args, profile, robot)
     emulated = robot | {'mode': 'real_time'}
     emulator = [package_node('driver_emulator', args, emulated)] if args.emulator else []
@@ -122,7 +126,7 @@ def actions(args):
     recorder = launching.recorder(launching.remapped(args, *names), **parameters)
     shown = launching.remapped(args, ('joint_states', 'monitor/effort'))
     nodes = [
-        LogInfo(msg=text),
+        *(LogInfo(msg=line) for line in (*notes, text)),
         *emulator,
         *controller,
         *monitor,
@@ -135,12 +139,20 @@ def actions(args):
     return launching.supervised(nodes, *essential, optional=('recorder', 'trajectory'))
 
 
-def _description(args):
-    """Return the URDF text of the arm."""
+def _description(args, profile):
+    """Return the URDF text of the arm, and remarks; grippers that the profile lacks are locked."""
     mappings = launching.xacro_mappings(args)
-    if args.description:
-        return read_description(args.description, mappings).xml
-    return read_description(shipped_robot(args.robot), wide_limits(args.robot) | mappings).xml
+    if not args.description:
+        file = shipped_robot(args.robot)
+        return read_description(file, wide_limits(args.robot) | mappings).xml, []
+    text = read_description(args.description, mappings).xml
+    chosen = (
+        launching.given_parameter(args, 'controller', x, '') for x in ('joints', 'tip', 'loops')
+    )
+    arm = load_arm(text, effort_limit=1.0)
+    if any(chosen) or any(row.joint in arm.locked for row in profile.joints):
+        return text, []
+    return arm.xml, [x for x in arm.remarks if 'taken for a gripper' in x]
 
 
 def _stage(args, profile, tree):

@@ -30,6 +30,8 @@ from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.spatial.scalar import Array
 
+_STRONGEST = 20.0  # times the largest effort against gravity; drives of arms have up to 9
+
 
 def check(args: argparse.Namespace) -> Outcome:
     """Check and print the model; the exit code is 1 if it has errors.
@@ -55,7 +57,7 @@ def check(args: argparse.Namespace) -> Outcome:
         verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
         forces = largest_gravity_forces(tree)
         needed = dict(zip(_drives(tree)[1], forces.tolist(), strict=True))
-        findings += too_weak(tree, forces, ' within its joint limits')
+        findings += doubtful_limits(tree, forces, ' within its joint limits')
         findings += [
             warning(
                 f'link {name!r}',
@@ -73,8 +75,10 @@ def check(args: argparse.Namespace) -> Outcome:
     return int(any(args.strict or x.severity == 'error' for x in findings)), document
 
 
-def too_weak(tree: Robot, needed: Array, remark: str) -> list[Finding]:
-    """Return a warning for each drive whose effort limit cannot hold the arm against gravity.
+def doubtful_limits(tree: Robot, needed: Array, remark: str) -> list[Finding]:
+    """Return a warning for each effort limit that cannot hold the arm, or is no limit of a drive.
+
+    A drive of an arm bears up to ten times what gravity loads it with.
 
     Args:
         tree: The robot.
@@ -82,14 +86,18 @@ def too_weak(tree: Robot, needed: Array, remark: str) -> list[Finding]:
         remark: Text appended to the warnings.
     """
     kind, names = _drives(tree)
+    weak = f'the arm cannot hold every posture{remark}'
+    distant = 'so high a limit bounds nothing; give that of the drive, in the URDF or profile'
+    most = int(needed.argmax())  # its share tells whether the limits are those of drives
+    strong = 0.0 < _STRONGEST * needed[most] < tree.effort_limit[most]
     return [
         warning(
             f'{kind} {name!r}',
             f'gravity alone needs {needed[i]:.3g}, the effort limit is {tree.effort_limit[i]:g}',
-            f'the arm cannot hold every posture{remark}',
+            weak if needed[i] > tree.effort_limit[i] else distant,
         )
         for i, name in enumerate(names)
-        if needed[i] > tree.effort_limit[i]
+        if needed[i] > tree.effort_limit[i] or strong and i == most
     ]
 
 

@@ -24,7 +24,7 @@ from robot_dynamics_ros.cli.arguments import (
     robot_of,
     robot_source,
 )
-from robot_dynamics_ros.cli.check_model import too_weak
+from robot_dynamics_ros.cli.check_model import doubtful_limits
 from robot_dynamics_ros.cli.tables import print_findings, print_table, say
 from robot_dynamics_ros.commissioning.command_delay import CommandDelay, estimate_delay
 from robot_dynamics_ros.commissioning.held_arm import (
@@ -208,7 +208,7 @@ def _robot(
         enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
         return tree.with_changes(effort_limit=enough), faults
     forces = largest_gravity_forces(tree)
-    return tree, too_weak(tree, forces, '; is the limit in the unit of the profile?')
+    return tree, doubtful_limits(tree, forces, '; is the limit in the unit of the profile?')
 
 
 def _from_bag(args: argparse.Namespace, tree: Robot) -> Recording:

@@ -30,9 +30,11 @@ from robot_dynamics_ros.cli.arguments import (
 )
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
-from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.description.unread import without_effort
+from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.description.urdf_patch import set_effort_limits
 from robot_dynamics_ros.disk_cache import cache_directory
+from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry import collisions, triangles
 from robot_dynamics_ros.geometry.collisions import UNCHECKED, Obstacles
@@ -61,7 +63,8 @@ def obstacles_of(args: argparse.Namespace) -> Obstacles:
 
 def run(args: argparse.Namespace) -> int:
     """Write the folder; print a summary and every remark on the robot once."""
-    from robot_dynamics_ros.cli.tables import say, show_arm  # nodes, which come here, need no rich
+    from robot_dynamics_ros.cli.check_model import doubtful_limits  # nodes come here without rich
+    from robot_dynamics_ros.cli.tables import say, show_arm
 
     added, filled = _estimate(args)
     tree = arm_of(args)
@@ -82,6 +85,9 @@ def run(args: argparse.Namespace) -> int:
         if remark.endswith('?'):  # of a unit: the arm would move by it
             text = f'before the arm moves, answer: {remark}'
             say(text, 'bold yellow')
+    limits = map(str, doubtful_limits(tree, largest_gravity_forces(tree), ''))
+    for remark in filter(None, (without_effort(parse_xml(tree.xml), tree.joint_names), *limits)):
+        say(f'of the real arm: {remark}', 'bold yellow')
     return 0
 
 

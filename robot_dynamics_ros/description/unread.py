@@ -125,6 +125,23 @@ def of_several(kind: str, names: Iterable[str], problem: str) -> tuple[str, str]
 Found = tuple[str, str, str, str]  # kind and name of the link or joint, problem, remedy
 
 
+def without_effort(root: Element, joints: Iterable[str]) -> str:
+    """Return which joints <ros2_control> offers no effort command for, in words; empty: none.
+
+    Joints that no <ros2_control> names are not judged.
+    """
+    offered: dict[str, set[str]] = {}
+    for joint in root.findall('ros2_control/joint'):
+        names = {one.get('name', '') for one in joint.findall('command_interface')}
+        offered.setdefault(joint.get('name', ''), set()).update(names)
+    without = [name for name in joints if 'effort' not in offered.get(name, {'effort'})]
+    if not without:
+        return ''
+    others = ', '.join(sorted(set().union(*(offered[name] for name in without)))) or 'none'
+    culprit, _ = of_several('joint', without, '')
+    return f'{culprit}: <ros2_control> offers no effort command (but: {others}); no law drives it'
+
+
 def _in_element(element: Element, kind: str, name: str) -> Iterator[Found]:
     """Yield what is not used in an element that is read, and below it."""
     tag = element.tag

@@ -17,7 +17,8 @@ from scipy.spatial.transform import Rotation
 from urdf_text import follow, joint, link, numbers, robot, symmetric
 
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
-from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.description.unread import without_effort
+from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.errors import DescriptionError, TrajectoryError
 from robot_dynamics_ros.geometry.robot_shapes import collision_shapes, robot_shapes
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
@@ -293,3 +294,25 @@ def test_a_part_that_does_not_move_is_not_remarked_for_trifles():
     tiny = link('base', 1e-4, (0, 0, 0), 1e-9 * I)
     assert load_robot(ARM.replace('<link name="base"/>', tiny)).remarks == ()
     assert len(check_model(ARM.replace('<link name="base"/>', tiny)).warnings) == 2
+
+
+@tables.rows(
+    'first second said',
+    """
+'', position velocity, "joint 'j2': <ros2_control> offers no effort command (but: position, velocity)"
+effort, position effort, ''
+effort, '', "joint 'j2': <ros2_control> offers no effort command (but: none)"
+position, position, "joints 'j1', 'j2': <ros2_control> offers no effort command (but: position)"
+""",  # noqa: E501
+)
+def test_joints_whose_hardware_takes_no_efforts_are_named(first, second, said):
+    """As of most position-controlled arms; a block of its own may have the sensors of a joint."""
+
+    def block(name, words):
+        offered = ''.join(f'<command_interface name="{word}"/>' for word in words.split())
+        return f'<ros2_control><joint name="{name}">{offered}</joint></ros2_control>'
+
+    blocks = [block('j2', second), block('j2', '')] + ([block('j1', first)] if first else [])
+    root = parse_xml(arm(*blocks))
+    assert without_effort(root, ['j1', 'j2']).partition('; ')[0] == said
+    assert check_model(arm(*blocks)).findings == ()

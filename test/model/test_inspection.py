@@ -231,6 +231,15 @@ def test_the_command_sees_an_arm_too_weak_for_its_own_weight_and_writes_json(
     assert (finding['severity'], 'gravity alone' in finding['problem']) == ('warning', True)
 
 
+@pytest.mark.parametrize('share', [19.0, 21.0])
+def test_an_effort_limit_that_no_drive_of_the_arm_has_is_said_once(share, file_of, capsys):
+    """As of published arms with 1000 N m; drives of arms have up to 9 times their weight."""
+    needed = float(largest_gravity_forces(load_robot(arm()))[0])
+    run(file_of(arm(effort=share * needed)))
+    told = "warning joint 'shoulder': gravity alone needs"
+    assert capsys.readouterr().out.count(told) == (share > 20.0)
+
+
 def test_the_effort_limit_of_the_command_fills_what_is_left_out_and_warnings_count_if_asked(
     file_of,
 ):

@@ -13,12 +13,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import tables
 import yaml
 from checkout import ROOT
 from samples import sample
 from scipy.spatial.transform import Rotation
+from urdf_text import FRICTION, joint, link, robot
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import (
@@ -230,6 +232,42 @@ def test_a_profile_without_efforts_is_compared_by_its_commands_which_are_recorde
     found = scene('hardware', stage='slow', **given)
     assert found.parameters('monitor')['effort_source'] == 'reference'
     assert found.parameters('recorder')['extra_topics'] == tuple(topics)
+
+
+@pytest.mark.parametrize('named', ['', 'profile', 'parameters'])
+def test_a_gripper_of_an_arm_of_ones_own_is_locked_unless_it_is_named(scene, tmp_path, named):
+    """As by ``commission``; a driver that lacks it would receive no efforts of this size."""
+    inertia, drive = 0.01 * np.eye(3), FRICTION
+    offered = '<ros2_control><joint name="a"><command_interface name="position"/></joint>'
+    arm, names = tmp_path / 'arm.urdf', ['a', 'b', 'finger']
+    arm.write_text(
+        robot(
+            'arm',
+            link('base'),
+            *(link(name, 1.0, (0.1, 0, 0), inertia) for name in ('upper', 'lower', 'jaw')),
+            joint('a', 'base', 'upper', dynamics=drive),
+            joint('b', 'upper', 'lower', xyz=(0.3, 0, 0), dynamics=drive),
+            joint('finger', 'lower', 'jaw', 'prismatic', limits=(0.0, 0.04), dynamics=drive),
+            f'{offered}</ros2_control>',
+        )
+    )
+    given = {'description': str(arm), 'stage': 'slow'}
+    contents = {
+        'profile': {'name': 'mine', 'joints': [{'joint': name} for name in names]},
+        'parameters': {'/**/controller': {'ros__parameters': {'joints': names}}},
+    }
+    if named:
+        file = tmp_path / 'own.yaml'
+        file.write_text(yaml.safe_dump(contents[named]))
+        given['driver_profile' if named == 'profile' else 'params_file'] = str(file)
+    found = scene('hardware', **given)
+    tree = load_robot(found.parameters('controller')['robot_description'])
+    assert list(tree.joint_names) == (names if named else names[:2])
+    said = [found.told(action) for action in found.actions if hasattr(action, 'msg')]
+    assert any("'finger': taken for a gripper" in text for text in said) == (not named)
+    assert sum("joint 'a': <ros2_control> offers no effort" in text for text in said) == 1
+    emulated = scene('hardware', **given, emulator='true')
+    assert emulated.nodes.count('LogInfo') == len(said) - 1  # nothing of a driver that is not used
 
 
 @tables.written("""
@@ -446,5 +484,5 @@ def test_moveit_is_told_where_the_action_of_the_shipped_arms_is():
     assert name in NODES
     source = ROOT / 'robot_dynamics_ros/ros/controller/trajectory_action.py'
     assert f"'~/{manager[name]['action_ns']}'" in source.read_text('utf-8')
-    for robot in ('scara', 'four_dof'):
-        assert list(sample(robot).tree.joint_names) == manager[name]['joints']
+    for arm in ('scara', 'four_dof'):
+        assert list(sample(arm).tree.joint_names) == manager[name]['joints']
