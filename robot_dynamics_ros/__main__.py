@@ -77,7 +77,8 @@ _MODULES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 2 for wrong input."""
     use_one_thread()
-    if sys.getfilesystemencoding() != 'utf-8':  # then neither files nor arguments are text
+    other = sys.getfilesystemencoding() != 'utf-8'  # then neither files nor arguments are text
+    if other and argv is None and os.environ.get('PYTHONUTF8') != '1':
         os.environ['PYTHONUTF8'] = '1'
         os.execv(sys.executable, sys.orig_argv)
     if isinstance(sys.stdout, io.TextIOWrapper):

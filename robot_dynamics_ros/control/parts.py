@@ -255,9 +255,11 @@ class ControllerParts:
 
         A joint that needs more than its limit has no drive: a closed loop bears it.
         """
-        limits, needed = self.loop.limiter.limits, self._gravity_efforts(self.loop.load.tree)
-        needed[needed > self.loop.tree.effort_limit] = 0.0
-        return self._insufficient(needed, limits, 'are permitted')
+        loop, still = self.loop, np.zeros(self.tree.n)
+        own = self.driver.compensation(loop.q, still, still.copy())
+        needed = self._gravity_efforts(loop.load.tree, own)
+        needed[needed > loop.tree.effort_limit] = 0.0
+        return self._insufficient(needed, loop.limiter.limits, 'are permitted')
 
     def overloaded(self, tree: Robot) -> str:
         """Return which joint with a drive gravity takes beyond its effort limit; '' if none.
@@ -269,12 +271,10 @@ class ControllerParts:
         needed[list(self.loop.law.passive)] = 0.0
         return self._insufficient(needed, self.loop.tree.effort_limit, 'are its limit')
 
-    def _gravity_efforts(self, tree: Robot) -> Array:
+    def _gravity_efforts(self, tree: Robot, own: Array | float = 0.0) -> Array:
         """Return the efforts that hold arm and payload, less friction and the driver's own."""
-        loop = self.loop
-        gravity = make_formulation('newton_euler', tree).gravity_forces(loop.q)
-        needed = np.abs(gravity - self.driver.compensation(loop.q, 0.0 * gravity))
-        return needed - loop.tree.coulomb_friction
+        gravity = make_formulation('newton_euler', tree).gravity_forces(self.loop.q)
+        return np.abs(gravity - own) - tree.coulomb_friction
 
     def _insufficient(self, needed: Array, limits: Array, what: str) -> str:
         i = int((needed / limits).argmax())

@@ -90,6 +90,8 @@ def test_text_is_utf_8_in_the_c_locale_too():
     ended = subprocess.run(command, capture_output=True, env=given)
     assert ended.returncode == 2
     assert 'fußarm.urdf' in ended.stderr.decode()
+    without = [sys.executable, '-X', 'utf8=0', *command[1:]]  # which the environment cannot change
+    assert subprocess.run(without, capture_output=True, env=given, timeout=60).returncode == 2
 
 
 def test_an_argument_that_is_not_utf_8_is_refused(capsys):

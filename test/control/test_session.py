@@ -16,7 +16,7 @@ import pinocchio
 import pytest
 import tables
 from samples import sample
-from still_arm import MS, StillArm
+from still_arm import MS, StillArm, driver_of
 
 from robot_dynamics_ros.control import requests
 from robot_dynamics_ros.control.drivers.driver_interface import ArmState
@@ -347,21 +347,28 @@ def test_an_arm_that_permitted_efforts_rates_or_motors_do_not_hold_is_said_once(
         assert expected in said
 
 
-def test_a_payload_beyond_the_motors_is_refused_while_they_hold_the_arm():
-    """A mass in g, say: efforts at their limits would throw the arm up. Nor is it activated."""
-    run, heavy = Driven(), {'payload_mass': 100.0, 'payload_frame': 'tool'}
-    run.active()
+@pytest.mark.parametrize('terms', [(), ('gravity', 'friction')])
+def test_a_payload_beyond_the_motors_is_refused_while_they_hold_the_arm(terms):
+    """A mass in g, say: efforts at their limits would throw the arm up. Nor is it activated.
+
+    Whoever computes the efforts of the motors.
+    """
+    driver = driver_of(TREE, compensated_by_driver=[*terms])
+    run, heavy = Driven(driver=driver), {'payload_mass': 100.0, 'payload_frame': 'tool'}
+    run.active().state(v=STILL + 0.1)
+    acting = run.session.loop.motor_effort()
     with pytest.raises(
         ConfigurationError, match=r"payload: .* 'joint4', 3 N m are its limit; .*kg"
     ):
         run.change(**heavy)
+    assert (run.session.loop.motor_effort() == acting).all(), 'between two ticks, from a thread'
     prepare_payload(run.session, False)()
     run.change(**heavy)
     with pytest.raises(ConfigurationError, match="'joint4', 3 N m are its limit"):
         prepare_payload(run.session, True)
     assert run.session.loop.load.tree is run.session.loop.load.bare
     with pytest.raises(ConfigurationError, match="not activated: .* 'joint4', 3 N m are its"):
-        Driven(heavy).active()
+        Driven(heavy, driver=driver).active()
 
 
 def test_an_effort_that_is_not_that_of_gravity_is_said_once_at_the_activation():

@@ -153,6 +153,16 @@ def test_a_velocity_is_differentiated_neither_from_repeated_nor_from_refused_sta
     assert np.abs(seen[544:]).max() < 1e-3
 
 
+def test_a_position_that_jumps_and_stays_has_no_velocity():
+    """An arm at rest would be braked with most of its effort, at 107 rad/s."""
+    state, seen = MeasuredState(sample('scara').tree, FilteredDerivative(4, 100.0)), []
+    for k in range(20):
+        state.take(1_000_000 * k, Q + 0.3 * (k > 9), np.zeros(4))
+        seen.append(np.abs(state.v).max())
+    assert state.restarts == 1
+    assert max(seen) == 0.0
+
+
 def test_the_time_between_states_stays_exact_however_far_their_stamps_jump():
     """Seconds since the first state have steps of 0.1 us there, which a rate limit would see."""
     state = MeasuredState(sample('scara').tree, None)

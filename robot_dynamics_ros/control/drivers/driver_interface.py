@@ -201,9 +201,9 @@ class DriverInterface:
             self._friction = DriveFriction(self._tree.with_changes(drive_friction={}))
         self.compensates = bool(terms)
 
-    def compensation(self, q: Array, v: Array) -> Array:
-        """Return the driver's share at a state: ``share`` itself, shape (n,), N m or N."""
-        share = self.share
+    def compensation(self, q: Array, v: Array, out: Array | None = None) -> Array:
+        """Return the driver's share at a state: ``share`` itself or ``out``, (n,), N m or N."""
+        share = self.share if out is None else out
         if self._gravity is not None:
             self._gravity(q, share)
         else:

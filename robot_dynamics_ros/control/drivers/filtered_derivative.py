@@ -46,6 +46,10 @@ class FilteredDerivative:
         self.value = np.zeros(n)
         self._last = np.zeros(n)
         self._step = np.zeros(n)
+        self.restart()
+
+    def restart(self) -> None:
+        """Start with the next sample, whenever and wherever it is."""
         self._time = math.nan
 
     def update(self, t: float, x: Array) -> Array:

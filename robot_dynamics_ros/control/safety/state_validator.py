@@ -513,6 +513,8 @@ class MeasuredState:
         self.stamp_ns, self.time = stamp_ns, elapsed
         self.q[:], self.v[:] = q, v
         if self._derivative is not None:  # of valid positions only
+            if verdict is StateVerdict.RESTARTED:  # a jump is no velocity
+                self._derivative.restart()
             if self.validator.changed or not self.repetitions.awaits_update(elapsed):
                 self._derivative.update(elapsed, q)
             self.v[:] = self._derivative.value
