@@ -94,6 +94,14 @@ def test_a_wrong_model_is_not_mistaken_for_another_gravity():
     assert re.search(r' identify .*gazebo_scara_unknown_plant$', result.report.steps[-1])
 
 
+def test_of_a_few_states_no_model_is_judged():
+    """Too few tell whether a joint moves: a moving arm was told to miss its efforts, at rest."""
+    few = evaluated(RecordedArm(300).recording().rows(slice(100, 115)))
+    told = 'no usable efforts were recorded: the recording: has 15 states with position and vel'
+    assert told in said(few)
+    assert 'misses' not in said(few)
+
+
 # An exact run: efforts, energy, tracking, program, files ----------------------------------------
 
 

@@ -31,7 +31,12 @@ from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
 from robot_dynamics_ros.recordings.plausibility import MissingError, check_recording
-from robot_dynamics_ros.recordings.recording import UNCONVERTED, Recording, format_time
+from robot_dynamics_ros.recordings.recording import (
+    LEAST_STATES,
+    UNCONVERTED,
+    Recording,
+    format_time,
+)
 from robot_dynamics_ros.recordings.samples import acting
 from robot_dynamics_ros.recordings.timing import BRIDGED
 from robot_dynamics_ros.spatial.scalar import Array
@@ -118,7 +123,7 @@ def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Find
     names, judged = np.array(sums.model.tree.joint_names), sums.residual.count > 0
     rms = sums.residual.rms
     share = np.where(rms < sums.resolved, 0.0, sums.share)
-    if not judged.any():
+    if not judged.any() or evaluated.run.complete.sum() < LEAST_STATES:
         return [_missing_efforts(sums, evaluated.run)]
     remarks = _idle_findings(sums)
     if not np.isfinite(share).any():
