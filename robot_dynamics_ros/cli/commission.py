@@ -122,7 +122,7 @@ def examine(
         commanded: Whether its efforts are the commands of the controller; else measured.
     """
     time, q, v, effort = run.time, run.position, run.velocity, run.effort
-    findings = [*turn_findings(q, tree), *limit_findings(tree, q)]
+    findings = [*turn_findings(run, tree), *limit_findings(tree, q)]
     if len(q) >= LEAST_STATES and np.isfinite(v).all():
         findings += velocity_findings(tree, time, q, v)
     report = driver.profile.state.effort

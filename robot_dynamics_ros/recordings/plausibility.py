@@ -90,7 +90,7 @@ def check_recording(
         UnknownNameError: A joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
-    _refuse(turn_findings(run.position, tree))
+    _refuse(turn_findings(run, tree))
     _check_frozen(run, measured=measured)
     _refuse(frozen_findings(run, measured=measured))
     run = longest_piece(run)
@@ -312,12 +312,13 @@ def _speed_findings(v: Array, tree: Robot) -> Iterator[Finding]:
         yield Finding('error', problem, named(tree, [i]), remedy)
 
 
-def turn_findings(q: Array, tree: Robot) -> Iterator[Finding]:
-    """Yield joints with limits whose positions jump by a turn."""
+def turn_findings(run: Recording, tree: Robot) -> Iterator[Finding]:
+    """Yield joints with limits whose positions jump by a turn, but not during a gap."""
     limited = ~(tree.joint_is_continuous | np.array(tree.joint_is_prismatic))
-    jumps = (np.abs(np.abs(np.diff(q, axis=0)) - TURN) < _TURN_TOLERANCE).sum(axis=0)
+    moved = np.diff(run.position, axis=0)[np.diff(run.time) <= BRIDGED * run.period]
+    jumps = (np.abs(np.abs(moved) - TURN) < _TURN_TOLERANCE).sum(axis=0)
     for i in np.flatnonzero(limited & (jumps > 0)).tolist():
-        problem = f'jumps by a whole turn {jumps[i]} times: its driver wraps it'
+        problem = f'jumps by a whole turn {counted(jumps[i], "time")}: its driver wraps it'
         remedy = 'declare it continuous in the description, or let the driver count turns'
         yield Finding('error', problem, named(tree, [i]), remedy)
 

@@ -23,6 +23,7 @@ from robot_dynamics_ros.recordings.plausibility import (
     late_velocities,
     limit_findings,
     problem_of,
+    turn_findings,
     velocity_findings,
 )
 from robot_dynamics_ros.recordings.timing import find_timing
@@ -134,6 +135,17 @@ def test_times_that_jitter_and_pause_do_not_change_the_unit_of_velocities(rng):
     assert not list(velocity_findings(tree, time, run.position, run.velocity))
     (found,) = velocity_findings(tree, time, run.position, run.velocity * [1, 3, 1])
     assert 'are 3' in found.problem
+
+
+@pytest.mark.parametrize(('pause', 'jumps'), [(0.0, 1), (20.0, 0)])
+def test_a_turn_within_a_pause_is_a_motion(pause, jumps):
+    run = run_of(1)
+    later = run.time > run.time.mean()
+    position = run.position + 2.0 * np.pi * np.outer(later, [0, 0, 1])
+    run = replace(run, position=position, stamp_ns=run.stamp_ns + later * int(pause * 1e9))
+    run = replace(run, time=run.stamp_ns / 1e9)
+    told = [finding.problem for finding in turn_findings(run, measured_arm().tree)]
+    assert told == jumps * ['jumps by a whole turn 1 time: its driver wraps it']
 
 
 def test_a_wrong_zero_is_no_other_unit():
