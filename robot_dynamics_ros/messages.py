@@ -27,7 +27,7 @@ NANO = 1_000_000_000
 
 def from_start(stamp_ns: int) -> str:
     """Return how texts name a trajectory: by the timestamp of its start, ns, in s."""
-    seconds = f'{stamp_ns / NANO:.9f}'.rstrip('0').rstrip('.')
+    seconds = f'{stamp_ns // NANO}.{stamp_ns % NANO:09d}'.rstrip('0').rstrip('.')
     return f'from {seconds} s'
 
 

@@ -91,6 +91,9 @@ def commission(args: argparse.Namespace) -> Outcome:
     run = run if args.commands else replace(run, effort=run.measured_effort)
     reported = np.isfinite(run.effort).any(axis=0) | args.commands
     run = run.rows(np.isfinite(np.hstack([run.position, run.effort[:, reported]])).all(axis=1))
+    if not len(run.time):
+        problem = f'has no {"command" if args.commands else "effort"} of every joint at one state'
+        raise RecordingError(source, problem, 'record them, or see --commands')
     checked, held = examine(tree, driver, run, commanded=args.commands)
     findings += checked
     delay = measured_delay(tree, driver, run) if args.commands else None

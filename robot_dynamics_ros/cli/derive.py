@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     FORCE,
     ROBOT,
@@ -117,6 +118,7 @@ _OF_C = {
         float,
         'also generate computed torque with saturated efforts and this activation ramp, s; '
         '0: no ramp',
+        check=read.not_negative,
     ),
     '--set KEY=VALUE': option(
         [],

@@ -227,7 +227,9 @@ def _request(args: argparse.Namespace) -> Request:
     try:
         delay = args.delay if args.delay == AUTO else int(args.delay)
     except ValueError as error:
-        raise ConfigurationError('--delay', str(error), 'give a number, or auto') from error
+        raise ConfigurationError(
+            '--delay', f'is {args.delay!r}', 'give a whole number, or auto'
+        ) from error
     return Request(args.timing, delay, cutoff_of(args), args.effort)
 
 

@@ -124,7 +124,7 @@ class _Difference:
     Args:
         arm: Identification of the arm without load.
         recording: The loaded run.
-        frame: The link that carries the load.
+        frame: The link that carries the load; raises ModelError if it is fixed to the base.
         steps: Independent deviations of the arm's parameters, shape (k, p).
         rotors: Deviations of the armature, shape (n,), infinite if unknown; empty if it is known.
     """
@@ -138,7 +138,7 @@ class _Difference:
         rotors: Sequence[float] | Array = (),
     ) -> None:
         unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
-        self.tree, self.frame = tree, tree.frame(frame)
+        self.tree, self.frame = tree, tree.moving_frame(frame)
         self.name = frame
         self.motion = motion = prepare(recording, tree, arm.plan.preparation).motion
         columns = unknowns.columns(motion)

@@ -114,10 +114,11 @@ def step_ns(file: str) -> int:
         ConfigurationError: It is not an SDF file with a world.
     """
     text = read_world(file).findtext('physics/max_step_size') or '0.001'
-    with contextlib.suppress(ValueError):
-        return round(NANO * float(text))
+    with contextlib.suppress(ValueError, OverflowError):
+        if (step := round(NANO * float(text))) > 0:
+            return step
     problem = f'has a max_step_size of {text!r}'
-    raise ConfigurationError(f'world {file!r}', problem, 'give it in s')
+    raise ConfigurationError(f'world {file!r}', problem, 'give it in s, at least 1e-9')
 
 
 def bindings() -> tuple[str, str]:

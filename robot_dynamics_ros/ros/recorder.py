@@ -166,7 +166,7 @@ class Recorder(PackageNode):
         for topic, *kind in extra:
             self._check_name('extra_topics', topic)
             if kind:
-                streams.append(Stream(topic, kind[0]))
+                streams.append(Stream(topic, ' '.join(kind)))
             else:
                 self._untyped.append(topic)
         self._bag = BagWriter(settings['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))

@@ -167,10 +167,10 @@ class ArmCommands:
             tree = load_robot(self._arm.xml, effort_limit=_UNLIMITED)
             q = np.array([self._arm.position[name] for name in tree.joint_names])
             plan = make_plan(tree, defaults(MOTION) | settings(tree, q), q)
+        except RobotDynamicsError as error:  # some are KeyErrors
+            reply(False, str(error))
         except KeyError as error:
             reply(False, f'joint {error} has no position yet')
-        except RobotDynamicsError as error:
-            reply(False, str(error))
         else:
             message = trajectory_message(tree.joint_names, plan)
             self._send(message, plan.duration, client, reply)

@@ -285,10 +285,12 @@ def _joint_row(joint: Joint, now: ArmInstant, origins: dict[str, str]) -> str:
     position = now.position.get(joint.name, math.nan)
     effort, limit = now.effort.get(joint.name, math.nan), effort_limit(joint)
     unit, force = ('m', 'N') if joint.kind == 'prismatic' else ('rad', 'N m')
-    bars = _bar(effort, limit, _AT_LIMIT if abs(effort) > _NEARLY * limit else PALETTE[0], 6)
+    full = 0.0 < _NEARLY * limit < abs(effort)
+    bars = _bar(effort, limit, _AT_LIMIT if full else PALETTE[0], 6)
     for origin, colour in origins.items():
         bars += _bar(now.components[origin].get(joint.name, 0.0), limit, colour, 2)
-    amount = '' if math.isnan(effort) else f'{effort:.2f} of {limit:g} {force}'
+    known = f' of {limit:g}' if limit else ''
+    amount = '' if math.isnan(effort) else f'{effort:.2f}{known} {force}'
     place = 'unknown' if math.isnan(position) else f'{position:.3f} {unit}'
     if (error := now.error.get(joint.name, math.nan)) == error:
         place += f', error {_rounded(1e3 * error)} m{unit}'

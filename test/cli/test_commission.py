@@ -173,6 +173,11 @@ def test_states_that_contradict_their_neighbours_are_left_out_and_said(spoilt, c
     assert [text in said for text in told] == [code == 0, code == 1]
 
 
+def test_a_bag_without_commands_is_told_to_who_checks_them(commission):
+    ended = commission(states(*(x[:99] for x in swing())), '--commands', code=2)
+    assert 'has no command of every joint at one state; record them' in ended.err
+
+
 @pytest.mark.slow
 def test_commands_of_zero_that_hold_the_arm_tell_who_compensates_gravity(bag, commission):
     said = commission(bag, '--commands', code=1).said

@@ -83,7 +83,7 @@ def test_analyze_computes_with_the_file_that_identify_wrote(command):
 
 
 @tables.written("""
-    BAG --delay late | --delay
+    BAG --delay late | --delay: is 'late'; give a whole number
     BAG --cutoff -3 | cutoff
     BAG --robot missing.urdf | missing.urdf
     gone | have nothing to identify from

@@ -54,6 +54,12 @@ def test_a_tilted_base_is_said_where_a_load_is_weighed(bags, command):
     assert 'the base was tilted: gravity points 4' in said
 
 
+def test_a_load_on_the_base_is_refused(bags, command):
+    base = measured_arm().tree.base_link
+    found = command('identify', bags['loaded'], '--payload', base, *GIVEN, code=2)
+    assert 'is on the base; choose a frame that moves' in found.err
+
+
 def test_a_gravity_that_the_efforts_contradict_is_the_first_reason(bags, command):
     found = command('identify', bags['tilted'], *GIVEN, '--gravity', *DOWN_Z, code=None)
     lines = [x for x in (found.err or found.out).splitlines() if not x.endswith(' s')]  # alive

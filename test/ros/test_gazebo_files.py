@@ -95,6 +95,8 @@ null, is not a file
 'name: arm', malformed XML
 '<sdf version="1.9"><model name="a"/></sdf>', has no <world>
 '<sdf><world name="a"><physics><max_step_size>1 ms</max_step_size></physics></world></sdf>', has a max_step_size of '1 ms'
+'<sdf><world name="a"><physics><max_step_size>inf</max_step_size></physics></world></sdf>', has a max_step_size of 'inf'
+'<sdf><world name="a"><physics><max_step_size>0</max_step_size></physics></world></sdf>', has a max_step_size of '0'
 """,  # noqa: E501
 )
 def test_a_world_that_is_none_is_named_before_gazebo_is_started(tmp_path, content, problem):

@@ -52,6 +52,7 @@ gazebo_robot {unpause: perhaps}                | 'perhaps'; known: at_once, neve
 gazebo_robot {}                                | the node gazebo_robot needs the command gz, which is not installed
 recorder {bag: .}                              | exists already; choose another name
 recorder {extra_topics: [x std_msgs/msg/Nothing]} | error: message type 'std_msgs/msg/Nothing': is not inst
+recorder {extra_topics: [x std_msgs/msg/String y]} | error: message type 'std_msgs/msg/String y': is not inst
 recorder {extra_topics: [x Nothing]}           | error: message type 'Nothing': is not inst
 recorder {extra_topics: [x /msg/String]}       | error: message type '/msg/String': is not inst
 recorder {controller: a b}                     | error: controller: 'a b': failed to resolve name

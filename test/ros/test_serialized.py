@@ -26,6 +26,7 @@ from std_msgs.msg import Float64, Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.messages import from_start
 from robot_dynamics_ros.ros import conversions
 from robot_dynamics_ros.ros.conversions import (
     EffortWriter,
@@ -297,3 +298,15 @@ def test_a_joint_command_that_is_not_installed_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, 'control_msgs.msg', None)
     with pytest.raises(ConfigurationError, match='JointCommand.* is not installed; install a con'):
         EffortWriter([], JOINTS, 'joint_command')
+
+
+@tables.rows(
+    'nanoseconds said',
+    """
+0, from 0 s
+1500000000, from 1.5 s
+1760000000123456789, from 1760000000.123456789 s
+""",
+)
+def test_a_trajectory_is_named_by_its_start_to_the_last_digit(nanoseconds, said):
+    assert from_start(nanoseconds) == said

@@ -268,3 +268,5 @@ def test_the_command_asks_for_a_folder(capsys):
     """``planning/test_law_functions`` has what it writes there."""
     assert main(['derive', 'scara', '--format', 'c', '--functions', 'gravity_forces']) != 0
     assert 'writes several files; add --output FOLDER' in capsys.readouterr().err
+    assert main(['derive', 'scara', '--format', 'c', '--output', 'x', '--ramp', '-1']) == 2
+    assert '--ramp: is -1.0; must not be negative' in capsys.readouterr().err

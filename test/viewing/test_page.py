@@ -28,7 +28,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.description.urdf import Joint
+from robot_dynamics_ros.description.urdf import Joint, Limit
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.viewing import arm_panel
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
@@ -788,6 +788,15 @@ def test_a_joint_near_its_limit_and_one_of_unknown_position_have_colours_of_thei
     )
     assert inside is limit_colour(0.0, None) is None
     assert near != nearer == beyond != unknown
+
+
+def test_an_effort_of_a_joint_without_a_limit_is_of_nothing_and_not_at_its_limit():
+    now = ArmInstant(effort={'free': 1.5, 'weak': 1.5})
+    free, weak = (Joint(name, 'revolute', '', '') for name in now.effort)
+    weak = weak._replace(limit=Limit(effort=1.5))
+    rows = arm_panel.joints_html({'free': free, 'weak': weak}, now).split('<tr>')[1:]
+    assert [re.search(r'1\.50 [^<]*', row)[0] for row in rows] == ['1.50 N m', '1.50 of 1.5 N m']
+    assert [arm_panel._AT_LIMIT in row for row in rows] == [False, True]
 
 
 def test_components_are_grouped_by_origin():
