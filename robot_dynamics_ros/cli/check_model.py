@@ -30,7 +30,8 @@ from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.spatial.scalar import Array
 
-_STRONGEST = 20.0  # times the largest effort against gravity; drives of arms have up to 9
+#: Times the largest effort against gravity; drives of arms have up to 9.
+STRONGEST = 20.0
 
 
 def check(args: argparse.Namespace) -> Outcome:
@@ -57,7 +58,7 @@ def check(args: argparse.Namespace) -> Outcome:
         verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
         forces = largest_gravity_forces(tree)
         needed = dict(zip(_drives(tree)[1], forces.tolist(), strict=True))
-        findings += doubtful_limits(tree, forces, ' within its joint limits')
+        findings += doubtful_limits(tree, forces, ' within its joint limits', math.inf)
         findings += [
             warning(
                 f'link {name!r}',
@@ -75,21 +76,22 @@ def check(args: argparse.Namespace) -> Outcome:
     return int(any(args.strict or x.severity == 'error' for x in findings)), document
 
 
-def doubtful_limits(tree: Robot, needed: Array, remark: str) -> list[Finding]:
+def doubtful_limits(
+    tree: Robot, needed: Array, remark: str, strongest: float = STRONGEST
+) -> list[Finding]:
     """Return a warning for each effort limit that cannot hold the arm, or is no limit of a drive.
-
-    A drive of an arm bears up to ten times what gravity loads it with.
 
     Args:
         tree: The robot.
         needed: Its ``largest_gravity_forces``, shape (n,), N m or N.
-        remark: Text appended to the warnings.
+        remark: Text appended to the warnings of weak drives.
+        strongest: Limit of a drive, in efforts against gravity.
     """
     kind, names = _drives(tree)
     weak = f'the arm cannot hold every posture{remark}'
     distant = 'so high a limit bounds nothing; give that of the drive, in the URDF or profile'
     most = int(needed.argmax())  # its share tells whether the limits are those of drives
-    strong = 0.0 < _STRONGEST * needed[most] < tree.effort_limit[most]
+    strong = 0.0 < strongest * needed[most] < tree.effort_limit[most]
     return [
         warning(
             f'{kind} {name!r}',
