@@ -39,6 +39,8 @@ def state_matrix(G0: Array, G1: Array) -> Array:
 def roots(G0: Array, G1: Array) -> Array:
     r"""Return the 2m roots of :math:`\det(s^2E+s\Gamma_1+\Gamma_0)=0`, rightmost first, 1/s."""
     values = np.linalg.eigvals(state_matrix(G0, G1))
+    if not values.imag.any():
+        values = values.real  # NumPy 2.5 returns complex numbers always
     return values[np.argsort(-values.real)]
 
 

@@ -17,6 +17,7 @@ from scipy.linalg import expm
 from robot_dynamics_ros.constraints.error_dynamics import (
     exact_error,
     proved_stable,
+    roots,
     stabilizing,
 )
 from robot_dynamics_ros.constraints.program_file import load_program
@@ -107,6 +108,14 @@ def test_the_exact_error_solves_3_5(rng):
     G0, G1 = (positive_definite(rng, 3, 1.0) for _ in range(2))
     given = G0, G1, *rng.normal(size=(2, 3)), np.linspace(0, 2, 9)
     np.testing.assert_allclose(exact_error(*given), decay(*given), atol=1e-10)
+
+
+def test_roots_of_which_none_oscillates_are_real_in_every_numpy(monkeypatch):
+    """Since NumPy 2.5 eigenvalues are complex always; a message would tell a root at 2.071+0j."""
+    eigvals = np.linalg.eigvals
+    monkeypatch.setattr(np.linalg, 'eigvals', lambda A: eigvals(A).astype(complex))
+    assert roots(np.array([[-25.0]]), np.array([[10.0]])).dtype == float
+    assert roots(np.array([[25.0]]), np.array([[-1.0]])).dtype == complex
 
 
 def test_symmetric_positive_definite_gains_stabilize_any_projection(rng):
