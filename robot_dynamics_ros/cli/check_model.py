@@ -91,7 +91,7 @@ def doubtful_limits(
     weak = f'the arm cannot hold every posture{remark}'
     distant = 'so high a limit bounds nothing; give that of the drive, in the URDF or profile'
     most = int(needed.argmax())  # its share tells whether the limits are those of drives
-    strong = 0.0 < strongest * needed[most] < tree.effort_limit[most]
+    strong = needed[most] > 0.0 and tree.effort_limit[most] > strongest * needed[most]
     return [
         warning(
             f'{kind} {name!r}',
