@@ -217,7 +217,7 @@ def test_the_controller_imports_no_reader_of_recordings():
 
 
 # Contents of the shared memory of a port at which Fast DDS waits for its creator for ever.
-@pytest.mark.parametrize('content', [b'', bytes(52400), b'\1' + bytes(52399)])
+@pytest.mark.parametrize('content', [b'', bytes(52400), b'\1' + bytes(52399)], ids=len)
 def test_a_process_killed_while_it_created_its_port_holds_up_no_later_node(processes, content):
     port = Path(f'/dev/shm/fastrtps_port{7400 + 250 * processes.domain + 11}')  # participant 0
     port.write_bytes(content)
