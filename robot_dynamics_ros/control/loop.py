@@ -445,7 +445,9 @@ class ControlLoop:
     @property
     def moving(self) -> bool:
         """Whether the arm or its reference moves, beyond a share of the velocity limits."""
-        fastest = np.maximum(np.abs(self.v), np.abs(self.reference.velocity))
+        fastest = np.abs(self.v)
+        if not self.acting.acts_on_old_states:  # with which no reference moves
+            fastest = np.maximum(fastest, np.abs(self.reference.velocity))
         return bool((fastest > _REST * self._speeds).any())
 
     def hold(self) -> None:

@@ -29,6 +29,7 @@ from robot_dynamics_ros.control.requests import (
     prepare_payload,
     prepare_target,
     prepare_trajectory,
+    tared,
 )
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.spline import Points
@@ -369,6 +370,17 @@ def test_a_payload_beyond_the_motors_is_refused_while_they_hold_the_arm(terms):
     assert run.session.loop.load.tree is run.session.loop.load.bare
     with pytest.raises(ConfigurationError, match="not activated: .* 'joint4', 3 N m are its"):
         Driven(heavy, driver=driver).active()
+
+
+def test_an_arm_that_was_stopped_while_its_reference_moved_rests_for_a_tare():
+    run = Driven().following()
+    run.states(500)
+    assert run.wait()
+    run.session.deactivate()
+    for _ in range(2):
+        run.state()
+        run.session.measure_wrench('tool', np.ones(6))
+    assert tared(run.session, run.now)[0] == {'sensor_bias': [1.0] * 6}
 
 
 def test_an_effort_that_is_not_that_of_gravity_is_said_once_at_the_activation():
