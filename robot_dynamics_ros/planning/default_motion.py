@@ -60,6 +60,7 @@ _AMPLITUDE = 0.1  # of sines, of the range of a joint, at most one turn or 1 m
 _PARTS = (1.0, 0.5, 0.25, 0.1, 0.04)  # of this amplitude
 _FREQUENCY, _SINE_RAMP, _DURATION = 0.5, 1.0, 8.0  # of sines: Hz, s, s; at most, at least, about
 _LOWEST = 0.02  # Hz
+_UNLIMITED = 1e9  # rad/s or m/s, of a joint without a velocity limit
 _FASTER = 'raise its velocity limit'
 
 
@@ -350,7 +351,8 @@ def _plan(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) 
     if motion.settings['kind'] == 'sine':
         return _planned_sines(tree, motion, checker)
     reach = np.linalg.norm(frame_jacobian(tree, motion.home, motion.frame)[:3], axis=0)
-    speeds = VELOCITY_SHARE * reach * tree.velocity_limit  # of the tool, by each joint alone
+    # Of the tool, by each joint alone.
+    speeds = VELOCITY_SHARE * reach * tree.velocity_limits(_UNLIMITED)
     if speeds.sum() < _SLOWEST:  # before any path is solved
         name = tree.joint_names[int(np.argmax(speeds))]
         raise TrajectoryError('motion', f'is too fast for joint {name!r}', _FASTER)

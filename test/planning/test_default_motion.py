@@ -162,6 +162,12 @@ def test_an_arm_too_slow_for_any_motion_is_told_before_a_path_is_solved(monkeypa
         plan_motion(slow, 'tool')
 
 
+def test_a_joint_without_a_velocity_limit_need_not_move_the_tool():
+    tree = load_robot(shipped_robot('scara'))
+    endless = tree.with_changes(velocity_limit=np.full(tree.n, np.inf))
+    assert default_motion(endless, 'tool').velocity_share == 0.0
+
+
 def test_a_pendulum_gets_a_folder_without_a_program_and_the_scene_says_why(tmp_path, capsys):
     file, folder = tmp_path / 'arm.urdf', tmp_path / 'arm'
     file.write_text(text_of('pendulum'))
