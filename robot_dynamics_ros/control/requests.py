@@ -66,6 +66,7 @@ class Commit:
         apply: Applies it; returns a sentence that describes it.
         epoch: The ``epoch`` of the session at the start of the preparation.
         content: Its content in the log; None: it is not logged.
+        parameters: Those of the session at that time, which a change is based on.
         called: Whether it was.
     """
 
@@ -75,12 +76,17 @@ class Commit:
     apply: Apply
     epoch: int
     content: dict[str, Any] | None
+    parameters: Mapping[str, Any]
     called: bool = False
 
     def check(self) -> None:
         """Raise ConfigurationError if the request is refused by now."""
         if self.called:
             raise ConfigurationError(self.subject, 'was committed already', 'prepare it again')
+        is_change = self.event is SessionEvent.CHANGE
+        if is_change and self.parameters is not self.session.parameters:
+            problem = 'was prepared before parameters changed'  # which it would undo
+            raise ConfigurationError(self.subject, problem, 'prepare it again')
         self.session.require(self.event, self.subject, self.epoch)
 
     def __call__(self) -> str:
@@ -109,7 +115,7 @@ def _request(
         @wraps(prepare)
         def prepared(session: ControllerSession, /, *args: _P.args, **kwargs: _P.kwargs) -> Commit:
             session.require(event, subject)
-            epoch = session.epoch
+            epoch, parameters = session.epoch, session.parameters
             try:
                 apply, content = prepare(session, *args, **kwargs)
             except RobotDynamicsError:
@@ -117,7 +123,7 @@ def _request(
             except Exception as error:  # nothing has changed yet
                 text = f'{type(error).__name__}: {error}'[:_MAX_TEXT]
                 raise ConfigurationError(subject, text, 'give another') from error
-            return Commit(session, subject, event, apply, epoch, content)
+            return Commit(session, subject, event, apply, epoch, content, parameters)
 
         return prepared
 

@@ -608,6 +608,21 @@ def test_a_commit_is_applied_once():
     assert len(run.session.log.dated) == logged
 
 
+def test_a_change_does_not_undo_one_that_was_committed_after_its_preparation():
+    run = Driven({'payload_mass': 0.1, 'payload_frame': 'tool'}).active()
+    stale = [
+        prepare_parameters(run.session, {'effort_scale': 0.5}),
+        prepare_payload(run.session, True),
+    ]
+    run.change(payload_mass=0.2)
+    for commit in stale:
+        with pytest.raises(
+            ConfigurationError, match='before parameters changed; prepare it again'
+        ):
+            commit()
+    assert run.session.loop.load.payload.mass == run.session.parameters['payload_mass'] == 0.2
+
+
 INACTIVE = Driven()
 INACTIVE.state()
 test_an_argument_of_another_kind_is_refused_by_name = tables.called(
