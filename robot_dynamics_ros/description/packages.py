@@ -44,9 +44,10 @@ def give_packages(words: Iterable[str]) -> None:
         name, assigned, path = word.partition(':=')
         if not (name and assigned):
             raise ConfigurationError(f'package {word!r}', 'has no :=', 'write NAME:=PATH')
-        if not Path(path).is_dir():
+        folder = Path(os.path.expanduser(path))
+        if not folder.is_dir():
             raise ConfigurationError(f'package {word!r}', 'no such folder', 'give its folder')
-        folders[name] = Path(path).resolve()
+        folders[name] = folder.resolve()
     os.environ[_GIVEN] = ';'.join(f'{name}:={folder}' for name, folder in folders.items())
 
 

@@ -66,8 +66,8 @@ def urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str]) 
     require_type('mappings', mappings, Mapping, 'a mapping of names to texts')
     mappings = {name: str(value) for name, value in mappings.items()}
     text = os.fspath(path_or_xml)
-    path = None if is_text(text) else Path(text)
-    content = (text if path is None else _read_text(text)).lstrip(_BEFORE)
+    path = None if is_text(text) else Path(os.path.expanduser(text))
+    content = (text if path is None else _read_text(str(path))).lstrip(_BEFORE)
     if _has_xacro(content) or (path is not None and path.suffix.lower() == '.xacro'):
         if path is not None and path.resolve() in shipped_files():
             content = _expand_shipped(content, path, mappings)

@@ -57,6 +57,13 @@ def test_an_angle_that_is_written_as_a_quarter_turn_is_one():
         assert exact_angle(angle) == angle
 
 
+def test_a_home_folder_is_understood(tmp_path, monkeypatch):
+    """As in parameters, where no shell expands it."""
+    monkeypatch.setenv('HOME', str(tmp_path))
+    (tmp_path / 'arm.urdf').write_text(sample('scara').xml)
+    assert load_robot('~/arm.urdf').n == 4
+
+
 # ---- shipped robots -----------------------------------------------------------------------------
 
 
