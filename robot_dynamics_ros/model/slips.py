@@ -108,7 +108,7 @@ def _slips(inertial: Inertial) -> Iterator[str]:
 
 
 def _is_real(tensor: Array) -> bool:
-    return not inconsistency(tensor, 1e-3)
+    return bool(np.isfinite(tensor).all()) and not inconsistency(tensor, 1e-3)
 
 
 def inertia_unit(

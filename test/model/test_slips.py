@@ -54,6 +54,12 @@ IMPOSSIBLE = {
 }
 
 
+def test_a_tensor_is_judged_where_its_place_is_no_number():
+    text = arm(BOX - STEINER).replace('<inertial><origin xyz="', '<inertial><origin xyz="up ')
+    said = [f'{finding}' for finding in check_model(text).errors]
+    assert ['has 4 numbers; give three' in said[0], 'principal moments' in said[-1]] == [True] * 2
+
+
 @pytest.mark.parametrize('scale', [1e-4, 1e3])
 @pytest.mark.parametrize('slip', IMPOSSIBLE)
 def test_an_impossible_tensor_is_refused_at_load_with_the_probable_slip(slip, scale):
