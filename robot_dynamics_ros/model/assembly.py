@@ -87,9 +87,15 @@ class Assembly:
         return (self.equations if self.formula is None else self.formula).rates(q, ud)
 
     def reaches(self, u: Array) -> bool:
-        """Return whether the loops close, regularly, from the assembly to u, shape (N,)."""
+        """Return whether the loops close, regularly, from the assembly to u, shape (N,).
+
+        With a formula, whether it has a value there.
+        """
         if self.formula is not None:
-            return True
+            try:
+                return bool(np.isfinite(self.formula.positions(u)).all())
+            except MechanismError:
+                return False
         q, done = self._continued_from(self.assembled, u)
         return done == 1.0 and self.equations.conditioning(q) >= self.singular_below
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from robot_dynamics_ros.errors import MechanismError, RobotDynamicsError
 from robot_dynamics_ros.spatial.jet import Jet
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, identity, zeros
 
@@ -98,4 +99,11 @@ class Explicit(NamedTuple):
 
     def _jet(self, u: Array, ud: Array) -> Jet:
         dtype = common_dtype(u, ud)
-        return self.formula(Jet(u, ud, identity(len(u), dtype), zeros(len(u), dtype)))
+        try:
+            return self.formula(Jet(u, ud, identity(len(u), dtype), zeros(len(u), dtype)))
+        except RobotDynamicsError:
+            raise
+        except (ValueError, ArithmeticError) as reason:
+            problem = f'has no value at u = ({", ".join(f"{x:.4g}" for x in u)}): {reason}'
+            remedy = 'correct it, or give limits within which it has one'
+            raise MechanismError('closed_form', problem, remedy) from reason

@@ -170,6 +170,9 @@ def test_a_closed_form_holds_within_the_limits_and_says_where_it_has_no_value():
     narrow = urdf[crank:].replace('lower="-3.0" upper="3.0"', 'lower="-0.5" upper="0.5"', 1)
     closed = load_mechanism(urdf[:crank] + narrow, loops, closed_form=form)
     assert closed.positions(np.zeros(1))[-1] == pytest.approx(0.3)
+    assert (closed.reaches(np.array([0.5])), closed.reaches(np.array([0.6]))) == (True, False)
+    with pytest.raises(MechanismError, match=r'no value at u = \(0.6\): math'):
+        closed.positions(np.array([0.6]))
 
 
 @pytest.mark.slow
