@@ -31,7 +31,10 @@ Formula = Callable[[tuple[Jet, ...]], Mapping[str, Jet]]
 
 
 def build_mechanism(
-    robot: Robot, file: MechanismFile, formula: Formula | None = None
+    robot: Robot,
+    file: MechanismFile,
+    formula: Formula | None = None,
+    named: Collection[str] = (),
 ) -> Mechanism:
     """Check and assemble the loops of a spanning tree.
 
@@ -39,6 +42,7 @@ def build_mechanism(
         robot: The spanning tree; it may have mimic joints, also within the loops.
         file: The loops.
         formula: Closed form of the dependent joints instead of that of the file; None if none.
+        named: Joints whose effort limits bound those that the file declares, too.
 
     Raises:
         MechanismError: See :func:`~robot_dynamics_ros.model.load.load_mechanism`.
@@ -66,7 +70,7 @@ def build_mechanism(
         coordinates,
         remarks=(*robot.remarks, *_passive_terms(robot, file.coordinates)),
         drive_friction={term: value[at] for term, value in robot.drive_friction.items()},
-        effort_limit=_effort_limits(tree, file),
+        effort_limit=_effort_limits(tree, file, named),
         mimic=mimic,
         actuators={
             a.name: np.array([a.rate.get(name, 0) for name in tree.joint_names])
@@ -223,7 +227,10 @@ def _independent_rows(equations: LoopEquations, q: Array) -> tuple[int, ...]:
     nearby = q + np.random.default_rng(0).uniform(-0.05, 0.05, len(q))
     if rank < count and _rank(equations.scaled(nearby)[1]) == rank:
         raise _too_few_error(equations, f'{rank} independent')
-    selected = replace(equations, rows=_pivots(J[:, equations.dependent], count))
+    from scipy.linalg import qr  # deferred: most robots have no loops
+
+    pivots = qr(J[:, equations.dependent].T, mode='r', pivoting=True)[-1]
+    selected = replace(equations, rows=tuple(sorted(pivots[:count].tolist())))
     if selected.conditioning(q) < _RANK_TOLERANCE:
         raise SingularityError(
             f'Phi_phi of {equations.names}',
@@ -232,14 +239,6 @@ def _independent_rows(equations: LoopEquations, q: Array) -> tuple[int, ...]:
             'declare the assembly elsewhere, or other coordinates',
         )
     return selected.rows or ()
-
-
-def _pivots(J: Array, count: int) -> tuple[int, ...]:
-    """Return the indices of independent rows of a matrix, selected by pivoted QR; ascending."""
-    from scipy.linalg import qr
-
-    pivots: Sequence[int] = qr(J.T, mode='r', pivoting=True)[-1]
-    return tuple(sorted(int(row) for row in pivots[:count]))
 
 
 def _closed_form(equations: LoopEquations, file: MechanismFile) -> Affine | None:
@@ -288,15 +287,19 @@ def _checked(equations: LoopEquations, closed_form: Affine | Explicit, u: Array)
     return closed_form.positions(u)
 
 
-def _effort_limits(tree: RobotTree, file: MechanismFile) -> Array:
-    """Return the effort limit of each drive: declared, or that of the single joint it drives."""
+def _effort_limits(tree: RobotTree, file: MechanismFile, named: Collection[str]) -> Array:
+    """Return the effort limit of each drive: declared, or that of the single joint it drives.
+
+    The lower one of both if the joint is named.
+    """
     limits = []
     for actuator in file.actuators:
-        limit = actuator.effort_limit
-        if limit is None and len(actuator.rate) == 1:
-            [(name, factor)] = actuator.rate.items()
-            limit = float(tree.effort_limit[tree.joint_index(name)]) / abs(factor)
-        if limit is None or not (limit > 0.0 and math.isfinite(limit)):
+        limit = actuator.effort_limit or math.inf
+        (name, factor), *others = actuator.rate.items()
+        if not others and (name in named or limit == math.inf):
+            of_joint = float(tree.effort_limit[tree.joint_index(name)]) / abs(factor)
+            limit = min(limit, of_joint)
+        if not 0.0 < limit < math.inf:
             raise MechanismError(
                 f'actuator {actuator.name!r}', 'has no effort limit', 'give effort_limit > 0'
             )

@@ -155,8 +155,8 @@ def load_robot(
     undriven = np.isin(tree.joint_names, list(passive - limited))
     limits = np.where(undriven, 0.0, tree.effort_limit)
     tree = tree.with_changes(effort_limit=limits, mechanism=file.text)
-    named = effort_limit if isinstance(effort_limit, Mapping) else {}
-    mechanism = build_mechanism(tree, file.limited(named), closed_form)
+    named = effort_limit if isinstance(effort_limit, Mapping) else ()
+    mechanism = build_mechanism(tree, file, closed_form, named)
     return _weighed(mechanism, mechanism.assembled[np.newaxis, mechanism.body_of_joint])
 
 

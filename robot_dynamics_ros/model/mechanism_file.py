@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -97,21 +97,6 @@ class MechanismFile:
             if len(actuator.rate) == 1 and actuator.effort_limit is None
             for name in actuator.rate
         )
-
-    def limited(self, limits: Mapping[str, float]) -> MechanismFile:
-        """Return the file with no drive above the effort limit of the one joint that it drives.
-
-        Args:
-            limits: Effort limits by joint name, N m or N, such as those of a driver.
-        """
-
-        def bounded(drive: Actuator) -> Actuator:
-            (name, factor), *others = drive.rate.items()
-            if drive.effort_limit is None or others or name not in limits:
-                return drive
-            return drive._replace(effort_limit=min(drive.effort_limit, limits[name] / abs(factor)))
-
-        return replace(self, actuators=tuple(map(bounded, self.actuators)))
 
 
 def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
