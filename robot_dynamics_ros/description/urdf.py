@@ -307,8 +307,7 @@ class _Reader:
         return math.nan
 
     def _vector(self, element: Element | None, key: str, culprit: str, default: Vector) -> Vector:
-        text = None if element is None else element.get(key)
-        if element is None or text is None:
+        if element is None or (text := element.get(key)) is None:
             return default
         culprit, parts = f'{culprit} <{element.tag} {key}>', text.split()
         if len(parts) != 3:
@@ -406,5 +405,5 @@ class _Reader:
         )
 
     def _limit(self, element: Element, culprit: str) -> Limit:
-        given = [key for key in Limit._fields if element.get(key) is not None]
+        given = (key for key in Limit._fields if key in element.attrib)
         return Limit(**{key: self._number(element, key, culprit) for key in given})

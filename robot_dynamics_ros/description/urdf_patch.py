@@ -110,9 +110,9 @@ def _add_lock(element: ElementTree.Element, lock: Lock) -> None:
     child = ElementTree.SubElement(element, 'locked', given)
     _set_origin(child, lock.origin)
     if lock.mimic is not None:
-        joint, *numbers = lock.mimic
-        keys = zip(('multiplier', 'offset'), map(repr, numbers), strict=True)
-        ElementTree.SubElement(child, 'mimic', {'joint': joint, **dict(keys)})
+        joint, multiplier, offset = lock.mimic
+        given = {'joint': joint, 'multiplier': repr(multiplier), 'offset': repr(offset)}
+        ElementTree.SubElement(child, 'mimic', given)
 
 
 def _set_origin(element: ElementTree.Element, pose: Pose) -> None:
@@ -130,8 +130,8 @@ def set_effort_limits(xml: str, limits: Mapping[str, float]) -> str:
     """
     root = parse_xml(xml)
     for joint in root.findall('joint'):
-        if joint.get('name', '') in limits:
-            _child(joint, 'limit').set('effort', repr(float(limits[joint.get('name', '')])))
+        if (name := joint.get('name', '')) in limits:
+            _child(joint, 'limit').set('effort', repr(float(limits[name])))
     return ElementTree.tostring(root, encoding='unicode')
 
 

@@ -131,7 +131,7 @@ class CollisionChecker:
         links, obstacles = [], obstacles or Obstacles()
         for shape in known.shapes:
             frame = tree.frames[shape.link]
-            surface = shape.transformed(np.asarray(frame.R_BF), np.asarray(frame.p_BF))
+            surface = shape.transformed(frame.R_BF, frame.p_BF)
             if np.isfinite(surface.vertices).all():
                 links.append(_Collider(shape.link, frame.body, surface, is_link=True))
             else:
@@ -384,8 +384,7 @@ def _links_above(tree: Robot) -> dict[str, str]:
 def _boxes(obstacles: Obstacles) -> Iterator[_Collider]:
     """Yield the boxes in the base frame."""
     for k, numbers in enumerate(obstacles.boxes):
-        shift = np.array(numbers[:3])
-        surface = box(np.array(numbers[3:])).transformed(np.eye(3), shift)
+        surface = box(np.array(numbers[3:])).transformed(np.eye(3), np.array(numbers[:3]))
         yield _Collider(f'box {k + 1}', -1, surface)
 
 
@@ -396,7 +395,7 @@ def _height_of_ground(
 
     Where the ground is below an arm on a wall or a ceiling is unknown.
     """
-    down = np.asarray(tree.gravity, dtype=float)
+    down = tree.gravity
     if not down[2] < -0.99 * float(np.linalg.norm(down)) or not down.any():
         return None
     heights = [float(link.surface.vertices[:, 2].min()) for link in links if link.body < 0]
@@ -429,11 +428,11 @@ def _remarks(tree: Robot, unchecked: Mapping[str, str]) -> tuple[str, ...]:
 
 def _mounting_remarks(tree: Robot) -> tuple[str, ...]:
     """Return a sentence if a link that carries an arm does not stand upright: z is not up."""
-    up = -np.asarray(tree.gravity, dtype=float)
+    up = -tree.gravity
     above = _links_above(tree) if tree.xml and up.any() else {}
     roots = (above.get(tree.link_names[body]) for body, at in enumerate(tree.parent) if at < 0)
     for link in filter(None, roots):
-        if up @ np.asarray(tree.frames[link].R_BF)[:, 2] < _UPRIGHT * np.linalg.norm(up):
+        if up @ tree.frames[link].R_BF[:, 2] < _UPRIGHT * np.linalg.norm(up):
             return (
                 f'{link!r} hangs or is tilted, and what it is mounted on is no obstacle: motions '
                 'may lead through it; give it as a box (--box, parameter boxes)',

@@ -11,10 +11,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from robot_dynamics_ros.description.urdf import Inertial, parse_urdf, parse_xml
+from robot_dynamics_ros.description.urdf import TENSOR, Inertial, parse_urdf, parse_xml
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.robot_shapes import collision_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles
+from robot_dynamics_ros.spatial.inertia import TENSOR_ELEMENTS
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -96,7 +97,8 @@ def second_moments(surface: Triangles) -> Array:
         except QhullError:  # a flat surface
             return np.zeros((4, 4))
         corners = surface.vertices[hull.simplices]
-        outwards = np.einsum('ij,ij->i', _normals(corners), hull.equations[:, :3]) > 0.0
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        outwards = np.sum(normals * hull.equations[:, :3], axis=1) > 0.0
         corners = np.where(outwards[:, None, None], corners, corners[:, ::-1])
     six = np.linalg.det(corners)
     total = corners.sum(axis=1)
@@ -108,15 +110,10 @@ def second_moments(surface: Triangles) -> Array:
     return P if P[3, 3] > 0.0 else -P
 
 
-def _normals(corners: Array) -> Array:
-    return np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-
-
 def _inertial(mass: float, com: Array, inertia: Array) -> ElementTree.Element:
     element = ElementTree.Element('inertial')
     ElementTree.SubElement(element, 'origin', xyz=' '.join(f'{x:.6g}' for x in com))
     ElementTree.SubElement(element, 'mass', value=f'{mass:.6g}')
-    keys = {'ixx': (0, 0), 'ixy': (0, 1), 'ixz': (0, 2), 'iyy': (1, 1), 'iyz': (1, 2)}
-    values = {key: f'{inertia[at]:.6g}' for key, at in {**keys, 'izz': (2, 2)}.items()}
-    ElementTree.SubElement(element, 'inertia', values)
+    values = zip(TENSOR, inertia[TENSOR_ELEMENTS], strict=True)
+    ElementTree.SubElement(element, 'inertia', {key: f'{x:.6g}' for key, x in values})
     return element

@@ -125,8 +125,8 @@ def read_mesh(path: Path) -> list[Triangles]:
         MissingDependencyError: It is glTF, and trimesh is not installed.
     """
     culprit = f'mesh {path.name!r}'
-    readers = {'.stl': _read_stl, '.obj': _read_obj, '.dae': read_collada}
-    readers |= dict.fromkeys(('.glb', '.gltf'), _read_gltf)
+    readers = {'.stl': _read_stl, '.obj': _read_obj, '.dae': read_collada, '.glb': _read_gltf}
+    readers['.gltf'] = _read_gltf
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DescriptionError(culprit, 'unknown format', f'known: {", ".join(readers)}')

@@ -43,6 +43,8 @@ import numpy as np
 
 from robot_dynamics_ros.errors import UnreachableError, known_name
 from robot_dynamics_ros.kinematics.solution import (
+    ELBOW_SINGULAR,
+    Axes,
     Solution,
     components,
     elbow_sine,
@@ -59,13 +61,10 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, sin
 from robot_dynamics_ros.spatial.validation import array, require_numbers
 
 Joints = Array | Sequence[Scalar]
-Axes = Literal['base', 'tool']
 Point = Literal['wrist', 'tool']
 
 #: Reference points of a pose.
 POINTS = ('wrist', 'tool')
-#: Sine of the elbow angle below which the arm is treated as stretched or folded.
-ELBOW_SINGULAR = 1e-6
 #: Distance from the waist axis, relative to the reach, below which the waist is treated as free.
 SHOULDER_SINGULAR = 1e-9
 _ROUNDING = 1e-15  # relative rounding error of a few operations

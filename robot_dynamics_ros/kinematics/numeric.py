@@ -198,11 +198,11 @@ def _descend(
 
 
 def _free_joints(tree: Robot, q: Array, direction: Array) -> Array:
-    """Return 0 for joints at a limit that the step would violate, 1 for the others."""
-    blocked = ((q <= tree.reference_lower) & (direction < 0.0)) | (
+    """Return whether each joint may move: not one at a limit that the step would violate."""
+    blocked: Array = ((q <= tree.reference_lower) & (direction < 0.0)) | (
         (q >= tree.reference_upper) & (direction > 0.0)
     )
-    return np.where(blocked, 0.0, 1.0)
+    return ~blocked
 
 
 def _error(tree: Robot, frame: str, p: Array, R: Array | None, q: Array) -> Array:

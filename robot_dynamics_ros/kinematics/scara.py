@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from robot_dynamics_ros.errors import UnreachableError
 from robot_dynamics_ros.kinematics.solution import (
+    ELBOW_SINGULAR,
+    Axes,
     Solution,
     components,
     elbow_sine,
@@ -37,11 +38,6 @@ from robot_dynamics_ros.kinematics.solution import (
 from robot_dynamics_ros.model import FramePose, Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
 from robot_dynamics_ros.spatial.validation import array, require_numbers
-
-Axes = Literal['base', 'tool']
-
-#: Sine of the elbow angle below which the arm is treated as stretched or folded.
-ELBOW_SINGULAR = 1e-6
 
 
 @dataclass(frozen=True)

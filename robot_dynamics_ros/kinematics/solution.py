@@ -26,6 +26,10 @@ from robot_dynamics_ros.spatial.validation import array
 ROUNDING = 16.0 * sys.float_info.epsilon
 _SLACK = 1e-9  # rad or m: rounding error of a joint at its limit
 
+#: Sine of the elbow angle below which the arm is treated as stretched or folded.
+ELBOW_SINGULAR = 1e-6
+
+Axes = Literal['base', 'tool']
 Status = Literal['ok', 'singular', 'outside_limits']
 
 
@@ -90,7 +94,7 @@ def turned(R: Array, rows: Array) -> Array:
     return np.concatenate([R @ rows[:3], R @ rows[3:]])
 
 
-def in_axes(axes: str, R: Array, rows: Array) -> Array:
+def in_axes(axes: Axes, R: Array, rows: Array) -> Array:
     """Return six rows of the base, linear part first, in the axes 'base' or 'tool' (rotated by R).
 
     Raises:
@@ -171,7 +175,7 @@ def nearest(
     *,
     weights: Array | None = None,
     keep_branch: str | None = None,
-    revolute: Sequence[bool] | None = None,
+    revolute: Sequence[bool] | Array | None = None,
     limits: tuple[Array, Array] | None = None,
 ) -> Solution:
     r"""Return the solution within the joint limits that is nearest to a configuration.
@@ -200,12 +204,15 @@ def nearest(
     for solution in usable:
         if solution.branch == keep_branch and solution.singular:
             return solution
-    w = np.ones(len(current)) if weights is None else weights
-    return min(usable, key=lambda solution: float(w @ (solution.q - current) ** 2))
+    w = 1.0 if weights is None else weights
+    return min(usable, key=lambda solution: float(np.sum(w * (solution.q - current) ** 2)))
 
 
 def _unwound(
-    solution: Solution, current: Array, revolute: Sequence[bool], limits: tuple[Array, Array]
+    solution: Solution,
+    current: Array,
+    revolute: Sequence[bool] | Array,
+    limits: tuple[Array, Array],
 ) -> Solution:
     q, (lower, upper) = solution.q, limits
     least, most = np.ceil((lower - q - _SLACK) / TURN), np.floor((upper - q + _SLACK) / TURN)

@@ -138,12 +138,9 @@ class ToolTask:
 
     def _nearest(self, solutions: list[Solution], near: Array) -> Array:
         """Return the joint positions of the nearest solution, shifted by whole turns if nearer."""
-        tree = self.tree
-        turns, limits = (
-            np.logical_not(tree.joint_is_prismatic),
-            (tree.reference_lower, tree.reference_upper),
-        )
-        return nearest(solutions, near, revolute=turns.tolist(), limits=limits).q
+        limits = self.tree.reference_lower, self.tree.reference_upper
+        turns = np.logical_not(self.tree.joint_is_prismatic)
+        return nearest(solutions, near, revolute=turns, limits=limits).q
 
 
 class ScaraTask(ToolTask):

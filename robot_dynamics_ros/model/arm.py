@@ -53,17 +53,18 @@ class Chains:
         for name, joint in moving.items():
             self._carrier[name] = carried[joint.parent].name if joint.parent in carried else ''
             self._below[self._carrier[name]].append(name)
+        self._independent = [name for name, joint in moving.items() if joint.mimic is None]
         self._length = {name: self._length_below(name) for name in moving}
 
     def _length_below(self, name: str) -> int:
         """Return the largest number of independent joints of a chain that begins with a joint."""
-        own = self._joints[name].mimic is None
+        own = name in self._independent
         return own + max(map(self._length_below, self._below[name]), default=0)
 
     def path(self, name: str) -> Iterator[str]:
         """Yield the independent joints from one to the root."""
         while name:
-            if self._joints[name].mimic is None:
+            if name in self._independent:
                 yield name
             name = self._carrier[name]
 
@@ -75,9 +76,7 @@ class Chains:
     def grippers(self) -> tuple[str, ...]:
         """Return the independent joints of grippers, in the order of the file."""
         found = self.fingers()
-        return tuple(
-            name for name, joint in self._joints.items() if not joint.mimic and name in found
-        )
+        return tuple(name for name in self._independent if name in found)
 
     def _grippers(self, name: str) -> set[str]:
         """Return the joints of grippers, mimic joints included, from a joint on."""
@@ -101,12 +100,8 @@ class Chains:
 
     def arm(self) -> list[str]:
         """Return the independent joints without those of grippers, in the order of the file."""
-        grippers = set(self.grippers())
-        return [
-            name
-            for name, joint in self._joints.items()
-            if not joint.mimic and name not in grippers
-        ]
+        found = self.fingers()
+        return [name for name in self._independent if name not in found]
 
     def ends(self, longest: bool = False) -> list[str]:
         """Return the last links of the chains of the arm, longest first, without grippers.
@@ -117,7 +112,7 @@ class Chains:
         arm = self.arm()
         carriers = {carrier for name in arm for carrier in [*self.path(name)][1:]}
         last = [name for name in arm if name not in carriers]
-        last.sort(key=lambda name: -self._length_to(name))
+        last.sort(key=self._length_to, reverse=True)
         least = self._length_to(last[0]) if longest else 0
         return [self._joints[name].child for name in last if self._length_to(name) >= least]
 

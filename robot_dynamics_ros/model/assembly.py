@@ -74,7 +74,9 @@ class Assembly:
         numbers, equations = real_values(u), self.equations
         if numbers is None:
             return self._continued(u)[0]
-        q = self._found(numbers, self.assembled if near is None else near)
+        reference = self.assembled if near is None else near
+        q, done = self._continued_from(reference, numbers)
+        q = equations.mimic.positions(q if done == 1.0 else self._searched(numbers, reference))
         if u.dtype.kind in 'fiu':
             return q
         q = q.astype(common_dtype(u, q))  # complex, mpmath, dual
@@ -154,17 +156,14 @@ class Assembly:
             change = J[:, coordinates] @ (trial - q)[coordinates]
             trial[dependent] -= np.linalg.lstsq(J[:, dependent], change, rcond=None)[0]
             closed = self._corrected(trial)
-            if closed is not None and self._continues(closed, branch):
+            continues = closed is not None and equations.branch(closed) == branch
+            if closed is not None and continues and not equations.flipped(closed):
                 q, done, step = closed, done + step, 2.0 * step
             else:
                 step = 0.5 * step
                 if step < _MIN_STEP:
                     return q, done
         return equations.close(q)[0], done
-
-    def _continues(self, q: Array, branch: float) -> bool:
-        """Return whether a root is on the branch of that sign, and no frame half a turn off."""
-        return self.equations.branch(q) == branch and not self.equations.flipped(q)
 
     def _corrected(self, predicted: Array) -> Array | None:
         """Return the root near tree positions, to ``CLOSED``; None if the joints move too far."""
@@ -178,11 +177,6 @@ class Assembly:
             if np.any(np.abs(q - predicted) > _MAX_CORRECTION * equations.unit):
                 return None
         return None
-
-    def _found(self, u: Array, reference: Array) -> Array:
-        """Return the root at u on the branch of a known one, at any distance from it."""
-        q, done = self._continued_from(reference, u)
-        return self.equations.mimic.positions(q if done == 1.0 else self._searched(u, reference))
 
     def _searched(self, u: Array, reference: Array) -> Array:
         """Search from random starts for a unique root on the branch of the known configuration."""

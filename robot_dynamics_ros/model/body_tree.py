@@ -199,8 +199,8 @@ class BodyTree(ABC):
 
 def frozen(value: Any) -> Any:
     """Return an array that nobody can write to, and containers of arrays with such ones."""
-    if isinstance(value, Affine):
-        return Affine(*map(frozen, value))
+    if isinstance(value, (Affine, BodyFrame)):
+        return type(value)(*map(frozen, value))
     if isinstance(value, Mapping):
         return {key: frozen(part) for key, part in value.items()}
     if not isinstance(value, np.ndarray) or not (value.flags.writeable or value.base is not None):

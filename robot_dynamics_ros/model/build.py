@@ -317,9 +317,6 @@ def _lump_frames(order: list[Joint], root: str) -> dict[str, BodyFrame]:
             body += 1
         else:
             frames[joint.child] = _frame_at(frames[joint.parent], joint.origin)
-    for frame in frames.values():
-        frame.R_BF.setflags(write=False)
-        frame.p_BF.setflags(write=False)
     return frames
 
 
@@ -333,8 +330,7 @@ def _lump_inertias(
         if link.inertial is None or F.body < 0 or link.inertial.is_zero:
             continue
         parts[F.body].append(link_inertia(link.inertial).transformed(F.R_BF, F.p_BF))
-    massless = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
-    return [combine(links) if links else massless for links in parts]
+    return [*map(combine, parts)]
 
 
 _QUARTER = math.pi / 2.0

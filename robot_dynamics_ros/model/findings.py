@@ -156,17 +156,15 @@ def report_link(link: Link, moved_by: str) -> LinkReport:
     assert inertial is not None  # callers select links that have one
     body = link_inertia(inertial)
     mass, com, tensor = body.mass, body.com, body.inertia
-    nan3, nan4, axes = np.full(3, math.nan), np.full(4, math.nan), np.full((3, 3), math.nan)
+    moments, pseudo, axes = (np.full(shape, math.nan) for shape in (3, 4, (3, 3)))
+    box, margin, density = moments, math.nan, math.nan
     second_moments = pseudo_inertia(mass, mass * com, shift_inertia(tensor, mass, com))
-    if not np.isfinite(second_moments).all():
-        return LinkReport(
-            link.name, moved_by, mass, com, nan3, axes, math.nan, nan4, nan3, math.nan
-        )
-    moments, axes = np.linalg.eigh(tensor)
-    pseudo = np.linalg.eigvalsh(second_moments)
-    margin = (moments[0] + moments[1] - moments[2]) / moments[2] if moments[2] else math.nan
-    box, density = np.full(3, math.nan), math.nan
-    if mass > 0.0:
+    finite = np.isfinite(second_moments).all()
+    if finite:
+        moments, axes = np.linalg.eigh(tensor)
+        pseudo = np.linalg.eigvalsh(second_moments)
+        margin = (moments[0] + moments[1] - moments[2]) / (moments[2] or math.nan)
+    if finite and mass > 0.0:
         box = np.sqrt(6.0 * np.maximum(moments.sum() - 2.0 * moments, 0.0) / mass)
         volume = 4.0 / 3.0 * math.pi * math.prod(box * math.sqrt(5.0 / 12.0))
         density = mass / volume if volume > 0.0 else math.inf

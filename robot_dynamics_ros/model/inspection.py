@@ -327,10 +327,6 @@ def _errors_first(findings: list[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: finding.severity))  # stable
 
 
-def _is_point(report: LinkReport) -> bool:
-    return bool((report.principal_moments == 0.0).all())
-
-
 def _check_links(
     description: RobotDescription, passive: Collection[str]
 ) -> tuple[list[LinkReport], list[Finding]]:
@@ -348,19 +344,21 @@ def _check_links(
     for link in description.links:
         if link.inertial is None:
             continue
-        mover = carried.get(link.name)
-        if link.inertial.is_zero and (mover is None or mover.child != link.name):
+        mover, culprit = carried.get(link.name), f'link {link.name!r}'
+        is_child = mover is not None and mover.child == link.name
+        if link.inertial.is_zero and not is_child:
             problem = 'has an <inertial> of mass 0 and inertia 0'
             remedy = 'it is treated as a massless frame; remove the <inertial>'
-            findings.append(warning(f'link {link.name!r}', problem, remedy))
+            findings.append(warning(culprit, problem, remedy))
             continue
         report = report_link(link, mover.name if mover else '')
         reports.append(report)
-        link_faults = link_findings(link, report, child_origins[link.name], longest)
-        if mover and mover.child != link.name and link.inertial.mass > 0.0 and _is_point(report):
+        link_faults = [*link_findings(link, report, child_origins[link.name], longest)]
+        is_point = link.inertial.mass > 0.0 and not report.principal_moments.any()
+        if mover and not is_child and is_point:
             problem = 'has no moments of inertia'
             remedy = 'it acts as a point mass: give them, or new_robot --estimate-inertia'
-            link_faults = iter([warning(f'link {link.name!r}', problem, remedy)])
+            link_faults = [warning(culprit, problem, remedy)]
         if mover:
             with_inertia.add(mover.name)
             findings += link_faults

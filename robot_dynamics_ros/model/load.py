@@ -368,8 +368,7 @@ def _refusal(
 ) -> Iterator[Finding]:
     """Yield the error of loading a description without errors: its mass matrix or its loops."""
     try:
-        kind: dict[str, Any] = {'strict': loops == '', 'loops': loops}
-        load_robot(description.xml, effort_limit=effort_limit, **kind)
+        load_robot(description.xml, effort_limit=effort_limit, strict=loops == '', loops=loops)
     except SingularityError as fault:
         yield Finding('error', str(fault), 'loops', 'give another assembly: at, guess')
     except DescriptionError as fault:

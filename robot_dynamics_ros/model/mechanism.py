@@ -132,7 +132,8 @@ class Mechanism(Robot):
         lower, upper = self.sampled_range
         at = self.assembled[self.body_of_joint]
         bounds = self.assembly.narrowed(np.minimum(lower, at), np.maximum(upper, at))
-        return np.clip(bounds[0], lower, upper), np.clip(bounds[1], lower, upper)
+        lower, upper = np.clip(bounds, lower, upper)
+        return lower, upper
 
     @cached_property
     def middle(self) -> Array:

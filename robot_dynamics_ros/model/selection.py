@@ -116,14 +116,11 @@ def select(
     mimic_joints, held, remarks = {}, dict[str, float](), list[str]()
     for name, joint in moving.items():
         relation = relations.get(name)
-        follows = (
-            relation is not None and relation.joint in controlled and relation.multiplier != 0.0
-        )
         if name in positions:
             held[name] = float(positions[name])
         elif name in controlled:
             continue
-        elif relation is not None and follows and mimic == 'couple':
+        elif relation and relation.joint in controlled and relation.multiplier and mimic != 'lock':
             mimic_joints[name] = relation
             continue
         elif relation is not None:

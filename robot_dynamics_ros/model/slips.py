@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import product as pairs
 
 import numpy as np
 
@@ -81,9 +82,7 @@ def _slips(inertial: Inertial) -> Iterator[str]:
         yield 'it seems to hold the first six numbers of a 3x3 matrix, row by row'
     if _is_real(-tensor):
         yield 'all signs seem to be reversed'
-    for product, moment in (
-        (p, m) for p in TENSOR for m in TENSOR if p[1] != p[2] and m[1] == m[2]
-    ):
+    for product, moment in pairs(_PRODUCTS, _MOMENTS):
         exchanged = dict(zip(TENSOR, elements, strict=True))
         exchanged[product], exchanged[moment] = exchanged[moment], exchanged[product]
         if not exchanged[product] and _is_real(symmetric_tensor([*exchanged.values()])):
@@ -99,12 +98,10 @@ def _slips(inertial: Inertial) -> Iterator[str]:
     negative = [name for name in _MOMENTS if getattr(inertial, name) < 0.0]
     if negative:
         yield f'{" and ".join(negative)} cannot be negative; give it {_USUAL}'
-    for first, second in (('x', 'y'), ('x', 'z'), ('y', 'z')):
-        product, *pair = (getattr(inertial, f'i{ends}') for ends in
-                          (first + second, 2 * first, 2 * second))  # fmt: skip
-        if product * product > pair[0] * pair[1]:
-            name = f'i{first}{second}'
-            yield f'{name} exceeds what i{2 * first} and i{2 * second} allow'
+    for name in _PRODUCTS:
+        first, second = (f'i{2 * axis}' for axis in name[1:])
+        if getattr(inertial, name) ** 2 > getattr(inertial, first) * getattr(inertial, second):
+            yield f'{name} exceeds what {first} and {second} allow'
 
 
 def _is_real(tensor: Array) -> bool:

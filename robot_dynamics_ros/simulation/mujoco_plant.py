@@ -175,9 +175,9 @@ class MujocoPlant(Plant):
         offset = self._extra_terms.offset
         level = self._extra_terms.friction(speed, load, np.ones_like(speed)) - offset
         level += self.tree.coulomb_friction if self._friction is None else self._friction
-        self.model.dof_frictionloss[self._dofs] = np.maximum(level, 0.0)
+        self.model.dof_frictionloss[at] = np.maximum(level, 0.0)
         reduction = np.minimum(np.maximum(-level, 0.0), self.tree.damping * speed)
-        data.qfrc_applied[self._dofs] += np.sign(data.qvel[at]) * reduction - offset
+        data.qfrc_applied[at] += np.sign(data.qvel[at]) * reduction - offset
 
     def board_wrench(self) -> Array:
         """Return the mean wrench of the last period; see :meth:`Plant.board_wrench`."""
@@ -238,7 +238,7 @@ class MujocoPlant(Plant):
     def set_coulomb_friction(self, level: Array) -> None:
         """Replace the Coulomb friction, shape (n,), N m or N; a payload does not restore it."""
         self._friction = level
-        self.model.dof_frictionloss[self._dofs] = level
+        self.model.dof_frictionloss[self._qpos] = level
 
     def _rebuild(self, previous: Any = None) -> None:
         """Compile the MuJoCo model and copy the previous state."""
@@ -270,11 +270,10 @@ class MujocoPlant(Plant):
                 setattr(self.data, name, getattr(previous, name))
         joints = [self.model.joint(name) for name in self.tree.body_joints]
         self._all_joints: Array = np.array([joint.qposadr[0] for joint in joints])
-        joints = [self.model.joint(name) for name in self.tree.joint_names]
-        self._qpos = np.array([joint.qposadr[0] for joint in joints])  # MuJoCo orders depth first
-        self._dofs = np.array([joint.dofadr[0] for joint in joints])
+        # Of position and velocity, as each joint has one of them; MuJoCo orders depth first.
+        self._qpos = self._all_joints[self.tree.body_of_joint]
         if self._friction is not None:
-            self.model.dof_frictionloss[self._dofs] = self._friction
+            self.model.dof_frictionloss[self._qpos] = self._friction
         if self.board is not None:
             self._board_qpos = self.model.joint(BOARD).qposadr[0]
             self._normal = np.array(self.board.normal) / np.linalg.norm(self.board.normal)

@@ -24,7 +24,6 @@ from robot_dynamics_ros.errors import ConfigurationError, shown
 
 #: Limits: bytes of a file, values (with aliases expanded), nesting levels, digits of an integer.
 MAX_BYTES, MAX_VALUES, MAX_LEVELS, MAX_DIGITS = 20_000_000, 1_000_000, 64, 100
-_MAX_PATH = 4096
 #: Numbers to base 8 and 60 of YAML 1.1, which other readers take for decimal ones or texts.
 _NOT_DECIMAL = re.compile(r'[-+]?0[0-7_]*[1-7][0-7_]*|.*:.*')
 _Parser = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
@@ -124,8 +123,6 @@ def with_texts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _path(source: str) -> Path | None:
     """Return the path of an existing file, or None; accepts any string."""
-    if len(source) > _MAX_PATH:
-        return None
     try:
         path = Path(source).expanduser()
         return path if path.is_file() else None
