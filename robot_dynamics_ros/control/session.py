@@ -54,13 +54,17 @@ class ControllerSession(SessionModes):
             Whether ``command`` must be sent: that of the stop action, once.
         """
         require_type('positions', positions, np.ndarray, 'an array')
-        active = self.mode is not SessionMode.INACTIVE
-        if not self.locked.update(positions, names, active=active):
-            return False
-        self.log.add('locked', positions=[*self.locked.measured.values()])
-        if self.locked.response == 'stop' and self.controls:
-            return self._fail(ModelError('robot', self.locked.deviation, 'lock it there'))
-        self.remark('warning', self.locked.deviation)
+        locked, active = self.locked, self.mode is not SessionMode.INACTIVE
+        begins = locked.update(positions, names, active=active)
+        # States that return after a timeout, or a change of the response, may show it, too.
+        holds = self.controls or self.mode is SessionMode.STOPPED
+        stops = holds and locked.deviation and locked.response == 'stop'
+        if begins or stops:
+            self.log.add('locked', positions=[*locked.measured.values()])
+        if stops:
+            return self._fail(ModelError('robot', locked.deviation, 'lock it there'))
+        if begins:
+            self.remark('warning', locked.deviation)
         return False
 
     def activate(self, now_ns: int) -> None:

@@ -30,6 +30,7 @@ from robot_dynamics_ros.model.kinematics import link_poses
 
 XML = sample('four_dof').xml
 PLACE = np.array([0.2, -0.4, 0.6])
+MOVED = np.array([-0.5])
 GIVEN = {'activation_ramp_s': 0.0, 'law': 'gravity_compensation', 'state_timeout_s': 10.0}
 
 
@@ -74,6 +75,18 @@ def test_a_move_takes_the_stop_action_until_it_is_deactivated(position):
         session.activate(arm.now)
     session.on_locked(np.array([-1.0]))
     session.activate(arm.now)
+
+
+@pytest.mark.parametrize(
+    'before', [lambda arm: arm.wait(20_000), lambda arm: arm.session.on_locked(MOVED)]
+)
+def test_a_move_that_shows_after_a_timeout_or_is_known_already_takes_the_stop_action(before):
+    arm = lift('report')
+    before(arm)
+    arm.change(locked_joint_moved='stop')
+    assert arm.session.on_locked(MOVED)
+    arm.state()
+    assert arm.session.mode is SessionMode.FAULTED
 
 
 @pytest.mark.parametrize('follower', ['', '<mimic joint="joint2" multiplier="0.5"/>'])
