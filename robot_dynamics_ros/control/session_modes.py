@@ -237,7 +237,10 @@ class SessionModes(ControllerParts):
         self._refused_law = loop.acting
         names = [loop.tree.joint_names[i] for i in np.flatnonzero(loop.limiter.refused)]
         text = f'law {loop.acting.name!r}: the effort of {", ".join(names)} is not finite'
-        self.remark('error', f'{text}: the last command decays instead')
+        instead = f'stop action {loop.settings.stop_action} acts'
+        if loop.acting.acts_on_old_states:
+            instead = 'the last command decays'
+        self.remark('error', f'{text}: {instead} instead')
 
     def _report_hold(self, reason: str, action: str) -> None:
         self.remark('warning', f'{reason}: {action}', f'held: {reason}{self.goals.subject}')

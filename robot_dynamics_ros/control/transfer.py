@@ -84,8 +84,9 @@ class Transfer:
         """Update ``effort`` by the former law; return the weight of the present one."""
         assert self.former is not None
         weight = self.weight.at(t)
-        if weight == 1.0:
-            self.former = None
-        else:
+        if weight < 1.0:
             self.former.effort(t, q, v, reference, self.effort)
-        return weight
+            if math.isfinite(sum(self.effort.tolist())):
+                return weight
+        self.former = None  # also if its effort would spoil that of the present law
+        return 1.0

@@ -493,11 +493,22 @@ def test_efforts_that_are_not_finite_are_reported_once_until_the_law_changes():
     break_joints(1, 3)
     break_joints(0)
     (said,) = run.said()
-    expected = "law 'computed_torque': the effort of joint2, joint4 is not finite: the last com"
+    expected = "law 'computed_torque': the effort of joint2, joint4 is not finite: stop action gra"
     assert said.startswith(expected)
     run.change(damping_ratio=[0.9])
     break_joints(0)
     assert 'effort of joint1 is' in run.said()[1]
+
+
+def test_a_law_that_replaces_one_without_a_finite_effort_acts_at_once():
+    run = Driven({'activation_ramp_s': 0.2}).active()
+    run.session.loop.law.effort = lambda *given: given[-1].fill(np.nan)
+    run.states(30)
+    run.change(natural_frequency=[12.0])
+    run.states(30)
+    assert len(run.said()) == 1
+    assert run.session.loop.limiter.refusals == 30
+    np.testing.assert_allclose(run.commands[-1], GRAVITY, atol=1e-9)
 
 
 def test_an_error_that_every_state_repeats_is_reported_once():
