@@ -98,8 +98,10 @@ class _FieldReader:
         self.offset += size
         return content.rstrip(b'\x00').decode()
 
-    def doubles(self) -> tuple[int, int]:
-        count = self.number()
+    def doubles(self, count: int | None = None) -> tuple[int, int]:
+        """Step over doubles, or a sequence of them; return the first byte and their count."""
+        if count is None:
+            count = self.number()
         if count:
             self.align(8)
         start = self.offset
@@ -107,6 +109,11 @@ class _FieldReader:
         if self.offset > len(self.data):
             raise struct.error('a sequence is longer than its message')
         return start, count
+
+    def layout(self, names: tuple[str, ...], *spans: tuple[int, int]) -> MessageLayout:
+        """Return the layout of the message."""
+        pattern = np.frombuffer(self.data, np.uint8)
+        return MessageLayout(names, pattern, self.fixed, spans, self.order)
 
     def names(self) -> tuple[str, ...]:
         """Read a header, and return the list of names that follows it."""
@@ -122,9 +129,7 @@ def state_layout(data: bytes) -> MessageLayout:
         struct.error, IndexError, UnicodeDecodeError: The bytes are not such a message.
     """
     reader = _FieldReader(data)
-    names = reader.names()
-    spans = (reader.doubles(), reader.doubles(), reader.doubles())
-    return MessageLayout(names, np.frombuffer(data, np.uint8), reader.fixed, spans, reader.order)
+    return reader.layout(reader.names(), *(reader.doubles() for _ in range(3)))
 
 
 def command_layout(data: bytes) -> MessageLayout:
@@ -136,8 +141,7 @@ def command_layout(data: bytes) -> MessageLayout:
     reader = _FieldReader(data)
     names = reader.names()
     reader.text()  # interface_name
-    spans = (reader.doubles(),)
-    return MessageLayout(names, np.frombuffer(data, np.uint8), reader.fixed, spans, reader.order)
+    return reader.layout(names, reader.doubles())
 
 
 def number_layout(data: bytes, *, single: bool) -> MessageLayout:
@@ -148,15 +152,13 @@ def number_layout(data: bytes, *, single: bool) -> MessageLayout:
     """
     reader = _FieldReader(data)
     if single:
-        span = (reader.offset, 1)
-    else:
-        for _ in range(reader.number()):
-            reader.text()
-            reader.number()
-            reader.number()
+        return reader.layout((), reader.doubles(1))
+    for _ in range(reader.number()):
+        reader.text()
         reader.number()
-        span = reader.doubles()
-    return MessageLayout((), np.frombuffer(data, np.uint8), reader.fixed, (span,), reader.order)
+        reader.number()
+    reader.number()
+    return reader.layout((), reader.doubles())
 
 
 def stamp_ns(message: Any) -> int:

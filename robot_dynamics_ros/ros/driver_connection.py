@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 from rclpy.clock import Clock
 from rclpy.duration import Duration
-from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
@@ -40,7 +39,7 @@ from robot_dynamics_ros.ros.node import (
     publisher_names,
 )
 from robot_dynamics_ros.ros.rclpy_compat import taker, with_info
-from robot_dynamics_ros.ros.spinning import run
+from robot_dynamics_ros.ros.spinning import refusing, run
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
@@ -271,15 +270,9 @@ class DriverConnection:
         return text
 
 
-@contextmanager
-def _naming_topic(topic: str) -> Iterator[None]:
-    """Convert errors of rclpy into errors that name the topic."""
-    try:
-        yield
-    except (NameValidationException, ParameterException, RuntimeError) as error:
-        problem = ' '.join(str(error).partition(', at /')[0].split())
-        remedy = "correct the names in it, or its 'qos_overrides'"
-        raise ConfigurationError(f'topic {topic!r}', problem, remedy) from error
+def _naming_topic(topic: str) -> AbstractContextManager[None]:
+    remedy = "correct the names in it, or its 'qos_overrides'"
+    return refusing(f'topic {topic!r}', RuntimeError, remedy=remedy)
 
 
 Columns = tuple[Array, Array, Array, Array]

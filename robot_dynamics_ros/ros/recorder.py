@@ -29,7 +29,7 @@ from robot_dynamics_ros.ros.conversions import leading_stamp_ns, message_class
 from robot_dynamics_ros.ros.node import SEPARATE, STEADY, PackageNode, Rivals, serve
 from robot_dynamics_ros.ros.node_parameters import RECORDER
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
-from robot_dynamics_ros.ros.spinning import EXIT_FAILED
+from robot_dynamics_ros.ros.spinning import EXIT_FAILED, refusing
 
 _JOINING_S = 1.0  # after the first message of a topic
 _DEPTH = 5000  # default limit of Fast DDS for one reader
@@ -162,9 +162,11 @@ class Recorder(PackageNode):
         if settings['record_clock']:
             streams.append(Stream('/clock', 'rosgraph_msgs/msg/Clock'))
         extra = [text.split() for text in settings['extra_topics'] if text.strip()]
-        self._check_name('controller', settings['controller'])
+        with refusing(f'controller: {settings["controller"]!r}', RuntimeError):
+            self.resolve_topic_name(settings['controller'])
         for topic, *kind in extra:
-            self._check_name('extra_topics', topic)
+            with refusing(f'extra_topics: {topic!r}', RuntimeError):
+                self.resolve_topic_name(topic)
             if kind:
                 streams.append(Stream(topic, ' '.join(kind)))
             else:
@@ -180,13 +182,6 @@ class Recorder(PackageNode):
         serve(self, Trigger, 'ready', self._on_ready)
         self.create_timer(_CHECK_PERIOD_S, self._on_timer, clock=STEADY)
         self.get_logger().info(f'recording to {self._bag.path}')
-
-    def _check_name(self, parameter: str, topic: str) -> None:
-        try:
-            self.resolve_topic_name(topic)
-        except RuntimeError as error:  # rclpy has no public name for this one
-            problem = str(error).partition(', at /')[0]
-            raise ConfigurationError(f'{parameter}: {topic!r}', problem, 'correct it') from error
 
     def on_stop(self) -> None:
         """Close the bag if a signal ends the recording."""

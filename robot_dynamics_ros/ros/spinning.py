@@ -70,7 +70,7 @@ def run(
     _forward_log()
     with _complete_on_signal(stop):
         try:
-            with _refusing_names():
+            with refusing('node'):
                 _initialize(sys.argv if args is None else args)
                 node, code = make_node(), EXIT_FAILED
                 return _spin(node, getattr(node, 'make_executor', EventsExecutor)(), stop)
@@ -124,12 +124,19 @@ def _initialize(args: Sequence[str]) -> None:
 
 
 @contextmanager
-def _refusing_names() -> Iterator[None]:
-    """Convert errors of rclpy, which rejects one of its own parameters, or a name at any time."""
+def refusing(culprit: str, *more: type[Exception], remedy: str = 'correct it') -> Iterator[None]:
+    """Convert errors of rclpy, which rejects names at any time and its own parameters.
+
+    Args:
+        culprit: What is rejected.
+        more: Further errors: rclpy has no public name for some.
+        remedy: How to correct it.
+    """
     try:
         yield
-    except (ParameterException, NameValidationException) as error:
-        raise ConfigurationError('node', ' '.join(str(error).split()), 'correct it') from error
+    except (ParameterException, NameValidationException, *more) as error:
+        problem = ' '.join(str(error).partition(', at /')[0].split())
+        raise ConfigurationError(culprit, problem, remedy) from error
 
 
 def freeze_objects() -> None:

@@ -254,7 +254,9 @@ class View(PackageNode):
         self._ticks, self._refresh_every = 0, max(1, round(settings['rate_hz'] / _REFRESH_HZ))
         self._controls: dict[str, Controls] = {}
         if control:
-            web.actions |= {'stop': self._stop, 'hold': self._hold}
+            deactivate = lambda x: x.commands.change_state('deactivate', x.switched)  # noqa: E731
+            web.actions['stop'] = partial(self._act, deactivate)
+            web.actions['hold'] = partial(self._act, lambda x: x.commands.hold())
             web.viser.on_client_disconnect(self._on_disconnect)
         self.page.on_watched(self._wake)
         if host not in LOOPBACK:
@@ -289,22 +291,13 @@ class View(PackageNode):
         for space in sorted(spaces - self._topics.keys()):
             self._topics[space] = ArmTopics(self, space, self._states)
 
-    def _stop(self, _client: int, _value: str) -> str:
-        """Deactivate all controllers on the page."""
-        for controls in self._known_controls():
-            controls.commands.change_state('deactivate', controls.switched)
-        return 'sent'
-
-    def _hold(self, _client: int, _value: str) -> str:
-        """End the motions of all arms on the page."""
-        for controls in self._known_controls():
-            controls.commands.hold()
-        return 'sent'
-
-    def _known_controls(self) -> list[Controls]:
+    def _act(self, act: Callable[[Controls], None], _client: int, _value: str) -> str:
+        """Let all controllers on the page do something."""
         if not self._controls:
             raise ValueError('no controller is known yet')
-        return list(self._controls.values())
+        for controls in list(self._controls.values()):
+            act(controls)
+        return 'sent'
 
     def _on_disconnect(self, client: Any) -> None:
         """End the actions of a page that was closed or no longer responds."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import re
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import bags
@@ -26,7 +27,7 @@ from std_msgs.msg import Float64, Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.messages import from_start
+from robot_dynamics_ros.messages import PLAIN, from_start, message_bytes, number_layout
 from robot_dynamics_ros.ros import conversions
 from robot_dynamics_ros.ros.conversions import (
     EffortWriter,
@@ -298,6 +299,14 @@ def test_a_joint_command_that_is_not_installed_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, 'control_msgs.msg', None)
     with pytest.raises(ConfigurationError, match='JointCommand.* is not installed; install a con'):
         EffortWriter([], JOINTS, 'joint_command')
+
+
+def test_bytes_too_short_for_a_number_are_no_message():
+    for size in range(12):
+        read = message_bytes(
+            PLAIN[:size] + bytes(max(size - 4, 0)), partial(number_layout, single=True)
+        )
+        assert read is None, size
 
 
 @tables.rows(
