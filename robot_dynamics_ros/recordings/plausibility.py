@@ -47,6 +47,13 @@ _SETTLING = 10  # at rest, efforts settle in one of so many parts of the time
 _USUAL = 95.0  # percentile of steps, and of numbers of equal values in a row, that are usual
 _UNUSUAL = 10.0  # times these: more is frozen
 _REPAIR = 'repair the driver, or cut that part with --from and --to'
+_FASTER = (
+    'did the arm run away? cut that part with --from and --to; else correct the limit, or the '
+    'unit of both positions and velocities with --driver-profile'
+)
+_UNITS_OF_VELOCITY = (
+    'is one of them in another unit (of velocity 57.3: deg/s, 9.55: rpm, 1000: mm/s)?'
+)
 _PEAK = 0.999  # of the largest effort: it may be that of a drive that saturates
 _CHECKED = 4000  # samples of a recording that are checked
 _OUTSIDE = 0.2  # share of the states beyond a limit above which the recording is rejected
@@ -103,12 +110,12 @@ def check_recording(
     q, v, effort = run.position, run.velocity, run.measured_effort if measured else run.effort
     moves = moving_joints(q, v)
     _refuse(limit_findings(tree, q, _OUTSIDE))
-    _refuse(_speed_findings(v, tree))
     if not moves.any():
         raise StillError(
             'the recording', 'moves no joint', 'record a motion (command excite designs one)'
         )
     _refuse(velocity_findings(tree, run.time, q, v))
+    _refuse(_speed_findings(v, tree))
     _check_efforts(effort, moves, tree, recording.notes)
     if measured:
         _refuse(effort_findings(run, tree, samples))
@@ -267,7 +274,7 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
             problem = 'have the wrong sign'
         elif alike[i, i] > _ALIKE and abs(slope[i] - 1.0) > _SAME_RATE:
             problem = f'are {slope[i]:.3g} times the derivatives of its positions'
-            remedy = f'is one of them in another unit? {remedy}'
+            remedy = f'{_UNITS_OF_VELOCITY} {remedy}'
         else:
             continue
         yield Finding('error', f'its velocities {problem}', named(tree, [i]), remedy)
@@ -306,10 +313,8 @@ def _speed_findings(v: Array, tree: Robot) -> Iterator[Finding]:
     limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
     fast = np.percentile(np.abs(v), 95.0, axis=0)
     for i in np.flatnonzero(fast > _TOO_FAST * limit).tolist():
-        unit = POSITION_UNITS[bool(tree.joint_is_prismatic[i])][0][2]
         problem = f'moves at {fast[i]:.4g}, its limit is {limit[i]:.4g}'
-        remedy = f'is it in {unit}/s? declare it with --driver-profile'
-        yield Finding('error', problem, named(tree, [i]), remedy)
+        yield Finding('error', problem, named(tree, [i]), _FASTER)
 
 
 def turn_findings(run: Recording, tree: Robot) -> Iterator[Finding]:

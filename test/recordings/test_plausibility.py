@@ -148,6 +148,13 @@ def test_a_turn_within_a_pause_is_a_motion(pause, jumps):
     assert told == jumps * ['jumps by a whole turn 1 time: its driver wraps it']
 
 
+def test_an_arm_that_is_too_fast_as_its_positions_confirm_is_in_no_other_unit():
+    tree = measured_arm().tree
+    said = problem_of(run_of(1), tree.with_changes(velocity_limit=np.full(3, 0.1)), measured=True)
+    assert 'its limit is 0.1; did the arm run away?' in said
+    assert 'deg' not in said
+
+
 def test_a_wrong_zero_is_no_other_unit():
     """Beyond a limit by less than the range of the joint; beside degrees all are in degrees."""
     tree = measured_arm().tree  # limits of 6 rad
