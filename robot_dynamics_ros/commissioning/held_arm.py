@@ -49,11 +49,17 @@ _ACCEPTED = 1.5  # maximum RMS residual of a joint without fault, relative to th
 _IMPROVEMENT = 0.3  # maximum relative score that a reported hypothesis leaves
 _CAP = 25.0  # saturation of squared relative residuals: without, 8 of 14 pairs are found, not 13
 _LOADED = 3.0  # minimum range of gravity to check a joint, relative to the tolerance
+_FOLLOWS = 0.25  # least slope over gravity of an effort that contains it
 _SIMILAR = 0.8  # least cosine of reported and expected efforts to try a factor: else 12 of 14
 
 _NEWTON_STEPS, _STEP = 3, 1e-4  # rad or m
 _FARTHEST = 0.8  # rad or m: largest error of a zero: more is another convention
 _ZERO = 'correct position_zero in the driver profile, or the centre of mass of what it moves'
+_BORNE = (
+    'its effort does not follow gravity: a brake, a spring or a counterweight bears it',
+    'release the brake, and leave out of the model what a spring bears; where the driver '
+    'compensates gravity, write compensated_by_driver: [gravity] in the driver profile',
+)
 #: Problem and remedy by whether gravity was assumed, and whether efforts are commands.
 _GRAVITY = {
     (True, True): (
@@ -272,7 +278,9 @@ class _HeldArm:
 
     def explained(self, samples: HeldPoses) -> bool:
         """Return whether the conversion explains the efforts of every joint."""
-        return max(self._score(samples)) <= _ACCEPTED * _ACCEPTED
+        slope = self.statistics(samples)[1]
+        follows = not (samples.gravity and (slope < _FOLLOWS).any())
+        return follows and max(self._score(samples)) <= _ACCEPTED * _ACCEPTED
 
     def best_explanation(self, samples: HeldPoses) -> list[FaultHypothesis]:
         """Return the one or two faults that explain the poses best; empty if insufficient."""
@@ -376,6 +384,8 @@ class _HeldArm:
             fault = effort_fault(culprit, 'offset', mean[i], unit, detail=' in every pose')
             changed = replace(samples, offset=samples.offset + where * mean)
             yield FaultHypothesis(fault, changed)
+            borne = replace(samples, effort=samples.effort + where * expected)
+            yield FaultHypothesis(Finding('error', _BORNE[0], culprit, _BORNE[1]), borne)
         problem, remedy = _GRAVITY[bool(samples.gravity), samples.commanded]
         yield FaultHypothesis(
             Finding('error', problem, 'gravity', remedy),

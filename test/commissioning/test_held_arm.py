@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tables
 from numpy.testing import assert_allclose
-from recorded_arm import held_poses, swing
+from recorded_arm import held_poses, rigid, swing
 from samples import sample, shipped
 
 from robot_dynamics_ros.commissioning.held_arm import HeldPoses, check_held
@@ -71,6 +71,7 @@ def changed(values, change):
     [[1.0, 1.0, 1.0, -1.0], [1.0, 1.0, 1.0, -1.0]] | joint 'joint4': wrong sign: the driver counts against the axis
     [[1.0, 1.0, 1.0, -1.0], 1.0] | joint 'joint4': wrong sign of its position
     [1.0, [1.0, 1.0, 1.0, -1.0]] | joint 'joint4': wrong sign of effort
+    [1.0, [1.0, 0.0, 1.0, 1.0]] | joint 'joint2': its effort does not follow gravity: a brake, a spring
     ['0213', '0213'] | joints joint2, joint3: swapped: each is taken for the other
     [1.0, '0213'] | joints joint2, joint3: efforts are swapped, positions are not
     [1.0, '0213', {commanded: true}] | joints joint2, joint3: commands are swapped
@@ -110,6 +111,14 @@ def test_a_wrong_zero_is_named_with_its_size(joint, zero):
 
 
 @pytest.mark.slow
+def test_an_effort_that_does_not_follow_gravity_is_no_friction():
+    """Gravity is hardly above it: efforts of 0 deviate by less than it may be."""
+    position, effort = held_poses()
+    arm = TREE.with_changes(coulomb_friction=0.32 * np.ptp(rigid(position), axis=0))
+    (found,) = check_held(arm, samples(position, 0.0 * effort), gravity_expected=True).errors
+    assert 'is missing from the reported efforts' in str(found)
+
+
 def test_two_mistakes_are_both_named():
     q, tau = held_poses()
     errors = reported_errors(q * but(-1.0, 1, 3), tau * but(-1.0, 1, 3))
