@@ -125,7 +125,10 @@ def compare_recordings(
     other = replace(other, position=position, reference_position=reference)
     shift, correlation, how = align(one, other, method)
     if correlation < _LEAST_CORRELATION:
-        text = 'the motions barely correlate: do both runs execute the same program?'
+        text = (
+            'the motions barely correlate: do both runs execute the same program? cut them with '
+            '--from and --to where one pauses or its clock jumps'
+        )
         findings.append(Finding('warning', text))
     one = one.rows(_inside(one.time + shift, other.time, ROUNDING_S))
     other = resample(other, one.time + shift)

@@ -184,6 +184,16 @@ def test_other_programs_are_told_as_such(command):
 
 
 @pytest.mark.slow
+def test_the_jump_of_a_clock_is_told_with_its_remedy(command):
+    run = of_states()
+    later = 100 * (np.arange(len(run.time)) >= 0.6 * len(run.time))
+    jumped = replace(run, time=run.time + later, stamp_ns=run.stamp_ns + later * SECOND)
+    said = command('compare', run, jumped).said
+    assert 'no state for 100.00' in said
+    assert 'cut them with --from and --to where one pauses or its clock jumps' in said
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize('description', ['', '<!-- another -->\n' + arm_xml()])
 def test_the_first_bags_description_is_used_for_both(description, command, tmp_path):
     """Also for a bag without a sound one; what is unusual in either bag is told."""
