@@ -451,20 +451,21 @@ def _residual(tree: Robot, motion: Instants) -> EffortResidual:
 def _changes(tree: Robot, motion: Instants) -> Iterator[tuple[Finding, EffortResidual]]:
     """Yield changes of positions, which no coefficient tells, and residuals without each.
 
-    Two joints are exchanged, or a joint is reversed.
+    Two joints are exchanged, or one or two are reversed.
     """
 
     def changed(columns: Iterable[str], of: Callable[[Array], Array]) -> EffortResidual:
         return _residual(tree, replace(motion, **{x: of(getattr(motion, x)) for x in columns}))
 
     names = ('q', 'v', 'a', 'v_friction', 'sign')
-    for i in range(tree.n):
-        signs = np.where(np.arange(tree.n) == i, -1.0, 1.0)
+    every = range(tree.n)
+    for joints in (*combinations(every, 1), *combinations(every, 2)):
+        signs = np.where(np.isin(every, joints), -1.0, 1.0)
         for problem, remedy, efforts in REVERSALS:
-            fault = Finding('error', problem, named(tree, [i]), remedy)
+            fault = Finding('error', problem, named(tree, joints), remedy)
             columns = (*names, *(['effort'] if efforts else []))
             yield fault, changed(columns, partial(np.multiply, signs))
-    for i, j in combinations(range(tree.n), 2):
+    for i, j in combinations(every, 2):
         order = np.arange(tree.n)
         order[[i, j]] = j, i
         for problem, positions, efforts in EXCHANGES:

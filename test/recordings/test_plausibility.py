@@ -67,6 +67,12 @@ WRONG = {
         "joint 'lift' .*wrong sign: the driver counts against",
         0.0,
     ),
+    'two joints': (
+        times(np.array([1, -1, -1]), *ALL),
+        {},
+        'joints lift, elbow .*wrong sign: the driver counts against',
+        0.0,
+    ),
     'a position alone': (
         times(np.array([1, -1, 1]), *STATES),
         {},
