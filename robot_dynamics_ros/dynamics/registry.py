@@ -21,6 +21,7 @@ from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_counts
 
 FORMULATIONS: dict[str, type[Formulation]] = {
     'newton_euler': NewtonEuler,
@@ -97,8 +98,7 @@ def agreement(tree: Robot, names: Sequence[str], states: int, seed: int = 0) -> 
     """
     if states < 1:
         raise ParameterError('states', states, 'compare at least one')
-    if seed < 0:
-        raise ParameterError('seed', seed, 'must not be negative')
+    require_counts(states=states, seed=seed)
     models = [make_formulation(name, tree) for name in names]
     deviation = {quantity: np.zeros((len(models),) * 2) for quantity in QUANTITIES}
     rng = np.random.default_rng(seed)

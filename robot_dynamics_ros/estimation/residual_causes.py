@@ -141,7 +141,7 @@ class EffortResidual:
     Args:
         model: The effort model.
         instants: The instants.
-        frame: Frame of a possible load; empty to try no load.
+        frame: Frame of a possible load; empty, or on the base, to try no load.
         resolution: See the attribute.
         kinds: Names of the causes to try.
     """
@@ -154,7 +154,8 @@ class EffortResidual:
         resolution: float = _EXACT,
         kinds: Container[str] = LIKELY,
     ) -> None:
-        self.model, self._frame, self.resolution = model, frame, resolution
+        on_base = frame and model.tree.frame(frame).body < 0
+        self.model, self._frame, self.resolution = model, '' if on_base else frame, resolution
         self._kinds = kinds
         #: Axes of which the first is along the gravity of the model, columns, shape (3, 3).
         self._along = np.linalg.qr(np.column_stack([model.tree.gravity, np.eye(3)]))[0]

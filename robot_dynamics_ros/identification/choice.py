@@ -35,6 +35,7 @@ from robot_dynamics_ros.recordings.samples import (
 )
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS, longest_piece
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_counts, require_numbers
 
 _DELAYS = (0, 1, 2, 3)  # periods tried; a longer delay must be given
 _LEFT = 0.25  # minimum share of the samples in motion that the filter must leave
@@ -61,12 +62,21 @@ class Request:
         delay: Periods, or 'auto' for 0 to 3.
         cutoff: Hz, None for no filter, or 'auto'.
         effort: As in ``Preparation``.
+
+    Raises:
+        ParameterError: The delay is no whole number from 0 on, or the cut-off no number.
     """
 
     timing: str = AUTO
     delay: int | str = AUTO
     cutoff: float | str | None = AUTO
     effort: str = AUTO
+
+    def __post_init__(self) -> None:
+        if self.delay != AUTO:
+            require_counts(delay=self.delay)
+        if self.cutoff not in (None, AUTO):
+            require_numbers(cutoff=self.cutoff)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,11 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.recordings.output_folder import json_ready
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import require_numbers
+from robot_dynamics_ros.spatial.validation import (
+    require_counts,
+    require_numbers,
+    require_positive,
+)
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 _SAMPLES = 24  # per harmonic and period while optimizing
@@ -308,13 +312,11 @@ def design_excitation(
     Cost: a few seconds for a four-joint arm.
     """
     require_robot(tree)
-    require_numbers(period=period, harmonics=harmonics, seed=seed, iterations=iterations)
-    if not 0.0 < period < np.inf:
-        raise ParameterError('period', period, 'must be positive and finite, in s')
+    require_positive(period=period)
+    require_counts(harmonics=harmonics, seed=seed)
+    require_numbers(iterations=iterations)
     if harmonics < 3:
         raise ParameterError('harmonics', harmonics, 'at least 3 are needed to start at rest')
-    if seed < 0:
-        raise ParameterError('seed', seed, 'must not be negative')
     problem = ExcitationProblem(tree, period, harmonics, bounds or Bounds(), terms, checker)
     tell('random motions')
     starts = _random_starts(problem, np.random.default_rng(seed))

@@ -56,7 +56,7 @@ from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.samples import Preparation, prepare
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import require_type
+from robot_dynamics_ros.spatial.validation import require_positive, require_type
 
 _WELL_CONDITIONED = 100.0
 _TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the prior weight of the nominal links
@@ -277,9 +277,11 @@ def conclude(
         prior_weight: Weight of the nominal inertia; 1: standard deviation equal to its size.
 
     Raises:
+        ParameterError: The weight is not positive and finite.
         RecordingError: There is no usable sample.
         ModelError: The nominal robot is not physical.
     """
+    require_positive(prior_weight=prior_weight)
     unknowns = plan.unknowns
     base, fitted, chosen = _determined(blocks, plan)
     single = single_change(fitted, unknowns)

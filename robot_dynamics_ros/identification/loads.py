@@ -108,7 +108,7 @@ def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
     alike = rest < _ALIKE * np.sqrt(np.square(felt).mean(axis=0))
     carries = (power > _CARRIES**2 * power.max()) & alike & (slope > 0.0)
     if not carries.any():
-        return DriveGains.of_profile(tree)
+        return DriveGains.of_profile(tree, STILL_TRUSTED)
     usual = float(np.median(1.0 / slope[carries]))
     factor = np.where(carries, 1.0 / np.where(carries, slope, 1.0), usual)
     rest = rest / np.sqrt(np.maximum(np.square(felt).mean(axis=0), np.finfo(float).tiny))
@@ -224,6 +224,7 @@ def estimate_load(
 
     Raises:
         UnknownNameError: The frame is unknown.
+        ModelError: It is on the base.
         RecordingError: No sample can be used, or there is no load.
     """
     unknowns, base = arm.plan.unknowns, arm.estimate.base
@@ -306,7 +307,7 @@ def gains_by_load(
         mass: Mass of the load, kg; its centre of mass and inertia are estimated.
 
     Raises:
-        UnknownNameError: The frame is unknown.
+        UnknownNameError, ModelError: As :func:`estimate_load`.
         RecordingError: No sample can be used, or the load determines no gain.
     """
     problem = _Difference(arm, loaded, frame)
@@ -370,7 +371,7 @@ def gains_by_runs(
         mass: Mass of the load, kg.
 
     Raises:
-        UnknownNameError: See :func:`gains_by_load`.
+        UnknownNameError, ModelError: See :func:`gains_by_load`.
         RecordingError: See there; or the two do not agree.
     """
     factor, plan = np.ones(arm.plan.unknowns.tree.n), replace(arm.plan, reference=None)

@@ -55,6 +55,7 @@ from robot_dynamics_ros.spatial.inertia import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 _BARRIER = 1e-3  # mu; shifts a scalar at 0 by 3 % of its standard deviation
+_REGULAR = 1e-14  # least ratio of the moments of a body: inverses exist in spite of rounding
 _STEPS = 100
 _CONVERGED = 1e-7  # Newton decrement; its square bounds the excess over the minimum
 _NEAR = 0.1  # the same before the weight falls
@@ -352,7 +353,7 @@ class Divergence:
         """Return the divergence; infinite outside its domain."""
         scalars = x[self._links :][self.positive]
         moments = np.linalg.eigvalsh(self._matrices(x))
-        if (scalars <= 0.0).any() or (moments <= 0.0).any():
+        if (scalars <= 0.0).any() or (moments <= _REGULAR * moments[:, -1:]).any():
             return float(np.inf)
         bodies = float((moments - np.log(moments)).sum())
         return self.weight * bodies - self.barrier * float(np.log(scalars).sum())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from contextlib import suppress
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,14 @@ def require_numbers(**arguments: Any) -> None:
     """Raise ParameterError unless all arguments are real numbers; names the first that is not."""
     for name, value in arguments.items():
         require_type(name, value, Real, 'a number')
+
+
+def require_counts(**arguments: Any) -> None:
+    """Raise ParameterError unless all are whole numbers from 0 on; names the first that is not."""
+    for name, value in arguments.items():
+        require_type(name, value, Integral, 'a whole number')
+        if value < 0:
+            raise ParameterError(name, value, 'must not be negative')
 
 
 def require_positive(**arguments: Any) -> None:

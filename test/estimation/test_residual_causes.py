@@ -179,6 +179,14 @@ def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
 
 
 @pytest.mark.slow
+def test_the_base_carries_no_load(rng):
+    """It was that of the last link."""
+    run, tree = run_of(rng, measured_arm(2.0)), ARM.tree
+    found = evaluate(run, tree, AnalysisSettings(frame=tree.base_link)).findings
+    assert not any('at its tool' in finding.problem for finding in found)
+
+
+@pytest.mark.slow
 def test_another_unit_beside_a_load_reverses_no_joint():
     """The load changes the factors of some joints by less than the unit does."""
     run = sinusoidal_run(wrist_arm(2.0, (0, 0, 0.1)), np.random.default_rng(1), pace=0.6)

@@ -401,6 +401,12 @@ def test_sharp_data_win_and_silent_data_leave_the_nominal_values(rng):
     assert_allclose(same, unknowns.nominal[:40], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize('weight', [1e-9, 1e-15])
+def test_a_description_of_hardly_any_weight_leaves_bodies_possible(weight, rng):
+    unknowns, found = noisy_estimate(sample('planar_2r'), rng, 30.0)
+    assert_physical(physical_parameters(found, unknowns, weight), unknowns)
+
+
 @pytest.mark.parametrize('mass', [0.1, 10.0])
 def test_far_from_the_nominal_robot_no_physical_one_is_better(mass, rng):
     """A load at a light wrist: the true robot fits the data, and bounds the minimum."""

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
 from samples import DOWN_Z
 
-from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
@@ -184,6 +184,8 @@ def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
     gains, corrected = gains_by_load(found, heavy, 'fore', 3.0)
     assert {'lift', 'elbow'} <= set(corrected)
     assert_allclose(gains.factor[1:], 1.0, atol=0.05)
+    with pytest.raises(ModelError, match=f"frame '{tree.base_link}': is on the base"):
+        estimate_load(found, heavy, tree.base_link, gains)
 
 
 @pytest.mark.slow
@@ -215,6 +217,14 @@ def test_gains_are_scaled_by_the_weight_of_the_arm(tree):
     gains = gains_by_weight(learned(wrong, tree), wrong)
     assert_allclose(gains.factor[1:] * [1.3, 0.9], 1.0, atol=0.1)
     assert "arm's own weight at lift, elbow" in gains.source
+
+
+def test_gains_that_no_weight_scales_are_not_known_better_than_a_description(found, tree):
+    unknowns = Unknowns(tree.with_gravity(np.zeros(3)), found.plan.unknowns.terms)
+    gains = gains_by_weight(
+        replace(found, plan=replace(found.plan, unknowns=unknowns)), measured(7)
+    )
+    assert_array_equal([gains.factor, gains.deviation], [[1.0] * 3, [0.1] * 3])
 
 
 @pytest.mark.slow

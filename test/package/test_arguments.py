@@ -74,9 +74,17 @@ read_recording(None)                   | ParameterError: path = None ... the pat
 identify('bag', ARM)                   | ParameterError: see read_recording
 design_excitation(ARM, terms='damping') | ParameterError: list of names
 design_excitation(ARM, period='a')     | ParameterError: period = ... a number
+design_excitation(ARM, harmonics=5.0)  | ParameterError: harmonics = 5.0 ... a whole number
+design_excitation(ARM, seed=0.5)       | ParameterError: seed = 0.5 ... a whole number
+Request(delay=1.5)                     | ParameterError: delay = 1.5 ... a whole number
+Request(cutoff='low')                  | ParameterError: cutoff = 'low' ... a number
+conclude([], None, 0.0)                | ParameterError: prior_weight = 0.0 ... positive
 MujocoPlant(ARM, [1])                  | ParameterError: period = ... a number
 inverse_kinematics(ARM, 'x')           | ParameterError: position =
 inverse_kinematics(ARM, [0] * 3, tolerance='a') | ParameterError: tolerance = ... a number
+inverse_kinematics(ARM, [0] * 3, iterations=2.5) | ParameterError: iterations = 2.5 ... a whole number
+inverse_kinematics(ARM, [0] * 3, seed=-1) | ParameterError: seed = -1 ... not be negative
+registry.agreement(ARM, ['kane'], 1, seed=0.5) | ParameterError: seed = 0.5 ... a whole number
 NEWTON.gravity_forces([0, [1], 0, 0])  | ParameterError: q = ... one length
 MujocoPlant(ARM, 0.001).step(['a'] * 4) | ParameterError: effort =
 Reference('scara')                     | ParameterError: n = ... the number of joints
