@@ -78,7 +78,7 @@ class ToolTask:
             if np.abs(error).max() < _SOLVED:
                 break
             step = np.linalg.lstsq(self.rates(q, 0.0 * q)[0], error, rcond=1e-12)[0]
-            q = q + step * min(1.0, _MAX_STEP / float(np.abs(step).max()))
+            q = q + step * (_MAX_STEP / max(_MAX_STEP, float(np.abs(step).max())))
             if not self.tree.reaches(q):
                 raise UnreachableError(target, f'the loops do not close at {q.round(4).tolist()}')
         distance = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))

@@ -124,6 +124,26 @@ def test_a_frame_of_any_robot_can_be_led(n):
     np.testing.assert_allclose(end.position, q, atol=1e-9)  # the same joints at the same point
 
 
+def test_a_stretched_arm_goes_no_farther():
+    """Straight up, no joint moves the tool upwards: the first step is zero."""
+    text = described('upright', UPRIGHT)
+    task = FrameTask(load_robot(text), frame='tool', near=np.array([0.3, 0.5, 0.6]))
+    for height in (0.5, 0.7):
+        with pytest.raises(UnreachableError, match=r'the iteration ended 0\.1 m off'):
+            task.solve(np.array([0.0, 0.0, height]), np.zeros(3))
+
+
+UPRIGHT = """
+base: &body [1.0, [0.1, 0, 0], [0.01, 0.01, 0.01]]
+l1: *body
+l2: *body
+l3: *body
+tool: []
+j1: {of: [base, l1]}
+j2: {of: [l1, l2], axis: [0, 1, 0]}
+j3: {of: [l2, l3], axis: [0, 1, 0], xyz: [0, 0, 0.3]}
+tip: {of: [l3, tool, fixed], xyz: [0, 0, 0.3]}
+"""
 PLANAR = """
 base: &body [1.0, [0.1, 0, 0], [0.01, 0.01, 0.01]]
 l1: *body
