@@ -95,10 +95,9 @@ def movers(description: RobotDescription) -> dict[str, Joint]:
     """Return the moving joint that carries each link, of those that one carries to a root."""
     found: dict[str, Joint] = {}
     for joint in parents_first(description):
-        if joint.kind in MOVING:
-            found[joint.child] = joint
-        elif joint.parent in found:
-            found[joint.child] = found[joint.parent]
+        mover = joint if joint.kind in MOVING else found.get(joint.parent)
+        if mover is not None:
+            found.setdefault(joint.child, mover)  # of two parents the one nearer to the root
     return found
 
 

@@ -85,6 +85,12 @@ def test_a_gripper_is_locked_within_its_limits_and_a_choice_of_joints_is_kept():
     assert tool_frame(load_robot(text, joints=['jaw'])) == 'jaw_link'
 
 
+def test_a_joint_from_a_link_to_itself_is_refused():
+    arm = written('j1: j2:j1').replace('</robot>', joint('to_itself', 'j1_link', 'j1_link'))
+    with pytest.raises(DescriptionError, match="of two joints, 'j1' and 'to_itself': a loop"):
+        load_arm(f'{arm}</robot>')
+
+
 def test_a_joint_without_a_name_is_refused_as_one():
     with pytest.raises(DescriptionError, match='<joint>: has no name'):
         load_arm(written(JAW).replace('name="jaw"', ''))
