@@ -40,7 +40,7 @@ def estimate_inertias(
     """
     root, moments = parse_xml(xml), dict[str, Array]()
     links = {link.name: link for link in parse_urdf(xml, lambda fault: None).links}
-    elements = {element.get('name', ''): element for element in root.findall('link')}
+    elements = {element.get('name', ''): element for element in reversed(root.findall('link'))}
     lacking = {
         name: element
         for name, element in elements.items()

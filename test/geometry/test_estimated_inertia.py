@@ -49,7 +49,9 @@ def test_a_link_with_a_mass_only_keeps_it_and_gets_the_moments_of_its_shape(mome
     point = f'<inertial><origin xyz="0.1 0 0" rpy="0 0 1"/><mass value="3"/>{moments}</inertial>'
     point += f'<inertial><mass value="2"/>{whole}</inertial>'  # not used: the first one is
     text = ARM.replace('<link name="upper">', f'<link name="upper">{point}')
+    text = text.replace('</robot>', '<link name="upper"/></robot>')  # likewise
     xml, *changed = estimate_inertias(text, density=1000.0)
+    xml = xml.replace('<link name="upper" />', '')
     assert changed == [['fore'], ['upper']]
     tree = load_robot(xml)
     assert_allclose(tree.mass, [3.0, 0.75], rtol=1e-5)
