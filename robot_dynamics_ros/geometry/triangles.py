@@ -51,6 +51,11 @@ class Triangles:
         places = np.round(self.vertices / (_SAME * size))
         return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1)[self.faces]
 
+    def compact(self) -> Triangles:
+        """Return the surface without vertices that no face has, such as those of lines."""
+        used, faces = np.unique(self.faces, return_inverse=True)
+        return replace(self, vertices=self.vertices[used], faces=faces.reshape(-1, 3))
+
     def transformed(self, R: Array, p: Array) -> Triangles:
         """Return the surface mapped by R, shape (3, 3), then shifted by p, shape (3,), m."""
         return replace(self, vertices=self.vertices @ np.asarray(R).T + p)
@@ -143,7 +148,7 @@ def read_mesh(path: Path) -> list[Triangles]:
     if faulty or not parts:
         problem = 'has invalid vertices' if faulty else 'has no triangles'
         raise DescriptionError(culprit, problem, 'export it again')
-    return parts
+    return [part.compact() for part in parts]
 
 
 def _is_valid(part: Triangles) -> bool:

@@ -106,6 +106,14 @@ def test_a_robot_stays_within_its_budget_and_keeps_extent_and_colours():
         assert np.abs(np.ptp(after.vertices, axis=0) - size).max() < 0.35 * size.max()
 
 
+def test_vertices_of_no_triangle_are_left_out(tmp_path):
+    """They would lower the ground, and widen what is kept clear."""
+    (tmp_path / 'a.obj').write_text('v 0 0 -9\nv 0 0 0\nv 1 0 0\nv 0 1 0\nf 2 3 4\nl 1 2\n')
+    (part,) = read_mesh(tmp_path / 'a.obj')
+    assert part.vertices[part.faces].tolist() == [[[0, 0, 0], [1, 0, 0], [0, 1, 0]]]
+    assert len(part.vertices) == 3
+
+
 def test_shapes_of_few_triangles_stay_as_they_are():
     box = '<visual><geometry><box size="1 1 1"/></geometry></visual>'
     text = robot('r', *(f'<link name="{name}">{box}</link>' for name in 'ab'))
