@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.assembly import Assembly
 from robot_dynamics_ros.model.loops import Loop, loop_motion
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import require_positive
+from robot_dynamics_ros.spatial.validation import require_positive, unit
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,12 @@ class Board:
         for name in ('damping', 'friction'):
             if not 0.0 <= getattr(self, name) < float('inf'):
                 raise ParameterError(f'board {name}', getattr(self, name), 'must not be negative')
+        self.direction.setflags(write=False)
+
+    @cached_property
+    def direction(self) -> Array:
+        """The unit normal, shape (3,)."""
+        return unit('board normal', self.normal)
 
     @classmethod
     def for_program(cls, program: Program, *, offset: float = 0.0, **properties: float) -> Board:
@@ -155,7 +162,7 @@ class MujocoDescription:
         """Add a board on a spring, and the ball with which the robot touches it; both rigid."""
         mujoco, spec, tree = self._mujoco, self.spec, self._tree
         spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        normal = np.array(board.normal) / np.linalg.norm(board.normal)
+        normal = board.direction
         quat = np.zeros(4)
         mujoco.mju_quatZ2Vec(quat, normal)
         rigid = {

@@ -35,6 +35,7 @@ from robot_dynamics_ros.errors import (
     MissingDependencyError,
     ModelError,
     ParameterError,
+    RobotDynamicsError,
 )
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
@@ -253,7 +254,7 @@ class MujocoPlant(Plant):
             if self.board is not None:
                 description.add_board(self.board)
             self.model = description.spec.compile()
-        except ModelError:
+        except RobotDynamicsError:
             raise
         except ValueError as error:
             raise ModelError(
@@ -276,7 +277,7 @@ class MujocoPlant(Plant):
             self.model.dof_frictionloss[self._qpos] = self._friction
         if self.board is not None:
             self._board_qpos = self.model.joint(BOARD).qposadr[0]
-            self._normal = np.array(self.board.normal) / np.linalg.norm(self.board.normal)
+            self._normal = self.board.direction
             self._tip_jacobian = np.zeros((3, self.model.nv))
 
 

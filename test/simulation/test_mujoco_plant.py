@@ -21,7 +21,7 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import DivergenceError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.simulation import imperfections
+from robot_dynamics_ros.simulation import imperfections, mujoco_description
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant, initial_state
 from robot_dynamics_ros.simulation.plant import SimulationRun
 
@@ -261,9 +261,10 @@ MujocoPlant(TREE, substeps=0)                      | ParameterError: substeps
 MujocoPlant(TREE, integrator='heun')               | ParameterError: known: euler, implicitfast, rk4
 ImperfectPlant(PLANT, Imperfections(position_noise=-0.001)) | ParameterError: not negative
 ImperfectPlant(PLANT, Imperfections(measurement_delay=-1)) | ParameterError: number of periods
+Board(normal=(0.0, 0.0, 0.0))                      | ParameterError: board normal ... not zero
 with_mismatch(TREE, mass=0.0)                      | ParameterError: positive
 with_mismatch(TREE, com_shift=(0.0, 0.0))          | ParameterError: three finite numbers
-""", globals(), imperfections)  # fmt: skip  # noqa: E501
+""", globals(), imperfections, mujoco_description)  # fmt: skip  # noqa: E501
 
 
 def test_an_inertia_of_no_real_body_is_simulated_as_it_is():
