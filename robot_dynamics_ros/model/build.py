@@ -38,6 +38,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 MOVING = ('revolute', 'continuous', 'prismatic')
 
+_EXACT = 2.0**53  # below it integers are exact floats
 _MAX_LISTED = 50  # maximum number of names in a message
 
 
@@ -269,7 +270,7 @@ def _mimic(moving: list[Joint], mimic_joints: Mapping[str, Mimic]) -> Affine:
         mimic = mimic_joints.get(name, Mimic(name))
         rate[i, names.index(mimic.joint)] = mimic.multiplier
         offset.append(mimic.offset)
-    exact = np.isfinite(rate).all() and np.array_equal(rate, np.round(rate))
+    exact = np.array_equal(rate, np.round(rate)) and np.abs(rate).max() < _EXACT
     return Affine(rate.astype(int) if exact else rate, np.array(offset, dtype=float))
 
 
