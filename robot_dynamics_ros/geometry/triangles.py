@@ -108,14 +108,9 @@ def _revolved(outline: Any) -> Triangles:
     here, next_ = np.arange(_SEGMENTS), (np.arange(_SEGMENTS) + 1) % _SEGMENTS
     a, b, c, d = lower + here, lower + next_, lower + _SEGMENTS + next_, lower + _SEGMENTS + here
     faces = np.concatenate([np.stack(corners, axis=-1) for corners in ((a, b, c), (a, c, d))])
-    return _without_slivers(Triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3)))
-
-
-def _without_slivers(surface: Triangles) -> Triangles:
-    """Return the surface without degenerate triangles."""
-    a, b, c = (surface.vertices[surface.faces[:, i]] for i in range(3))
-    area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
-    return replace(surface, faces=surface.faces[area > 1e-12 * max(area.max(initial=0.0), 1e-9)])
+    surface = Triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
+    distinct = np.diff(np.sort(surface.corners, axis=1), axis=1).all(axis=1)
+    return replace(surface, faces=surface.faces[distinct])
 
 
 _STL_HEADER = 84  # bytes: a comment of 80, then the number of triangles
@@ -152,7 +147,7 @@ def read_mesh(path: Path) -> list[Triangles]:
 
 
 def _is_valid(part: Triangles) -> bool:
-    inside = part.faces.min(initial=0) >= 0 and part.faces.max(initial=-1) < len(part.vertices)
+    inside = part.faces.min() >= 0 and part.faces.max() < len(part.vertices)
     return bool(inside and np.isfinite(part.vertices).all())
 
 

@@ -150,7 +150,7 @@ def require_frames(
 
 def wrap(angle: float) -> float:
     """Wrap an angle (rad) to (-pi, pi]."""
-    turned = math.remainder(angle, 2.0 * math.pi)
+    turned = math.remainder(angle, TURN)
     return math.pi if turned == -math.pi else turned
 
 

@@ -46,8 +46,8 @@ class Chains:
     """
 
     def __init__(self, description: RobotDescription) -> None:
-        named = (joint for joint in description.joints if joint.name)  # a reader refuses others
-        moving = {joint.name: joint for joint in named if joint.kind in MOVING}
+        # Joints without a name are refused by those who load the description.
+        moving = {x.name: x for x in description.joints if x.name and x.kind in MOVING}
         carried, self._carrier = movers(description), dict[str, str]()
         self._joints, self._below = moving, {name: list[str]() for name in ('', *moving)}
         for name, joint in moving.items():
