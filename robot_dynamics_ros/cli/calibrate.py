@@ -53,20 +53,17 @@ def run_calibration(args: argparse.Namespace) -> int:
     slowest = min(_BY_RATE / run.period for run, _ in runs)
     bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, slowest))
     start = ContactThresholds.coarse(tree)._replace(bandwidth=bandwidth, delay=delay)
-    samples, seconds = CalibrationSamples(), 0.0
+    samples = CalibrationSamples()
     for run, loaded in runs:
         stream = ContactStream(loaded, start, measured=measured)
         for _, step, _ in stream.take(run):
             if step > 0.0:
-                seconds += step
                 samples.take(step, stream.detector)
-            elif step == 0.0:
-                samples.begin_segment()
     result = calibrate(samples, start.bandwidth, args.alarms_per_hour, delay)
     remarks = {
         'robot': tree.name,
         'effort': 'measured' if measured else 'commanded',
-        'minutes': round(seconds / 60.0, 3),
+        'minutes': round(samples.seconds / 60.0, 3),
         'alarms_per_hour': args.alarms_per_hour,
         'factor': round(result.factor, 3),
     }

@@ -39,36 +39,29 @@ class CalibrationSamples:
     Attributes:
         bands: External efforts by kind, rows of shape (2, n), N m or N.
         growth: Growth variables of their dead bands, rows of shape (n, 4).
-        segment: Segment number of each row.
+        time: Time observed until each row, of which gaps are no part, s.
     """
 
     bands: list[Array] = field(default_factory=list)
     growth: list[Array] = field(default_factory=list)
-    segment: list[int] = field(default_factory=list)
-    _elapsed: float = 0.0
-    _next: int = 0
+    time: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Time observed, s."""
+        return self.time[-1] if self.time else 0.0
 
     def join(self, other: CalibrationSamples) -> None:
         """Add the signals of another recording."""
-        self.begin_segment()
+        self.time += [self.seconds + time for time in other.time]
         self.bands += other.bands
         self.growth += other.growth
-        self.segment += [number + self._next for number in other.segment]
-        self._next += other._next
-        self.begin_segment()
-
-    def begin_segment(self) -> None:
-        """Start a new segment with the next row, after a gap."""
-        self._elapsed, self._next = 0.0, self._next + 1
 
     def take(self, step: float, detector: ContactDetector) -> None:
-        """Add the current signals of a detector, a step (s) after the previous row."""
-        self._elapsed += step
-        if self._elapsed >= SEGMENT_S:
-            self.begin_segment()
+        """Add the current signals of a detector, observed for a step (s) more."""
+        self.time.append(self.seconds + step)
         self.bands.append(detector.bands.copy())
         self.growth.append(detector.growth.copy())
-        self.segment.append(self._next)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +94,7 @@ def calibrate(
     Raises:
         RecordingError: There are too few samples.
     """
-    numbers = np.unique(samples.segment)
+    numbers, segment = np.unique(np.array(samples.time) // SEGMENT_S, return_inverse=True)
     if len(numbers) < _MIN_SEGMENTS:
         raise RecordingError(
             'recordings without contact',
@@ -109,7 +102,6 @@ def calibrate(
             'record more; an hour is better',
         )
     efforts, growth = np.abs(np.array(samples.bands)), np.array(samples.growth)
-    segment = np.searchsorted(numbers, samples.segment)
     first = segment % 2 == 0
     largest = np.zeros((len(numbers), *efforts.shape[1:]))
     for own in (first, ~first):  # evaluate each half with the dead bands of the other

@@ -176,7 +176,6 @@ class TouchTrial(SessionOnPlant):
                 self.moved += 1e-3
                 if learn:
                     self.samples.take(1e-3, self.detector)
-        self.samples.begin_segment()
         return self.detector.count - before
 
     def hit(self) -> HitResult:

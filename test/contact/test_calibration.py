@@ -46,8 +46,9 @@ def test_the_level_of_a_gumbel_distribution_is_exceeded_as_rarely_as_said(rng):
 def samples_of(*sizes):
     """Return samples of one joint whose efforts have a size in each segment."""
     bands, growth = [np.full((2, 1), size) for size in sizes], [np.array([[1.0, 0, 0, 0]])]
-    segments = [*range(len(sizes))]
-    return CalibrationSamples(bands, len(sizes) * growth, segments, 0.0, segments[-1])
+    return CalibrationSamples(
+        bands, len(sizes) * growth, [2.0 * k + 1.0 for k in range(len(sizes))]
+    )
 
 
 def test_each_half_is_judged_by_the_dead_bands_of_the_other(monkeypatch):
@@ -125,6 +126,13 @@ def test_neither_bandwidth_nor_minutes_depend_on_the_order_of_bags_of_other_rate
         found = yaml.safe_load(command('calibrate', *order).text('thresholds.yaml'))
         assert {row['observer_bandwidth'] for row in found['joints'].values()} == {0.1 * RATE}
         assert found['minutes'] == pytest.approx(50.0 / 60.0, rel=0.01)
+
+
+def test_parts_between_gaps_are_no_segments_of_two_seconds(command):
+    """The largest effort of a short part is smaller: there were more alarms than asked for."""
+    whole = run_of(1)
+    holes = whole.rows((whole.time < 8.0) & (np.arange(len(whole.time)) % 50 > 6))
+    assert 'without contact: last less than 10 s' in command('calibrate', holes, code=2).err
 
 
 def test_files_that_are_none_are_refused_with_what_is_wrong(command):
