@@ -168,11 +168,16 @@ class EmulatedArm(SimulatedArm):
         self._hold_position()
         return 'the own controller holds'
 
+    def release(self, buffer: CommandBuffer) -> None:
+        """Let zero effort act, which is no change of a command."""
+        super().release(buffer)
+        self._last_command.fill(np.nan)
+
     # States --------------------------------------------------------------------------------------
 
     def restart(self, *, lockstep: bool) -> None:
         """Begin at the initial state, held by the driver's own controller, not by brakes."""
-        if self.settings['own_controller'] == 'hold' and not lockstep:
+        if self._reflex or (self.settings['own_controller'] == 'hold' and not lockstep):
             self._hold_position()
 
     @property

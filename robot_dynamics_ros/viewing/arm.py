@@ -19,6 +19,7 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.model.arm import load_arm, tool_frame
 from robot_dynamics_ros.model.joint_limits import TURN
+from robot_dynamics_ros.model.selection import resolved_mimic
 from robot_dynamics_ros.spatial.rotation import rotation_about, rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -227,6 +228,7 @@ def _placed(description: RobotDescription) -> Iterator[PlacedLink]:
     names = [link.name for link in description.links]
     pending = [Joint('', 'fixed', '', name) for name in names if name not in children]
     places: dict[str, int] = {}
+    moving = {joint.name: joint for joint in description.joints if joint.kind != 'fixed'}
     for joint in pending:  # grows in the loop
         name = joint.child
         if name not in places and name in names:
@@ -237,5 +239,7 @@ def _placed(description: RobotDescription) -> Iterator[PlacedLink]:
             origin = FramePose(rotation_from_rpy(*rpy), xyz)
             parent = places.get(joint.parent, -1)
             places[name] = len(places)
-            yield PlacedLink(name, parent, joint, origin, np.nan_to_num(axis))
+            mimic = joint.mimic and resolved_mimic(joint, moving, {}) or joint.mimic
+            placed = joint._replace(mimic=mimic)
+            yield PlacedLink(name, parent, placed, origin, np.nan_to_num(axis))
             pending += [other for other in description.joints if other.parent == name]

@@ -7,6 +7,7 @@ States and commands are checked in the driver's units, against numbers given her
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +24,10 @@ from urdf_text import described
 
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros.driver_emulator import own_position
+from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.ros.driver_emulator import EmulatedArm, own_position
+from robot_dynamics_ros.ros.node_parameters import EMULATOR
+from robot_dynamics_ros.simulation.plant import CommandBuffer
 
 NAMES = ('axis_1', 'axis_2', 'axis_4', 'axis_3')  # of the profile 'template', in its order
 PLACE = [0.2, 0.6, 0.1, -0.3]
@@ -229,3 +233,45 @@ def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
     assert answer.success
     assert 'was: the command of joint1' in answer.message
     assert not peer.ask('driver_emulator/recover').success
+
+
+PUSH = [30.0, 5.0, 5.0, 1.0]
+
+
+@pytest.fixture
+def limited():
+    """Return an arm without own controller whose driver limits rates, its buffer, what it says."""
+    said = []
+    log = SimpleNamespace(info=said.append, error=said.append)
+    profile = '{name: p, state: {effort: total}, defaults: {effort_rate_limit: 1000.0}}'
+    given = {'robot': 'scara', 'driver_profile': profile, 'own_controller': 'none'}
+    settings = defaults(EMULATOR) | {'period': 1e-3} | given
+    arm = EmulatedArm(SimpleNamespace(get_logger=lambda: log), settings)
+    buffer = CommandBuffer(arm.load(''), arm.driver.order)
+    arm.build().reset(np.full(4, 0.1))
+    arm.restart(lockstep=True)
+    return arm, buffer, said
+
+
+def test_zero_effort_that_nobody_commanded_is_no_command_that_changes_too_fast(limited):
+    arm, buffer, said = limited
+    buffer.store(range(4), PUSH)
+    assert arm.effort(buffer.effort).tolist() == PUSH
+    assert arm.miss_commands(buffer) == 'zero effort is applied'
+    assert not arm.effort(buffer.effort).any()
+    assert said == []
+
+
+def test_an_arm_that_is_reset_after_a_reflex_is_held_at_its_initial_state(limited):
+    arm, buffer, said = limited
+    for sign in (1.0, -1.0):
+        buffer.store(range(4), [sign * x for x in PUSH])
+        arm.plant.step(arm.effort(buffer.effort))
+    assert 'changed by' in said[-1]
+    arm.plant.reset(np.full(4, 0.2))
+    arm.restart(lockstep=True)
+    for _ in range(300):
+        arm.plant.step(arm.effort(buffer.effort))
+    q, v = np.zeros((2, 4))
+    arm.plant.read(q, v)
+    np.testing.assert_allclose(q, 0.2, atol=1e-3)

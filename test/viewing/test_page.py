@@ -617,6 +617,12 @@ def test_a_follower_follows_and_a_cycle_is_left_out():
     assert list(tree.joints) == ['first']
     (follower,) = (x for x in tree.links if x.joint.name == 'second')
     assert follower.position({'first': 0.2}) == pytest.approx(-0.3)
+    last = '<child link="bar2"/>'
+    chain = planar_arm('first', 'second', 'third').replace(
+        '<child link="bar1"/>', '<child link="bar1"/><mimic joint="first" multiplier="-2"/>'
+    ).replace(last, f'{last}<mimic joint="second" multiplier="3" offset="0.1"/>')  # fmt: skip
+    (follower,) = (x for x in LinkTree(chain).links if x.joint.name == 'third')
+    assert follower.position({'first': 0.2}) == pytest.approx(-1.1)
     ring = robot('r', link('a'), link('b'), joint('x', 'a', 'b'), joint('y', 'b', 'a'))
     assert LinkTree(ring).links == ()
 
