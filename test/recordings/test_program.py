@@ -45,6 +45,10 @@ def test_the_designed_decay_begins_when_the_law_acts_alone(command):
     figures = command('analyze --no-report', loop.messages).figures['program']
     assert max(map(abs, figures['initial'])) > 0.1
     assert max(figures['relative']) < 5e-3
+    assert (
+        'relative'
+        not in command('analyze --no-report --to 0.15', loop.messages).figures['program']
+    )
     damaged = yaml.safe_dump({**loop.given, 'activation_ramp_s': '0,2 s'})
     loop.messages[1] = text(loop.messages[1].time, damaged, PARAMETERS)
     figures = command('analyze --no-report', loop.messages).figures['program']

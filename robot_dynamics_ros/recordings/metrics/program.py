@@ -84,9 +84,9 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
     if evaluations:
         first = [k for k in evaluations if run.time[k] <= run.time[evaluations[0]] + _DECAY_S]
         ramped = start + evaluated.ramp  # until then the law's effort does not act alone
-        begin = next((i for i, k in enumerate(first) if run.time[k] >= ramped), 0)
-        alone, k = first[begin:], first[begin]
-        if run.time[k] <= ramped + 2.0 * every * period:  # later, f is what disturbs the law
+        alone = [k for k in first if run.time[k] >= ramped]
+        # Later, f is what disturbs the law.
+        if alone and run.time[k := alone[0]] <= ramped + 2.0 * every * period:
             times = run.time[alone] - run.time[k]
             design[alone] = exact_error(program.G0, program.G1, values[k], rate[k], times)
             figures |= decay(rows, values[first], design[first])
