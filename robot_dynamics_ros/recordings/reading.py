@@ -134,7 +134,8 @@ class RecordingReader(ExitStack):
             parameters, else of the description, else of the states.
         reference_joints: Names of ``joints`` in the references of a controller that names them
             otherwise than the driver; such references are read, too.
-        every_state: Whether to read states that repeat the previous one, as a controller does.
+        every_state: Whether to read states that repeat the previous one, or are of a second
+            publisher, as a controller does.
         topics: Namespace and topic names, see ``bag_layout.choose_topics``.
 
     Raises:

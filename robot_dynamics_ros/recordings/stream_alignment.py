@@ -185,7 +185,8 @@ def usable_rows(
     Args:
         rows: All states, in order of arrival.
         joints: Names of the joints.
-        every: Whether to keep states that repeat the previous one, as a controller receives them.
+        every: Whether to keep states that repeat the previous one, or are of a second publisher,
+            as a controller receives them.
 
     Returns:
         The states; the shifts of the clock; what was rejected or is unusual, and what is wrong
@@ -198,7 +199,7 @@ def usable_rows(
     plausible = _plausible(rows.position) & _plausible(np.where(unknown, 0.0, rows.velocity))
     some = unknown[:, ~unknown.all(axis=0)].any(axis=1)  # of joints whose velocity is measured
     unsure = int((some & ~unknown.all(axis=1)).sum())
-    foreign = foreign_rows(rows)
+    foreign = foreign_rows(rows) & (not every)
     rows = rows.where(plausible & ~foreign)
     moved = (np.diff(rows.position, axis=0) != 0.0).any(axis=1)
     coarse = (moved & (np.diff(rows.stamp_ns) == 0)).sum() / total
