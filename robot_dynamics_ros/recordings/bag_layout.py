@@ -24,6 +24,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
 TEXT = 'std_msgs/msg/String'
 DIAGNOSTICS = '/diagnostics'
+_TOLD = 'parameters', 'changes'  # topics of a controller
 # Last parts of the names of JointState topics that are not measured states.
 _OTHER_STATES = (
     'reference', 'error', 'desired', 'command', 'commands', 'joint_commands', 'target_joint'
@@ -141,9 +142,7 @@ def choose_topics(
         tuple(single),
         reference,
         finder.named(description, TEXT) or finder.description(space),
-        finder.existing(f'{controller}/parameters', TEXT),
-        finder.existing(f'{controller}/changes', TEXT),
-        finder.existing(f'{controller}/trajectory_status', TEXT),
+        *(finder.existing(f'{controller}/{name}', TEXT) for name in (*_TOLD, 'trajectory_status')),
         tuple(named[1:]),
         controller,
     )
@@ -188,8 +187,7 @@ class _TopicFinder:
 
     def tells(self, controller: str) -> bool:
         """Return whether the bag has parameters or changes of a controller."""
-        names = 'parameters', 'changes'
-        return any(self.existing(f'{controller}/{name}', TEXT) for name in names)
+        return any(self.existing(f'{controller}/{name}', TEXT) for name in _TOLD)
 
     def ending(self, name: str, kind: str, start: str = '/') -> list[str]:
         """Return the topics of a type whose last part is ``name``."""

@@ -261,9 +261,8 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
     """
     steps = np.diff(time)
     near = steps <= BRIDGED * np.median(steps)
-    moved = 0.5 * (v[1:] + v[:-1])[near] * steps[near, np.newaxis], np.diff(q, axis=0)[near]
-    paths = (np.cumsum(one, axis=0) for one in moved)
-    slope, alike = compared(*(path[_SPAN:] - path[:-_SPAN] for path in paths))
+    moved = 0.5 * (v[1:] + v[:-1]) * steps[:, np.newaxis], np.diff(q, axis=0)
+    slope, alike = _compared_over_spans(*(one[near] for one in moved))
     for i in np.flatnonzero(moving_joints(q, v)).tolist():
         likeness, remedy = np.abs(alike[i]), 'correct it in the driver profile (--driver-profile)'
         other = int(np.argmax(likeness))
@@ -280,6 +279,12 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         yield Finding('error', f'its velocities {problem}', named(tree, [i]), remedy)
 
 
+def _compared_over_spans(*changes: Array) -> tuple[Array, Array]:
+    """Compare two sets of changes from state to state, see :func:`compared`, summed over spans."""
+    paths = (np.cumsum(one, axis=0) for one in changes)
+    return compared(*(path[_SPAN:] - path[:-_SPAN] for path in paths))
+
+
 def late_velocities(run: Recording) -> Iterator[str]:
     r"""Yield a sentence if velocities come later or earlier than positions by a state or more.
 
@@ -293,10 +298,8 @@ def late_velocities(run: Recording) -> Iterator[str]:
     if len(run.time) < LEAST_STATES:
         return
     q, v, steps = run.position, run.velocity, np.diff(run.time)
-    near = steps <= BRIDGED * np.median(steps)
     missed = np.diff(q, axis=0) - 0.5 * (v[1:] + v[:-1]) * steps[:, np.newaxis]
-    paths = (np.cumsum(one[near], axis=0) for one in (missed, np.diff(v, axis=0)))
-    slope, alike = compared(*(path[_SPAN:] - path[:-_SPAN] for path in paths))
+    slope, alike = _compared_over_spans(missed, np.diff(v, axis=0))
     late = np.where(moving_joints(q, v) & (np.abs(np.diag(alike)) > _ALIKE), slope, 0.0)
     for word, lag in (('later', late), ('earlier', -late)):
         joints = np.flatnonzero(lag > LATE * np.median(steps)).tolist()
@@ -341,12 +344,12 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
         return
     effort = run.measured_effort if measured else run.effort
     effort = np.where(np.isfinite(effort), effort, np.nan)
-    size = np.fmax(_range(effort), np.finfo(float).tiny)
+    size = np.fmax(value_ranges(effort), np.finfo(float).tiny)
     for start, end in held.tolist():
         acting = effort[start + (end - start) // _SETTLING : (start + 1 + end) // 2]
         acts = np.nan_to_num(acting).any(axis=1)
         acting = acting[acts] if acts.any() else acting
-        if (_range(acting) > _FROZEN_EFFORT * size).any():
+        if (value_ranges(acting) > _FROZEN_EFFORT * size).any():
             raise RecordingError(
                 'the states of the recording',
                 f'are {_frozen(run, start, end)}, while the efforts change',
@@ -392,8 +395,8 @@ def frozen_findings(run: Recording, *, measured: bool) -> Iterator[Finding]:
             yield Finding('error', problem, f'joint {name!r}', _REPAIR)
 
 
-def _range(values: Array) -> Array:
-    """Return the ranges of columns (N, k), shape (k,); NaN of those that are NaN throughout."""
+def value_ranges(values: Array) -> Array:
+    """Return the ranges of columns (N, k), shape (k,), ignoring NaN; NaN if all are."""
     return np.fmax.reduce(values) - np.fmin.reduce(values)
 
 

@@ -16,6 +16,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
+from robot_dynamics_ros.recordings.plausibility import value_ranges
 from robot_dynamics_ros.recordings.reading import UNLIMITED
 from robot_dynamics_ros.recordings.recording import (
     NANO,
@@ -86,7 +87,7 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
         return MetricResult({}, columns=columns)
     tool_rms, tool_peak, tool_peak_at = at_tool.figures('rms', 'peak', 'peak_at').values()
     speed = RmsPeak.of(run.time, run.reference_velocity - run.velocity)
-    travel = _range(run.reference_position)
+    travel = value_ranges(run.reference_position)
     figures = {
         'frame': frame,
         **joints.figures('rms_error', 'peak_error', 'peak_error_at'),
@@ -96,16 +97,11 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
         'tool_peak_at': tool_peak_at[0],
         'states': int(joints.count.max()),
         'travel': travel.tolist(),
-        'tool_travel_mm': 1e3 * float(np.linalg.norm(_range(program))),
+        'tool_travel_mm': 1e3 * float(np.linalg.norm(value_ranges(program))),
     }
     moves = bool((travel > _TRAVEL).any())
     findings = [Finding('ok', EXACT)] if moves and joints.peak.max() < _ROUNDING else []
     return MetricResult(figures, findings, columns)
-
-
-def _range(rows: Array) -> Array:
-    """Return the range of each column, ignoring NaN."""
-    return np.fmax.reduce(rows) - np.fmin.reduce(rows)
 
 
 def limits_efforts(tree: Robot) -> bool:
