@@ -281,7 +281,7 @@ class KernelSet:
 
         Returns:
             New array with a row for every state, such as shape (N, n) for inverse dynamics; a
-            tuple of arrays if the output has several results.
+            tuple of arrays if the output has several results. NaN where a state is not finite.
 
         Raises:
             UnknownNameError: The output was not requested.
@@ -291,7 +291,7 @@ class KernelSet:
         expected = self._arguments[known_name('kernel', name, self._arguments)]
         rows = expected.rows(inputs)
         if self._loops is not None:
-            for u in rows[0]:
+            for u in rows[0][np.isfinite(rows[0]).all(axis=1)]:
                 self._loops.require(u)
         results: tuple[Array, ...] = self._backend.batch(expected, rows)
         return results[0] if len(results) == 1 else results

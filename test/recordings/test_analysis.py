@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,14 +27,16 @@ from recorded_arm import (
 )
 from recorded_bags import NOMINAL, UNKNOWN
 
+from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.recordings import timing
 from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag, evaluate
 from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
-from robot_dynamics_ros.recordings.report.runs import analysis_report
+from robot_dynamics_ros.recordings.report.runs import analysis_report, run_animation
 from robot_dynamics_ros.recordings.report.toolkit import Report
 
 ORACLE = RecordedArm.oracle_of(arm_xml(), GRAVITY)
@@ -500,6 +503,23 @@ def test_the_model_has_what_the_recorded_controller_had_identified(command, tmp_
     told = f'of the recorded description; identified: {found}, as the recorded controller had it'
     assert f'model: test_arm, {told}' in result.notes
     assert max(result.figures['effort']['residual_share']) < 1e-8
+
+
+def test_unknown_states_of_closed_loops_spoil_no_others():
+    """An outlier, or a reference that was not recorded yet, was refused as not finite."""
+    tree = load_mechanism(*shipped_mechanism('four_bar'))
+    time = 0.002 * np.arange(400)
+    low, high = tree.position_lower, tree.position_upper
+    at = np.clip(0.0, low + 0.1, high - 0.1) + 0.05 * np.sin(5.0 * time)[:, np.newaxis]
+    reference, v = at.copy(), np.gradient(at, time, axis=0)
+    at[200], reference[:50] = at[200] + 0.3, np.nan
+    run = Recording(tree.joint_names, time, at, v, 0.0 * v, reference, v)
+    found = evaluate(run, tree, AnalysisSettings())
+    assert found.figures['timing']['contradictions'] == 1
+    assert found.figures['tracking']['states'] == 349
+    _, motion = run_animation(run, tree, found.evaluated.frame).parts()
+    ghost = np.frombuffer(b64decode(motion['motions'][1]['positions']), '<f4')
+    np.testing.assert_array_equal(np.isnan(ghost.reshape(400, -1)).all(axis=1), time < 0.1)
 
 
 # Figures ----------------------------------------------------------------------------------------

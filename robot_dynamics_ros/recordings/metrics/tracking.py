@@ -45,19 +45,15 @@ _SATURATION = 1.0 - 1e-9  # fraction of the effort limit from which a command is
 def tool_path(tree: Robot, positions: Array, frame: str = 'tool') -> Array:
     """Return the tool positions in the base frame, shape (N, 3), m, for joint positions (N, n).
 
-    Tool positions are NaN where a joint position that moves the tool is not finite, or any one of
-    a closed loop's robot.
+    Tool positions are NaN where a joint position that moves the tool is not finite.
     """
-    usable = np.any if tree.closed_loops is None else np.all
     kernels = compile_kernel(tree, outputs=('frame_motion',), frame=frame)
     points = np.full((len(positions), 3), np.nan)
     for start in range(0, len(positions), _BLOCK):
         q = positions[start : start + _BLOCK]
-        finite = usable(np.isfinite(q), axis=1)
-        if finite.any():
-            q = np.ascontiguousarray(q[finite])
+        if np.isfinite(q).any():
             motion = kernels.batch('frame_motion', q, np.zeros_like(q))
-            points[start : start + _BLOCK][finite] = motion[1]
+            points[start : start + _BLOCK] = motion[1]
     return points
 
 

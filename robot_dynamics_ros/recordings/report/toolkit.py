@@ -130,13 +130,20 @@ class ArmAnimation:
             'time': _encoded(self.time[rows] - start),
             'motions': [
                 {
-                    'positions': _encoded(self.tree.positions(motion.positions[rows])),
+                    'positions': _encoded(_body_positions(self.tree, motion.positions[rows])),
                     'colour': motion.colour,
                     'ghost': motion.ghost,
                 }
                 for motion in self.motions
             ],
         }
+
+
+def _body_positions(tree: Robot, q: Array) -> Array:
+    """Return the joint positions of all bodies for q (N, n), NaN where one is not finite."""
+    positions, known = np.full((len(q), tree.bodies), np.nan), np.isfinite(q).all(axis=1)
+    positions[known] = tree.positions(q[known])
+    return positions
 
 
 def _folded(summary: str, lines: Sequence[str], state: str = '') -> str:
