@@ -135,6 +135,9 @@ def choose_topics(
     reference = finder.find(reference, space, STATE, 'controller/reference')
     controllers = [x for x in (reference.rpartition('/')[0], f'{space}/controller') if x]
     controller = next(filter(finder.tells, controllers), controllers[0])
+    parameters, changes, status = (
+        finder.existing(f'{controller}/{name}', TEXT) for name in (*_TOLD, 'trajectory_status')
+    )
     single = [] if commands else finder.ending('cmd_force', SINGLE, f'{space}/')
     return Topics(
         states,
@@ -142,7 +145,9 @@ def choose_topics(
         tuple(single),
         reference,
         finder.named(description, TEXT) or finder.description(space),
-        *(finder.existing(f'{controller}/{name}', TEXT) for name in (*_TOLD, 'trajectory_status')),
+        parameters,
+        changes,
+        status,
         tuple(named[1:]),
         controller,
     )
