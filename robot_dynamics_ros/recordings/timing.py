@@ -5,7 +5,8 @@ A simulator with semi-implicit Euler steps (MuJoCo, DART) moves by the velocity 
 step, :math:`q_{k+1} = q_k + h\,v_{k+1}`, to the last digit, whatever its model. Then the
 acceleration of the step is :math:`(v_{k+1} - v_k)/h` and corresponds to :math:`q_k, v_k` and
 command k. A real arm, or another integrator, leaves a residual of the order of the period or of
-its noise.
+its noise. So does a drive that takes its velocities for the differences of its encoder, exactly,
+but its positions advance by whole counts.
 
 If timestamps are irregular, either the samples were taken at these times, or they were taken at
 equal intervals and only the timestamps jitter. In the second case positions and velocities are
@@ -37,6 +38,7 @@ _EXACT = 1e-4  # relative residual below which a rule is exact: solvers are, to 
 _SOLVED, _SAMPLED, _COARSE = 1e-5, 1e-3, 0.05  # resolution of efforts: of steps; of samples
 _REGULAR = 1e-6  # tolerance of equal steps, as a fraction of the period
 _EVEN_RATIO = 0.9  # ratio of residuals below which equal intervals are assumed
+_MOST = 1e5  # counts of an encoder in a step; those of the last digit of a number are more
 PART_S = 60.0  #: of a recording, by which it is chosen how to evaluate all of it, s
 #: Longest step that is interpolated, in periods; a longer one is a gap. The monitor,
 #: which knows no period, has parameter ``longest_step``.
@@ -124,7 +126,7 @@ def find_timing(
     )
     if name != AUTO:
         chosen, why = name, 'as chosen'
-    elif residual < _EXACT and residual < 0.01 * trapezoidal:
+    elif residual < _EXACT and residual < 0.01 * trapezoidal and not is_counted(run):
         chosen = 'semi_implicit'
         why = (
             'positions advance by the velocity at the end of each step, as those of MuJoCo, to '
@@ -182,6 +184,17 @@ def moving(run: Recording) -> Array:
     if len(known.time) < LEAST_STATES:
         return np.zeros(len(run.joints), dtype=bool)
     return moving_joints(known.position, known.velocity)
+
+
+def is_counted(run: Recording) -> bool:
+    """Return whether the positions of the moving joints advance by counts of an encoder.
+
+    Their steps are then multiples of the smallest one.
+    """
+    steps = np.abs(np.diff(run.rows(run.complete).position[:, moving(run)], axis=0)).T
+    counts = [row[row > 0.0] / row[row > 0.0].min() for row in steps]
+    whole = [np.mean(np.abs(x - np.rint(x)) < 0.01) > 0.99 and x.max() < _MOST for x in counts]
+    return bool(whole) and all(whole)
 
 
 def first_motion(run: Recording) -> Recording:

@@ -329,6 +329,19 @@ def test_a_real_arm_is_explained_to_second_order_and_noise_filtered_without_dela
     assert max(noisy.figures['effort']['residual_share']) < 0.02
 
 
+@pytest.mark.parametrize('count', [1e-5, 2e-6])
+def test_velocities_that_are_differences_of_an_encoder_are_those_of_no_simulator(count):
+    """Positions advance by them exactly; unfiltered, counts were taken for a wrong unit."""
+    run = RecordedArm.at(1e-3 * np.arange(4001))
+    q = count * np.rint(run.position / count)
+    v = np.vstack([run.velocity[:1], np.diff(q, axis=0) / 1e-3])
+    found = evaluated(replace(run, position=q, velocity=v))
+    assert found.figures['timing']['name'] == 'sampled'
+    # Half a count of two readings over 1 ms is 10 rad/s^2 of 18; the filter leaves its band.
+    assert max(found.figures['effort']['residual_share']) < 0.02
+    assert 'unit' not in said(found)
+
+
 @pytest.mark.slow
 def test_the_timing_is_told_by_the_first_part_that_moves(rng, monkeypatch):
     """As by the run alone; of rest alone it would be another."""
