@@ -97,6 +97,7 @@ def _contact_free(bag: Path, choice: RobotChoice, tree: Robot) -> tuple[Recordin
     with choice.read(bag) as reader:
         run = choice.run(reader, tree)
         held = carried(history(reader), run, tree)
+        run = choice.total(run, tree, held.tree)
     for note in held.notes:
         print(f'{bag}: {note}')
     run = require_clean(run, f'bag {str(bag)!r}')[0]

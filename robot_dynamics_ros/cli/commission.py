@@ -128,8 +128,7 @@ def examine(
     findings = [*turn_findings(run, tree), *limit_findings(tree, q)]
     if len(q) >= LEAST_STATES and np.isfinite(v).all():
         findings += velocity_findings(tree, time, q, v)
-    report = driver.profile.state.effort
-    if report == 'none' and not commanded:
+    if driver.profile.state.effort == 'none' and not commanded:
         silent = warning(
             'efforts',
             'according to the profile, the driver reports none',
@@ -139,7 +138,7 @@ def examine(
     try:
         poses = HeldPoses.of(driver, time, q, effort, commanded=commanded)
         by_driver = 'gravity' in driver.profile.compensated_by_driver
-        left_out = by_driver and (commanded or report == 'without_compensation')
+        left_out = by_driver and (commanded or driver.reports_less)
         held = check_held(tree, poses, gravity_expected=not left_out)
     except RecordingError as fault:
         return [*findings, error(fault)], None

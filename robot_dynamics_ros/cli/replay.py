@@ -100,6 +100,9 @@ def run_replay(args: argparse.Namespace) -> int:
         remedy = 'record the effort command topic; of a table, the columns command (not effort)'
         why = [note for note in source.bag_notes if 'command' in note]
         problem = 'holds no command that answers a state'
+        if 'early' in result.outcome:
+            problem += ' after an activation'
+            why += ['by the timestamps, controller and driver had two clocks: use_sim_time']
         raise RecordingError(f'bag {str(bag)!r}', problem, '; '.join(why) or remedy)
     run, difference = source.run, result.efforts - source.run.effort
     columns = {'recorded': run.effort, 'replayed': result.efforts, 'difference': difference}

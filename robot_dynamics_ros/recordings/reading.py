@@ -67,6 +67,7 @@ from robot_dynamics_ros.recordings.stream_alignment import (
     usable_rows,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.yaml_reader.parsing import with_texts, yaml_mapping
 
 UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
@@ -518,16 +519,52 @@ class RobotChoice:
         A note tells of locked joints that were not where the model has them.
 
         Raises:
-            RecordingError: No state can be used, or a table declares a unit of another kind of
-                joint.
+            RecordingError: No state can be used, a table declares a unit of another kind of
+                joint, or the recorded controller had a driver profile that is needed.
             UnknownNameError: A joint was not recorded.
         """
         run, driver = reader.read(self.span), self.driver(tree)
+        self._require_profile(reader, tree)
         require_units_of(tree, driver, reader.bag.units)
         notes = () if driver else _moved_locks(run, tree)  # of locked ones the unit is unknown
         run = in_model_units(run, driver).of_joints(tree.joint_names)
         run = replace(run, notes=(*run.notes, *notes))
         return with_velocities(unwrapped(run, tree), tree.joint_is_continuous)
+
+    def total(self, run: Recording, tree: Robot, loaded: Robot) -> Recording:
+        """Return a run with total efforts: what the driver added itself is added to its efforts.
+
+        Args:
+            run: Of ``converted``.
+            tree: The robot without payload.
+            loaded: The robot with the payload of the controller.
+        """
+        driver = self.driver(tree)
+        if driver is None or not driver.profile.compensated_by_driver:
+            return run
+        known = loaded if driver.profile.payload_known_to_driver else tree
+        gravity = compile_kernel(known, outputs=('gravity_forces',)).gravity_forces
+        driver.compensate(gravity, gravity)
+        states = np.stack([run.position, run.velocity], axis=1)
+        share = np.array([driver.compensation(*state).copy() for state in states])
+        reported = run.measured_effort + (share if driver.reports_less else 0.0)
+        return replace(run, effort=run.effort + share, measured_effort=reported)
+
+    def _require_profile(self, reader: RecordingReader, tree: Robot) -> None:
+        """Refuse to take numbers for SI that the recorded controller converted."""
+        name = '' if self.recorded_joints else reader.parameters.get('driver_profile', '')
+        if not name or self.profile:
+            return
+        try:
+            driver = DriverInterface(load_driver_profile(name), tree)
+        except RobotDynamicsError:  # such as of a file on another machine
+            return
+        scales = driver.position_scale, driver.velocity_scale, driver.measured_scale
+        others = np.any(np.array(scales) != 1.0) or driver.position_zero.any()
+        if others or driver.reports_less or driver.transmissions:
+            problem = f'was recorded with driver profile {name!r}, whose numbers are others'
+            culprit = f'bag {str(reader.bag.path)!r}'
+            raise RecordingError(culprit, problem, f'give --driver-profile {name}')
 
     def load(self, reader: RecordingReader) -> Robot:
         """Load the robot, with ``UNLIMITED`` efforts if the description gives no limits.

@@ -194,7 +194,7 @@ class EmulatedArm(SimulatedArm):
             velocity[:] = driver.velocity_reading(self._v)[order]
         if effort.size:
             total = self._driven.effort
-            if self.driver.profile.state.effort == 'without_compensation':
+            if driver.reports_less:
                 total = total - self._driven.compensation
             effort[:] = driver.effort_reading(total)[order]
 

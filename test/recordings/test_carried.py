@@ -11,10 +11,12 @@ import pytest
 import yaml
 from bags import MS, text, write
 from recorded_arm import RecordedArm, arm_xml
+from recorded_arm import messages as messages_of
 from recorded_loop import CHANGES, PARAMETERS
 from urdf_text import link
 
 from robot_dynamics_ros.control.change_log import Change
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import RobotChoice
 
@@ -174,3 +176,30 @@ def test_a_payload_of_before_a_restart_of_the_clock_is_not_that_of_after(tmp_pat
     assert CARRIES in result.notes
     assert explained(result) == [COUNT - 1] * 3
     assert 'changed at 16.99 s, from 0.8 kg on tool to none' in said(result)
+
+
+@pytest.mark.parametrize('report', ['none', 'total', 'without_compensation'])
+@pytest.mark.parametrize('known', [True, False])
+def test_efforts_without_the_gravity_that_a_driver_compensates_are_judged_in_total(
+    known, report, tmp_path
+):
+    """As by the monitor; gravity was told to be missing, of a profile that says so."""
+    heavy = RecordedArm(COUNT, period=PERIOD, xml=HEAVY, measured_late=report != 'none')
+    oracle = RecordedArm.oracle_of(HEAVY if known else arm_xml())
+    share = np.array([oracle.gravity_forces(q) for q in heavy.q])
+    run, profile = heavy.recording(), tmp_path / 'driver.yaml'
+    measured = run.measured_effort - share * (report == 'without_compensation')
+    run = replace(run, effort=run.effort - share, measured_effort=measured)
+    content = {
+        'name': 'own',
+        'state': {'effort': report},
+        'compensated_by_driver': ['gravity'],
+        'payload_known_to_driver': known,
+    }
+    profile.write_text(yaml.safe_dump(content), encoding='utf-8')
+    own = [text(0, yaml.safe_dump({**LOAD, 'driver_profile': str(profile)}), PARAMETERS)]
+    bag = write(tmp_path / 'bag', [*own, *messages_of(replace(run, description=arm_xml()))])
+    if report == 'without_compensation':
+        with pytest.raises(RecordingError, match=f'give --driver-profile {profile}'):
+            analyze_bag(bag, AnalysisSettings())
+    explained(analyze_bag(bag, AnalysisSettings(RobotChoice(driver_profile=str(profile)))))

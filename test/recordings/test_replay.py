@@ -457,6 +457,17 @@ def test_what_cannot_be_replayed_is_refused_in_one_line(given, said, recorded, c
     assert not ended.folder.exists()
 
 
+def test_a_controller_with_another_clock_than_its_driver_is_told(recorded, command):
+    """Its activation is behind all states, so that every command is before it."""
+    loop, _ = recorded
+    bag = deepcopy(loop.messages)
+    for message in bag:
+        if message.topic == '/controller/changes':
+            text = message.content.data
+            message.content.data = re.sub(r'"stamp_ns": \d+', '"stamp_ns": 2000000000000', text)
+    assert 'two clocks: use_sim_time' in command('replay', bag, code=2).err
+
+
 @pytest.mark.slow
 def test_a_parameter_that_no_longer_exists_is_told_if_it_had_an_effect(command):
     loop, removed = RecordedLoop(), {'activation_effort': 'zero', 'path_tolerance': [0.0]}

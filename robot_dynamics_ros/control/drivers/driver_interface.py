@@ -179,12 +179,16 @@ class DriverInterface:
             q: Positions of the same state, shape (n,), rad or m.
             v: Velocities of the same state, shape (n,), rad/s or m/s.
         """
-        report = self.profile.state.effort
-        if report == 'none':
+        if self.profile.state.effort == 'none':
             return np.full(len(z), np.nan)
         measured = self.measured_effort(z)
-        added = report == 'without_compensation' and self.compensates
+        added = self.reports_less and self.compensates
         return measured + self.compensation(q, v) if added else measured
+
+    @property
+    def reports_less(self) -> bool:
+        """Whether the efforts of the states lack what the driver compensates."""
+        return self.profile.state.effort == 'without_compensation'
 
     def compensate(self, loaded: Kernel, bare: Kernel) -> None:
         """Compute the driver's share from now on, if the profile has one.

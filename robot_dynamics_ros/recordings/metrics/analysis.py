@@ -173,6 +173,7 @@ def analyze_bag(
         identified = _identified(settings.robot, reader, tree)
         task, task_notes = _task(settings, reader, whole, run, tree, past)
         load = carried(past, run, tree)
+        run = settings.robot.total(run, tree, load.tree)
         run, others = followed(past.acted, run, tree)
         evaluation = evaluate(
             run,
