@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.control.topics import force_topic, force_topics
-from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.errors import RecordingError, known_name
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.columns import ARRAY, SINGLE, STATE, TopicGroups
@@ -175,9 +175,7 @@ class _TopicFinder:
 
     def named(self, topic: str, kind: str) -> str:
         """Return a topic given by name, or empty if none was given."""
-        if topic and topic not in self._available:
-            raise UnknownNameError('topic', topic, self._available)
-        if topic and self._available[topic] != kind:
+        if topic and self._available[known_name('topic', topic, self._available)] != kind:
             known = [name for name, of in sorted(self._available.items()) if of == kind]
             raise RecordingError(
                 f'topic {topic!r}',

@@ -39,7 +39,6 @@ class SessionOnPlant:
         q, v: The last state, shape (n,), rad or m and rad/s or m/s.
         effort: The last command to the driver, shape (n,), N m or N.
         now_ns: Time of the last state, ns.
-        late_ns: Age of the timestamps at arrival, ns.
         period_ns: Time between two states, ns.
         answered: Whether the session answered the last state.
 
@@ -49,7 +48,7 @@ class SessionOnPlant:
     """
 
     answered = False
-    now_ns = late_ns = 0
+    now_ns = 0
 
     def __init__(self, session: ControllerSession, plant: Plant) -> None:
         self.session, self.plant = session, plant
@@ -64,8 +63,8 @@ class SessionOnPlant:
     def answer(self) -> bool:
         """Let the session answer the current state; return whether it did."""
         self.plant.read(self.q, self.v)
-        stamp, measured = self.now_ns - self.late_ns, self.plant.effort
-        state = self.session.driver.state(stamp, self.now_ns, self.q, self.v, measured)
+        times = self.now_ns, self.now_ns
+        state = self.session.driver.state(*times, self.q, self.v, self.plant.effort)
         self.answered = self.session.update(state)
         if self.answered:
             self._send()

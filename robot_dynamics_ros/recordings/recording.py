@@ -25,7 +25,7 @@ from robot_dynamics_ros.control.drivers.profile import (
     JointProfile,
     load_driver_profile,
 )
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError, known_name
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
@@ -126,16 +126,15 @@ class Recording:
     origin: float = 0.0
 
     def __post_init__(self) -> None:
-        # Fill in omitted arrays.
-        if len(self.measured_effort) != len(self.time):
-            object.__setattr__(self, 'measured_effort', np.full(np.shape(self.position), np.nan))
-        omitted = [x for x in _PER_STATE[1:] if len(getattr(self, x)) != len(self.time)]
-        if omitted:
-            stamps = np.rint(np.asarray(self.time) * NANO).astype(np.int64)
-            answers = np.where(np.isfinite(self.effort).all(axis=1), stamps, -1)
-            times = dict(zip(_PER_STATE[1:], (stamps, stamps, answers), strict=True))
-            for name in omitted:
-                object.__setattr__(self, name, times[name])
+        omitted = {
+            'measured_effort': lambda: np.full(np.shape(self.position), np.nan),
+            'stamp_ns': lambda: np.rint(np.asarray(self.time) * NANO).astype(np.int64),
+            'arrival_ns': lambda: self.stamp_ns,
+            'answer_ns': lambda: np.where(np.isfinite(self.effort).all(axis=1), self.stamp_ns, -1),
+        }
+        for name, values in omitted.items():
+            if len(getattr(self, name)) != len(self.time):
+                object.__setattr__(self, name, values())
 
     @property
     def has_measured(self) -> bool:
@@ -163,10 +162,8 @@ class Recording:
         """
         if tuple(joints) == self.joints:
             return self
-        for name in joints:
-            if name not in self.joints:
-                raise UnknownNameError('recorded joint', name, self.joints)
-        columns = [self.joints.index(name) for name in joints]
+        names = (known_name('recorded joint', name, self.joints) for name in joints)
+        columns = [*map(self.joints.index, names)]
         changed = {key: getattr(self, key)[:, columns] for key in PER_JOINT}
         return replace(self, joints=tuple(joints), **changed)
 

@@ -21,7 +21,7 @@ from itertools import pairwise, starmap
 
 import numpy as np
 
-from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.estimation.filtering import low_pass, noise_cutoff
 from robot_dynamics_ros.estimation.rest import moving_joints
 from robot_dynamics_ros.recordings.recording import LEAST_STATES, NANO, Recording
@@ -118,8 +118,7 @@ def find_timing(
     Raises:
         UnknownNameError: The timing is unknown.
     """
-    if name != AUTO and name not in TIMINGS:
-        raise UnknownNameError('timing', name, (AUTO, *TIMINGS))
+    known_name('timing', name, (AUTO, *TIMINGS))
     run = first_motion(recording)
     period, even, (residual, trapezoidal), stamps = _intervals(
         run.stamp_ns, run.position, run.velocity

@@ -230,7 +230,7 @@ def analysis_report(
     rates = figures['rates']
     lead = f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {_states(rates)}.'
     title = f'Recording {short_name(Path(bag))}'
-    tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
+    tables = [_joint_table(tree, figures), *_program_table(figures.get('program', {}))]
     remarks = [*_method_notes(tree.joint_names, figures, origin), *notes]
     return Report(
         title, lead, findings, _tiles(figures), tables, remarks, steps=steps, origin=origin
@@ -249,7 +249,7 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     if tracking and not math.isnan(tracking['tool_rms_mm']):
         tiles.append((f'{tracking["tool_rms_mm"]:.4g} mm', 'tool error, RMS'))
         tiles.append((f'{tracking["tool_peak_mm"]:.4g} mm', 'tool error, peak'))
-    program = figures.get('program') or {}
+    program = figures.get('program', {})
     if 'floor' in program:
         pairs = sorted(zip(program['floor'], program['rows'], strict=True))
         worst = {unit_of(row): value for value, row in pairs}  # the last of each unit
@@ -375,8 +375,7 @@ def run_events(
     found += [(float(time[k]), f'no state for {format_duration(period[k])}') for k in gaps]
     contacts = figures.get('contacts', {}).get('events', [])[:_MOST]
     found += [(event['time_s'], _contact(event)) for event in contacts]
-    if 'sigma_min_at' in figures.get('program', {}):
-        program = figures['program']
+    if program := figures.get('program'):
         text = f'smallest singular value of the program, {program["sigma_min"]:.3g}'
         found.append((program['sigma_min_at'], text))
     return [event for event in found if np.isfinite(event[0])]
