@@ -32,7 +32,8 @@ _MANY = 0.1  # fraction of states with non-finite positions above which the reco
 #: Fraction of moved states with the timestamp of the previous one above which a clock is too
 #: coarse; two publishers on one clock give a half.
 COARSE = 0.6
-_RESTART_GAP_NS = NANO  # between the last state before a restart and the first after it
+#: Between the last state before a restart and the first after it; no recorded gap is just this.
+RESTART_GAP_NS = NANO + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +298,7 @@ def _in_order(times: Array) -> tuple[Array, Array, dict[str, int], list[str]]:
                 accept(newest)
                 again.appendleft(row)
                 before = int(last or 0)
-                back = shift + before + _RESTART_GAP_NS - first
+                back = shift + before + RESTART_GAP_NS - first
                 if abs(back) > _LATEST_NS:  # also keeps int64 from overflowing
                     late += len(behind)
                 else:

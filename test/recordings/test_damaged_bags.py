@@ -39,6 +39,7 @@ from robot_dynamics_ros.recordings.reading import (
     RobotChoice,
     read_recording,
 )
+from robot_dynamics_ros.recordings.stream_alignment import RESTART_GAP_NS
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 zstd = codec('zstd')
@@ -380,7 +381,7 @@ def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(read):
     first, second = Motion(300, start=5 * SECOND), Motion(400)
     run = read(first.messages() + second.messages())
     assert (np.diff(run.stamp_ns) > 0).all()
-    assert run.stamp_ns[300] == first.stamps[-1] + SECOND
+    assert run.stamp_ns[300] == first.stamps[-1] + RESTART_GAP_NS
     assert run.position.tobytes() == np.vstack([first.q, second.q]).tobytes()
     assert run.effort[300:].tobytes() == second.tau.tobytes()
     assert run.reference_position[300:].tobytes() == (second.q + 0.01).tobytes()

@@ -24,7 +24,7 @@ from robot_dynamics_ros.recordings.recording import (
     format_duration,
     format_time,
 )
-from robot_dynamics_ros.recordings.stream_alignment import PAUSE_NS
+from robot_dynamics_ros.recordings.stream_alignment import PAUSE_NS, RESTART_GAP_NS
 from robot_dynamics_ros.recordings.timing import BRIDGED, periods
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -174,7 +174,8 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
     steps, answered = np.diff(run.stamp_ns) / NANO, run.answer_ns >= 0
     latencies = (run.answer_ns - run.arrival_ns)[answered] / NANO
     latency = evaluated.latency or quantiles(latencies, 1e6, 50, 99)
-    skipped = np.where(steps > PAUSE_NS / NANO, 0.0, periods(steps, period) - 1.0)
+    jumps = (steps > PAUSE_NS / NANO) | (np.diff(run.stamp_ns) == RESTART_GAP_NS)
+    skipped = np.where(jumps, 0.0, periods(steps, period) - 1.0)
     gaps, lost = int((skipped > 0.0).sum()), int(skipped.sum())
     longest = int(skipped.argmax()) if gaps else 0
     share = lost / (lost + len(run.time))
