@@ -217,6 +217,8 @@ def _surfaces(element: Element, materials: dict[str, Colour]) -> Iterator[Triang
         colour = _rgba(material) or materials.get(material.get('name', ''))
     for geometry in element.findall('geometry/*'):
         for part in _geometry(geometry):
+            if not len(part.faces):
+                raise DescriptionError(f'<{geometry.tag}>', 'has no surface', 'give its size')
             yield replace(part.transformed(R, xyz), colour=colour or part.colour)
 
 

@@ -232,6 +232,7 @@ def test_a_faulty_mesh_is_named(tmp_path, given, said):
         ('<mesh filename="package://nowhere/a.stl"/>', "package 'nowhere': not found"),
         ('<mesh filename="package://$(arg parts)/a.stl"/>', 'has a variable in its name'),
         ('<torus/>', '<torus>: unknown geometry'),
+        ('<cylinder radius="0" length="0.1"/>', '<cylinder>: has no surface'),
     ],
 )
 def test_what_cannot_be_shown_is_said_and_replaced_by_the_inertia(geometry, said):
