@@ -140,10 +140,10 @@ class CollisionChecker:
         if not obstacles.boxes:
             self.remarks += _mounting_remarks(tree)
         self._parts = [*links, *_boxes(obstacles)]
-        self._solids = [Solid(part.surface) for part in self._parts]
-        points = [part.surface.vertices for part in self._parts]
-        self._measured = distance_between([part.surface for part in self._parts])
+        surfaces = [part.surface for part in self._parts]
+        self._solids, self._measured = [*map(Solid, surfaces)], distance_between(surfaces)
         self._ground = _height_of_ground(tree, links, obstacles)
+        points = [surface.vertices for surface in surfaces]
         centres = [0.5 * (x.min(axis=0) + x.max(axis=0)) for x in points]
         self._centre = np.array(centres).reshape(-1, 3)
         self._radius = np.array(

@@ -101,11 +101,11 @@ def second_moments(surface: Triangles) -> Array:
         outwards = np.sum(normals * hull.equations[:, :3], axis=1) > 0.0
         corners = np.where(outwards[:, None, None], corners, corners[:, ::-1])
     six = np.linalg.det(corners)
-    total = corners.sum(axis=1)
+    total = corners.sum(axis=1, keepdims=True)
+    points = np.concatenate([corners, total], axis=1)
     P = np.zeros((4, 4))
-    P[:3, :3] = np.einsum('k,kci,kcj->ij', six, corners, corners)
-    P[:3, :3] = (P[:3, :3] + np.einsum('k,ki,kj->ij', six, total, total)) / 120.0
-    P[:3, 3] = P[3, :3] = six @ total / 24.0
+    P[:3, :3] = np.einsum('k,kci,kcj->ij', six, points, points) / 120.0
+    P[:3, 3] = P[3, :3] = six @ total[:, 0] / 24.0
     P[3, 3] = six.sum() / 6.0
     return P if P[3, 3] > 0.0 else -P
 

@@ -231,9 +231,8 @@ def _geometry(element: Element) -> list[Triangles]:
         return [box(_numbers(element, 'size', ''))]
     if element.tag == 'sphere':
         return [sphere(*_numbers(element, 'radius', '', 1))]
-    if element.tag in ('cylinder', 'capsule'):
-        radius, length = (_numbers(element, key, '', 1)[0] for key in ('radius', 'length'))
-        return [cylinder(radius, length) if element.tag == 'cylinder' else capsule(radius, length)]
+    if solid := {'cylinder': cylinder, 'capsule': capsule}.get(element.tag):
+        return [solid(*(_numbers(element, key, '', 1)[0] for key in ('radius', 'length')))]
     raise DescriptionError(f'<{element.tag}>', 'unknown geometry', 'box, cylinder, sphere, mesh')
 
 

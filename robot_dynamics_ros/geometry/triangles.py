@@ -53,8 +53,8 @@ class Triangles:
 
     def compact(self) -> Triangles:
         """Return the surface without vertices that no face has, such as those of lines."""
-        used, faces = np.unique(self.faces, return_inverse=True)
-        return replace(self, vertices=self.vertices[used], faces=faces.reshape(-1, 3))
+        used = np.isin(np.arange(len(self.vertices)), self.faces)
+        return replace(self, vertices=self.vertices[used], faces=(np.cumsum(used) - 1)[self.faces])
 
     def transformed(self, R: Array, p: Array) -> Triangles:
         """Return the surface mapped by R, shape (3, 3), then shifted by p, shape (3,), m."""
