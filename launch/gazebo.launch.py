@@ -283,7 +283,7 @@ def _native(args, urdf):
         step_ns=gazebo_world.step_ns(args.world),
         await_motion=args.lockstep and _has_motion(args),
     )
-    return [robot, *launching.visualization(args, urdf, 'world')]
+    return [robot, *launching.visualization(args, urdf)]
 
 
 def _ros2_control(args, urdf):
@@ -305,7 +305,7 @@ def _ros2_control(args, urdf):
         publish_description=False,
         stay=False,
     )
-    shown = launching.visualization(args, urdf, 'world')
+    shown = launching.visualization(args, urdf)
     commands = OnProcessExit(target_action=robot, on_exit=[_spawner(args, 'effort_controller')])
     return [
         robot,

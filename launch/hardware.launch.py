@@ -132,7 +132,7 @@ def actions(args):
         *monitor,
         *recorder,
         *(_motion(args, robot) if control else []),
-        *launching.visualization(shown, urdf, tree.base_link, sim_time=False),
+        *launching.visualization(shown, urdf, sim_time=False),
         *launching.viewer(args, states='monitor/effort', robot=urdf),
     ]
     essential = (*emulator, *(controller or monitor))

@@ -57,7 +57,7 @@ def actions(args):
             'use_sim_time': True,
         },
     )
-    shown = launching.visualization(args, urdf, 'world')
+    shown = launching.visualization(args, urdf)
     return launching.supervised([monitor, *shown, *launching.viewer(args), player], player)
 
 

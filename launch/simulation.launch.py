@@ -60,7 +60,7 @@ def actions(args):
         package_node('trajectory', args, robot | _motion(args)),
         *launching.recorder(args),
         *launching.monitor(args, robot | {'robot': args.robot}),
-        *launching.visualization(args, *_shown(args, mappings)),
+        *launching.visualization(args, _shown(args, mappings)),
         *launching.viewer(args),
     ]
     return launching.supervised(nodes, simulator, controller)
@@ -77,12 +77,10 @@ def _motion(args):
 
 
 def _shown(args, mappings):
-    """Return the URDF text that RViz shows, and its root link."""
+    """Return the URDF text that RViz shows."""
     if args.description:
-        tree = load_robot(args.robot)
-        return tree.xml, tree.base_link
-    urdf = read_description(robot_file(args.robot), {'prefix': args.prefix, **mappings}).xml
-    return urdf, f'{args.prefix}world'
+        return load_robot(args.robot).xml
+    return read_description(robot_file(args.robot), {'prefix': args.prefix, **mappings}).xml
 
 
 def generate_launch_description():

@@ -47,6 +47,7 @@ from robot_dynamics_ros.errors import (
     SceneError,
     known_name,
 )
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import assignments
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.ros.executables import parameter_sections, sections_of
@@ -355,20 +356,16 @@ def viewer(args: SimpleNamespace, **parameters: Any) -> list[Node]:
 
 
 def visualization(
-    args: SimpleNamespace,
-    robot_description: str,
-    root: str,
-    *,
-    sim_time: bool = True,
+    args: SimpleNamespace, robot_description: str, *, sim_time: bool = True
 ) -> list[Node]:
     """Return RViz and what publishes the frames of the arm and of its ghost, if ``rviz`` is set.
 
-    The ghost, in the frames ``reference/<link>``, is the arm at the controller's reference.
+    The ghost, in the frames ``reference/<link>``, is the arm at the controller's reference. The
+    root link is the fixed frame of RViz.
 
     Args:
         args: Launch arguments with ``rviz`` and ``namespace``.
         robot_description: URDF text.
-        root: Its root link, the fixed frame of RViz.
         sim_time: Whether to use the time of the topic clock.
 
     Raises:
@@ -377,6 +374,7 @@ def visualization(
     if not args.rviz:
         return []
     require_packages(('robot_state_publisher', 'rviz2', 'tf2_ros'), 'rviz:=true')
+    root = load_robot(robot_description, effort_limit=1.0).base_link
     return [
         state_publisher(args, robot_description, sim_time=sim_time),
         state_publisher(args, robot_description, 'reference', sim_time=sim_time),

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import bags
 import numpy as np
 import pytest
 import tables
@@ -475,6 +476,21 @@ def test_the_ghost_of_rviz_has_frames_at_the_reference_of_the_controller(scene):
     (base,) = found.of('static_transform_publisher')
     words = [x if isinstance(x, str) else x[0].perform(found.context) for x in base.cmd[1:5]]
     assert words == ['--frame-id', 'world', '--child-frame-id', 'reference/world']
+
+
+def test_rviz_stands_on_the_root_of_the_arm_in_a_bag(scene, tmp_path):
+    arm = tmp_path / 'arm.urdf'
+    arm.write_text(
+        robot(
+            'own',
+            link('foot'),
+            link('bar', 1.0, (0, 0, 0), np.eye(3)),
+            joint('turn', 'foot', 'bar'),
+        )
+    )
+    bag = bags.write(tmp_path / 'bag', [bags.text(0, arm.read_text())])
+    (rviz,) = scene('replay', bag=str(bag), rviz='true').of('rviz2')
+    assert rviz._Node__arguments[-1] == 'foot'
 
 
 def test_moveit_is_told_where_the_action_of_the_shipped_arms_is():
