@@ -20,7 +20,7 @@ from geometry_msgs.msg import Vector3, WrenchStamped
 from rclpy.clock import Clock
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray
+from std_msgs.msg import Float64
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import ConfigurationError
@@ -53,16 +53,14 @@ def command_message(form: str, joints: Sequence[str]) -> Any:
     Raises:
         ConfigurationError: The form is joint_command, and no control_msgs that has it installed.
     """
-    zeros = [0.0] * len(joints)
-    if form == 'per_joint':
-        return Float64()
-    if form == 'joint_state':
-        return JointState(name=list(joints), effort=zeros)
-    if form == 'joint_command':
-        remedy = 'install a control_msgs that has it, or command in another form'
-        names = {'joint_names': list(joints), 'interface_name': _INTERFACE}
-        return message_class(COMMAND_KINDS[form], remedy)(**names, values=zeros)
-    return Float64MultiArray(data=zeros)
+    names, zeros = list(joints), [0.0] * len(joints)
+    fields: dict[str, dict[str, Any]] = {
+        'per_joint': {},
+        'joint_state': {'name': names, 'effort': zeros},
+        'joint_command': {'joint_names': names, 'interface_name': _INTERFACE, 'values': zeros},
+    }
+    remedy = 'install a control_msgs that has it, or command in another form'
+    return message_class(COMMAND_KINDS[form], remedy)(**fields.get(form, {'data': zeros}))
 
 
 def message_class(kind: str, remedy: str = "give 'package/msg/Type'") -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -47,6 +47,7 @@ _COMMAND_DEPTH = 1
 _CLOCKS_AGREE_S = 1.0
 _DISCOVERY_S, _LOOK_PERIOD_S = 3.0, 0.1
 _ALONE = 'end one, or set share_command_topic'
+_REMEDY = "correct the names in it, or its 'qos_overrides'"  # of a topic
 _NO_NUMBER = 2**64 - 1  # of a middleware that does not number its messages
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 STATE_QOS = QoSProfile(depth=16, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -98,7 +99,7 @@ class DriverConnection:
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
         self.publishers = []
         for topic in filter(None, (command.topic_of_positions, *driver.command_topics)):
-            with _naming_topic(topic):
+            with refusing(f'topic {topic!r}', RuntimeError, remedy=_REMEDY):
                 publisher = node.create_publisher(
                     kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding
                 )
@@ -106,7 +107,7 @@ class DriverConnection:
         overlaid = driver.overlaid if form == 'overlay' else None
         now_ns = partial(self.command_stamp_ns, node.get_clock())
         self.writer = EffortWriter(self.publishers, names, form, overlaid, now_ns)
-        with _naming_topic(self.state_topic):
+        with refusing(f'topic {self.state_topic!r}', RuntimeError, remedy=_REMEDY):
             self.states = node.create_subscription(
                 JointState,
                 self.state_topic,
@@ -268,11 +269,6 @@ class DriverConnection:
             delay_ms = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)
             text += f'; velocities are differentiated, delayed by {delay_ms:.2f} ms'
         return text
-
-
-def _naming_topic(topic: str) -> AbstractContextManager[None]:
-    remedy = "correct the names in it, or its 'qos_overrides'"
-    return refusing(f'topic {topic!r}', RuntimeError, remedy=remedy)
 
 
 Columns = tuple[Array, Array, Array, Array]

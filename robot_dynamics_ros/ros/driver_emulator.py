@@ -48,7 +48,7 @@ class EmulatedArm(SimulatedArm):
 
     def __init__(self, node: Node, settings: dict[str, Any]) -> None:
         super().__init__(node, settings)
-        self._reflex, self._own_holds = '', False
+        self._reflex, self._own_holds, self._is_commanded = '', False, False
 
     def build(self) -> Plant:
         """Build the plant, with the driver's compensation, drives and link."""
@@ -108,6 +108,7 @@ class EmulatedArm(SimulatedArm):
         if self._own_holds:
             self._own_holds = False
             self._log.info('commands take over from the own controller')
+        self._is_commanded = True
         return True
 
     def _check_rate(self, command: Array) -> None:
@@ -117,7 +118,7 @@ class EmulatedArm(SimulatedArm):
         max_change = self.driver.rate_limit * self._linked.period
         too_fast = change > max_change * (1.0 + _ROUNDING)
         self._last_command[:] = command
-        if too_fast.any():
+        if too_fast.any() and self._is_commanded:  # else zero acts, which nobody commanded
             i = int(np.argmax(too_fast))
             self._halt(
                 f'the command of {self.driver.names[i]} changed by {change[i]:.3g} in one '
@@ -146,6 +147,7 @@ class EmulatedArm(SimulatedArm):
         """Return the command, or the effort of the driver's own controller, N m or N."""
         if not self._own_holds and self.settings['rate_check']:
             self._check_rate(command)
+        self._is_commanded = False
         if not self._own_holds:
             return command
         q, v = self._q, self._v
@@ -168,15 +170,11 @@ class EmulatedArm(SimulatedArm):
         self._hold_position()
         return 'the own controller holds'
 
-    def release(self, buffer: CommandBuffer) -> None:
-        """Let zero effort act, which is no change of a command."""
-        super().release(buffer)
-        self._last_command.fill(np.nan)
-
     # States --------------------------------------------------------------------------------------
 
     def restart(self, *, lockstep: bool) -> None:
         """Begin at the initial state, held by the driver's own controller, not by brakes."""
+        self._last_command.fill(np.nan)
         if self._reflex or (self.settings['own_controller'] == 'hold' and not lockstep):
             self._hold_position()
 

@@ -376,14 +376,9 @@ class GazeboRobot(SequenceNode):
 
     def _insert(self, service: str) -> Steps:
         """Insert the model; the generator returns whether it was not there before."""
-        settings, model, before = self._settings, self._model, list[str]()
+        settings, model = self._settings, self._model
         world = f'world {settings["world"]}'
-
-        def keep(models: list[str]) -> bool:
-            before.extend(models)
-            return True
-
-        yield from self._wait_for_models(keep, world)
+        before = yield from self._wait_for_models(lambda _: True, world)
         if is_new := model not in before:
             yield from self._insert_new(service)
         if settings['stay'] and driven_joints(settings['robot_description']):
@@ -495,17 +490,20 @@ class GazeboRobot(SequenceNode):
                 )
 
     def _wait_for_models(self, is_there: Callable[[list[str]], bool], awaited: str) -> Steps:
-        """Ask for the models in the world until they are as awaited.
+        """Ask for the models in the world until they are as awaited; the generator returns them.
 
         Raises:
             PeerTimeoutError: They are not in time, or the world does not answer.
         """
+        models: list[str] | None = None
 
         def attempt() -> Steps:
+            nonlocal models
             models = yield from self._models()
             return '' if models is not None and is_there(models) else awaited
 
         yield from self._repeat_until_done('Gazebo', attempt)
+        return models
 
     def _models(self) -> Steps:
         """Return the names of the models in the world; None if it does not answer.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,12 +113,12 @@ class MonitorNode(PackageNode):
 
     def _make_monitor(self, tree: Robot) -> ModelMonitor:
         settings = self._settings
-        formulation, friction = settings['formulation'], settings['friction']
+        make = partial(ModelMonitor, tree, settings['formulation'], friction=settings['friction'])
         try:
-            return ModelMonitor(tree, formulation, settings['compare_with'], friction=friction)
+            return make(settings['compare_with'])
         except MissingDependencyError as error:
             self.get_logger().warning(f'no comparison: {error}', once=True)
-            return ModelMonitor(tree, formulation, '', friction=friction)
+            return make('')
 
     def _create_topics(self) -> None:
         settings, connection = self._settings, self._connection

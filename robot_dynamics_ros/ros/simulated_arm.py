@@ -94,12 +94,8 @@ class SimulatedArm:
         """React to missing commands; return what happens, '' if it has already happened."""
         if not buffer.effort.any():
             return ''
-        self.release(buffer)
-        return 'zero effort is applied'
-
-    def release(self, buffer: CommandBuffer) -> None:
-        """Let zero effort act, which nobody commanded."""
         buffer.clear()
+        return 'zero effort is applied'
 
     # States --------------------------------------------------------------------------------------
 

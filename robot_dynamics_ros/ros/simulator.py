@@ -210,7 +210,7 @@ class Simulator(PackageNode):
 
     def _restart(self) -> None:
         self._run.restart()
-        self._arm.release(self._buffer)
+        self._buffer.clear()
         self._arm.restart(lockstep=self._lockstep)
         self._next_clock = 0
         self._restart_wall_clock()
@@ -269,7 +269,7 @@ class Simulator(PackageNode):
             return
         self.get_logger().warning(str(error))
         if self._settings['on_peer_timeout'] == 'zero':
-            self._arm.release(self._buffer)
+            self._buffer.clear()
             self._advance()
 
     def _peers(self) -> str:

@@ -126,10 +126,9 @@ def number(text: str | None) -> float:
 
 def diagnostic_status(status: Any) -> dict[str, str]:
     """Convert a DiagnosticStatus to strings: level, message and values by key."""
-    level = status.level
-    number = int.from_bytes(level, 'little') if isinstance(level, bytes) else int(level)
+    level = int.from_bytes(status.level, 'little')
     return {
-        'level': ('ok', 'warning', 'error')[min(max(number, 0), 2)],
+        'level': ('ok', 'warning', 'error')[min(level, 2)],
         'message': status.message,
         **{pair.key: pair.value for pair in status.values},
     }

@@ -256,6 +256,7 @@ def limited():
 def test_zero_effort_that_nobody_commanded_is_no_command_that_changes_too_fast(limited):
     arm, buffer, said = limited
     buffer.store(range(4), PUSH)
+    assert arm.admit(0.0)
     assert arm.effort(buffer.effort).tolist() == PUSH
     assert arm.miss_commands(buffer) == 'zero effort is applied'
     assert not arm.effort(buffer.effort).any()
@@ -266,6 +267,7 @@ def test_an_arm_that_is_reset_after_a_reflex_is_held_at_its_initial_state(limite
     arm, buffer, said = limited
     for sign in (1.0, -1.0):
         buffer.store(range(4), [sign * x for x in PUSH])
+        assert arm.admit(0.0)
         arm.plant.step(arm.effort(buffer.effort))
     assert 'changed by' in said[-1]
     arm.plant.reset(np.full(4, 0.2))
