@@ -46,6 +46,7 @@ EFFORTS = ('auto', 'measured', 'commanded')
 UNCONVERTED = 'efforts are in '  # begins the note on efforts in a unit that nothing converts
 _COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
 ROUNDING_S = 1e-9  #: of times
+_TOLD_S = 1e-6  # of times as texts name them
 _PER_STATE = ('time', 'stamp_ns', 'arrival_ns', 'answer_ns')
 
 
@@ -174,12 +175,14 @@ class Recording:
     def between(self, start: float, end: float) -> Recording:
         """Return the rows with ``start <= time <= end``, s: since its origin, or since 1970.
 
+        Times are compared to the microsecond, to which texts name them.
+
         Raises:
             RecordingError: There are no such rows.
         """
         start, end = times_of((start, end), self.origin)
-        first = int(np.searchsorted(self.time, start - ROUNDING_S))
-        last = int(np.searchsorted(self.time, end + ROUNDING_S, side='right'))
+        first = int(np.searchsorted(self.time, start - _TOLD_S))
+        last = int(np.searchsorted(self.time, end + _TOLD_S, side='right'))
         if last <= first:
             spanned = ' to '.join(map(self.told, self.time[[0, -1]])) if len(self.time) else '0 s'
             bounds = {'from': start, 'to': end}

@@ -28,7 +28,7 @@ from samples import Sample
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording, span_origin
 from robot_dynamics_ros.recordings.timing import find_timing
 
 TURN = 2.0 * np.pi
@@ -104,6 +104,16 @@ def test_a_message_that_comes_early_is_no_restart_of_the_clock(at, ahead_ms, los
     early, said = '1 state ahead of all that follow: left out', ' '.join(run.notes)
     assert 'restart' not in said
     assert (early in said, 'older than' in said) == (lost == 1, lost > 1)
+
+
+@pytest.mark.parametrize('start', [0, START * SECOND + 123_456_789])
+def test_a_state_is_within_the_times_that_name_it(start, rng):
+    run = run_of(rng, 1.0)
+    run = stamped(run, start + 3_333_333 * np.arange(len(run.time)))
+    run = replace(run, time=run.stamp_ns / SECOND, origin=span_origin(start / SECOND))
+    for row, time in enumerate(run.time):
+        told = float(run.told(time).removesuffix(' s'))
+        assert run.between(told, told).stamp_ns == [run.stamp_ns[row]]
 
 
 @pytest.mark.slow
