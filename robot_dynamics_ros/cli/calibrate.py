@@ -27,7 +27,7 @@ from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.history import carried, history
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.outliers import require_clean
-from robot_dynamics_ros.recordings.output_folder import choose_folder, require_free
+from robot_dynamics_ros.recordings.output_folder import require_free, unused
 from robot_dynamics_ros.recordings.plausibility import StillError, check_recording
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, require_torques
@@ -78,7 +78,7 @@ def run_calibration(args: argparse.Namespace) -> int:
 
 def _advice(args: argparse.Namespace, bags: list[Path]) -> str:
     """Return how thresholds of an arm that is not identified become finer, in one sentence."""
-    result = choose_folder(None, Path('out') / 'identified' / short_name(bags[0]), force=False)
+    result = unused(Path('out') / 'identified' / short_name(bags[0]))
     line = command_line('identify', *args.bags, '--output', result, options=given(args, RECORDING))
     return (
         'the arm was not identified: what its description misses widens the dead bands, and few '

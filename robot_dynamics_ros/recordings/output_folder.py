@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,17 @@ def choose_folder(named: Path | None, usual: Path, *, force: bool) -> Path:
     Raises:
         ConfigurationError: The folder holds files, is a file, or cannot be accessed.
     """
-    folder, count = named or usual, 1
+    folder = named or usual
     with _as_configuration_error(folder):
-        while named is None and folder.exists() and not force:
-            count += 1
-            folder = usual.with_name(f'{usual.name}-{count}')
+        folder = folder if named or force else unused(folder)
     require_free(folder, force=force)
     return folder
+
+
+def unused(usual: Path) -> Path:
+    """Return a folder, with a number appended if it exists."""
+    names = chain([usual.name], (f'{usual.name}-{k}' for k in count(2)))
+    return next(x for x in map(usual.with_name, names) if not x.exists())
 
 
 def require_free(folder: Path, files: Iterable[str] = (), *, force: bool) -> None:

@@ -105,6 +105,13 @@ def test_of_a_few_states_no_model_is_judged():
     assert 'misses' not in said(few)
 
 
+def test_a_step_that_cannot_be_written_here_is_named_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'out').touch()
+    step = analyzed(UNKNOWN).report.steps[0]
+    assert '--output out/identified/gazebo_scara_unknown_plant' in step
+
+
 # An exact run: efforts, energy, tracking, program, files ----------------------------------------
 
 

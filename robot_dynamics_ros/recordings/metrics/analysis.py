@@ -67,10 +67,10 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import (
     WriteRows,
-    choose_folder,
     csv_table,
     flat_columns,
     parquet_table,
+    unused,
     write_json,
 )
 from robot_dynamics_ros.recordings.plausibility import late_velocities, problem_of
@@ -346,7 +346,7 @@ def _steps(
         words = '--gravity', *(f'{round(x, 4) + 0.0:g}' for x in fitted)
         steps.append(command_line('analyze', bag, options={**options, '--gravity': words}))
     elif wrong and unexplained and evaluation.identifiable:
-        output = choose_folder(None, _IDENTIFIED / short_name(Path(bag)), force=False)
+        output = unused(_IDENTIFIED / short_name(Path(bag)))
         of = () if settings.effort == AUTO else ('--effort', settings.effort)
         load = ('--payload', evaluation.evaluated.frame) if 'load' in causes else ()
         for more in (load, ()) if load and 'drives' in causes else (load,):  # of the arm last
