@@ -322,7 +322,12 @@ class Recorder(PackageNode):
             log.error(f'{lost} messages were lost: the recorder could not keep up')
         if self._stamper.jumps:
             log.warning(f'time went back {self._stamper.jumps} times')
-        if not self._stamper.states:
-            log.warning(f'no message received on {self._streams[0].name}')
+        states, commands, reference, *_ = self._streams
+        silent = [] if self._stamper.states else [states]
+        if reference.received and not (commands.received or self._settings['extra_topics'][0]):
+            silent.append(commands)
+        for stream in silent:
+            remedy = 'remap it to that of the driver, as hardware.launch.py does'
+            log.warning(f'no message received on {stream.name}: {remedy}')
         log.info(f'closed {self._bag.path}')
         return lost

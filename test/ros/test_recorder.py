@@ -246,11 +246,15 @@ def test_what_has_no_valid_time_is_recorded_and_ends_no_recording(processes, pee
 def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, peer, tmp_path):
     publisher = peer.publisher(String, 'controller/parameters', LATCHED)
     publisher.publish(String(data='law: computed_torque'))
+    reference = peer.publisher(JointState, RUN[2])
     recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
     peer.spin_until(publisher.get_subscription_count, 30, 'the recorder')
-    peer.delivered(publisher)
+    peer.spin_until(reference.get_subscription_count, 30, 'the recorder')
+    reference.publish(JointState())
+    peer.delivered(publisher, reference)
     assert recorder.stop() == 0
-    assert 'no message received on /joint_states' in recorder.output
+    for topic in RUN[:2]:
+        assert f'no message received on {topic}: remap it' in recorder.output
     ((_, message),) = read(tmp_path / 'bag')['/controller/parameters']
     assert message.data == 'law: computed_torque'
     assert 'transient_local' in (tmp_path / 'bag' / 'metadata.yaml').read_text()
