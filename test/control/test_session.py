@@ -377,10 +377,12 @@ def test_an_arm_that_was_stopped_while_its_reference_moved_rests_for_a_tare():
     run.states(500)
     assert run.wait()
     run.session.deactivate()
+    wrench = np.zeros(6)  # filled again with every measurement
     for _ in range(2):
         run.state()
-        run.session.measure_wrench('tool', np.ones(6))
-    assert tared(run.session, run.now)[0] == {'sensor_bias': [1.0] * 6}
+        wrench += 1.0
+        run.session.measure_wrench('tool', wrench)
+    assert tared(run.session, run.now)[0] == {'sensor_bias': [1.5] * 6}
 
 
 def test_an_effort_that_is_not_that_of_gravity_is_said_once_at_the_activation():
