@@ -157,6 +157,8 @@ def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
         guided.settle(0.3)
         assert str(path) in prepare_waypoint(guided.session)()
         knots.append(guided.session.loop.q.copy())
+    (tmp_path / 'another').touch()
+    assert path.stat().st_mode == (tmp_path / 'another').stat().st_mode, 'others may read it, too'
     taught = trajectory_of_file(path, guided.tree.joint_names)
     position, velocity, _ = taught.table(np.arange(0.0, taught.duration, 1e-3))
     np.testing.assert_array_equal(position[0], knots[0])

@@ -187,16 +187,13 @@ def add_waypoint(path: str, tree: Robot, position: Array, share: float) -> int:
 
 def _replace(path: str, text: str) -> None:
     """Replace a file atomically."""
-    import tempfile
-
-    folder = os.path.dirname(os.path.abspath(path))
+    part = f'{path}.part'
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=folder, suffix='.part')
-        with os.fdopen(descriptor, 'w', encoding='utf-8') as file:
+        with open(part, 'w', encoding='utf-8') as file:
             file.write(text)
             file.flush()
-            os.fsync(descriptor)
-        os.replace(temporary, path)
+            os.fsync(file.fileno())
+        os.replace(part, path)
     except OSError as error:
         culprit = f'trajectory file {shown(path)}'
         problem = f'cannot be written ({error.strerror})'
