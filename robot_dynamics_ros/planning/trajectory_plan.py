@@ -289,15 +289,14 @@ def _with_margin(tree: Robot, plan: SampledTrajectory) -> SampledTrajectory:
     q, v, a = motion[:, _hardest(motion[2])]
     shares = np.abs(motion_efforts(tree, q, v, a)) / tree.effort_limit
     share, name = float(shares.max()), tree.joint_names[int(np.argmax(shares.max(axis=0)))]
-    plan = replace(plan, effort_share=share, heaviest=name)
-    if share <= MARGIN:
-        return plan
-    remark = (
-        f'joint {name!r} needs {share:.0%} of its effort limit: the controller slows the motion '
-        'down there, or the arm leaves its path; lower speed_scale, or give smoother points with '
-        'velocities'
-    )
-    return replace(plan, remarks=(*plan.remarks, remark))
+    remarks = plan.remarks
+    if share > MARGIN:
+        remarks += (
+            f'joint {name!r} needs {share:.0%} of its effort limit: the controller slows the '
+            'motion down there, or the arm leaves its path; lower speed_scale, or give smoother '
+            'points with velocities',
+        )
+    return replace(plan, effort_share=share, heaviest=name, remarks=remarks)
 
 
 def _hardest(acceleration: Array) -> Array:
