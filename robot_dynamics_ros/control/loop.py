@@ -398,10 +398,6 @@ class ControlLoop:
         if not self._filter.run(1.0, share, dt, self.effort, guarded=False):
             self._filter.run_decaying(share, dt, self.effort)
 
-    def command_nothing(self) -> None:
-        """Set the command to zero, where even the stop action fails."""
-        self.effort.fill(0.0)
-
     def _update_inputs(self, t: float) -> None:
         """Update payload, reference, external efforts, and which law acts."""
         if self.load.changing:

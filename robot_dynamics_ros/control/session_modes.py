@@ -27,6 +27,7 @@ from robot_dynamics_ros.control.trajectories.reference_generator import Referenc
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_numbers
 
 _NEVER = -(2**62)  # ns
@@ -362,11 +363,7 @@ class SessionModes(ControllerParts):
             if not self._act(action):
                 return False
         self._sent_ns, self._elapsed = self._now_ns, 0.0
-        if self.mode is SessionMode.INACTIVE:
-            self.log.end(self.loop.state.stamp_ns, self.answers + 1)
-        if self.driver.converts:
-            self.driver.write(self.loop.effort, self.loop.q)
-        return True
+        return self._write(self.loop.q)
 
     def _interrupt(self, reason: str) -> None:
         """Reject the requests that are being prepared, for a reason."""
@@ -469,11 +466,15 @@ class SessionModes(ControllerParts):
             return self._command_nothing()
 
     def _command_nothing(self) -> bool:
-        self.loop.command_nothing()
+        self.loop.effort.fill(0.0)
+        return self._write()
+
+    def _write(self, q: Array | None = None) -> bool:
+        """Write the command, in an overlay with positions, (n,), rad or m; return True."""
         if self.mode is SessionMode.INACTIVE:
             self.log.end(self.loop.state.stamp_ns, self.answers + 1)
         if self.driver.converts:
-            self.driver.write(self.loop.effort)
+            self.driver.write(self.loop.effort, q)
         return True
 
     def _leave(self, event: SessionEvent) -> bool:

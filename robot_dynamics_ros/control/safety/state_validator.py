@@ -244,7 +244,11 @@ class StateValidator:
         verdict = self._evaluate(stamp, q, v)
         if verdict in (StateVerdict.IMPLAUSIBLE, StateVerdict.JUMPED):
             if self._is_fact(stamp, q, v):
-                verdict = self._believed(verdict, stamp, q, v)
+                if verdict is StateVerdict.JUMPED:
+                    self._accepted[:], self._jumped = self._state, False
+                    verdict = StateVerdict.RESTARTED
+                else:
+                    verdict = self._evaluate(stamp, q, v)
         else:
             self._doubtful = None
         self._unknown = (q.copy(), v.copy()) if verdict is StateVerdict.NON_FINITE else None
@@ -320,13 +324,6 @@ class StateValidator:
         self._is_fast = True
         self._last_q[:], self._last_time = before.q, before.stamp
         return True
-
-    def _believed(self, verdict: StateVerdict, stamp: float, q: Array, v: Array) -> StateVerdict:
-        """Return the verdict on a rejected state whose speed is a fact."""
-        if verdict is StateVerdict.IMPLAUSIBLE:
-            return self._evaluate(stamp, q, v)
-        self._accepted[:], self._jumped = self._state, False
-        return StateVerdict.RESTARTED
 
     def _stays_fast(self, q: Array, v: Array) -> bool:
         """Return whether a usable state is fast; if not, end the permission of such speeds."""
