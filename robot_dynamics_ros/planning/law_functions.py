@@ -14,10 +14,8 @@ from robot_dynamics_ros.constraints.program_kernel import program_formulas
 from robot_dynamics_ros.constraints.signals import Followed, clamped, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque, computed_torque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.laws.program_effort import (
-    clipped,
-    program_efforts,
-)
+from robot_dynamics_ros.control.laws.program_effort import program_efforts
+from robot_dynamics_ros.control.safety.limits import clipped
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 from robot_dynamics_ros.symbolic.c_function import CFunction

@@ -191,9 +191,9 @@ def computed_torque(
     h, v_s, part, follow = settings
     a = feedback(q, v, q_r, v_r, a_r, gains)
     end, planned = v + h * a, v_r + h * a_r
-    sliding = [select(0.0, follow, x, y) for x, y in zip(planned, end, strict=True)]
+    sliding = select(0.0, follow, planned, end)
     load = spec.formulation.inverse_dynamics(q, v, a)
-    return with_drives(tree, load, a, end, np.array(sliding), v_s, part), a
+    return with_drives(tree, load, a, end, sliding, v_s, part), a
 
 
 def with_drives(

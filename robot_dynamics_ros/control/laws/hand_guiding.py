@@ -36,6 +36,7 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.control.drivers.friction import DriveFriction
 from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
 from robot_dynamics_ros.control.laws.gravity_laws import GravityLaw
+from robot_dynamics_ros.control.safety.limits import clipped
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import (
@@ -47,7 +48,7 @@ from robot_dynamics_ros.dynamics.sampled_loop import (
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 P = Parameter
@@ -254,14 +255,10 @@ def guiding_efforts(q: Array, v: Array, joints: Array) -> tuple[Array, Array]:
     Returns:
         Two arrays of shape (n,), N m or N.
     """
-    damping, walls = [], []
-    rows = zip(q, v, *joints.reshape(6, -1), strict=True)
-    for x, w, viscous, speed, brake, stiffness, lower, upper in rows:
-        beyond = w - maximum(-speed, minimum(speed, w))
-        damping.append(-viscous * w - brake * beyond)
-        below, above = (lower - x, -w), (x - upper, w)
-        walls.append(_force(stiffness, *below, speed) - _force(stiffness, *above, speed))
-    return np.array(damping), np.array(walls)
+    damping, speed, brake, stiffness, lower, upper = joints.reshape(6, -1)
+    below = _force(stiffness, lower - q, -v, speed)
+    above = _force(stiffness, q - upper, v, speed)
+    return -damping * v - brake * (v - clipped(v, speed)), below - above
 
 
 def _force(stiffness: Scalar, depth: Scalar, rate: Scalar, speed: Scalar) -> Scalar:

@@ -320,11 +320,11 @@ def spring_formulas(
     """
     ratio, w, fastest = feedback
     f = _error(tree, frame, q, v, q_r, v_r)
-    root = np.array([sqrt(k) for k in stiffness])
+    root = sqrt(stiffness)
     L = cholesky(mass + np.diag(tree.armature))
     A = solve_lower(L, f.J.T * root)
     lengths, U = _modes(A)
-    kept = np.array([fastest / maximum(length, fastest) for length in lengths])
+    kept = fastest / maximum(lengths, fastest)
     error_rate = L.T @ (v - v_r)
     along = U.T @ error_rate
     damper = L @ (U @ (2 * ratio * kept * lengths * along))

@@ -26,15 +26,10 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.signals import offset_duration, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import drive_settings, with_drives
 from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms
+from robot_dynamics_ros.control.safety.limits import clipped
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.spatial.scalar import (
-    Array,
-    Scalar,
-    maximum,
-    minimum,
-    select,
-)
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, select
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 from robot_dynamics_ros.symbolic.outputs import KernelSpec
 
@@ -192,18 +187,9 @@ def confined_efforts(tau: Array, keep: Array, gravity: Array, limit: Array) -> t
     scale = largest_scale(keep, tau - keep, limit)
     some = keep + scale * (tau - keep)
     few = gravity + largest_scale(gravity, keep - gravity, limit) * (keep - gravity)
-    scaled = clipped(
-        [select(0.0, keep_beyond, *pair) for pair in zip(few, some, strict=True)], limit
-    )
-    efforts = [select(0.0, beyond, *pair) for pair in zip(scaled, tau, strict=True)]
+    scaled = clipped(select(0.0, keep_beyond, few, some), limit)
     left = select(0.0, beyond, select(0.0, keep_beyond, 0.0, scale), 1.0)
-    return np.array(efforts), np.array([left])
-
-
-def clipped(effort: Sequence[Scalar] | Array, limit: Array) -> Array:
-    """Return efforts clipped to their limits, shape (n,) each; numbers or symbols."""
-    pairs = zip(effort, limit.tolist(), strict=True)
-    return np.array([minimum(maximum(tau, -most), most) for tau, most in pairs])
+    return select(0.0, beyond, scaled, tau), np.array([left])
 
 
 def largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
@@ -231,7 +217,7 @@ def largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
 
 def _excess(effort: Array, limit: Array) -> Scalar:
     """Return the largest excess of an effort over its limit; negative if all are within."""
-    return reduce(maximum, (maximum(x, -x) - most for x, most in zip(effort, limit, strict=True)))
+    return reduce(maximum, maximum(effort, -effort) - limit)
 
 
 #: Largest plausible friction coefficient of a surface.

@@ -195,9 +195,9 @@ def limited_effort(
         step: Time since the last command, s; not negative.
     """
     limit, motor, last = bounds.limit, bounds.motor, state.last
-    wanted = _clamped(tau, motor) - share
-    clipped = _clamped(wanted, limit)
-    change = clipped - last
+    wanted = clipped(tau, motor) - share
+    allowed = clipped(wanted, limit)
+    change = allowed - last
     # While the command is beyond a lowered limit, the slope is that of the motor's limit.
     most = slew * select(limit, _size(last), motor, limit)
     softened = select(most, bounds.rate, state.soft, 0.0)
@@ -206,12 +206,12 @@ def limited_effort(
     exceeds = select(largest, _size(change), 1.0, 0.0)
     finite = select(rate, math.inf, 1.0, 0.0)
     is_limited = exceeds * finite
-    slow = last + select(last, clipped, largest, -largest)
-    command = select(0.0, is_limited, slow, clipped)
+    slow = last + select(last, allowed, largest, -largest)
+    command = select(0.0, is_limited, slow, allowed)
     beyond = maximum(limit, _size(command))  # a lowered limit that is not reached yet
     total = minimum(maximum(command, -motor - share), motor - share)
     return LimiterState(
-        _clamped(total, beyond),
+        clipped(total, beyond),
         select(0.0, state.soft, select(0.0, exceeds, FOLLOWED, state.soft - 1.0), 0.0),
         state.saturated + maximum(_exceeds(tau, motor), _exceeds(wanted, limit)),
         state.rate_limited + select(0.0, softened, 0.0, is_limited),
@@ -222,7 +222,8 @@ def _size(x: Scalar) -> Scalar:
     return maximum(x, -x)
 
 
-def _clamped(x: Scalar, limit: Scalar) -> Scalar:
+def clipped(x: Scalar, limit: Scalar) -> Scalar:
+    """Return efforts clipped to their limits; numbers, symbols or arrays of them."""
     return minimum(maximum(x, -limit), limit)
 
 
