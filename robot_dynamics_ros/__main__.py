@@ -271,4 +271,6 @@ def postponed(name: str) -> Iterator[None]:
 
 
 if __name__ == '__main__':
+    if not sys.flags.safe_path and sys.path[0] != str(Path(__file__).parents[1]):
+        del sys.path[0]  # of python -m: files beside one's work hide no library
     sys.exit(main())

@@ -286,7 +286,6 @@ def run_identify_demo(args: argparse.Namespace) -> int:
     names = ('by the description', 'by the corrected model')
     figures, report = compare_recordings(bags, names, RobotChoice(span=(SETTLE, math.inf)))
     folder = out / 'comparison'
-    folder.mkdir()
     write_json(folder / 'comparison.json', figures)
     report.write(folder / 'report.html')
     print_report(report, folder)

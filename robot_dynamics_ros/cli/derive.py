@@ -42,7 +42,7 @@ def run_derive(args: argparse.Namespace) -> int:
         require_free(args.output.parent, [args.output.name], force=args.force)
     text = _equations(args)
     if args.output:
-        args.output.write_text(text, encoding='utf-8')
+        write({args.output.name: text}, args.output.parent)
     else:
         sys.stdout.write(text)
     return 0

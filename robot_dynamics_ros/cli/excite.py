@@ -96,11 +96,9 @@ def write_excitation(folder: Path, tree: Robot, excitation: Excitation, periods:
     """
     trajectory = excitation_trajectory(excitation, periods)
     check_limits(trajectory, tree)
-    folder.mkdir(parents=True, exist_ok=True)
     message, numbers = (folder / name for name in FILES)
+    write_json(numbers, excitation.as_dict() | {'periods': periods})
     message.write_text(trajectory_text(trajectory, tree.joint_names, _STEP), encoding='utf-8')
-    document = excitation.as_dict() | {'periods': periods}
-    write_json(numbers, document)
 
 
 COMMANDS = {

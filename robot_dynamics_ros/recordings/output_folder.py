@@ -199,8 +199,9 @@ def json_ready(value: Any) -> Any:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write a document as JSON."""
+    """Write a document as JSON, to a folder that is created if it does not exist."""
     text = json.dumps(json_ready(document), indent=2, allow_nan=False, ensure_ascii=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + '\n', encoding='utf-8')
 
 

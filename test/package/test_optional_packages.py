@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -93,6 +94,15 @@ def test_a_file_with_the_name_of_a_library_is_named(name, text, tmp_path):
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.endswith(f'{own} is taken for it: rename that file, or update the package')
+
+
+def test_files_beside_ones_work_hide_no_library(tmp_path):
+    for name in ('numpy', 'yaml', 'random'):
+        (tmp_path / f'{name}.py').touch()
+    command = [sys.executable, '-m', 'robot_dynamics_ros', 'check_model', 'scara']
+    given = {**os.environ, 'PYTHONPATH': str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, '')
 
 
 def test_c_source_needs_no_sympy_and_formulas_name_it(tmp_path):

@@ -9,7 +9,7 @@ from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.processes import LockstepRun
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.recordings.output_folder import require_free
+from robot_dynamics_ros.recordings.output_folder import require_free, write_json
 
 #: Command lines that write ``FILE`` in the folder ``OUT``; no bag is needed to refuse them.
 WRITING = {
@@ -53,6 +53,13 @@ def test_a_folder_is_not_replaced_by_a_file(tmp_path, capsys):
     folder.mkdir()
     assert main([*WRITING[folder.name].replace('OUT', str(tmp_path)).split(), '--force']) == 2
     assert f'cannot be written ({folder.name} is a folder)' in capsys.readouterr().err
+
+
+def test_the_folder_of_a_single_result_is_created(tmp_path):
+    """It was missed after everything was computed."""
+    assert main(['derive', 'scara', '--output', str(tmp_path / 'new' / 'scara.txt')]) == 0
+    write_json(tmp_path / 'other' / 'found.json', {})
+    assert sorted(x.parent.name for x in tmp_path.glob('*/*')) == ['new', 'other']
 
 
 def test_a_folder_without_permission_is_told(tmp_path, monkeypatch):
