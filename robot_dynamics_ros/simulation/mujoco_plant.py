@@ -128,6 +128,7 @@ class MujocoPlant(Plant):
         self.effort = np.zeros(self.tree.n)
         self.steps = 0
         self._push, self._load_unknown = None, True
+        self.board_force.fill(0.0)
 
     def step(self, effort: Array) -> None:
         """Advance by one period; see :meth:`Plant.step`."""

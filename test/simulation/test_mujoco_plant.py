@@ -19,7 +19,7 @@ from urdf_text import described, joint, link, symmetric
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import DivergenceError, ModelError, RobotDynamicsError
-from robot_dynamics_ros.model import load_mechanism, load_robot
+from robot_dynamics_ros.model import frame_pose, load_mechanism, load_robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation import imperfections, mujoco_description
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant, initial_state
@@ -190,6 +190,16 @@ def test_what_happened_before_a_reset_or_with_a_payload_leaves_no_trace(rng):
         assert_array_equal(state_of(plant), state_of(bare))
     assert plant.tree is TREE
     assert plant.time == bare.time
+
+
+def test_the_force_of_a_board_ends_with_a_reset():
+    place = frame_pose(TREE, np.zeros(4), 'tool').p_WF
+    pressed = MujocoPlant(TREE, board=mujoco_description.Board(origin=tuple(place.tolist())))
+    for _ in range(20):
+        pressed.step(np.array([0.0, 0.0, 30.0, 0.0]))
+    assert pressed.board_force[2] > 10.0
+    pressed.reset()
+    assert not pressed.board_force.any()
 
 
 # Loops ------------------------------------------------------------------------------------------
