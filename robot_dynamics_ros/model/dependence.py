@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from robot_dynamics_ros.errors import MechanismError, RobotDynamicsError
+from robot_dynamics_ros.errors import MechanismError, RobotDynamicsError, shown
 from robot_dynamics_ros.spatial.jet import Jet
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, identity, zeros
 
@@ -104,6 +104,6 @@ class Explicit(NamedTuple):
         except RobotDynamicsError:
             raise
         except (ValueError, ArithmeticError) as reason:
-            problem = f'has no value at u = ({", ".join(f"{x:.4g}" for x in u)}): {reason}'
+            problem = f'has no value at u = {shown(u)}: {reason}'
             remedy = 'correct it, or give limits within which it has one'
             raise MechanismError('closed_form', problem, remedy) from reason

@@ -171,7 +171,7 @@ def test_a_closed_form_holds_within_the_limits_and_says_where_it_has_no_value():
     closed = load_mechanism(urdf[:crank] + narrow, loops, closed_form=form)
     assert closed.positions(np.zeros(1))[-1] == pytest.approx(0.3)
     assert (closed.reaches(np.array([0.5])), closed.reaches(np.array([0.6]))) == (True, False)
-    with pytest.raises(MechanismError, match=r'no value at u = \(0.6\): math'):
+    with pytest.raises(MechanismError, match=r'no value at u = \[0.6\]: math'):
         closed.positions(np.array([0.6]))
 
 
