@@ -274,11 +274,9 @@ def _inertia_surface(link: Link) -> Iterator[Triangles]:
 
 
 def _rgba(material: Element) -> Colour | None:
-    colour = material.find('color')
-    if colour is None:
-        return None
     try:
-        red, green, blue, opacity = np.clip(_numbers(colour, 'rgba', '', 4), 0.0, 1.0).tolist()
+        given = _numbers(material.find('color'), 'rgba', '', 4)
+        red, green, blue, opacity = np.clip(given, 0.0, 1.0).tolist()
     except ValueError:
         return None
     return red, green, blue, opacity
