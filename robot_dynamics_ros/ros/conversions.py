@@ -330,11 +330,11 @@ def efforts_of(msg: Any, form: str, joints: Sequence[str]) -> Sequence[float]:
 
 def wrench_message(frame: str, wrench: Array, stamp: Time) -> WrenchStamped:
     """Return the message of a wrench, shape (6,), N and N m, in a frame and about its origin."""
-    x = wrench.tolist()
     message = WrenchStamped()
     message.header.stamp, message.header.frame_id = stamp, frame
-    message.wrench.force = Vector3(x=x[0], y=x[1], z=x[2])
-    message.wrench.torque = Vector3(x=x[3], y=x[4], z=x[5])
+    message.wrench.force, message.wrench.torque = (
+        Vector3(**dict(zip('xyz', row, strict=True))) for row in wrench.reshape(2, 3).tolist()
+    )
     return message
 
 

@@ -254,8 +254,10 @@ def _declare(node: Any, parameters: tuple[Parameter, ...]) -> None:
     overrides = parameter_overrides(node)
     for one in parameters:
         if one.name in overrides:
-            declared = _Type.from_parameter_value(one.default).value
-            overrides[one.name] = _in_type(overrides[one.name], declared)
+            given, declared = overrides[one.name], _Type.from_parameter_value(one.default).value
+            if given.type_ == _Type.NOT_SET:  # an empty list, which rclpy would not name
+                given = GivenParameter(one.name, value=[])
+            overrides[one.name] = _in_type(given, declared)
         try:
             node.declare_parameter(one.name, one.default, descriptor(one))
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:

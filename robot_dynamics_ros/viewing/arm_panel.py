@@ -7,6 +7,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass
 from html import escape
 from itertools import cycle
 from time import localtime, strftime
@@ -59,10 +60,11 @@ _ROW_UNIT = re.compile(r'\((m|rad)\)$')  # of a row of a program, plotted a thou
 _AT_LIMIT, _NEARLY = '#d72828', 0.98  # colour of an effort at its limit, from this share on
 
 
+@dataclass(eq=False)
 class Plot:
     """A plot of quantities over time.
 
-    Args:
+    Attributes:
         gui: The viser GUI.
         container: Where to draw it.
         order: Place among the plots.
@@ -72,13 +74,16 @@ class Plot:
         least: Least range of the axis on both sides of 0; 0: none.
     """
 
-    def __init__(
-        self, gui: Any, container: Any, order: float, title: str, scale: float, shown: bool,
-        least: float,
-    ) -> None:  # fmt: skip
-        self._gui, self._container, self._title, self._scale = gui, container, title, scale
-        self._order, self._least = order, least
-        self._tick = gui.add_checkbox(title, initial_value=shown)
+    gui: Any
+    container: Any
+    order: float
+    title: str
+    scale: float
+    shown: InitVar[bool]
+    least: float
+
+    def __post_init__(self, shown: bool) -> None:
+        self._tick = self.gui.add_checkbox(self.title, initial_value=shown)
         self._handle: Any = None
         self._drawn = '', ['']
 
@@ -92,7 +97,7 @@ class Plot:
             self._handle = None
         if len(alike) < 2 or not names:
             return
-        table = np.array([[t, *(self._scale * x[name] for name in names)] for t, x in alike])
+        table = np.array([[t, *(self.scale * x[name] for name in names)] for t, x in alike])
         columns = tuple(np.ascontiguousarray(column) for column in table.T)
         if self._handle is not None:
             self._handle.data = columns
@@ -102,20 +107,20 @@ class Plot:
             {'label': name, 'stroke': colour, 'width': 1.5, 'points': {'show': False}}
             for name, colour in zip(names, PALETTE, strict=False)
         ]
-        unit = self._title.partition('(')[2].rstrip(')')
-        end = {'pad': 0.1, 'soft': self._least, 'mode': 1}
-        ends = {'range': {'min': end | {'soft': -self._least}, 'max': end}}
-        with self._container:
-            self._handle = self._gui.add_uplot(
+        unit = self.title.partition('(')[2].rstrip(')')
+        end = {'pad': 0.1, 'soft': self.least, 'mode': 1}
+        ends = {'range': {'min': end | {'soft': -self.least}, 'max': end}}
+        with self.container:
+            self._handle = self.gui.add_uplot(
                 columns,
                 ({'label': f'seconds {clock}'}, *curves),
-                title=f'{self._title}; left out: {left_out}' if left_out else self._title,
-                scales={'x': {'time': False}, 'y': ends if self._least else {}},
+                title=f'{self.title}; left out: {left_out}' if left_out else self.title,
+                scales={'x': {'time': False}, 'y': ends if self.least else {}},
                 axes=({}, {'label': unit, 'labelSize': 16}),
                 height=190,
                 padding=_PADDING,
                 legend={'show': True},
-                order=self._order,
+                order=self.order,
             )
 
 

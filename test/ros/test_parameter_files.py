@@ -61,6 +61,16 @@ def test_what_is_no_such_number_is_refused_with_an_example(peer, given, said):
     node.destroy_node()
 
 
+@pytest.mark.parametrize('one', NUMBERS)
+def test_an_empty_list_is_refused_with_what_to_give(peer, one):
+    """rcl gives it no type, and rclpy says later that the parameter is not initialized."""
+    words = ['--ros-args', '-p', f'{one.name}:=[]']
+    node = rclpy.create_node('start', context=peer.context, cli_args=words)
+    with pytest.raises(ConfigurationError, match=r"': is \[\]; .*, such as"):
+        declare(node, (one,))
+    node.destroy_node()
+
+
 SECTIONS = """
 {all}: {{ros__parameters: {{a: 1, b: 1}}}}
 /left/arm: {{ros__parameters: {{a: 2}}}}
