@@ -33,7 +33,6 @@ from robot_dynamics_ros.estimation.model_monitor import (
     evaluate_difference,
 )
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import loaded
 from robot_dynamics_ros.ros.conversions import PreparedMessage, state_message
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
@@ -103,22 +102,19 @@ class MonitorNode(PackageNode):
 
     def _set_payload(self) -> None:
         """Build the model of the robot with its payload."""
-        tree = loaded(self._tree, self._settings)
-        self._monitor = self._make_monitor(tree)
+        settings = self._settings
+        tree = loaded(self._tree, settings)
+        make = partial(ModelMonitor, tree, settings['formulation'], friction=settings['friction'])
+        try:
+            self._monitor = make(settings['compare_with'])
+        except MissingDependencyError as error:
+            self.get_logger().warning(f'no comparison: {error}', once=True)
+            self._monitor = make('')
         gravity = [
             compile_kernel(robot, outputs=('gravity_forces',)).gravity_forces
             for robot in (tree, self._tree)
         ]
         self._driver.compensate(*gravity)
-
-    def _make_monitor(self, tree: Robot) -> ModelMonitor:
-        settings = self._settings
-        make = partial(ModelMonitor, tree, settings['formulation'], friction=settings['friction'])
-        try:
-            return make(settings['compare_with'])
-        except MissingDependencyError as error:
-            self.get_logger().warning(f'no comparison: {error}', once=True)
-            return make('')
 
     def _create_topics(self) -> None:
         settings, connection = self._settings, self._connection

@@ -216,8 +216,7 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
     """
     parameters = tuple(parameters)
     _declare(node, parameters)
-    names = [one.name for one in parameters]
-    _warn_unknown(node, names, lambda name: not name.startswith(_LATER))
+    _warn_unknown(node, parameters, lambda name: not name.startswith(_LATER))
 
     def converted(changes: Iterable[GivenParameter]) -> list[GivenParameter]:
         return [_of_declared_type(node, x) for x in changes]
@@ -245,8 +244,7 @@ def declare_new(node: Any, parameters: Iterable[Parameter], prefix: str = '') ->
     new = tuple(one for one in parameters if not node.has_parameter(one.name))
     if new:  # each call also installs checks
         _declare(node, new)
-        names = [one.name for one in parameters]
-        _warn_unknown(node, names, lambda name: bool(prefix) and name.startswith(prefix))
+        _warn_unknown(node, parameters, lambda name: bool(prefix) and name.startswith(prefix))
     return values(node, parameters)
 
 
@@ -318,8 +316,11 @@ def requested_values(node: Any, messages: Iterable[Any]) -> dict[str, Any]:
     return {one.name: _plain(one.value) for one in given}
 
 
-def _warn_unknown(node: Any, names: list[str], judged: Callable[[str], bool]) -> None:
+def _warn_unknown(
+    node: Any, parameters: Iterable[Parameter], judged: Callable[[str], bool]
+) -> None:
     """Warn of overrides that are not declared, of those names that are judged."""
+    names = [one.name for one in parameters]
     for name in parameter_overrides(node):
         if node.has_parameter(name) or not judged(name):
             continue

@@ -86,7 +86,7 @@ class Simulator(PackageNode):
 
     def __init__(self) -> None:
         super().__init__(self.NAME, self.PARAMETERS)
-        self._dropped = 0
+        self._dropped, self._warned_at = 0, 0.0  # of a missing peer
         self._begin_with_robot(self._begin)
 
     def on_stop(self) -> None:
@@ -225,7 +225,6 @@ class Simulator(PackageNode):
         if self._arm.has_own_clock:
             self._stamp_ns += self._pace.lost * round(self._settings['period'] * 1e9)
         self._answered = False
-        self._timeouts = 0
         self._published_at = self._sent_at = time.monotonic()
         if self._lockstep:
             self._drop_queued()
@@ -252,13 +251,10 @@ class Simulator(PackageNode):
         self._sent_at = now
         self._state.publish(self._states)
         self._publish_clock()
-        waited = now - self._published_at
-        if (
-            not self._paused
-            and waited > (self._timeouts + 1) * self._settings['lockstep_timeout_s']
-        ):
-            self._timeouts += 1
-            self._on_peer_timeout(waited)
+        since = max(self._published_at, self._warned_at)
+        if not self._paused and now - since > self._settings['lockstep_timeout_s']:
+            self._warned_at = now
+            self._on_peer_timeout(now - self._published_at)
 
     def _on_peer_timeout(self, waited: float) -> None:
         error = PeerTimeoutError(

@@ -7,6 +7,8 @@ Its steps, commands and pace are tested in ``test/simulation``.
 from __future__ import annotations
 
 import signal
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 from answering import Answering, law
@@ -22,6 +24,8 @@ from std_msgs.msg import Float64MultiArray, String
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.ros import simulator
+from robot_dynamics_ros.ros.simulator import Simulator
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 FIRST = [0.3, -0.4, 0.1, 0.5]
@@ -221,3 +225,22 @@ def test_locked_joints_are_in_the_states_where_they_are_locked_and_what_is_not_h
     assert states[0].name == ['joint1', 'joint3', 'joint2', 'joint4']
     assert states[0].position.tolist()[2:] == [0.0, 0.4]
     assert len(states[0].velocity) == len(states[0].effort) == 4
+
+
+def test_after_a_pause_a_missing_peer_is_named_within_one_timeout(monkeypatch):
+    """However long it was missing before."""
+    now, named = [0.0], []
+    monkeypatch.setattr(simulator.time, 'monotonic', lambda: now[0])
+    node = Mock(_lockstep=True, _paused=False, _answered=False, _sent_at=0.0, _published_at=0.0)
+    node._warned_at, node._run.time = 0.0, 0.0
+    node._settings = {'republish_period_s': 0.02, 'lockstep_timeout_s': 5.0}
+    node._on_peer_timeout = lambda waited: named.append((now[0], waited))
+    for now[0] in (4.0, 6.0, 7.0, 12.0, 18.0):
+        Simulator._on_idle(node)
+    assert named == [(6.0, 6.0), (12.0, 12.0), (18.0, 18.0)]
+    now[0] = 100.0
+    for paused in (True, False):
+        Simulator._on_pause(node, SimpleNamespace(data=paused))
+    for now[0] in (104.0, 106.0):
+        Simulator._on_idle(node)
+    assert named[3:] == [(106.0, 6.0)]
