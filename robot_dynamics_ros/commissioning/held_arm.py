@@ -378,14 +378,15 @@ class _HeldArm:
             for problem, positions, efforts in swaps:
                 changed = samples.swapped(i, j, positions=positions, efforts=efforts)
                 yield FaultHypothesis(exchange_fault(tree, i, j, problem), changed)
-        mean = (samples.effort - expected).mean(axis=0)
+        _, slope, mean, _ = self.statistics(samples)
         for culprit, (i,) in each:
             where, unit = np.arange(tree.n) == i, self._units[i]
             fault = effort_fault(culprit, 'offset', mean[i], unit, detail=' in every pose')
             changed = replace(samples, offset=samples.offset + where * mean)
             yield FaultHypothesis(fault, changed)
-            borne = replace(samples, effort=samples.effort + where * expected)
-            yield FaultHypothesis(Finding('error', _BORNE[0], culprit, _BORNE[1]), borne)
+            if slope[i] < _FOLLOWS:
+                borne = replace(samples, effort=samples.effort + where * expected)
+                yield FaultHypothesis(Finding('error', _BORNE[0], culprit, _BORNE[1]), borne)
         problem, remedy = _GRAVITY[bool(samples.gravity), samples.commanded]
         yield FaultHypothesis(
             Finding('error', problem, 'gravity', remedy),

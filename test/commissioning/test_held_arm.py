@@ -19,6 +19,7 @@ from samples import sample, shipped
 from robot_dynamics_ros.commissioning.held_arm import HeldPoses, check_held
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import DriverProfile, JointProfile
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
 
@@ -117,6 +118,19 @@ def test_an_effort_that_does_not_follow_gravity_is_no_friction():
     arm = TREE.with_changes(coulomb_friction=0.32 * np.ptp(rigid(position), axis=0))
     (found,) = check_held(arm, samples(position, 0.0 * effort), gravity_expected=True).errors
     assert 'is missing from the reported efforts' in str(found)
+
+
+@pytest.mark.parametrize('mass', [1.2, 1.5])
+def test_a_load_is_no_brake_of_one_joint_beside_another_unit_of_all(mass):
+    """Efforts of an arm with it, by Pinocchio, differ from those of the model at every joint."""
+    q, tau = held_poses()
+    loaded = TREE.with_changes(mass=TREE.mass + np.array([0.0, 0.0, 0.0, mass]))
+    oracle, own = (make_formulation('pinocchio', arm) for arm in (loaded, TREE))
+    more = np.array([oracle.gravity_forces(x) - own.gravity_forces(x) for x in q])
+    errors = ' '.join(reported_errors(q, tau + more))
+    assert errors
+    assert 'does not follow gravity' not in errors
+    assert 'wrong unit' not in errors
 
 
 def test_two_mistakes_are_both_named():
