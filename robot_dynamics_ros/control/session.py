@@ -87,7 +87,7 @@ class ControllerSession(SessionModes):
         load = self.loop.load
         for problem, remedy in (
             (moved, 'lock it there, or as JOINT:=measured'),
-            (self.misplaced(), 'degrees, or another zero? declare them in the driver profile'),
+            (self.misplaced(), 'another unit or zero? declare it in the driver profile'),
             (self.unsupported(), 'raise effort_scale, or move the arm to another posture'),
             (self._too_heavy(load.bare, load.tree), _UNITS_OF_PAYLOAD),
         ):

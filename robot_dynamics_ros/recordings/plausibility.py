@@ -52,7 +52,7 @@ _FASTER = (
     'unit of both positions and velocities with --driver-profile'
 )
 _UNITS_OF_VELOCITY = (
-    'is one of them in another unit (of velocity 57.3: deg/s, 9.55: rpm, 1000: mm/s)?'
+    'is one of them, or time, in another unit (of velocity 57.3: deg/s, 9.55: rpm, 1000: mm/s)?'
 )
 _PEAK = 0.999  # of the largest effort: it may be that of a drive that saturates
 _CHECKED = 4000  # samples of a recording that are checked
@@ -270,7 +270,7 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
             problem = f'are those of {tree.joint_names[other]}'
             remedy = f'are joints in another order? {remedy}'
         elif alike[i, i] < -_ALIKE:
-            problem = 'have the wrong sign'
+            problem = 'have another sign than the derivatives of its positions'
         elif alike[i, i] > _ALIKE and abs(slope[i] - 1.0) > _SAME_RATE:
             problem = f'are {slope[i]:.3g} times the derivatives of its positions'
             remedy = f'{_UNITS_OF_VELOCITY} {remedy}'

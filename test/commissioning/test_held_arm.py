@@ -221,7 +221,7 @@ def test_velocities_are_compared_with_the_derivatives_of_positions():
     time, q, v, _ = moving()
     for velocity, said in (
         (v, []),
-        (v * but(-1.0, 2), ["joint 'joint3': its velocities have the wrong sign"]),
+        (v * but(-1.0, 2), ["joint 'joint3': its velocities have another sign than"]),
         (v * but(1.0 / DEGREE, 0), ["joint 'joint1': its velocities are 57.3 times"]),
         (
             v[:, [0, 2, 1, 3]],
