@@ -247,7 +247,8 @@ def _feasible(
         if overloads and not refusals:
             break  # other postures are not lighter
     if overloads and not found:
-        raise min(overloads, key=lambda overload: overload.share).of_model()
+        worst = min(overloads, key=lambda overload: overload.share)
+        raise ModelError(worst.culprit, worst.problem, worst.remedy)
 
 
 class NoCircleError(ModelError):
@@ -279,10 +280,6 @@ class OverloadError(TrajectoryError):
             f'at most {EFFORT_SHARE:.0%} of it are used; raise it, or lock the joint'
             + chain_hint(arm_ends(tree)),
         )
-
-    def of_model(self) -> ModelError:
-        """Return the same as an error of the model."""
-        return ModelError(self.culprit, self.problem, self.remedy)
 
 
 def _short(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> DefaultMotion:

@@ -104,7 +104,7 @@ def make_plan(tree: Robot, settings: Mapping[str, Any], q: Array) -> SampledTraj
     for posture in _postures(tree, settings, q):
         try:
             plan = _planned(tree, settings, q, posture, checker)
-            return _with_margin(tree, replace(plan, remarks=remarks))
+            return _with_margin(tree, plan, remarks)
         except TrajectoryError as refusal:
             refusals.append(refusal)
         except (SingularityError, UnreachableError) as refusal:
@@ -281,7 +281,9 @@ def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTra
     return SampledTrajectory(tuple(times_ns), position, velocity, acceleration, approach, end)
 
 
-def _with_margin(tree: Robot, plan: SampledTrajectory) -> SampledTrajectory:
+def _with_margin(
+    tree: Robot, plan: SampledTrajectory, remarks: tuple[str, ...]
+) -> SampledTrajectory:
     """Return a plan with its largest effort, also between the points, which quintics join."""
     times = np.array(plan.times_ns) / NANO
     spline = JointSpline(Points(times, plan.position, plan.velocity, plan.acceleration))
@@ -289,7 +291,6 @@ def _with_margin(tree: Robot, plan: SampledTrajectory) -> SampledTrajectory:
     q, v, a = motion[:, _hardest(motion[2])]
     shares = np.abs(motion_efforts(tree, q, v, a)) / tree.effort_limit
     share, name = float(shares.max()), tree.joint_names[int(np.argmax(shares.max(axis=0)))]
-    remarks = plan.remarks
     if share > MARGIN:
         remarks += (
             f'joint {name!r} needs {share:.0%} of its effort limit: the controller slows the '

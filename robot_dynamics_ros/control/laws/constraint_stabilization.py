@@ -140,7 +140,7 @@ class ConstraintStabilization(ModelLaw):
         self._running: LeadIn | None = None  # goes on as it began, whatever changes
         self._never_leads, self._obstacle, self._rehearsed_at = '', '', -math.inf
         self.leading, self._blend = False, program.blend
-        self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
+        self._initial = np.zeros((2, m))
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the program; see :class:`ControlLaw`."""
@@ -226,7 +226,7 @@ class ConstraintStabilization(ModelLaw):
         self._contacts.reset(self.external, [gain for _, gain in self._contact_loops(q)])
         if blend > 0.0:
             self._kernel.run(0.0, q, v)
-            self._initial = self.f.copy(), self.f_dot.copy()
+            self._initial[:] = self.f, self.f_dot
 
     def _rehearse(self, q: Array, v: Array) -> str:
         """Return why the program should not begin at a state; empty if nothing is against it.
@@ -305,7 +305,8 @@ class ConstraintStabilization(ModelLaw):
         for signal, joints in self.followed:
             signal.give(*([row[i] for i in joints] for row in rows))
         if self._blend > 0.0:
-            offset = quintic_offset(*self._initial, self._blend, self._program_time(t))
+            f, f_dot = self._initial
+            offset = quintic_offset(f, f_dot, self._blend, self._program_time(t))
             self._kernel.set_offset(*offset)
 
     def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
