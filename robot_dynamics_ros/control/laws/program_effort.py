@@ -26,7 +26,7 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.signals import offset_duration, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import drive_settings, with_drives
 from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms
-from robot_dynamics_ros.control.safety.limits import clipped
+from robot_dynamics_ros.control.safety.limits import clipped, magnitude
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, select
@@ -206,7 +206,7 @@ def largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
     """
     scale: Scalar = 1.0
     for base, needed, most in zip(keep, task, limit.tolist(), strict=True):
-        size = maximum(needed, -needed)
+        size = magnitude(needed)
         room = select(0.0, needed, most - base, most + base)
         # Where the task effort is 0, no scaling is needed; 1 avoids a division by 0.
         part = maximum(room, 0.0) / select(0.0, size, size, 1.0)
@@ -217,7 +217,7 @@ def largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
 
 def _excess(effort: Array, limit: Array) -> Scalar:
     """Return the largest excess of an effort over its limit; negative if all are within."""
-    return reduce(maximum, maximum(effort, -effort) - limit)
+    return reduce(maximum, magnitude(effort) - limit)
 
 
 #: Largest plausible friction coefficient of a surface.

@@ -199,16 +199,16 @@ def limited_effort(
     allowed = clipped(wanted, limit)
     change = allowed - last
     # While the command is beyond a lowered limit, the slope is that of the motor's limit.
-    most = slew * select(limit, _size(last), motor, limit)
+    most = slew * select(limit, magnitude(last), motor, limit)
     softened = select(most, bounds.rate, state.soft, 0.0)
     rate = select(0.0, softened, most, bounds.rate)
     largest = select(0.0, step, rate * step, 0.0)
-    exceeds = select(largest, _size(change), 1.0, 0.0)
+    exceeds = select(largest, magnitude(change), 1.0, 0.0)
     finite = select(rate, math.inf, 1.0, 0.0)
     is_limited = exceeds * finite
     slow = last + select(last, allowed, largest, -largest)
     command = select(0.0, is_limited, slow, allowed)
-    beyond = maximum(limit, _size(command))  # a lowered limit that is not reached yet
+    beyond = maximum(limit, magnitude(command))  # a lowered limit that is not reached yet
     total = minimum(maximum(command, -motor - share), motor - share)
     return LimiterState(
         clipped(total, beyond),
@@ -218,7 +218,8 @@ def limited_effort(
     )
 
 
-def _size(x: Scalar) -> Scalar:
+def magnitude(x: Scalar) -> Scalar:
+    """Return absolute values; numbers, symbols or arrays of them."""
     return maximum(x, -x)
 
 
@@ -228,7 +229,7 @@ def clipped(x: Scalar, limit: Scalar) -> Scalar:
 
 
 def _exceeds(x: Scalar, limit: Scalar) -> Scalar:
-    return select(limit, _size(x), 1.0, 0.0)
+    return select(limit, magnitude(x), 1.0, 0.0)
 
 
 class JointLimitGuard:

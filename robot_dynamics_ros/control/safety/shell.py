@@ -24,6 +24,7 @@ from robot_dynamics_ros.control.safety.limits import (
     LimiterState,
     confined_effort,
     limited_effort,
+    magnitude,
 )
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
@@ -181,7 +182,7 @@ def within_motors(one: Transmission, command: Array, share: Array) -> Array:
     if not limited.size:
         return command
     room = _ROUNDED * one.limit - maximum(select(0.0, motors, own, -own), 0.0)
-    factors = maximum(room, 0.0) / maximum(maximum(motors, -motors), _TINY)
+    factors = maximum(room, 0.0) / maximum(magnitude(motors), _TINY)
     scaled = command.copy()
     scaled[one.places] = reduce(minimum, factors[limited], 1.0) * command[one.places]
     return scaled

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
+from robot_dynamics_ros.control.safety.limits import magnitude
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.joint_limits import TURN
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
+from robot_dynamics_ros.spatial.scalar import Array, maximum
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 #: Largest plausible position, rad or m; larger values, such as 1e300, are invalid.
@@ -411,24 +412,20 @@ def state_excess(
         and to the plausible state; and the largest difference to the plausible state, and size.
     """
     since, step, slack = numbers
-    over_range = [_size(q) - MAX_POSITION, _size(v) - fastest]
+    over_range = [magnitude(q) - MAX_POSITION, magnitude(v) - fastest]
     greatest = [reduce(maximum, np.concatenate(over_range))]
     for before, time in ((accepted, since), (plausible, step)):
         x, speed = before.reshape(2, -1)
         farthest, distance = fastest * time, q - x
-        excess = [_size(distance) - (slack + farthest)]
+        excess = [magnitude(distance) - (slack + farthest)]
         if measured_velocity:
             allowed = slack + 0.5 * farthest * time / REVERSAL_TIME
-            excess.append(_size(distance - 0.5 * (v + speed) * time) - allowed)
+            excess.append(magnitude(distance - 0.5 * (v + speed) * time) - allowed)
         greatest.append(reduce(maximum, np.concatenate(excess)))
     # The plausible state is the last of the loop.
-    for sizes in ([_size(q - x), _size(v - speed)], [_size(q), _size(v)]):
+    for sizes in ([magnitude(q - x), magnitude(v - speed)], [magnitude(q), magnitude(v)]):
         greatest.append(reduce(maximum, np.concatenate(sizes)))
     return np.concatenate([q, v]), np.array(greatest, dtype=object)
-
-
-def _size(x: Scalar) -> Scalar:
-    return maximum(x, -x)
 
 
 _SECOND_NS = 1_000_000_000
