@@ -24,7 +24,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
 TEXT = 'std_msgs/msg/String'
 DIAGNOSTICS = '/diagnostics'
-_TOLD = 'parameters', 'changes'  # topics of a controller
+_TOLD = 'parameters', 'changes', 'trajectory_status'  # topics of a controller
 # Last parts of the names of JointState topics that are not measured states.
 _OTHER_STATES = (
     'reference', 'error', 'desired', 'command', 'commands', 'joint_commands', 'target_joint'
@@ -133,11 +133,11 @@ def choose_topics(
     own = finder.existing(resolved(space, driver[1]), ARRAY)
     commands = finder.find(commands or own, space, ARRAY, 'effort_controller/commands')
     reference = finder.find(reference, space, STATE, 'controller/reference')
-    controllers = [x for x in (reference.rpartition('/')[0], f'{space}/controller') if x]
-    controller = next(filter(finder.tells, controllers), controllers[0])
-    parameters, changes, status = (
-        finder.existing(f'{controller}/{name}', TEXT) for name in (*_TOLD, 'trajectory_status')
-    )
+    names = filter(None, (reference.rpartition('/')[0], f'{space}/controller'))
+    told = {x: [finder.existing(f'{x}/{name}', TEXT) for name in _TOLD] for x in names}
+    # The first that tells anything, if one does.
+    controller = max(told, key=lambda name: any(told[name]))
+    parameters, changes, status = told[controller]
     single = [] if commands else finder.ending('cmd_force', SINGLE, f'{space}/')
     return Topics(
         states,
@@ -187,10 +187,6 @@ class _TopicFinder:
     def existing(self, topic: str, kind: str) -> str:
         """Return a topic if the bag has it with the given type, else an empty string."""
         return topic if self._available.get(topic) == kind else ''
-
-    def tells(self, controller: str) -> bool:
-        """Return whether the bag has parameters or changes of a controller."""
-        return any(self.existing(f'{controller}/{name}', TEXT) for name in _TOLD)
 
     def ending(self, name: str, kind: str, start: str = '/') -> list[str]:
         """Return the topics of a type whose last part is ``name``."""
@@ -379,8 +375,9 @@ def make_layout(
         if fitting:
             where = ' or '.join(sorted(fitting))
             notes.append(f'no commands were found; if {where} has them, give --commands')
-    orders = [command_joints, described, [name for name in described if name in recorded], names]
-    likely = [list(names) for names in (orders[:1] if command_joints else orders[1:]) if names]
+    some = [name for name in described if name in recorded]
+    orders = [command_joints] if command_joints else [described, some, names]
+    likely = [list(names) for names in orders if names]
     commanded = next((names for names in likely if len(names) in sizes), likely[0])
     return BagLayout(
         names,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.metrics.tracking import tool_path, tracking
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.plausibility import problem_of
-from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
+from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import (
     LEAST_STATES,
     NANO,
@@ -118,7 +119,7 @@ def compare_recordings(
     findings = [
         Finding('error', f'{name}: {problem}')
         for name, run in zip(names, (one, other), strict=True)
-        if (problem := _problem(run, tree))
+        if (problem := problem_of(without_outliers(run)[0], tree, measured=False))
     ]
     turns = tree.nearest_turn(other.position[0], one.position[0]) - other.position[0]
     position, reference = other.position + turns, other.reference_position + turns
@@ -271,7 +272,10 @@ def _read(
             if tree is None:
                 tree = choice.load(reader)
             elif reader.description and not choice.robot:
-                require_same_robot(tree, _described(reader, choice) or tree, bag)
+                other = tree
+                with suppress(DescriptionError):  # instead of an unsound one, the first is used
+                    other = choice.load(reader)
+                require_same_robot(tree, other, bag)
             try:
                 runs.append(choice.run(reader, tree))
             except UnknownNameError as error:
@@ -285,19 +289,6 @@ def _read(
     if not choice.robot and second and first != second:
         notes.append(f'the descriptions in the bags differ: that of {names[0]} is used for both')
     return tree, runs, notes
-
-
-def _described(reader: RecordingReader, choice: RobotChoice) -> Robot | None:
-    """Return the robot described in a bag; None if its description is unsound."""
-    try:
-        return choice.load(reader)
-    except DescriptionError:
-        return None
-
-
-def _problem(run: Recording, tree: Robot) -> str:
-    """Return why a run cannot be of a robot; empty if it can."""
-    return problem_of(without_outliers(run)[0], tree, measured=not np.isfinite(run.effort).any())
 
 
 def _with_efforts(run: Recording) -> Recording:

@@ -19,7 +19,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,11 @@ def choose_folder(named: Path | None, usual: Path, *, force: bool) -> Path:
 
 def unused(usual: Path) -> Path:
     """Return a folder, with a number appended if it exists."""
-    names = chain([usual.name], (f'{usual.name}-{k}' for k in count(2)))
-    return next(x for x in map(usual.with_name, names) if not x.exists())
+    folder, number = usual, 1
+    while folder.exists():
+        number += 1
+        folder = usual.with_name(f'{usual.name}-{number}')
+    return folder
 
 
 def require_free(folder: Path, files: Iterable[str] = (), *, force: bool) -> None:

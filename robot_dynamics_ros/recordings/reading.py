@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from shlex import quote
 from typing import Any
@@ -24,7 +24,6 @@ from robot_dynamics_ros.control.drivers.profile import (
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import (
     ConfigurationError,
-    ModelError,
     RecordingError,
     RobotDynamicsError,
 )
@@ -644,19 +643,14 @@ class RobotChoice:
             )
         given = {key: value for key, value in selection.items() if key != 'loops' or value}
         recorded = with_texts(reader.parameters)
-        load = partial(
-            loader,
+        limit = UNLIMITED if self.effort_limit is None else self.effort_limit
+        return loader(
             source,
             self.gravity or _recorded_gravity(reader.parameters),
             identified=self.identified or str(recorded.get('identified') or ''),
+            effort_limit=limit,
             **{'loops': str(recorded.get('loops') or ''), **given},
         )
-        try:
-            return load(effort_limit=self.effort_limit)
-        except ModelError:
-            if self.effort_limit is not None:
-                raise
-            return load(effort_limit=UNLIMITED)
 
 
 def _moved_locks(run: Recording, tree: Robot) -> Iterator[str]:

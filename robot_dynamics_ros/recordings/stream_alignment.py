@@ -106,7 +106,7 @@ def foreign_rows(rows: Rows) -> Array:
     """
     size = np.abs(rows.position)
     step = np.where(size > 0.0, size, _COARSEST).min(axis=0, initial=_COARSEST)
-    zero = (size == 0.0).all(axis=1) & (np.nan_to_num(rows.velocity) == 0.0).all(axis=1)
+    zero = (np.hstack([size, np.nan_to_num(rows.velocity)]) == 0.0).all(axis=1)
     far = (size > _STEPS * step).any(axis=1)
     changes = np.flatnonzero(np.diff(zero) & (far[1:] | far[:-1])) // _TOGETHER
     alternates = np.bincount(changes, minlength=len(zero) // _TOGETHER + 1) >= _ALTERNATIONS

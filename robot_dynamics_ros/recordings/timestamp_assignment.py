@@ -25,7 +25,8 @@ from collections.abc import Callable
 #: Called with topic, time in ns, serialized message.
 Write = Callable[[str, int, bytes], None]
 
-_HORIZON_NS = 2_000_000_000
+#: Messages up to this much older than the newest state are still sorted by time, ns.
+HORIZON_NS = 2_000_000_000
 _MAX_STATES = 100_000
 
 
@@ -41,13 +42,10 @@ class TimestampAssigner:
 
     Args:
         write: Called with the messages in order.
-        horizon_ns: Reordering window: messages up to this much older than the newest state are
-            still sorted by time, ns.
     """
 
-    def __init__(self, write: Write, horizon_ns: int = _HORIZON_NS) -> None:
+    def __init__(self, write: Write) -> None:
         self._write = write
-        self._horizon_ns = horizon_ns
         self._ranks: dict[str, int] = {}
         self._sent = array.array('q')
         self._stamps = array.array('q')
@@ -90,7 +88,7 @@ class TimestampAssigner:
             del self._sent[: _MAX_STATES // 2], self._stamps[: _MAX_STATES // 2]
         self._push(stamp, sent, topic, data)
         self._assign_times(sent)
-        self._flush(stamp - self._horizon_ns)
+        self._flush(stamp - HORIZON_NS)
 
     def add(self, topic: str, sent: int, stamp: int, data: bytes) -> None:
         """Add any other message.

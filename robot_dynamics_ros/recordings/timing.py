@@ -133,10 +133,9 @@ def find_timing(
         )
     else:
         chosen = 'continuous' if commanded else 'sampled'
-        rests = np.isnan(residual)
         why = (
             'the arm is at rest'
-            if rests
+            if np.isnan(residual)
             else 'samples of a continuous motion, as those of a real arm'
         )
         why += '; commands are held' if commanded else '; efforts are measured'

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from robot_dynamics_ros.recordings import timestamp_assignment
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 
 MS = 1_000_000
@@ -15,9 +16,9 @@ WALL = 1_700_000_000_000_000_000  # source times are ns since the epoch
 class Recorded:
     """A stamper whose output is a list of (topic, time, data)."""
 
-    def __init__(self, **options):
+    def __init__(self):
         self.messages = []
-        self.stamper = TimestampAssigner(lambda *message: self.messages.append(message), **options)
+        self.stamper = TimestampAssigner(lambda *message: self.messages.append(message))
         for topic in ('states', 'commands', 'other'):
             self.stamper.add_topic(topic)
 
@@ -71,8 +72,9 @@ def test_the_order_of_arrival_changes_nothing():
         assert recorded.closed() == expected_run(steps)
 
 
-def test_messages_leave_in_order_while_the_recording_goes_on():
-    recorded = Recorded(horizon_ns=2 * MS)
+def test_messages_leave_in_order_while_the_recording_goes_on(monkeypatch):
+    monkeypatch.setattr(timestamp_assignment, 'HORIZON_NS', 2 * MS)
+    recorded = Recorded()
     recorded.play(script(10))
     assert recorded.written() == expected_run(7)  # those before 9 - 2 ms
     assert recorded.closed() == expected_run(10)
