@@ -40,9 +40,7 @@ ROS2_CONTROL = (
 )
 
 ARGUMENTS = (
-    launching.ROBOT,
-    launching.DESCRIPTION,
-    launching.MAPPINGS,
+    *launching.ARM,
     launching.LAW,
     launching.PROGRAM,
     Argument(

@@ -46,9 +46,7 @@ ARGUMENTS = (
         'generic_ros2_control',
         'Driver profile: a YAML file, or the name of one in config/drivers.',
     ),
-    launching.ROBOT,
-    launching.DESCRIPTION,
-    launching.MAPPINGS,
+    *launching.ARM,
     Argument(
         'law',
         launching.LAW.default,

@@ -10,9 +10,7 @@ from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import Argument, package_node
 
 ARGUMENTS = (
-    launching.ROBOT,
-    launching.DESCRIPTION,
-    launching.MAPPINGS,
+    *launching.ARM,
     launching.LAW,
     launching.PROGRAM,
     Argument(

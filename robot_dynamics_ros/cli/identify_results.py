@@ -47,7 +47,6 @@ from robot_dynamics_ros.identification.physical import inertial
 from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, require_free, write_json
@@ -214,7 +213,9 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, str, list[str
     described = not args.unloaded
     gains = DriveGains.of_profile(identified.tree, 0.0 if args.given_gains else STILL_TRUSTED)
     if described:
-        identified = _as_described(identified)
+        unknowns = identified.plan.unknowns
+        physical = replace(identified.physical, values=unknowns.nominal)
+        identified = replace(identified, physical=physical, tree=unknowns.tree)
         known = f'{gains.source}, arm as described to {STILL_TRUSTED:.0%}'
         gains = replace(gains, source=f'{known}: surer with --unloaded BAG')
     elif not args.given_gains:
@@ -222,23 +223,15 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, str, list[str
     load = estimate_load(identified, loaded, args.payload, gains, described=described)
     told = plan_remarks(identified.plan, args)
     xml = identified.tree.xml if described else corrected_urdf(identified)
-    return _payload_text(load), _with_link(xml, load.payload), [*told, *_payload_sentences(load)]
-
-
-def _with_link(xml: str, load: Payload) -> str:
-    own = RigidBodyInertia(load.mass, np.asarray(load.com), np.asarray(load.inertia))
-    return with_fixed_link(xml, load.frame, f'{load.frame}_load', inertial(own))
+    payload = load.payload
+    own = inertial(RigidBodyInertia(payload.mass, payload.com, payload.inertia))
+    text = with_fixed_link(xml, payload.frame, f'{payload.frame}_load', own)
+    return _payload_text(load), text, [*told, *_payload_sentences(load)]
 
 
 def _with_load(source: Source) -> Recording:
     """Return a loaded run, whose load is estimated whether the controller knew it or not."""
     return replace(source.read()[0], parts=())
-
-
-def _as_described(identified: Identification) -> Identification:
-    unknowns = identified.plan.unknowns
-    physical = replace(identified.physical, values=unknowns.nominal)
-    return replace(identified, physical=physical, tree=unknowns.tree)
 
 
 def _payload_sentences(load: LoadEstimate) -> list[str]:

@@ -92,6 +92,7 @@ DESCRIPTION = Argument(
 MAPPINGS = Argument(
     'mappings', '', "Arguments of the description's xacro file: NAME:=VALUE, separated by spaces."
 )
+ARM = (ROBOT, DESCRIPTION, MAPPINGS)
 LAW = Argument('law', 'computed_torque', 'Control law.', tuple(sorted(known_laws())))
 PROGRAM = Argument(
     'program', '', 'Constraint program of the law constraint_stabilization: a YAML file, or the '

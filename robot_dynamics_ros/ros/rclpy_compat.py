@@ -19,6 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -227,14 +228,6 @@ def _change_state(
 Respond = Callable[[Any], None]
 
 
-class _Response:
-    """Response of a service that may be sent later than its callback returns."""
-
-    def __init__(self) -> None:
-        self.content: Any = None
-        self.send: Respond | None = None
-
-
 def respond_later(service: Any, act: Callable[[Any, Any, Respond], None]) -> None:
     """Let a service respond when it is told to, instead of when its callback returns.
 
@@ -248,21 +241,13 @@ def respond_later(service: Any, act: Callable[[Any, Any, Respond], None]) -> Non
     """
     send_now = service.send_response
 
-    def callback(request: Any, response: Any) -> _Response:
-        later = _Response()
-
-        def respond(content: Any) -> None:
-            later.content = content
-            if later.send is not None:
-                later.send(content)
-
-        act(request, response, respond)
+    def callback(request: Any, response: Any) -> Future[Any]:
+        later = Future[Any]()
+        act(request, response, later.set_result)
         return later
 
-    def send_response(later: _Response, header: Any) -> None:
-        later.send = lambda content: send_now(content, header)
-        if later.content is not None:
-            later.send(later.content)
+    def send_response(later: Future[Any], header: Any) -> None:
+        later.add_done_callback(lambda content: send_now(content.result(), header))
 
     service.callback, service.send_response = callback, send_response
 
@@ -302,18 +287,20 @@ def end_goals(server: Any, end: Callable[[Any], Any]) -> None:
             unasked.discard(uuid)
 
 
-def entities(node: Any, but: Sequence[Any] = ()) -> list[Any]:
+#: Kind and object of a publisher, subscription, service or timer.
+Entity = tuple[str, Any]
+
+
+def entities(node: Any, but: Sequence[Entity] = ()) -> list[Entity]:
     """Return the publishers, subscriptions, services and timers of a node, but for some."""
-    every = [one for kind in _KINDS for one in getattr(node, f'{kind}s')]
+    every = [(kind, one) for kind in _KINDS for one in getattr(node, f'{kind}s')]
     return [one for one in every if one not in but]
 
 
-def destroy(node: Any, those: Sequence[Any]) -> None:
-    """Destroy publishers, subscriptions, services and timers of a node."""
-    for kind in _KINDS:
-        for one in tuple(getattr(node, f'{kind}s')):
-            if one in those:
-                getattr(node, f'destroy_{kind}')(one)
+def destroy(node: Any, those: Sequence[Entity]) -> None:
+    """Destroy publishers, subscriptions, services and timers of a node that still exist."""
+    for kind, one in those:
+        getattr(node, f'destroy_{kind}')(one)
 
 
 # Executors ---------------------------------------------------------------------------------------

@@ -145,7 +145,8 @@ class TrajectorySender(SequenceNode):
             yield from self._repeat_until_done(name, partial(self._ask_readiness, name))
         start_ns = 0 if plan is None else (yield from self._send(plan))
         if settings['unpause_simulator']:
-            yield from self._unpause()
+            name = f'{settings["simulator"]}/pause'
+            yield from self._call(SetBool, name, SetBool.Request(data=False))
         if settings['confirm'] and not settings['end_simulator']:
             for _ in range(_MAX_REPEATS):
                 if plan is None or not (reason := (yield from self._discarded(plan, start_ns))):
@@ -332,10 +333,6 @@ class TrajectorySender(SequenceNode):
             raise TrajectoryError(
                 'end_time_s', answer.results[0].reason, 'set it at the simulator'
             )
-
-    def _unpause(self) -> Steps:
-        name = f'{self._settings["simulator"]}/pause'
-        yield from self._call(SetBool, name, SetBool.Request(data=False))
 
     def _message(self, plan: SampledTrajectory, *, again: bool) -> JointTrajectory:
         settings = self._settings
