@@ -24,6 +24,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 #: Minimum distance to obstacles, and between links, which are designed to pass each other
 #: closely, m.
@@ -184,6 +185,7 @@ class CollisionChecker:
 
         Raises:
             TrajectoryError: A pair is too close; names it, its distance and the posture.
+            ShapeError, ParameterError, NonFiniteError: A position is not n finite numbers.
         """
         if violation := self._first_violation(positions):
             near, q = violation
@@ -206,9 +208,9 @@ class CollisionChecker:
         A pair is measured again once its relative motion may have used up the remaining distance,
         or 2 mm if that is larger. The bounding spheres at all positions bound it beforehand.
         """
-        q = np.array(list(positions), dtype=float)
-        if not len(q):
+        if not (rows := list(positions)):
             return None
+        q = array('positions', rows, ('count', self._tree.n))
         remaining, start = np.zeros(len(self._pairs)), q[0]
         for row, end in enumerate(q):
             if row % _BLOCK == 0:

@@ -14,7 +14,13 @@ import tables
 from samples import world_files
 
 from robot_dynamics_ros.cli.excite import excitation_trajectory
-from robot_dynamics_ros.errors import ModelError, ParameterError, TrajectoryError
+from robot_dynamics_ros.errors import (
+    ModelError,
+    NonFiniteError,
+    ParameterError,
+    ShapeError,
+    TrajectoryError,
+)
 from robot_dynamics_ros.geometry import triangles
 from robot_dynamics_ros.geometry.collisions import (
     GROUND,
@@ -208,6 +214,15 @@ def test_what_cannot_be_read_is_replaced_or_said(given, reason):
     assert [bool(re.match(said, remark)) for remark in checker.remarks] == [True] * bool(reason)
     assert [*checker.unchecked] == ['fore'] * bool(reason)
     assert reason or checker.find_close_pair(np.zeros(2)) is not None
+
+
+def test_a_posture_that_is_none_is_refused():
+    """NaN moved no pair nearer, and so was free."""
+    checker = CollisionChecker(load_robot(ELBOW))
+    for posture, error in (([np.nan, 0.0], NonFiniteError), ([0.0] * 3, ShapeError)):
+        with pytest.raises(error, match='positions'):
+            checker.is_free([posture])
+    assert checker.is_free([])
 
 
 def test_a_link_whose_place_is_unknown_is_left_out_and_said():
