@@ -18,17 +18,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant, plant_from_parameters
 from robot_dynamics_ros.simulation.plant import Plant, WrappedPlant, per_joint
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_counts
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 PerJoint = float | Array
@@ -90,9 +92,10 @@ class Imperfections:
 
     def __post_init__(self) -> None:
         for name in ('measurement_delay', 'command_delay', 'command_jitter', 'state_jitter'):
-            if getattr(self, name) < 0:
-                wanted = 'a delay is a number of periods, 0 or more'
-                raise ParameterError(name, getattr(self, name), wanted)
+            periods = getattr(self, name)
+            if not isinstance(periods, Integral) or periods < 0:
+                raise ParameterError(name, periods, 'a delay is a number of periods, 0 or more')
+        require_counts(seed=self.seed)
         for name in ('command_loss', 'state_loss'):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ParameterError(name, getattr(self, name), 'a probability below 1')
@@ -255,7 +258,11 @@ class DrivenPlant(WrappedPlant):
         q, v = self._q, self._v
         command = self._checked('effort', effort)
         self.plant.read(q, v)
-        self._compensate(q, v)
+        self.compensation.fill(0.0)
+        if self._gravity is not None:
+            self._gravity(q, self.compensation)
+        if 'friction' in self._compensates:
+            self.compensation += self._friction.friction(v)
         angle = _RIPPLE_PERIODS * q
         acting = (command + self.compensation) * (1.0 + self._ripple * np.sin(angle))
         acting += self._cogging * np.sin(angle + _COGGING_PHASE)
@@ -279,13 +286,6 @@ class DrivenPlant(WrappedPlant):
         if 'gravity' in self._compensates:
             self._gravity = compile_kernel(model, outputs=('gravity_forces',)).gravity_forces
 
-    def _compensate(self, q: Array, v: Array) -> None:
-        self.compensation.fill(0.0)
-        if self._gravity is not None:
-            self._gravity(q, self.compensation)
-        if 'friction' in self._compensates:
-            self.compensation += self._friction.friction(v)
-
 
 def with_mismatch(
     tree: Robot, com_shift: Sequence[float] = (0.0, 0.0, 0.0), **factors: PerJoint
@@ -300,8 +300,11 @@ def with_mismatch(
             (n,). The body of a mimic joint takes the factor of the joint that is followed.
 
     Raises:
+        UnknownNameError: There is no such factor.
         ParameterError: A factor is negative, non-finite or of wrong length; a mass factor is 0.
     """
+    for name in factors:
+        known_name('factor of a mismatch', name, MISMATCHES)
     mass, *others = (
         per_joint(f'mismatch {name}', factors.get(name, 1.0), tree.n) for name in MISMATCHES
     )
@@ -361,7 +364,6 @@ def emulated_plant(
         ParameterError: A value is invalid.
     """
     plant = plant_from_parameters(with_model_error(tree, values), values)
-    names = ('torque_ripple', 'cogging', 'breakaway')
-    properties = {name: values[name] for name in names}
+    properties = {name: values[name] for name in ('torque_ripple', 'cogging', 'breakaway')}
     driven = DrivenPlant(plant, tree, compensates, payload_known, **properties)
     return with_imperfections(driven, values), driven

@@ -49,6 +49,7 @@ from robot_dynamics_ros.simulation.mujoco_description import (
 )
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import require_counts
 
 #: Integrators of MuJoCo.
 INTEGRATORS = ('euler', 'implicitfast', 'rk4')
@@ -96,6 +97,7 @@ class MujocoPlant(Plant):
         board: Board | None = None,
     ) -> None:
         super().__init__(tree, period)
+        require_counts(substeps=substeps)
         if substeps < 1:
             raise ParameterError('substeps', substeps, 'at least one integration step per period')
         if integrator not in INTEGRATORS:

@@ -268,6 +268,10 @@ PLANT.step(np.array([0, np.inf, 0, 0]))          | NonFiniteError: effort is not
 PLANT.reset(None, np.full(4, np.nan))            | NonFiniteError: v is not finite
 MujocoPlant(TREE, 0.0)                             | ParameterError: period
 MujocoPlant(TREE, substeps=0)                      | ParameterError: substeps
+MujocoPlant(TREE, substeps=1.5)                    | ParameterError: substeps ... whole number
+Imperfections(command_jitter=1.5)                  | ParameterError: number of periods
+Imperfections(seed=-1)                             | ParameterError: seed
+with_mismatch(TREE, maas=2.0)                      | UnknownNameError: 'maas'; known: armature
 MujocoPlant(TREE, integrator='heun')               | ParameterError: known: euler, implicitfast, rk4
 ImperfectPlant(PLANT, Imperfections(position_noise=-0.001)) | ParameterError: not negative
 ImperfectPlant(PLANT, Imperfections(measurement_delay=-1)) | ParameterError: number of periods
