@@ -105,7 +105,10 @@ def name_list(argument: str, value: Iterable[str]) -> list[str]:
     if isinstance(value, str):
         raise ParameterError(argument, value, f'must be a list of names, such as [{value!r}]')
     require_type(argument, value, Iterable, 'a list of names')
-    return list(value)
+    names = list(value)
+    for name in names:
+        require_type(argument, name, str, 'a list of names')
+    return names
 
 
 def unit(name: str, direction: Any) -> Array:

@@ -101,6 +101,7 @@ def test_a_mimic_joint_that_moves_with_none_is_said_to_be_locked():
 {tip: thumb}                      | UnknownNameError: ... unknown link 'thumb'; known: arm, base, hand
 {base: arm}                       | ConfigurationError: ... chain: has no tip
 {base: hand, tip: arm}            | ConfigurationError: ... 'arm' is not below link 'hand'
+{joints: [j1, 2]}                 | ParameterError: parameter joints = 2 refused: must be a list of names
 {joints: []}                      | ConfigurationError: ... none is left to control; choose from: j1, j2
 {locked: {j1: 0.0, j2: 0.0}}      | ConfigurationError: ... none is left
 {joints: [j1], locked: {j1: 0.0}} | ConfigurationError: ... controlled and locked
