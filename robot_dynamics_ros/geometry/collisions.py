@@ -289,11 +289,11 @@ class CollisionChecker:
         first, second = pairs.T
         centres = (R @ self._centre[..., None])[..., 0] + p
         apart = np.linalg.norm(centres[..., first, :] - centres[..., second, :], axis=-1)
-        gaps = apart - self._radius[first] - self._radius[second]
+        gaps: Array = apart - self._radius[first] - self._radius[second]
         if self._ground is not None:
             above = centres[..., first, 2] - self._radius[first] - self._ground
             gaps = np.where(second == _GROUND, above, gaps)
-        return np.asarray(gaps)
+        return gaps
 
     def _relative_motion(self) -> Array:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""

@@ -132,7 +132,7 @@ def read_mesh(path: Path) -> list[Triangles]:
         raise DescriptionError(culprit, 'unknown format', f'known: {", ".join(readers)}')
     try:
         parts = [part for part in reader(path) if len(part.faces)]
-        faulty = [part for part in parts if not _is_valid(part)]
+        valid = all(map(_is_valid, parts))
     except OSError as error:
         problem = f'cannot be read ({error.strerror})'
         raise DescriptionError(culprit, problem, 'give a readable file') from error
@@ -140,8 +140,8 @@ def read_mesh(path: Path) -> list[Triangles]:
         raise DescriptionError(culprit, error.problem, 'export it again') from error
     except (ValueError, OverflowError, LookupError, TypeError, RecursionError) as error:
         raise DescriptionError(culprit, f'malformed ({error})', 'export it again') from error
-    if faulty or not parts:
-        problem = 'has invalid vertices' if faulty else 'has no triangles'
+    if not (parts and valid):
+        problem = 'has invalid vertices' if parts else 'has no triangles'
         raise DescriptionError(culprit, problem, 'export it again')
     return [part.compact() for part in parts]
 
@@ -161,7 +161,7 @@ def _read_stl(path: Path) -> list[Triangles]:
         words = [line.split() for line in data.decode('ascii', 'replace').splitlines()]
         corners = np.array([row[1:4] for row in words if row[:1] == ['vertex']], dtype=float)
     vertices, indices = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
-    return [Triangles(vertices, indices.reshape(-1, 3))] if len(corners) else []
+    return [Triangles(vertices, indices.reshape(-1, 3))]
 
 
 def _read_obj(path: Path) -> list[Triangles]:

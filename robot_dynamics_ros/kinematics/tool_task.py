@@ -133,14 +133,13 @@ class ToolTask:
 
     def _conditions(self, point: Array) -> Array:
         """Extend the right-hand side of the point, shape (3,), to all conditions, shape (n,)."""
-        turn = np.zeros(self._basis.shape[1] - 3)
-        return np.concatenate([self._basis @ [*point, *turn], 0.0 * self._value])
+        return np.concatenate([self._basis[:, :3] @ point, 0.0 * self._value])
 
     def _nearest(self, solutions: list[Solution], near: Array) -> Array:
         """Return the joint positions of the nearest solution, shifted by whole turns if nearer."""
         limits = self.tree.reference_lower, self.tree.reference_upper
-        turns = np.logical_not(self.tree.joint_is_prismatic)
-        return nearest(solutions, near, revolute=turns, limits=limits).q
+        slides = np.array(self.tree.joint_is_prismatic)
+        return nearest(solutions, near, revolute=~slides, limits=limits).q
 
 
 class ScaraTask(ToolTask):
