@@ -151,7 +151,6 @@ class ForceSensor:
         self._compiled = dict[str, FrameEfforts]()
         self.frame, self.tool = '', SensorTool()
         self._wrench, self._received_ns = np.zeros(6), -_TIMEOUT_NS
-        self._bias = np.zeros(6)
         # Timestamps and wrenches, with the bias, since the arm has been at rest.
         self._samples: deque[tuple[int, Array]] = deque(maxlen=_MAX_SAMPLES)
 
@@ -174,7 +173,7 @@ class ForceSensor:
         weighed = (self.tool.sensor_tool_mass, self.tool.sensor_tool_com)
         if (tool.sensor_tool_mass, tool.sensor_tool_com) != weighed:
             self._samples.clear()
-        self.tool, self._bias = tool, np.array(tool.sensor_bias)
+        self.tool = tool
 
     def store(self, frame: str, wrench: Array, now_ns: int, q: Array, *, resting: bool) -> None:
         """Store a measured wrench.
@@ -199,7 +198,7 @@ class ForceSensor:
             wrench = wrench - self.tool.weight(efforts.rotation(q).T @ self.tree.gravity)
         if resting:
             self._samples.append((now_ns, wrench))
-        np.subtract(wrench, self._bias, out=self._wrench)
+        np.subtract(wrench, self.tool.sensor_bias, out=self._wrench)
         self._received_ns = now_ns
         self.external.step()
 
