@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.control.force_sensor import MAX_WRENCH
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.safety.state_validator import MAX_POSITION
 from robot_dynamics_ros.control.settings import LockedJointWatch
@@ -118,10 +119,7 @@ class StreamedTargets:
             self._settings.target_frame,
         )
         tree.moving_frame(frame, 'target_frame')
-        p, quat = (
-            _plausible('target_pose', position),
-            _plausible('target_pose', quaternion),
-        )
+        p, quat = (_plausible('target_pose', given) for given in (position, quaternion))
         goal = base.of(rotation_from_xyzw(quat) if quat.any() else np.eye(3), p)
         R = goal.R_WF if quat.any() else None
         q = nearest_configuration(tree, goal.p_WF, R, frame, self._loop.generator.target)
@@ -170,7 +168,8 @@ class StreamedTargets:
                 f'law {loop.law.name!r} does not yield to a wrench',
                 'use impedance',
             )
-        values = array('target_wrench', wrench, (6,))
+        # Limited below; more would overflow in other axes.
+        values = array('target_wrench', wrench, (6,)).clip(-MAX_WRENCH, MAX_WRENCH)
         tree.moving_frame(frame, 'target_frame')
         if axes != frame:
             R = self._frame('target_wrench', axes, None).R_WF

@@ -96,6 +96,15 @@ def test_poses_and_wrenches_in_the_frame_of_any_link_mean_what_pinocchio_says(ax
     assert effort == pytest.approx(oracle.frame_jacobian('tool', start).T @ turned, abs=1e-9)
 
 
+def test_a_wrench_that_overflows_in_other_axes_is_limited_as_any_other():
+    session = PushedArm(arm('scara'), HERE, {'law': 'impedance'}).session
+    session.exert_wrench('link1', np.full(6, 1.7e308))
+    session.loop.wrench.update(MS, HERE, effort := np.zeros(4))
+    session.loop.wrench.update(2 * MS, HERE, effort)
+    assert np.isfinite(effort).all()
+    assert effort.any()
+
+
 def pushed(law='computed_torque', **given):
     arm_ = PushedArm(arm('scara'), HERE, {'law': law, **given})
     arm_.settle(0.1)
