@@ -461,6 +461,10 @@ def test_without_effort_limits_no_saturation_is_told(tmp_path):
     unlimited = analyzed(RecordedArm(300, xml=arm_xml(effort=0.0)).bag(tmp_path / 'bag'))
     assert unlimited.figures['limits']['saturated_ticks'] == []
     assert 'gives no effort limits: saturation is not evaluated' in ' '.join(unlimited.notes)
+    some = arm_xml().replace('effort="', 'effort="0" was="', 1)
+    partly = analyzed(RecordedArm(300, xml=some).bag(tmp_path / 'some'))
+    assert np.isnan(partly.figures['limits']['effort_share']).tolist() == [True, False, False]
+    assert 'limits of shoulder: saturation of shoulder is not evaluated' in ' '.join(partly.notes)
 
 
 @pytest.mark.parametrize(('lost', 'told'), [(20, False), (60, True)])

@@ -301,8 +301,10 @@ def _unmodelled(reader: RecordingReader, tree: Robot) -> Iterator[str]:
             f'the simulated arm was pushed ({counted(count, "message")} on {pushes}): these '
             'forces are an error of the model here'
         )
-    if not limits_efforts(tree):
-        yield 'the description gives no effort limits: saturation is not evaluated'
+    limited = limits_efforts(tree)
+    if not limited.all():
+        of = f' of {", ".join(np.array(tree.joint_names)[~limited])}' if limited.any() else ''
+        yield f'the description gives no effort limits{of}: saturation{of} is not evaluated'
 
 
 def _write_rows(
@@ -354,7 +356,7 @@ def _steps(
             step = command_line('identify', bag, '--output', output, *words, options=options)
             steps.append(step)
     logged = bool(reader.bag.counts.get(reader.topics.changes))
-    known = logged or limits_efforts(evaluation.evaluated.model.tree)
+    known = logged or limits_efforts(evaluation.evaluated.model.tree).all()
     if figures['tracking'] and figures['rates']['commands'] and known:
         read = REPLAY_READS if reader.parameters else (*REPLAY_READS, *REPLAY_MODEL)
         how = ('--reference', 'recorded') if reader.parameters and not logged else ()

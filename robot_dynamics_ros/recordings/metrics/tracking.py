@@ -100,9 +100,9 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
     return MetricResult(figures, findings, columns)
 
 
-def limits_efforts(tree: Robot) -> bool:
-    """Return whether the description of a recorded robot limits its efforts."""
-    return bool((tree.effort_limit < UNLIMITED).all())
+def limits_efforts(tree: Robot) -> Array:
+    """Return a mask of the joints whose efforts the description of a recorded robot limits."""
+    return np.asarray(tree.effort_limit < UNLIMITED)
 
 
 def at_limits(tree: Robot, position: Array, effort: Array) -> tuple[Array, Array]:
@@ -131,14 +131,14 @@ def limits(run: Recording, tree: Robot, source: str = 'commanded') -> MetricResu
     least, outside, commands = np.minimum(below, above), beyond.sum(axis=0), saturated.sum(axis=0)
     share = velocity.peak / tree.velocity_limit
     fast = (np.abs(run.velocity) > _OVERSPEED * tree.velocity_limit).sum(axis=0)
-    limit = tree.effort_limit if limited else np.full(tree.n, np.nan)
+    limit = np.where(limited, tree.effort_limit, np.nan)
     peak = np.where(effort.count > 0, effort.peak, np.nan)
     figures = {
         'effort_peak': peak.tolist(),
         'effort_limit': limit.tolist(),
         'effort_share': (peak / limit).tolist(),
-        'saturated_ticks': commands.tolist() if limited else [],
-        'ticks_with_saturation': int(saturated.any(axis=1).sum()) if limited else 0,
+        'saturated_ticks': commands.tolist() if limited.any() else [],
+        'ticks_with_saturation': int(saturated.any(axis=1).sum()),
         'velocity_peak': velocity.peak.tolist(),
         'velocity_share': share.tolist(),
         'position_margin': least.tolist(),
@@ -146,7 +146,7 @@ def limits(run: Recording, tree: Robot, source: str = 'commanded') -> MetricResu
     }
     texts = []
     for j, name in enumerate(tree.joint_names):
-        if limited and commands[j]:
+        if commands[j]:
             texts.append(f'{name}: {counted(int(commands[j]), what)} at the effort limit')
         if fast[j]:
             texts.append(
