@@ -176,8 +176,8 @@ class SessionHealth:
         steps = -np.diff(self._stamps_ns[last]) * 1e-9
         mean = float(steps.mean())
         periods = np.rint(steps / period)
-        self._missed += int((periods[periods > 1.0] - 1.0).sum())
         streamed = periods[np.abs(steps) < PAUSE_S]
+        self._missed += int(np.maximum(streamed - 1.0, 0.0).sum())
         if streamed.sum() >= _FEWEST:
             self._share = 1.0 - len(streamed) / float(streamed.sum())
         return {
