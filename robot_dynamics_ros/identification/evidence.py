@@ -32,7 +32,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _FOLDS, _SEGMENTS = 6, 12
 _FIRST = 0.1  # initial variance of the residual times ``CORRELATED``, relative to the effort
 _LEAST = 1e-6  # minimum RMS effort of a joint, relative to the largest
-_NOTHING = 1e-300  # minimum sum of squares, whose inverse is finite
+_NOTHING = 1e-100  # minimum sum of squares: weights by it, and what they multiply, are finite
 _ROUNDING = 1e-30  # the same, relative to the effort
 _LEAST_FOLDS = 3
 _GAIN = 0.01  # relative reduction of the held-out residual required to include a term

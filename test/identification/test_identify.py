@@ -401,6 +401,12 @@ def test_sharp_data_win_and_silent_data_leave_the_nominal_values(rng):
     assert_allclose(same, unknowns.nominal[:40], rtol=1e-6, atol=1e-9)
 
 
+def test_efforts_that_are_all_zero_give_no_infinite_weights():
+    with np.errstate(all='raise'):
+        ridge = Ridge(np.zeros((2, 1, 3, 3)), np.full(1, 2000), np.ones(2), np.eye(2))
+        assert_array_equal(ridge.values, 1.0)
+
+
 @pytest.mark.parametrize('weight', [1e-9, 1e-15])
 def test_a_description_of_hardly_any_weight_leaves_bodies_possible(weight, rng):
     unknowns, found = noisy_estimate(sample('planar_2r'), rng, 30.0)
