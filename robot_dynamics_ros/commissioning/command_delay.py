@@ -96,14 +96,18 @@ def estimate_delay(
     squares = np.maximum(squares[:, known], 1e-12 * variation[known])
     best = int(np.argmin(np.log(squares).sum(axis=1)))
     if best == len(delays) - 1:
-        problem = f'act {_MOST:g} periods after their states, or later'
-        raise RecordingError('commands', problem, 'lower the rate of the states to measure it')
+        raise RecordingError(
+            'commands',
+            f'act {_MOST:g} periods after their states, or later',
+            'lower the rate of the states to measure it',
+        )
     relative = (squares / squares[best]).sum(axis=1)
-    around = slice(max(best - 2, 0), max(best - 2, 0) + 5)
+    first = max(best - 2, 0)
+    around = slice(first, first + 5)
     curvature = 2.0 * np.polyfit(delays[around], relative[around], 2)[0]
     count = len(rows) / CORRELATED
     deviation = math.sqrt(2.0 / (count * curvature)) if curvature > 0.0 else math.inf
-    names = tuple(name for name, used in zip(tree.joint_names, known, strict=True) if used)
+    names = tuple(np.array(tree.joint_names)[known].tolist())
     return CommandDelay(float(delays[best]), deviation, period, names)
 
 
@@ -142,8 +146,9 @@ def _acting_effort(
 
 def _late(command: Array, rows: Array, delay: float) -> Array:
     """Return the commands that act after each row with a delay, in periods."""
-    earlier, part = math.ceil(delay), delay - math.floor(delay)
-    return part * command[rows - earlier] + (1.0 - part) * command[rows - math.floor(delay)]
+    part, whole = math.modf(delay)
+    earlier, last = command[rows - math.ceil(delay)], command[rows - int(whole)]
+    return part * earlier + (1.0 - part) * last
 
 
 def _residuals(acted: Array, speed: Array, command: Array) -> Array:
@@ -156,5 +161,5 @@ def _residuals(acted: Array, speed: Array, command: Array) -> Array:
         w, s = w[moves], s[moves]
         A = np.column_stack([u[moves], s, np.sign(s), np.ones(len(s))])
         solution = np.linalg.lstsq(A, w, rcond=None)[0]
-        left[j] = float(np.mean((w - A @ solution) ** 2))
+        left[j] = np.mean((w - A @ solution) ** 2)
     return left

@@ -15,7 +15,6 @@ joints without gravity load, are checked as those of any recording
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -153,8 +152,9 @@ class HeldPoses:
         if len(time) < 3:
             raise RecordingError('samples', f'hold {len(time)} states', 'sample for longer')
         if not (held := rests(time, q)):
-            problem = f'the arm never rests for {HELD_S:g} s'
-            raise RecordingError('samples', problem, 'let it hold each pose')
+            raise RecordingError(
+                'samples', f'the arm never rests for {HELD_S:g} s', 'let it hold each pose'
+            )
         poses, efforts = (np.array([x[rows].mean(axis=0) for rows in held]) for x in (q, effort))
         moves = moving_joints(q, np.gradient(q, time, axis=0))
         return cls(driver, np.where(moves, poses, np.median(q, axis=0)), efforts, commanded)
@@ -167,7 +167,7 @@ class HeldPoses:
 
     def shifted(self, joint: int, off: float) -> HeldPoses:
         """Return the poses with positions of a joint that are read less by ``off``, rad or m."""
-        return replace(self, q=self.q - off * (np.arange(self.q.shape[1]) == joint))
+        return replace(self, q=self.q - off * np.eye(self.q.shape[1])[joint])
 
     def swapped(
         self, i: int, j: int, *, positions: bool = True, efforts: bool = True
@@ -188,7 +188,7 @@ class HeldPoses:
         """Return the poses without repeated ones."""
         threshold, kept = _DISTINCT * np.ptp(self.q, axis=0), list[int]()
         for k, x in enumerate(self.q):
-            if all((np.abs(x - self.q[j]) > threshold).any() for j in kept):
+            if (np.abs(x - self.q[kept]) > threshold).any(axis=1).all():
                 kept.append(k)
         return replace(self, q=self.q[kept], effort=self.effort[kept])
 
@@ -233,8 +233,9 @@ def check_held(tree: Robot, poses: HeldPoses, *, gravity_expected: bool) -> Comm
         samples = causes[-1].samples
     if (count := len(samples.q)) < FEW_POSES:  # a single one compares no change of any effort
         told = 'there is only 1: no joint was checked' if count == 1 else f'there are only {count}'
-        remedy = f'hold the arm in at least {FEW_POSES} different ones'
-        findings.append(Finding('error', told, 'poses', remedy))
+        findings.append(
+            Finding('error', told, 'poses', f'hold the arm in at least {FEW_POSES} different ones')
+        )
     return Commissioning(tuple(findings), count, *statistics)
 
 
@@ -270,10 +271,9 @@ class _HeldArm:
         """
         relative = (samples.effort - self._expected(samples)) / self._tolerance
         squares = np.fmin(np.square(relative), _CAP)  # also where the loops do not close
-        q, margin = samples.q, 0.05 * self._tree.position_range
-        outside = (q < self._tree.position_lower - margin) | (
-            q > self._tree.position_upper + margin
-        )
+        tree, margin = self._tree, 0.05 * self._tree.position_range
+        inside = np.clip(samples.q, tree.position_lower - margin, tree.position_upper + margin)
+        outside = inside != samples.q
         return float(np.where(outside, _CAP, squares).mean()), float(squares.mean(axis=0).max())
 
     def explained(self, samples: HeldPoses) -> bool:
@@ -284,15 +284,17 @@ class _HeldArm:
 
     def best_explanation(self, samples: HeldPoses) -> list[FaultHypothesis]:
         """Return the one or two faults that explain the poses best; empty if insufficient."""
+
+        def left(faults: list[FaultHypothesis]) -> float:
+            return self._score(faults[-1].samples)[0]
+
         goal, single = self._score(samples)[0], list(self._hypotheses(samples))
         for tried in (
             ([fault] for fault in single),
             ([a, b] for a in single for b in self._hypotheses(a.samples)),
         ):
             goal *= _IMPROVEMENT
-            scores = ((faults, self._score(faults[-1].samples)[0]) for faults in tried)
-            best, least = min(scores, key=lambda pair: pair[1])
-            if least <= goal:
+            if left(best := min(tried, key=left)) <= goal:
                 return best
         return []
 
@@ -315,14 +317,11 @@ class _HeldArm:
             'check the model (masses, base orientation, payload), then repeat',
         )
 
-    def _loaded(self, gravity: Array) -> Array:
-        """Return whether gravity varies enough at each joint, shape (n,)."""
-        return np.ptp(gravity, axis=0) > _LOADED * self._tolerance
-
     def statistics(self, samples: HeldPoses) -> tuple[Array, Array, Array, Array]:
         """Return loaded, slope, offset and residual under the conversion."""
         gravity, tau = self._gravity(samples), samples.effort
-        loaded, residual = self._loaded(gravity), tau - self._expected(samples)
+        loaded = np.ptp(gravity, axis=0) > _LOADED * self._tolerance
+        residual = tau - self._expected(samples)
         slope = np.where(loaded, compared(tau, gravity)[0], np.nan)
         return loaded, slope, residual.mean(axis=0), root_mean_square(residual)
 
@@ -333,8 +332,8 @@ class _HeldArm:
             here, after = (samples.shifted(joint, x) for x in (off, off + _STEP))
             left = (samples.effort - self._expected(here)) / self._tolerance
             slope = (self._expected(here) - self._expected(after)) / (_STEP * self._tolerance)
-            square = float(np.square(slope).sum())
-            off -= float((slope * left).sum()) / square if square > 0.0 else 0.0
+            square = np.vdot(slope, slope)
+            off -= float(np.vdot(slope, left) / square) if square > 0.0 else 0.0
         return off if abs(off) < _FARTHEST else 0.0
 
     def _hypotheses(self, samples: HeldPoses) -> Iterator[FaultHypothesis]:
@@ -346,8 +345,8 @@ class _HeldArm:
             both = negated.scaled(own, -1.0, 'effort')
             for (problem, remedy, _), changed in zip(REVERSALS, (both, negated), strict=True):
                 yield FaultHypothesis(Finding('error', problem, culprit, remedy), changed)
-            right = ': positions have the right one'
-            yield FaultHypothesis(effort_fault(culprit, 'sign', detail=right), other)
+            fault = effort_fault(culprit, 'sign', detail=': positions have the right one')
+            yield FaultHypothesis(fault, other)
         for culprit, (i,) in each:
             off = self._zero_error(samples, i)
             size = f'{off:+.3g} {"m" if tree.joint_is_prismatic[i] else "rad"}'
@@ -366,8 +365,8 @@ class _HeldArm:
                     yield FaultHypothesis(wrong, samples.scaled(joints, factor))
         for joints in _all_and_each(np.arange(tree.n)):
             measured, predicted = samples.effort[:, joints], expected[:, joints]
-            square, product = float(np.square(measured).sum()), float((measured * predicted).sum())
-            if product > _SIMILAR * math.sqrt(square * float(np.square(predicted).sum())):
+            square, product = np.vdot(measured, measured), np.vdot(measured, predicted)
+            if product > _SIMILAR * np.sqrt(square * np.vdot(predicted, predicted)):
                 factor = product / square
                 if abs(factor - 1.0) >= SAME:
                     fault = effort_fault(named(tree, joints), 'unit', factor)

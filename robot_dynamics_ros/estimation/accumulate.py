@@ -217,11 +217,11 @@ def interpolate_columns(time: Array, sample_times: Array, values: Array) -> Arra
 def quantiles(values: Array, factor: float, *percents: int) -> dict[str, float]:
     """Return percentiles of the finite values as ``p50``, and ``max``, multiplied by a factor."""
     values = values[np.isfinite(values)]
+    names = (*(f'p{percent}' for percent in percents), 'max')
     if not len(values):
-        return dict.fromkeys((*(f'p{percent}' for percent in percents), 'max'), float('nan'))
+        return dict.fromkeys(names, float('nan'))
     # numpy before 1.22 has no nearest-rank quantile
     ranks = [round(percent / 100 * (len(values) - 1)) for percent in (*percents, 100)]
-    names = (*(f'p{percent}' for percent in percents), 'max')
     return dict(zip(names, (factor * np.partition(values, ranks)[ranks]).tolist(), strict=True))
 
 

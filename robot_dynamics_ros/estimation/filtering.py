@@ -191,14 +191,9 @@ def white_noise(values: Array) -> Array:
     return medians / 0.6745 / np.sqrt(20.0)
 
 
-def window_deviation(cutoff: float) -> float:
-    """Return the standard deviation of the window for a cutoff in Hz, s."""
-    return math.sqrt(2.0 * _HALVED) / (2.0 * math.pi * cutoff)
-
-
 def half_width(cutoff: float) -> float:
     """Return the half width of the window for a cutoff in Hz, s."""
-    return _REACH * window_deviation(cutoff)
+    return _REACH * math.sqrt(2.0 * _HALVED) / (2.0 * math.pi * cutoff)
 
 
 def differentiate(time: Array, values: Array, cutoff: float, period: float) -> Array:
@@ -213,8 +208,9 @@ def differentiate(time: Array, values: Array, cutoff: float, period: float) -> A
     Returns:
         New array of shape (N, n); NaN for samples without neighbours in their window.
     """
-    half = max(1, math.ceil(half_width(cutoff) / period))
-    sigma, width = window_deviation(cutoff), 2 * half + 1
+    reach = half_width(cutoff)
+    half = max(1, math.ceil(reach / period))
+    sigma, width = reach / _REACH, 2 * half + 1
     windows = np.lib.stride_tricks.sliding_window_view
     # Pad both ends with samples of zero weight.
     padding = np.full(half, np.nan)

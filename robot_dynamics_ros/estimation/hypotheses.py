@@ -207,7 +207,6 @@ def effort_fault(culprit: str, kind: str, *value: float | str, detail: str = '')
     return Finding(severity, problem.format(*value) + detail, culprit, remedy.format(*last))
 
 
-ALL_EFFORTS = 'the efforts'  #: culprit of a fault of every joint
 #: What of two joints is exchanged: problem; whether positions are, and efforts.
 EXCHANGES = (
     ('swapped: each is taken for the other', True, True),
@@ -251,7 +250,7 @@ def unit_faults(tree: Robot, factors: Array, own: Sequence[int] = ()) -> list[Fi
             for joints, detail in (*(([j], '') for j in sorted(own)), (others, _COMMON_UNIT))
             if joints
         ]
-    fault = effort_fault(ALL_EFFORTS, 'unit', 1.0 / float(factors[0]))
+    fault = effort_fault('the efforts', 'unit', 1.0 / float(factors[0]))
     load = 'does it carry more than its own mass, ' if factors[0] > 1.0 else ''
     return [fault._replace(remedy=f'{fault.remedy}; or {load}is it another robot?')]
 

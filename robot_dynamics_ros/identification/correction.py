@@ -174,40 +174,23 @@ def base_rows(identified: Identification) -> list[Row]:
     unknowns, estimate = identified.plan.unknowns, identified.estimate
     nominal = estimate.base.B @ unknowns.nominal
     units = [unknowns.units[k] for k in estimate.base.leading.tolist()]
-    return [
-        Row(*values)
-        for values in zip(
-            estimate.base.names,
-            nominal.tolist(),
-            estimate.values.tolist(),
-            estimate.deviations.tolist(),
-            units,
-            strict=True,
-        )
-    ]
-
-
-def _row(identified: Identification, k: int) -> Row:
-    unknowns = identified.plan.unknowns
-    return Row(
-        unknowns.names[k],
-        float(unknowns.nominal[k]),
-        float(identified.physical.values[k]),
-        float(identified.physical.deviations[k]),
-        unknowns.units[k],
-    )
+    columns = (x.tolist() for x in (nominal, estimate.values, estimate.deviations))
+    return [*map(Row, estimate.base.names, *columns, units)]
 
 
 def as_dict(identified: Identification) -> dict[str, Any]:
     """Return all numbers of an identification for JSON."""
     plan, estimate, single = identified.plan, identified.estimate, identified.single
+    unknowns, physical = plan.unknowns, identified.physical
+    columns = (x.tolist() for x in (unknowns.nominal, physical.values, physical.deviations))
+    rows = map(Row, unknowns.names, *columns, unknowns.units)
     return {
         'robot': identified.tree.name,
         'gravity': identified.tree.gravity.tolist(),
         'gravity_estimate': plan.gravity.as_dict() if plan.gravity else None,
         'preparation': vars(plan.preparation)
         | {'chosen': plan.choice.sentence(), 'lag_deviation': plan.choice.lag.deviation},
-        'terms': list(plan.unknowns.terms),
+        'terms': list(unknowns.terms),
         'condition': estimate.condition,
         'joints': [
             {'name': name, 'usable_samples': int(count), 'noise': float(noise)}
@@ -218,11 +201,7 @@ def as_dict(identified: Identification) -> dict[str, Any]:
         'base_parameters': [row._asdict() for row in base_rows(identified)],
         'parameters': [
             row._asdict() | {'data_share': float(share)}
-            for row, share in zip(
-                [_row(identified, k) for k in range(len(plan.unknowns))],
-                identified.physical.data_share,
-                strict=True,
-            )
+            for row, share in zip(rows, physical.data_share, strict=True)
         ],
         'single_change': None
         if single is None

@@ -126,7 +126,7 @@ def estimate_gravity(
     if not np.linalg.norm(tree.gravity) > 0.0 or not motion.usable.any():
         return None
     nominal = values = Unknowns(tree, _TERMS).nominal
-    gravity = tree.gravity.astype(float)
+    model = gravity = tree.gravity.astype(float)
     for _ in range(_STEPS):
         ridge = _around(motion, tree.with_gravity(gravity), values)
         step, change = np.split(ridge.values, [3])
@@ -134,18 +134,16 @@ def estimate_gravity(
         if np.linalg.norm(step) < _SETTLED:
             break
     covariance = _around(motion, tree.with_gravity(gravity), values).covariance()[:3, :3]
-    model = tree.gravity.astype(float)
     size = float(np.linalg.norm(gravity))
     along = gravity / size
     across = model - (model @ along) * along
     length = float(np.linalg.norm(across))
-    eigenvalues = np.linalg.eigvalsh(covariance)
     spread = (
         float(across @ covariance @ across) / length**2
         if length > 1e-9
-        else float(eigenvalues[-1])
+        else float(np.linalg.eigvalsh(covariance)[-1])
     )
-    cosine = float(model @ gravity) / (size * float(np.linalg.norm(model)))
+    cosine = float(model @ along / np.linalg.norm(model))
     return GravityEstimate(
         model,
         gravity,

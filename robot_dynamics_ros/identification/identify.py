@@ -131,17 +131,15 @@ class Identification:
         """Return what the data do not determine, one sentence each."""
         unknowns, estimate = self.plan.unknowns, self.estimate
         names = np.array(unknowns.names)
-        said = []
-        for joint, count in zip(unknowns.tree.joint_names, estimate.counts, strict=True):
-            if count == 0:
-                said.append(f'{joint} has no usable sample: its drive is unknown')
+        said = [
+            f'{joint} has no usable sample: its drive is unknown'
+            for joint, count in zip(unknowns.tree.joint_names, estimate.counts, strict=True)
+            if count == 0
+        ]
         unexcited = np.setdiff1d(self.base.leading, estimate.base.leading)
         if len(unexcited):
-            said.append(
-                'the motion did not excite '
-                + ', '.join(names[unexcited])
-                + ' independently of others'
-            )
+            listed = ', '.join(names[unexcited])
+            said.append(f'the motion did not excite {listed} independently of others')
         if estimate.condition > _WELL_CONDITIONED:
             said.append(
                 f'the condition of the regressor is {estimate.condition:.3g}: some combinations '
@@ -149,12 +147,8 @@ class Identification:
             )
         vague = estimate.deviations > _VAGUE * np.abs(estimate.values)
         vague &= estimate.deviations * estimate.influence > _MATTERS
-        for name, value, deviation in zip(
-            np.array(estimate.base.names)[vague],
-            estimate.values[vague],
-            estimate.deviations[vague],
-            strict=True,
-        ):
+        columns = np.array(estimate.base.names), estimate.values, estimate.deviations
+        for name, value, deviation in zip(*(column[vague] for column in columns), strict=True):
             said.append(f'{name} is {value:.3g} with a standard deviation of {deviation:.2g}')
         held = self.physical.held
         held = held[[unknowns.term_of(k) in DEFAULT_TERMS for k in held]]

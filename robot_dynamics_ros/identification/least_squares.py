@@ -240,8 +240,8 @@ def estimate(
     weighted = _stack(joined, np.maximum(noise, _NO_MODEL * effort))
     information = triangular(np.vstack([weighted, known]))
     columns = np.linalg.norm(joined[:, :, :-1], axis=1)
-    share = columns / (effort * np.sqrt(np.maximum(counts, 1)))[:, np.newaxis]
-    influence = share.max(axis=0)
+    sizes = effort * np.sqrt(np.maximum(counts, 1))
+    influence = (columns / sizes[:, np.newaxis]).max(axis=0)
     return Estimate(
         base, values, covariance, noise, counts, influence, condition, information, described
     )

@@ -347,12 +347,10 @@ def gains_by_load(
     _, deviation = problem.inverse_gains(gains, best * mass / best[0], moves)
     spread = np.where(known, factor**2 * deviation, np.inf)
     known &= spread < _DETERMINED * factor
-    names = [name for name, x in zip(problem.tree.joint_names, known, strict=True) if x]
-    factor = np.where(known, factor, 1.0)
-    spread = np.where(known, spread, np.inf)
-    return DriveGains(
-        factor, spread, f'gains by a load of {mass:g} kg at {", ".join(names)}'
-    ), names
+    names = np.array(problem.tree.joint_names)[known].tolist()
+    source = f'gains by a load of {mass:g} kg at {", ".join(names)}'
+    factor, spread = np.where(known, factor, 1.0), np.where(known, spread, np.inf)
+    return DriveGains(factor, spread, source), names
 
 
 def gains_by_runs(

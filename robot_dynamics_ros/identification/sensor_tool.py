@@ -109,6 +109,7 @@ def estimate_tool(tree: Robot, frame: str, poses: Sequence[SensorPose]) -> ToolE
     force = _fit(np.hstack([bias, gravity.reshape(-1, 1)]), wrench[:, :3].ravel())
     torque = _fit(np.hstack([bias, crossed]), wrench[:, 3:].ravel())
     mass, mass_deviation = force.value[3], force.deviation[3]
+    residual = force.residual, torque.residual
     change = float(np.sqrt(np.mean((wrench[:, :3] - wrench[:, :3].mean(axis=0)) ** 2)))
     if force.residual > max(_MOST_N, _MOST_SHARE * change):
         raise RecordingError(
@@ -126,7 +127,7 @@ def estimate_tool(tree: Robot, frame: str, poses: Sequence[SensorPose]) -> ToolE
         )
     if mass <= _CERTAIN * mass_deviation:  # no tool: its centre is unknown
         mean, spread = wrench.mean(axis=0), wrench.std(axis=0, ddof=1) / np.sqrt(k)
-        zero, residual = np.zeros(3), (force.residual, torque.residual)
+        zero = np.zeros(3)
         return ToolEstimate(0.0, zero, mean, mass_deviation, zero + np.nan, spread, residual)
     com = torque.value[3:] / mass
     return ToolEstimate(
@@ -136,7 +137,7 @@ def estimate_tool(tree: Robot, frame: str, poses: Sequence[SensorPose]) -> ToolE
         mass_deviation,
         np.hypot(torque.deviation[3:], com * mass_deviation) / mass,
         np.concatenate([force.deviation[:3], torque.deviation[:3]]),
-        (force.residual, torque.residual),
+        residual,
     )
 
 

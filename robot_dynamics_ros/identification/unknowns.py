@@ -147,7 +147,7 @@ class Unknowns:
             spread = np.sqrt(np.trace(tensor) / mass) if mass > 0.0 else 0.0
             length = float(np.linalg.norm(com) + spread)
             sizes += [mass, *3 * [mass * length], *6 * [mass * length**2]]
-        return np.array(sizes)[: self.links]
+        return np.array(sizes)
 
     def columns(self, motion: Instants) -> Array:
         """Return the effort per unit of each unknown, new array of shape (N, n, p).
