@@ -33,6 +33,7 @@ from robot_dynamics_ros.cli.identify_results import (
     plan_remarks,
     weigh,
 )
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.identification import corrected_urdf
 from robot_dynamics_ros.identification.bags import (
@@ -78,6 +79,10 @@ _NOTHING = 0.1  # percent of the RMS effort: a negligible residual
 def run(args: argparse.Namespace) -> int:
     """Identify, validate, write; return 1 if a bag failed or the result has problems."""
     require_torques(args.driver_profile)
+    profile = load_driver_profile(args.driver_profile) if args.driver_profile else None
+    if profile and profile.lacks_gravity and not args.gravity:
+        problem = f'is in no effort of driver profile {args.driver_profile!r}'
+        raise ConfigurationError('gravity', problem, 'give --gravity 0 0 0')
     if args.gains or args.payload:
         return weigh(args, partial(_learn, args))
     if not args.bags:

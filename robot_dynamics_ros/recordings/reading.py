@@ -551,16 +551,16 @@ class RobotChoice:
 
     def _require_profile(self, reader: RecordingReader, tree: Robot) -> None:
         """Refuse to take numbers for SI that the recorded controller converted."""
-        name = '' if self.recorded_joints else reader.parameters.get('driver_profile', '')
-        if not name or self.profile:
+        name = reader.parameters.get('driver_profile')
+        if not name or self.recorded_joints or self.profile:
             return
         try:
             driver = DriverInterface(load_driver_profile(name), tree)
         except RobotDynamicsError:  # such as of a file on another machine
             return
-        scales = driver.position_scale, driver.velocity_scale, driver.measured_scale
-        others = np.any(np.array(scales) != 1.0) or driver.position_zero.any()
-        if others or driver.reports_less or driver.transmissions:
+        one = np.ones(tree.n)
+        convert = driver.position, driver.velocity, driver.measured_effort
+        if driver.reports_less or any((by(one) != 1.0).any() for by in convert):
             problem = f'was recorded with driver profile {name!r}, whose numbers are others'
             culprit = f'bag {str(reader.bag.path)!r}'
             raise RecordingError(culprit, problem, f'give --driver-profile {name}')

@@ -93,6 +93,15 @@ def test_wrong_arguments_are_one_clear_message(bags, given, said, command):
     assert re.search(said, ended.err)
 
 
+def test_of_a_driver_that_reports_no_gravity_none_is_identified(bags, command):
+    """Masses came out as a hundredth, and other causes were named."""
+    words = f'identify {GIVEN} --driver-profile ur'
+    ended = command(words.replace('--gravity 0 -9.81 0', ''), bags[0], code=2)
+    assert 'gravity: is in no effort of driver profile' in ended.err
+    known = command(words.replace('-9.81', '0'), bags[0], code=None)
+    assert 'is in no effort' not in known.err
+
+
 def test_a_residual_above_the_threshold_is_exit_code_1(command, rng, monkeypatch):
     """Drives may add nothing to the rigid bodies. A bag alone is read once."""
     reads, own = list[RecordingReader](), RecordingReader.read

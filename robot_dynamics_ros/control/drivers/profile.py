@@ -330,6 +330,13 @@ class DriverProfile:
         return self.delay / self.state.rate_hz
 
     @property
+    def lacks_gravity(self) -> bool:
+        """Whether the efforts of the states lack gravity, which the driver compensates."""
+        return (
+            self.state.effort == 'without_compensation' and 'gravity' in self.compensated_by_driver
+        )
+
+    @property
     def coupled(self) -> list[str]:
         """The joints of all transmissions."""
         return [name for one in self.transmissions for name in one.joints]
