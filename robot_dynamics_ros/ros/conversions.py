@@ -85,11 +85,6 @@ def ns_to_stamp(nanoseconds: int) -> Time:
     return Time(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)
 
 
-def ns_to_duration(nanoseconds: int) -> Duration:
-    """Return a duration in ns as a message."""
-    return Duration(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)
-
-
 def trajectory_point(since_ns: int, *rows: Array) -> JointTrajectoryPoint:
     """Return a point of a trajectory.
 
@@ -98,8 +93,9 @@ def trajectory_point(since_ns: int, *rows: Array) -> JointTrajectoryPoint:
         rows: Positions, velocities and, if given, accelerations, shape (n,) each.
     """
     fields = zip(('positions', 'velocities', 'accelerations'), rows, strict=False)
+    since = Duration(sec=since_ns // NANO, nanosec=since_ns % NANO)
     return JointTrajectoryPoint(
-        time_from_start=ns_to_duration(since_ns), **{name: row.tolist() for name, row in fields}
+        time_from_start=since, **{name: row.tolist() for name, row in fields}
     )
 
 

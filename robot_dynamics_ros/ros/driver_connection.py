@@ -186,7 +186,14 @@ class DriverConnection:
         """Note that commands begin; warn if the clock of the node is not that of the states."""
         self._began_at = time.monotonic()
         self.has_new_subscriber()
-        self._compare_clocks(node)
+        now = node.get_clock().now().nanoseconds
+        ahead = (self.state.stamp_ns - now) / NANO
+        if now and abs(ahead) > _CLOCKS_AGREE_S:
+            where = 'ahead of' if ahead > 0.0 else 'behind'
+            node.get_logger().warning(
+                f'the states are stamped {abs(ahead):.3g} s {where} the clock of this node: check '
+                'use_sim_time here and at the driver, and that the clocks of both machines agree'
+            )
 
     def hear_older(self, node: Any, competitors: Callable[[], str | bool]) -> None:
         """Deactivate a node if another one, discovered late, commanded before it.
@@ -218,17 +225,6 @@ class DriverConnection:
                     self._heard = node.create_subscription(kind, topic, hear, PASSIVE, raw=True)
 
         node.create_timer(_LOOK_PERIOD_S, look, clock=STEADY)
-
-    def _compare_clocks(self, node: Node) -> None:
-        """Warn if the timestamps of the states are far from the clock of a node."""
-        now = node.get_clock().now().nanoseconds
-        ahead = (self.state.stamp_ns - now) / NANO
-        if now and abs(ahead) > _CLOCKS_AGREE_S:
-            where = 'ahead of' if ahead > 0.0 else 'behind'
-            node.get_logger().warning(
-                f'the states are stamped {abs(ahead):.3g} s {where} the clock of this node: check '
-                'use_sim_time here and at the driver, and that the clocks of both machines agree'
-            )
 
     def subscribe_commands(
         self, node: Node, take: Callable[..., None], qos: Any, **options: Any

@@ -366,7 +366,9 @@ class GazeboRobot(SequenceNode):
         for controller in filter(None, settings['wait_for']):
             yield from self._wait_until_active(controller, _BRIDGE_HINT)
         if settings['unpause'] == 'ready':
-            yield from _wait(_DELIVERY_S)
+            end = time.monotonic() + _DELIVERY_S
+            while time.monotonic() < end:
+                yield
             if self._commands is None:
                 yield from self._unpause(world)
             else:
@@ -569,9 +571,3 @@ class GazeboRobot(SequenceNode):
         if call.returncode and _UNANSWERED not in errors:
             raise SceneError(f'gz {" ".join(arguments[:3])}', 'failed', (errors or output).strip())
         return output
-
-
-def _wait(seconds: float) -> Steps:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        yield

@@ -238,7 +238,7 @@ def _placed(description: RobotDescription) -> Iterator[PlacedLink]:
             origin = FramePose(rotation_from_rpy(*rpy), xyz)
             parent = places.get(joint.parent, -1)
             places[name] = len(places)
-            mimic = joint.mimic and resolved_mimic(joint, moving, {}) or joint.mimic
-            placed = joint._replace(mimic=mimic)
-            yield PlacedLink(name, parent, placed, origin, np.nan_to_num(axis))
+            if joint.mimic:
+                joint = joint._replace(mimic=resolved_mimic(joint, moving, {}) or joint.mimic)
+            yield PlacedLink(name, parent, joint, origin, np.nan_to_num(axis))
             pending += [other for other in description.joints if other.parent == name]

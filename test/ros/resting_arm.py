@@ -12,10 +12,10 @@ from peer import LATCHED, RELIABLE
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.messages import NANO, stamp_ns
-from robot_dynamics_ros.ros.conversions import ns_to_duration, ns_to_stamp
+from robot_dynamics_ros.ros.conversions import ns_to_stamp, trajectory_point
 
 COMMANDS = 'effort_controller/commands'
 JOINTS = tuple(f'joint{i}' for i in range(1, 5))
@@ -32,10 +32,8 @@ def trajectory(points, names=JOINTS) -> JointTrajectory:
     return JointTrajectory(
         joint_names=list(names),
         points=[
-            JointTrajectoryPoint(
-                positions=list(position),
-                velocities=[0.0] * len(names),
-                time_from_start=ns_to_duration(round(seconds * NANO)),
+            trajectory_point(
+                round(seconds * NANO), np.array(position, dtype=float), np.zeros(len(names))
             )
             for seconds, position in points
         ],
