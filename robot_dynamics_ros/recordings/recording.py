@@ -185,8 +185,8 @@ class Recording:
         last = int(np.searchsorted(self.time, end + _TOLD_S, side='right'))
         if last <= first:
             spanned = ' to '.join(map(self.told, self.time[[0, -1]])) if len(self.time) else '0 s'
-            bounds = {'from': start, 'to': end}
-            part = [f'{word} {self.told(x)}' for word, x in bounds.items() if math.isfinite(x)]
+            bounds = ('from', start), ('to', end)
+            part = [f'{word} {self.told(x)}' for word, x in bounds if math.isfinite(x)]
             raise RecordingError(
                 f'the part {" ".join(part)}',
                 'holds no state',

@@ -96,8 +96,10 @@ def read_table(path: Path) -> Table:
         problem = f'has {len(position)} columns of position: {", ".join(position)}'
         raise RecordingError(sheet.culprit, problem, f'joints names {len(named)}')
     declared = {key: sheet.units(key, heads, position) for key, heads in columns.items()}
-    values = {key: sheet.numbers(heads) * _sizes(key, declared[key])
-              for key, heads in columns.items()}  # fmt: skip
+    values = {
+        key: sheet.numbers(heads) * [SIZES[QUANTITIES[key]].get(x, 1.0) for x in declared[key]]
+        for key, heads in columns.items()
+    }
     units = {key: {joint: unit for joint, unit in zip(named, own, strict=True) if unit}
              for key, own in declared.items()}  # fmt: skip
     time_ns, clock, times = sheet.times()
@@ -353,11 +355,6 @@ def _brief(heads: Sequence[str]) -> str:
     """Return names of columns as text; of more than three that only count, first and last."""
     runs = [list(x) for _, x in groupby(heads, lambda head: re.sub(r'\d+', '#', head))]
     return ', '.join(f'{x[0]} to {x[-1]}' if len(x) > _MANY else ', '.join(x) for x in runs)
-
-
-def _sizes(key: str, units: Sequence[str]) -> Array:
-    """Return the SI values of units, shape (len(units),); 1 for those that are not declared."""
-    return np.array([SIZES[QUANTITIES[key]].get(unit, 1.0) for unit in units])
 
 
 def _unit_of_time(name: str) -> str:
