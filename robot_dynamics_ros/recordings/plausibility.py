@@ -65,7 +65,7 @@ _SPAN = 8  # steps over which velocities are compared with positions: noise of t
 LATE = 0.75  # periods; those of a simulator, at the end of a step, are late by half a one
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
-_LIKELY = 2  # number of changes whose other causes are searched, too
+_LIKELY = 4  # number of changes whose other causes are searched, too
 _TRIED = 500  # instants at which other orders of joints are tried
 _UNEXPLAINED = 0.2  # of an effort: more may be a fault of positions,
 _HALVED = 0.5  # of which that one leaves less: a wrong model fits another arm by chance only
@@ -440,7 +440,9 @@ def effort_findings(
         few = motion.take(slice(None, None, max(1, len(motion.row) // _TRIED)))
         least = _residual(tree, few).cost - EVIDENCE
         likely = sorted(_changes(tree, few), key=lambda change: change[1].first_cost)[:_LIKELY]
-        fault, changed = min(likely, key=lambda change: change[1].cost)
+        fault, changed = min(  # a second joint needs evidence of its own
+            likely, key=lambda x: x[1].cost + EVIDENCE * x[0].culprit.startswith('joints')
+        )
         if changed.cost < least and changed.unusual < _HALVED * own.unusual:
             yield fault
             own = changed
