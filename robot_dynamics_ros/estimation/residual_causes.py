@@ -80,6 +80,7 @@ _UNIT = Cause('unit', columns_of(*COMMON['unit']))
 _UNFELT = 1e-20  # of the largest squared column: a smaller one has no effect
 EVIDENCE = 10.0  #: nats: least evidence of a cause
 _TIE = 1e-3  # nats: least gain of another cause in place of one: smaller ones are equal
+_UNRELATED = 0.5  # of the power of an effort: more that is left is not that of this robot
 _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
 _NEARLY = 0.9  # of the share of a mass: least of one that may be wrong in its place
 _EXACT = 1e-6  # residual relative to the effort of a plant that is the model
@@ -512,8 +513,12 @@ class EffortResidual:
     def faults(self) -> list[Finding]:
         """Return the causes that are faults of the driver: order, signs, units.
 
-        Reversed gravity is also what reversed efforts of several slow joints look like.
+        Reversed gravity is also what reversed efforts of several slow joints look like. Efforts
+        that no cause explains, as of noise, are none of a driver in another unit.
         """
+        left = self._fit([one.cause for one in self.found]).exact / (self._effort + self._floor)
+        if np.median(left) > _UNRELATED:
+            return []
         fit, tree, reported = self.gravity, self.model.tree, self._reported()
         found, turned, own = list[Finding](), set[int](), list[int]()
         factors, unit = np.ones(tree.n), False

@@ -45,6 +45,11 @@ def held(values, joint=slice(None)):
     return values
 
 
+def noise(values):
+    """Return efforts of the same shape that are those of no robot."""
+    return 5.0 * np.random.default_rng(0).normal(size=values.shape)
+
+
 STATES = 'position', 'velocity'
 ALL = *STATES, 'measured_effort'
 frozen = changed(held, *STATES)
@@ -80,6 +85,7 @@ WRONG = {
         0.0,
     ),
     'joints': (exchanged, {}, 'lift, elbow .*each is taken for', 0.0),
+    'noise': (changed(noise, 'measured_effort'), {}, '^$', 0.0),
     'a load only': (times(1.0), {'arm': measured_arm(15.0)}, '^$', 0.0),
     'nothing': (times(1.0), {}, '^$', 0.0),
 }
