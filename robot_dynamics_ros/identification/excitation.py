@@ -40,6 +40,7 @@ from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.recordings.output_folder import json_ready
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import (
+    array,
     require_counts,
     require_numbers,
     require_positive,
@@ -67,6 +68,10 @@ class Bounds:
         lower, upper: Corners of the box that must contain its origin, base frame, shape (3,), m;
             infinite for no bound. A minimum height is a bound on lower z.
         speed: Velocity limit of joints without one, rad/s or m/s.
+
+    Raises:
+        ParameterError: A share is none of a limit, or a corner not below the other.
+        ShapeError: A corner has no three coordinates.
     """
 
     position: float = 0.9
@@ -80,9 +85,11 @@ class Bounds:
     def __post_init__(self) -> None:
         for name in ('position', 'velocity', 'effort'):
             share = getattr(self, name)
+            require_numbers(**{name: share})
             if not 0.0 < share <= 1.0:
                 raise ParameterError(name, share, 'a share of a limit is between 0 and 1')
-        if not np.all(np.array(self.lower) < np.array(self.upper)):
+        corners = (array(x, getattr(self, x), (3,), finite=False) for x in ('lower', 'upper'))
+        if not np.less(*corners).all():
             raise ParameterError('lower', self.lower, f'must be below upper, {self.upper}')
 
     @property
@@ -118,7 +125,7 @@ class ExcitationProblem:
         self.strongest = bounds.effort * tree.effort_limit
         l = np.arange(1, harmonics + 1)
         self.rest = _null_space(l), _null_space(l**2)
-        self.size = tree.n * (1 + 2 * (harmonics - 1))
+        self.size = tree.n * (2 * harmonics - 1)
         self.harmonics = harmonics
         if bounds.boxed:
             tree.frame(bounds.frame)
@@ -136,7 +143,7 @@ class ExcitationProblem:
     def coefficients(self, x: Array) -> tuple[Array, Array, Array]:
         """Return centre (n,), sine and cosine (n, L) of a motion."""
         free = self.harmonics - 1
-        parts = x.reshape(self.tree.n, 1 + 2 * free)
+        parts = x.reshape(self.tree.n, -1)
         half = self.half[:, np.newaxis]
         return (
             self.middle + self.half * parts[:, 0],

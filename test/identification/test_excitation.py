@@ -143,6 +143,8 @@ design_excitation(TREE, harmonics=2)    | ParameterError: harmonics
 design_excitation(TREE, period=0.0)     | ParameterError: period
 design_excitation(TREE, seed=-1) | ParameterError: seed = -1 refused: must not be negative
 Bounds(velocity=1.5)  | ParameterError: velocity
+Bounds(effort='all')  | ParameterError: effort = 'all' refused: must be a number
+Bounds(lower=(0.0, 0.0))  | ShapeError: lower has shape (2,)
 Bounds(lower=(0.0, 0.0, 1.0), upper=(1.0, 1.0, 0.0)) | ParameterError: lower
 design_excitation(TREE, bounds=Bounds(frame='claw', lower=(0.0, 0.0, 0.0))) | UnknownNameError: frame
 """, globals())  # fmt: skip  # noqa: E501
