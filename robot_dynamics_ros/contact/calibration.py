@@ -51,12 +51,6 @@ class CalibrationSamples:
         """Time observed, s."""
         return self.time[-1] if self.time else 0.0
 
-    def join(self, other: CalibrationSamples) -> None:
-        """Add the signals of another recording."""
-        self.time += [self.seconds + time for time in other.time]
-        self.bands += other.bands
-        self.growth += other.growth
-
     def take(self, step: float, detector: ContactDetector) -> None:
         """Add the current signals of a detector, observed for a step (s) more."""
         self.time.append(self.seconds + step)

@@ -290,7 +290,9 @@ def learn(name: str, seconds: float, seeds: Sequence[int], path: Path, run: Any 
     """Learn thresholds from ``seconds`` of motion of each seed, and write them."""
     samples, parts = CalibrationSamples(), list(run(partial(learn_one, name, seconds), seeds))
     for one, _ in parts:
-        samples.join(one)
+        samples.time += [samples.seconds + time for time in one.time]
+        samples.bands += one.bands
+        samples.growth += one.growth
     result = calibrate(samples, parts[0][1], ALARMS_PER_HOUR, DELAY)
     result.thresholds.write(path, arm(name, friction=True).joint_names, {})
 

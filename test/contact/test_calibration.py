@@ -57,11 +57,9 @@ def test_each_half_is_judged_by_the_dead_bands_of_the_other(monkeypatch):
     monkeypatch.setattr(
         calibration, 'gumbel_level', lambda *given: seen.append(given) or np.ones((2, 1))
     )
-    samples = samples_of(1.0, 2.0, 1.0)
     with pytest.raises(RecordingError, match='last less than 10 s; record more'):
-        calibrate(samples, np.full(1, 20.0), 9.0)
-    samples.join(samples_of(2.0, 1.0))
-    found = calibrate(samples, np.full(1, 20.0), 9.0)
+        calibrate(samples_of(1.0, 2.0, 1.0), np.full(1, 20.0), 9.0)
+    found = calibrate(samples_of(1.0, 2.0, 1.0, 2.0, 1.0), np.full(1, 20.0), 9.0)
     ((largest, rate),) = seen
     assert_allclose(largest[:, 0, 0], [*[1 / 4, 1.0] * 2, 1 / 4], rtol=1e-5)
     assert rate == pytest.approx(9.0 * 2.0 / 3600.0 / 2)  # of two kinds, in a segment
