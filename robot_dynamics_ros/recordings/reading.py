@@ -560,7 +560,8 @@ class RobotChoice:
             return
         one = np.ones(tree.n)
         convert = driver.position, driver.velocity, driver.measured_effort
-        if driver.reports_less or any((by(one) != 1.0).any() for by in convert):
+        lacks = driver.profile.compensated_by_driver and driver.profile.state.effort != 'total'
+        if lacks or any((by(one) != 1.0).any() for by in convert):
             problem = f'was recorded with driver profile {name!r}, whose numbers are others'
             culprit = f'bag {str(reader.bag.path)!r}'
             raise RecordingError(culprit, problem, f'give --driver-profile {name}')

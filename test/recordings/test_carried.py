@@ -199,7 +199,7 @@ def test_efforts_without_the_gravity_that_a_driver_compensates_are_judged_in_tot
     profile.write_text(yaml.safe_dump(content), encoding='utf-8')
     own = [text(0, yaml.safe_dump({**LOAD, 'driver_profile': str(profile)}), PARAMETERS)]
     bag = write(tmp_path / 'bag', [*own, *messages_of(replace(run, description=arm_xml()))])
-    if report == 'without_compensation':
+    if report != 'total':
         with pytest.raises(RecordingError, match=f'give --driver-profile {profile}'):
             analyze_bag(bag, AnalysisSettings())
     explained(analyze_bag(bag, AnalysisSettings(RobotChoice(driver_profile=str(profile)))))
