@@ -111,7 +111,7 @@ def _parameters(tree: Robot) -> Array:
 
 
 class LoadedKernels(KernelSet):
-    """Kernels of a robot with payload: inverse dynamics, gravity, mass matrix, frame motion.
+    """Kernels of a robot with payload: inverse dynamics, gravity, mass matrix.
 
     Attributes:
         bare: As given.
@@ -126,8 +126,6 @@ class LoadedKernels(KernelSet):
         self.load, self.bare, self._last = payload.numbers, bare, (b'', bare._spec)
         self.inverse_dynamics = self._output('inverse_dynamics')
         self.gravity_forces = self._output('gravity_forces')
-        if 'frame_motion' in vars(bare):
-            self.frame_motion = bare.frame_motion  # kinematics, independent of the load
 
     @cached_property
     def mass_matrix(self) -> Kernel:
