@@ -255,9 +255,10 @@ class ControllerParts:
 
         A joint that needs more than its limit has no drive: a closed loop bears it.
         """
-        loop, still = self.loop, np.zeros(self.tree.n)
-        own = self.driver.compensation(loop.q, still, still.copy())
-        needed = self._gravity_efforts(loop.load.tree, own)
+        loop, still = self.loop, 0.0 * self.loop.q
+        needed = self._gravity_efforts(
+            loop.load.tree, self.driver.compensation(loop.q, still, still.copy())
+        )
         needed[needed > loop.tree.effort_limit] = 0.0
         return self._insufficient(needed, loop.limiter.limits, 'are permitted')
 

@@ -83,11 +83,11 @@ class Commit:
         """Raise ConfigurationError if the request is refused by now."""
         if self.called:
             raise ConfigurationError(self.subject, 'was committed already', 'prepare it again')
-        is_change = self.event is SessionEvent.CHANGE
-        if is_change and self.parameters is not self.session.parameters:
+        session, event = self.session, self.event
+        if event is SessionEvent.CHANGE and self.parameters is not session.parameters:
             problem = 'was prepared before parameters changed'  # which it would undo
             raise ConfigurationError(self.subject, problem, 'prepare it again')
-        self.session.require(self.event, self.subject, self.epoch)
+        session.require(event, self.subject, self.epoch)
 
     def __call__(self) -> str:
         """Apply the request; see ``ControllerSession.commit``."""

@@ -21,7 +21,7 @@ from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import TrajectoryError, shown
-from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section
@@ -133,7 +133,6 @@ def _refuse_efforts(points: Sequence[Any], names: Sequence[str]) -> None:
                 )
 
 
-_NANO = 1_000_000_000
 _MIN_DURATION_S = 0.5  # shortest time between two waypoints, s
 # Files -------------------------------------------------------------------------------------------
 
@@ -205,7 +204,7 @@ def _message_text(joints: Sequence[str], points: Points) -> str:
     columns = {name: x.tolist() for name, x in given if x is not None}
     entries: list[dict[str, Any]] = []
     for k, time in enumerate(points.time.tolist()):
-        seconds, rest = divmod(round(time * _NANO), _NANO)
+        seconds, rest = divmod(round(time * NANO), NANO)
         after = {'sec': seconds, 'nanosec': rest}
         entries.append({name: x[k] for name, x in columns.items()} | {'time_from_start': after})
     message = {'joint_names': list(joints), 'points': entries}
