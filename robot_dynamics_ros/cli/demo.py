@@ -68,8 +68,8 @@ START_S = 0.5
 JOINT_RATIO, TOOL_RATIO = 20.0, 50.0
 #: Joints and tools whose reference travels less are not compared; rad, m; mm.
 LEAST_TRAVEL, LEAST_TOOL = (0.05, 0.02), 5.0
-LAWS = ('pd_gravity', 'computed_torque')
 _TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
+LAWS = tuple(_TITLES)
 
 
 class Arm(NamedTuple):

@@ -110,11 +110,12 @@ class MonitorNode(PackageNode):
         except MissingDependencyError as error:
             self.get_logger().warning(f'no comparison: {error}', once=True)
             self._monitor = make('')
-        gravity = [
-            compile_kernel(robot, outputs=('gravity_forces',)).gravity_forces
-            for robot in (tree, self._tree)
-        ]
-        self._driver.compensate(*gravity)
+        self._driver.compensate(
+            *(
+                compile_kernel(robot, outputs=('gravity_forces',)).gravity_forces
+                for robot in (tree, self._tree)
+            )
+        )
 
     def _create_topics(self) -> None:
         settings, connection = self._settings, self._connection

@@ -94,9 +94,8 @@ class TrajectorySender(SequenceNode):
         self.create_subscription(
             JointState, self._settings['state_topic'], self._on_state, NEWEST, raw=True
         )
-        self.create_subscription(
-            String, f'{controller}/trajectory_status', self._on_status, _DEPTH
-        )
+        keep = lambda msg: self._statuses.append(msg.data)  # noqa: E731
+        self.create_subscription(String, f'{controller}/trajectory_status', keep, _DEPTH)
         self._publisher = self.create_publisher(
             JointTrajectory, f'{controller}/joint_trajectory', 1
         )
@@ -130,9 +129,6 @@ class TrajectorySender(SequenceNode):
             goes_on = 'its sender was interrupted, and the controller goes on', stop
             unsent = 'was interrupted before it was sent', 'send it again'
             self._end(error=TrajectoryError('motion', *(goes_on if self._mine else unsent)))
-
-    def _on_status(self, msg: String) -> None:
-        self._statuses.append(msg.data)
 
     # Sequence ------------------------------------------------------------------------------------
 
