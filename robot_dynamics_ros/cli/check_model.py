@@ -99,7 +99,7 @@ def doubtful_limits(
             weak if needed[i] > tree.effort_limit[i] else distant,
         )
         for i, name in enumerate(names)
-        if needed[i] > tree.effort_limit[i] or i == strong
+        if needed[i] > tree.effort_limit[i] or strong and i == most
     ]
 
 
