@@ -32,7 +32,7 @@ from sympy.polys.domains import QQ, ZZ
 from sympy.polys.rings import PolyElement, ring
 
 from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
-from robot_dynamics_ros.errors import MechanismError, ParameterError, known_name
+from robot_dynamics_ros.errors import MechanismError, ParameterError, brief, known_name
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.symbolic.named_robot import RobotSymbol, name_constants
@@ -51,7 +51,7 @@ class ClosedForm:
     the parameters. Angles occur only in sines and cosines.
 
     Attributes:
-        robot: The robot's name.
+        robot: The robot's name, on one line, as all names here.
         formulation: The formulation's name.
         coordinates: Names of the coordinates and of their joints: ('q1', 'joint1').
         parameters: The constants that occur, with their values.
@@ -123,9 +123,9 @@ def derive(
     report('done', 1.0)
     used = {symbol.name for matrix in matrices for symbol in matrix.free_symbols}
     return ClosedForm(
-        robot.name,
+        brief(robot.name),
         formulation,
-        tuple((f'q{i + 1}', robot.body_joints[i]) for i in chosen),
+        tuple((f'q{i + 1}', brief(robot.body_joints[i])) for i in chosen),
         tuple(parameter for parameter in named.parameters if parameter.name in used),
         *matrices,
     )

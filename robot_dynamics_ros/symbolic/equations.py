@@ -80,11 +80,14 @@ def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES))
 
 def write_python(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES)) -> str:
     """Return the equations as a Python module that requires only numpy."""
-    parts = [
-        f'"""Equations of motion of {form.robot}, derived by {form.formulation}.\n\n'
+    about = (
+        f'Equations of motion of {form.robot}, derived by {form.formulation}.\n\n'
         'M(q) a + C(q, v) v + G(q) = tau; coordinates: '
-        f'{", ".join(joint for _, joint in form.coordinates)}.\n"""\n\n'
-        'from math import cos, sin\n\nimport numpy as np\n',
+        f'{", ".join(joint for _, joint in form.coordinates)}.\n'
+    )
+    quoted = about.replace('\\', r'\\').replace('"', r'\"')  # a name may have any characters
+    parts = [
+        f'"""{quoted}"""\n\nfrom math import cos, sin\n\nimport numpy as np\n',
         _python_parameters(form),
         *(_python_function(form, name) for name in quantities),
     ]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.errors import brief
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.rotation import roll_pitch_yaw, rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
@@ -130,7 +131,7 @@ def _named_array(tree: RobotTree, name: str, symbol: Callable[..., Traced]) -> A
         i, *place = index
         if abs(value) > floor:
             words = {'a': ''.join(_AXES[k] for k in sorted(place)), 'i': i + 1}
-            words |= {'link': tree.link_names[i], 'joint': tree.joint_names[i]}
+            words |= {'link': brief(tree.link_names[i]), 'joint': brief(tree.joint_names[i])}
             short, latex, meaning = (text.format(**words) for text in _TEMPLATES[name])
             entries[index] = symbol(short, latex, float(value), meaning)
     return entries
@@ -144,7 +145,7 @@ def _fixed_turns(tree: RobotTree, i: int) -> list[int | RobotSymbol]:
         if abs(quarters - round(quarters)) < _QUARTER:
             turns.append(round(quarters))
         else:
-            meaning = f'{name} of the frame of {tree.joint_names[i]}, rad'
+            meaning = f'{name} of the frame of {brief(tree.joint_names[i])}, rad'
             latex = rf'\mathrm{{{name}}}_{{{i + 1}}}'
             turns.append(RobotSymbol(f'{name}{i + 1}', latex, angle, meaning))
     return turns

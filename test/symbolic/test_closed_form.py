@@ -127,6 +127,16 @@ def test_parallelogram_equals_sections_3_3_and_3_4_of_the_paper():
     assert same(G, expected.subs(dict.fromkeys((*v, *a), 0)))
 
 
+def test_names_are_text_in_all_that_is_written():
+    names = {'name': '""";planted = 1;"""\\', 'joint_names': ('a\nplanted = 1', 'b\\')}
+    form, code = derive(sample('rp').tree.with_changes(**names)), {}
+    exec(write_python(form), code)
+    assert 'planted' not in code
+    assert f'of {names["name"]}, derived' in code['__doc__']
+    for text in (write_text(form), write_latex(form)):
+        assert '\nplanted' not in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ('name', 'named', 'tolerance'),

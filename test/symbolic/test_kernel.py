@@ -202,6 +202,13 @@ def test_unambiguous_arguments_are_converted(kernels):
     assert np.array_equal(received, expected)
 
 
+def test_a_name_is_text_in_generated_python():
+    """The file of a robot must not run what its names say."""
+    named = dataclasses.replace(TREE, name='""";planted = 1;"""\\')
+    source = generated_source(KernelSpec(named, 'newton_euler', 'tool'), ('gravity_forces',))
+    assert 'planted' not in functions(source, math)
+
+
 @pytest.mark.parametrize('scalars', [math, np])
 def test_generated_python_knows_the_constants_that_python_prints(scalars):
     code = functions(f'def f(): return {math.inf!r}, {math.nan!r}', scalars)
