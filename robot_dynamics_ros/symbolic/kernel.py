@@ -23,7 +23,7 @@ from robot_dynamics_ros.disk_cache import cached, new_digest, store
 from robot_dynamics_ros.errors import NonFiniteError, ParameterError, known_name
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.assembly import Assembly
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, errstate
 from robot_dynamics_ros.spatial.validation import name_list
 from robot_dynamics_ros.symbolic.outputs import KernelSpec, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import (
@@ -101,6 +101,7 @@ def generated_machine_code(spec: KernelSpec, outputs: tuple[str, ...]) -> Machin
 
     Raises:
         ImportError: llvmlite is not installed.
+        OSError: Its library cannot be loaded.
         RuntimeError: LLVM fails, or machine code cannot run on this machine.
     """
     from robot_dynamics_ros.symbolic.machine_code import machine
@@ -120,7 +121,7 @@ def compiled_function(code: StraightLineCode) -> MachineCode:
     """Return a function of one state for this machine.
 
     Raises:
-        ImportError, RuntimeError: As for :func:`generated_machine_code`.
+        ImportError, OSError, RuntimeError: As for :func:`generated_machine_code`.
     """
     from robot_dynamics_ros.symbolic.machine_code import machine
 
@@ -152,7 +153,7 @@ def _fastest(machine_code: Callable[[], MachineCode], source: Callable[[], str])
     """Return machine code, or generated Python where it is not available; logs why, once."""
     try:
         return machine_code()
-    except (ImportError, RuntimeError) as error:
+    except (ImportError, OSError, RuntimeError) as error:
         _warn_once(
             f'no machine code: generated Python runs, about 70 times slower per call: {error} '
             '(machine code requires llvmlite)'
@@ -182,10 +183,17 @@ class PythonBackend:
         function, count = functions(self._source, math)[expected.name], len(expected.inputs)
 
         def run(*arrays: Array) -> None:
-            function(*(array.tolist() for array in arrays[:count]), *arrays[count:])
+            inputs = [array.tolist() for array in arrays[:count]]
+            try:
+                function(*inputs, *arrays[count:])
+            except (ValueError, ZeroDivisionError):  # where machine code gives NaN or infinity
+                rows = self.batch(expected, [np.array([x]) for x in inputs])
+                for target, (result,) in zip(arrays[count:], rows, strict=True):
+                    target[...] = result
 
         return expected.checked(run)
 
+    @errstate(all='ignore')
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
         """Return new arrays of results for the rows of contiguous float64 arrays."""
         function, count = functions(self._source, np)[expected.name], len(inputs[0])

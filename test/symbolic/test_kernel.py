@@ -30,13 +30,14 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.estimation.regressor import inertial_parameters
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import frame_motion
+from robot_dynamics_ros.spatial.scalar import sqrt
 from robot_dynamics_ros.symbolic.kernel import (
     PythonBackend,
     compile_kernel,
     generated_source,
 )
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS, KernelSpec
-from robot_dynamics_ros.symbolic.straight_line import functions
+from robot_dynamics_ros.symbolic.straight_line import functions, module_source, trace_function
 
 TREE = sample('rrpr').tree
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
@@ -141,6 +142,20 @@ def test_batch_takes_no_states_slices_and_whole_numbers_and_passes_not_a_number_
     q[[3, 9], 1] = np.nan, np.inf
     M = kernels.batch('mass_matrix', q)
     assert [*np.flatnonzero(np.isnan(M[:, 0, 0]))] == [3, 9]
+
+
+def test_every_form_passes_on_what_is_not_finite(kernels):
+    """``math`` raises errors where machine code computes NaN; inputs may be results."""
+    inputs = np.zeros((3, 1, 4))
+    inputs[0, 0, 1] = np.inf
+    for [[tau]] in every_form(kernels, 'inverse_dynamics', [*inputs], [0]):
+        assert np.isnan(tau).all()
+    code = trace_function('pole', {'x': 2}, None, lambda x: (1 / x[:1], sqrt(x[0] - x[1])))
+    pole = PythonBackend(module_source([code], '')).kernel(code.arguments)
+    x, root = np.array([0.0, 1.0]), np.zeros(())
+    pole(x, x[:1], root)
+    assert x[0] == np.inf
+    assert np.isnan(root)
 
 
 def allocated(kernel, *arrays):
@@ -332,3 +347,11 @@ def test_without_llvmlite_the_generated_python_runs_and_says_so_once():
     (line,) = done.stderr.splitlines()
     assert 'about 70 times slower per call' in line
     assert 'llvmlite' in line
+
+
+def test_an_llvmlite_that_does_not_load_is_none(monkeypatch):
+    def broken():
+        raise OSError("Could not find/load shared object file 'libllvmlite.so'")
+
+    monkeypatch.setattr('robot_dynamics_ros.symbolic.machine_code.machine', broken)
+    assert compile_kernel(TREE).kind == 'python'
