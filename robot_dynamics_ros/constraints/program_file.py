@@ -184,7 +184,9 @@ def _constraint(place: str, value: Any, tree: Robot) -> _Part:
 
 
 def _joints(place: str, value: Any, tree: Robot) -> tuple[int, ...]:
-    return tuple(tree.joint_index(joint) for joint in read.names(place, value))
+    names = read.names(place, value)
+    read.each_once(place, names)
+    return tuple(tree.joint_index(joint) for joint in names)
 
 
 def _inverse(place: str, value: Any, tree: Robot) -> tuple[str, Array | None]:

@@ -127,6 +127,7 @@ constraints.1: {kind: joint_program, joints: [joint2], position: 720} | cannot b
 constraints.1.G0: 4.0               | 'G1' is missing
 constraints.1: {kind: pitch, frame: tool, angle: 0, damping_ratio: 1, G0: 9, G1: 6} | G0: has damping_ratio beside it; give natural_frequency and
 gains: {G0: [[1.0]], G1: 1.0}       | G0 has shape (1, 1); expected
+passive: [joint4, joint4]           | passive: 'joint4' is named twice
 passive: [joint4]                   | needs as many rows of mechanical constraints; there are 0
 constraints.1: {kind: joint_coupling, coefficients: [], value: []} | coefficients: is []; give mappings from joint name to number
 {constraints.0.G0: -25, constraints.0.G1: 10} | gains of constraint 'wrist': do not stabilize: ... is at 2.071 1/s
