@@ -156,7 +156,7 @@ def _checked_point(
     """
     q, found = solve(program, guess, t)
     _require_reached(program, found.f, q, t)
-    solution = TaskInverse(found.Gamma, program.joint_metric(q), program.weights, _DAMPED)
+    solution = TaskInverse(found.Gamma, program.joint_metric(q), program.row_weights, _DAMPED)
     settling = solution.project(program.settling_velocity(q, np.zeros(program.n)))
     along = solution.solve(-found.f_dot)
     _require_rank(program, solution, q, t)
@@ -233,17 +233,20 @@ def solve(program: Program, q: Array, t: float, wanted: float = 0.0) -> tuple[Ar
     Returns:
         The configuration, and f at rest there.
     """
-    at_rest = np.zeros(program.n)
+    tree, at_rest = program.tree, np.zeros(program.n)
+    # A long rail is crossed in a few steps.
+    rails = np.where(tree.joint_is_prismatic, tree.position_range, 0.0)
+    longest = np.maximum(0.5, rails / 4.0)
     found = program.stack.evaluate(q, at_rest, t)
     for _ in range(_ITERATIONS):
         if np.abs(found.f - wanted).max() < SOLVED:
             break
-        inverse = TaskInverse(found.Gamma, None, program.weights, _DAMPED)
+        inverse = TaskInverse(found.Gamma, None, program.row_weights, _DAMPED)
         step = inverse.solve(wanted - found.f)
-        scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
+        scale = 1.0 / max(1.0, float((np.abs(step) / longest).max()))
         for _ in range(_HALVINGS):
             trial = q + scale * step
-            if program.tree.reaches(trial):
+            if tree.reaches(trial):
                 nearer = program.stack.evaluate(trial, at_rest, t)
                 if np.linalg.norm(nearer.f - wanted) < np.linalg.norm(found.f - wanted):
                     break
@@ -363,7 +366,7 @@ def _simulated_speeds(program: Program, start: bytes, end: float) -> Array:
     for t in np.linspace(0.0, end, steps, endpoint=False).tolist():
         f, f_dot, Gamma, beta = stack.evaluate(q, v, t)
         u = task_acceleration(beta, f, f_dot, program.G0, program.G1)
-        inverse = TaskInverse(Gamma, program.joint_metric(q), program.weights, program.singularity)
+        inverse = program.inverse_of(Gamma, q)
         v = v + commanded_acceleration(inverse, u, program.free_acceleration(q, v)) * end / steps
         q = q + v * end / steps
         fastest = np.maximum(fastest, np.abs(v))
@@ -403,9 +406,7 @@ def path_efforts(program: Program, times: Array, q: Array, v: Array) -> Array:
     efforts = []
     for t, position, velocity in zip(times.tolist(), q, v, strict=True):
         _, _, Gamma, beta = program.stack.evaluate(position, velocity, t)
-        weights = program.weights if program.m > program.n else None
-        metric = program.joint_metric(position)
-        a = TaskInverse(Gamma, metric, weights, program.singularity).solve(-beta)
+        a = program.inverse_of(Gamma, position).solve(-beta)
         load = dynamics.inverse_dynamics(position, velocity, a)
         tau = load + terms.effort(velocity, a, load)
         efforts.append(_with_passive_joints(program, Gamma, tau))

@@ -23,7 +23,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.contact import Contact
-from robot_dynamics_ros.constraints.damped_inverse import Singularity
+from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.stabilization import INVERSES
 from robot_dynamics_ros.dynamics import make_formulation
@@ -158,6 +158,15 @@ class Program:
         weightless = self.tree.with_gravity((0.0, 0.0, 0.0))
         M = make_formulation('newton_euler', weightless).mass_matrix(q)
         return M + np.diag(self.tree.armature)
+
+    @property
+    def row_weights(self) -> Array | None:
+        """The row weights; None for m <= n, where all rows are kept and none has an effect."""
+        return self.weights if self.m > self.n else None
+
+    def inverse_of(self, Gamma: Array, q: Array) -> TaskInverse:
+        """Return the inverse of the law for a Jacobian, shape (m, n), at q; numbers or symbols."""
+        return TaskInverse(Gamma, self.joint_metric(q), self.row_weights, self.singularity)
 
     def settling_velocity(self, q: Array, v: Array) -> Array:
         """Return the velocity at which the free joints settle, new array of shape (n,)."""

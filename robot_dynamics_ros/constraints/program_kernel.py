@@ -167,9 +167,8 @@ class ProgramKernel:
     def inverse(self) -> TaskInverse:
         """Return the inverse at the last state, by singular value decomposition."""
         program = self.program
-        weights = program.weights if program.m > program.n else None
         metric = None if program.euclidean else self.metric
-        return TaskInverse(self.Gamma, metric, weights, program.singularity)
+        return TaskInverse(self.Gamma, metric, program.row_weights, program.singularity)
 
 
 def program_formulas(
@@ -200,9 +199,7 @@ def program_formulas(
     u = offset_acceleration + task_acceleration(f.bias, error, error_rate, program.G0, program.G1)
     settling = np.linalg.pinv(program.G1) @ program.G0
     free, metric = program.free_acceleration(q, v), program.joint_metric(q)
-    inverse = TaskInverse(
-        f.J.astype(object), metric, program.weights if m > n else None, program.singularity
-    )
+    inverse = TaskInverse(f.J.astype(object), metric, program.row_weights, program.singularity)
     return (
         q,
         v,

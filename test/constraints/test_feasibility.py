@@ -10,6 +10,7 @@ import yaml
 from oracles import PinocchioOracle
 from samples import sample, shipped
 from scipy.linalg import null_space
+from urdf_text import joint, link
 
 from robot_dynamics_ros.constraints import registry
 from robot_dynamics_ros.constraints import signals as where
@@ -92,6 +93,33 @@ def test_instants_are_close_where_a_signal_moves(kind):
     assert times[-1] == 20.0
     if signal.timing.ramp:  # while it accelerates it is checked ten times, however slow it is
         assert np.count_nonzero((times > 10.0) & (times <= 11.0)) >= 10
+
+
+# ---- the start ----------------------------------------------------------------------------------
+
+
+def test_a_start_far_from_the_middle_of_long_rails_is_found():
+    """Three rails of 200 m: the goal is 95 m from the middle of each."""
+    rails, names = np.eye(3).tolist(), ['base', 'x', 'y', 'z']
+    kind = {'kind': 'prismatic', 'limits': (0.0, 200.0), 'effort': 1e4}
+    parts = [
+        joint(f'to_{b}', a, b, axis=e, **kind)
+        for a, b, e in zip(names[:3], names[1:], rails, strict=True)
+    ]
+    links = [link('base'), *(link(name, 500.0, inertia=np.eye(3)) for name in names[1:])]
+    crane = load_robot(f'<robot name="crane">{"".join(links + parts)}</robot>')
+    there = {'kind': 'point', 'frame': 'z', 'target': [195.0, 5.0, 195.0]}
+    program = load_program({'constraints': [there]}, crane, check=False)
+    assert check_feasibility(program).q[0] == pytest.approx([195.0, 5.0, 195.0])
+
+
+def test_weights_have_no_effect_where_all_rows_are_kept():
+    """As many rows as joints; the rows of little weight were damped, and counted as unreached."""
+    rows = [{'kind': 'joint_program', 'joints': ['joint1'], 'position': 0.7, 'weight': 1e10}]
+    rows.append({'kind': 'pitch', 'frame': 'tool', 'angle': -0.8})
+    path = check_feasibility(load_program({'constraints': rows}, shipped('four_dof').tree))
+    assert path.q[0][0] == pytest.approx(0.7)
+    assert path.sigma_min == pytest.approx(1.0)
 
 
 STANDS = yaml.safe_load("""
