@@ -154,7 +154,7 @@ def _words(text: str) -> list[str]:
 
 
 def _seconds(which: str, default: float) -> dict[str, Any]:
-    text = f'{which} time to use, s since the first state, or a timestamp as printed'
+    text = f'{which} time to use, s, as printed; on a wall clock also since the first state'
     return {'dest': f'{which}_second', 'type': float, 'default': default, 'help': text}
 
 
