@@ -94,8 +94,12 @@ class TrajectorySender(SequenceNode):
         self.create_subscription(
             JointState, self._settings['state_topic'], self._on_state, NEWEST, raw=True
         )
-        keep = lambda msg: self._statuses.append(msg.data)  # noqa: E731
-        self.create_subscription(String, f'{controller}/trajectory_status', keep, _DEPTH)
+        self.create_subscription(
+            String,
+            f'{controller}/trajectory_status',
+            lambda msg: self._statuses.append(msg.data),
+            _DEPTH,
+        )
         self._publisher = self.create_publisher(
             JointTrajectory, f'{controller}/joint_trajectory', 1
         )
