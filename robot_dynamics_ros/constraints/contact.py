@@ -246,7 +246,7 @@ class ContactControl:
         if self._press_s > 2.0 * contact.ramp:  # do not integrate the lag of a soft surface
             self._integral += self.gain * h * error
         self._integral = max(-reference, min(contact.max_force - reference, self._integral))
-        self.force = self._fading + reference + self._integral
+        self.force = min(self._fading + reference + self._integral, contact.max_force)
         self.breakaway_velocity = -error / _FORCE_PER_SPEED
         # The contact is lost if there is no force or, without a sensor, if the tool falls.
         lost = measured < 0.1 * reference if sensed else -f_dot > 3.0 * contact.speed

@@ -12,7 +12,13 @@ import tables
 from oracles import PinocchioOracle
 from pushed_arm import PlantArm, arm
 
-from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, force_gain
+from robot_dynamics_ros.constraints.contact import (
+    Contact,
+    ContactControl,
+    ContactPhase,
+    contact_loop,
+    force_gain,
+)
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import constraint_force
@@ -221,6 +227,17 @@ def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
     assert lowest[-1] == pytest.approx(control.contact.clearance, abs=1e-3)
     steps = np.diff(pressing.efforts[1200:], axis=0) / pressing.session.tree.effort_limit
     assert np.abs(steps).max() <= 1 / 20
+
+
+def test_a_contact_that_returns_at_once_is_not_pressed_with_more_than_the_limit():
+    """The last force still fades when the next one has risen."""
+    control = ContactControl(Contact(10.0, max_force=11.0, ramp=0.001, on_contact_loss='approach'))
+    forces = []
+    for k in range(200):
+        control.advance(0.001, 0.0, 0.0, 0.0 if 100 <= k < 130 else 8.0, sensed=True)
+        forces.append(control.force)
+    assert control.touches == 2
+    assert max(forces) <= 11.0
 
 
 @tables.written("""
