@@ -132,8 +132,9 @@ def _round(constraint: RoundSurface, size: float) -> ProgramShape:
 def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShape]:
     """Yield target and path; their free coordinates are those of the point that follows."""
     signal: Signal = constraint.signals[0]
-    axes = [0, 1, 2] if signal.size == 3 else constraint.indices
-    free = [i for i in range(3) if i not in constraint.indices]
+    chosen = constraint.indices
+    axes = chosen if signal.size == len(chosen) else [0, 1, 2]
+    free = [i for i in range(3) if i not in chosen]
     frame = constraint.reference
 
     def carrier(t: float, q: Array) -> tuple[Array, Array]:

@@ -33,6 +33,13 @@ constraints:
 """
 
 
+def test_a_target_is_drawn_by_the_order_of_its_axes():
+    tree = load_robot(shipped_robot('four_dof'))
+    turned = {'kind': 'point', 'frame': 'tool', 'axes': 'zyx', 'target': [0.3, 0.2, 0.1]}
+    [target] = program_shapes(load_program({'constraints': [turned]}, tree, check=False))
+    assert target.at(0.0, np.zeros(4))[1].tolist() == [0.1, 0.2, 0.3]
+
+
 @pytest.mark.parametrize('t', [0.0, 2.5])
 def test_drawn_distances_are_those_that_f_says(t):
     """Of a growing sphere; of a rod of the length asked for; of a target, at the tool's height."""
