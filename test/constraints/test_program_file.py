@@ -229,6 +229,13 @@ def test_unproved_stability_with_more_conditions_than_joints_is_remarked(tree):
         program = load_program({'constraints': [coupled]}, tree)
         assert program.proved == proved
         assert said in program.remarks[0]
+    free = {
+        **coupled,
+        'coefficients': [{'joint1': float(k)} for k in range(1, 6)],
+        'value': [0.0] * 5,
+    }
+    lost = {'constraints': [free], 'singularity': {'min_singular_value': 0}}
+    assert not load_program(lost, tree).proved
 
 
 # ---- shipped ------------------------------------------------------------------------------------
