@@ -102,9 +102,9 @@ def simulate_constrained(
     x = np.concatenate([array('q', q, (n,)), array('v', v, (n,))])
     rows = []
     for k in range(steps + 1):
-        t = k * step
-        rows.append((x, *respond(t, x)[1:]))
-        x = _runge_kutta(rate, t, x, step)
+        if k:
+            x = _runge_kutta(rate, (k - 1) * step, x, step)
+        rows.append((x, *respond(k * step, x)[1:]))
     states, values, N = (np.array(column) for column in zip(*rows, strict=True))
     times = step * np.arange(steps + 1)
     return ConstrainedMotion(times, states[:, :n], states[:, n:], values, N)
@@ -181,7 +181,7 @@ def constrained_linearization(
     """
     q, v, Q = (array(name, x, (formulation.n,)) for name, x in (('q', q), ('v', v), ('Q', Q)))
     _, _, Gamma, beta = constraint.evaluate(q, v, t)
-    extra = np.zeros(len(q)) if armature is None else armature
+    extra = 0.0 * q if armature is None else array('armature', armature, q.shape)
     A, b = formulation.mass_matrix(q) + np.diag(extra), formulation.bias_forces(q, v)
     N = reactions(A, b, Q, Gamma, beta)
     a = np.linalg.solve(A, Q - b + Gamma.T @ N)

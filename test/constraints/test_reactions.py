@@ -123,6 +123,15 @@ def test_an_offset_stays_and_decays_with_baumgarte():
         assert last == pytest.approx(share * first, rel=0.01, abs=1e-6)
 
 
+def test_efforts_are_asked_for_within_the_simulated_time_only():
+    tree, closed, q = loop_of_four_bars()
+    model, asked = make_formulation('newton_euler', tree), []
+    simulate_constrained(
+        model, closed, lambda t, q, v: asked.append(t) or 0 * q, q, 0 * q, 0.02, 0.01
+    )
+    assert max(asked) == pytest.approx(0.02)
+
+
 @pytest.mark.slow
 def test_ideal_constraints_do_no_work():
     """Energy of the closed linkage in gravity is kept to the order of the integrator."""
