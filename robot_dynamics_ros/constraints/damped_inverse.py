@@ -41,7 +41,7 @@ from robot_dynamics_ros.spatial.linear_algebra import (
     squared_norm,
 )
 from robot_dynamics_ros.spatial.scalar import Array, identity, positive_part, sqrt
-from robot_dynamics_ros.spatial.validation import metric_root, require_positive
+from robot_dynamics_ros.spatial.validation import metric_root, require_positive, scalars
 
 #: The projector's weight is 1/2 for a singular value of this fraction of the Jacobian's norm.
 RANK_TOLERANCE = 1e-12
@@ -92,7 +92,8 @@ class TaskInverse:
         singularity: Treatment of near rank loss; ``Singularity()`` if None.
 
     Raises:
-        ShapeError: The shape of a matrix does not match the Jacobian.
+        ShapeError: The Jacobian is no matrix, or the shape of another one does not match it.
+        NonFiniteError: A number is not finite.
         ParameterError: A matrix is not positive definite.
     """
 
@@ -103,6 +104,7 @@ class TaskInverse:
         weights: Array | None = None,
         singularity: Singularity | None = None,
     ) -> None:
+        Gamma = scalars('Gamma', Gamma, ('m', 'n'))
         (m, n), dtype = Gamma.shape, Gamma.dtype
         self._singularity = singularity or Singularity()
         self._solve = _SOLVERS[dtype.kind == 'O']

@@ -30,7 +30,7 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, positive_part
-from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.spatial.validation import array, require_positive
 
 
 class Start(NamedTuple):
@@ -95,7 +95,9 @@ class Program:
     def __post_init__(self) -> None:
         m = self.m
         for name, shape in (('G0', (m, m)), ('G1', (m, m)), ('weights', (m,))):
-            array(name, getattr(self, name), shape)
+            object.__setattr__(self, name, array(name, getattr(self, name), shape))
+        if self.metric is not None:
+            require_positive(metric=array('metric', self.metric, (self.n,)).min())
         if self.inverse not in INVERSES:
             raise ParameterError('inverse', self.inverse, f'must be one of {", ".join(INVERSES)}')
         if len(self.passive) != len(self.mechanical):

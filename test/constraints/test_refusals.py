@@ -87,6 +87,10 @@ simulate_constrained(KANE, POINT, None, np.zeros(5), np.zeros(3), 0.1) | ShapeEr
 Program('p', STACK, UNIT, UNIT, b)                 | ShapeError: weights
 gain_matrix('G0', O, 2)                            | ShapeError: G0 has shape (3,); expected
 demanded(metric=O)                                   | ShapeError: metric
+TaskInverse([1.0, 1.0])                            | ShapeError: Gamma has shape (2,); expected (m, n)
+TaskInverse([[NAN]])                               | NonFiniteError: Gamma
+Program('p', STACK, UNIT, UNIT, [1.0], metric=-np.ones(4)) | ParameterError: metric = -1.0 refused: must be positive
+constrained_linearization(KANE, POINT, ZEROS, ZEROS, ZEROS, 0.0, O) | ShapeError: armature has shape (3,); expected (4,)
 demanded(gamma=NONE)                                 | ShapeError: Gamma has shape (0, 2)
 reaction_derivatives(A, A, b, GAMMA, GAMMA, GAMMA) | ShapeError: K has shape (2,); expected (2, 2)
 reactions([b], b, Q, GAMMA, BETA)                  | ShapeError: A has shape (1, 2)
