@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, count
 from typing import NamedTuple
 
 import numpy as np
@@ -67,8 +68,9 @@ def identifiers(names: Sequence[str]) -> dict[str, str]:
         word = re.sub('[^A-Za-z0-9]+', '_', name).strip('_')
         if not word[:1].isalpha() or re.search(rf'\b{word}\b', _KEYWORDS):
             word = f'x_{word}'.rstrip('_')
-        same = [other for other in chosen.values() if re.fullmatch(rf'{word}(_\d+)?', other)]
-        chosen[name] = f'{word}_{len(same) + 1}' if word in same else word
+        numbered = (f'{word}_{k}' for k in count(2))
+        taken = set(chosen.values())
+        chosen[name] = next(free for free in chain([word], numbered) if free not in taken)
     return chosen
 
 

@@ -229,6 +229,7 @@ def test_selection_in_c_is_the_interpreted_one_to_the_last_bit(tmp_path):
 @settings(max_examples=30)
 @given(st.lists(st.text(max_size=8), max_size=6))
 @example(['/ee_link', 'ee_link', 'ee link', '7', 'int', '', 'Gelenk_ä4', '../x'])
+@example(['link', 'link_3', 'link.', 'link_3.'])
 def test_any_names_have_distinct_identifiers(names):
     chosen = identifiers(names)
     assert chosen.keys() == set(names)
