@@ -21,7 +21,7 @@ from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import require_counts
+from robot_dynamics_ros.spatial.validation import name_list, require_counts
 
 FORMULATIONS: dict[str, type[Formulation]] = {
     'newton_euler': NewtonEuler,
@@ -94,12 +94,13 @@ def agreement(tree: Robot, names: Sequence[str], states: int, seed: int = 0) -> 
     Raises:
         UnknownNameError: There is no such formulation; the message lists the known ones.
         MissingDependencyError: The library of a formulation is not installed.
-        ParameterError: The number of states is not positive, or the seed is negative.
+        ParameterError: The names are no list, the number of states is not positive, or the seed
+            is negative.
     """
-    if states < 1:
-        raise ParameterError('states', states, 'compare at least one')
     require_counts(states=states, seed=seed)
-    models = [make_formulation(name, tree) for name in names]
+    if not states:
+        raise ParameterError('states', states, 'compare at least one')
+    models = [make_formulation(name, tree) for name in name_list('names', names)]
     deviation = {quantity: np.zeros((len(models),) * 2) for quantity in QUANTITIES}
     rng = np.random.default_rng(seed)
     for _ in range(states):

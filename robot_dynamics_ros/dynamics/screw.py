@@ -27,6 +27,7 @@ from robot_dynamics_ros.model import BodyFrame, RobotTree, frame_pose
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
 from robot_dynamics_ros.spatial.screw import inverse_transform, spatial_inertia, wrench_transform
+from robot_dynamics_ros.spatial.validation import name_list
 
 
 class SectionMotion(NamedTuple):
@@ -257,7 +258,7 @@ class Screw(Formulation):
         return x, x.wrenches(x.twists(v, a, self._dtype(q, v, a)), external)
 
     def _section(self, frame: str | BodyFrame) -> BodyFrame:
-        section = self.tree.frame(frame) if isinstance(frame, str) else frame
+        section = frame if isinstance(frame, BodyFrame) else self.tree.frame(frame)
         if not -1 <= section.body < self.tree.n:
             known = map(str, range(-1, self.tree.n))
             raise UnknownNameError('body of a section', section.body, known)
@@ -311,6 +312,7 @@ def _distal_joints(x: ScrewGeometry, k: int, carried: Collection[str] | None) ->
     if carried is None:
         return on_body
     names = [tree.joint_names[c] for c in on_body]
-    for name in carried:
-        known_name('joint on the cut link', name, names)
-    return [c for c in on_body if tree.joint_names[c] in carried]
+    distal = [
+        known_name('joint on the cut link', name, names) for name in name_list('carried', carried)
+    ]
+    return [c for c in on_body if tree.joint_names[c] in distal]

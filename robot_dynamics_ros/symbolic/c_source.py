@@ -20,6 +20,7 @@ from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import name_list
 from robot_dynamics_ros.symbolic.c_function import (
     CHOOSE,
     CMAKE,
@@ -137,6 +138,7 @@ def robot_functions(
     formulation: str = 'newton_euler',
 ) -> list[CFunction]:
     """Return the functions of a robot, see :func:`c_source`."""
+    outputs, frames = name_list('outputs', outputs), name_list('frames', frames)
     kinds = [(output, known_output(output)) for output in outputs]
     if frames and not any(kind.of_frame for _, kind in kinds):
         kinds += [(output, known_output(output)) for output in FRAME_OUTPUTS]

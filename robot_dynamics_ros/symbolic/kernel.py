@@ -358,13 +358,14 @@ def compile_kernel(
             known ones.
         ParameterError: The robot's constants are symbols.
     """
-    of_frame = any([known_output(name).of_frame for name in name_list('outputs', outputs)])
+    names = name_list('outputs', outputs)
+    of_frame = any([known_output(name).of_frame for name in names])
     spec = KernelSpec(tree, formulation, frame)
     if spec.tree.mass.dtype == object:
         raise ParameterError('tree', tree.name, 'kernels need numeric constants, not symbols')
     if of_frame:
         spec.tree.frame(frame)
-    arguments = {name: spec.arguments(name) for name in outputs}
+    arguments = {name: spec.arguments(name) for name in names}
     if spec.formulation.numbers_only:
         backend: Backend = FormulationBackend(spec)
     else:

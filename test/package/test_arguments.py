@@ -84,6 +84,10 @@ inverse_kinematics(ARM, 'x')           | ParameterError: position =
 inverse_kinematics(ARM, [0] * 3, tolerance='a') | ParameterError: tolerance = ... a number
 inverse_kinematics(ARM, [0] * 3, iterations=2.5) | ParameterError: iterations = 2.5 ... a whole number
 inverse_kinematics(ARM, [0] * 3, seed=-1) | ParameterError: seed = -1 ... not be negative
+dynamics.registry.agreement(ARM, ['kane'], 'a') | ParameterError: states = 'a' ... a whole number
+dynamics.registry.agreement(ARM, 'kane', 1) | ParameterError: names = 'kane' ... such as ['kane']
+make_formulation('screw', ARM).section_motion(Z, Z, Z, None) | UnknownNameError: unknown frame None
+make_formulation('screw', ARM).section_load(Z, Z, Z, carried='joint4') | ParameterError: carried = 'joint4'
 dynamics.registry.agreement(ARM, ['kane'], 1, seed=0.5) | ParameterError: seed = 0.5 ... a whole number
 NEWTON.gravity_forces([0, [1], 0, 0])  | ParameterError: q = ... one length
 MujocoPlant(ARM, 0.001).step(['a'] * 4) | ParameterError: effort =

@@ -232,6 +232,10 @@ def test_generated_python_knows_the_constants_that_python_prints(scalars):
     assert math.isnan(none)
 
 
+def test_outputs_may_come_one_by_one():
+    assert compile_kernel(TREE, outputs=iter(('mass_matrix',))).mass_matrix
+
+
 def test_pinocchio_is_called_as_it_is(rng):
     kernels = compile_kernel(TREE, 'pinocchio', ('inverse_dynamics',))
     assert kernels.kind == 'formulation'

@@ -34,6 +34,8 @@ KERNELS.batch('mass_matrix', ROWS)                 | UnknownNameError: known: bi
 c_source(TREE, frames=('tool', 'tool'))            | ParameterError: 'tool_pose' refused: is duplicated
 c_source(TREE, ('mass_matrix', 'mass_matrix'))     | ParameterError: 'mass_matrix' refused: is duplicated
 c_source(TREE, ('frame_pose',))                    | ParameterError: needs a frame; name one or more
+c_source(TREE, 'mass_matrix')                      | ParameterError: outputs = ... such as ['mass_matrix']
+c_source(TREE, frames='tool')                      | ParameterError: frames = ... such as ['tool']
 c_source(TREE, formulation='pinocchio')            | ParameterError: computes on numbers only
 derive(SMALL, 'pinocchio')                         | ParameterError: numbers only
 compile_kernel(SYMBOLS)                            | ParameterError: not symbols
