@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import islice
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -134,12 +135,9 @@ class Stack(Constraint):
 
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the stacked residuals."""
-        parts, first = [], 0
-        for part in self.constraints:
-            last = first + len(part.signals)
-            parts.append(part.residual(motion, inputs[first:last]))
-            first = last
-        return stack(parts)
+        left = iter(inputs)
+        sizes = [(part, len(part.signals)) for part in self.constraints]
+        return stack([part.residual(motion, [*islice(left, size)]) for part, size in sizes])
 
     def slices(self) -> dict[str, slice]:
         """Return the row range of each constraint, by name."""

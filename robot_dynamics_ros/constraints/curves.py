@@ -169,10 +169,9 @@ class Lissajous(Curve):
     ) -> None:
         self.center = array('center', center, ('numbers',)).tolist()
         self.size, self.length = len(self.center), float(duration)
-        named = {'amplitude': amplitude, 'frequency': frequency}
-        named['phase'] = phase or [0.0] * self.size
-        rows = [array(name, row, (self.size,)).tolist() for name, row in named.items()]
-        amplitude, nu, phase = rows
+        phase = [0.0] * self.size if phase is None else phase
+        named = {'amplitude': amplitude, 'frequency': frequency, 'phase': phase}
+        amplitude, nu, phase = (array(x, named[x], (self.size,)).tolist() for x in named)
         omega = [2.0 * math.pi * x for x in nu]
         self._rows = list(zip(self.center, amplitude, omega, phase, strict=True))
         frequencies = [abs(x) for x, a in zip(nu, amplitude, strict=True) if x and a] or [1.0]

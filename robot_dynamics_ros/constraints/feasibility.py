@@ -403,25 +403,18 @@ def path_efforts(program: Program, times: Array, q: Array, v: Array) -> Array:
         New array, shape (k, n), N m or N; 0 for joints without a drive.
     """
     dynamics, terms = make_formulation('newton_euler', program.tree), JointTerms.of(program.tree)
-    efforts = []
+    efforts, passive = [], list(program.passive)
     for t, position, velocity in zip(times.tolist(), q, v, strict=True):
         _, _, Gamma, beta = program.stack.evaluate(position, velocity, t)
         a = program.inverse_of(Gamma, position).solve(-beta)
         load = dynamics.inverse_dynamics(position, velocity, a)
         tau = load + terms.effort(velocity, a, load)
-        efforts.append(_with_passive_joints(program, Gamma, tau))
+        if passive:  # tau - Gamma_c^T N with N such that these joints need no effort
+            rows = Gamma[list(program.mechanical)]
+            tau -= rows.T @ np.linalg.lstsq(rows[:, passive].T, tau[passive], rcond=None)[0]
+            tau[passive] = 0.0
+        efforts.append(tau)
     return np.array(efforts)
-
-
-def _with_passive_joints(program: Program, Gamma: Array, tau: Array) -> Array:
-    r"""Return :math:`\tau - \Gamma_c^TN` with N such that passive joints need no effort."""
-    if not program.passive:
-        return tau
-    rows, passive = Gamma[list(program.mechanical)], list(program.passive)
-    N = np.linalg.lstsq(rows[:, passive].T, tau[passive], rcond=None)[0]
-    effort = tau - rows.T @ N
-    effort[passive] = 0.0
-    return effort
 
 
 def effort_remarks(tree: Robot, times: Array, effort: Array) -> list[str]:

@@ -252,20 +252,23 @@ class NullSpaceTask(NamedTuple):
         """
         damped = self.damping > 0.0
         equilibrium = self.pull(q) / np.where(damped, self.damping, 1.0)
-        pairs = zip(damped, equilibrium, v, strict=True)
-        return np.array([x if flag else y for flag, x, y in pairs])
+        return np.where(damped, equilibrium, v)
 
     def settling_time(self, q: Array) -> float:
         """Return the time constant of the fastest damped joint at q, s; infinite if none."""
-        depth = np.maximum(0.0, 1.0 - (q - self.lower) / self.limit_margin)
-        depth += np.maximum(0.0, 1.0 - (self.upper - q) / self.limit_margin)
-        rate = self.stiffness + 2.0 * self.limit_gain * depth / self.limit_margin
+        below, above = self._depths(q)
+        rate = self.stiffness + 2.0 * self.limit_gain * (below + above) / self.limit_margin
         active = (self.damping > 0.0) & (rate > 0.0)
         return float((self.damping[active] / rate[active]).min()) if active.any() else np.inf
 
     def pull(self, q: Array) -> Array:
         """Return the position-dependent part, new array of shape (n,)."""
-        below = [positive_part(1 - x) for x in (q - self.lower) / self.limit_margin]
-        above = [positive_part(1 - x) for x in (self.upper - q) / self.limit_margin]
-        push = np.array([a * a - b * b for a, b in zip(below, above, strict=True)])
+        below, above = self._depths(q)
+        push = below * below - above * above
         return self.limit_gain * push - self.stiffness * (q - self.posture)
+
+    def _depths(self, q: Array) -> tuple[Array, Array]:
+        """Return how deep q is in the lower and in the upper zone, shape (n,), 1 at the limit."""
+        ends = (self.lower - q) / self.limit_margin, (q - self.upper) / self.limit_margin
+        below, above = (np.array([positive_part(1 + x) for x in end]) for end in ends)
+        return below, above

@@ -62,7 +62,11 @@ def load_program(
     """
     require_robot(tree)
     with read.reported_as(ProgramError):
-        given = _mapping(source)
+        given = (
+            _plain(source)
+            if isinstance(source, Mapping)
+            else read_yaml(source, 'program', shipped_programs())
+        )
         program = _program(Section('program', given), tree)
     if check:
         accepted, key = _accepted.setdefault(tree, {}), repr((given, home))
@@ -76,12 +80,6 @@ def shipped_programs() -> dict[str, Path]:
     """Return the paths of the programs that ship with the package, by name."""
     folder = share_directory() / 'config' / 'programs'
     return {path.stem: path for path in sorted(folder.glob('*.yaml'))}
-
-
-def _mapping(source: Source) -> Any:
-    if isinstance(source, Mapping):
-        return _plain(source)
-    return read_yaml(source, 'program', shipped_programs())
 
 
 def _plain(value: Any) -> Any:
@@ -109,7 +107,7 @@ def _program(section: Section, tree: Robot) -> Program:
     default: tuple[str, Array | None] = ('euclidean', None)
     inverse, metric = section.take('inverse', lambda p, value: _inverse(p, value, tree), default)
     singularity, min_singular_value = section.take(
-        'singularity', _singularity, (Singularity(0.01), 1e-3)
+        'singularity', _singularity, _singularity('', {})
     )
     position = {'position': _positions(tree)}
     start = read.built(Start, position, {'tolerance': read.positive})

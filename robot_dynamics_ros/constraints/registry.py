@@ -59,9 +59,13 @@ from robot_dynamics_ros.spatial.validation import perpendicular, unit
 from robot_dynamics_ros.yaml_reader import (
     Readers,
     Section,
+    built,
+    count,
     located_errors,
     mappings,
     names,
+    numbers,
+    positive,
     reported_as,
     text,
     vector3,
@@ -75,7 +79,7 @@ def signal(place: str, value: Any) -> Signal:
         ProgramError: A key or value is invalid; the message names it.
     """
     if not isinstance(value, dict):
-        return Constant(read.numbers(place, value))
+        return Constant(numbers(place, value))
     section = Section(place, value)
     kind = section.one_of(list(CURVES))
     curve = section.take(kind, CURVES[kind])
@@ -92,11 +96,11 @@ def angles(place: str, value: Any) -> Signal:
 
 
 def _phases(place: str, value: Any) -> list[float]:
-    return read.angles(place, read.numbers(place, value), turns=2)
+    return read.angles(place, numbers(place, value), turns=2)
 
 
 def _rpy(place: str, value: Any) -> list[float]:
-    return read.angles(place, read.vector3(place, value))
+    return read.angles(place, vector3(place, value))
 
 
 def moving_frame(place: str, value: Any) -> MovingFrame:
@@ -109,11 +113,11 @@ def moving_frame(place: str, value: Any) -> MovingFrame:
     origin = section.optional('origin', signal)
     section.alternatives(['rpy'], ['z'])
     rotation = rotation_from_rpy(*section.take('rpy', _rpy, [0.0, 0.0, 0.0]))
-    z = section.optional('z', read.vector3)
-    turn = read.built(pair, {'axis': read.vector3, 'angle': angles})
+    z = section.optional('z', vector3)
+    turn = built(pair, {'axis': vector3, 'angle': angles})
     axis, angle = section.take('turn', turn, ([0.0, 0.0, 1.0], None))
     section.close()
-    with read.located_errors(place):
+    with located_errors(place):
         return MovingFrame(origin, rotation if z is None else with_z(z), axis, angle)
 
 
@@ -127,39 +131,37 @@ def with_z(z: Sequence[float]) -> Array:
 def _timing(section: Section, curve: Curve, start: float) -> Timing:
     if isinstance(curve, Waypoints):
         return Clock(curve.length, start)
-    ramp = section.optional('ramp', read.positive)
+    ramp = section.optional('ramp', positive)
     if isinstance(curve, Lissajous) and 'duration' in section:
         raise ProgramError(section.place, 'has a duration beside lissajous', 'give it inside')
     if isinstance(curve, (Lissajous, Linear)):
         return Timing(curve.length, 1.0, ramp or 1.0, start)
     if section.one_of(['speed', 'duration']) == 'duration':
-        duration = section.take('duration', read.positive)
+        duration = section.take('duration', positive)
         if not np.isfinite(curve.length):
             raise ProgramError(
                 section.place, 'has a duration but no end', 'give laps, or a speed instead'
             )
         return Timing.of_duration(curve.length, duration, ramp, start)
-    return Timing(curve.length, section.take('speed', read.positive), ramp or 1.0, start)
+    return Timing(curve.length, section.take('speed', positive), ramp or 1.0, start)
 
 
 #: Readers of curves, by program-file key.
 CURVES: dict[str, Callable[[str, Any], Curve]] = {
-    'circle': read.built(
+    'circle': built(
         Circle,
-        {'center': read.vector3, 'radius': read.positive},
-        {'normal': read.vector3, 'toward': read.vector3, 'laps': read.count},
+        {'center': vector3, 'radius': positive},
+        {'normal': vector3, 'toward': vector3, 'laps': count},
     ),
-    'line': read.built(Line, {'from': read.numbers, 'to': read.numbers}),
-    'linear': read.built(Linear, {'from': read.numbers, 'rate': read.numbers}),
-    'lissajous': read.built(
+    'line': built(Line, {'from': numbers, 'to': numbers}),
+    'linear': built(Linear, {'from': numbers, 'rate': numbers}),
+    'lissajous': built(
         Lissajous,
-        {'center': read.numbers, 'amplitude': read.numbers, 'frequency': read.numbers},
-        {'phase': _phases, 'duration': read.count},
+        {'center': numbers, 'amplitude': numbers, 'frequency': numbers},
+        {'phase': _phases, 'duration': count},
     ),
-    'spline': read.built(
-        Spline, {'points': read.rows}, {'closed': read.switch, 'laps': read.count}
-    ),
-    'waypoints': read.built(Waypoints, {'times': read.numbers, 'points': read.rows}),
+    'spline': built(Spline, {'points': read.rows}, {'closed': read.switch, 'laps': count}),
+    'waypoints': built(Waypoints, {'times': numbers, 'points': read.rows}),
 }
 
 
@@ -171,8 +173,8 @@ def constraint_gains(section: Section, m: int) -> tuple[Array, Array]:
     """
     if section.alternatives(('natural_frequency', 'damping_ratio'), ('G0', 'G1')):
         return section.build(pair, matrix_gains(m))
-    frequency = section.take('natural_frequency', per_row(read.positive, m), np.full(m, 10.0))
-    ratio = section.take('damping_ratio', per_row(read.positive, m), np.ones(m))
+    frequency = section.take('natural_frequency', per_row(positive, m), np.full(m, 10.0))
+    ratio = section.take('damping_ratio', per_row(positive, m), np.ones(m))
     return gains_from_frequency(frequency, ratio)
 
 
@@ -210,7 +212,7 @@ def _gain(place: str, value: Any, m: int) -> Array:
     elif value and isinstance(value[0], list):
         gain = read.rows(place, value)
     else:
-        gain = read.numbers(place, value)
+        gain = numbers(place, value)
     return gain_matrix(place.rpartition(', ')[2].partition(' ')[0], gain, m)
 
 

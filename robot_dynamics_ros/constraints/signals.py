@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -281,16 +281,16 @@ class Timed(Signal):
 
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
         """Return the parameter and its rates, or the whole sample of a piecewise curve."""
-        rates = self.timing.at(t)
-        return rates if self.curve.formula else self._rows(self.curve.at(rates[0]), rates)
+        return self._numbers(self.timing.at(t), self.curve.at)
 
     def formula(self, t: Scalar) -> Sequence[Scalar]:
         """Return the same numbers as expressions in a symbol t."""
-        rates = self.timing.formula(t)
-        return rates if self.curve.formula else self._rows(self.curve.symbolic(rates[0]), rates)
+        return self._numbers(self.timing.formula(t), self.curve.symbolic)
 
-    def _rows(self, sample: Sample, rates: Rates) -> list[Scalar]:
-        return [x for row in self._derivatives(sample, *rates[1:]) for x in row]
+    def _numbers(self, rates: Rates, at: Callable[[Scalar], Sample]) -> Sequence[Scalar]:
+        if self.curve.formula:
+            return rates
+        return [x for row in self._derivatives(at(rates[0]), *rates[1:]) for x in row]
 
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
         """Return value and two time derivatives."""
