@@ -144,7 +144,7 @@ def read_contact(place: str, value: Any) -> Contact:
         raise ProgramError(
             f'{place}, limits, force',
             f'is {max_force:g}',
-            f'the force is {force:g}, the threshold {contact.threshold:g}',
+            f'the force is {force:g}, the threshold {contact.threshold:g}; allow both',
         )
     return contact
 

@@ -279,6 +279,7 @@ def test_a_program_may_follow_the_joint_reference():
 @tables.written("""
 {force: 30, limits: {force: 20}} | limits, force: is 20; the force is ... 30
 {force: 10, threshold: 30, limits: {force: 20}} | limits, force: is 20; the force is ... 30
+{force: 0.2}                     | the force is 0.2, the threshold 0.5; allow both
 {force: 10, speed: 20}           | contact, speed: is 20; give at most 1, SI units
 {force: 10, clearance: 5}        | contact, clearance: is 5; give at most 1
 {force: 10, depth: 30}           | contact, depth: is 30; give at most 1
