@@ -62,7 +62,7 @@ def make_formulation(name: str, tree: Robot) -> Formulation:
 #: Quantities compared, in the symbols of ``conventions``.
 QUANTITIES = ('tau', 'M', 'C v', 'g', 'dtau/dq', 'dtau/dv')
 
-#: Lower bound of the largest entry, to which deviations are relative.
+#: Lower bound of the largest entry, to which deviations are relative, by the largest effort.
 _FLOOR = 1e-3
 
 
@@ -106,9 +106,11 @@ def agreement(tree: Robot, names: Sequence[str], states: int, seed: int = 0) -> 
     for _ in range(states):
         state = tree.random_positions(rng, 1)[0], *rng.normal(size=(2, tree.n))
         results = [_quantities(model, *state) for model in models]
+        floor = _FLOOR * max((_largest(result['tau']) for result in results), default=0.0)
         for (i, one), (j, other) in combinations(enumerate(results), 2):
             for quantity in QUANTITIES:
-                matrix, error = deviation[quantity], _deviation(one[quantity], other[quantity])
+                matrix, x, y = deviation[quantity], one[quantity], other[quantity]
+                error = _largest(x - y) / max(floor, _largest(x), _largest(y))
                 matrix[i, j] = matrix[j, i] = max(matrix[i, j], error)
     return Agreement(tuple(names), deviation)
 
@@ -127,6 +129,5 @@ def _quantities(model: Formulation, q: Array, v: Array, a: Array) -> dict[str, A
     return dict(zip(QUANTITIES, values, strict=True))
 
 
-def _deviation(one: Array, other: Array) -> float:
-    size = max(_FLOOR, float(np.max(np.abs(one))), float(np.max(np.abs(other))))
-    return float(np.max(np.abs(one - other))) / size
+def _largest(values: Array) -> float:
+    return float(np.max(np.abs(values)))

@@ -83,6 +83,9 @@ def test_agreement_shows_which_quantity_is_wrong(monkeypatch):
     monkeypatch.setitem(registry.FORMULATIONS, 'wrong', WithoutCoriolis)
     tree, names = sample('rrpr').tree, ['newton_euler', 'wrong', 'kane']
     found = agreement(tree, names, 3)
+    scale = 2.0**-20  # exact: a robot of grams shows the same deviations
+    small = tree.with_changes(mass=scale * tree.mass, inertia=scale * tree.inertia)
+    assert np.array_equal(found.worst(), agreement(small, names, 3).worst())
     wrong = {q for q, matrix in found.deviation.items() if matrix[0, 1] > 0.01}
     assert wrong == {'tau', 'C v', 'dtau/dq', 'dtau/dv'}
     assert found.worst()[0, 2] < 1e-12
