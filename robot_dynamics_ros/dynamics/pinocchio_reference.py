@@ -57,11 +57,8 @@ class PinocchioReference(Formulation):
         model = pin.Model()
         model.gravity.linear = np.array(tree.gravity, dtype=float)
         for i in self.order:
-            kind = (
-                pin.JointModelPrismaticUnaligned
-                if tree.prismatic[i]
-                else (pin.JointModelRevoluteUnaligned)
-            )
+            motion = 'Prismatic' if tree.prismatic[i] else 'Revolute'
+            kind = getattr(pin, f'JointModel{motion}Unaligned')
             parent = 0 if tree.parent[i] < 0 else int(self._place[tree.parent[i]]) + 1
             placement = pin.SE3(np.array(tree.R_PJ[i]), np.array(tree.p_PJ[i]))
             axis = np.array(tree.axis[i])

@@ -312,7 +312,6 @@ def _distal_joints(x: ScrewGeometry, k: int, carried: Collection[str] | None) ->
     if carried is None:
         return on_body
     names = [tree.joint_names[c] for c in on_body]
-    distal = [
-        known_name('joint on the cut link', name, names) for name in name_list('carried', carried)
-    ]
-    return [c for c in on_body if tree.joint_names[c] in distal]
+    for name in name_list('carried', carried):
+        known_name('joint on the cut link', name, names)
+    return [c for c in on_body if tree.joint_names[c] in carried]

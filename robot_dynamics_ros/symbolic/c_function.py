@@ -69,8 +69,8 @@ def identifiers(names: Sequence[str]) -> dict[str, str]:
         if not word[:1].isalpha() or re.search(rf'\b{word}\b', _KEYWORDS):
             word = f'x_{word}'.rstrip('_')
         numbered = (f'{word}_{k}' for k in count(2))
-        taken = set(chosen.values())
-        chosen[name] = next(free for free in chain([word], numbered) if free not in taken)
+        free = (one for one in chain([word], numbered) if one not in chosen.values())
+        chosen[name] = next(free)
     return chosen
 
 

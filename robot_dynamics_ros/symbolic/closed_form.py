@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from operator import add, neg, sub
 from typing import Any, NamedTuple
 
@@ -94,12 +94,11 @@ def derive(
     """
     report = progress or (lambda step, done: None)
     named = name_constants(robot.tree)
-    closed, joints = _linear(robot, formulation), robot.body_of_joint.tolist()
-    if _is_sum_of_angles(closed):
-        model, chosen = make_formulation(formulation, robot.with_tree(named.tree)), joints
-    else:  # derived for all joints, then substituted
-        model, chosen = make_formulation(formulation, named.tree), list(range(len(named.q)))
-    q, v = named.q[chosen], named.v[chosen]
+    closed, chosen = _linear(robot, formulation), robot.body_of_joint.tolist()
+    # Joint positions that are no sums of angles: derived for all joints, then substituted.
+    direct = closed.rate.dtype.kind == 'i' and not closed.offset.any()
+    model = make_formulation(formulation, robot.with_tree(named.tree) if direct else named.tree)
+    q, v = (named.q[chosen], named.v[chosen]) if direct else (named.q, named.v)
     report('mass matrix', 0.0)
     M = model.mass_matrix(q)
     report('gravity forces', 0.2)
@@ -108,17 +107,16 @@ def derive(
     C = model.coriolis_matrix(q, v)
     arrays = (M, C, (C @ v).reshape(-1, 1), G.reshape(-1, 1))
     algebra = Algebra(named.angles, named.symbols)
-    polynomials = algebra.polynomials(x for array in arrays for x in array.flat)
-    matrices, done, size = [], 0, sum(array.size for array in arrays)
-    for array in arrays:
-        entries = []
-        for entry in array.ravel():
-            report('expressions', 0.6 + 0.4 * done / size)
-            entries.append(expression(algebra, polynomials.get(entry, entry)))
-            done += 1
-        matrices.append(sympy.ImmutableMatrix(*array.shape, entries))
-    if not _is_sum_of_angles(closed):
-        chosen = joints
+    entries, expressions = [x for array in arrays for x in array.flat], list[sympy.Expr]()
+    polynomials = algebra.polynomials(entries)
+    for done, entry in enumerate(entries):
+        report('expressions', 0.6 + 0.4 * done / len(entries))
+        expressions.append(expression(algebra, polynomials.get(entry, entry)))
+    in_order = iter(expressions)
+    matrices = [
+        sympy.ImmutableMatrix(*array.shape, list(islice(in_order, array.size))) for array in arrays
+    ]
+    if not direct:
         matrices = _substituted(closed, chosen, *matrices)
     report('done', 1.0)
     used = {symbol.name for matrix in matrices for symbol in matrix.free_symbols}
@@ -129,11 +127,6 @@ def derive(
         tuple(parameter for parameter in named.parameters if parameter.name in used),
         *matrices,
     )
-
-
-def _is_sum_of_angles(closed: Affine) -> bool:
-    """Whether all joint positions are sums of integer multiples of the coordinates."""
-    return closed.rate.dtype.kind == 'i' and not closed.offset.any()
 
 
 def _substituted(
@@ -174,7 +167,6 @@ Wave = tuple[int, ...]
 
 _SINE, _COSINE = 'sin', 'cos'
 _Factor = tuple[str, Wave]
-_RULES: dict[str, Callable[..., PolyElement]] = {'neg': neg, 'add': add, 'sub': sub}
 
 #: Longer coefficients remain sums, because factoring them is slow and not informative.
 _FACTORED = 60
@@ -212,7 +204,9 @@ class Algebra:
             TypeError: The argument of a sine or cosine is not a sum of integer multiples of angles
                 and quarter turns.
         """
-        rules, values = _RULES | {'mul': self._product}, dict[Traced, PolyElement]()
+        rules: dict[str, Callable[..., PolyElement]]
+        rules = {'neg': neg, 'add': add, 'sub': sub, 'mul': self._product}
+        values = dict[Traced, PolyElement]()
         for scalar in reachable(results):
             operation, operands = scalar.operation, scalar.operands
             if operation == 'input':

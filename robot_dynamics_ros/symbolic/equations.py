@@ -61,8 +61,8 @@ def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES))
         for places, entry in _distinct_entries(form, name):
             letter = r'(C\dot{q})' if name == 'Cv' else name
             names = ' = '.join(f'{letter}_{{{_digits(place)}}}' for place in places)
-            formula = short(entry)
-            formula = sympy.latex(formula, symbol_names=symbols | short.latex)
+            shortened = short(entry)
+            formula = sympy.latex(shortened, symbol_names=symbols | short.latex)
             rows.append(f'  {names} &= {formula}')
         block = ' \\\\\n'.join(rows)
         lines += [

@@ -211,7 +211,8 @@ class Traced:
 
     Attributes:
         trace: The trace that records it.
-        operation: One of ``OPERATIONS``.
+        operation: 'input', 'constant', 'neg', 'add', 'sub', 'mul', 'div', 'cos', 'sin', 'sqrt',
+            'tanh' or 'select'.
         operands: Traced scalars; name and index of an input; value of a constant.
         order: Position in the trace, after all operands.
     """
@@ -279,23 +280,6 @@ class Traced:
 
     def __repr__(self) -> str:
         return f'<traced {self.operation} {self.order}>'
-
-
-#: Operations of traced scalars.
-OPERATIONS = (
-    'input',
-    'constant',
-    'neg',
-    'add',
-    'sub',
-    'mul',
-    'div',
-    'cos',
-    'sin',
-    'sqrt',
-    'tanh',
-    'select',
-)
 
 
 def reachable(results: Iterable[Operand]) -> list[Traced]:
