@@ -140,13 +140,10 @@ class Lagrange(Formulation):
         """
         n, c = self.tree.n, self.christoffel_symbols(q)
         pairs = tuple(combinations(range(n), 2))
-        centrifugal = zeros((n, n), c.dtype)
         coriolis = zeros((n, len(pairs)), c.dtype)
-        for j in range(n):
-            centrifugal[:, j] = c[:, j, j]
         for column, (j, k) in enumerate(pairs):
             coriolis[:, column] = 2 * c[:, j, k]
-        return SeparatedForm(centrifugal, coriolis, pairs)
+        return SeparatedForm(np.diagonal(c, axis1=1, axis2=2).copy(), coriolis, pairs)
 
     def gravity_forces(self, q: Array) -> Array:
         r"""Return :math:`G = \partial U/\partial q = -\sum_i m_i J_P^T g`, shape (n,).

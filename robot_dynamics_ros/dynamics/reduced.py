@@ -253,8 +253,7 @@ class Reduced(Formulation):
     def _state(self, u: Array, ud: Array | None = None) -> TreeState:
         """Return the motion of the tree at zero coordinate acceleration, at rest without ud."""
         (u,) = self.vectors(q=u)
-        zero = zeros(self.n, common_dtype(u))
-        (ud,) = (zero,) if ud is None else self.vectors(v=ud)
+        ud = zeros(self.n, common_dtype(u)) if ud is None else self.vectors(v=ud)[0]
         return self.tree_state(u, ud, zeros(self.n, common_dtype(u, ud)))
 
     def _forces_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
@@ -292,11 +291,8 @@ class Reduced(Formulation):
         """Return ``loop_forces`` and ``joint_forces`` of a motion in numbers."""
         given = zip('qva', (u, ud, udd), strict=True)
         state = self.tree_state(*(array(name, value, (self.n,)) for name, value in given))
-        equations, tree, poses = (
-            self.mechanism.equations,
-            self.tree,
-            link_poses(self.tree, state.q),
-        )
+        equations, tree = self.mechanism.equations, self.tree
+        poses = link_poses(tree, state.q)
         motion, dynamics = (state.q, state.v, state.a), Screw(tree)
         external = dynamics.body_wrenches(wrenches)
         outside = np.zeros((tree.n, 6)) if external is None else external

@@ -69,8 +69,7 @@ def identifiers(names: Sequence[str]) -> dict[str, str]:
         if not word[:1].isalpha() or re.search(rf'\b{word}\b', _KEYWORDS):
             word = f'x_{word}'.rstrip('_')
         numbered = (f'{word}_{k}' for k in count(2))
-        free = (one for one in chain([word], numbered) if one not in chosen.values())
-        chosen[name] = next(free)
+        chosen[name] = next(x for x in chain([word], numbered) if x not in chosen.values())
     return chosen
 
 
@@ -285,10 +284,7 @@ def _largest(numbers: Array) -> float:
 
 def _test(prefix: str, function: CFunction, table: list[Array], top: float) -> str:
     code, rows = function.code, np.hstack(table)
-    passed: list[str] = []
-    declared: list[str] = []
-    checks: list[str] = []
-    place = 0
+    passed, declared, checks, place = list[str](), list[str](), list[str](), 0
     for (name, shape), numbers in zip(code.arguments.shapes.items(), table, strict=True):
         size = math.prod(shape)
         if name in code.arguments.inputs:

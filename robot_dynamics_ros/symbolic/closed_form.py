@@ -237,10 +237,9 @@ class Algebra:
             turns = float(number) / (1.0 if name in self.angles else math.pi / 2)
             if name not in (*self.angles, '1') or abs(turns - round(turns)) > _QUARTER:
                 raise TypeError(f'{angle} is no sum of multiples of angles and quarter turns')
+            s = s if turns > 0 else -s
             for _ in range(abs(round(turns))):
-                x, y = (
-                    (x * c - y * s, y * c + x * s) if turns > 0 else (x * c + y * s, y * c - x * s)
-                )
+                x, y = x * c - y * s, y * c + x * s
         return x, y
 
     def waves(self, polynomial: PolyElement) -> dict[Any, dict[_Factor, Any]]:

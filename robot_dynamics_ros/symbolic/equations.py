@@ -64,11 +64,10 @@ def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES))
             shortened = short(entry)
             formula = sympy.latex(shortened, symbol_names=symbols | short.latex)
             rows.append(f'  {names} &= {formula}')
-        block = ' \\\\\n'.join(rows)
         lines += [
             f'% {QUANTITIES[name]}',
             r'\[\begin{aligned}',
-            block,
+            ' \\\\\n'.join(rows),
             r'\end{aligned}\]',
         ]
     lines[first:first] = [
@@ -85,10 +84,11 @@ def write_python(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES)
         'M(q) a + C(q, v) v + G(q) = tau; coordinates: '
         f'{", ".join(joint for _, joint in form.coordinates)}.\n'
     )
+    parameters = [f"    '{p.name}': {p.value!r},  # {p.meaning}" for p in form.parameters]
     quoted = about.replace('\\', r'\\').replace('"', r'\"')  # a name may have any characters
     parts = [
         f'"""{quoted}"""\n\nfrom math import cos, sin\n\nimport numpy as np\n',
-        _python_parameters(form),
+        '\n'.join(['PARAMETERS = {', *parameters, '}', '']),
         *(_python_function(form, name) for name in quantities),
     ]
     return '\n\n'.join(parts)
@@ -100,11 +100,6 @@ _FUNCTIONS = {
     'Cv': 'velocity_forces',
     'G': 'gravity_forces',
 }
-
-
-def _python_parameters(form: ClosedForm) -> str:
-    lines = [f"    '{p.name}': {p.value!r},  # {p.meaning}" for p in form.parameters]
-    return '\n'.join(['PARAMETERS = {', *lines, '}', ''])
 
 
 def _python_function(form: ClosedForm, name: str) -> str:
@@ -141,11 +136,8 @@ def _distinct_entries(form: ClosedForm, name: str) -> Iterator[tuple[list[_Index
         for j in range(matrix.cols):
             place = (i, j) if name in ('M', 'C') else (i,)
             entries.setdefault(matrix[i, j], []).append(place)
-    zeros = entries.pop(sympy.Integer(0), None)
-    for entry, places in entries.items():
+    for entry, places in sorted(entries.items(), key=lambda item: item[0] == 0):
         yield places, entry
-    if zeros:
-        yield zeros, sympy.Integer(0)
 
 
 def _digits(place: _Index) -> str:

@@ -359,13 +359,12 @@ def compile_kernel(
         ParameterError: The robot's constants are symbols.
     """
     names = name_list('outputs', outputs)
-    of_frame = any([known_output(name).of_frame for name in names])
     spec = KernelSpec(tree, formulation, frame)
     if spec.tree.mass.dtype == object:
         raise ParameterError('tree', tree.name, 'kernels need numeric constants, not symbols')
-    if of_frame:
-        spec.tree.frame(frame)
     arguments = {name: spec.arguments(name) for name in names}
+    if any(known_output(name).of_frame for name in names):
+        spec.tree.frame(frame)
     if spec.formulation.numbers_only:
         backend: Backend = FormulationBackend(spec)
     else:

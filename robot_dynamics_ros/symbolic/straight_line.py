@@ -304,8 +304,7 @@ def assignments(code: StraightLineCode) -> tuple[list[str], list[list[str]]]:
 
 def module_source(codes: Iterable[StraightLineCode], heading: str) -> str:
     """Return the source of a module; the caller provides cos, sin, sqrt, tanh and select."""
-    parts = [f'{heading!r}\n', *(python_source(code) for code in codes)]
-    return '\n\n'.join(parts)
+    return '\n\n'.join([f'{heading!r}\n', *map(python_source, codes)])
 
 
 @cache
