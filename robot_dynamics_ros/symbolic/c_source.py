@@ -139,11 +139,11 @@ def robot_functions(
 ) -> list[CFunction]:
     """Return the functions of a robot, see :func:`c_source`."""
     outputs, frames = name_list('outputs', outputs), name_list('frames', frames)
-    kinds = [(output, known_output(output)) for output in outputs]
-    if frames and not any(kind.of_frame for _, kind in kinds):
-        kinds += [(output, known_output(output)) for output in FRAME_OUTPUTS]
+    if frames and not any(known_output(output).of_frame for output in outputs):
+        outputs = [*outputs, *FRAME_OUTPUTS]
     functions, words = [], identifiers(frames)
-    for output, kind in kinds:
+    for output in outputs:
+        kind = known_output(output)
         if kind.of_frame and not frames:
             raise ParameterError('outputs', output, 'needs a frame; name one or more in frames')
         for frame in frames if kind.of_frame else ('',):

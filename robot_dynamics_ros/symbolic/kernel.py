@@ -446,8 +446,8 @@ def _compiled(
     name: str, sizes: Mapping[str, int], compute: Callable[..., Any], fused: bool = True
 ) -> Kernel:
     code = trace_function(name, sizes, None, compute, fused=fused)
-    heading = f'Generated function {name}.'
-    backend = _fastest(partial(compiled_function, code), partial(module_source, [code], heading))
+    source = partial(module_source, [code], f'Generated function {name}.')
+    backend = _fastest(partial(compiled_function, code), source)
     return backend.kernel(code.arguments)
 
 
