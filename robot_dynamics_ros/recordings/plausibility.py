@@ -65,7 +65,7 @@ _SPAN = 8  # steps over which velocities are compared with positions: noise of t
 LATE = 0.75  # periods; those of a simulator, at the end of a step, are late by half a one
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
-_LIKELY = 4  # number of changes whose other causes are searched, too
+_LIKELY = 2  # number of changes whose other causes are searched, too
 _TRIED = 500  # instants at which other orders of joints are tried
 _UNEXPLAINED = 0.2  # of an effort: more may be a fault of positions,
 _HALVED = 0.5  # of which that one leaves less: a wrong model fits another arm by chance only
@@ -438,14 +438,15 @@ def effort_findings(
     own = _residual(tree, motion)
     if tree.n > 1 and own.unusual > _UNEXPLAINED:
         few = motion.take(slice(None, None, max(1, len(motion.row) // _TRIED)))
-        least = _residual(tree, few).cost - EVIDENCE
-        likely = sorted(_changes(tree, few), key=lambda change: change[1].first_cost)[:_LIKELY]
-        fault, changed = min(  # a second joint needs evidence of its own
-            likely, key=lambda x: x[1].cost + EVIDENCE * x[0].culprit.startswith('joints')
-        )
-        if changed.cost < least and changed.unusual < _HALVED * own.unusual:
-            yield fault
-            own = changed
+        least = _residual(tree, few).cost
+        for count in (1, 2):  # joints that are reversed; a second one needs evidence of its own
+            changes = sorted(_changes(tree, few, count), key=lambda change: change[1].first_cost)
+            fault, changed = min(changes[:_LIKELY], key=lambda change: change[1].cost)
+            enough = changed.cost < least - count * EVIDENCE
+            if enough and changed.unusual < _HALVED * own.unusual:
+                yield fault
+                own = changed
+                break
     yield from own.faults()
 
 
@@ -453,10 +454,12 @@ def _residual(tree: Robot, motion: Instants) -> EffortResidual:
     return EffortResidual(EffortModel(tree), motion, tool_frame(tree), _RESOLUTION, EVERY)
 
 
-def _changes(tree: Robot, motion: Instants) -> Iterator[tuple[Finding, EffortResidual]]:
+def _changes(
+    tree: Robot, motion: Instants, count: int
+) -> Iterator[tuple[Finding, EffortResidual]]:
     """Yield changes of positions, which no coefficient tells, and residuals without each.
 
-    Two joints are exchanged, or one or two are reversed.
+    So many joints are reversed; instead of one, also two are exchanged.
     """
 
     def changed(columns: Iterable[str], of: Callable[[Array], Array]) -> EffortResidual:
@@ -464,13 +467,13 @@ def _changes(tree: Robot, motion: Instants) -> Iterator[tuple[Finding, EffortRes
 
     names = ('q', 'v', 'a', 'v_friction', 'sign')
     every = range(tree.n)
-    for joints in (*combinations(every, 1), *combinations(every, 2)):
+    for joints in combinations(every, count):
         signs = np.where(np.isin(every, joints), -1.0, 1.0)
         for problem, remedy, efforts in REVERSALS:
             fault = Finding('error', problem, named(tree, joints), remedy)
             columns = (*names, *(['effort'] if efforts else []))
             yield fault, changed(columns, partial(np.multiply, signs))
-    for i, j in combinations(every, 2):
+    for i, j in combinations(every, 2) if count == 1 else ():
         order = np.arange(tree.n)
         order[[i, j]] = j, i
         for problem, positions, efforts in EXCHANGES:
