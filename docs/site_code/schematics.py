@@ -39,7 +39,7 @@ PATH = {
         *('EffortWriter.publish', 'PreparedMessage.publish'),
     ),
     'messages': (700, 30, 'MessageBytes.take', 'stamp_ns', 'content'),
-    'control/session_modes': (20, 200, 'SessionModes.update', '_process', '_handle'),
+    'control/session_modes': (20, 200, 'SessionModes.update', '_process', '_handle', '_write'),
     'control/loop': (360, 200, 'ControlLoop.observe', 'tick', '_update_inputs'),
     'control/safety/state_validator': (
         *(700, 200, 'MeasuredState.take', 'StateValidator.accept', '_evaluate'),

@@ -50,7 +50,7 @@ def test_the_command_prints_tables_and_writes_the_numbers(fast, command):
         ('scara --samples 0', 'parameter states = 0 refused: compare at least one'),
         ('scara --samples 1 --seed -1', 'parameter seed = -1 refused: must not be negative'),
         ('four_bar', 'its loops are solved by iteration, which a count of operations could not'),
-        ('scara --samples 1 --json no/a.json', 'error: no/a.json: No such file or directory\n'),
+        ('scara --samples 1 --json README.md/a.json', 'README.md is a file); name another'),
     ],
 )
 def test_what_cannot_be_compared_or_written_is_told_in_one_line(fast, words, said, command):
