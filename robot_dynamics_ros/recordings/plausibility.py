@@ -443,7 +443,7 @@ def effort_findings(
             changes = sorted(_changes(tree, few, count), key=lambda change: change[1].first_cost)
             fault, changed = min(changes[:_LIKELY], key=lambda change: change[1].cost)
             enough = changed.cost < least - count * EVIDENCE
-            if enough and changed.unusual < _HALVED * own.unusual:
+            if enough and changed.unusual < _HALVED**count * own.unusual:
                 yield fault
                 own = changed
                 break
