@@ -37,7 +37,6 @@ _SOLID: Colour = (0.08, 0.59, 0.35, 1.0)
 _CLEAR: Colour = (*_SOLID[:3], 0.22)
 _AXES: tuple[Colour, ...] = ((0.8, 0.1, 0.1, 1.0), (0.1, 0.6, 0.1, 1.0), (0.1, 0.2, 0.8, 1.0))
 
-_NO_LINE = np.zeros((0, 3))
 
 #: Returns a matrix A, shape (3, 3), and a position p, shape (3,), m, from a program time, s, and
 #: joint positions, shape (n,): a point x of a shape is at p + A x in the base frame. A is a
@@ -116,7 +115,11 @@ def _flat(constraint: Plane | StraightLine, frame: MovingFrame, size: float) -> 
         return R, p + constraint.signals[0].at(t)[0][0] * R[:, 2]
 
     side = size * np.array([_SIDE, _SIDE, _THIN])
-    return ProgramShape(box(side), _NO_LINE, place, _CLEAR)
+    return ProgramShape(box(side), _no_line(), place, _CLEAR)
+
+
+def _no_line() -> Array:
+    return np.zeros((0, 3))
 
 
 def _round(constraint: RoundSurface, size: float) -> ProgramShape:
@@ -128,7 +131,7 @@ def _round(constraint: RoundSurface, size: float) -> ProgramShape:
         return R * [radius, radius, 2.0 * size if is_long else radius], p
 
     unit = cylinder(1.0, 1.0) if is_long else sphere(1.0)
-    return ProgramShape(unit, _NO_LINE, place, _CLEAR)
+    return ProgramShape(unit, _no_line(), place, _CLEAR)
 
 
 def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShape]:
@@ -161,9 +164,9 @@ def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShap
             path.line[:, free] = 0.0
         if len(free) == 1:
             wall = _wall(path.line, 0.5 * size * np.eye(3)[free[0]])
-            yield ProgramShape(wall, _NO_LINE, carrier, _CLEAR)
+            yield ProgramShape(wall, _no_line(), carrier, _CLEAR)
         yield path
-    yield ProgramShape(sphere(0.02 * size), _NO_LINE, target)
+    yield ProgramShape(sphere(0.02 * size), _no_line(), target)
 
 
 def _path(signal: Signal, axes: list[int], carrier: Place) -> Iterator[ProgramShape]:
@@ -216,8 +219,8 @@ def _pair(tree: Robot, constraint: Distance | Coincidence, size: float) -> Itera
         return np.outer(gap, [0.0, 0.0, 1.0]), end
 
     ball = sphere(0.015 * size)
-    yield ProgramShape(ball, _NO_LINE, lambda t, q: (np.eye(3), first(t, q)))
-    yield ProgramShape(ball, _NO_LINE, lambda t, q: (np.eye(3), second(t, q)))
+    yield ProgramShape(ball, _no_line(), lambda t, q: (np.eye(3), first(t, q)))
+    yield ProgramShape(ball, _no_line(), lambda t, q: (np.eye(3), second(t, q)))
     yield ProgramShape(None, np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), rod)
 
 
