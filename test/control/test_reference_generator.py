@@ -8,6 +8,7 @@ import pytest
 from followed_arm import follow
 from samples import shipped
 
+from robot_dynamics_ros.control.trajectories.following import SpeedLimit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler
@@ -65,6 +66,25 @@ def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
     in_background.begin_glide()
     with pytest.raises(TrajectoryError, match='before the arm was brought to a hold'):
         in_background.commit(second)
+
+
+def test_what_was_prepared_at_rest_begins_at_the_speed_that_the_reference_has_by_then():
+    """The path of the second motion, prepared with the first, is slow at its begin."""
+    generator, limits = generator_at_rest(), [None, SpeedLimit(0.1, [1e-3] * 4 + [1.0] * 30)]
+    sampler = ReferenceSampler(TREE.n, 'zero_order', 1e-3)
+    generator.configure(sampler, start_tolerance=0.05, speed_limit=lambda *_: limits.pop(0))
+    times = np.linspace(0.1, 2.0, 20)
+    onward = Points(times, *Quintic(PLACE, PLACE + 0.3, 2.0).table(times))
+    prepared = [
+        generator.prepare(generator.snapshot(), points, start)
+        for points, start in ((onward, 0), (BACK, NANO + 700 * PERIOD))
+    ]
+    for motion in prepared:
+        generator.commit(motion)
+    position, velocity, _ = run(generator, 1500).transpose(1, 0, 2)
+    assert np.abs(velocity[690]).max() > 0.2
+    assert np.abs(np.diff(velocity, axis=0)).max() < 0.02  # 20 rad/s^2
+    np.testing.assert_allclose(np.diff(position, axis=0), 1e-3 * velocity[1:], atol=2e-5)
 
 
 HERE = np.tile(moving_generator().snapshot().reference.position, (2, 1))

@@ -253,7 +253,9 @@ class ReferenceGenerator:
         speed.advance(begin, trajectory)
         speed.sample(begin, goal)
         offset = reference.rows - goal.rows
-        joined = trajectory.first.time[0] > 0.0 or not offset[1].any()
+        # A limit of the speed was prepared before: the reference may be faster by now.
+        joined = trajectory.first.time[0] > 0.0 and speed.factor == 1.0
+        joined |= not offset[1].any()
         if joined and np.abs(offset[0]).max() <= _NEGLIGIBLE:
             offset.fill(0.0)
         self._approach.start(offset, self._now_ns)
