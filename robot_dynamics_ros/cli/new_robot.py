@@ -28,7 +28,6 @@ from robot_dynamics_ros.cli.arguments import (
     option,
     robot_source,
 )
-from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
 from robot_dynamics_ros.description.unread import without_effort
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
@@ -47,7 +46,7 @@ from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.planning import default_motion, postures, robot_setup, trajectory_plan
 from robot_dynamics_ros.planning.default_motion import DefaultMotion
 from robot_dynamics_ros.recordings.output_folder import folder_name, require_free
-from robot_dynamics_ros.ros import gazebo_files, plot_layouts
+from robot_dynamics_ros.ros import gazebo_files
 from robot_dynamics_ros.ros.executables import parameter_sections
 from robot_dynamics_ros.yaml_reader.parsing import plain, read_yaml
 
@@ -176,10 +175,8 @@ def parameter_file(args: argparse.Namespace) -> Path:
 #: Files of the folder; the README is written last.
 URDF, PARAMETERS, DRIVER = 'robot.urdf', 'parameters.yaml', 'driver.yaml'
 BRIDGE, ROS2_CONTROL, PROGRAM = 'ros_gz_bridge.yaml', 'ros2_control.yaml', 'program.yaml'
-PLOTJUGGLER, FOXGLOVE = 'plotjuggler.xml', 'foxglove.json'
 LOOPS, README = 'loops.yaml', 'README.md'
-_FOR_ROS = BRIDGE, ROS2_CONTROL, PLOTJUGGLER, FOXGLOVE
-FILES = (URDF, LOOPS, PARAMETERS, DRIVER, PROGRAM, *_FOR_ROS, README)
+FILES = (URDF, LOOPS, PARAMETERS, DRIVER, PROGRAM, BRIDGE, ROS2_CONTROL, README)
 _PERIOD = 1e-3  # s
 _DRIVER_HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
@@ -210,7 +207,6 @@ absolute: instead of moving the folder, write it again elsewhere.
 | `driver.yaml` | driver profile: topics, names, order, units, signs, compensation in the driver |
 {program_row}| `ros_gz_bridge.yaml` | topics between Gazebo and ROS, for your own ros_gz_bridge |
 | `ros2_control.yaml` | controllers for gz_ros2_control or your own controller manager |
-| `plotjuggler.xml`, `foxglove.json` | plots of errors, efforts and their limits, f, wrench |
 
 Joints: {joints}.
 {locked}
@@ -317,7 +313,6 @@ def write_robot_folder(
     limits = dict(zip(tree.joint_names, tree.effort_limit.tolist(), strict=True))
     nodes = {f'/**/{name}': {'ros__parameters': values} for name, values in parameters.items()}
     program = robot_setup.default_program(tree, motion, gains)
-    rows = load_program(program, tree, check=False).stack.rows if program else ()
     texts = {
         URDF: set_effort_limits(tree.xml, limits),
         LOOPS: tree.mechanism,
@@ -328,8 +323,6 @@ def write_robot_folder(
             gazebo_files.bridge_entries(tree.joint_names, gazebo_files.model_name(tree))
         ),
         ROS2_CONTROL: gazebo_files.ros2_control_text(tree),
-        PLOTJUGGLER: plot_layouts.plotjuggler_text(tree, rows),
-        FOXGLOVE: plot_layouts.foxglove_text(tree, rows),
         README: _readme(tree, here, motion, obstacles or Obstacles()),
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -385,7 +378,7 @@ def planned_folder(
     numbers = tree.effort_limit.tolist(), tree.gravity.tolist()
     content = f'{tree.xml}\n{tree.mechanism}\n{numbers}\n{frame}\n{obstacles}\n{measured}'.encode()
     planning = (postures, default_motion, robot_setup, trajectory_plan)
-    modules = (collisions, triangles, arm, gazebo_files, plot_layouts, *planning)
+    modules = (collisions, triangles, arm, gazebo_files, *planning)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
     sources.append(Path(__file__).read_bytes())
     digest = hashlib.sha256(b''.join([content, *sources])).hexdigest()[:24]

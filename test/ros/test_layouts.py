@@ -7,21 +7,18 @@ import json
 import re
 import runpy
 from itertools import product
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from checkout import ROOT
 
-from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.conversions import message_class
-from robot_dynamics_ros.ros.plot_layouts import foxglove_text, plotjuggler_text
 
 _NUMBERS = {'double', 'sequence<double>'}
 _SHOWN = {
@@ -46,11 +43,12 @@ def topics() -> dict[str, str]:
 
 
 class Arm:
-    """A robot, the program whose f is shown, and a posture of it; its two layouts."""
+    """The robot, the program whose f is shown, and their two layouts."""
 
-    def __init__(self, folder: Path) -> None:
-        self.tree = load_robot(folder / 'robot.urdf')
-        self.program = load_program(folder / 'program.yaml', self.tree)
+    def __init__(self) -> None:
+        self.tree = load_robot(shipped_robot('scara'))
+        self.program = load_program('scara_circle', self.tree)
+        folder = ROOT / 'config'
         self.curves = list(ElementTree.parse(folder / 'plotjuggler.xml').getroot().iter())
         self.panels = json.loads((folder / 'foxglove.json').read_text('utf-8'))['configById']
 
@@ -73,11 +71,8 @@ class Arm:
 
 
 @pytest.fixture(scope='module')
-def arm(tmp_path_factory) -> Arm:
-    folder = tmp_path_factory.mktemp('arm')
-    words = ['new_robot', 'four_dof', '--joints', 'joint1,joint2,joint4', '--out', str(folder)]
-    assert main(words) == 0
-    return Arm(folder)
+def arm() -> Arm:
+    return Arm()
 
 
 def number_at(kind: str, path: list[str]) -> bool:
@@ -131,10 +126,3 @@ def test_paths_of_foxglove_exist_have_the_names_of_their_entries_and_are_in_a_ta
     assert shown == _SHOWN
     placed = re.findall(r"'(\w+![^']*)'", str(arm.panels['Tab!robot']['tabs']))
     assert sorted([*placed, 'Tab!robot']) == sorted(arm.panels)
-
-
-def test_layouts_of_the_package_are_written_by_the_function_of_new_robot():
-    tree = load_robot(shipped_robot('scara'))
-    rows = load_program('scara_circle', tree).stack.rows
-    for name, write in (('plotjuggler.xml', plotjuggler_text), ('foxglove.json', foxglove_text)):
-        assert (ROOT / 'config' / name).read_text('utf-8') == write(tree, rows)
