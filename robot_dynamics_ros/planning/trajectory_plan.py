@@ -140,7 +140,8 @@ def point_settings(
     """
     held = np.clip(q, tree.reference_lower, tree.reference_upper).tolist()
     end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
-    seconds = offset_duration(np.array(end) - q, tree.velocity_limits(_DEFAULT_SPEED))
+    way = tree.nearest_turn(np.array(end), q) - q
+    seconds = offset_duration(way, tree.velocity_limits(_DEFAULT_SPEED))
     duration = max(seconds, share * _SHORTEST_S)
     return {'kind': 'point', 'goal': end, 'duration_s': duration, 'speed_scale': share}
 

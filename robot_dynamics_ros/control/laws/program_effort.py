@@ -335,6 +335,7 @@ class LeadIn:
     """Smooth motion of all joints to the start of a program.
 
     Attributes:
+        goal: As given.
         duration: Duration of the motion, s.
         velocity: Target velocity of the last tick, shape (n,), rad/s or m/s.
 
@@ -344,7 +345,7 @@ class LeadIn:
     """
 
     def __init__(self, goal: Array, speed: Array) -> None:
-        self.duration, self._goal, self._speed = 0.0, goal, speed
+        self.duration, self.goal, self._speed = 0.0, goal, speed
         self.velocity, self._distance, self._rate = np.zeros((3, len(goal)))
 
     @classmethod
@@ -363,7 +364,7 @@ class LeadIn:
 
     def begin(self, q: Array, v: Array) -> None:
         """Start the motion at a state, each of shape (n,)."""
-        self._distance[:], self._rate[:] = q - self._goal, v
+        self._distance[:], self._rate[:] = q - self.goal, v
         self.duration = max(offset_duration(self._distance, self._speed, v), _SHORTEST_S)
 
     def acceleration(self, time: float, q: Array, v: Array) -> Array:
@@ -371,7 +372,7 @@ class LeadIn:
         offset, rate, acceleration = quintic_offset(
             self._distance, self._rate, self.duration, time
         )
-        error, error_rate = self._goal + offset - q, rate - v
+        error, error_rate = self.goal + offset - q, rate - v
         self.velocity[:] = rate
         return acceleration + _FREQUENCY * (2.0 * error_rate + _FREQUENCY * error)
 

@@ -177,7 +177,8 @@ def add_waypoint(path: str, tree: Robot, position: Array, share: float) -> int:
     if os.path.exists(path):
         points = _read_points(path, joints)
         JointWaypoints(points, joint_names=joints)
-        way, fastest = position - points.position[-1], share * tree.velocity_limits()
+        last, fastest = points.position[-1], share * tree.velocity_limits()
+        way = tree.nearest_turn(position, last) - last
         time = points.time[-1] + max(_MIN_DURATION_S, offset_duration(way, fastest))
         points = points.with_point(len(points.time), time, (position, 0.0, 0.0))
     _replace(path, _message_text(joints, points))
