@@ -137,14 +137,13 @@ class Decoder:
         return Group(layout.names, place, arrival_ns, stamps, values)
 
 
-def state_group(message: Any, place: Array, arrival_ns: Array, stamp: int = 0) -> Group | None:
+def state_group(message: Any, place: Array, arrival_ns: Array) -> Group | None:
     """Return a JointState as :class:`Decoder` does, None if it is unusable.
 
     Args:
         message: The message.
         place: Its place in the bag, shape (1,).
         arrival_ns: Its receive time, shape (1,), ns.
-        stamp: Its timestamp if it has none of its own, ns.
     """
     n = len(message.name)
     if len(message.position) != n or len(message.velocity) not in (0, n):
@@ -153,5 +152,5 @@ def state_group(message: Any, place: Array, arrival_ns: Array, stamp: int = 0) -
         x if len(x) == n else np.full(n, np.nan)
         for x in (message.position, message.velocity, message.effort)
     ], dtype=float)  # fmt: skip
-    stamps = np.array([stamp_ns(message) or stamp], dtype=np.int64)
+    stamps = np.array([stamp_ns(message)], dtype=np.int64)
     return Group(tuple(message.name), place, arrival_ns, stamps, values[:, np.newaxis])

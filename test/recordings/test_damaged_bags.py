@@ -219,9 +219,9 @@ def test_the_journal_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(kin
     {a.db3: xxxxxxxxxxxxxxxx} | not a database
     {a.mcap.zstd: xx} | not an mcap file
     hello | is not a recording
-    "\x89PNG\r\n\x1a\n\0,," | give a bag folder, .mcap, .db3, .bag of ROS 1, or a table .csv, .tsv, .txt, .parquet
-    "#ROSBAG V2.0\n" | repair it: rosbag reindex
-""")  # noqa: E501
+    "\x89PNG\r\n\x1a\n\0,," | give a bag folder, .mcap, .db3, or a table .csv, .tsv, .txt (
+    "#ROSBAG V2.0\n" | is of ROS 1; convert it: rosbags-convert --src
+""")
 def test_what_is_no_recording_is_refused_with_one_clear_message(given, said, tmp_path):
     bag = tmp_path / 'bag'
     for name, content in (given if isinstance(given, dict) else {'': given}).items():

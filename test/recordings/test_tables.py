@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from datetime import datetime, timedelta
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 import tables
 import yaml
@@ -323,18 +322,3 @@ def test_rows_that_end_early_are_left_out_and_counted(cut, sparse, tmp_path):
     np.testing.assert_array_equal(table.values['effort'], np.delete(TAU, 4, axis=0))
     said = '2 rows left out that end early, the first in line 6: 6 cells below 8 names'
     assert said in table.notes
-
-
-def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
-    file, index = tmp_path / 'log.parquet', np.array(DATES, dtype='datetime64[ns]')
-    columns = dict(zip([*heads(), '__index_level_0__'], [*ALL, index], strict=True))
-    lists = {'t': TIME, 'position': [*Q], 'velocity': [*V], 'effort': [None, *TAU[1:]]}
-    for content, begin in ((columns, NS), (lists, 0)):
-        pyarrow.parquet.write_table(pyarrow.table(content), file)
-        table = read_table(file)
-        assert table.time_ns[1] == begin + 2_000_000
-        for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
-            np.testing.assert_array_equal(table.values[key][1:], expected[1:])
-    file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(RobotDynamicsError, match=r"parquet': is damaged \(.*; export it again"):
-        read_table(file)

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of other kinds as topics of a ROS 2 bag: tables, bags of ROS 1, other messages.
+"""Tables, and states of joint trajectory controllers, as topics of a bag.
 
-A table, and the state of a joint trajectory controller, have the topics of our own recorder:
-reference and feedback as joint states, the commanded efforts as one number per joint. Joint states
-in fields of another message, as in franka_msgs/FrankaRobotState, are topics below its own.
+They have the topics of our own recorder: reference and feedback as joint states, the commanded
+efforts as one number per joint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.topics import force_topic, force_topics
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.recordings.bag.storage import Definition, RawMessage, Storage
+from robot_dynamics_ros.recordings.bag.storage import Storage
 from robot_dynamics_ros.recordings.bag.tables import read_table
 from robot_dynamics_ros.recordings.columns import (
     SINGLE,
@@ -29,7 +28,7 @@ from robot_dynamics_ros.recordings.columns import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONTROLLER_STATE = 'control_msgs/msg/JointTrajectoryControllerState'
-_BLOCK = 4096  # messages, or rows of a table
+_BLOCK = 4096  # rows of a table
 
 
 class TableStorage(Storage):
@@ -74,67 +73,24 @@ class TableStorage(Storage):
             yield found
 
 
-class Ros1Storage(Storage):
-    """A bag of ROS 1.
-
-    Args:
-        bag: Reader of the bag library, open.
-        types: Its type store of ROS 2; types that only the bag defines are added.
-        parse: Returns the types of a definition and its name.
-    """
-
-    def __init__(self, bag: Any, types: Any, parse: Callable[[str, str], Any]) -> None:
-        super().__init__()
-        self._bag, self._types = bag, types
-        for connection in bag.connections:
-            kind = connection.msgtype
-            if kind not in types.types:  # the header of ROS 1 has a counter, which is left out
-                text = connection.msgdef.data.replace('uint32 seq\n', '')
-                types.register(parse(text, kind))
-                self.definitions[kind] = Definition('ros2msg', text)
-            self.topics[connection.topic] = kind
-            self.counts[connection.topic] += connection.msgcount
-
-    def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
-        """Yield the messages of wanted topics in the order of their times, block by block."""
-        chosen = [x for x in self._bag.connections if selects(x.topic)]
-        block: list[RawMessage] = []
-        try:
-            for connection, time_ns, data in self._bag.messages(chosen) if chosen else ():
-                converted = self._types.ros1_to_cdr(data, connection.msgtype)
-                block.append((connection.topic, time_ns, memoryview(converted)))
-                if len(block) >= _BLOCK:
-                    yield block
-                    block = []
-        except Exception as error:  # generated code on bytes that may be anything
-            self.add_loss(f'it is damaged: {error}')
-        yield block
-
-
 def message_parts(message: Any, place: int = 0, arrival_ns: int = 0) -> dict[str, Group]:
-    """Return what a message holds, by the topics below its own that it becomes.
+    """Return reference, feedback and commands of a controller's state, by topics below its own.
 
-    These are reference, feedback and commands of a controller's state, and the joint states that
-    are fields of any other message; a field without a time of its own has that of the message.
-    A controller's state without a stamp, or of another number of values, has none.
+    One without a stamp, or of another number of values, is left out.
     """
-    times = np.array([place]), np.array([arrival_ns])
-    fields = {x: getattr(message, x) for x in getattr(message, '__dataclass_fields__', ())}
-    states = {x: y for x, y in fields.items() if getattr(y, '__msgtype__', '') == STATE}
-    of_controller = 'header' in fields and 'joint_names' in fields
-    for part, spellings in _PARTS.items() if of_controller else ():
-        if point := next((fields[x] for x in spellings if x in fields), None):
+    times, parts = (np.array([place]), np.array([arrival_ns])), dict[str, Group]()
+    names = getattr(message, 'joint_names', ())
+    for part, spellings in _PARTS.items() if len(names) else ():
+        if point := next((getattr(message, x) for x in spellings if hasattr(message, x)), None):
             motion = {'position': point.positions, 'velocity': point.velocities, 'effort': ()}
-            own = {'header': message.header, 'name': message.joint_names}
-            states[part] = SimpleNamespace(**own, **motion)
-    stamp = stamp_ns(message) if 'header' in fields else 0
-    groups = ((x, state_group(y, *times, stamp)) for x, y in states.items() if len(y.name))
-    parts = {x: group for x, group in groups if group is not None}
-    output = fields.get('output') if of_controller else None
-    if output is not None and len(output.effort) == len(message.joint_names):
-        for name, effort in zip(message.joint_names, output.effort, strict=True):
-            value = np.full((1, 1, 1), effort)
-            parts[force_topic(name)] = Group((), *times, np.array([stamp]), value)
+            state = SimpleNamespace(header=message.header, name=names, **motion)
+            if group := state_group(state, *times):
+                parts[part] = group
+    output = getattr(message, 'output', None)
+    if parts and output is not None and len(output.effort) == len(names):
+        stamp = np.array([stamp_ns(message)])
+        for name, effort in zip(names, output.effort, strict=True):
+            parts[force_topic(name)] = Group((), *times, stamp, np.full((1, 1, 1), effort))
     return parts
 
 

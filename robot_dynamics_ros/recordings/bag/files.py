@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 import struct
@@ -64,10 +65,8 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     """
     path = Path(path)
     if path.is_file():
-        if not (_STORAGE_NAME.search(path.name) or is_ros1(path) or is_table(path)):
-            tables = f'a table {", ".join(TABLE_SUFFIXES)} (save workbooks as CSV)'
-            remedy = f'give a bag folder, .mcap, .db3, .bag of ROS 1, or {tables}'
-            raise RecordingError(f'bag {str(path)!r}', 'is not a recording', remedy)
+        if not (_STORAGE_NAME.search(path.name) or is_table(path)):
+            raise _not_a_recording(path)
         return BagFiles(path, (path,))
     if not path.is_dir():
         problem = f'no such file or folder in {str(path.absolute().parent)!r}'
@@ -91,17 +90,27 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     )
 
 
-def is_ros1(path: Path) -> bool:
-    """Return whether a file is a bag of ROS 1."""
+def _not_a_recording(path: Path) -> RecordingError:
+    tables = f'a table {", ".join(TABLE_SUFFIXES)} (save workbooks as CSV)'
+    problem, remedy = 'is not a recording', f'give a bag folder, .mcap, .db3, or {tables}'
     with path.open('rb') as file:
-        return file.read(len(_ROS1_MAGIC)) == _ROS1_MAGIC
+        if file.read(len(_ROS1_MAGIC)) == _ROS1_MAGIC:
+            words = (
+                'rosbags-convert',
+                '--src',
+                str(path),
+                '--dst',
+                str(path.with_name(f'{path.stem}_ros2')),
+            )
+            problem, remedy = 'is of ROS 1', f'convert it: {shlex.join(words)}'
+    return RecordingError(f'bag {str(path)!r}', problem, remedy)
 
 
 def is_bag(path: Path) -> bool:
-    """Return whether a path is a storage file, a folder with one, a table or a bag of ROS 1."""
+    """Return whether a path is a storage file, a folder with one, or a table."""
     if path.is_dir():
         return any(map(_is_storage, path.iterdir()))
-    return path.is_file() and (_is_storage(path) or is_ros1(path) or is_table(path))
+    return path.is_file() and (_is_storage(path) or is_table(path))
 
 
 def short_name(bag: Path) -> str:

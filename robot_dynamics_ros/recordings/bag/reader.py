@@ -20,7 +20,6 @@ from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.converted import (
     CONTROLLER_STATE,
-    Ros1Storage,
     TableStorage,
     message_columns,
     message_parts,
@@ -30,7 +29,6 @@ from robot_dynamics_ros.recordings.bag.files import (
     decompress,
     decompress_file,
     find_files,
-    is_ros1,
     new_folder,
 )
 from robot_dynamics_ros.recordings.bag.storage import (
@@ -165,7 +163,6 @@ class BagWriter:
 def _rosbags() -> Any:
     try:
         import rosbags.interfaces
-        import rosbags.rosbag1
         import rosbags.rosbag2
         import rosbags.typesys
     except ImportError as error:
@@ -199,11 +196,10 @@ class BagReader(ExitStack):
         topics: Message type by topic.
         counts: Number of messages by topic, from the metadata of the bag or counted.
         remarks: Custom data of the bag's metadata.
-        sources: Topic of a message that holds joint states, as of a joint trajectory controller,
-            by topic that it adds.
+        sources: Topic of the state of a joint trajectory controller, by topic that it adds.
 
     Args:
-        path: A bag's folder, one of its storage files, a bag of ROS 1, or a table.
+        path: A bag's folder, one of its storage files, or a table.
 
     Raises:
         MissingDependencyError: rosbags is not installed.
@@ -238,10 +234,7 @@ class BagReader(ExitStack):
             self._damaged_messages = 0
             self._kept, self._kept_topics = list[RawMessage](), frozenset[str]()
             self.sources = dict[str, str]()
-            nested = {k for k, d in self._definitions.items() if 'JointState' in d.text}
-            # Of messages that may hold joint states.
-            kinds = (nested | {CONTROLLER_STATE}) - {STATE}
-            for source in [x for x, kind in self.topics.items() if kind in kinds]:
+            for source in [x for x, kind in self.topics.items() if kind == CONTROLLER_STATE]:
                 parts = message_parts(self.first(source, strict=False))
                 for part, group in parts.items():
                     topic = f'{source}/{part}'
@@ -331,17 +324,7 @@ class BagReader(ExitStack):
                 self._damaged_messages += 1
 
     def _storage(self, file: Path) -> Storage:
-        """Open a storage file, or a decompressed copy; of other recorders as messages of ROS 2."""
-        if is_ros1(file):
-            rosbags = _rosbags()
-            try:
-                bag = self.enter_context(rosbags.rosbag1.Reader(file))
-                return Ros1Storage(bag, self._common, rosbags.typesys.get_types_from_msg)
-            except Exception as error:  # the bytes may be anything
-                remedy = 'repair it: rosbag reindex, of ROS 1'
-                raise RecordingError(
-                    f'bag {str(file)!r}', f'is damaged: {error}', remedy
-                ) from error
+        """Open a table, a storage file, or a decompressed copy of it."""
         if is_table(file):
             return TableStorage(file)
         plain, intact = file, True

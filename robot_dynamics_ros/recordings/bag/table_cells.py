@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of tables: text of any separator and encoding, and Parquet.
+"""Cells of tables: text of any separator and encoding.
 
 The names of the columns are in the last line before the first row of numbers that has as many
 cells; ``#`` before them, and all other lines above, are skipped. Columns are separated by
@@ -12,18 +12,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from statistics import mode
-
-import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.column_names import is_unit
-from robot_dynamics_ros.recordings.output_folder import pyarrow
 
-PARQUET = '.parquet'
 _COMMENT = ('#', '%')
 _LAST = 3  # lines whose separator is that of the table: one may end early
 _NUMBER = re.compile(r'[+-]?(?:[.,]?\d[\d.,]*(?:e[+-]?\d+)?|nan|inf)', re.I)
@@ -39,17 +34,10 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[
     Raises:
         RecordingError: The file does not exist, has no names or no numbers, or a row has more
             cells than there are names, or all have fewer; names the line.
-        MissingDependencyError: pyarrow is not installed, and the file is Parquet.
     """
     culprit = f'table {str(path)!r}'
     if not path.is_file():
         raise RecordingError(culprit, 'no such file', 'correct the key table')
-    if path.suffix.lower() == PARQUET:
-        try:
-            heads, cells = _parquet_cells(path)
-        except (ValueError, OSError) as error:
-            raise RecordingError(culprit, f'is damaged ({error})', 'export it again') from error
-        return heads, list(range(1, len(next(iter(cells), [])) + 1)), cells, []
     above, rows = list[list[str]](), dict[int, list[str]]()
     for line, comment, cells_of_line in _lines(path):
         filled = _filled(cells_of_line)
@@ -121,23 +109,3 @@ def _filled(cells: list[str]) -> list[str]:
 def _is_row(cells: Sequence[str]) -> bool:
     """Return whether cells are a row of a table: at least half of them are numbers."""
     return 2 * sum(bool(_NUMBER.fullmatch(cell)) for cell in cells) >= len(cells)
-
-
-def _parquet_cells(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the names and the columns of a Parquet file, dates in ISO format.
-
-    A column of lists, such as the positions of all joints, becomes one of each entry: NAME_0, …
-    """
-    table = pyarrow()[1].read_table(path)
-    heads, cells = list[str](), list[list[str]]()
-    for head, column in zip(table.column_names, table.columns, strict=True):
-        values = column.to_numpy()
-        if isinstance(next((x for x in values if x is not None), None), np.ndarray):
-            entries = [*zip_longest(*([] if x is None else x.tolist() for x in values))]
-            heads += [f'{head}_{k}' for k in range(len(entries))]
-        else:
-            dates = values.dtype.kind == 'M'
-            entries = [np.datetime_as_string(values).tolist() if dates else values.tolist()]
-            heads.append(head)
-        cells += [['' if x in (None, 'NaT') else str(x) for x in entry] for entry in entries]
-    return heads, cells

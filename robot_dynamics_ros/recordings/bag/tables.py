@@ -26,14 +26,14 @@ from robot_dynamics_ros.recordings.bag.column_names import (
     parse,
     split,
 )
-from robot_dynamics_ros.recordings.bag.table_cells import PARQUET, read_cells
+from robot_dynamics_ros.recordings.bag.table_cells import read_cells
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section, names, positive, text
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
-TABLE_SUFFIXES = ('.csv', '.tsv', '.txt', PARQUET)
+TABLE_SUFFIXES = ('.csv', '.tsv', '.txt')
 _TIMES = ('time', 'timestamp', 'stamp', 't', 'duration')
-_UNNAMED = ('', 'index', '__index_level_0__')
+_UNNAMED = ('', 'index')
 _UNIT_OF_TIME = {'duration': 'ms'}  # of libfranka
 _STEP = 0.5  # a longer period is no number of seconds
 _UNKNOWN = 'FILL IN'
@@ -82,7 +82,6 @@ def read_table(path: Path) -> Table:
         RecordingError: A column is missing, ambiguous or no number; names it, or the line, and
             gives a YAML file for this table.
         ConfigurationError: A key of the YAML file is unknown or has a wrong value.
-        MissingDependencyError: A Parquet file was given and pyarrow is not installed.
     """
     mapping: dict[str, Any] = {}
     if path.suffix in ('.yaml', '.yml'):
