@@ -95,6 +95,7 @@ class ControllerSession(SessionModes):
                 raise ConfigurationError('not activated', problem, remedy)
         self.fault = self._refused_law = None
         self._timeouts_in_row = 0
+        self.enabling.switch_off()
         self._refusals = self.loop.limiter.refusals
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         for warning, ending in (

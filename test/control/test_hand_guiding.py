@@ -98,7 +98,7 @@ def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
     assert session.mode is SessionMode.HOLDING
 
 
-@pytest.mark.parametrize('fault', ['lost', 'released', 'silent', 'nonsense'])
+@pytest.mark.parametrize('fault', ['lost', 'released', 'silent', 'nonsense', 'deactivated'])
 def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(fault):
     guided = Guided().set_switch(True)
     session = guided.session
@@ -110,6 +110,9 @@ def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(fault):
         guided.set_switch(False)
     elif fault == 'silent':
         assert session.watch(guided.now_ns + 300_000_000)
+    elif fault == 'deactivated':
+        session.deactivate(moves=False)
+        guided.activate()
     else:
         guided.pressed = None  # messages cease
         if fault == 'nonsense':
