@@ -14,11 +14,16 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from numbers import Integral, Real
 from textwrap import wrap
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ConfigurationError, ParameterError, UnknownNameError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    ParameterError,
+    UnknownNameError,
+    known_name,
+)
 
 _INDENT = ' ' * 6
 _NOUNS = {bool: 'true or false', int: 'whole number', float: 'finite number', str: 'text'}
@@ -163,41 +168,6 @@ def only(chooser: str, *values: Any) -> Callable[..., tuple[Parameter, ...]]:
     return lambda *those: tuple(replace(one, only=(chooser, *values)) for one in those)
 
 
-class RemovedParameter(NamedTuple):
-    """A parameter of an earlier version.
-
-    Attributes:
-        default: Its default; of a list one entry for all.
-        remedy: What to do instead.
-    """
-
-    default: Any
-    remedy: str
-
-
-#: Parameters of earlier versions, by name.
-REMOVED = {
-    'activation_effort': RemovedParameter(
-        'gravity', 'remove it: control begins at the gravity forces of the model'
-    ),
-    'payload_transition_s': RemovedParameter(0.5, 'remove it: the model changes within 0.5 s'),
-    'path_tolerance': RemovedParameter(0.0, 'set constraints.<joint>.trajectory'),
-    'goal_tolerance': RemovedParameter(0.0, 'set constraints.<joint>.goal'),
-    'stopped_velocity_tolerance': RemovedParameter(
-        0.01, 'set constraints.stopped_velocity_tolerance'
-    ),
-    'goal_time_tolerance': RemovedParameter(0.0, 'set constraints.goal_time'),
-    'clock_period': RemovedParameter(0.01, 'remove it: the clock has 100 Hz'),
-    'monitor_decimation': RemovedParameter(1, 'remove it: every command is published'),
-    'null_space_damping_ratio': RemovedParameter(1.0, 'remove it: the damping is critical'),
-    'contact_float_damping': RemovedParameter(5.0, 'remove it: it is 5 1/s'),
-    'initial_velocity': RemovedParameter([0.0], 'remove it: the arm starts at rest'),
-    'board_mass': RemovedParameter(1.0, 'remove it: the board has 1 kg'),
-    'board_offset': RemovedParameter(0.0, 'remove it: the board is where the program expects it'),
-    'ripple_periods': RemovedParameter(20.0, 'remove it: it is 20'),
-}
-
-
 def parameter(default: Any, description: str, *bounds: float | None, **more: Any) -> Any:
     """Return a dataclass field that declares a parameter with the name of the field.
 
@@ -270,15 +240,11 @@ def require_known(parameters: Iterable[Parameter], names: Iterable[str], kind: s
         kind: Kind of the names, such as "parameter of law 'pd_gravity'".
 
     Raises:
-        ConfigurationError: A parameter of an earlier version was removed.
         UnknownNameError: A name is unknown; names the nearest or lists the declared ones.
     """
     known = [one.name for one in parameters]
     for name in names:
-        if name in REMOVED and name not in known:
-            raise ConfigurationError(f'{kind} {name!r}', 'was removed', REMOVED[name].remedy)
-        if name not in known:
-            raise UnknownNameError(kind, name, known)
+        known_name(kind, name, known)
 
 
 def unused(

@@ -31,7 +31,7 @@ from robot_dynamics_ros.errors import ConfigurationError, RecordingError, RobotD
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
-from robot_dynamics_ros.parameters import REMOVED, checked, counted
+from robot_dynamics_ros.parameters import checked, counted
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice, with_velocities
 from robot_dynamics_ros.recordings.recording import (
     NANO,
@@ -115,6 +115,8 @@ class ReplaySource:
             merged['joints'] = self.parameters['joints'] = known
             self.tree, _ = robot_and_driver(merged, described)
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
+        if gone := sorted(stored.keys() - {one.name for one in declared_for(self.tree)}):
+            self.notes.append(f'parameters that no longer exist: {", ".join(gone)}')
         self.notes += [remark for remark in self.tree.remarks if remark.startswith(LOCKED)]
         self.run = self._read(bag, choice, merged['driver_profile'])
         if not stored:
@@ -143,11 +145,6 @@ class ReplaySource:
                 else 'the bag has no parameters of a controller: the defaults are used, without '
                 'a ramp'
             )
-        for name in sorted(stored.keys() & REMOVED.keys()):
-            if np.any(np.array(stored[name]) != REMOVED[name].default):
-                self.notes.append(
-                    f'the controller had {name}: {stored[name]}, which no longer exists'
-                )
         ramp = {} if self.logged else {'activation_ramp_s': 0.0}
         return {**DEFAULTS, **stored, **ramp}
 

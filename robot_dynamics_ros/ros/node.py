@@ -44,7 +44,7 @@ from robot_dynamics_ros.errors import (
     nearest,
 )
 from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.parameters import REMOVED, Parameter, checked, unused
+from robot_dynamics_ros.parameters import Parameter, checked, unused
 from robot_dynamics_ros.ros.rclpy_compat import parameter_overrides
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -324,10 +324,7 @@ def _warn_unknown(
     for name in parameter_overrides(node):
         if node.has_parameter(name) or not judged(name):
             continue
-        if name in REMOVED:
-            text = f'was removed and has no effect: {REMOVED[name].remedy}'
-        else:
-            text = '; '.join(filter(None, ('is unknown and has no effect', nearest(name, names))))
+        text = '; '.join(filter(None, ('is unknown and has no effect', nearest(name, names))))
         node.get_logger().warning(f'parameter {name!r} {text}')
 
 

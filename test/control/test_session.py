@@ -535,7 +535,6 @@ def test_an_error_that_every_state_repeats_is_reported_once():
 {effort_scale: .nan}                             | effort_scale = ... finite number from 0.01 to 1
 {state_timeout_s: 0.0015}                        | must be at least two periods of 0.001 s
 {natural_frequncy: [50.0]}                       | 'natural_frequncy'; did you mean 'natural_freq
-{path_tolerance: 1.0}                            | 'path_tolerance': was removed; set constraints
 {payload_mass: 1.0, payload_frame: hand}         | unknown payload_frame 'hand'; known: base
 {sensor_frame: hand}                             | unknown sensor_frame 'hand'; known: base
 {law: impedance, impedance_frame: hand}          | unknown impedance_frame 'hand'; known: base

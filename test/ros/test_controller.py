@@ -367,7 +367,6 @@ def test_tolerances_act_as_set_and_a_cleanup_or_a_failed_configuration_leaves_no
     given = {
         'constraints.joint1.trajectory': 0.2,
         'constraints.joint9.goal': 0.1,
-        'path_tolerance': [0.1],
         'payload_mas': 1.0,
     }
     node = processes.start('controller', ARM | given | {'autostart': False}, code=INSIDE)
@@ -378,7 +377,6 @@ def test_tolerances_act_as_set_and_a_cleanup_or_a_failed_configuration_leaves_no
         "not deactivated: KeyError: 'nor this'",
         "not closed in order: KeyError: 'nor that'",
         "'constraints.joint9.goal' is unknown and has no effect",
-        "'path_tolerance' was removed and has no effect: set constraints.<joint>.trajectory",
         "'payload_mas' is unknown and has no effect; did you mean 'payload_mass'?",
         "'null_space_frequency' has no effect with law 'computed_torque', it is kept for others",
     ):
