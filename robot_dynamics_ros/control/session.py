@@ -226,7 +226,9 @@ class ControllerSession(SessionModes):
         return ''
 
     def exert_wrench(self, axes: str, wrench: Sequence[float] | Array) -> str:
-        """Exert a streamed wrench; arguments and errors see ``StreamedTargets.exert``."""
+        """Exert a streamed wrench, see ``StreamedTargets.exert``; refused after a contact."""
+        if self.controls:
+            self.require(SessionEvent.HOLD, 'target_wrench')  # in the modes that accept motions
         self.log.add('target wrench', **self.targets.exert(axes, wrench))
         return ''
 

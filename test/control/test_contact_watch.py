@@ -198,11 +198,13 @@ def test_thresholds_for_another_observer_or_delay_are_refused(tmp_path):
         ControllerSession(TREE, given, driver_of(TREE, delay=1))
 
 
-def test_an_arm_that_a_contact_has_stopped_does_not_float_when_that_reaction_is_chosen():
+def test_an_arm_that_a_contact_has_stopped_neither_floats_nor_pushes_when_that_is_asked_for():
     """Another reaction is for the next contact; the law of this one goes on."""
     scene = Scene(law='gravity_compensation').touched()
     loop = scene.session.loop
     holding = loop.present
+    with pytest.raises(ConfigurationError, match='target_wrench: touched'):
+        scene.session.exert_wrench('tool', np.ones(6))
     prepare_parameters(scene.session, {'contact_reaction': 'float'})()
     assert loop.present is holding
     assert holding.name == 'computed_torque'
