@@ -65,7 +65,7 @@ from robot_dynamics_ros.recordings.plausibility import (
     require_motion,
 )
 from robot_dynamics_ros.recordings.recording import EFFORTS, WHOLE, Recording, require_torques
-from robot_dynamics_ros.recordings.samples import effort_sources
+from robot_dynamics_ros.recordings.samples import effort_source
 from robot_dynamics_ros.recordings.timing import AUTO, parts
 
 _WORSE = 1.2  # times the residual of the nominal robot: a smaller increase may be chance
@@ -218,7 +218,7 @@ def _first_moving(source: Source, effort: str) -> Recording:
     for rows in parts(run.time):
         part = run.rows(rows)
         try:
-            usual = effort_sources(part, effort)[0]
+            usual = effort_source(part, effort)
             check_recording(part, source.tree, measured=usual == 'measured')
             require_motion(part, source.tree)
         except StillError as error:

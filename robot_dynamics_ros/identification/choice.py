@@ -19,17 +19,13 @@ from robot_dynamics_ros.identification.least_squares import (
     estimate,
     summarize,
 )
-from robot_dynamics_ros.identification.unknowns import (
-    BaseParameters,
-    Unknowns,
-    structural_base,
-)
+from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.plausibility import LATE, problem_of
+from robot_dynamics_ros.recordings.plausibility import LATE
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.samples import (
     Preparation,
-    effort_sources,
+    effort_source,
     prepare,
     samples_of,
 )
@@ -103,41 +99,6 @@ class Choice:
         )
 
 
-def choose_effort(recording: Recording, tree: Robot, request: Request) -> tuple[str, str]:
-    """Return which efforts to use, and how the others did, as the end of a sentence.
-
-    Commands have no noise, but a drive may not follow them, and a controller that published fewer
-    than it computed may have changed them in between. Of both kinds, those are taken that a fit
-    to other stretches of time predicts better, relative to their size.
-
-    Args:
-        recording: A recording in which all joints move.
-        tree: The nominal robot.
-        request: User settings.
-    """
-    sources = effort_sources(recording, request.effort)
-    if len(sources) == 1 or problem_of(recording, tree, measured=True):
-        return sources[0], ''
-    run, unknowns = recording.rows(slice(_STATES)), Unknowns(tree)
-    base = structural_base(unknowns)
-
-    def rest(source: str) -> float:
-        try:
-            way = choose_preparation(run, unknowns, base, replace(request, effort=source))
-        except RecordingError:
-            return np.inf
-        return _rest(run, unknowns, base, way.preparation)
-
-    rests = {source: rest(source) for source in sources}
-    best, other = sorted(sources, key=rests.__getitem__)
-    if not np.isfinite(rests[other]):
-        return best, ''
-    return best, (
-        f'; in held-out segments {best} efforts leave {100 * rests[best]:.3g} %, {other} ones '
-        f'{100 * rests[other]:.3g} %'
-    )
-
-
 def choose_preparation(
     recording: Recording, unknowns: Unknowns, base: BaseParameters, request: Request
 ) -> Choice:
@@ -154,7 +115,7 @@ def choose_preparation(
     """
     fixed = Preparation(
         cutoff=None if request.cutoff in (None, AUTO) else float(request.cutoff),
-        effort=effort_sources(recording, request.effort)[0],
+        effort=effort_source(recording, request.effort),
     )
     if fixed.effort == 'measured' and request.timing == AUTO and request.delay == AUTO:
         fixed = replace(fixed, timing='sampled')

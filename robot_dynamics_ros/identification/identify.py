@@ -21,7 +21,6 @@ from robot_dynamics_ros.estimation.regressor import with_inertial_parameters
 from robot_dynamics_ros.identification.choice import (
     Choice,
     Request,
-    choose_effort,
     choose_preparation,
 )
 from robot_dynamics_ros.identification.evidence import evident_columns
@@ -54,7 +53,7 @@ from robot_dynamics_ros.model.identified import RECORDED_SPEED
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.samples import Preparation, prepare
+from robot_dynamics_ros.recordings.samples import Preparation, effort_source, prepare
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_positive, require_type
 
@@ -192,13 +191,13 @@ def make_plan(
     """
     require_robot(tree)
     request = request or Request()
-    effort, others = choose_effort(recording, tree, request)
+    effort = effort_source(recording, request.effort)
     if terms is None:
         terms = tuple(TERMS) if effort == 'measured' else DEFAULT_TERMS
     unknowns = Unknowns(tree, terms)
     base = structural_base(unknowns)
-    choice = choose_preparation(recording, unknowns, base, replace(request, effort=effort))
-    return IdentificationPlan(unknowns, base, replace(choice, tried=choice.tried + others))
+    choice = choose_preparation(recording, unknowns, base, request)
+    return IdentificationPlan(unknowns, base, choice)
 
 
 def plan_with_gravity(

@@ -56,24 +56,24 @@ from robot_dynamics_ros.recordings.timing import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 _EVEN = 1.5  # ratio of four steps in a row up to which the third derivative is told
+_ANSWERED = 0.5  # share of the states from which commands are not merely held
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 
 
-def effort_sources(recording: Recording, wanted: str = 'auto') -> tuple[str, ...]:
-    """Return which efforts of a recording can be used, 'commanded' or 'measured', usual one first.
+def effort_source(recording: Recording, wanted: str = 'auto') -> str:
+    """Return which efforts of a recording to use, 'commanded' or 'measured'.
 
-    Commands that leave out a joint, as a gripper of its own driver, are used only without measured
-    efforts.
+    Commands that leave out a joint, as a gripper of its own driver, or answer less than half of
+    the states, are used only without measured efforts.
 
     Raises:
         UnknownNameError: ``wanted`` is not in ``EFFORTS``.
     """
     if known_name('effort', wanted, EFFORTS) != 'auto':
-        return (wanted,)
+        return wanted
     commanded = np.isfinite(recording.effort).any(axis=0)
-    if not recording.has_measured:
-        return ('commanded' if commanded.any() else 'measured',)
-    return ('commanded', 'measured') if commanded.all() else ('measured',)
+    enough = commanded.all() and (recording.answer_ns >= 0).mean() >= _ANSWERED
+    return 'commanded' if enough or commanded.any() > recording.has_measured else 'measured'
 
 
 def _refuse_impossible(run: Recording) -> None:
@@ -120,7 +120,7 @@ class Preparation:
             'auto' to choose it by the noise.
         standstill: Speed below which a joint counts as at rest, one per joint, rad/s or m/s;
             empty: see :func:`.standstill`.
-        effort: One of ``EFFORTS``; 'auto': the first of :func:`effort_sources`.
+        effort: One of ``EFFORTS``; 'auto': see :func:`effort_source`.
         reversals: Whether measured efforts are used whose filter window contains a joint at rest.
         lag: Time by which measured efforts are shown later than the states, s.
     """
@@ -201,7 +201,7 @@ def samples_of(
         ParameterError: The cut-off is out of range.
     """
     run = recording.of_joints(tree.joint_names)
-    measured = effort_sources(run, preparation.effort)[0] == 'measured'
+    measured = effort_source(run, preparation.effort) == 'measured'
     run = acting(run, measured=measured, late=preparation.delay)
     moves, known = moving(run), run.complete
     if known.any() and not moves.all():
@@ -350,7 +350,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
         excluded |= marked(samples.near(run.time, states & bit > 0), bit)
     # Friction at rest is unknown, as is when a filtered velocity had its real reversal. Measured
     # efforts of such windows are used where they tell more of slow friction than they distort.
-    measured = effort_sources(recording, preparation.effort)[0] == 'measured'
+    measured = effort_source(recording, preparation.effort) == 'measured'
     crossed = measured and preparation.reversals
     slow = slow[kept] if crossed else samples.near(every, slow)
     excluded |= marked(slow & (excluded == 0), STICKING)

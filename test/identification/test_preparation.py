@@ -27,10 +27,15 @@ from robot_dynamics_ros.estimation.filtering import (
     noise_cutoff,
     white_noise,
 )
-from robot_dynamics_ros.identification.choice import Request, choose_effort, choose_preparation
+from robot_dynamics_ros.identification.choice import Request, choose_preparation
 from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 from robot_dynamics_ros.identification.validation import evaluated
-from robot_dynamics_ros.recordings.samples import Preparation, differentiated, prepare
+from robot_dynamics_ros.recordings.samples import (
+    Preparation,
+    differentiated,
+    effort_source,
+    prepare,
+)
 
 STEP = 1e-3
 
@@ -62,32 +67,16 @@ def held(run, every):
     return replace(run, effort=run.effort[rows], answer_ns=own)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ('every', 'noise', 'lag', 'expected'),
-    [
-        (1, 0.0, 0.0, 'commanded'),
-        (20, 0.0, 0.0, 'measured'),
-        (2, 1.0, 0.0, 'commanded'),  # of half of the states, but noise is larger
-        (1, 1e-3, 0.2, 'measured'),  # of all states, but the drive does not follow them
-    ],
-)
-def test_the_efforts_are_used_that_explain_what_is_held_out(
-    every, noise, lag, expected, free, rng
+    ('every', 'measured', 'expected'),
+    [(1, 1.0, 'commanded'), (2, 1.0, 'commanded'), (20, 1.0, 'measured'),
+     (20, np.nan, 'commanded')],
+)  # fmt: skip
+def test_commands_are_used_unless_they_are_held_beside_measured_efforts(
+    every, measured, expected, run
 ):
-    run = two_link_run(1, step=STEP, swing=1.0)
-    measured = run.effort + noise * run.effort.std(axis=0) * rng.normal(size=run.effort.shape)
-    late = np.roll(run.effort, round(lag / STEP), axis=0)
-    given = held(replace(run, effort=late, measured_effort=measured), every)
-    effort, others = choose_effort(given, free, Request())
-    assert effort == expected
-    assert f'segments {expected} efforts leave' in others
-
-
-def test_commands_are_used_where_nothing_or_another_unit_was_measured(run, free):
-    for measured in (np.nan * run.effort, 0.01 * run.effort):
-        given = held(replace(run, measured_effort=measured), 20)
-        assert choose_effort(given, free, Request()) == ('commanded', '')
+    given = held(replace(run, measured_effort=measured * run.effort), every)
+    assert effort_source(given) == expected
 
 
 # ---- filter -------------------------------------------------------------------------------------
