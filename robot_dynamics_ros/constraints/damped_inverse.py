@@ -16,11 +16,12 @@ threshold :math:`\sigma_0`, the inverse is damped,
 .. math:: \phi(\sigma) = \frac{\sigma}{\sigma^2+\lambda^2}, \qquad
           \lambda^2 = \lambda_{max}^2\,\big(1-(\sigma/\sigma_0)^2\big),
 
-so that no direction is amplified by more than about :math:`1/\sigma_0`; directions above the
-threshold remain exact. The projector does not use :math:`\phi`, because null-space motion would
-then leak into the task: :math:`\psi = \sigma^2/(\sigma^2+\varepsilon^2)`, with
-:math:`\varepsilon = 10^{-12}\lVert\tilde\Gamma\rVert`, is 1 for all directions in the row space
-of the Jacobian and 0 for lost directions.
+so that with :math:`\lambda_{max} = \sigma_0` no direction is amplified by more than
+:math:`1/\sigma_0`; directions above the threshold remain exact. The projector does not use
+:math:`\phi`, because null-space motion would then leak into the task: :math:`\psi =
+\sigma^2/(\sigma^2+\varepsilon^2)`, with :math:`\varepsilon =
+10^{-12}\lVert\tilde\Gamma\rVert`, is 1 for all directions in the row space of the Jacobian and
+0 for lost directions.
 
 Source: constraint-stabilization, sections 3.1, 3.3, 4; errata C5, C7.
 """

@@ -177,8 +177,8 @@ def _multiplier(L: Array, X: Array) -> Callable[[Array, Array], Array]:
         )
     factor, R = np.linalg.qr(X)
     sigma = np.linalg.svd(R, compute_uv=False)
-    if not sigma[-1] > SMALLEST_RATIO * sigma[0]:
-        ratio = float(sigma[-1] / sigma[0]) if sigma[0] > 0.0 else 0.0
+    ratio = float(sigma[-1] / sigma[0]) if sigma[0] > 0.0 else 0.0
+    if not ratio > SMALLEST_RATIO:
         raise SingularityError(
             'D = Gamma A^-1 Gamma^T',
             ratio,

@@ -6,7 +6,8 @@ r"""Zaremba's stabilizing control (3.1) as pure functions of given matrices.
 
 For :math:`m\le n` and full row rank the closed loop is
 :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0` exactly, for any v (3.5). For :math:`m>n` only its
-projection :math:`\Gamma^T(\ddot f+\Gamma_1\dot f+\Gamma_0f)=0` holds.
+projection :math:`\Gamma^TW_f(\ddot f+\Gamma_1\dot f+\Gamma_0f)=0` holds, with row weights
+:math:`W_f`.
 
 Source: constraint-stabilization, section 3; errata C3-C5, C7, C8, C10.
 

@@ -4,11 +4,11 @@ r"""Stability of delayed, sampled feedback on a mechanical system, linearized at
 A law reads the state every period h and computes an effort that acts one delay later, for a
 period:
 
-.. math:: M\ddot x + D_e\dot x + K_e x = u(t),\qquad
-          u(t) = -K\hat x_k - D\hat{\dot x}_k \quad\text{for}\quad (k+d)h \le t < (k+d+1)h .
+.. math:: M\ddot x + K_e x = u(t),\qquad u(t) = -K\hat x_k - D\hat{\dot x}_k
+          - h\,K_I\sum_{j\le k} x_j \quad\text{for}\quad (k+d)h \le t < (k+d+1)h .
 
 d is the delay in periods, not necessarily an integer: 0 if the effort of a state acts at once, as
-in a simulator in lockstep. :math:`K_e, D_e` belong to the environment, such as a pressed surface.
+in a simulator in lockstep. :math:`K_e` is the stiffness of the environment, as a pressed surface.
 :math:`\hat x, \hat{\dot x}` is the measured state, or a state predicted by half a period with the
 acceleration a of the last period (see ``LookAhead``): the measured one, the difference of the last
 two velocities, or the commanded one, :math:`M^{-1}u_{k-1}`. Velocities may be filtered differences
@@ -78,7 +78,7 @@ CONTINUOUS = Sampling()
 
 
 class FeedbackLoop(NamedTuple):
-    """Linearized feedback of a law on some coordinates x.
+    r"""Linearized feedback of a law on some coordinates x.
 
     Attributes:
         parameter: Name of the law's parameter that sets its strength.
@@ -87,8 +87,8 @@ class FeedbackLoop(NamedTuple):
         prediction: Acceleration used for the prediction: 'none', 'measured' or 'commanded'.
         exponent: The parameter is proportional to this power of the natural frequency.
         subject: What is unstable, in messages; empty: the parameter.
-        environment: Stiffness of the environment, shape (k, k); None: none.
-        integral: Gain of the integral of x, shape (k, k); None: none.
+        environment: Stiffness of the environment :math:`K_e`, shape (k, k); None: none.
+        integral: Gain of the integral of x, :math:`K_I`, shape (k, k); None: none.
     """
 
     parameter: str

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from oracles import PinocchioOracle
-from samples import shipped
+from samples import effort_of, random_state, sample, shipped
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
@@ -47,39 +47,24 @@ def positive_definite(rng, m, smallest=4.0):
 
 HOME = np.array([0.2, -1.0, -0.5, 0.6])
 SPEED = np.array([0.3, -0.2, 0.25, 0.4])
-#: Programs; the gains for the wrist are full.
-CASES = yaml.safe_load("""
-wrist:
-  inverse: inertia
-  null_space: &damped {damping: 4.0, stiffness: 4.0}
-  singularity: &regular {threshold: 1.0e-6}
-  constraints:
-  - {kind: point, frame: link4, target: {lissajous: {
-       center: [0.22, 0.05, 0.66], amplitude: [0.03, 0.03, 0.03], frequency: [0.25, 0.25, 0.25],
-       phase: [0.3, 1.0, 1.7]}, ramp: 0.5}}
-rotating plane:
-  inverse: euclidean
-  null_space: *damped
-  singularity: *regular
-  gains: {G0: 25.0, G1: 10.0}
-  constraints:
-  - {kind: plane, frame: tool, plane: {
-       origin: {lissajous: {center: [0.2, 0.0, 0.6], amplitude: [0.01, 0.01, 0.01],
-                frequency: [0.25, 0.25, 0.25], phase: [0.3, 1.0, 1.7]}, ramp: 0.5},
-       turn: {axis: [1.0, 0.2, 0.0], angle: {lissajous: {
-         center: 0.1, amplitude: 0.4, frequency: 0.25, phase: 0.3}, ramp: 0.5}}}}
+ROTATING_PLANE = yaml.safe_load("""
+null_space: {damping: 4.0, stiffness: 4.0}
+singularity: {threshold: 1.0e-6}
+gains: {G0: 25.0, G1: 10.0}
+constraints:
+- {kind: plane, frame: tool, plane: {
+     origin: {lissajous: {center: [0.2, 0.0, 0.6], amplitude: [0.01, 0.01, 0.01],
+              frequency: [0.25, 0.25, 0.25], phase: [0.3, 1.0, 1.7]}, ramp: 0.5},
+     turn: {axis: [1.0, 0.2, 0.0], angle: {lissajous: {
+       center: 0.1, amplitude: 0.4, frequency: 0.25, phase: 0.3}, ramp: 0.5}}}}
 """)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('case', CASES)
-def test_four_dof_arm_follows_the_designed_decay(case, rng):
-    """m < n: three conditions and one on four joints; what v does is not seen in f."""
-    robot, described = shipped('four_dof', limits_profile='wide'), CASES[case]
-    if described['inverse'] == 'inertia':
-        gains = {f'G{k}': positive_definite(rng, 3, least) for k, least in ((0, 9.0), (1, 6.0))}
-        described = {**described, 'gains': {name: x.tolist() for name, x in gains.items()}}
-    program = load_program(described, robot.tree, check=False)
+def test_four_dof_arm_follows_the_designed_decay():
+    """m < n: one condition on four joints; what v does is not seen in f."""
+    robot = shipped('four_dof', limits_profile='wide')
+    program = load_program(ROTATING_PLANE, robot.tree, check=False)
     none, reference, tau = np.zeros(4), Reference(4), np.zeros(4)
     rigid = robot.tree.with_changes(armature=none, damping=none, coulomb_friction=none)
     law = make_law('constraint_stabilization', rigid, program=program, limit_effort=False)
@@ -99,6 +84,31 @@ def test_four_dof_arm_follows_the_designed_decay(case, rng):
     assert np.abs(f[0]).max() > 5e-3, 'the case must begin with an error'
     exact = decay(program.G0, program.G1, first.f, first.f_dot, times)
     assert np.abs(f - exact).max() < TOLERANCE
+
+
+@pytest.mark.parametrize(('m', 'equal'), [(2, False), (4, False), (6, True), (6, False)])
+def test_a_chain_with_a_slide_is_accelerated_by_3_5_or_by_its_projection(m, equal, rng):
+    """Consistent linear conditions: all of (3.5) if m <= n or all rows have equal gains."""
+    robot, C, weights = sample('rrpr'), rng.normal(size=(m, 4)), np.array([5.0, *np.ones(m - 1)])
+    names, oracle = robot.tree.joint_names, PinocchioOracle.of(robot)
+    center, amplitude = (C @ rng.normal(size=(4, 2))).T.tolist()
+    moving = {'center': center, 'amplitude': amplitude, 'frequency': [0.25] * m}
+    coupling = {'kind': 'joint_coupling', 'weight': weights.tolist()}
+    coupling['coefficients'] = [dict(zip(names, row, strict=True)) for row in C.tolist()]
+    coupling['value'] = {'lissajous': moving}
+    G0, G1 = (x * np.eye(m) if equal else positive_definite(rng, m) for x in (9.0, 6.0))
+    described = {'constraints': [coupling], 'inverse': 'inertia'}
+    described['gains'] = {'G0': G0.tolist(), 'G1': G1.tolist()}
+    program = load_program(described, robot.tree, check=False)
+    law = make_law('constraint_stabilization', robot.tree, program=program, limit_effort=False)
+    q, v, _ = random_state(robot.tree, rng)
+    law.reset(0.0, q, v)
+    a = oracle.forward_dynamics(q, v, effort_of(law, q, v, t=0.7))
+    f, f_dot, Gamma, beta = program.stack.evaluate(q, v, 0.7)
+    left = Gamma @ a + beta + G1 @ f_dot + G0 @ f
+    exact, rounding = m <= 4 or equal, 1e-10 * np.abs(G0 @ f).max()
+    assert np.abs(Gamma.T @ (weights * left)).max() < 10.0 * rounding
+    assert (np.abs(left).max() < rounding) == exact
 
 
 # ---- solution and stability ---------------------------------------------------------------------
@@ -128,3 +138,4 @@ def test_symmetric_positive_definite_gains_stabilize_any_projection(rng):
         assert np.linalg.eigvals(companion(left @ G0 @ M, left @ G1 @ M)).real.max() < 0.0
     assert not proved_stable(np.array([[1.0, 10.0], [0.0, 1.0]]), 2.0 * np.eye(2))
     assert not stabilizing(np.eye(2), np.zeros((2, 2))), 'an undamped mode does not decay'
+    assert stabilizing(1e-24 * np.eye(2), 2e-12 * np.eye(2)), 'a slow one does'

@@ -56,18 +56,27 @@ def test_reactions_are_those_of_udwadia_and_kalaba_and_keep_the_constraint_of_pi
     a = oracle.forward_dynamics(q, v, Q + Gamma.T @ reactions(A, b, Q, Gamma, beta))
     # Rounding of the larger of the two terms, times the condition of A (up to 1e3).
     assert_allclose(Gamma @ a + beta, 0.0, atol=1e-11 * np.abs(a).max())
+    N_1, *_ = reactions(A, b, Q, Gamma[:1], beta[:1])
     twice, five = np.eye(3, 2) + np.eye(3, 2, -2), rng.normal(size=(5, 2))
-    for mixed in (np.eye(2), twice, five):
+    dependent, unit = 'linearly dependent; use constraint_force', 1e12  # in Tm and in pm
+    for mixed in (np.eye(2), np.eye(2) / unit, unit * np.eye(2), twice, unit * twice, five):
         rows, drift = mixed @ Gamma, mixed @ beta
         force, N = constraint_force(A, b, Q, rows, drift)
         assert_allclose(force, expected, atol=rounding)
         assert_allclose(rows.T @ N, force, atol=rounding)
-    for mixed, said in (
-        (twice, 'linearly dependent; use constraint_force'),
-        (five, 'more constraints than joints'),
+        if len(rows) == 2:
+            assert_allclose(rows.T @ reactions(A, b, Q, rows, drift), expected, atol=rounding)
+    same = np.ones((2, 1))
+    force, _ = constraint_force(A, b, Q, same @ Gamma[:1], same @ beta[:1])
+    assert_allclose(force, N_1 * Gamma[0], atol=rounding)
+    for rows, drift, said in (
+        (same @ Gamma[:1], same @ beta[:1], rf': \d.*e-1\d is below 1e-07; .*{dependent}'),
+        (unit * twice @ Gamma, unit * twice @ beta, rf': \d.*e-1\d is below .*{dependent}'),
+        (0.0 * Gamma, beta, f': 0 is below 1e-07; .*{dependent}'),
+        (five @ Gamma, five @ beta, 'more constraints than joints'),
     ):
         with pytest.raises(SingularityError, match=said):
-            reactions(A, b, Q, mixed @ Gamma, mixed @ beta)
+            reactions(A, b, Q, rows, drift)
 
 
 def test_derivatives_of_reactions_and_acceleration_are_differences_of_them(robot, rng):

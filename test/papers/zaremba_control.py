@@ -118,7 +118,6 @@ def test_c6_the_way_from_the_reactions_to_the_law_needs_p_plus_and_v(rng):
 
 
 def test_c10_without_v_the_free_joints_are_not_accelerated_whatever_they_do(rng):
-    """See test_error_dynamics for the drift into the limits."""
     Gamma, zero = rng.normal(size=(2, 4)), np.zeros(2)
     found = stabilizing_effort(
         np.eye(4), np.zeros(4), Gamma, rng.normal(size=2), zero, zero, 9.0, 6.0

@@ -111,6 +111,7 @@ def test_published_arms_have_the_published_equations(name):
 def test_parallelogram_equals_sections_3_3_and_3_4_of_the_paper():
     """[MXL], the sum over its links, which is section 3.5, with erratum K3.
 
+    C is that of the Christoffel symbols; where m2 l1 d2 = m2' l1' d2', M is diagonal and constant.
     Joints 1 to 4 are theta1, theta2, theta1', theta2', coordinates q1 and q3.
     """
     form = derive(load_mechanism(*shipped_mechanism('parallelogram')), 'kane')
@@ -123,8 +124,14 @@ def test_parallelogram_equals_sections_3_3_and_3_4_of_the_paper():
     expected = sum(map(sp.Matrix, rows), sp.zeros(2, 1))
     M, C, Cv, G = (sp.Matrix(x) for x in (form.M, form.C, form.Cv, form.G))
     assert same(M @ sp.Matrix(a) + Cv + G, expected)
+    at = letters
+    unbalanced = at.m2 * at.l1 * at.d2 - at.m2p * at.l1p * at.d2p
+    assert same(C, unbalanced * sp.cos(q1 - q3) * sp.Matrix([[0, -v3], [v1, 0]]))
     assert same(C @ sp.Matrix(v), Cv)
     assert same(G, expected.subs(dict.fromkeys((*v, *a), 0)))
+    balanced = M.subs(at.d2p, at.m2 * at.l1 * at.d2 / (at.m2p * at.l1p))
+    assert balanced.is_diagonal()
+    assert not balanced.has(q1, q3)
 
 
 def test_names_are_text_in_all_that_is_written():

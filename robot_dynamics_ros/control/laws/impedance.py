@@ -29,7 +29,8 @@ the range of A, so that null-space efforts do not accelerate directions that hav
 
 A sampled and delayed loop bears no mode beyond a frequency :math:`\omega_{max}` that depends on
 period, delay and :math:`\zeta` (see ``sampled_loop``). With the left singular vectors U of A, the
-columns of L U are the modes, and the singular values of A their frequencies :math:`\omega_i`.
+columns of :math:`L^{-T}U` are the modes, the singular values of A their frequencies
+:math:`\omega_i`.
 Where one is faster, its stiffness is multiplied by :math:`(\omega_{max}/\omega_i)^2`, and its
 damping belongs to :math:`\omega_{max}`.
 

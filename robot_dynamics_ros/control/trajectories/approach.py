@@ -3,8 +3,8 @@ r"""Motion of the joints from any state to a target that may jump: streams, glid
 
 Each joint's position x converges to its target with three equal poles at the bandwidth p,
 
-.. math:: \dot v_d = 3p\,\big(\mathrm{sat}_{a}\{p\,(v_w - \dot x)\} - v_d\big),\quad
-   \ddot x = v_d,\quad
+.. math:: \ddot x = a_d,\quad
+   \dot a_d = 3p\,\big(\mathrm{sat}_{a_{max}}\{p\,(v_w - \dot x)\} - a_d\big),\quad
    v_w = \mathrm{sgn}(e)\min\big(v_{max}, \tfrac p3|e|, \sqrt{a_{max}|e|}\big),\quad e = x_t - x,
 
 so that position, velocity and acceleration are continuous for any target, speed and acceleration
