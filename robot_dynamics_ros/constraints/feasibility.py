@@ -5,7 +5,7 @@ All inverses have the joint metric of the program, except for corrections of the
 path :math:`f(q, t) = 0` is computed from its start by continuation: a step along
 :math:`\dot q = -\Gamma^+f_t + P\,\dot q_{null}`, then Gauss-Newton corrections
 :math:`q \leftarrow q - \Gamma^+f`. :math:`\dot q_{null}` is the velocity at which the free joints
-settle under the null-space task; where it exceeds a limit, the motion from rest is simulated.
+settle under the null-space task.
 
 The efforts required along the path are compared with the limits of the drives:
 
@@ -21,7 +21,6 @@ from __future__ import annotations
 import itertools
 import math
 from contextlib import suppress
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +30,6 @@ from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInver
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabilizing
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.signals import instants
-from robot_dynamics_ros.constraints.stabilization import commanded_acceleration, task_acceleration
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ProgramError
@@ -41,7 +39,6 @@ from robot_dynamics_ros.spatial.validation import array
 
 #: f counts as solved below this, m or rad.
 SOLVED = 1e-8
-_SETTLED, _ACCURACY, _MOST_STEPS = 3.0, 0.02, 20000  # of a simulation, the first two by its rates
 _ITERATIONS, _HALVINGS, _RESTARTS = 40, 6, 30
 # The continuation is exact wherever the control law is, and damped below.
 _DAMPED = Singularity(1e-4, 1e-3)
@@ -119,10 +116,10 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
     start = starting_configuration(program, home)
     # A slower run remedies a fast joint, but no path that leaves the reach: this is told first.
     fast: list[ProgramError] = []
-    points = [_checked_point(program, start, 0.0, start, fast)]
+    points = [_checked_point(program, start, 0.0, fast)]
     for before, t in itertools.pairwise(times.tolist()):
         guess = points[-1].guess(program, t - before)
-        points.append(_checked_point(program, guess, t, start, fast))
+        points.append(_checked_point(program, guess, t, fast))
     unchecked = list[str]()
     if times[-1] < horizon:  # there it may be far, but is as fast as it becomes
         unchecked.append(
@@ -130,11 +127,11 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
             f'once takes {horizon:.3g} s'
         )
         with suppress(ProgramError):
-            _checked_point(program, points[-1].q, horizon, start, fast)
+            _checked_point(program, points[-1].q, horizon, fast)
     sigma = np.array([point.sigma_min for point in points])
     for k in range(1, len(times) - 1):
         if sigma[k] < 20.0 * program.min_singular_value and sigma[k] == sigma[k - 1 : k + 2].min():
-            _search_minimum(program, points[k - 1], times[k - 1], times[k + 1], start, fast)
+            _search_minimum(program, points[k - 1], times[k - 1], times[k + 1], fast)
     if fast:
         raise fast[0]
     q, v = np.array([point.q for point in points]), np.array([point.v for point in points])
@@ -148,9 +145,9 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
 
 
 def _checked_point(
-    program: Program, guess: Array, t: float, start: Array, fast: list[ProgramError]
+    program: Program, guess: Array, t: float, fast: list[ProgramError]
 ) -> _PathPoint:
-    """Return and check the path from a start at an instant, near an initial guess.
+    """Return and check the path at an instant, near an initial guess.
 
     A velocity beyond a limit is added to ``fast``, all else is rejected.
     """
@@ -160,7 +157,7 @@ def _checked_point(
     settling = solution.project(program.settling_velocity(q, np.zeros(program.n)))
     along = solution.solve(-found.f_dot)
     _require_rank(program, solution, q, t)
-    settling *= _require_limits(program, q, along + settling, settling, t, start, fast)
+    _require_limits(program, q, along + settling, settling, t, fast)
     _require_projected_stability(program, found.Gamma, t)
     return _PathPoint(q, along + settling, settling, solution.sigma_min)
 
@@ -170,7 +167,6 @@ def _search_minimum(
     first: _PathPoint,
     begin: float,
     end: float,
-    start: Array,
     fast: list[ProgramError],
 ) -> None:
     """Search for the smallest singular value between two instants; reject it there."""
@@ -178,7 +174,7 @@ def _search_minimum(
 
     def sigma(t: float) -> float:
         guess = first.guess(program, t - begin)
-        return _checked_point(program, guess, t, start, fast).sigma_min
+        return _checked_point(program, guess, t, fast).sigma_min
 
     accuracy = 1e-4 * (end - begin)
     minimize_scalar(sigma, bounds=(begin, end), method='bounded', options={'xatol': accuracy})
@@ -293,23 +289,14 @@ def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -
 
 
 def _require_limits(
-    program: Program,
-    q: Array,
-    v: Array,
-    settling: Array,
-    t: float,
-    start: Array,
-    fast: list[ProgramError],
-) -> float:
+    program: Program, q: Array, v: Array, settling: Array, t: float, fast: list[ProgramError]
+) -> None:
     """Reject positions beyond the limits of a joint; add velocities to ``fast``, by what moves it.
 
-    A null-space task moves an arm that starts at rest slower than its pull and damping balance: it
-    is too fast only if the simulated motion is, too.
-
-    Returns:
-        The share of the balance that the motion reaches, 1 where no limit is exceeded.
+    Free joints move at most at the velocity at which pull and damping of the null-space task
+    balance.
     """
-    tree, share = program.tree, 1.0
+    tree = program.tree
     for i, joint in enumerate(tree.joint_names):
         lower, upper = tree.reference_lower[i], tree.reference_upper[i]
         if not lower - 1e-9 <= q[i] <= upper + 1e-9:
@@ -319,58 +306,18 @@ def _require_limits(
                 f'its {tree.limits_word(i)} are {lower:.4g} to {upper:.4g}; move the path, or '
                 f'choose another posture or start{tree.if_degrees(i, q[i])}',
             )
-        limit = tree.velocity_limit[i]
-        speed, by, remedy = abs(v[i]), '', 'run the path slower'
-        if speed > limit and abs(v[i] - settling[i]) <= limit:
-            speed = _fastest_from_rest(program, start, t, np.abs(v))[i]
+        limit, by, remedy = tree.velocity_limit[i], '', 'run the path slower'
+        if abs(v[i] - settling[i]) <= limit:
             by = f' from {q[i]:.4g}, by the null-space task'
             remedy = 'give null_space a posture near that position, or less stiffness'
-        if not speed <= limit:
+        if not abs(v[i]) <= limit:
             fast.append(
                 ProgramError(
                     f'joint {joint!r}',
-                    f'moves at {speed:.4g} per second at t = {t:.3f} s{by}',
+                    f'moves at {abs(v[i]):.4g} per second at t = {t:.3f} s{by}',
                     f'its velocity limit is {limit:.4g}; {remedy}',
                 )
             )
-        if abs(v[i]) > limit:
-            share = min(share, float(speed / abs(v[i])))
-    return share
-
-
-def _fastest_from_rest(program: Program, start: Array, t: float, balance: Array) -> Array:
-    """Return the largest speeds of the law's motion from rest until free joints settle after t.
-
-    Those of the balance where that takes too many steps, or is not finite.
-    """
-    task = program.null_space
-    assert task is not None  # else nothing settles
-    rate = np.sqrt(task.stiffness + 2.0 * task.limit_gain / task.limit_margin)
-    settled = _SETTLED / rate[rate > 0.0].min()
-    end = settled * math.ceil(t / settled + 1.0)
-    speeds = _simulated_speeds(program, start.tobytes(), end)
-    return np.where(np.isfinite(speeds), speeds, balance)
-
-
-@lru_cache(maxsize=1)  # of the points of a path most end in the same
-def _simulated_speeds(program: Program, start: bytes, end: float) -> Array:
-    """Return the largest speed of each joint under the law, from rest until a time, s."""
-    task, stack = program.null_space, program.stack
-    assert task is not None
-    squares = [task.stiffness + 2.0 * task.limit_gain / task.limit_margin, abs(program.G0)]
-    rate = max(*(math.sqrt(x.max()) for x in squares), task.damping.max(), abs(program.G1).max())
-    steps = math.ceil(end * rate / _ACCURACY)
-    q, v, fastest = np.frombuffer(start), np.zeros(program.n), np.zeros(program.n)
-    if steps > _MOST_STEPS:
-        return np.full(program.n, np.inf)
-    for t in np.linspace(0.0, end, steps, endpoint=False).tolist():
-        f, f_dot, Gamma, beta = stack.evaluate(q, v, t)
-        u = task_acceleration(beta, f, f_dot, program.G0, program.G1)
-        inverse = program.inverse_of(Gamma, q)
-        v = v + commanded_acceleration(inverse, u, program.free_acceleration(q, v)) * end / steps
-        q = q + v * end / steps
-        fastest = np.maximum(fastest, np.abs(v))
-    return fastest
 
 
 def _require_projected_stability(program: Program, Gamma: Array, t: float) -> None:

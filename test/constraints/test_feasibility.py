@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check along a program's path: its instants, and the efforts required there."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -142,48 +141,18 @@ def test_free_joints_settle_without_overshooting_however_long_a_step():
     assert path.q[-1] == pytest.approx([0.0, -1.2, 0.2, 0.9], abs=1e-6)
 
 
-def peak_from_rest(frequency: float, damping: float) -> float:
-    """Return the largest speed of a free joint 1 rad from its posture, by the closed form, rad/s.
-
-    x'' = -c x' - w^2 x: of two real modes, or of a damped oscillation.
-    """
-    roots = np.roots([1.0, damping, frequency**2]).astype(complex)
-    times = np.linspace(0.0, 20.0 / frequency, 200001)
-    modes = np.exp(np.outer(times, roots))
-    a, b = roots
-    return float(np.abs((a * b / (b - a) * (modes[:, 0] - modes[:, 1])).real).max())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(('damping', 'stiffness'), [(1.0, 40.0), (8.0, 8.0)])
-def test_a_far_posture_is_refused_by_the_speed_of_a_start_at_rest(damping, stiffness):
-    """The balance of pull and damping is at 40 and 1 rad/s from the posture."""
-    peak, tree = peak_from_rest(np.sqrt(stiffness), damping), shipped('four_dof').tree
+@pytest.mark.parametrize(('damping', 'stiffness'), [(1.0, 40.0), (10.0, 400.0)])
+def test_a_far_posture_is_refused_by_the_speed_at_which_pull_and_damping_balance(
+    damping, stiffness
+):
+    """1 rad away."""
     task = {'damping': damping, 'stiffness': stiffness, 'posture': [0.0, -1.0, 0.5, 0.7]}
-    limits = np.array([9.0, 9.0, 1.04 * peak, 9.0])
-    written = {**STANDS, 'null_space': task}
-    load_program(written, tree.with_changes(velocity_limit=limits))
-    with pytest.raises(ProgramError, match='moves at .* from -0.5.*, by the null') as refused:
-        load_program(written, tree.with_changes(velocity_limit=0.96 * limits))
-    said = re.match(
-        r"joint 'joint3': moves at (\S+) per second.* posture near", str(refused.value)
-    )
-    assert float(said[1]) == pytest.approx(peak, rel=0.03)
-    assert 'slower' not in str(refused.value)
-
-
-def test_a_posture_whose_approach_is_too_long_to_simulate_is_told_by_the_balance():
-    """Joint 3 balances at 40 rad/s, and joint 1 settles 600 times slower."""
-    task = {
-        'damping': 10.0,
-        'stiffness': [1e-3, 1.0, 400.0, 1.0],
-        'posture': [0.0, -1.0, 0.5, 0.7],
-    }
-    slow = shipped('four_dof').tree.with_changes(velocity_limit=np.full(4, 9.0))
+    tree, written = shipped('four_dof').tree, {**STANDS, 'null_space': task}
+    load_program(written, tree.with_changes(velocity_limit=np.full(4, 40.1)))
     with pytest.raises(
-        ProgramError, match=r"'joint3': moves at 40 per second at t = 0.* by the null"
+        ProgramError, match=r"'joint3': moves at 40 per second at t = 0.* by the null.* posture n"
     ):
-        load_program({**STANDS, 'null_space': task}, slow)
+        load_program(written, tree.with_changes(velocity_limit=np.full(4, 39.9)))
 
 
 # ---- required efforts ---------------------------------------------------------------------------
