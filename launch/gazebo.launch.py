@@ -9,7 +9,7 @@ With ``lockstep`` gazebo_robot forwards the forces, and each command triggers on
 import math
 
 import numpy as np
-from launch.actions import LogInfo, RegisterEventHandler
+from launch.actions import RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch_ros.actions import Node
 
@@ -25,12 +25,10 @@ from robot_dynamics_ros.parameters import checked, spread
 from robot_dynamics_ros.ros import gazebo_files, gazebo_world, launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.ros.node_parameters import PLANT
-from robot_dynamics_ros.simulation.imperfections import dart_friction
 from robot_dynamics_ros.spatial.rotation import roll_pitch_upright
 
 SHARE = share_directory()
 _GRAVITY, _TOLERANCE = 9.81, 0.02  # m/s^2: of worlds/arm.sdf; Gazebo's own default is 9.8
-_STICKS = 1.1  # times the friction, beyond which a joint is named
 ROS2_CONTROL = (
     'gz_ros2_control',
     'controller_manager',
@@ -124,7 +122,6 @@ def actions(args):
     )
     nodes = [
         *(launching.planned(args, args.folder) if args.folder else []),
-        *(_friction(args, urdf) if args.folder else []),
         *world,
         *gazebo_files.gazebo_bridge(args, bridged),
         controller,
@@ -230,17 +227,6 @@ def _controller(args, urdf, forces):
     law = launching.law_parameters(args, forces if args.lockstep else ())
     own = {**law, 'command_form': form}
     return package_node('controller', args, _robot_parameters(urdf) | own)
-
-
-def _friction(args, urdf):
-    """Return a message of the joints that friction may hold in Gazebo, as not on the real arm."""
-    tree, start = load_robot(urdf), _start(args) or 0.0
-    step = 1e-9 * gazebo_world.step_ns(args.world)
-    times = dart_friction(tree, np.broadcast_to(start, tree.n), step)
-    held = [f'{n} {x:.1f}' for n, x in zip(tree.joint_names, times, strict=True) if x > _STICKS]
-    problem = f'applies Coulomb friction more strongly than described, times: {", ".join(held)}'
-    remedy = 'a joint may stay at rest; coulomb_friction:=false simulates without'
-    return [LogInfo(msg=f'WARNING: Gazebo {problem}; {remedy}')] if held else []
 
 
 def _mounting(args):

@@ -41,23 +41,6 @@ _RIPPLE_PERIODS = 20.0  # of ripple and cogging per rad or m, times 2 pi
 _COGGING_PHASE = 1.0  # rad, so that ripple and cogging are out of phase
 
 
-def dart_friction(tree: Robot, q: Array, step: float) -> Array:
-    """Return how many times as strongly Gazebo's engine DART applies Coulomb friction, shape (n,).
-
-    With damping D, friction f acts as f + h D M^-1 f (docs/gazebo.md, Facts); without the coupling
-    of the joints ``1 + h D (M^-1)_ii``, and 1 for a joint without friction.
-
-    Args:
-        tree: Robot as in Gazebo, without armature.
-        q: Position, shape (n,), rad or m.
-        step: Step h of the world, s.
-    """
-    M = np.zeros((tree.n, tree.n))
-    compile_kernel(tree, outputs=('mass_matrix',)).mass_matrix(np.asarray(q, dtype=float), M)
-    more: Array = step * tree.damping * np.linalg.inv(M).diagonal() * (tree.coulomb_friction > 0.0)
-    return 1.0 + more
-
-
 @dataclass(frozen=True, eq=False)
 class Imperfections:
     """Measurement errors, delays and losses; one number for all joints, or an array (n,).

@@ -321,18 +321,6 @@ def test_an_arm_of_ones_own_is_simulated_in_gazebo_and_mujoco(scene, tmp_path):
     assert controller['discretization'] == 'zero_order'
 
 
-def test_joints_that_friction_may_hold_in_gazebo_alone_are_named(scene, tmp_path):
-    assert main(['new_robot', 'four_dof', '--out', str(tmp_path)]) == 0
-    file, own = tmp_path / 'robot.urdf', {'description': str(tmp_path / 'parameters.yaml')}
-    assert 'LogInfo' not in scene('gazebo', **own).nodes
-    text = file.read_text('utf-8').replace('damping="0.04"', 'damping="20"')
-    file.write_text(text, 'utf-8')
-    found = scene('gazebo', **own)
-    said = r'WARNING: Gazebo applies .* times: joint4 \d+\.\d; .*friction:=fa'
-    assert re.match(said, found.told(found.actions[0]))
-    assert 'LogInfo' not in scene('gazebo', **own, coulomb_friction='false').nodes
-
-
 def test_a_plan_of_a_description_is_said_and_other_files_are_none(scene, tmp_path):
     from robot_dynamics_ros.cli.new_robot import described
 

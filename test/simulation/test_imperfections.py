@@ -9,14 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from pushed_arm import state_of
 from samples import sample
-from urdf_text import described
 
-from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
-    dart_friction,
     with_mismatch,
 )
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -118,18 +115,3 @@ def test_factors_by_joint_reach_their_joint_and_leave_the_described_robot_alone(
     for name, factor in (factors | {'inertia': 1.3}).items():
         assert_array_equal(getattr(wrong, name), factor * getattr(tree, name), name)
     assert_array_equal(tree.damping, before)
-
-
-def test_friction_in_gazebo_grows_with_damping_over_the_inertia_of_the_rest():
-    """M = [[I1 + I2, I2], [I2, I2]] of two joints on one axis: (M^-1)_ii = 1/I1, 1/I1 + 1/I2."""
-    tree = load_robot(described('arm', """
-base: []
-a: [1, [0, 0, 0], [0.01, 0.01, 0.01]]
-b: [1, [0, 0, 0], [0.002, 0.002, 0.002]]
-one: {of: [base, a]}
-two: {of: [a, b]}
-"""))  # fmt: skip
-    for friction, expected in ((0.2, 1.0 + 0.007 * 600.0), (0.0, 1.0)):
-        dry = {'damping': np.array([3.0, 7.0]), 'coulomb_friction': np.array([0.1, friction])}
-        times = dart_friction(tree.with_changes(**dry), [0.3, -0.4], 1e-3)
-        assert_allclose(times, [1.0 + 0.003 / 0.01, expected], rtol=1e-12)
