@@ -47,8 +47,6 @@ F = FixedParameter
 _UNEXPECTED = 0.2
 #: Distance beyond a position limit, relative to the range, at which a joint cannot be.
 _ELSEWHERE = 0.25
-#: Time to the effort limit, at the permitted rate, after which an effort comes too late, s.
-_SLUGGISH_S = 5.0
 
 
 #: Reactions in which the arm rests at a reference.
@@ -240,15 +238,6 @@ class ControllerParts:
             return ''
         limits = f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}'
         return f'joint {tree.joint_names[i]!r} is at {q[i]:.4g}, its limits are {limits}'
-
-    def sluggish(self) -> str:
-        """Return which joint takes 5 s or longer to its effort limit; empty if none does."""
-        tree = self.loop.tree
-        seconds = tree.effort_limit / self.loop.settings.rates(tree.n)
-        i = int(seconds.argmax())
-        if not seconds[i] >= _SLUGGISH_S:  # also of infinite limits
-            return ''
-        return f'joint {tree.joint_names[i]!r} takes {seconds[i]:.3g} s to its effort limit'
 
     def unsupported(self) -> str:
         """Return which joint ``effort_scale`` keeps from bearing gravity; '' if none.

@@ -94,13 +94,11 @@ class ControllerSession(SessionModes):
             if problem:
                 raise ConfigurationError('not activated', problem, remedy)
         self.fault = self._refused_law = None
-        self._timeouts_in_row = 0
         self.enabling.switch_off()
         self._refusals = self.loop.limiter.refusals
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         for warning, ending in (
             (self.unexpected_effort(), ''),
-            (self.sluggish(), '; is effort_rate_limit in N m/s or N/s?'),
             (self.overloaded(load.tree), ': the arm will sink, unless a loop bears it'),
         ):
             if warning:

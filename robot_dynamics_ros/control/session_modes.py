@@ -34,9 +34,6 @@ _NEVER = -(2**62)  # ns
 _MAX_REMARKS = 100  # remarks that have not been fetched
 #: Longest time of a hold after a deactivation in motion, and without states during it, ns.
 _SETTLING_NS, _BLIND_NS = 500_000_000, 500_000_000
-#: Timeouts, each within a time after the one before, ns, from which on they are not told.
-_MANY_TIMEOUTS, _CALM_NS = 3, 2_000_000_000
-_OFTEN = 'so often they are told no more: if the driver is that slow, raise state_timeout_s'
 #: Answers after which the unit of the timestamps is judged, and steps of another one, in periods.
 _JUDGED, _OTHER_UNIT = 1000, 0.01
 #: What to do in the modes that refuse motions.
@@ -109,7 +106,6 @@ class SessionModes(ControllerParts):
         self._now_ns, self._sent_ns, self._elapsed = 0, 0, 0.0
         self._repeated_stamp_ns, self._repeated_since_ns = -1, 0
         self._deadline_ns = 0
-        self._timeout_at_ns, self._timeouts_in_row = -_CALM_NS, 0
 
     @property
     def controls(self) -> bool:
@@ -301,10 +297,6 @@ class SessionModes(ControllerParts):
         self.log.add_silence(self._elapsed)
         mode, effort = self.mode, self.loop.effort.copy()
         sends = self._handle(SessionEvent.SILENCE)
-        if not self._tells_timeouts and now_ns - self._timeout_at_ns > _CALM_NS:
-            self._timeouts_in_row = 0
-            if self.mode is SessionMode.STOPPED:
-                self._report_silence()
         self.log.skip_repeated(self.mode is mode and bool((self.loop.effort == effort).all()))
         return sends
 
@@ -426,29 +418,17 @@ class SessionModes(ControllerParts):
             text = 'deactivation in motion: braking first'
             self.remark('info', text, f'ending: {text}{self.goals.subject}')
         elif before is SessionMode.STOPPED and self.mode is SessionMode.HOLDING:
-            text, told = 'fresh states again: holding where the arm is', self._tells_timeouts
-            level = 'warning' if told else 'status'
-            self.remark(level, text, f'held: states returned after a timeout{self.goals.subject}')
-
-    @property
-    def _tells_timeouts(self) -> bool:
-        return self._timeouts_in_row < _MANY_TIMEOUTS
+            text = 'fresh states again: holding where the arm is'
+            status = f'held: states returned after a timeout{self.goals.subject}'
+            self.remark('warning', text, status)
 
     def _report_timeout(self) -> None:
         self.timeouts += 1
         self.enabling.switch_off()
-        before, self._timeout_at_ns = self._timeout_at_ns, self._now_ns
-        soon = self._now_ns - before < _CALM_NS
-        self._timeouts_in_row = self._timeouts_in_row + 1 if soon else 1
-        if self._timeouts_in_row <= _MANY_TIMEOUTS:
-            more = '' if self._tells_timeouts else f'; {_OFTEN}'
-            self._report_silence(more)
-        self.goals.abort(self.silence())
-
-    def _report_silence(self, more: str = '') -> None:
         level = 'warning' if self._source_ended else 'error'
         text = f'{self.silence()}: stop action {self.loop.settings.stop_action}'
-        self.remark(level, text + more)
+        self.remark(level, text)
+        self.goals.abort(self.silence())
 
     def _fail(self, error: Exception) -> bool:
         """Take the stop action after an unexpected error; if that fails too, command zero."""

@@ -332,17 +332,15 @@ def test_an_arm_that_cannot_be_controlled_is_not_activated_and_the_reason_is_sai
     assert run.session.mode is SessionMode.INACTIVE
 
 
-def test_an_arm_that_permitted_efforts_rates_or_motors_do_not_hold_is_said_once():
+def test_an_arm_that_permitted_efforts_or_motors_do_not_hold_is_said_once():
     run = Driven().active()
     run.change(**WEAK)
     tree = TREE.with_changes(effort_limit=np.where(np.arange(4) == 1, 1.0, TREE.effort_limit))
     weak = StillArm(ControllerSession(tree, GIVEN), PLACE).active()
-    slow = Driven({'effort_rate_limit': (0.1 * TREE.effort_limit).tolist()}).active()
     needed = abs(GRAVITY[1]) - TREE.coulomb_friction[1]
     for arm, expected in (
         (run, 'are permitted: the arm will sink'),
         (weak, f"gravity needs {needed:.3g} N m at joint 'joint2', 1 N m are its limit: the arm"),
-        (slow, "'joint1' takes 10 s to its effort limit; is effort_rate_limit in N m/s"),
     ):
         (said,) = arm.said('warning')
         assert expected in said
@@ -417,35 +415,6 @@ def test_an_error_that_nobody_foresaw_ends_in_the_stop_action_and_a_named_report
     session.deactivate()
     session.activate(run.now)
     assert (session.mode, session.fault) == (SessionMode.HOLDING, None)
-
-
-def test_timeouts_that_follow_each_other_are_told_three_times_with_the_remedy_then_silence_is():
-    """As of a driver at 10 Hz: two lines a state; but the end of its states is told."""
-    run = Driven().active()
-    for _ in range(40):
-        assert run.wait(110)
-        assert run.state()
-    remarks = run.session.remarks
-    assert [x.status[:5] for x in remarks].count('held:') == 40
-    said = [x.text for x in remarks if 'fresh state' in x.text and x.level != 'status']
-    assert [text[:5] for text in said] == ['no fr', 'fresh', 'no fr', 'fresh', 'no fr']
-    assert [i for i, text in enumerate(said) if 'raise state_timeout_s' in text] == [4]
-    remarks.clear()
-    for _ in range(40):
-        run.wait(100)
-    assert run.said() == [SILENT.format('')]
-    for calm in (3000, 0):  # ms; else at once, after an activation
-        for _ in range(6):
-            run.state()
-            run.wait(110)
-        run.state()
-        run.states(calm)
-        if not calm:
-            run.session.deactivate()
-            run.session.activate(run.now)
-        remarks.clear()
-        run.wait(110)
-        assert run.said() == [SILENT.format('')]
 
 
 @pytest.mark.parametrize(
