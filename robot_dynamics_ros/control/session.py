@@ -62,7 +62,7 @@ class ControllerSession(SessionModes):
         if begins or stops:
             self.log.add('locked', positions=[*locked.measured.values()])
         if stops:
-            return self._fail(ModelError('robot', locked.deviation, 'lock it there'))
+            return self.fail(ModelError('robot', locked.deviation, 'lock it there'))
         if begins:
             self.remark('warning', locked.deviation)
         return False
@@ -169,7 +169,7 @@ class ControllerSession(SessionModes):
         except RobotDynamicsError:
             raise
         except Exception as error:  # the request may be partly applied
-            self._fail(error)
+            self.fail(error)
             raise ConfigurationError(subject, str(error), 'deactivate it') from error
         if content is not None:
             self.log.add(subject, **content)

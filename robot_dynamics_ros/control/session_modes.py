@@ -121,7 +121,7 @@ class SessionModes(ControllerParts):
         try:
             return self._process(state)
         except Exception as error:
-            return self._fail(error)
+            return self.fail(error)
 
     def _process(self, state: ArmState) -> bool:
         loop, driver, stamp_ns = self.loop, self.driver, state.stamp_ns
@@ -216,7 +216,7 @@ class SessionModes(ControllerParts):
                 if notice:
                     self.remark('warning', notice)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
 
     def _check_unit_of_time(self) -> None:
         """Report timestamps in another unit: no motion would begin, and no timeout act."""
@@ -289,7 +289,7 @@ class SessionModes(ControllerParts):
         try:
             return self.is_silent(now_ns) and self._on_silence(now_ns)
         except Exception as error:
-            return self._fail(error)
+            return self.fail(error)
 
     def _on_silence(self, now_ns: int) -> bool:
         self._now_ns, elapsed_ns = now_ns, now_ns - self._sent_ns
@@ -430,7 +430,7 @@ class SessionModes(ControllerParts):
         self.remark(level, text)
         self.goals.abort(self.silence())
 
-    def _fail(self, error: Exception) -> bool:
+    def fail(self, error: Exception) -> bool:
         """Take the stop action after an unexpected error; if that fails too, command zero."""
         text = f'stopped by an error, {type(error).__name__}: {error}'
         if called := [*walk_tb(error.__traceback__)]:
@@ -462,7 +462,7 @@ class SessionModes(ControllerParts):
         try:
             return self._handle(event)
         except Exception as error:
-            return self._fail(error) or self._command_nothing()
+            return self.fail(error) or self._command_nothing()
 
     def remark(self, level: str, text: str, status: str = '') -> None:
         """Append a remark to be reported, see :class:`SessionRemark`."""

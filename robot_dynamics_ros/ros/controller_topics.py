@@ -123,6 +123,7 @@ class ControllerMonitor:
     def publish(self, stamp_ns: int) -> None:
         """Publish the last tick of the loop and its law, and what changed before it."""
         self.publish_changes()
+        self.update_count()
         loop = self._session.loop
         reference = loop.reference
         if self._subscribers['reference']:
@@ -132,6 +133,7 @@ class ControllerMonitor:
             errors = reference.position - loop.q, reference.velocity - loop.v, ()
             self._publish_state('error', errors, stamp_ns)
         self._publish_law(loop, stamp_ns)
+        self._publish_contact(stamp_ns)
 
     def publish_changes(self) -> None:
         """Publish the changes of the session that have been dated."""
@@ -139,8 +141,7 @@ class ControllerMonitor:
         while dated:
             self._changes.publish(String(data=dated.popleft().text()))
 
-    def publish_contact(self, stamp_ns: int) -> None:
-        """Publish external efforts, estimated on demand."""
+    def _publish_contact(self, stamp_ns: int) -> None:
         contact, loop = self._session.contact, self._session.loop
         if not contact.observing:
             return

@@ -121,7 +121,7 @@ def cause(run: Driven, event: SessionEvent) -> bool:
         SessionEvent.VIOLATION: session.brake,
         SessionEvent.CHANGE: lambda: run.change(start_tolerance=0.01),
         SessionEvent.RELEASE: session.resume,
-        SessionEvent.FAULT: lambda: session._fail(ZeroDivisionError('x')),
+        SessionEvent.FAULT: lambda: session.fail(ZeroDivisionError('x')),
         SessionEvent.STATE: run.state,
         SessionEvent.SILENCE: run.wait,
         SessionEvent.ACTIVATE: lambda: session.activate(run.now),
@@ -266,7 +266,7 @@ def test_a_clock_that_stops_while_the_arm_moves_is_no_paused_simulator():
         (lambda run: run.state(step=HOUR), ['aborted: the loop restarted', 'held: the time of']),
         (lambda run: run.session._handle(SessionEvent.CONTACT), ['aborted: touched']),
         (
-            lambda run: run.session._fail(ValueError('x')),
+            lambda run: run.session.fail(ValueError('x')),
             ['aborted: the controller was stopped b'],
         ),
         (lambda run: run.session.deactivate(), ['aborted: the controller was', 'ended']),

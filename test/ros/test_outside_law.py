@@ -11,6 +11,7 @@ import re
 
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
 from processes import ROOT
 from rcl_interfaces.srv import DescribeParameters
 from resting_arm import ARM, ORACLE, PLACE, RestingArm
@@ -55,3 +56,14 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
     assert {'pd_gravity', 'virtual_spring'} <= {*re.findall(r'\w+', law.additional_constraints)}
     said = 'virtual_spring: Stiffness k [N m/rad].'
     assert (stiffness.description, stiffness.read_only) == (said, False)
+
+
+def test_an_error_in_what_it_tells_leads_to_the_stop_action(processes, peer, installed, tmp_path):
+    file = tmp_path / 'virtual_spring.py'
+    file.write_text(file.read_text('utf-8').replace("{'stiffest'", "[][0] or {'stiffest'"))
+    arm = RestingArm(peer)
+    given = {'diagnostics_period_s': 0.2, 'law': 'virtual_spring'}
+    node = processes.start('controller', ARM | given, env=installed)
+    arm.until(lambda: arm.said('list index out of range', DiagnosticStatus.ERROR), 'the error')
+    np.testing.assert_allclose(arm.command(), ORACLE.gravity_forces(PLACE), atol=1e-12)
+    assert 'stopped by an error, IndexError' in node.output

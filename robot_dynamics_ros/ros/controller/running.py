@@ -110,13 +110,19 @@ class RunningController:
             self._health.count(stamp, time.perf_counter_ns() - state.arrival_ns)
             session.settle()
             self._trajectories.publish_feedback()
-            self._monitor.update_count()
-            self._monitor.publish(stamp)
-            self._monitor.publish_contact(stamp)
+            self._attempt(self._monitor.publish, stamp)
         elif session.repeats > 1:
             self._repeat_command(stamp)
         if session.remarks:
             self.services.log_remarks()
+
+    def _attempt(self, tell: Callable[..., Any], *args: Any) -> Any:
+        """Call what asks law and session; an unexpected error leads to the stop action."""
+        try:
+            return tell(*args)
+        except Exception as error:
+            if self.session.fail(error):
+                self.connection.writer.publish(self.session.command)
 
     def _check_locked_joints(self) -> None:
         """Check the positions of the locked joints and react immediately."""
@@ -228,7 +234,9 @@ class RunningController:
         """Return the health since the last call."""
         rivals = self._rivals.sentence(self._contradictions, reports=True)
         others = f'{rivals}: {SEPARATE}' if rivals else self._competitors()
-        report = self._health.report(self.session, others)
+        report = self._attempt(self._health.report, self.session, others) or HealthReport(
+            'error', self.session.condition, {}
+        )
         report.values['states_read_as_messages'] = self.connection.reader.deserialized
         report.values['states_unreadable'] = self.connection.reader.unreadable
         self._log.debug(f'{report.message}; {report.values}')
