@@ -80,6 +80,8 @@ def simulate_constrained(
     Raises:
         ParameterError: Duration or step is not positive.
         DivergenceError: The motion became non-finite.
+
+    Source: constraint-stabilization, section 2, (2.17) to (2.19).
     """
     require_positive(duration=duration, step=step)
     G0, G1 = gain_matrix('G0', G0, constraint.m), gain_matrix('G1', G1, constraint.m)

@@ -45,7 +45,10 @@ def roots(G0: Array, G1: Array) -> Array:
 
 
 def stabilizing(G0: Array, G1: Array) -> bool:
-    """Return whether all roots of (3.5) have a negative real part (beyond rounding)."""
+    """Return whether all roots of (3.5) have a negative real part (beyond rounding).
+
+    Source: constraint-stabilization, section 3.2.
+    """
     values = roots(G0, G1)
     return bool(values[0].real < -1e-9 * np.abs(values).max())
 
@@ -83,6 +86,8 @@ def proved_stable(G0: Array, G1: Array, weights: Array | None = None) -> bool:
     r"""Return whether the projected error is proved stable for *every* full-column-rank Jacobian.
 
     It is if :math:`W\Gamma_0` and :math:`W\Gamma_1` are symmetric positive definite.
+
+    Source: constraint-stabilization, section 3.1 (m > n, condition iii).
     """
     W = gain_matrix('weights', 1.0 if weights is None else weights, len(G0))
     return all(_positive_definite(W @ G) for G in (G0, G1))

@@ -81,6 +81,8 @@ def constraint_force(
         ParameterError: A is not positive definite.
 
     Validity: the constraints are consistent; otherwise the result is a least-squares solution.
+
+    Source: constraint-stabilization, section 2; Udwadia, Kalaba 1992.
     """
     b, Q, beta, L, X = _scaled(A, b, Q, Gamma, beta)
     U, sigma, Vt = np.linalg.svd(X, full_matrices=False)

@@ -152,19 +152,27 @@ class Formulation(ABC):
         """Return M(q), shape (n, n): column j is ``ID(q, 0, e_j)`` without gravity.
 
         Gravity would have to be subtracted, and its rounding exceeds the inertia of small robots.
+
+        Source: newton-euler-lagrange, section 3.3.
         """
         (q,) = self.vectors(q=q)
         zero, unit = zeros(self.n, self._dtype(q)), identity(self.n, self._dtype(q))
         return np.array([self._weightless.inverse_dynamics(q, zero, e) for e in unit]).T
 
     def gravity_forces(self, q: Array) -> Array:
-        """Return g(q), shape (n,): inverse dynamics at rest."""
+        """Return g(q), shape (n,), N m or N: inverse dynamics at rest.
+
+        Source: newton-euler-lagrange, section 3.3.
+        """
         (q,) = self.vectors(q=q)
         zero = zeros(self.n, self._dtype(q))
         return self.inverse_dynamics(q, zero, zero)
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
-        """Return c(q, v) + g(q) - J^T F, shape (n,): inverse dynamics at zero acceleration."""
+        """Return c(q, v) + g(q) - J^T F, shape (n,), N m or N: ID at zero acceleration.
+
+        Source: newton-euler-lagrange, section 3.3.
+        """
         q, v = self.vectors(q=q, v=v)
         return self.inverse_dynamics(q, v, zeros(self.n, self._dtype(q, v)), wrenches)
 
@@ -174,6 +182,8 @@ class Formulation(ABC):
         c is a quadratic form in v whose symmetric coefficients are the Christoffel symbols, so
         :math:`C = \tfrac12\,\partial c/\partial v` is exact and :math:`\dot M - 2C` is
         skew-symmetric.
+
+        Source: newton-euler-lagrange, sections 4.2 and 4.3; errata N9 and N11.
         """
         q, v = self.vectors(q=q, v=v)
         dtype: Any = self._dtype(q, v)

@@ -159,7 +159,10 @@ class Lagrange(Formulation):
         return G
 
     def momentum(self, q: Array, v: Array) -> Array:
-        r"""Return the generalized momentum :math:`p = \partial L/\partial v = M v`, shape (n,)."""
+        r"""Return the momentum :math:`p = \partial L/\partial v = M v`, (n,), kg m^2/s or kg m/s.
+
+        Source: [N] 4.4.
+        """
         q, v = self.vectors(q=q, v=v)
         return self.mass_matrix(q) @ v
 

@@ -164,6 +164,8 @@ class Screw(Formulation):
         Row i is ``[F; M]`` in axes of body i about its origin. The component along the joint axis
         is the drive effort; the others load the bearing. Arguments and errors: as for
         ``inverse_dynamics``.
+
+        Source: zaremba-screw-recursion, section 11.
         """
         return self._wrenches(q, v, a, wrenches)[1]
 
@@ -188,6 +190,8 @@ class Screw(Formulation):
         Raises:
             ShapeError: An argument does not have the shape (n,).
             UnknownNameError: The robot has no such frame or body.
+
+        Source: zaremba-screw-recursion, section 10.
         """
         q, v, a = self.vectors(q=q, v=v, a=a)
         x, section = self.geometry(q), self._section(frame)
@@ -239,7 +243,8 @@ class Screw(Formulation):
             ShapeError: An argument does not have the shape (n,).
             UnknownNameError: The robot has no such frame or body, or the cut link no such joint.
 
-        Source: the recursion of :meth:`joint_wrenches`, stopped at the cut.
+        Source: zaremba-screw-recursion, section 11: the recursion of :meth:`joint_wrenches`,
+        stopped at the cut.
         """
         q, v, a = self.vectors(q=q, v=v, a=a)
         x, section = self.geometry(q), self._section(frame)

@@ -192,7 +192,7 @@ class ScrewGeometry:
         Source: (1.14) to (1.16); range by erratum Z8, superscripts by Z6.
         """
         self._check(k, *indices, *([i] if i != -1 else []))
-        if not self._supports(i, k) or not all(self._between(i, t, k) for t in indices):
+        if not all(self._between(i, t, k) for t in indices):
             return zeros(6, self.dtype)
         column = self.l[k, i] if i >= 0 else self.l0[k]
         for t in sorted(indices):
@@ -215,7 +215,7 @@ class ScrewGeometry:
         Source: (1.22) and (1.23), errata Z6 and Z10.
         """
         self._check(k, i, *indices)
-        if not self.supports[k, i] or not all(self._between(k, t, i) and t != i for t in indices):
+        if not all(self._between(k, t, i) and t != i for t in indices):
             return zeros(6, self.dtype)
         vector = self.g[k, i]
         for t in sorted(indices, reverse=True):
@@ -365,6 +365,8 @@ class ScrewGeometry:
 
         The sum is over the children c of i. :math:`f^{iT}W_i` is the drive effort; the other
         components load the bearing.
+
+        Source: zaremba-screw-recursion, section 11.
         """
         W = [
             body_wrench(self.inertia[i], motion.V[i], motion.dV[i], self.l0[i])
@@ -463,12 +465,9 @@ class ScrewGeometry:
             total[p] = total[p] + self.L[c] @ total[c]
         return total
 
-    def _supports(self, i: int, k: int) -> bool:
-        return i == -1 or bool(self.supports[i, k])
-
     def _between(self, i: int, t: int, k: int) -> bool:
         """Return whether i < t <= k on the path from i to k."""
-        return t != i and self._supports(i, t) and bool(self.supports[t, k])
+        return t != i and (i == -1 or bool(self.supports[i, t])) and bool(self.supports[t, k])
 
     def _check(self, *joints: int) -> None:
         known = range(self.n)

@@ -158,6 +158,8 @@ def bias_acceleration(
     Raises:
         ShapeError: q or v does not have four elements.
         UnknownNameError: The axes are unknown.
+
+    Source: the rate of Cui 2013, (4) (not in the paper).
     """
     t1, t2, _, _ = components('q', q, 4)
     v = components('v', v, 4)
@@ -195,6 +197,8 @@ def inverse(
     Raises:
         UnreachableError: The position is out of reach, or an argument is not finite.
         ShapeError: The position does not have three elements.
+
+    Source: Cui 2013, (3), solved for the joints by the law of cosines (not in the paper).
     """
     require_numbers(yaw=yaw)
     x, y, z = array('position', position, (3,), finite=False).tolist()

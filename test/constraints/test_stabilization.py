@@ -147,6 +147,18 @@ def test_the_projector_does_not_leak_into_a_damped_task(rng):
     assert np.abs(Gamma @ leaking).max() > 1e-4
 
 
+@pytest.mark.parametrize('m', [2, 4, 6])
+@pytest.mark.parametrize('size', [1.0, 1e-14])
+def test_the_projector_keeps_what_no_row_moves_in_any_unit_and_metric(m, size, rng):
+    """Of rank 2; the lost directions have singular values by rounding."""
+    A, *_, v = given(rng, m)
+    rows = rng.normal(size=(m, 2)) @ rng.normal(size=(2, 4))
+    for W in (np.eye(4), A):
+        back = np.linalg.solve(W, rows.T)
+        expected = v - back @ np.linalg.pinv(rows @ back, 1e-10) @ rows @ v
+        assert_allclose(TaskInverse(size * rows, W).project(v), expected, atol=1e-11)
+
+
 # ---- limits ------------------------------------------------------------------------
 
 

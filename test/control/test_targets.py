@@ -24,7 +24,7 @@ from robot_dynamics_ros.control.requests import (
 )
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.targets import TargetSettings, target_limits
-from robot_dynamics_ros.control.trajectories.approach import Approach
+from robot_dynamics_ros.control.trajectories.approach import Approach, ApproachLimits
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
 HERE = START['scara']
@@ -77,6 +77,18 @@ def test_jumps_keep_the_limits_and_the_step_of_the_plant_and_pass_no_target(
     way = (q[6001:] - q[5990]) / (target - q[5990])
     assert way.max() < 1.0 + 1e-9
     assert_allclose(way[-1], 1.0, atol=1e-6)  # exp(-15 2.5 s), limits before
+
+
+def test_the_way_to_a_near_target_is_that_of_three_equal_poles():
+    stream, x, seen = Approach(1), 15.0 * 1e-4 * np.arange(1, 6001), []
+    stream.configure(1e-4, semi_implicit=False)
+    stream.start(np.zeros((3, 1)), 0)
+    stream.aim(np.array([0.01]), ApproachLimits.of(np.ones(1), 8.0 * np.ones(1), 15.0))
+    for k in range(1, 6001):
+        stream.advance(k * MS // 10)
+        seen.append(stream.rows[0, 0] / 0.01)
+    # Of the order of a period times the bandwidth.
+    assert_allclose(seen, 1.0 - np.exp(-x) * (1.0 + x + x * x / 2.0), atol=1e-3)
 
 
 @pytest.mark.parametrize('axes', ['world', 'link3', 'tool'])

@@ -16,9 +16,9 @@ or observed :math:`\tau_{ext}`: with K/s in stiffness and damping and the additi
 :math:`(1/s-1)\,\tau_{ext}`, the arm has s times its mass, :math:`sM\ddot e+sC\dot e+D\dot
 e+\Gamma^TKf=\tau_{ext}`, with the same damping ratios. C is scaled with M, so it does no work.
 
-For a reference at rest, :math:`\tfrac12\dot q^TM\dot q + \tfrac12f^TKf` grows by no more than the
-work of the external force: C, formed from Christoffel symbols, does no work, and D is dissipative.
-With :math:`M = LL^T` and :math:`A = L^{-1}\Gamma^TK^{1/2}`,
+For a reference at rest, :math:`\tfrac12s\,\dot q^TM\dot q + \tfrac12f^TKf` grows by no more
+than the work of the external force: C, formed from Christoffel symbols, does no work, and D is
+dissipative. With :math:`M = LL^T` and :math:`A = L^{-1}\Gamma^TK^{1/2}`,
 
 .. math:: D = 2\zeta\,L\,(AA^T)^{1/2}\,L^T
 
