@@ -169,7 +169,7 @@ def joint_limits(joint: Joint, effort_limit: EffortLimit = None) -> JointLimits:
     Returns:
         Position limits: infinite if the joint is continuous or the range is missing or empty,
         swapped if reversed. Velocity limit: infinite if it is missing or not positive. Effort
-        limit: the caller's by name, else the file's, else the caller's number.
+        limit: the caller's by name, else the file's if it is above 0, else the caller's number.
     """
     limit = joint.limit or Limit()
     lower, upper = sorted((limit.lower or 0.0, limit.upper or 0.0))
@@ -179,7 +179,7 @@ def joint_limits(joint: Joint, effort_limit: EffortLimit = None) -> JointLimits:
     effort = limit.effort
     if isinstance(effort_limit, Mapping):
         effort = effort_limit.get(joint.name, effort)
-    elif not effort and effort_limit is not None:
+    elif effort_limit is not None and (effort is None or effort <= 0.0):
         effort = effort_limit
     return JointLimits(lower, upper, velocity, math.nan if effort is None else effort)
 

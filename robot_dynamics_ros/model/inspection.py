@@ -204,10 +204,11 @@ def _is_unusual(limit: float, most: float) -> bool:
 
 def _effort_warnings(joint: Joint, slow: float) -> Iterator[Finding]:
     """Yield findings on an effort limit of the file: huge, tiny, or used up at a low speed."""
-    culprit, effort = f'joint {joint.name!r}', (joint.limit or Limit()).effort or math.inf
+    culprit, written = f'joint {joint.name!r}', (joint.limit or Limit()).effort or 0.0
+    effort = written if written > 0.0 else math.inf
     unit, other = ('N', 'mN') if joint.kind == 'prismatic' else ('N m', 'N mm')
     taken = joint.friction + slow * joint.damping
-    share = taken / effort if effort > 0.0 else 0.0
+    share = taken / effort
     if math.inf > effort and _is_unusual(effort, STRONGEST):
         problem = f'effort limit is {effort:g} {unit}'
         yield warning(culprit, problem, f'is it in {unit}, not in {other}?', 'unusual effort')

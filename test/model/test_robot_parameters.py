@@ -12,16 +12,17 @@ from robot_dynamics_ros.model.robot_parameters import ROBOT, robot_from_paramete
 from robot_dynamics_ros.parameters import checked, defaults
 
 FILE = sample('scara').tree.effort_limit.tolist()
-LACKING = sample('scara').xml.replace(f'effort="{FILE[1]:g}"', 'effort="0"')
 
 
-def limits(effort_limit, driver=None, text=LACKING):
-    given = defaults(ROBOT) | {'robot_description': text, 'effort_limit': effort_limit}
-    return robot_from_parameters(given, driver_limits=driver).effort_limit.tolist()
-
-
-def test_the_parameter_effort_limit_raises_no_limit_of_description_or_driver():
+@pytest.mark.parametrize('none', [0, -1])
+def test_the_parameter_effort_limit_raises_no_limit_of_description_or_driver(none):
     """One number for all joints, or one per joint, of which 0 leaves the others' limit."""
+    text = sample('scara').xml.replace(f'effort="{FILE[1]:g}"', f'effort="{none}"')
+
+    def limits(effort_limit, driver=None):
+        given = defaults(ROBOT) | {'robot_description': text, 'effort_limit': effort_limit}
+        return robot_from_parameters(given, driver_limits=driver).effort_limit.tolist()
+
     assert limits([1.0]) == [1.0] * 4
     assert limits([1e4]) == [FILE[0], 1e4, *FILE[2:]]
     assert limits([2.0, 3.0, 0.0, 1e4]) == [2.0, 3.0, *FILE[2:]]
