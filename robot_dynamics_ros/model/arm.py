@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -103,18 +103,32 @@ class Chains:
         found = self.fingers()
         return [name for name in self._independent if name not in found]
 
-    def ends(self, longest: bool = False) -> list[str]:
+    def ends(self, longest: bool = False, culprit: str = '') -> list[str]:
         """Return the last links of the chains of the arm, longest first, without grippers.
 
         Args:
             longest: Whether chains with fewer joints than the longest are left out.
+            culprit: That of an error: chains through this joint are left out.
         """
         arm = self.arm()
         carriers = {carrier for name in arm for carrier in [*self.path(name)][1:]}
         last = [name for name in arm if name not in carriers]
         last.sort(key=self._length_to, reverse=True)
         least = self._length_to(last[0]) if longest else 0
-        return [self._joints[name].child for name in last if self._length_to(name) >= least]
+        return [
+            self._joints[name].child
+            for name in last
+            if self._length_to(name) >= least
+            and culprit not in (f'joint {carrier!r}' for carrier in self.path(name))
+        ]
+
+    def hint(self, culprit: str = '') -> str:
+        """Return the end of a remedy: to choose one of several chains; empty if none helps."""
+        ends = self.ends(culprit=culprit)
+        if not ends or len(self.ends()) < 2:
+            return ''
+        more = ', …' if len(ends) > _MAX_NAMES else ''
+        return f'; or control one chain: --tip {" or ".join(ends[:_MAX_NAMES])}{more}'
 
 
 def _is_gripper(joint: Joint) -> bool:
@@ -151,7 +165,7 @@ def load_arm(
     try:
         tree = load_robot(description.xml, gravity, locked=given, **options)
     except ModelError as error:
-        remedy = error.remedy + chain_hint(chains.ends())
+        remedy = error.remedy + chains.hint(error.culprit)
         raise ModelError(error.culprit, error.problem, remedy) from error
     if not grippers:
         return tree
@@ -160,12 +174,9 @@ def load_arm(
     return replace(tree, remarks=(remark, *tree.remarks))
 
 
-def chain_hint(ends: Sequence[str]) -> str:
-    """Return the end of a remedy: to choose one of several chains; empty if there is one."""
-    if len(ends) < 2:
-        return ''
-    more = ', …' if len(ends) > _MAX_NAMES else ''
-    return f'; or control one chain: --tip {" or ".join(ends[:_MAX_NAMES])}{more}'
+def chain_hint(tree: Robot, culprit: str = '') -> str:
+    """Return the end of a remedy for a robot, see :meth:`Chains.hint`."""
+    return Chains(parse_urdf(tree.xml, lambda fault: None)).hint(culprit) if tree.xml else ''
 
 
 def arm_ends(tree: Robot, longest: bool = False) -> list[str]:

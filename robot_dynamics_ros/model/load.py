@@ -93,9 +93,9 @@ def load_robot(
     Args:
         path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
-        effort_limit: Limit in N m or N where the file gives none (0, below 0): one number for all
-            such joints, or a number by joint name (which also overrides a limit of the file; of that
-            of a drive in ``loops`` the lower one holds).
+        effort_limit: Limit in N m or N where the file gives none, 0 or less: one number for all
+            such joints, or a number by joint name (which also overrides a limit of the file; of
+            that of a drive in ``loops`` the lower one holds).
         mappings: Arguments of a xacro file.
         joints: Names of the joints to control; all that are not locked if None. All other joints
             are locked and their links lumped.

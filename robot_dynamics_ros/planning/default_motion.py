@@ -34,7 +34,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
 from robot_dynamics_ros.kinematics.tool_task import ranges, tool_task
 from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
-from robot_dynamics_ros.model.arm import arm_ends, chain_hint
+from robot_dynamics_ros.model.arm import chain_hint
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.postures import (
     STILL,
@@ -255,7 +255,7 @@ class NoCircleError(ModelError):
     """A frame cannot follow a circle because of the arm's structure."""
 
     def __init__(self, tree: Robot, frame: str, problem: str, remedy: str) -> None:
-        hint = f'; choose another frame{chain_hint(arm_ends(tree))}'
+        hint = f'; choose another frame{chain_hint(tree)}'
         super().__init__(f'robot {tree.name!r}', f'its frame {frame!r} {problem}', remedy + hint)
 
 
@@ -273,12 +273,12 @@ class OverloadError(TrajectoryError):
 
     def __init__(self, tree: Robot, share: float, joint: int) -> None:
         self.share, name, limit = share, tree.joint_names[joint], tree.effort_limit[joint]
-        unit = 'N' if tree.joint_is_prismatic[joint] else 'N m'
+        unit, culprit = 'N' if tree.joint_is_prismatic[joint] else 'N m', f'joint {name!r}'
         super().__init__(
-            f'joint {name!r}',
+            culprit,
             f'needs {share * limit:.3g} {unit} even slowly, its effort limit is {limit:g} {unit}',
             f'at most {EFFORT_SHARE:.0%} of it are used; raise it, or lock the joint'
-            + chain_hint(arm_ends(tree)),
+            + chain_hint(tree, culprit),
         )
 
 

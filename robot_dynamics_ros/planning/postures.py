@@ -18,7 +18,7 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
 from robot_dynamics_ros.model import Robot, TreeState, frame_jacobian, frame_pose
-from robot_dynamics_ros.model.arm import arm_ends, chain_hint
+from robot_dynamics_ros.model.arm import chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -81,7 +81,7 @@ def comfortable_postures(
             f'robot {tree.name!r}',
             f'{touching.first!r} and {touching.second!r} are {1e3 * touching.distance:.1f} mm '
             f'apart in its best posture; all {_ROUNDS * _POSTURES} are in collision',
-            'check the collision geometry, or move the obstacles' + chain_hint(arm_ends(tree)),
+            'check the collision geometry, or move the obstacles' + chain_hint(tree),
         )
     if not count:
         raise _overload_error(tree, *rating.least)
@@ -161,10 +161,11 @@ def _overload_error(tree: Robot, share: float, joint: int) -> ModelError:
     dry = tree.coulomb_friction[joint] > 0.0
     cause = 'gravity and Coulomb friction alone take' if dry else 'gravity alone takes'
     unit = 'N' if tree.joint_is_prismatic[joint] else 'N m'
+    culprit = f'joint {tree.joint_names[joint]!r}'
     return ModelError(
-        f'joint {tree.joint_names[joint]!r}',
+        culprit,
         f'{cause} {share:.0%} of its effort limit of {tree.effort_limit[joint]:g} {unit} at the '
         'best posture found',
         f'at most {_HOLDING_SHARE:.0%} leave room to move; raise the limit, or lock the joint'
-        + chain_hint(arm_ends(tree)),
+        + chain_hint(tree, culprit),
     )
