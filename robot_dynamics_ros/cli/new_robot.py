@@ -38,8 +38,10 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry import collisions, triangles
 from robot_dynamics_ros.geometry.collisions import UNCHECKED, Obstacles
 from robot_dynamics_ros.geometry.estimated_inertia import estimate_inertias
+from robot_dynamics_ros.geometry.robot_shapes import collision_shapes
 from robot_dynamics_ros.model import Robot, arm, load_robot
 from robot_dynamics_ros.model.arm import load_arm, tool_frame
+from robot_dynamics_ros.model.findings import merged, warning
 from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
@@ -73,17 +75,17 @@ def run(args: argparse.Namespace) -> int:
     measured = measured_joints(vars(args))
     motion = write_robot_folder(tree, folder, frame, obstacles_of(args), measured)
     show_arm(tree, frame, motion.remarks)
-    for links, basis in ((added, _basis(args)), (filled, 'homogeneous, of the given mass')):
+    density, mass = args.estimate_inertia, args.estimate_mass
+    basis = f'{density:g} kg/m^3' if density else f'{mass:g} kg together'
+    for links, of in ((added, basis), (filled, 'of the given mass')):
         if links:
-            _comment(folder / URDF, links, basis)
-            text = f'inertia estimated ({basis}): {", ".join(links)}'
-            say(text, 'bold yellow')
+            _comment(folder / URDF, links, of)
+            say(f'inertia estimated (homogeneous, {of}): {", ".join(links)}', 'bold yellow')
     say(f'motion: {_summary(motion)}')
     say(f'written: {folder}')
     for remark in tree.remarks:
         if remark.endswith('?'):  # of a unit: the arm would move by it
-            text = f'before the arm moves, answer: {remark}'
-            say(text, 'bold yellow')
+            say(f'before the arm moves, answer: {remark}', 'bold yellow')
     limits = map(str, doubtful_limits(tree, largest_gravity_forces(tree), ''))
     for remark in filter(None, (without_effort(parse_xml(tree.xml), tree.joint_names), *limits)):
         say(f'of the real arm: {remark}', 'bold yellow')
@@ -101,24 +103,30 @@ def _estimate(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     if args.estimate_inertia and args.estimate_mass:
         problem = 'is another statement of the same masses'
         raise ConfigurationError('--estimate-mass', problem, 'give it or --estimate-inertia')
+    from robot_dynamics_ros.cli.tables import print_findings
+
     path, mappings = robot_source(args)
-    text = read_description(path, mappings, lambda fault: None).xml
+    description = read_description(path, mappings, lambda fault: None)
     density, mass = args.estimate_inertia, args.estimate_mass
-    args.robot, *links = estimate_inertias(text, density=density, mass=mass)
+    args.robot, added, filled = estimate_inertias(description.xml, density=density, mass=mass)
     args.mapping = []
-    return links[0], links[1]
+    unread = collision_shapes(description.xml).unread
+    lacking = 'its inertia is not estimated, or from a part of its shapes: '
+    print_findings(
+        merged(
+            warning(f'link {link.name!r}', f'{lacking}{unread[link.name]}', 'or give its inertia')
+            for link in description.links
+            if link.name in unread and (link.inertial is None or link.name in filled)
+        )
+    )
+    return added, filled
 
 
-def _basis(args: argparse.Namespace) -> str:
-    density, mass = args.estimate_inertia, args.estimate_mass
-    return f'homogeneous, {density:g} kg/m^3' if density else f'homogeneous, {mass:g} kg together'
-
-
-def _comment(file: Path, links: Sequence[str], basis: str) -> None:
+def _comment(file: Path, links: Sequence[str], of: str) -> None:
     text = file.read_text(encoding='utf-8')
     for link in links:
         head = f'<link name={quoteattr(link)}>'
-        text = text.replace(head, f'{head}<!-- inertia estimated: {basis} -->')
+        text = text.replace(head, f'{head}<!-- inertia estimated: homogeneous, {of} -->')
     file.write_text(text, encoding='utf-8')
 
 

@@ -436,7 +436,7 @@ def _mounting_remarks(tree: Robot) -> tuple[str, ...]:
     for link in filter(None, roots):
         if up @ tree.frames[link].R_BF[:, 2] < _UPRIGHT * np.linalg.norm(up):
             return (
-                f'{link!r} hangs or is tilted, and what it is mounted on is no obstacle: motions '
-                'may lead through it; give it as a box (--box, parameter boxes)',
+                f'z of {link!r} does not point up: if it hangs or is tilted, give what it is '
+                'mounted on as a box (--box, parameter boxes): motions may lead through it',
             )
     return ()

@@ -114,6 +114,7 @@ def _revolved(outline: Any) -> Triangles:
 
 
 _STL_HEADER = 84  # bytes: a comment of 80, then the number of triangles
+_LFS = b'version https://git-lfs.'
 _STL_FACE = [('normal', '<f4', 3), ('corners', '<f4', (3, 3)), ('attribute', '<u2')]
 
 
@@ -130,19 +131,23 @@ def read_mesh(path: Path) -> list[Triangles]:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DescriptionError(culprit, 'unknown format', f'known: {", ".join(readers)}')
+    again = 'export it again'
     try:
+        with path.open('rb') as file:
+            if file.read(len(_LFS)) == _LFS:
+                again = 'it is a pointer of Git LFS: run git lfs pull in its clone'
         parts = [part for part in reader(path) if len(part.faces)]
         valid = all(map(_is_valid, parts))
     except OSError as error:
         problem = f'cannot be read ({error.strerror})'
         raise DescriptionError(culprit, problem, 'give a readable file') from error
     except DescriptionError as error:
-        raise DescriptionError(culprit, error.problem, 'export it again') from error
+        raise DescriptionError(culprit, error.problem, again) from error
     except (ValueError, OverflowError, LookupError, TypeError, RecursionError) as error:
-        raise DescriptionError(culprit, f'malformed ({error})', 'export it again') from error
+        raise DescriptionError(culprit, f'malformed ({error})', again) from error
     if not (parts and valid):
         problem = 'has invalid vertices' if parts else 'has no triangles'
-        raise DescriptionError(culprit, problem, 'export it again')
+        raise DescriptionError(culprit, problem, again)
     return [part.compact() for part in parts]
 
 

@@ -264,7 +264,7 @@ def test_an_unknown_mounting_is_told(turned, gravity, boxes, says):
       <child link="base"/><origin xyz="0 0 2.1" rpy="{turned}"/></joint><link name="base">"""
     arm = load_robot(ELBOW.replace('<link name="base">', world), gravity=gravity)
     told = [each for each in CollisionChecker(arm, Obstacles(boxes)).remarks if 'mounted' in each]
-    assert [each.startswith("'base' hangs or is tilted") for each in told] == [True] * says
+    assert ['if it hangs or is tilted' in each for each in told] == [True] * says
 
 
 def test_a_height_that_is_none_is_refused(command):

@@ -91,7 +91,11 @@ def test_new_robot_writes_them_with_a_comment_and_the_refusal_names_the_option(c
     heavy = ARM.replace('<link name="fore">', point)
     for arm, problem in ((ARM, '--estimate-inertia'), (heavy, 'has no <inertia>')):
         assert problem in command('new_robot', arm, code=2).err
-    text = command('new_robot --estimate-inertia 1000', heavy).text('robot.urdf')
+    gone = '</collision><collision><geometry><mesh filename="gone.stl"/></geometry></collision>'
+    partly = ARM.replace('</collision>', gone)
+    printed = command('new_robot --estimate-inertia 1000', partly)
+    assert "link 'upper': its inertia is not estimated, or from a part" in printed.out
+    text = command('new_robot --estimate-inertia 1000 --force', heavy).text('robot.urdf')
     for how in ('1000 kg/m^3', 'of the given mass'):
         assert text.count(f'<!-- inertia estimated: homogeneous, {how} -->') == 1
     assert_allclose(load_robot(text).mass, [1.0, 2.0], rtol=1e-5)

@@ -209,7 +209,8 @@ def test_instances_of_instances_end(tmp_path, monkeypatch, depth):
 @tables.written(r"""
     {a.stl: vertex} | mesh 'a.stl' ... has no triangles
     {a.gltf: '{'} | mesh 'a.gltf' ... malformed
-    {a.stl: ''} | mesh 'a.stl' ... has no triangles
+    {a.stl: ''} | mesh 'a.stl' ... has no triangles; export it again
+    {a.dae: "version https://git-lfs.github.com/spec/v1\n"} | mesh 'a.dae' ... run git lfs pull
     {a.stl: "solid\nvertex 1 2\n"} | mesh 'a.stl' ... malformed
     {a.stl: "vertex 0 0 0\nvertex 1 0 0\nvertex nan 1 0\n"} | mesh 'a.stl' ... invalid vertices
     {a.obj: "v 0 0 0\nf 1 2 3\n"} | mesh 'a.obj' ... invalid vertices
