@@ -151,7 +151,7 @@ class SessionRemark(NamedTuple):
     """Message to be logged.
 
     Attributes:
-        level: 'info', 'warning' or 'error'; 'status': it is not logged.
+        level: 'info', 'warning' or 'error'.
         text: One sentence.
         status: Status text for the sender of a trajectory; empty: none.
     """

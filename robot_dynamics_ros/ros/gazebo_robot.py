@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import select
 import shutil
 import struct
 import sys
@@ -133,7 +132,6 @@ INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
 _DELIVERY_S = 0.3  # from activation to the first command in Gazebo: two hops of some ms
 _UNANSWERED = 'timed out'  # printed by the command line if a service does not answer
 _REPORT_S = 5.0
-_WATCH_S = '20'  # s; then the models are asked for, too
 _RUNNING_S = 20.0  # until a world that runs already is found
 _BRIDGE_HINT = '; it needs joint states from Gazebo over the bridge'
 _REFUSED_HINT = ' (if it refused the description, its own lines say why)'
@@ -342,8 +340,8 @@ class GazeboRobot(SequenceNode):
                 yield from self._unpause(world)
             else:
                 yield from self._begin_lockstep(self._commands)
-        if self._guard is not None:
-            yield from self._watch(f'{world}/scene/deletion')
+        if self._commands is not None:
+            yield from self._report(self._commands)
 
     def _insert(self, service: str) -> Steps:
         """Insert the model; the generator returns whether it was not there before."""
@@ -407,36 +405,19 @@ class GazeboRobot(SequenceNode):
         )
         commands.begin()
 
-    def _watch(self, deletions: str) -> Steps:
-        """Wait until the model is gone; in lockstep log the real-time factor meanwhile.
-
-        Args:
-            deletions: Topic on which Gazebo publishes what it deletes.
+    def _report(self, commands: CommandedWorld) -> Steps:
+        """Log the real-time factor of lockstep, without end.
 
         Raises:
-            SceneError: It is gone, or Gazebo has refused a step.
+            SceneError: Gazebo has refused a step.
         """
-        begin, models = time.monotonic(), None
-        while models is None or self._model in models:
-            # For a limited time: it does not outlive a node that is killed for long.
-            call = start_gz(['topic', '-e', '-d', _WATCH_S, '-t', deletions])
-            assert call.stdout is not None
-            try:
-                while not select.select([call.stdout], [], [], 0.0)[0]:  # a message, or its end
-                    yield
-                    if self._commands is not None and time.monotonic() > begin + _REPORT_S:
-                        begin = time.monotonic()
-                        self._commands.world.check()
-                        self.get_logger().info(self._commands.report())
-            finally:
-                kill_gz(call)
-                call.communicate()
-            models = yield from self._models()
-        raise SceneError(
-            f'arm {self._model} in the world {self._settings["world"]}',
-            'is gone: it was removed, or the world was reset, which removes what was inserted',
-            'launch again; to stop the time only, pause the world',
-        )
+        begin = time.monotonic()
+        while True:
+            yield
+            if time.monotonic() > begin + _REPORT_S:
+                begin = time.monotonic()
+                commands.world.check()
+                self.get_logger().info(commands.report())
 
     def _wait_for_motion(self, controller: str) -> Steps:
         answers: list[String] = []

@@ -20,10 +20,6 @@ if {hangs} and 'scene/info' in words[2] and len(asked) == 2:
     time.sleep(100.0)
 if words[0] == 'sim':
     time.sleep(1000.0)
-elif words[:2] == ['topic', '-e'] and words[-1].endswith('/scene/deletion'):
-    end = time.monotonic() + float(words[3])
-    while not (folder / 'removed').exists() and time.monotonic() < end:
-        time.sleep(0.05)
 elif words[:2] == ['topic', '-e']:  # the answer to a zero, unless the first are lost
     if {lost} == {ALL}:
         time.sleep(1000.0)
@@ -37,7 +33,7 @@ elif words[0] == 'service' and words[2] != '/world/{world}/scene/info' and '/sce
     sys.exit('Service call timed out')
 elif words[0] == 'service' and '/scene/info' in words[2]:
     print('grid: true')
-    if (folder / 'inserted').exists() and not (folder / 'removed').exists():
+    if (folder / 'inserted').exists():
         print('model {{\\n  name: "{model}"\\n  id: 9')
 elif words[0] == 'service':
     if '/create' in words[2] and sum('/create' in x and 'EntityFactory' in x
@@ -67,7 +63,7 @@ class Gazebo:
         lost: int = 0,
         topic_info: str = 'Publishers [Address, Message Type]:',
     ) -> None:
-        self._notes, self._removed = folder / 'notes', folder / 'removed'
+        self._notes = folder / 'notes'
         text = GZ.format(
             folder=str(folder),
             world=world,
@@ -81,10 +77,6 @@ class Gazebo:
         )
         write_script(folder / 'gz', text, '-IS')
         self.env = {'PATH': f'{folder}{os.pathsep}{os.environ["PATH"]}'}
-
-    def remove(self) -> None:
-        """Remove the model, as a reset of the world does."""
-        self._removed.touch()
 
     def asked(self, text: str) -> list[str]:
         """Return the calls so far that contain a text."""

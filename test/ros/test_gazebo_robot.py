@@ -97,17 +97,6 @@ def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
     none_left(node, gazebo)
 
 
-def test_an_arm_that_is_gone_is_told_with_what_removes_it(processes, peer, gazebo):
-    ControllerStandIn(peer, active=True)
-    node = unpaused(processes, peer, gazebo)
-    peer.spin_for(1.0)
-    assert node.returncode is None
-    gazebo.remove()
-    assert node.wait() == 1
-    assert 'error: arm scara in the world arm is gone: it was removed, or the world' in node.output
-    none_left(node, gazebo)
-
-
 def test_time_may_run_before_the_controller_is_active_and_forces_be_left_to_others(
     processes, peer, gazebo
 ):
