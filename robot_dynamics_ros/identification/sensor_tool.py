@@ -24,7 +24,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Of unit vectors of gravity, RMS, in their second widest direction: three over an arc of 55°.
 _LEAST_SPREAD = 0.05
-_CANDIDATES, _TURN = 400, math.pi  # poses that are searched; range of continuous joints, rad
 _CERTAIN = 3.0  # standard deviations
 #: Residual that is no noise: N, and share of the forces' change between poses.
 _MOST_N, _MOST_SHARE = 1.0, 0.2
@@ -98,8 +97,8 @@ def estimate_tool(tree: Robot, frame: str, poses: Sequence[SensorPose]) -> ToolE
 
     Raises:
         UnknownNameError: There is no such frame.
-        RecordingError: The poses do not determine the tool, and a pose that is missing; they
-            contradict the model; or the mass is negative.
+        RecordingError: The poses do not determine the tool, or contradict the model; or the mass
+            is negative.
     """
     gravity = np.array([gravity_at(tree, frame, pose.q) for pose in poses]).reshape(-1, 3)
     _require_spread(tree, frame, gravity)
@@ -163,55 +162,16 @@ def _fit(A: Array, b: Array) -> _Fit:
 
 
 def _require_spread(tree: Robot, frame: str, gravity: Array) -> None:
-    """Reject poses in which gravity does not point in three different directions.
-
-    Raises:
-        RecordingError: They do not determine the tool; the text names poses that do.
-    """
+    """Reject poses, with gravity (k, 3) in the axes of the frame, in too few directions of it."""
     size = np.linalg.norm(tree.gravity)
     if not size:
         raise RecordingError('gravity', 'is zero in the model', 'give --gravity X Y Z')
-    seen = gravity / size
-    if _spread(seen) >= _LEAST_SPREAD:
-        return
-    rng, n = np.random.default_rng(0), tree.n
-    low, high = (
-        np.where(np.isfinite(x), x, sign * _TURN)
-        for x, sign in ((tree.position_lower, -1.0), (tree.position_upper, 1.0))
-    )
-    candidates = low + (0.25 + 0.5 * rng.random((_CANDIDATES, n))) * (high - low)
-    directions = np.array([gravity_at(tree, frame, q) for q in candidates]) / size
-    missing: list[str] = []
-    while _spread(seen) < _LEAST_SPREAD and len(missing) < 3:
-        widest = np.argmax([_gain(np.vstack([seen, x])) for x in directions])
-        seen = np.vstack([seen, directions[widest]])
-        q, g = (', '.join(f'{x:.2f}' for x in row) for row in (candidates[widest], seen[-1]))
-        missing.append(f'{q} (gravity along {g} of {frame})')
-    problem = f'in {len(gravity)} poses at rest, do not determine mass, centre and bias'
-    if _spread(seen) < _LEAST_SPREAD:
-        remedy = (
-            f'this arm cannot turn {frame} enough against gravity: ~/tare_wrench is enough, as '
-            'the weight hardly changes; or turn its base (--gravity)'
+    seen, least = gravity / size, _LEAST_SPREAD * math.sqrt(len(gravity))
+    if len(seen) < 3 or np.linalg.svd(seen - seen.mean(axis=0), compute_uv=False)[1] < least:
+        raise RecordingError(
+            'the measured wrenches',
+            f'in {len(gravity)} poses at rest, do not determine mass, centre and bias',
+            f'hold the arm in poses in which gravity points along three axes of {frame}, free of '
+            'contact; where it cannot turn so far, ~/tare_wrench is enough, as the weight hardly '
+            'changes',
         )
-    else:
-        joints = ', '.join(tree.joint_names)
-        remedy = f'add the pose {"; and ".join(missing)}, free of contact, or alike ({joints})'
-    raise RecordingError('the measured wrenches', problem, remedy)
-
-
-def _spread(directions: Array) -> float:
-    """Return the RMS of unit vectors (k, 3) about their mean, in the second widest direction."""
-    return float(_widths(directions)[1])
-
-
-def _gain(directions: Array) -> float:
-    """Return how much unit vectors (k, 3) differ: in the widest direction, then in the second."""
-    first, second = _widths(directions)
-    return first + 10.0 * second
-
-
-def _widths(directions: Array) -> Array:
-    if len(directions) < 2:
-        return np.zeros(2)
-    centred = directions - directions.mean(axis=0)
-    return np.linalg.svd(centred, compute_uv=False)[:2] / np.sqrt(len(directions))
