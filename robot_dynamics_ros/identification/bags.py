@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
+from robot_dynamics_ros.estimation.regressor import inertial_parameters
 from robot_dynamics_ros.identification.identify import IdentificationPlan, gather
 from robot_dynamics_ros.identification.least_squares import Block, reduced
 from robot_dynamics_ros.identification.validation import (
@@ -28,7 +29,7 @@ from robot_dynamics_ros.identification.validation import (
     percent_of,
 )
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.history import history, payloads
+from robot_dynamics_ros.recordings.history import carried, history
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.plausibility import late_velocities
 from robot_dynamics_ros.recordings.reading import RobotChoice
@@ -74,19 +75,12 @@ class Source:
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
             notes += [*self.remarks, *run.notes]
-            try:
-                run = replace(run, parts=payloads(history(reader), run, self.tree))
-            except RobotDynamicsError as error:
-                notes.append(f'the payload of the controller is not considered: {error}')
-            notes += [
-                f'the recorded controller had {part.payload or "no payload"}'
-                + (f' from {run.told(part.since)} on' if k else '')
-                + (
-                    ', whose effort is subtracted: the links do not include it'
-                    * bool(part.payload)
-                )
-                for k, part in enumerate(run.parts)
-            ]
+            load = carried(history(reader), run, self.tree)
+            notes += load.notes
+        if load.payload:
+            added = inertial_parameters(load.tree) - inertial_parameters(self.tree)
+            run = replace(run, carried=added)
+        run = run.rows(run.time < load.until)
         run, outliers = require_clean(run)
         kept = _LAST[self] = run, [*notes, *outliers, *late_velocities(run)]
         return kept

@@ -17,12 +17,11 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintS
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.estimation.regressor import inertial_parameters
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import PAYLOAD, loaded
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.reading import RecordingReader
-from robot_dynamics_ros.recordings.recording import NANO, LoadedPart, Recording
+from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
@@ -233,24 +232,6 @@ def carried(past: History, run: Recording, tree: Robot) -> Carried:
             f'and what follows with --from {run.told(until).removesuffix(" s")}'
         )
     return Carried(own, until, payload, tuple(notes))
-
-
-def payloads(past: History, run: Recording, tree: Robot) -> tuple[LoadedPart, ...]:
-    """Return the parts of a run with one payload of the controller each; none without a payload.
-
-    Args:
-        past: What the controller did.
-        run: Its run.
-        tree: The robot without payload.
-
-    Raises:
-        RobotDynamicsError: A payload is unknown, or does not fit the robot.
-    """
-    own, parts = inertial_parameters(tree), list[LoadedPart]()
-    for since, values in _acted(past, run):
-        more = inertial_parameters(loaded(tree, values) if values else tree) - own
-        parts.append(LoadedPart(since / NANO, more, _words(values)))
-    return tuple(parts) if any(part.payload for part in parts) else ()
 
 
 def _acted(past: History, run: Recording) -> list[tuple[int, dict[str, Any]]]:

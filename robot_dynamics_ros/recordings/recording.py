@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -70,20 +69,6 @@ def _nothing() -> Array:
     return np.zeros(0)
 
 
-class LoadedPart(NamedTuple):
-    """A part of a recording in which the arm carries one known payload.
-
-    Attributes:
-        since: Time from which on it does, s; before, of the first part.
-        inertia: What it adds to the inertial parameters of the bodies, shape (10 bodies,).
-        payload: The payload in words; empty without one.
-    """
-
-    since: float
-    inertia: Array
-    payload: str
-
-
 @dataclass(frozen=True, eq=False)
 class Recording:
     """States, references and efforts at common timestamps.
@@ -105,7 +90,8 @@ class Recording:
             than the timestamps.
         answer_ns: Receive time of each command, shape (N,), int64, ns; -1 if missing.
         parameters: Those of the controller that gave the reference, YAML text, or empty.
-        parts: Its parts with a known payload, whose effort identification subtracts; or empty.
+        carried: What a known payload adds to the inertial parameters of the bodies, shape
+            (10 bodies,), whose effort identification subtracts; or empty.
         origin: Zero of the times that texts name, s, see ``span_origin``.
     """
 
@@ -123,7 +109,7 @@ class Recording:
     arrival_ns: Array = field(default_factory=_nothing)
     answer_ns: Array = field(default_factory=_nothing)
     parameters: str = ''
-    parts: tuple[LoadedPart, ...] = ()
+    carried: Array = field(default_factory=_nothing)
     origin: float = 0.0
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@
 4. Timing, gaps and filter follow from the states (``recordings.timing``).
 5. Between gaps, also where the clock jumps, velocities are differentiated, and all signals,
    including the direction of dry friction, pass through the same filter.
-6. The effort of a known payload is subtracted, and unknown where it changes.
+6. The effort of a known payload is subtracted.
 
 That is all to evaluate a model (:func:`samples_of`). To identify one (:func:`prepare`), samples
 are excluded of a joint at rest, where Coulomb friction may have any value up to its level; at a
@@ -232,12 +232,8 @@ def samples_of(
             for rows in pieces(time, timing.period)
         )
         motion = Instants.joined([*found])
-    if run.parts:
-        effort = motion.effort - _carried(run, tree, motion)
-        reach = (timing.half + 1) * timing.period + ROUNDING_S
-        for part in run.parts[1:]:
-            effort[np.abs(motion.time - part.since) <= reach] = np.nan
-        motion = replace(motion, effort=effort)
+    if len(run.carried):
+        motion = replace(motion, effort=motion.effort - _carried(run, tree, motion))
     return Samples(motion, run, timing, np.zeros(0))
 
 
@@ -286,15 +282,12 @@ def effort_rates(motion: Instants) -> Array:
 
 
 def _carried(run: Recording, tree: Robot, motion: Instants) -> Array:
-    """Return the effort of the known payloads of a recording, shape (M, n), N m or N."""
+    """Return the effort of the known payload of a recording, shape (M, n), N m or N."""
     effort = np.zeros(motion.q.shape)
-    which = np.searchsorted([part.since for part in run.parts[1:]], motion.time, side='right')
-    for k, part in enumerate(run.parts):
-        rows = np.flatnonzero(which == k) if part.payload else ()
-        for some in np.array_split(rows, len(rows) // _SLAB + 1):
-            if len(some):
-                Y = regressor(tree, motion.q[some], motion.v[some], motion.a[some])
-                effort[some] = Y[:, :, : len(part.inertia)] @ part.inertia
+    for start in range(0, len(effort), _SLAB):
+        some = slice(start, start + _SLAB)
+        Y = regressor(tree, motion.q[some], motion.v[some], motion.a[some])
+        effort[some] = Y[:, :, : len(run.carried)] @ run.carried
     return effort
 
 
