@@ -231,7 +231,7 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, str, list[str
 
 def _with_load(source: Source) -> Recording:
     """Return a loaded run, whose load is estimated whether the controller knew it or not."""
-    return replace(source.read()[0], parts=())
+    return replace(source, is_load_known=False).read()[0]
 
 
 def _payload_sentences(load: LoadEstimate) -> list[str]:

@@ -29,7 +29,7 @@ from robot_dynamics_ros.identification.validation import (
     percent_of,
 )
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.history import carried, history
+from robot_dynamics_ros.recordings.history import Carried, carried, history
 from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.plausibility import late_velocities
 from robot_dynamics_ros.recordings.reading import RobotChoice
@@ -50,6 +50,8 @@ class Source:
         tree: The robot model for all bags.
         description: URDF text of that robot, if it was taken from a bag.
         remarks: Which joints are locked or left out, one sentence each.
+        is_load_known: Whether the payload of the recorded controller is subtracted, and the
+            recording used up to where it changes.
     """
 
     path: str
@@ -57,6 +59,7 @@ class Source:
     tree: Robot
     description: str = ''
     remarks: tuple[str, ...] = ()
+    is_load_known: bool = True
 
     def read(self) -> tuple[Recording, list[str]]:
         """Return the recording without outliers, and remarks, one sentence each.
@@ -75,7 +78,8 @@ class Source:
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
             notes += [*self.remarks, *run.notes]
-            load = carried(history(reader), run, self.tree)
+            known = self.is_load_known
+            load = carried(history(reader), run, self.tree) if known else Carried(self.tree)
             notes += load.notes
         if load.payload:
             added = inertial_parameters(load.tree) - inertial_parameters(self.tree)

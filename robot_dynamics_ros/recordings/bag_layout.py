@@ -18,7 +18,7 @@ from robot_dynamics_ros.errors import RecordingError, known_name
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.columns import ARRAY, SINGLE, STATE, TopicGroups
-from robot_dynamics_ros.recordings.stream_alignment import COARSE, Assignment
+from robot_dynamics_ros.recordings.stream_alignment import Assignment
 from robot_dynamics_ros.spatial.scalar import Array
 
 _UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
@@ -337,9 +337,7 @@ def make_layout(
     for topic, group in ((topic, x) for topic, _, groups in chain(*first) for x in groups):
         arrived = group.arrival_ns
         if topic in topics.of_joints:
-            moved = (np.diff(group.values[0], axis=0, prepend=np.nan) != 0.0).any(axis=1)
-            columns = group.stamp_ns, arrived, moved
-            clocks.setdefault(group.names, []).append(np.stack(columns))
+            clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
             continue
         given = references if topic == topics.reference else commands
         given.append(np.stack([group.stamp_ns, arrived]))
@@ -394,21 +392,13 @@ def _clock(states: Array, notes: list[str]) -> tuple[bool, Array, Array]:
     """Return whether timestamps are used, the times of the states and of their arrival, ns.
 
     Args:
-        states: Timestamps, receive times, and whether the arm moved, shape (3, N).
+        states: Timestamps and receive times, shape (2, N).
         notes: Gets a remark if the timestamps are not used.
     """
-    stamps, arrivals, moved = states
-    changes = np.diff(stamps)
-    coarse = ((changes == 0) & (moved[1:] > 0)).sum() > COARSE * len(stamps)
-    if not stamps.any() or (len(stamps) > 1 and not changes.any()):
-        notes.append('the states have no timestamps: the times of the bag are used')
-    elif coarse and len(np.unique(arrivals)) > len(np.unique(stamps)):
-        notes.append(
-            'the timestamps of most states are those of the previous one, though the arm moved: '
-            'the times of the bag are used'
-        )
-    else:
+    stamps, arrivals = states
+    if stamps.any() and (len(stamps) == 1 or np.diff(stamps).any()):
         return True, stamps, arrivals
+    notes.append('the states have no timestamps: the times of the bag are used')
     return False, arrivals, arrivals
 
 

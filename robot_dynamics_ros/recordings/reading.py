@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,9 +40,8 @@ from robot_dynamics_ros.recordings.bag_layout import (
     SAMPLE_STATES,
     choose_topics,
     make_layout,
-    measures,
 )
-from robot_dynamics_ros.recordings.columns import STATE, Group, TopicGroups
+from robot_dynamics_ros.recordings.columns import Group, TopicGroups
 from robot_dynamics_ros.recordings.outliers import find_outliers
 from robot_dynamics_ros.recordings.recording import (
     UNCONVERTED,
@@ -339,15 +338,6 @@ class RecordingReader(ExitStack):
             values = values[:, known]
         return Values(group.place, group.stamp_ns, group.arrival_ns, values) if known else None
 
-    def topics_of(self, joints: Iterable[str]) -> Iterator[str]:
-        """Yield the other topics with states of some of these joints."""
-        used = *self.topics.of_joints, self.topics.reference
-        for topic in sorted(x for x, kind in self.bag.topics.items() if kind == STATE):
-            blocks = self.bag.columns(topic) if topic not in used else ()
-            groups = chain.from_iterable(found for block in blocks for _, _, found in block)
-            if {*joints} & {*next((group.names for group in groups), ())}:
-                yield topic
-
     def _measured_velocities(self, rows: Rows) -> tuple[Rows, list[str]]:
         """Return rows with NaN for velocities that were not measured, and what they are.
 
@@ -602,10 +592,10 @@ class RobotChoice:
         if not missing:
             return tree
         locked = ', '.join(missing)
-        note = f'joints without states are locked ({locked}): see --locked'
-        if other := next(filter(measures, reader.topics_of(missing)), ''):
-            note += f'; or read their states, too: --states {reader.topics.states},{other}'
-        reader.remarks.append(note)
+        reader.remarks.append(
+            f'joints without states are locked ({locked}): see --locked; states on another topic, '
+            'too, by --states A,B'
+        )
         return self._load(reader, {**self.selection, 'joints': known})
 
     def _remedy(

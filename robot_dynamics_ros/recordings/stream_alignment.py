@@ -29,9 +29,6 @@ _STEPS = 2.5  # steps of a sensor off, none larger than
 _COARSEST = 1e-2  # rad or m
 PAUSE_NS = 10 * NANO  #: longer, no states are missing: a pause, or a clock that jumps
 _MANY = 0.1  # fraction of states with non-finite positions above which the recording is at fault
-#: Fraction of moved states with the timestamp of the previous one above which a clock is too
-#: coarse; two publishers on one clock give a half.
-COARSE = 0.6
 #: Between the last state before a restart and the first after it; no recorded gap is just this.
 RESTART_GAP_NS = NANO + 1
 
@@ -202,8 +199,6 @@ def usable_rows(
     unsure = int((some & ~unknown.all(axis=1)).sum())
     foreign = foreign_rows(rows) & (not every)
     rows = rows.where(plausible & ~foreign)
-    moved = (np.diff(rows.position, axis=0) != 0.0).any(axis=1)
-    coarse = (moved & (np.diff(rows.stamp_ns) == 0)).sum() / total
     accepted, shift, left_out, restarts = _in_order(rows.stamp_ns)
     if len(accepted) < len(rows.stamp_ns):
         rows = rows.take(accepted)
@@ -235,11 +230,6 @@ def usable_rows(
         share = not_finite.sum() / total
         remedy = ': read the other joints only, with --joints and --recorded-joints' if of else ''
         problems.append(f'{share:.0%} of the states have a non-finite position{of}{remedy}')
-    if coarse > COARSE:
-        problems.append(
-            f'{coarse:.0%} of the states have the timestamp of the previous one, though the '
-            'arm moved: they are left out; record finer times, or give the rate of a table'
-        )
     return rows, clock, notes + restarts, problems
 
 

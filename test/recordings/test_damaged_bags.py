@@ -35,7 +35,6 @@ from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import codec
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import (
-    RecordingReader,
     RobotChoice,
     read_recording,
 )
@@ -409,28 +408,6 @@ def test_states_without_stamps_have_the_times_of_the_bag(read):
     assert run.stamp_ns.tolist() == motion.stamps.tolist()
     assert_read(run, motion)
     assert 'the states have no timestamps: the times of the bag are used' in run.notes
-
-
-def test_timestamps_in_coarse_steps_are_replaced_by_the_times_of_the_bag(read):
-    motion = Motion(400)
-    rows = motion.states()
-    for row in rows:
-        row.content.header.stamp.nanosec //= 50 * MS
-        row.content.header.stamp.nanosec *= 50 * MS
-    run = read(rows)
-    assert run.stamp_ns.tolist() == motion.stamps.tolist()
-    (note,) = run.notes
-    assert 'of the previous one, though the arm moved: the times of the bag are used' in note
-
-
-def test_a_table_with_times_in_coarse_steps_is_at_fault(tmp_path):
-    motion = Motion(400)
-    table = np.column_stack([motion.stamps // (50 * MS) * 0.05, motion.q])
-    np.savetxt(tmp_path / 'log.csv', table, '%.9g', ',', header='time,q_a,q_b,q_c', comments='')
-    with RecordingReader(tmp_path / 'log.csv') as reader:
-        reader.read()
-    (problem,) = reader.problems
-    assert problem.startswith('98% of the states have the timestamp of the previous one')
 
 
 def test_the_order_of_joints_may_change_in_the_middle(read):

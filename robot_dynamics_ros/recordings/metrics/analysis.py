@@ -288,9 +288,7 @@ def _reference_note(reader: RecordingReader) -> Iterator[str]:
         if not reference.endswith('controller/reference'):
             yield f'reference: {reference}'
         return
-    others = ' or '.join(reader.topics_of(reader.layout.joints))
-    hint = f'; if {others} is it, give --reference' if others else ''
-    yield f'no reference was recorded: tracking is not evaluated{hint}'
+    yield 'no reference was recorded: tracking is not evaluated; another topic by --reference'
 
 
 def _unmodelled(reader: RecordingReader, tree: Robot) -> Iterator[str]:
