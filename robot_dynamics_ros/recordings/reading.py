@@ -64,6 +64,7 @@ from robot_dynamics_ros.recordings.stream_alignment import (
     pair,
     usable_rows,
 )
+from robot_dynamics_ros.recordings.timing import evened
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.yaml_reader.parsing import with_texts, yaml_mapping
@@ -518,7 +519,7 @@ class RobotChoice:
         notes = () if driver else _moved_locks(run, tree)  # of locked ones the unit is unknown
         run = in_model_units(run, driver).of_joints(tree.joint_names)
         run = replace(run, notes=(*run.notes, *notes))
-        return with_velocities(unwrapped(run, tree), tree.joint_is_continuous)
+        return with_velocities(evened(unwrapped(run, tree)), tree.joint_is_continuous)
 
     def total(self, run: Recording, tree: Robot, loaded: Robot) -> Recording:
         """Return a run with total efforts: what the driver added itself is added to its efforts.

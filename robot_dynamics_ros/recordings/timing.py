@@ -10,7 +10,8 @@ but its positions advance by whole counts.
 
 If timestamps are irregular, either the samples were taken at these times, or they were taken at
 equal intervals and only the timestamps jitter. In the second case positions and velocities are
-more consistent under equal intervals, given by a line fitted to all timestamps.
+more consistent under equal intervals, given by a line fitted to all timestamps. Where some come by
+half a period late, as in bursts, no step tells how many states are missing: the motion does.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ _SOLVED, _SAMPLED, _COARSE = 1e-5, 1e-3, 0.05  # resolution of efforts: of steps
 _REGULAR = 1e-6  # tolerance of equal steps, as a fraction of the period
 _EVEN_RATIO = 0.9  # ratio of residuals below which equal intervals are assumed
 _MOST = 1e5  # counts of an encoder in a step; those of the last digit of a number are more
+_PAUSE_S = 1.0  # from which on a step is no jitter, s
+_SHORT = 0.75  # of the mean step: shorter ones are of messages that come late
+_SLOW = 0.1  # of the mean square of the changes: smaller ones do not tell the time
 PART_S = 60.0  #: of a recording, by which it is chosen how to evaluate all of it, s
 #: Longest step that is interpolated, in periods; a longer one is a gap. The monitor,
 #: which knows no period, has parameter ``longest_step``.
@@ -178,10 +182,12 @@ def moving(run: Recording) -> Array:
 
     In too few states none is seen to move.
     """
-    known = run.rows(run.complete)
-    if len(known.time) < LEAST_STATES:
+    measured = np.isfinite(run.velocity).any(axis=0)
+    velocity = np.where(measured, run.velocity, 0.0)
+    rows = np.isfinite(run.position + velocity).all(axis=1)
+    if rows.sum() < LEAST_STATES:
         return np.zeros(len(run.joints), dtype=bool)
-    return moving_joints(known.position, known.velocity)
+    return moving_joints(run.position[rows], velocity[rows])
 
 
 def is_counted(run: Recording) -> bool:
@@ -210,6 +216,66 @@ def longest_piece(recording: Recording) -> Recording:
     return run.rows(
         max(pieces(run.time, recording.period), key=lambda rows: rows.stop - rows.start)
     )
+
+
+def evened(run: Recording) -> Recording:
+    """Return a recording with its states at equal intervals, if their times tell less of them.
+
+    A time is then that of a message, as where a driver stamps what comes in bursts, or in whole
+    milliseconds. How many intervals a step has, except in a pause, is told by how far the joints
+    move, in comparison to their velocities, or else to the steps around.
+    """
+    part, stamps = first_motion(run), run.stamp_ns.copy()
+    steps = np.diff(part.stamp_ns) / NANO
+    near = steps < _PAUSE_S
+    if not near.any() or steps.min() >= _SHORT * steps[near].mean():
+        return run
+    counts, usual = _counts(part), np.median(steps)
+    period = float(steps[near].sum() / counts[near].sum())
+    told = steps, periods(steps, usual) * usual, counts * period
+    *others, own = (_compared(part, x)[1] for x in told)
+    several = [run.rows(slice(rows.start, rows.stop + 1)) for rows in parts(run.time)]
+    number = np.cumsum(np.append(0.0, np.concatenate([*map(_counts, several)])))
+    for rows in _runs(np.cumsum(np.diff(stamps, prepend=stamps[0]) >= _PAUSE_S * NANO)):
+        since = stamps[rows] - stamps[rows.start]
+        line = np.polyfit(number[rows], since, min(1, len(since) - 1))
+        stamps[rows] += np.rint(np.polyval(line, number[rows]) - since).astype(np.int64)
+    if own >= _EVEN_RATIO * min(others) or (np.diff(stamps) <= 0).any():
+        return run
+    late = float(np.quantile(np.abs(run.stamp_ns - stamps), 0.99)) / NANO
+    note = (
+        f'timestamps differ by up to {1e3 * late:.3g} ms from equal intervals of '
+        f'{1e3 * period:.4g} ms, which the motion fits better: these are used'
+    )
+    return replace(run, time=stamps / NANO, stamp_ns=stamps, notes=(*run.notes, note))
+
+
+def _counts(run: Recording) -> Array:
+    """Return how many equal intervals each step has by the motion, shape (N - 1,); else 1."""
+    steps = np.diff(run.stamp_ns) / NANO
+    near = steps < _PAUSE_S
+    mean = steps.mean(where=near) if near.any() else 1.0
+    counts = np.rint(_compared(run, np.full(len(steps), mean))[0])
+    return np.where(near & (counts > 1.0) & (counts < BRIDGED), counts, 1.0)
+
+
+def _compared(run: Recording, steps: Array) -> tuple[Array, float]:
+    """Return the changes of positions, shape (N - 1,), in those that steps (N - 1,), s, expect.
+
+    They are 1 where little is expected. Next is the share that the best joint leaves, or 1.
+    """
+    change = np.diff(run.position, axis=0)
+    slope = np.pad(change / steps[:, np.newaxis], ((1, 1), (0, 0)), mode='edge')
+    mean = 0.5 * (run.velocity[1:] + run.velocity[:-1])
+    mean = np.where(np.isfinite(mean), mean, 0.5 * (slope[2:] + slope[:-2]))
+    change, mean = np.nan_to_num(change[:, moving(run)]), np.nan_to_num(mean[:, moving(run)])
+    size = np.sqrt(np.square(change).sum(axis=0, initial=np.finfo(float).tiny))
+    change, expected = change / size, mean * steps[:, np.newaxis] / size
+    square = np.square(expected).sum(axis=1)
+    known = square * len(square) > _SLOW * square.sum()
+    ratio = np.ones(len(steps))
+    ratio[known] = (change * expected).sum(axis=1)[known] / square[known]
+    return ratio, float(np.linalg.norm(change - expected, axis=0).min(initial=1.0))
 
 
 def _intervals(

@@ -29,7 +29,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording, span_origin
-from robot_dynamics_ros.recordings.timing import find_timing
+from robot_dynamics_ros.recordings.timing import evened, find_timing
 
 TURN = 2.0 * np.pi
 START = 1_580_001_030  # s since 1970
@@ -146,6 +146,29 @@ def test_equal_intervals_are_told_from_jitter_of_their_stamps(rng):
     assert found.period == pytest.approx(1e-3, rel=1e-5)
     assert 'treated as equal intervals' in found.reason
     assert_array_equal(found.single(late.stamp_ns[kept]), np.diff(kept) == 1)
+
+
+@pytest.mark.parametrize(('velocity', 'lost'), [(True, 0.0), (True, 0.02), (False, 0.0)])
+def test_states_in_bursts_are_at_equal_intervals_and_irregular_ones_at_their_own(
+    velocity, lost, rng
+):
+    """A step has another count where the arm is slow, or a state beside it is lost, too."""
+    run = run_of(rng, 12.0, 2e-3 if velocity else 0.0).rows(
+        np.flatnonzero(rng.random(1200) >= lost)
+    )
+    if not velocity:
+        run.velocity[:] = np.nan
+    stalls = 5e7 * (rng.random(len(run.time)) < 0.03)
+    came = np.maximum.accumulate(run.stamp_ns + 4e6 * rng.random(len(run.time)) + stalls)
+    found = evened(stamped(run, came + 1e4 * np.arange(len(came))))
+    steps, told = (np.rint(np.diff(x.stamp_ns) / (10 * MS)) for x in (run, found))
+    assert np.mean(steps != told) < 0.01
+    assert 'from equal intervals of 10.01 ms' in found.notes[-1]
+    times = np.cumsum(rng.choice([0.004, 0.010, 0.016], 1200))
+    own = measured_run(measured_arm(), sinusoids(rng, 3, times))
+    if not velocity:
+        own.velocity[:] = np.nan
+    assert evened(own) is own
 
 
 @pytest.mark.slow

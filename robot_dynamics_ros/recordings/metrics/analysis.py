@@ -185,8 +185,9 @@ def analyze_bag(
             **task,
         )
         problems = (Finding('error', problem) for problem in reader.problems)
-        moved = (Finding('warning', note) for note in whole.notes if note.startswith(MOVED))
-        findings = tuple(sorted((*problems, *moved, *evaluation.findings), key=_severity))
+        moved = [note for note in whole.notes if note.startswith(MOVED)]
+        warned = (Finding('warning', note) for note in moved)
+        findings = tuple(sorted((*problems, *warned, *evaluation.findings), key=_severity))
         notes = (
             *settings.remarks,
             _model_note(settings.robot, tree, identified),
@@ -194,7 +195,7 @@ def analyze_bag(
             *task_notes,
             *load.notes,
             *evaluation.notes,
-            *reader.notes,
+            *(x for x in dict.fromkeys((*reader.notes, *whole.notes)) if x not in moved),
             *others,
             *_unmodelled(reader, tree),
         )
