@@ -80,7 +80,7 @@ def deliver_results(
     """
     before, after = evidence.residuals
     document = as_dict(result) | {
-        'bags': [bag.as_dict() for bag in bags],
+        'bags': [bag.as_dict(result.tree) for bag in bags],
         'residuals': {'nominal': vars(before), 'corrected': vars(after)},
         'remarks': [*remarks, *map(str, findings)],
     }

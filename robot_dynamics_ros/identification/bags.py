@@ -124,26 +124,25 @@ class BagOutcome:
         """Whether the robot was identified from it."""
         return any(self.halves)
 
-    @property
-    def percent(self) -> list[list[float]]:
-        """Residual of each joint in percent of its RMS effort, nominal and corrected.
+    def percent(self, tree: Robot) -> list[list[float]]:
+        """Return the residuals of the nominal and the corrected robot, see :func:`percent_of`.
 
-        Empty if it was not validated; NaN for a joint that never moves.
+        Empty if it was not validated.
         """
-        return [percent_of(sums).tolist() for sums in self.sums]
+        return [percent_of(tree, sums).tolist() for sums in self.sums]
 
     def with_proof(self, proof: BagOutcome) -> BagOutcome:
         """Return the result with that of the validation on the same bag."""
         notes = tuple(dict.fromkeys((*self.notes, *proof.notes)))
         return replace(self, notes=notes, error=self.error or proof.error, sums=proof.sums)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the results for JSON."""
+    def as_dict(self, tree: Robot) -> dict[str, Any]:
+        """Return the results with a robot for JSON."""
         return {
             'bag': self.bag,
             'learned': self.learned,
             'validated': bool(self.sums),
-            'percent': dict(zip(('nominal', 'corrected'), self.percent, strict=False)),
+            'percent': dict(zip(('nominal', 'corrected'), self.percent(tree), strict=False)),
             'notes': list(self.notes),
             'error': self.error,
             'efforts': self.efforts,
@@ -251,8 +250,8 @@ def prove(
     series, origin, gravity = _first_series(usable[0], trial)
     _LAST.clear()  # no recording is needed beside the report
     by_robot = zip(*(bag.sums for bag in evaluated if not bag.error), strict=True)
-    joints = trial.nominal.joint_names  # of the bags in fixed order: same rounding
-    before, after = (Residuals.of(joints, reduce(ResidualSums.merged, sums)) for sums in by_robot)
+    merged = (reduce(ResidualSums.merged, sums) for sums in by_robot)  # in order: same rounding
+    before, after = (Residuals.of(trial.nominal, sums) for sums in merged)
     evidence = Evidence((before, after), series, origin, (*after.unproved(), *gravity))
     results = {result.bag: result for result in gathered}
     for proof in evaluated:

@@ -104,7 +104,7 @@ def identification_report(
     if any(bag.efforts for bag in bags):
         details.append(_used_table(result.tree, bags))
     if len(bags) > 1:
-        details.append(_bag_table(bags))
+        details.append(_bag_table(result.tree, bags))
     chosen = result.plan.choice.sentence(), *result.chosen
     undetermined = result.undetermined() or ['nothing: every parameter is determined']
     return Report(
@@ -328,17 +328,15 @@ def _used_table(tree: Robot, bags: Sequence[BagOutcome]) -> ReportTable:
     return joint_table(tree, columns, title=title)
 
 
-def _bag_table(bags: Sequence[BagOutcome]) -> ReportTable:
+def _bag_table(tree: Robot, bags: Sequence[BagOutcome]) -> ReportTable:
     """Return a table of the bags with the largest residuals of the corrected robot."""
-    validated = sorted(
-        (bag for bag in bags if bag.sums),
-        key=lambda bag: np.fmax.reduce(bag.percent[1], initial=0.0),
-        reverse=True,
-    )
-    rows = [
-        (bag.bag, *(_percent(np.fmax.reduce(part, initial=0.0)) for part in bag.percent))
-        for bag in validated[:_MOST_ROWS]
+    worst = [
+        (*(float(np.fmax.reduce(part, initial=0.0)) for part in bag.percent(tree)), bag.bag)
+        for bag in bags
+        if bag.sums
     ]
+    worst.sort(key=lambda row: row[1], reverse=True)
+    rows = [(bag, _percent(old), _percent(new)) for old, new, bag in worst[:_MOST_ROWS]]
     failed = sum(bool(bag.error) for bag in bags)
     title = f'{len(bags)} bags, {failed} failed; largest residual of a joint, of its RMS effort'
     return ReportTable(('bag, worst first', 'before', 'after'), rows, title)

@@ -81,7 +81,7 @@ class Residuals:
         joints: Joint names.
         rms_effort: RMS effort of the samples in which the joint slides.
         rms: RMS residual of these samples.
-        percent: ``rms`` in percent of ``rms_effort``; NaN if the joint never slides.
+        percent: See :func:`percent_of`.
         peak: Largest residual of these samples.
         sliding: Number of these samples.
         at_rest: Number of samples at rest, where Coulomb friction may have any value up to its
@@ -99,16 +99,16 @@ class Residuals:
     rms_at_rest: list[float]
 
     @classmethod
-    def of(cls, joints: Sequence[str], sums: ResidualSums) -> Residuals:
-        """Return the residuals of joints with these statistics."""
+    def of(cls, tree: Robot, sums: ResidualSums) -> Residuals:
+        """Return the residuals of the joints of a robot with these statistics."""
         rms_effort, rms, at_rest = (
             np.nan_to_num(part.rms).tolist() for part in (sums.effort, sums.residual, sums.excess)
         )
         return cls(
-            joints=list(joints),
+            joints=list(tree.joint_names),
             rms_effort=rms_effort,
             rms=rms,
-            percent=percent_of(sums).tolist(),
+            percent=percent_of(tree, sums).tolist(),
             peak=sums.residual.peak.tolist(),
             sliding=sums.residual.count.tolist(),
             at_rest=sums.excess.count.tolist(),
@@ -219,13 +219,16 @@ def validate(recordings: Iterable[Recording], tree: Robot, preparation: Preparat
     sums = [ResidualSeries.of(motion, tree).sums for motion in motions]
     if not sums:
         raise RecordingError('validation', 'has no recording', 'give at least one')
-    return Residuals.of(tree.joint_names, reduce(ResidualSums.merged, sums))
+    return Residuals.of(tree, reduce(ResidualSums.merged, sums))
 
 
-def percent_of(sums: ResidualSums) -> Array:
-    """Return RMS residuals in percent of the RMS effort, shape (n,); NaN without a residual."""
+def percent_of(tree: Robot, sums: ResidualSums) -> Array:
+    """Return RMS residuals in percent of the RMS effort, shape (n,).
+
+    0 for an effort that drives do not resolve, which tells nothing; NaN if the joint never slides.
+    """
     effort, residual = np.nan_to_num(sums.effort.rms), np.nan_to_num(sums.residual.rms)
-    percent = 100.0 * residual / np.where(effort > 0.0, effort, 1.0)
+    percent = 100.0 * residual / np.where(effort > resolved(tree, effort), effort, np.inf)
     return np.where(sums.residual.count > 0, percent, np.nan)
 
 

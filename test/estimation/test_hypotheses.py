@@ -27,14 +27,16 @@ def reasons(mass, after=None, com=TREE.com) -> str:
     return ' '.join(implausible(found, after))
 
 
-@pytest.mark.parametrize('size', [1.0, 10.0])
+@pytest.mark.parametrize('size', [0.1, 1.0, 10.0])
 def test_what_drives_do_not_resolve_is_no_other_robot(size):
     """An arm recorded slowly: 1 mN m of noise is most of what its wrist needs."""
     effort, rest = np.array([[8.0, 8.0, 8.0, 0.005 * size], [0.1, 0.1, 0.1, 0.004 * size]])
     columns = (np.tile(x, (2, 1)) for x in (effort, rest, np.ones(4, dtype=bool)))
     sums = ResidualSums.of(np.array([0.0, 1.0]), *columns)
-    said = reasons(TREE.mass, Residuals.of(TREE.joint_names, sums))
+    after = Residuals.of(TREE, sums)
+    said = reasons(TREE.mass, after)
     assert ('80 % of the effort of joint4 remain unexplained' in said) is (size > 1.0)
+    assert after.worst == pytest.approx(80.0 if size >= 1.0 else 1.25)
 
 
 @pytest.mark.parametrize(('body', 'ratio', 'beyond'), BOUNDS)
