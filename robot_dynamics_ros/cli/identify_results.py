@@ -34,6 +34,7 @@ from robot_dynamics_ros.identification.correction import (
     corrected_urdf,
     parameter_text,
 )
+from robot_dynamics_ros.identification.least_squares import estimated
 from robot_dynamics_ros.identification.loads import (
     STILL_TRUSTED,
     DriveGains,
@@ -239,13 +240,13 @@ def _payload_sentences(load: LoadEstimate) -> list[str]:
     values = np.append(payload.com, np.diag(payload.inertia))
     deviations = np.append(load.com_deviation, np.diag(load.inertia_deviation))
     parts = [
-        f'{name} {value:.4g} ± {deviation:.1g}' if known else f'{name} not determined'
+        f'{name} {estimated(value, deviation, 1)}' if known else f'{name} not determined'
         for name, value, deviation, known in zip(
             ('x', 'y', 'z', 'xx', 'yy', 'zz'), values, deviations, load.known, strict=True
         )
     ]
     said = [
-        f'{payload.frame} carries {payload.mass:.4g} ± {load.mass_deviation:.2g} kg '
+        f'{payload.frame} carries {estimated(payload.mass, load.mass_deviation)} kg '
         f'({load.gains.source})',
         f'centre, m: {", ".join(parts[:3])}',
         f'inertia about it, kg m^2: {", ".join(parts[3:])}',

@@ -133,7 +133,7 @@ def _text(tool: ToolEstimate, frame: str, poses: int) -> tuple[str, list[str]]:
         said[:2] = [f'{frame} carries nothing measurable: 0 ± {tool.mass_deviation:.2g} kg']
     deviations = {
         'mass': float(f'{tool.mass_deviation:.3g}'),
-        'com': [float(f'{x:.3g}') for x in tool.com_deviation],
+        'com': [float(f'{x:.3g}') for x in tool.com_deviation] if tool.mass else 'not known',
         'bias': [float(f'{x:.3g}') for x in tool.bias_deviation],
     }
     comments = (

@@ -143,7 +143,7 @@ def _further_terms(identified: Identification, joint: str) -> dict[str, Any]:
         **values,
         STRIBECK_VELOCITY: float(stribeck_velocity(identified.tree)[i]),
         **({RECORDED_SPEED: fastest} if math.isfinite(fastest) else {}),
-        'deviations': {term: value for term, value in sizes.items() if value},
+        'deviations': {term: value for term, value in sizes.items() if 0.0 < value < math.inf},
     }
 
 

@@ -30,6 +30,7 @@ from robot_dynamics_ros.identification.least_squares import (
     Block,
     Estimate,
     estimate,
+    estimated,
     merged,
     summarize,
 )
@@ -144,7 +145,10 @@ class Identification:
                 f'the condition of the regressor is {estimate.condition:.3g}: some combinations '
                 'are poorly determined (command excite designs a better motion)'
             )
-        vague = estimate.deviations > _VAGUE * np.abs(estimate.values)
+        known = np.isfinite(estimate.deviations)
+        if not known.all():
+            said.append('the spread of no value is known: one stretch alone was usable')
+        vague = known & (estimate.deviations > _VAGUE * np.abs(estimate.values))
         vague &= estimate.deviations * estimate.influence > _MATTERS
         columns = np.array(estimate.base.names), estimate.values, estimate.deviations
         for name, value, deviation in zip(*(column[vague] for column in columns), strict=True):
@@ -321,7 +325,7 @@ def _determined(
         value, deviation = fitted.values[least], fitted.deviations[least]
         chosen = [reason for reason in chosen if reason.split()[0] != name]
         chosen.append(
-            f'{name} is left out: at {value:.2g} ± {deviation:.2g}, the recordings do not tell it '
+            f'{name} is left out: at {estimated(value, deviation)}, the recordings do not tell it '
             'from Coulomb friction'
         )
         kept = kept[plan.base.leading[kept] != leading[least]]

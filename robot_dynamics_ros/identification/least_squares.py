@@ -26,6 +26,7 @@ Source: Gautier and Poignet 2001 (weights); Efron and Stein 1981 (jackknife); Ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -329,6 +330,12 @@ def jackknife(normal: Array, pull: Array, prior: Array | float = 0.0) -> Array:
     moves = np.einsum('gij,gj->gi', left, pull / size) / size
     s = student_factor(count)
     return np.asarray(s * s * (count - 1) / count * moves.T @ moves)
+
+
+def estimated(value: float, deviation: float, digits: int = 2) -> str:
+    """Return a value with its standard deviation, which a single block does not tell, in words."""
+    known = math.isfinite(deviation)
+    return f'{value:.4g} ± {deviation:.{digits}g}' if known else f'{value:.4g} (spread not known)'
 
 
 def student_factor(blocks: int) -> float:

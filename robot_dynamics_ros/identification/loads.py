@@ -68,7 +68,7 @@ class DriveGains:
 
 @dataclass(frozen=True, eq=False)
 class LoadEstimate:
-    """An estimated load, with standard deviations.
+    """An estimated load, with standard deviations, infinite if that of the arm is not known.
 
     Attributes:
         payload: Mass, centre of mass and inertia in its frame.
@@ -229,6 +229,7 @@ def estimate_load(
     """
     unknowns, base = arm.plan.unknowns, arm.estimate.base
     rotors: Sequence[float] | Array = ()
+    known = described or bool(np.isfinite(arm.estimate.covariance).all())
     if described:  # one independent step per body
         # Without an armature, that of the drives is unknown.
         armature = unknowns.tree.armature
@@ -238,13 +239,16 @@ def estimate_load(
         steps = STILL_TRUSTED * np.where(own, unknowns.nominal, 0.0)
     else:
         steps = np.zeros((len(base), len(unknowns)))
-        steps[:, base.leading] = _steps(arm.estimate.covariance)
+        steps[:, base.leading] = _steps(arm.estimate.covariance) if known else 0.0
     problem = _Difference(arm, loaded, frame, steps, rotors)
     values = 0.5 * _HEAVIEST * float(problem.tree.mass.sum()) * np.eye(PER_BODY)[0]
     for _ in range(3):  # the prior deviations depend on the mass
         ridge = problem.load(gains, values)
         values = ridge.values[:PER_BODY]
-    return _in_frame(problem, values, ridge.covariance()[:PER_BODY, :PER_BODY], gains)
+    load = _in_frame(problem, values, ridge.covariance()[:PER_BODY, :PER_BODY], gains)
+    spread = [load.mass_deviation, load.com_deviation, load.inertia_deviation]
+    mass, com, inertia = spread if known else (np.inf + one for one in spread)
+    return replace(load, mass_deviation=mass, com_deviation=com, inertia_deviation=inertia)
 
 
 def _steps(covariance: Array) -> Array:

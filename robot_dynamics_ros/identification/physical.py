@@ -148,6 +148,8 @@ def physical_parameters(
     moves = np.flatnonzero(vague[:links])
     share[moves] = np.clip(1.0 - np.square(deviations[moves] / vague[moves]), 0.0, 1.0)
     share[free] = 1.0
+    if not np.isfinite(estimate.deviations).all():
+        deviations[deviations > 0.0] = np.inf
     misfit = float(np.sum(np.square(A @ x - y)))
     cost = 0.5 * misfit + distance.value(x)
     return PhysicalParameters(known + T @ x, deviations, share, held, steps, cost, misfit)

@@ -21,7 +21,7 @@ from robot_dynamics_ros.estimation.residual_causes import resolved
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, delivered
 from robot_dynamics_ros.identification.identify import USED, Identification
-from robot_dynamics_ros.identification.least_squares import SURE
+from robot_dynamics_ros.identification.least_squares import SURE, estimated
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS, recorded_speed
 from robot_dynamics_ros.identification.validation import (
     SMALL,
@@ -354,7 +354,7 @@ def _value_table(title: str, values: Sequence[Row], text: str = '') -> ReportTab
         (
             row.name,
             *(f'{0.0 if abs(x) < ROUNDING else x:.5g}' for x in (row.nominal, row.value)),
-            f'{row.deviation:.2g}',
+            f'{row.deviation:.2g}' if math.isfinite(row.deviation) else 'not known',
             _change(row.nominal, row.value),
             row.unit,
         )
@@ -374,7 +374,7 @@ def _drive_table(result: Identification) -> ReportTable:
         if any(cells := unknowns.term(told, term).tolist())
     }
     rows = list(zip(tree.joint_names, *columns.values(), strict=True))
-    rows = [row for row in rows if any('±' in cell for cell in row)]  # of others as described
+    rows = [row for row in rows if any(' ' in cell for cell in row[1:])]  # of others as described
     title = 'Friction and armature ± standard deviation (as described), SI units'
     plain = {term.removesuffix('_friction') for term in (*DEFAULT_TERMS, 'offset')}
     further = not columns.keys() <= plain
@@ -385,7 +385,7 @@ def _drive_table(result: Identification) -> ReportTable:
 def _drive(nominal: float, value: float, deviation: float) -> str:
     """Return an identified term, with the described one if there is any."""
     described = f'({nominal:.4g})' if nominal else ''
-    return f'{value:.4g} ± {deviation:.2g} {described}'.strip() if deviation else described
+    return f'{estimated(value, deviation)} {described}'.strip() if deviation else described
 
 
 def _change(old: float, new: float) -> str:
@@ -412,7 +412,7 @@ def _link_table(result: Identification) -> ReportTable:
             name,
             f'{nominal.mass[i]:.4g} kg',
             f'{tree.mass[i]:.4g} kg',
-            f'{deviation[i]:.2g} kg' if deviation[i] else '–',
+            f'{deviation[i]:.2g} kg' if 0.0 < deviation[i] < math.inf else '–',
             f'{100.0 * share[i]:.0f} %' if PER_BODY * i in alone else sums,
             _millimetres(nominal.com[i]),
             _millimetres(tree.com[i]),

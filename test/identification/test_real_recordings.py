@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
 from samples import DOWN_Z
 
+from robot_dynamics_ros.cli.identify_results import _payload_sentences
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
@@ -176,11 +177,13 @@ def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
     assert load.mass_deviation < 0.15 * 3.0
     # Fixed 0.5 m out, with its centre 0.05 m further.
     assert abs(load.payload.com[0] - 0.55) < max(3.0 * load.com_deviation[0], 0.01)
-    vague = replace(found.estimate, covariance=100.0 * found.estimate.covariance)
-    vague = estimate_load(
-        replace(found, estimate=vague), heavy, 'fore', DriveGains.of_profile(tree)
-    )
-    assert vague.mass_deviation > 1.5 * load.mass_deviation  # that of the arm is a part
+    covariance = found.estimate.covariance
+    for vague in (100.0 * covariance, np.full(covariance.shape, np.inf)):  # of a single block
+        arm = replace(found, estimate=replace(found.estimate, covariance=vague))
+        loose = estimate_load(arm, heavy, 'fore', DriveGains.of_profile(tree))
+        assert loose.mass_deviation > 1.5 * load.mass_deviation  # that of the arm is a part
+    assert_allclose(loose.payload.mass, load.payload.mass, rtol=0.1)
+    assert 'spread not known' in _payload_sentences(loose)[0]
     gains, corrected = gains_by_load(found, heavy, 'fore', 3.0)
     assert {'lift', 'elbow'} <= set(corrected)
     assert_allclose(gains.factor[1:], 1.0, atol=0.05)

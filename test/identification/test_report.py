@@ -31,10 +31,17 @@ from robot_dynamics_ros.estimation.regressor import (
 )
 from robot_dynamics_ros.identification import report
 from robot_dynamics_ros.identification.bags import Evidence
-from robot_dynamics_ros.identification.correction import corrected_links
-from robot_dynamics_ros.identification.identify import identify
-from robot_dynamics_ros.identification.unknowns import TERMS
+from robot_dynamics_ros.identification.correction import (
+    as_dict,
+    base_rows,
+    corrected_links,
+    parameter_text,
+)
+from robot_dynamics_ros.identification.identify import conclude, gather, identify, make_plan
+from robot_dynamics_ros.identification.least_squares import merged
+from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Residuals
+from robot_dynamics_ros.recordings.output_folder import json_ready
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('without_curves')]
 
@@ -91,6 +98,19 @@ def test_joints_and_changed_links_are_named_and_the_next_command(command, rng):
     assert [text.split()[0] for text in each[:3]] == ['pan', 'lift', 'elbow']
     assert 'upper' in found.said.split('beyond doubt other than described: ')[1].split(';')[0]
     assert f'analyze {bag} --identified {found.folder / "parameters.yaml"}' in found.said
+
+
+def test_one_usable_stretch_tells_values_without_a_spread(rng):
+    run, tree = moved(rng), ARM.tree
+    plan = make_plan(run, tree, DEFAULT_TERMS)
+    found = conclude([merged(gather(run, plan))], plan)
+    (row, *_) = report._drive_table(found).rows
+    assert re.fullmatch(r'[0-9.e+-]+ \(spread not known\)', row[1])
+    assert {row[3] for row in report._value_table('', base_rows(found)).rows} == {'not known'}
+    assert 'the spread of no value is known' in ' '.join(found.undetermined())
+    deviations = json_ready(as_dict(found))['base_parameters'][0]['deviation']
+    assert deviations is None
+    assert not re.search('nan|inf', parameter_text(found))
 
 
 def wrist(load: float) -> Sample:
