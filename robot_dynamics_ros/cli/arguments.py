@@ -70,9 +70,11 @@ class Command(NamedTuple):
             first, *others = key.split()
             names = [first, *(word for word in others if word.startswith('-'))]
             values = tuple(others[len(names) - 1 :])
-            given = {k: x for k, x in settings.items() if k not in ('check', 'needs')}
+            given = {k: x for k, x in settings.items() if k not in ('check', 'needs', 'without')}
             if needs := settings.get('needs'):
                 given['help'] = f'with {needs}: {given["help"]}'
+            if without := settings.get('without'):
+                given['help'] = f'without {without}: {given["help"]}'
             if values:
                 given['metavar'] = values if values[1:] else values[0]
             if values[1:]:
@@ -84,7 +86,8 @@ class Command(NamedTuple):
 
         Raises:
             ConfigurationError: A number is not finite or out of the range that its option
-                declares, an option has no effect without another one, or a file would be lost.
+                declares, an option has no effect without or with another one, or a file would be
+                lost.
         """
         words = given(args, self.options)
         for key, settings in self.options.items():
@@ -97,11 +100,13 @@ class Command(NamedTuple):
                 for number in value if isinstance(value, list) else [value]:
                     if check:
                         check(name, number)
-            needs = settings.get('needs', name).split()
-            if words.get(needs[0], [])[: len(needs)] != needs:
-                raise ConfigurationError(
-                    name, 'has no effect alone', f'add {" ".join(needs)}, or leave it out'
-                )
+            needs, without = settings.get('needs', ''), settings.get('without', '')
+            if needs and not _named(words, needs):
+                remedy = f'add {needs}, or leave it out'
+                raise ConfigurationError(name, 'has no effect alone', remedy)
+            if other := _named(words, without):
+                culprit = name if name.startswith('-') else key.split()[-1]
+                raise ConfigurationError(culprit, f'has no effect with {other}', 'leave one out')
         file = getattr(args, 'json', None)
         if file:
             require_free(file.parent, [file.name], force=args.force)
@@ -120,6 +125,12 @@ class Command(NamedTuple):
         return parser.parse_args(words)
 
 
+def _named(words: Mapping[str, list[str]], options: str) -> str:
+    """Return which of options in words, see :func:`option`, is given; empty if none is."""
+    ways = [one.split() for one in options.split(' or ')] if options else []
+    return next((' '.join(x) for x in ways if words.get(x[0], [])[: len(x)] == x), '')
+
+
 def _destination(key: str, settings: Mapping[str, Any]) -> str:
     """Return the attribute of the parsed arguments that has the value of an option."""
     name = settings.get('dest') or key.split()[0].strip('-').replace('-', '_')
@@ -134,8 +145,9 @@ def option(default: Any, text: str, **settings: Any) -> dict[str, Any]:
             itself, or None for a text; False for a flag.
         text: Help; the default is appended, unless it says one.
         settings: Further keyword arguments of ``add_argument``; ``check``, a function of a
-            name and a number that raises an error; and ``needs``, an option without which, or
-            without whose value, this one has no effect, such as ``--method lqr``.
+            name and a number that raises an error; ``needs``, options without which, or without
+            whose value, this one has no effect, such as ``--lower or --method lqr``; and
+            ``without``, options with which it has none.
     """
     if default is False:
         return {'action': 'store_true', 'help': text, **settings}
@@ -282,7 +294,9 @@ RECORDING: Options = {
 }
 #: The processes that read the bags.
 JOBS: Options = {
-    '--jobs': option(0, 'number of processes; 0: one per processor (default)'),
+    '--jobs': option(
+        0, 'number of processes; 0: one per processor (default)', without='--scheduler'
+    ),
     '--scheduler tcp://HOST:PORT': option(
         '', 'Dask scheduler whose workers read the bags; they need access to the same files'
     ),

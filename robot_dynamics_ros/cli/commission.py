@@ -282,7 +282,7 @@ COMMANDS = {
             ),
             '--bag': option(Path, 'recording to check (default: subscribe to the running driver)'),
             '--seconds': option(
-                60.0, 'without --bag: duration of the live check, s', check=read.positive
+                60.0, 'duration of the live check, s', check=read.positive, without='--bag'
             ),
             '--commands': option(
                 False,

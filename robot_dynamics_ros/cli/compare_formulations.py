@@ -60,7 +60,7 @@ def compare(tree: Robot, states: int, seed: int) -> Document:
         states: Number of random states to compare.
         seed: Random seed of the states.
     """
-    names = _available(tree)
+    names, left_out = _available(tree)
     traced = [name for name in names if not FORMULATIONS[name].numbers_only]
     tell('operations')
     counts = {name: operation_counts(tree, name) for name in traced}
@@ -77,6 +77,7 @@ def compare(tree: Robot, states: int, seed: int) -> Document:
         'states': states,
         'seed': seed,
         'formulations': names,
+        'left_out': left_out,
         'deviation': {
             'worst': deviations.worst().tolist(),
             **{quantity: matrix.tolist() for quantity, matrix in deviations.deviation.items()},
@@ -90,17 +91,18 @@ def compare(tree: Robot, states: int, seed: int) -> Document:
     }
 
 
-def _available(tree: Robot) -> list[str]:
-    """Return the formulations whose libraries are installed."""
-    names = []
+def _available(tree: Robot) -> tuple[list[str], dict[str, str]]:
+    """Return the formulations whose libraries can be loaded, and why each of the others cannot."""
+    names, left_out = [], {}
     for name in FORMULATIONS:
         try:
             make_formulation(name, tree)
         except MissingDependencyError as error:
+            left_out[name] = str(error)
             Console(stderr=True).print(f'left out: {error}', markup=False)
         else:
             names.append(name)
-    return names
+    return names, left_out
 
 
 def _chain_multiplications(n: int) -> Document:

@@ -144,6 +144,7 @@ COMMANDS = {
                 f'what to print: {_MEANINGS} (default: all)',
                 nargs='+',
                 choices=QUANTITIES,
+                without='--format c',
             ),
             '--output FILE': option(
                 Path, 'output file (default: stdout); for C, a folder, required'

@@ -123,7 +123,9 @@ COMMANDS = {
                 for name, share in (('position', 0.9), ('velocity', 0.7), ('effort', 0.7))
             },
             '--frame': option(
-                '', 'frame whose origin stays within the box (default: the tool frame)'
+                '',
+                'frame whose origin stays within the box (default: the tool frame)',
+                needs='--lower or --upper or --above',
             ),
             **{
                 f'--{name} X Y Z': option(

@@ -73,6 +73,7 @@ _FILES = (
     'parameters.yaml has all terms; corrected.urdf, for other programs, the closest viscous and '
     'Coulomb friction; report.html and identification.json have all numbers'
 )
+_WEIGHS = '--payload or --gains'  # what estimates a load or gains, not the arm
 _NOTHING = 0.1  # percent of the RMS effort: a negligible residual
 
 
@@ -298,12 +299,14 @@ COMMANDS = {
                 Path,
                 'recordings to identify from: bag, storage file, or folder of bags',
                 nargs='*',
+                without='--gains',
             ),
             '--validate BAG[@FROM:TO]': option(
                 [],
                 'recordings to validate on, or a time range of them, s (default: cross-validation '
                 'between the halves of each bag)',
                 nargs='+',
+                without=_WEIGHS,
             ),
             **output(),
             **RECORDING,
@@ -328,7 +331,9 @@ COMMANDS = {
             ),
             **LOAD,
             '--most PERCENT': option(
-                float, 'exit code 1 if a residual exceeds this percentage of the RMS effort'
+                float,
+                'exit code 1 if a residual exceeds this percentage of the RMS effort',
+                without=_WEIGHS,
             ),
             **JOBS,
         },

@@ -169,11 +169,15 @@ LOAD: Options = {
         'runs of the same arm without the load, to identify the arm and to scale its drive gains '
         'by its own weight (default: the arm is as described)',
         needs='--payload',
+        without='--gains',
         type=Path,
         nargs='+',
     ),
     '--given-gains': option(
-        False, 'use the drive gains of the profile without scaling', needs='--payload'
+        False,
+        'use the drive gains of the profile without scaling',
+        needs='--payload',
+        without='--gains',
     ),
     '--gains UNLOADED LOADED': option(
         Path,

@@ -12,7 +12,7 @@ A policy is generated from a running scene::
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 import rclpy
 from rclpy.node import NodeNameNonExistentError
 
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
 _DISCOVERY_S = 5.0
 #: Element, attribute and inner element of each entry of a profile.
@@ -98,4 +98,9 @@ def main(file: str) -> None:
 
 
 if __name__ == '__main__':
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser(description='Write the policy of the nodes that run here.')
+    parser.add_argument('file', help='policy file to write')
+    try:
+        main(parser.parse_args().file)
+    except (RobotDynamicsError, OSError) as error:
+        parser.exit(2, f'error: {error}\n')

@@ -63,6 +63,7 @@ def test_a_missing_library_is_left_out_and_named(fast, monkeypatch, command):
     assert 'left out' in ended.err
     assert 'pinocchio' in ended.err
     assert 'pinocchio' not in ended.out
+    assert list(ended.figures['left_out']) == ['pinocchio']
 
 
 class WithoutCoriolis(NewtonEuler):

@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+import tables
 
 from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import COMMANDS
@@ -67,6 +69,21 @@ def test_a_negative_number_is_no_option(number, capsys):
     assert program.main(words) == 2
     said = '--box: is -inf; give a finite' if number == '-inf' else "unknown robot 'no_robot'"
     assert said in capsys.readouterr().err
+
+
+@tables.written("""
+derive scara --format c --show M               | --show: has no effect with --format c; leave one
+derive scara --set period=1                    | --set: has no effect alone; add --format c
+excite scara --output x --frame tool           | --frame: ... alone; add --lower or --upper or --above
+commission scara --driver-profile ur --bag x --seconds 3 | --seconds: has no effect with --bag
+identify x --output x --gains x x --load 1     | BAG: has no effect with --gains
+identify x --output x --payload l4 --most 3    | --most: has no effect with --payload
+identify x --output x --load 3                 | --load: has no effect alone; add --gains
+analyze x --jobs 2 --scheduler tcp://x:1       | --jobs: has no effect with --scheduler
+""")
+def test_an_option_without_effect_is_refused(given, said, capsys):
+    assert program.main(given.split()) == 2
+    assert re.search(said, capsys.readouterr().err)
 
 
 def test_a_postponed_library_is_the_library_once_it_is_used():

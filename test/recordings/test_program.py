@@ -14,6 +14,7 @@ from recorded_arm import RecordedArm, write_run
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
 
 from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.program import decay
 
@@ -78,6 +79,8 @@ def test_a_tree_is_not_judged_by_the_efforts_of_a_loop_that_the_program_closes(t
         {kind: joint_program, joints: [lift], position: [0.1], mechanical: true}]}"""
     arm.tau[:, 2] = 0.0
     bag = write_run(tmp_path / 'bag', arm.recording())
+    with pytest.raises(ConfigurationError, match=r'--program-start: .* ran no program'):
+        analyze_bag(bag, AnalysisSettings(program_start=0.0))
     for given in ({}, {'program': program, 'program_start': 0.0}):
         said = str(analyze_bag(bag, AnalysisSettings(**given)).report.findings)
         assert ('no effort acts' in said) is not bool(given)

@@ -17,6 +17,7 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.topics import PUSHES
 from robot_dynamics_ros.errors import (
+    ConfigurationError,
     MissingDependencyError,
     RobotDynamicsError,
     known_name,
@@ -257,6 +258,9 @@ def _task(
     ramp = ran.values['activation_ramp_s'] if reader.parameters else 0.0
     task = {'ramp': ramp if isinstance(ramp, int | float) else 0.0}  # its text may be damaged
     program = _program(settings, ran.values, tree, notes)
+    if program is None and settings.program_start is not None:
+        problem = 'has no effect: the recorded controller ran no program that can be read'
+        raise ConfigurationError('--program-start', problem, 'add --program, or leave it out')
     if program is None:
         return task, notes
     start = settings.program_start
