@@ -46,7 +46,7 @@ def estimate_inertias(
         for name, element in elements.items()
         if _lacks_moments(links[name].inertial, element)
     }
-    shapes = collision_shapes(xml)
+    shapes = collision_shapes(xml, once=True)
     for shape in shapes.shapes:
         if shape.link in lacking:
             found = second_moments(shape)

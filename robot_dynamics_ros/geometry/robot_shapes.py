@@ -107,7 +107,7 @@ class CollisionShapes(NamedTuple):
     unread: Mapping[str, str]
 
 
-def collision_shapes(xml: str) -> CollisionShapes:
+def collision_shapes(xml: str, *, once: bool = False) -> CollisionShapes:
     """Return the surfaces of a robot for collision checks.
 
     A link is represented by its ``<collision>`` elements. If there are none, or one cannot be
@@ -115,22 +115,28 @@ def collision_shapes(xml: str) -> CollisionShapes:
 
     Args:
         xml: See :func:`robot_shapes`.
+        once: Whether the elements of a link are of one kind, if possible of one that is whole.
 
     Raises:
         DescriptionError: The text is not a URDF.
     """
     shapes, unread = list[LinkShape](), dict[str, str]()
     for link, elements in _link_elements(xml):
+        own = list[Triangles]()
         for kind in ('collision', 'visual'):
             faults = list[str]()
             read = [_read_surfaces(x, {}, faults) for x in elements.findall(kind)]
-            surfaces = map(joined, filter(None, read))
-            shapes += [LinkShape(x.vertices, x.faces, link=link.name) for x in surfaces]
+            surfaces = [joined(x) for x in read if x]
+            if not once:
+                own += surfaces
+            elif not (own and faults):
+                own = surfaces or own
             if faults:
                 unread.setdefault(link.name, faults[0])
             elif read:  # the whole link
                 unread.pop(link.name, None)
                 break
+        shapes += [LinkShape(x.vertices, x.faces, link=link.name) for x in own]
     return CollisionShapes(tuple(shapes), unread)
 
 

@@ -343,7 +343,7 @@ class View(PackageNode):
         """Update the page, with one message to each browser."""
         if not updated and not refresh:
             return
-        arm = self.page.arm(topics.space.strip('/') or 'arm')
+        arm = self.page.arm(topics.space)
         xml = topics.description or self._xml
         if xml:
             arm.set_description(xml)

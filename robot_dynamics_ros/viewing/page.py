@@ -214,7 +214,10 @@ class Page:
     def arm(self, name: str) -> ArmView:
         """Return an arm by name; create it if needed."""
         if name not in self.arms:
-            self.arms[name] = ArmView(self, _path(name), len(self.arms))
+            path, taken = _path(name), [arm.name for arm in self.arms.values()]
+            while path in taken:  # as that of namespace arm beside one without a namespace
+                path += '_'
+            self.arms[name] = ArmView(self, path, len(self.arms))
         return self.arms[name]
 
     def _each(self, act: Callable[[ArmScene], None]) -> None:
@@ -271,8 +274,8 @@ class Page:
 
 
 def _path(name: str) -> str:
-    """Convert a name to a component of a scene path."""
-    return re.sub(r'[^\w.-]+', '_', name.strip('/')) or 'arm'
+    """Convert a name to a component of a scene path; a name in ROS has no point."""
+    return re.sub(r'[^\w.-]+', '_', name.strip('/').replace('/', '.')) or 'arm'
 
 
 def escaped(text: str) -> str:

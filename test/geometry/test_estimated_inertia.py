@@ -62,6 +62,16 @@ def test_a_link_with_a_mass_only_keeps_it_and_gets_the_moments_of_its_shape(mome
     assert estimate_inertias(known, mass=2.0)[1:] == (['fore'], [])
 
 
+@pytest.mark.parametrize(('lost', 'mass'), [(('collision',), 0.5), (('collision', 'visual'), 1.0)])
+def test_a_link_counts_once_although_some_of_its_shapes_cannot_be_read(lost, mass):
+    """By what it looks like if that is whole, half as large here as what it collides with."""
+    missing = '<{0}><geometry><mesh filename="package://none/a.stl"/></geometry></{0}>'
+    visual = '<visual><geometry><box size="0.2 0.05 0.05"/></geometry></visual>'
+    more = visual + ''.join(map(missing.format, lost))
+    xml, *_ = estimate_inertias(ARM.replace('</collision>', f'</collision>{more}'), density=1000.0)
+    assert_allclose(load_robot(xml).mass, [mass, 0.75], rtol=1e-5)
+
+
 def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
     closed = box(np.array([0.4, 0.2, 0.1]))
     expected = second_moments(closed)

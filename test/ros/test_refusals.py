@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -119,3 +121,10 @@ def test_a_start_that_cannot_be_ends_with_one_clear_line(refused, row):
     assert said.startswith('error: ')
     assert said.count('\n') == 1
     assert ROWS[row][2] in said
+
+
+def test_a_security_policy_needs_a_file():
+    command = [sys.executable, '-m', 'robot_dynamics_ros.ros.security']
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.endswith('error: the following arguments are required: file\n')

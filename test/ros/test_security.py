@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -124,13 +122,6 @@ def read_policy(file: Path) -> dict[tuple[str, str], NodeUse]:
         }
         allowed[profile.get('node', ''), profile.get('ns', '')] = NodeUse(**rows)
     return allowed
-
-
-def test_a_policy_needs_a_file():
-    command = [sys.executable, '-m', 'robot_dynamics_ros.ros.security']
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert ended.returncode == 2
-    assert ended.stderr.endswith('error: the following arguments are required: file\n')
 
 
 def test_every_launch_file_has_a_policy():

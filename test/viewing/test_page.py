@@ -172,6 +172,11 @@ def test_what_a_browser_says_late_of_its_camera_changes_nothing_of_a_new_view(pa
     assert_array_equal(browser.pointed, [page.server.initial_camera.position, centre])
 
 
+def test_every_namespace_has_a_name_of_its_own(page):
+    names = [page.arm(space).name for space in ('/', '/arm/', '/a/b/', '/a_b/', '/a/b/')]
+    assert names == ['arm', 'arm_', 'a.b', 'a_b', 'a.b']
+
+
 @pytest.mark.slow
 def test_what_cannot_be_shown_is_said_and_what_a_description_says_is_text(page, browser):
     page.arm('none')
