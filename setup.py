@@ -70,7 +70,7 @@ setup(
         f'{NAME}.recordings.report': ['*.css', '*.js'],
         f'{NAME}.viewing': ['*.js'],
     },
-    python_requires='>=3.10',
+    python_requires='>=3.11',
     install_requires=['numpy', 'scipy', 'PyYAML', 'xacro', 'rich'],
     extras_require={**EXTRAS, 'all': sorted(sum(EXTRAS.values(), [])), 'test': TEST, 'docs': DOCS},
     zip_safe=False,

@@ -22,6 +22,7 @@ from robot_dynamics_ros.control.drivers.profile import (
     load_driver_profile,
 )
 from robot_dynamics_ros.description.shipped import robot_file
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     RecordingError,
@@ -530,13 +531,17 @@ class RobotChoice:
             loaded: The robot with the payload of the controller.
         """
         driver = self.driver(tree)
-        if driver is None or not driver.profile.compensated_by_driver:
+        terms = driver.profile.compensated_by_driver if driver else ()
+        if driver is None or not terms:
             return run
-        known = loaded if driver.profile.payload_known_to_driver else tree
-        gravity = compile_kernel(known, outputs=('gravity_forces',)).gravity_forces
-        driver.compensate(gravity, gravity)
-        states = np.stack([run.position, run.velocity], axis=1)
-        share = np.array([driver.compensation(*state).copy() for state in states])
+        share = np.zeros(run.position.shape)
+        if 'gravity' in terms:
+            known = loaded if driver.profile.payload_known_to_driver else tree
+            kernels = compile_kernel(known, outputs=('gravity_forces',))
+            share = kernels.batch('gravity_forces', run.position)
+        if 'friction' in terms:
+            own = JointTerms.of(tree.with_changes(drive_friction={}))
+            share += own.compensation(run.velocity, share)
         reported = run.measured_effort + (share if driver.reports_less else 0.0)
         return replace(run, effort=run.effort + share, measured_effort=reported)
 

@@ -44,6 +44,12 @@ def test_type_checkers_see_the_names_that_are_resolved_at_run_time():
     assert for_checkers == {name: getattr(robot_dynamics_ros, name) for name in names}
 
 
+def test_the_page_lists_every_name():
+    page = (ROOT / 'docs' / 'api.md').read_text('utf-8').split('## ')[0]
+    listed = {line.rpartition('.')[2] for line in page.splitlines() if line.startswith(':::')}
+    assert listed == {*robot_dynamics_ros.__all__} - {'__version__'}
+
+
 def test_an_unknown_name_is_an_attribute_error_and_each_room_for_users_has_its_names():
     with pytest.raises(AttributeError, match="no attribute 'load_robots'"):
         robot_dynamics_ros.load_robots  # noqa: B018

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from bags import MS, text, write
+from numpy.testing import assert_allclose
 from recorded_arm import RecordedArm, arm_xml
 from recorded_arm import messages as messages_of
 from recorded_loop import CHANGES, PARAMETERS
@@ -17,8 +18,10 @@ from urdf_text import link
 
 from robot_dynamics_ros.control.change_log import Change
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 pytestmark = pytest.mark.slow
 
@@ -203,3 +206,15 @@ def test_efforts_without_the_gravity_that_a_driver_compensates_are_judged_in_tot
         with pytest.raises(RecordingError, match=f'give --driver-profile {profile}'):
             analyze_bag(bag, AnalysisSettings())
     explained(analyze_bag(bag, AnalysisSettings(RobotChoice(driver_profile=str(profile)))))
+
+
+def test_a_driver_adds_to_every_state_what_its_tick_adds():
+    arm = RecordedArm(200, xml=arm_xml('<dynamics damping="2" friction="3"/>'))
+    run, tree = arm.recording(), load_robot(arm.xml)
+    choice = RobotChoice(driver_profile='franka')
+    driver, kernels = choice.driver(tree), compile_kernel(tree, outputs=('gravity_forces',))
+    driver.compensate(kernels.gravity_forces, kernels.gravity_forces)
+    states = zip(run.position, run.velocity, strict=True)
+    share = [driver.compensation(*state).copy() for state in states]
+    # Compiled and numpy's tanh differ by rounding.
+    assert_allclose(choice.total(run, tree, tree).effort - run.effort, share, rtol=0, atol=1e-12)
