@@ -74,7 +74,7 @@ def test_a_negative_number_is_no_option(number, capsys):
 @tables.written("""
 derive scara --format c --show M               | --show: has no effect with --format c; leave one
 derive scara --set period=1                    | --set: has no effect alone; add --format c
-excite scara --output x --frame tool           | --frame: ... alone; add --lower or --upper or --above
+excite scara --output x --frame tool           | --frame: ... alone; add --lower or
 commission scara --driver-profile ur --bag x --seconds 3 | --seconds: has no effect with --bag
 identify x --output x --gains x x --load 1     | BAG: has no effect with --gains
 identify x --output x --payload l4 --most 3    | --most: has no effect with --payload
