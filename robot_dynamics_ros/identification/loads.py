@@ -17,6 +17,7 @@ Source: Gautier and Briot 2014 (drive gains from a known load).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -246,9 +247,10 @@ def estimate_load(
         ridge = problem.load(gains, values)
         values = ridge.values[:PER_BODY]
     load = _in_frame(problem, values, ridge.covariance()[:PER_BODY, :PER_BODY], gains)
-    spread = [load.mass_deviation, load.com_deviation, load.inertia_deviation]
-    mass, com, inertia = spread if known else (np.inf + one for one in spread)
-    return replace(load, mass_deviation=mass, com_deviation=com, inertia_deviation=inertia)
+    if known:
+        return load
+    com, inertia = np.full(3, np.inf), np.full((3, 3), np.inf)
+    return replace(load, mass_deviation=math.inf, com_deviation=com, inertia_deviation=inertia)
 
 
 def _steps(covariance: Array) -> Array:

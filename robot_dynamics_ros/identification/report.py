@@ -330,13 +330,11 @@ def _used_table(tree: Robot, bags: Sequence[BagOutcome]) -> ReportTable:
 
 def _bag_table(tree: Robot, bags: Sequence[BagOutcome]) -> ReportTable:
     """Return a table of the bags with the largest residuals of the corrected robot."""
-    worst = [
-        (*(float(np.fmax.reduce(part, initial=0.0)) for part in bag.percent(tree)), bag.bag)
-        for bag in bags
-        if bag.sums
-    ]
-    worst.sort(key=lambda row: row[1], reverse=True)
-    rows = [(bag, _percent(old), _percent(new)) for old, new, bag in worst[:_MOST_ROWS]]
+    worst = {
+        bag.bag: np.fmax.reduce(bag.percent(tree), 1, initial=0.0) for bag in bags if bag.sums
+    }
+    names = sorted(worst, key=lambda name: float(worst[name][1]), reverse=True)
+    rows = [(name, *map(_percent, worst[name])) for name in names[:_MOST_ROWS]]
     failed = sum(bool(bag.error) for bag in bags)
     title = f'{len(bags)} bags, {failed} failed; largest residual of a joint, of its RMS effort'
     return ReportTable(('bag, worst first', 'before', 'after'), rows, title)
