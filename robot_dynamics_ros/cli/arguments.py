@@ -345,7 +345,7 @@ def given(args: argparse.Namespace, options: Options) -> dict[str, list[str]]:
     for key, settings in options.items():
         default: Any = settings.get('default')
         name, value = key.split()[0], getattr(args, _destination(key, settings), default)
-        if value is False or value == default:
+        if value is False or value in (default, []):
             continue
         if settings.get('type') is _words:
             value = ','.join(value)

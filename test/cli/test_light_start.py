@@ -77,6 +77,7 @@ derive scara --set period=1                    | --set: has no effect alone; add
 excite scara --output x --frame tool           | --frame: ... alone; add --lower or
 commission scara --driver-profile ur --bag x --seconds 3 | --seconds: has no effect with --bag
 identify x --output x --gains x x --load 1     | BAG: has no effect with --gains
+identify --output x --gains x x --load 1       | --gains: lacks --load or --driver-profile
 identify x --output x --payload l4 --most 3    | --most: has no effect with --payload
 identify x --output x --load 3                 | --load: has no effect alone; add --gains
 analyze x --jobs 2 --scheduler tcp://x:1       | --jobs: has no effect with --scheduler
