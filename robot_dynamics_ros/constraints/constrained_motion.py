@@ -66,7 +66,8 @@ def simulate_constrained(
     Args:
         formulation: The robot's dynamics.
         constraint: The constraints; redundant rows are allowed if they are consistent.
-        effort: ``Q(t, q, v)``, returns a new array of shape (n,), N m or N.
+        effort: ``Q(t, q, v)``, returns the efforts of the drives, a new array of shape (n,), N m
+            or N; drives that move several coordinates act on all of them.
         q: Initial joint positions, shape (n,), rad or m.
         v: Initial joint velocities, shape (n,), rad/s or m/s.
         duration: Simulated time, s.
@@ -91,7 +92,8 @@ def simulate_constrained(
         """Return acceleration, constraint value and reactions."""
         q, v = x[:n], x[n:]
         f, f_dot, Gamma, beta = constraint.evaluate(q, v, t)
-        A, b, Q = formulation.mass_matrix(q), formulation.bias_forces(q, v), effort(t, q, v)
+        Q = formulation.generalized_forces(q, effort(t, q, v))
+        A, b = formulation.mass_matrix(q), formulation.bias_forces(q, v)
         if not math.isfinite(f.sum() + f_dot.sum() + beta.sum() + b.sum() + Q.sum()):
             raise DivergenceError('the constrained motion', t)
         force, N = constraint_force(A, b, Q, Gamma, beta + G1 @ f_dot + G0 @ f)
@@ -178,9 +180,11 @@ def constrained_linearization(
 
     Raises:
         SingularityError: The constraints are linearly dependent.
+        MechanismError: A drive moves several coordinates.
 
     Source: constraint-stabilization, section 7; zaremba-screw-recursion, section 12.
     """
+    formulation.robot.require_direct_drives('the linearization under constraints')
     q, v, Q = (array(name, x, (formulation.n,)) for name, x in (('q', q), ('v', v), ('Q', Q)))
     _, _, Gamma, beta = constraint.evaluate(q, v, t)
     extra = 0.0 * q if armature is None else array('armature', armature, q.shape)

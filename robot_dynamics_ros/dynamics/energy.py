@@ -112,20 +112,22 @@ def momentum(tree: Robot, q: Array, v: Array) -> Array:
 def power(tree: Robot, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None) -> Scalar:
     r"""Return the power supplied by the drives and the environment, W.
 
-    .. math:: \frac{d}{dt}(K + U) = v^T\tau + \sum_i V_i^T F_i
+    .. math:: \frac{d}{dt}(K + U) = \sigma^T\tau + \sum_i V_i^T F_i
+
+    The rates :math:`\sigma` of the drives are v, unless drives move several joints.
 
     Args:
         tree: The robot.
         q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
-        tau: Joint efforts without friction and armature, shape (n,), N m or N.
+        tau: Efforts of the drives without friction and armature, shape (n,), N m or N.
         wrenches: As in :class:`~robot_dynamics_ros.dynamics.formulation.Formulation`.
 
-    Source: newton-euler-lagrange, section 4.3.
+    Source: newton-euler-lagrange, section 4.3; kane-recursion, section 4.1 (rates of drives).
     """
     require_robot(tree)
     v, tau = scalars('v', v, (tree.n,)), scalars('tau', tau, (tree.n,))
-    total = v @ tau
+    total = (v if tree.drives_coordinates else tree.drive @ tree.tree_state(q, v, 0 * v).v) @ tau
     if wrenches is None:
         return total
     rows = body_wrenches(tree, wrenches)

@@ -47,6 +47,7 @@ _QUARTER = 1e-9  # tolerance for multiples of angles and of quarter turns
 class ClosedForm:
     r"""Equations of motion :math:`M(q)\,a + C(q, v)\,v + G(q) = \tau` in SymPy expressions.
 
+    :math:`\tau` are the forces along the coordinates, the efforts of drives that move one each.
     Symbols are those of :func:`name_constants`: coordinates ``q1``, ..., speeds ``v1``, ... and
     the parameters. Angles occur only in sines and cosines.
 

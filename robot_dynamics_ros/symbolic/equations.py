@@ -29,7 +29,7 @@ def write_text(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES)) 
             body.append(f'    {names} = {short(entry)}')
     lines = [
         f'Equations of motion of {form.robot}, derived by {form.formulation}',
-        '    M(q) a + C(q, v) v + G(q) = tau',
+        '    M(q) a + C(q, v) v + G(q) = tau, forces along the coordinates',
         *(f'    {name}, v{name[1:]}: {joint}' for name, joint in form.coordinates),
         *(f'    {name} = {meaning}' for name, meaning in short.meanings.items()),
         *body,
@@ -51,7 +51,7 @@ def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES))
         symbols[sympy.Symbol(f'v{number}')] = rf'\dot{{q}}_{{{number}}}'
     lines = [
         f'% Equations of motion of {form.robot}, derived by {form.formulation}',
-        r'% M(q) \ddot{q} + C(q, \dot{q}) \dot{q} + G(q) = \tau',
+        r'% M(q) \ddot{q} + C(q, \dot{q}) \dot{q} + G(q) = \tau, forces along the coordinates',
         *(f'% q_{{{name[1:]}}}: {joint}' for name, joint in form.coordinates),
         *(f'% {p.latex} = {p.value:.15g}: {p.meaning}' for p in form.parameters),
     ]
@@ -81,7 +81,7 @@ def write_python(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES)
     """Return the equations as a Python module that requires only numpy."""
     about = (
         f'Equations of motion of {form.robot}, derived by {form.formulation}.\n\n'
-        'M(q) a + C(q, v) v + G(q) = tau; coordinates: '
+        'M(q) a + C(q, v) v + G(q) = tau, forces along the coordinates '
         f'{", ".join(joint for _, joint in form.coordinates)}.\n'
     )
     parameters = [f"    '{p.name}': {p.value!r},  # {p.meaning}" for p in form.parameters]

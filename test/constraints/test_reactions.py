@@ -18,7 +18,12 @@ from robot_dynamics_ros.constraints.reactions import constraint_force, reactions
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.errors import DivergenceError, ParameterError, SingularityError
+from robot_dynamics_ros.errors import (
+    DivergenceError,
+    MechanismError,
+    ParameterError,
+    SingularityError,
+)
 from robot_dynamics_ros.model import load_mechanism, load_robot
 
 TILTING = yaml.safe_load("""
@@ -139,6 +144,26 @@ def test_efforts_are_asked_for_within_the_simulated_time_only():
         model, closed, lambda t, q, v: asked.append(t) or 0 * q, q, 0 * q, 0.02, 0.01
     )
     assert max(asked) == pytest.approx(0.02)
+
+
+def test_a_drive_between_two_links_acts_on_both_coordinates():
+    urdf, loops = shipped_mechanism('four_bar')
+    rates = [{'rate': {f'{x}_arm_joint': 1}, 'effort_limit': 9} for x in ('lower', 'upper')]
+    drives = f'actuators: {dict(zip("ab", rates, strict=True))}'
+    q, v, Q, ends = np.array([0.1, -0.2]), np.array([0.3, 0.2]), np.array([20.0, -30.0]), []
+    placed, plain = (load_mechanism(urdf, loops.read_text() + x) for x in (drives, ''))
+    model = make_formulation('kane', placed)
+    for robot, efforts in (
+        (placed, lambda t, q, v: Q),
+        (plain, lambda t, q, v: model.generalized_forces(q, Q)),
+    ):
+        rows = {'coefficients': [{'lower_arm_joint': 1.0, 'crank_joint': 2.0}]}
+        kept = make_constraint('joint_coupling', robot, 'kept', {**rows, 'value': [-0.3]})
+        given = make_formulation('kane', robot), kept, efforts, q, v, 0.02, 0.01
+        ends.append(simulate_constrained(*given).q[-1])
+    assert_allclose(*ends, rtol=1e-12)
+    with pytest.raises(MechanismError, match='linearization under constraints needs a drive on'):
+        constrained_linearization(model, kept, q, v, Q, 0.0)
 
 
 @pytest.mark.slow

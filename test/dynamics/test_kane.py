@@ -14,10 +14,10 @@ import pytest
 import scipy.optimize
 from four_bar_oracle import GENERAL, NUMBERS, FreeBodies
 from linkages import LINKAGES
-from oracles import PinocchioOracle
+from oracles import PinocchioOracle, complex_step_along
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
-from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics import make_formulation, power, total_energy
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ShapeError, SingularityError
 from robot_dynamics_ros.model import load_mechanism
@@ -61,12 +61,14 @@ def test_motions_torques_and_forces_equal_those_of_the_four_free_bodies(
     state, force = model.tree_state(u, ud, udd), model.loop_forces(u, ud, udd)['pin'].wrench
     angle = bodies.tree_angles[0] + bodies.tree_angles[1] + math.pi / 2
     in_base = rotation_about(np.array([0, 0, 1]), angle)[:2, :2]
+    growth = complex_step_along(lambda x: total_energy(model.mechanism, *x), (u, ud), (ud, udd))
     for found, expected in (
         (state.q, bodies.tree_angles),
         (state.v, bodies.tree_rates),
         (state.a, bodies.tree_accelerations),
         (model.inverse_dynamics(u, ud, udd), bodies.torques),
         (in_base @ force[:2], bodies.rear_pin_force),
+        (power(model.mechanism, u, ud, bodies.torques), growth),
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 
