@@ -77,7 +77,6 @@ class SessionHealth:
             if session.mode is not SessionMode.INACTIVE and kind not in self._told:
                 self._told.add(kind)
                 session.remark('warning', text)
-        self._tell_end(session)
         if session.mode is SessionMode.INACTIVE:
             self._told.clear()
         lost = next(iter(faults.values()), '')
@@ -88,17 +87,6 @@ class SessionHealth:
             'states_repeated': session.loop.state.repetitions.count,
         }
         return HealthReport(*_summary(session, lost), counts | timing | _safety(session))
-
-    def _tell_end(self, session: ControllerSession) -> None:
-        """Remark once that the motion of a program has ended."""
-        law, kind = session.loop.law, 'end'
-        if session.loop.acting is not law or session.loop.state.time < law.motion_end:
-            self._told.discard(kind)
-        elif kind not in self._told:
-            self._told.add(kind)
-            end = session.loop.state.origin + law.motion_end
-            text = f'the motion of the program has ended, at t = {end:.3f} s: holding'
-            session.remark('info', text)
 
     def _faults_of_states(self, session: ControllerSession, new: int) -> Iterator[tuple[str, str]]:
         """Yield a kind and a sentence for what is wrong with the states since the last call."""

@@ -163,11 +163,7 @@ class DriverConnection:
             if missing:
                 return f'{", ".join(missing)} does not subscribe to {topic} yet'
             if publisher.get_subscription_count() < (max(len(subscribers), 1) if required else 1):
-                known = dict(node.get_topic_names_and_types())
-                alike = [x for x, kinds in known.items() if kinds == known.get(topic)]
-                others = ', '.join(x for x in alike if x != topic and node.count_subscribers(x))
-                hint = f'; alike and subscribed to: {others} (driver profile, or remap)'
-                return f'{topic} is not connected to a subscriber yet{hint if others else ""}'
+                return f'{topic} is not connected to a subscriber yet'
         return ''
 
     def competitors(self, node: Node) -> str:

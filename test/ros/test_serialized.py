@@ -262,24 +262,6 @@ def test_a_joint_command_without_a_clock_has_the_time_of_its_state():
         assert connection.command_stamp_ns(clock) == expected
 
 
-def test_a_driver_that_subscribes_to_another_topic_of_the_type_is_told():
-    connection = DriverConnection(DriverInterface(None, sample('scara').tree))
-    publisher = SimpleNamespace(topic_name='/a/commands', get_subscription_count=lambda: 0)
-    connection.publishers = [publisher]
-    for other, told in (
-        ('/b', '; alike and subscribed to: /b (driver profile, or remap)'),
-        ('/unheard', ''),
-    ):
-        types = [('/a/commands', ['x']), (other, ['x']), ('/other', ['y'])]
-        node = SimpleNamespace(
-            get_subscriptions_info_by_topic=lambda _: [],
-            get_topic_names_and_types=lambda types=types: types,
-            count_subscribers=lambda topic: topic != '/unheard',
-        )
-        expected = f'/a/commands is not connected to a subscriber yet{told}'
-        assert connection.missing_subscriber(node, []) == expected
-
-
 @tables.rows(
     'interface count values expected',
     """

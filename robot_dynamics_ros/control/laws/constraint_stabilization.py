@@ -409,13 +409,8 @@ class ConstraintStabilization(ModelLaw):
             text = f'lead-in: {begin}; from where the arm is now, {self._obstacle}'
         else:
             text = f'no lead-in: {self._never_leads or "the program can begin where the arm is"}'
-        end = origin + self.motion_end
+        end = origin + (self._start or 0.0) + self.program.end
         return f'{text}; its motion ends at t = {end:.3f} s' if math.isfinite(end) else text
-
-    @property
-    def motion_end(self) -> float:
-        """Time at which the motion of the program ends, s."""
-        return (self._start or 0.0) + self.program.end
 
     def remarks(self) -> tuple[str, ...]:
         """Return the remarks on the program."""

@@ -20,7 +20,6 @@ The remaining error of the first two is proportional to :math:`h^2`.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -303,11 +302,6 @@ class ControlLaw(ABC):
     def status(self) -> dict[str, str]:
         """Return the law's diagnostics, short texts by name. Allocates."""
         return {}
-
-    @property
-    def motion_end(self) -> float:
-        """Time at which a motion of the law's own ends, s; infinite without one."""
-        return math.inf
 
     def start(self, origin: float = 0.0) -> str:
         """Return how the law has started; empty if in the only way that it can.
