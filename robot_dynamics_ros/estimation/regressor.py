@@ -94,7 +94,8 @@ def regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
         a: Accelerations, shape (N, n), rad/s^2 or m/s^2.
 
     Returns:
-        New array, shape (N, n, 10 b), with b bodies (more than n if there are mimic joints).
+        New array, shape (N, n, 10 b), with b bodies (more than n if there are mimic joints); the
+        rows are those of the drives.
 
     Raises:
         ShapeError: An argument has the wrong shape.
@@ -109,7 +110,7 @@ def regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
     v, a = array('v', v, q.shape), array('a', a, q.shape)
     A, motion = _tree_motion(tree, q, v, a)
     gravity = np.broadcast_to(tree.gravity, (len(q), 3))
-    return _of_joints(A, _regressor_of(_Joints.of(tree.tree))(*motion, gravity))
+    return _of_drives(tree, A, _regressor_of(_Joints.of(tree.tree))(*motion, gravity))
 
 
 def _tree_motion(tree: Robot, q: Array, v: Array, a: Array) -> tuple[Array | None, list[Array]]:
@@ -129,9 +130,13 @@ def _tree_motion(tree: Robot, q: Array, v: Array, a: Array) -> tuple[Array | Non
     return rows[:, size:].reshape(-1, tree.bodies, tree.n), np.split(rows[:, :size], 3, axis=1)
 
 
-def _of_joints(A: Array | None, Y: Array) -> Array:
-    """Return the rows of a regressor of the tree for the robot's joints."""
-    return Y if A is None else np.swapaxes(A, -1, -2) @ Y
+def _of_drives(tree: Robot, A: Array | None, Y: Array) -> Array:
+    """Return the rows of a regressor of the tree for the robot's drives."""
+    if A is None:
+        return Y
+    if not tree.drives_coordinates:
+        A = A @ np.linalg.inv(tree.drive @ A)
+    return np.swapaxes(A, -1, -2) @ Y
 
 
 def gravity_regressor(tree: Robot, q: Array, parameters: Array | None = None) -> Array:
@@ -147,7 +152,7 @@ def gravity_regressor(tree: Robot, q: Array, parameters: Array | None = None) ->
     parameters = inertial_parameters(tree) if parameters is None else parameters
     A, (positions, *_) = _tree_motion(tree, q, 0.0 * q, 0.0 * q)
     rows = np.broadcast_to(parameters, (len(q), len(parameters)))
-    return _of_joints(A, _gravity_of(_Joints.of(tree.tree))(positions, rows))
+    return _of_drives(tree, A, _gravity_of(_Joints.of(tree.tree))(positions, rows))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,11 @@ from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import make_formulation, power, total_energy
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ShapeError, SingularityError
+from robot_dynamics_ros.estimation.regressor import (
+    gravity_regressor,
+    inertial_parameters,
+    regressor,
+)
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.spatial.rotation import rotation_about
 
@@ -61,6 +66,10 @@ def test_motions_torques_and_forces_equal_those_of_the_four_free_bodies(
     state, force = model.tree_state(u, ud, udd), model.loop_forces(u, ud, udd)['pin'].wrench
     angle = bodies.tree_angles[0] + bodies.tree_angles[1] + math.pi / 2
     in_base = rotation_about(np.array([0, 0, 1]), angle)[:2, :2]
+    [Y], [pull] = (
+        regressor(model.mechanism, [u], [ud], [udd]),
+        gravity_regressor(model.mechanism, np.array([u])),
+    )
     growth = complex_step_along(lambda x: total_energy(model.mechanism, *x), (u, ud), (ud, udd))
     for found, expected in (
         (state.q, bodies.tree_angles),
@@ -69,6 +78,8 @@ def test_motions_torques_and_forces_equal_those_of_the_four_free_bodies(
         (model.inverse_dynamics(u, ud, udd), bodies.torques),
         (in_base @ force[:2], bodies.rear_pin_force),
         (power(model.mechanism, u, ud, bodies.torques), growth),
+        (Y @ inertial_parameters(model.mechanism), bodies.torques),
+        (pull @ model.mechanism.gravity, model.inverse_dynamics(u, 0 * u, 0 * u)),
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 

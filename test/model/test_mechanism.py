@@ -82,6 +82,9 @@ def test_frames_of_a_loop_meet_in_the_declared_components_and_mimic_joints_follo
         if len(loop.rotation) > 1:
             free = {*'xyz'} - {*loop.rotation} or {*'xyz'}
             assert_allclose([turn[k, k] for k in map('xyz'.index, free)], 1.0, atol=1e-14)
+        elif loop.rotation:  # the component of the axis of the rotation
+            around = (turn - turn.T)[[2, 0, 1], [1, 2, 0]]
+            assert_allclose(around[loop.turns], 0.0, atol=1e-14)
     position = dict(zip(mechanism.tree.joint_names, q, strict=True))
     for follower, followed, multiplier, offset in linkages.followers(name):
         expected = multiplier * position[followed] + offset
