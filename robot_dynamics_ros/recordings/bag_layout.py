@@ -6,7 +6,7 @@ The topics are found by type and name; all else is inferred from the first messa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -273,7 +273,8 @@ class _TopicFinder:
 SAMPLE_STATES = 2000  #: states to inspect
 _MAJORITY = 0.5  # fraction of messages that decides
 _RARE = 0.75  # commands or references per state below which each is held until the next
-_LONGEST_HOLD = 5.0  # longest hold, in median intervals
+_SLOWER = 0.75  # share of the rate of other joints
+LONGEST_HOLD = 5.0  #: longest hold, in median intervals
 
 
 class BagLayout(NamedTuple):
@@ -285,6 +286,7 @@ class BagLayout(NamedTuple):
         width: Number of values of an effort array; others are left out.
         stamped: Whether to use the timestamps of the states, rather than the bag's receive times.
         commands, references: How they are paired with states.
+        rare: Joints whose states are fewer, as of a gripper with a driver of its own.
         notes: Remarks about unusual properties, one sentence each.
     """
 
@@ -294,6 +296,7 @@ class BagLayout(NamedTuple):
     stamped: bool
     commands: Assignment
     references: Assignment
+    rare: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -384,8 +387,33 @@ def make_layout(
         stamped,
         _assignment('commands', commands, stamps, arrivals, notes),
         _assignment('references', references, stamps, arrivals, notes),
+        _rare(clocks, names, notes),
         tuple(notes),
     )
+
+
+def _rare(
+    clocks: Mapping[tuple[str, ...], list[Array]], names: Sequence[str], notes: list[str]
+) -> tuple[str, ...]:
+    """Return the joints whose states have a lower rate than those of most.
+
+    Args:
+        clocks: Timestamps, receive times and motion by the joints of a message.
+        names: The joints.
+        notes: Gets a remark on them, or on those with a higher rate.
+    """
+    rates = dict[str, float]()
+    for name in names:
+        times = np.hstack([x[1] for row, some in clocks.items() if name in row for x in some])
+        rates[name] = (len(times) - 1) / max(1, np.ptp(times))
+    usual = sorted(rates.values())[len(names) // 2]
+    rare = tuple(name for name, rate in rates.items() if rate < _SLOWER * usual)
+    if rare:
+        notes.append(f'states of {", ".join(rare)} are rarer than others: on lines between them')
+    if often := [name for name, rate in rates.items() if _SLOWER * rate > usual]:
+        remedy = 'their own are read by --recorded-joints'
+        notes.append(f'more states of {", ".join(often)} than of others are not used: {remedy}')
+    return rare
 
 
 def _clock(states: Array, notes: list[str]) -> tuple[bool, Array, Array]:
@@ -463,5 +491,5 @@ def _assignment(
         inside = (stamps >= times[0]) & (stamps <= times[-1])
         if len(times) < _RARE * inside.sum():
             notes.append(f'there are fewer {what} than states: each is held until the next')
-            hold_ns = int(_LONGEST_HOLD * np.median(np.diff(times)))
+            hold_ns = int(LONGEST_HOLD * np.median(np.diff(times)))
     return Assignment(by_stamp, hold_ns)

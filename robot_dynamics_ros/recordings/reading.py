@@ -38,6 +38,7 @@ from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import (
     DIAGNOSTICS,
+    LONGEST_HOLD,
     SAMPLE_STATES,
     choose_topics,
     make_layout,
@@ -62,6 +63,7 @@ from robot_dynamics_ros.recordings.stream_alignment import (
     JointMerger,
     Rows,
     Values,
+    fill_between,
     pair,
     usable_rows,
 )
@@ -289,7 +291,8 @@ class RecordingReader(ExitStack):
     ) -> tuple[Rows, dict[str, Values]]:
         """Return all states, and references and commands by topic, up to the end of a span."""
         topics, layout, n = self.topics, self.layout, len(self.layout.joints)
-        merger = JointMerger(layout.joints, stamped=layout.stamped)
+        rare = () if self._every else layout.rare
+        merger = JointMerger(layout.joints, stamped=layout.stamped, rare=rare)
         rows, end = Rows.empty(n), math.nan
         widths = {topics.reference: 2 * n, **{topic: len(x) for topic, x in fills.items()}}
         tables = {topic: GrowingTable(Values.empty(width)) for topic, width in widths.items()}
@@ -320,7 +323,10 @@ class RecordingReader(ExitStack):
             for topic, count in lost.items()
             if count
         ]
-        return states.joined(), {topic: table.joined() for topic, table in tables.items()}
+        rows = states.joined()
+        for name in rare:
+            fill_between(rows, layout.joints.index(name), LONGEST_HOLD)
+        return rows, {topic: table.joined() for topic, table in tables.items()}
 
     def _values(self, topic: str, group: Group) -> Values | None:
         """Return references, NaN for joints that they do not name, or commands; None: unusable."""

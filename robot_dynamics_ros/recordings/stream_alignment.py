@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -118,11 +118,13 @@ class JointMerger:
     Args:
         joints: The columns.
         stamped: Whether to use the timestamps of the states, rather than their receive times.
+        rare: Joints that no row but the first waits for; NaN where they were not updated.
     """
 
-    def __init__(self, joints: Sequence[str], *, stamped: bool) -> None:
-        self.joints, self._stamped = tuple(joints), stamped
+    def __init__(self, joints: Sequence[str], *, stamped: bool, rare: Iterable[str] = ()) -> None:
+        self.joints, self._stamped, self._often = tuple(joints), stamped, {*joints} - {*rare}
         self._latest, self._missing = dict[str, Array](), set(joints)
+        self._unknown = dict.fromkeys(rare, np.full(3, np.nan))
 
     def rows(self, groups: Sequence[Group]) -> Rows:
         """Return the rows that the messages of a block complete."""
@@ -131,7 +133,7 @@ class JointMerger:
             columns = [group.names.index(name) for name in self.joints]
             values = group.values[:, :, columns]
             stamps = group.stamp_ns if self._stamped else group.arrival_ns
-            self._missing.update(self.joints)
+            self._missing = {*self._often}
             return Rows(group.place, stamps, group.arrival_ns, *values)
         order = sorted(
             (place, g, row)
@@ -144,13 +146,30 @@ class JointMerger:
             self._latest.update(zip(group.names, group.values[:, row].T, strict=True))
             self._missing.difference_update(group.names)
             if not self._missing:
-                self._missing.update(self.joints)
+                self._missing = {*self._often}
                 arrived = group.arrival_ns[row]
                 times.append((place, group.stamp_ns[row] if self._stamped else arrived, arrived))
                 latest.append([self._latest[name] for name in self.joints])
+                self._latest |= self._unknown
         if not times:
             return Rows.empty(len(self.joints))
         return Rows(*np.array(times, dtype=np.int64).T, *np.array(latest).transpose(2, 0, 1))
+
+
+def fill_between(rows: Rows, joint: int, longest: float) -> None:
+    """Fill the columns of a joint on lines between the rows that have it.
+
+    Args:
+        rows: The rows, which are changed.
+        joint: Its column.
+        longest: Most rows between two, as a multiple of the usual number; NaN where are more.
+    """
+    known = np.flatnonzero(np.isfinite(rows.position[:, joint]))
+    gaps = np.diff(known)
+    near = np.repeat(gaps <= longest * np.median(gaps), gaps) if len(gaps) else gaps > 0
+    some = np.arange(len(near))[near] + known[:1]
+    for column in (rows.position, rows.velocity, rows.effort):
+        column[some, joint] = np.interp(some, known, column[known, joint])
 
 
 class ClockShift(NamedTuple):

@@ -334,6 +334,24 @@ def test_joints_are_merged_alike_however_messages_are_blocked():
         assert rows == [[2.0, 2.0], [3.0, 3.0], [5.0, 4.0]]
 
 
+def test_joints_of_a_slower_publisher_are_on_lines_between_their_states(read):
+    """As a gripper's beside an arm; not across a pause of more than five of their intervals."""
+    motion = Motion(3000)
+    rare = [x for k, x in enumerate(motion.states([2])[::20]) if not 50 <= k < 60]
+    run = read(sorted(rare + motion.states([0, 1]), key=lambda message: message.time))
+    known = np.append(np.arange(981), np.arange(1200, 2981))  # states at 1 ms
+    np.testing.assert_array_equal(run.stamp_ns, motion.stamps[known])
+    run = run.of_joints(motion.names)
+    np.testing.assert_array_equal(run.position[:, :2], motion.q[known, :2])
+    # Between states 20 ms apart, a sine of 4 rad/s bends by (0.02 * 4)^2 / 8 of its amplitude.
+    np.testing.assert_allclose(run.position, motion.q[known], atol=8.1e-4)
+    assert 'states of c are rarer than others: on lines between them' in run.notes
+    rare = motion.states([1, 2])[::20]
+    run = read(sorted(rare + motion.states([0]), key=lambda message: message.time))
+    assert len(run.time) == 150
+    assert 'more states of a than of others are not used' in ' '.join(run.notes)
+
+
 # Topics ----------------------------------------------------------------------------------------
 
 

@@ -91,7 +91,7 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
     messages = []
     for k, stamp in enumerate(run.stamp_ns.tolist()):
         q, v = run.position[k], run.velocity[k]
-        points = point(q + 0.1, v[: 2 if k == 7 else 3]), point(q, v), point()
+        points = point(q + 0.1, v[: 2 if k == 7 else 3]), point(q, v, -q), point()
         points += (point(effort=run.measured_effort[k]),) * (len(fields) == 4)
         content = store.types[KIND](header(stamp), [*JOINTS[::-1]], *points)
         messages += [state(stamp, JOINTS, q, v)] * with_states
@@ -101,6 +101,8 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
     expected[7] = np.nan
     assert_allclose(found.position, run.position)
     assert_allclose(found.reference_position, expected)
+    if not with_states:
+        assert_allclose(found.measured_effort, -run.position)
     assert f'1 message on {CONTROLLER}/reference cannot be used: left out' in found.notes
     if len(fields) == 4:
         assert_allclose(found.effort, run.measured_effort)

@@ -82,8 +82,9 @@ def message_parts(message: Any, place: int = 0, arrival_ns: int = 0) -> dict[str
     names = getattr(message, 'joint_names', ())
     for part, spellings in _PARTS.items() if len(names) else ():
         if point := next((getattr(message, x) for x in spellings if hasattr(message, x)), None):
-            motion = {'position': point.positions, 'velocity': point.velocities, 'effort': ()}
-            state = SimpleNamespace(header=message.header, name=names, **motion)
+            motion = {'position': point.positions, 'velocity': point.velocities}
+            own = {'header': message.header, 'name': names, 'effort': point.effort}
+            state = SimpleNamespace(**own, **motion)
             if group := state_group(state, *times):
                 parts[part] = group
     output = getattr(message, 'output', None)
