@@ -264,7 +264,7 @@ class LinkJacobians(NamedTuple):
             near, far = min(s, t), max(s, t)
             if not self.prismatic[near]:
                 dJ_P[:, t] = cross(self.J_O[:, near], self.J_P[:, far])
-            if s < t and not self.prismatic[s]:
+            if s < t:
                 dJ_O[:, t] = cross(self.J_O[:, s], self.J_O[:, t])
         return dJ_P, dJ_O
 

@@ -12,9 +12,11 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.cli import compare_formulations
+from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import registry
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, QUANTITIES, agreement
+from robot_dynamics_ros.model import load_mechanism
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
 
@@ -55,6 +57,13 @@ def test_the_command_prints_tables_and_writes_the_numbers(fast, command):
 )
 def test_what_cannot_be_compared_or_written_is_told_in_one_line(fast, words, said, command):
     assert said in command(f'compare_formulations {words}', code=2).err
+
+
+def test_times_are_those_of_states_within_the_limits_where_a_loop_is_not_flat(fast, monkeypatch):
+    """One in 2500 of the states within 1 rad of zero is flat."""
+    monkeypatch.setattr(compare_formulations, '_BATCH', 20_000)
+    robot = load_mechanism(*shipped_mechanism('parallelogram'))
+    assert min(compare_formulations._times(robot, 'newton_euler').values()) > 0
 
 
 def test_a_missing_library_is_left_out_and_named(fast, monkeypatch, command):
