@@ -11,7 +11,7 @@ import numpy as np
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.force_sensor import ForceSensor
-from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, inertia_of
 from robot_dynamics_ros.control.laws.stop_laws import (
     STOP_ACTIONS,
     Brake,
@@ -33,7 +33,7 @@ from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
 from robot_dynamics_ros.control.transfer import Transfer
-from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix, joint_inertia
+from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import checked
@@ -41,6 +41,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 _REST = 0.002  # share of the velocity limits below which an arm is at rest
+_SAME_POSTURE = 0.05  # rad or m, of a joint, within which inertias count as unchanged
 
 
 class ControlLoop:
@@ -108,7 +109,7 @@ class ControlLoop:
         self.state = MeasuredState(tree, derivative)
         self.q, self.v = self.state.q, self.state.v
         self.effort, self._speeds = np.zeros(tree.n), tree.velocity_limits()
-        self._gravity, self._desired, self._zeros = np.zeros((3, tree.n))
+        self._gravity, self._desired, self._zeros, self._fitted = np.zeros((4, tree.n))
         self.measured_effort = np.full(tree.n, np.nan)
         self.force, self.wrench = ForceSensor(tree), TargetWrench()
         self.limiter = EffortLimiter(tree.effort_limit)
@@ -152,7 +153,7 @@ class ControlLoop:
             self._make_stop_laws(settings)
         self.transfer.configure(settings.activation_ramp_s)
         self.state.validator.configure(settings.state_timeout_s)
-        self._fit_guard()
+        self._renew_guard()
         self.transfer.limit_rate()
 
     def _make_stop_laws(self, settings: LoopSettings) -> None:
@@ -184,14 +185,27 @@ class ControlLoop:
         running = not self.acting.acts_on_old_states
         self.load.change(payload, self.state.time, PAYLOAD_TRANSITION_S if running else 0.0)
         self.transfer.limit_rate()
-        self._fit_guard()
+        self._renew_guard()
+
+    def adapt_guard(self) -> None:
+        """Fit the guard again once the arm has moved on; for the time after a tick."""
+        moved = max(map(abs, (self.q - self._fitted).tolist())) > _SAME_POSTURE
+        if moved or self.load.changing:
+            self._fit_guard()
+        self.guard.approach()
 
     def _fit_guard(self) -> None:
-        """Fit the guard to the present load; it brakes with half of the permitted effort."""
-        M = inertia_matrix(self.load.tree, self._zeros)
+        """Fit the guard to load and posture; it brakes with half of the permitted effort."""
+        self._fitted[:] = self.q
+        M = inertia_of(self.kernels.inverse_dynamics, self.tree, self.q)
         apparent = 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
         part, sampling = 0.5 * self.settings.effort_scale, self.settings.sampling
         self.guard.fit(self.tree, np.diag(M), part, sampling, apparent)
+
+    def _renew_guard(self) -> None:
+        """Fit the guard, and let it take the bounds at once."""
+        self._fit_guard()
+        self.guard.approach(at_once=True)
 
     # Which law acts ------------------------------------------------------------------------------
 
@@ -330,6 +344,7 @@ class ControlLoop:
     def _begin(self) -> None:
         """Let the selected law act at the last state, from gravity compensation."""
         self._end_wrench()
+        self._renew_guard()
         self._act(self.law, self._idle)
         self.kernels.gravity_forces(self.q, self._gravity)
         self.limiter.reset(self._gravity - self.driver.compensation(self.q, self.v))

@@ -198,6 +198,7 @@ class SessionModes(ControllerParts):
     def settle(self) -> None:
         """Evaluate contacts and goals after a tick; call it after its command has been sent."""
         try:
+            self.loop.adapt_guard()
             self._check_contacts()
             self.loop.force.external.observe(self.contact.observer.effort, self.contact.observing)
             self.wants_effort = not self.controls or self.contact.needs_measured_effort

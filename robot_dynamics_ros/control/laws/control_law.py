@@ -381,6 +381,13 @@ def effort_terms(
     return terms
 
 
+def inertia_of(inverse_dynamics: Kernel, tree: Robot, q: Array) -> Array:
+    """Return the mass matrix plus armature of a kernel's robot, new array of shape (n, n)."""
+    units = dict(enumerate(np.eye(tree.n)))
+    columns = effort_terms(inverse_dynamics, tree, q, q, units)
+    return np.array([columns[j] for j in units])
+
+
 class LookAhead:
     """Times of the prediction of states.
 

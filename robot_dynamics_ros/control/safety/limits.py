@@ -51,6 +51,8 @@ GUARD_RATE = 25.0
 FOLLOWED = 20.0
 #: Least apparent inertia by which gamma is lowered, as a share of that with all other joints held.
 _LEAST_YIELDING = 0.003
+#: Ticks over which the bounds change with the posture.
+_APPROACH = 20
 
 
 def _positive(name: str, value: Any, n: int) -> Array:
@@ -253,9 +255,10 @@ class JointLimitGuard:
     """
 
     def __init__(self, tree: Robot, inertia: Any, braking: float = 0.5) -> None:
-        self.bounds = np.zeros((len(GuardBounds._fields), tree.n))
-        self.active = np.zeros(tree.n)
+        self.bounds, self._fitted = np.zeros((2, len(GuardBounds._fields), tree.n))
+        self.active, self._ticks = np.zeros(tree.n), 0
         self.fit(tree, inertia, braking)
+        self.approach(at_once=True)
 
     def fit(
         self,
@@ -265,7 +268,7 @@ class JointLimitGuard:
         sampling: Sampling | None = None,
         apparent: Any = math.inf,
     ) -> None:
-        """Compute the bounds.
+        """Compute the bounds, which then approach them, see :meth:`approach`.
 
         Args:
             tree: The robot with position limits (joints without are not guarded) and effort
@@ -289,7 +292,8 @@ class JointLimitGuard:
         if not 0.0 < braking <= 1.0:
             raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
         brake = braking * tree.effort_limit / masses
-        self.bounds[:] = GuardBounds(
+        self._ticks = _APPROACH
+        self._fitted[:] = GuardBounds(
             masses,
             tree.position_lower,
             tree.position_upper,
@@ -301,6 +305,14 @@ class JointLimitGuard:
             rate=rate,
             stopping=stopping,
         )
+
+    def approach(self, *, at_once: bool = False) -> None:
+        """Move the bounds towards those of the last fit, so that no effort steps."""
+        if not self._ticks:
+            return
+        ticks, differ = 1 if at_once else self._ticks, self._fitted != self.bounds
+        self.bounds[differ] += (self._fitted[differ] - self.bounds[differ]) / ticks
+        self._ticks = ticks - 1
 
 
 class GuardBounds(NamedTuple):
