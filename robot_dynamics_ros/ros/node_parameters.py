@@ -194,7 +194,8 @@ RECORDER = (
     F('extra_topics', [''], "Additional topics, each 'name' (the type is looked up once a "
       "publisher exists) or 'name package/msg/Type'."),
     F('max_duration_s', 0.0, 'Maximum duration of the recording by the state timestamps, s; 0: '
-      'until stopped.', 0.0, 1e9),
+      'until stopped. States without timestamps have the times at which they were sent.', 0.0,
+      1e9),
     F('progress', False, 'Print lines "progress <time of the states in s>" to stdout.'),
     F('best_effort', False, 'Subscribe to states, commands and references with best-effort '
       'reliability and, without extra_topics, receive all topics in bursts. Saves processor time '

@@ -34,6 +34,7 @@ from robot_dynamics_ros.ros.spinning import EXIT_FAILED, refusing
 _JOINING_S = 1.0  # after the first message of a topic
 _DEPTH = 5000  # default limit of Fast DDS for one reader
 STATES, COMMANDS = 'joint_states', 'effort_controller/commands'
+_NO_STAMP = bytes(8)  # or that of simulated time 0
 _STAMPED = ('std_msgs/Header', 'builtin_interfaces/Time')
 
 
@@ -156,6 +157,8 @@ class Recorder(PackageNode):
         settings = self._settings
         self._max_ns = round(settings['max_duration_s'] * NANO)
         self._first_ns: int | None = None
+        self._clock_topic = self.resolve_topic_name('/clock')
+        self._begins_at_zero: bool | None = None  # the clock of the states; None: unknown
         self._end_sent = sys.maxsize
         self._newest_ns = 0
         streams, self._untyped = streams_of(settings['controller']), list[str]()
@@ -246,6 +249,10 @@ class Recorder(PackageNode):
         if stream.topic != STATES:
             self._stamper.add(stream.name, sent, stamp, data)
             return
+        if data[4:12] == _NO_STAMP:
+            if self._begins_at_zero is None:
+                self._begins_at_zero = self.count_publishers(self._clock_topic) > 0
+            stamp = 0 if self._begins_at_zero else sent
         self._newest_ns = stamp
         self._rivals.note(stamp, data)
         if self._first_ns is None or stamp < self._first_ns:
@@ -327,7 +334,7 @@ class Recorder(PackageNode):
         if reference.received and not (commands.received or self._settings['extra_topics'][0]):
             silent.append(commands)
         for stream in silent:
-            remedy = 'remap it to that of the driver, as hardware.launch.py does'
+            remedy = 'remap it to that of the driver, as hardware.launch.py record:=true does'
             log.warning(f'no message received on {stream.name}: {remedy}')
         log.info(f'closed {self._bag.path}')
         return lost

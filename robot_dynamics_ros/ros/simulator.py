@@ -134,13 +134,13 @@ class Simulator(PackageNode):
         settings, arm = self._settings, self._arm
         topics = DriverConnection(arm.driver)
         self._state = PreparedMessage(arm.message())
-        self._states = self.create_publisher(JointState, topics.state_topic, STATE_QOS)
-        self._commands = topics.subscribe_commands(self, self._on_command, COMMAND_QOS)
-        self._clock_publisher = (
+        self._clock_publisher = (  # before the states: a recorder then knows whose time they have
             self.create_publisher(ClockMessage, '/clock', 10)
             if settings['publish_clock']
             else None
         )
+        self._states = self.create_publisher(JointState, topics.state_topic, STATE_QOS)
+        self._commands = topics.subscribe_commands(self, self._on_command, COMMAND_QOS)
         serve(self, SetBool, 'pause', self._on_pause)
         serve(self, Trigger, 'reset', self._on_reset)
         serve(self, Trigger, 'step', self._on_step)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -241,6 +242,24 @@ def test_what_has_no_valid_time_is_recorded_and_ends_no_recording(processes, pee
         found = [(connection.topic, stamp) for connection, stamp, _ in reader.messages()]
     assert len(found) == 6
     assert sorted(found)[3:] == [(RUN[0], 0), (RUN[0], 0), (RUN[0], 5 * NANO)]
+
+
+def test_states_without_timestamps_have_the_times_at_which_they_were_sent(
+    processes, peer, tmp_path
+):
+    given = {'bag': str(tmp_path / 'bag'), 'max_duration_s': 0.5}
+    recorder = processes.start('recorder', given)
+    states, begin = peer.publisher(JointState, RUN[0]), time.time()
+
+    def ended() -> bool:
+        states.publish(joint_state(0, [time.time()], names=['j']))
+        return recorder.returncode is not None
+
+    peer.spin_until(ended, 30, 'end of the recorder')
+    assert recorder.wait() == 0
+    times = np.array(stamps(read(tmp_path / 'bag')[RUN[0]])) / NANO
+    assert begin < times[0] < times[-1] < time.time()
+    assert 0.2 < times[-1] - times[0] <= 0.5
 
 
 def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, peer, tmp_path):
