@@ -6,18 +6,25 @@ The topics are found by type and name; all else is inferred from the first messa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.topics import force_topic, force_topics
+from robot_dynamics_ros.control.topics import FORCE, force_topic, force_topics
 from robot_dynamics_ros.errors import RecordingError, known_name
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.columns import ARRAY, SINGLE, STATE, TopicGroups
+from robot_dynamics_ros.recordings.columns import (
+    ARRAY,
+    COMMAND,
+    COMMANDS,
+    SINGLE,
+    STATE,
+    TopicGroups,
+)
 from robot_dynamics_ros.recordings.stream_alignment import Assignment
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -39,6 +46,7 @@ class Topics:
         states: Measured joint states.
         commands: Efforts of all joints in one message.
         joint_commands: Topics of the effort of single joints, if used.
+        per_joint: Name of such a topic, with ``{joint}`` for the name of the joint.
         reference: Joint references.
         description: URDF text.
         parameters: Parameters of the controller, YAML text.
@@ -58,6 +66,7 @@ class Topics:
     status: str = ''
     joined: tuple[str, ...] = ()
     controller: str = ''
+    per_joint: str = FORCE
 
     @property
     def of_joints(self) -> tuple[str, ...]:
@@ -90,7 +99,8 @@ class Topics:
             force_topics(joints)
         found: dict[str, list[int]] = {}
         for joint in sorted(joints, key=len):  # the topic of 'arm/j1' is not that of 'j1'
-            topics = [x for x in self.joint_commands if x.endswith(f'/{force_topic(joint)}')]
+            own = f'/{force_topic(joint, self.per_joint).lstrip("/")}'
+            topics = [x for x in self.joint_commands if x.endswith(own)]
             found |= {min(topics, key=len): [joints.index(joint)]} if topics else {}
         return found
 
@@ -124,32 +134,34 @@ def choose_topics(
         UnknownNameError: A topic that was named is not in the bag; the message lists all topics.
     """
     finder = _TopicFinder(bag)
-    named = [finder.named(topic, STATE) for topic in states.split(',') if topic]
+    named = [finder.named(topic, [STATE]) for topic in states.split(',') if topic]
     states = named[0] if named else finder.states(namespace, driver[0])
     if namespace:
         space = f'/{namespace.strip("/")}'.rstrip('/')
     else:
         space = finder.space(states, absolute=states == driver[0])
-    own = finder.existing(resolved(space, driver[1]), ARRAY)
-    commands = finder.find(commands or own, space, ARRAY, 'effort_controller/commands')
-    reference = finder.find(reference, space, STATE, 'controller/reference')
+    own = finder.existing(resolved(space, driver[1]), *COMMANDS)
+    commands = finder.find(commands or own, space, [*COMMANDS], 'effort_controller/commands')
+    reference = finder.find(reference, space, [STATE], 'controller/reference')
     names = filter(None, (reference.rpartition('/')[0], f'{space}/controller'))
     told = {x: [finder.existing(f'{x}/{name}', TEXT) for name in _TOLD] for x in names}
     # The first that tells anything, if one does.
     controller = max(told, key=lambda name: any(told[name]))
     parameters, changes, status = told[controller]
-    single = [] if commands else finder.ending('cmd_force', SINGLE, f'{space}/')
+    per_joint = driver[1] if '{joint}' in driver[1] else FORCE
+    single = [] if commands else finder.per_joint(resolved(space, per_joint))
     return Topics(
         states,
         commands,
         tuple(single),
         reference,
-        finder.named(description, TEXT) or finder.description(space),
+        finder.named(description, [TEXT]) or finder.description(space),
         parameters,
         changes,
         status,
         tuple(named[1:]),
         controller,
+        per_joint,
     )
 
 
@@ -173,25 +185,37 @@ class _TopicFinder:
         published = {topic: kind for topic, kind in bag.topics.items() if bag.counts.get(topic)}
         self._bag, self._available = bag, published or bag.topics
 
-    def named(self, topic: str, kind: str) -> str:
+    def named(self, topic: str, kinds: Sequence[str]) -> str:
         """Return a topic given by name, or empty if none was given."""
-        if topic and self._available[known_name('topic', topic, self._available)] != kind:
-            known = [name for name, of in sorted(self._available.items()) if of == kind]
+        if not topic:
+            return ''
+        kind, lacks = self._available[known_name('topic', topic, self._available)], ''
+        if kind == STATE and ARRAY in kinds:  # as a command
+            first = self._bag.first(topic, strict=False)
+            lacks = '' if len(getattr(first, 'effort', ())) else ' without efforts'
+        if lacks or kind not in kinds:
+            known = [name for name, of in sorted(self._available.items()) if of in kinds]
             raise RecordingError(
                 f'topic {topic!r}',
-                f'is of type {self._available[topic]!r}',
-                f'choose one of {kind}: {", ".join(known) or "none is in the bag"}',
+                f'is of type {kind!r}{lacks}',
+                f'choose one of {" or ".join(kinds)}: {", ".join(known) or "none is in the bag"}',
             )
         return topic
 
-    def existing(self, topic: str, kind: str) -> str:
-        """Return a topic if the bag has it with the given type, else an empty string."""
-        return topic if self._available.get(topic) == kind else ''
+    def existing(self, topic: str, *kinds: str) -> str:
+        """Return a topic if the bag has it with one of the types, else an empty string."""
+        return topic if self._available.get(topic) in kinds else ''
 
-    def ending(self, name: str, kind: str, start: str = '/') -> list[str]:
-        """Return the topics of a type whose last part is ``name``."""
-        topics = sorted(topic for topic, of in self._available.items() if of == kind)
+    def ending(self, name: str, *kinds: str, start: str = '/') -> list[str]:
+        """Return the topics of some types whose last part is ``name``."""
+        topics = sorted(topic for topic, of in self._available.items() if of in kinds)
         return [t for t in topics if t.startswith(start) and t.endswith(f'/{name}')]
+
+    def per_joint(self, topic: str) -> list[str]:
+        """Return the topics of single numbers that a topic with ``{joint}`` stands for."""
+        start, _, end = topic.partition('{joint}')
+        topics = sorted(topic for topic, of in self._available.items() if of == SINGLE)
+        return [t for t in topics if t.startswith(start) and t.endswith(end)]
 
     def space(self, states: str, *, absolute: bool = False) -> str:
         """Return the namespace of a robot: of its controller, which may be above its states.
@@ -201,7 +225,7 @@ class _TopicFinder:
             absolute: Whether they are in no namespace: that of the only controller is taken.
         """
         above = space = states.rpartition('/')[0]
-        while above and not self.ending('reference', STATE, f'{above}/controller/'):
+        while above and not self.ending('reference', STATE, start=f'{above}/controller/'):
             above = above.rpartition('/')[0]
         if above or self.existing('/controller/reference', STATE):
             return above
@@ -227,6 +251,10 @@ class _TopicFinder:
             own = own or (self.ending(usual.strip('/'), STATE) if usual else [])
             topics = own or self.ending('joint_states', STATE) or topics
         topics = [topic for topic in topics if topic not in self._bag.sources] or topics
+        if len(topics) > 1:  # commands have no positions
+            first = {topic: self._bag.first(topic, strict=False) for topic in topics}
+            topics = [x for x, state in first.items() if len(getattr(state, 'position', ()))]
+            topics = topics or [*first]
         if not topics:
             listed = ', '.join(f'{t} ({k})' for t, k in sorted(self._available.items())) or 'none'
             where = f' in namespace {namespace!r}' if namespace else ''
@@ -251,15 +279,15 @@ class _TopicFinder:
         usual = [t for t in (f'{space}/robot_description', '/robot_description') if t in topics]
         return (usual or topics)[0] if usual or len(topics) == 1 else ''
 
-    def find(self, given: str, space: str, kind: str, usual: str) -> str:
+    def find(self, given: str, space: str, kinds: Sequence[str], usual: str) -> str:
         """Return the topic given, else the usual one, else the only one with that ending."""
-        if topic := self.named(given, kind) or self.existing(f'{space}/{usual}', kind):
+        if topic := self.named(given, kinds) or self.existing(f'{space}/{usual}', *kinds):
             return topic
         ending = usual.rpartition('/')[2]
-        topics = self.ending(ending, kind, f'{space}/')
+        topics = self.ending(ending, *kinds, start=f'{space}/')
         if len(topics) > 1:
             listed = ', '.join(topics)
-            option = '--commands' if kind == ARRAY else '--reference'
+            option = '--commands' if ARRAY in kinds else '--reference'
             raise self._error(f'has several topics of {ending}: {listed}', f'give {option} TOPIC')
         return topics[0] if topics else ''
 
@@ -282,8 +310,8 @@ class BagLayout(NamedTuple):
 
     Attributes:
         joints: Joint names, one per column.
-        order: Index of each joint in the effort arrays; empty if no effort array is usable.
-        width: Number of values of an effort array; others are left out.
+        order: Index of each joint in the commands; empty if no command is usable.
+        width: Number of values of a command; others are left out.
         stamped: Whether to use the timestamps of the states, rather than the bag's receive times.
         commands, references: How they are paired with states.
         rare: Joints whose states are fewer, as of a gripper with a driver of its own.
@@ -336,7 +364,7 @@ def make_layout(
     """
     no_times = np.zeros((2, 0), dtype=np.int64)
     clocks: dict[tuple[str, ...], list[Array]] = {}
-    references, commands, sizes = [no_times], [no_times], set[int]()
+    references, commands, sizes = [no_times], [no_times], dict[int, tuple[str, ...]]()
     for topic, group in ((topic, x) for topic, _, groups in chain(*first) for x in groups):
         arrived = group.arrival_ns
         if topic in topics.of_joints:
@@ -345,7 +373,7 @@ def make_layout(
         given = references if topic == topics.reference else commands
         given.append(np.stack([group.stamp_ns, arrived]))
         if topic == topics.commands:
-            sizes.add(group.values.shape[2])
+            sizes.setdefault(group.values.shape[2], group.names)
     if not clocks:
         remedy, known = _unusable(bag, topics), ', '.join(sorted(bag.topics)) or 'none'
         raise RecordingError(
@@ -371,14 +399,18 @@ def make_layout(
     stamped, stamps, arrivals = _clock(max(map(np.hstack, clocks.values()), key=np.size), notes)
     recorded = set(chain(*clocks))
     if not (topics.commands or topics.joint_commands):
-        arrays = ((x, bag.first(x, strict=False)) for x, y in bag.topics.items() if y == ARRAY)
-        fitting = [x for x, first in arrays if first and 0 < len(first.data) <= len(recorded)]
+        arrays = (
+            (x, getattr(bag.first(x, strict=False), COMMANDS[y][1], ()))
+            for x, y in bag.topics.items()
+            if y in (ARRAY, COMMAND)
+        )
+        fitting = [x for x, numbers in arrays if 0 < len(numbers) <= len(recorded)]
         if fitting:
             where = ' or '.join(sorted(fitting))
             notes.append(f'no commands were found; if {where} has them, give --commands')
     some = [name for name in described if name in recorded]
     orders = [command_joints] if command_joints else [described, some, names]
-    likely = [list(names) for names in orders if names]
+    likely = [list(names) for names in (*sizes.values(), *orders) if names]
     commanded = next((names for names in likely if len(names) in sizes), likely[0])
     return BagLayout(
         names,
@@ -451,7 +483,7 @@ def _columns(
 
 
 def _command_order(
-    sizes: set[int], columns: tuple[str, ...], commanded: list[str], notes: list[str]
+    sizes: Collection[int], columns: tuple[str, ...], commanded: list[str], notes: list[str]
 ) -> tuple[int, ...]:
     """Return the index of each column's effort in the effort arrays, of these lengths."""
     if not sizes:

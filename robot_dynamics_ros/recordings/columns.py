@@ -18,6 +18,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.messages import (
     DAMAGED,
     MessageLayout,
+    command_layout,
     number_layout,
     stamp_ns,
     state_layout,
@@ -27,6 +28,9 @@ from robot_dynamics_ros.spatial.scalar import Array
 STATE = 'sensor_msgs/msg/JointState'
 ARRAY = 'std_msgs/msg/Float64MultiArray'
 SINGLE = 'std_msgs/msg/Float64'
+COMMAND = 'control_msgs/msg/JointCommand'
+#: Fields of names and efforts of the messages that command all joints, by their kinds.
+COMMANDS = {ARRAY: ('', 'data'), STATE: ('name', 'effort'), COMMAND: ('joint_names', 'values')}
 #: Deserializes one message with the bag library; raises RecordingError.
 Deserialize = Callable[[Any], Any]
 _MAX_LAYOUTS = 32
@@ -36,12 +40,12 @@ class Group(NamedTuple):
     """Messages of one topic with the same joints, or the same number of values, as columns.
 
     Attributes:
-        names: Joint names of joint states; empty for numbers.
+        names: Joint names of joint states, or of commands that have some; empty for numbers.
         place: Places of these messages in the bag, shape (M,), increasing.
         arrival_ns: Receive times, shape (M,), ns.
-        stamp_ns: Header timestamps, shape (M,), ns; of numbers their receive times.
+        stamp_ns: Header timestamps, shape (M,), ns; of numbers and commands their receive times.
         values: Position, velocity and effort, shape (3, M, joints), NaN where a message has no
-            values; of numbers shape (1, M, count).
+            values; of numbers and commands shape (1, M, count).
     """
 
     names: tuple[str, ...]
@@ -59,17 +63,20 @@ class Decoder:
     """Decodes the messages of one topic into columns, without the damaged ones.
 
     Drops a joint state whose number of positions differs from the number of names, or whose number
-    of velocities is neither 0 nor that number. A different number of efforts is treated as none.
+    of velocities is neither 0 nor that number. A different number of efforts is treated as none,
+    and drops a command with names.
 
     Args:
-        kind: ``STATE``, ``ARRAY`` or ``SINGLE``.
+        kind: ``STATE``, ``SINGLE``, or one of ``COMMANDS``.
         deserialize: Deserializes one message with the bag library.
+        commands: Whether only the efforts of joint states count.
     """
 
-    def __init__(self, kind: str, deserialize: Deserialize) -> None:
-        self._deserialize, self._of_states = deserialize, kind == STATE
+    def __init__(self, kind: str, deserialize: Deserialize, *, commands: bool = False) -> None:
+        self._deserialize, self._of_states = deserialize, kind == STATE and not commands
+        self._fields = COMMANDS.get(kind, COMMANDS[ARRAY])
         numbers = partial(number_layout, single=kind == SINGLE)
-        self._read_layout = state_layout if self._of_states else numbers
+        self._read_layout = {STATE: state_layout, COMMAND: command_layout}.get(kind, numbers)
         self._layouts: dict[int, list[MessageLayout]] = {}
 
     def groups(self, messages: Sequence[Any], place: Array, arrival_ns: Array) -> list[Group]:
@@ -121,14 +128,19 @@ class Decoder:
             return None
         if self._of_states:
             return state_group(message, place, arrival_ns)
-        values = np.array(message.data, dtype=float).reshape(1, 1, -1)
-        return Group((), place, arrival_ns, arrival_ns, values)
+        names = tuple(getattr(message, self._fields[0], ()))
+        values = np.array(getattr(message, self._fields[1]), dtype=float).reshape(1, 1, -1)
+        if getattr(message, 'interface_name', 'effort') != 'effort':
+            return None
+        known = len(names) == values.size or not self._fields[0]
+        return Group(names, place, arrival_ns, arrival_ns, values) if known else None
 
     def _columns(
         self, layout: MessageLayout, rows: Array, place: Array, arrival_ns: Array
     ) -> Group:
         """Return the columns of messages of one layout."""
-        n = len(layout.names) if self._of_states else layout.spans[0][1]
+        layout = layout if self._of_states else layout._replace(spans=layout.spans[-1:])
+        n = len(layout.names) if self._fields[0] else layout.spans[0][1]
         values = np.full((len(layout.spans), len(rows), n), np.nan)
         for i, (_, count) in enumerate(layout.spans):
             if count == n:

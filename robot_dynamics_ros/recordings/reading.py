@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from shlex import quote
 from typing import Any
@@ -172,7 +172,10 @@ class RecordingReader(ExitStack):
             described = tree.joint_names if tree else ()
             told = self.topics.changes, self.topics.status, self.topics.parameters, DIAGNOSTICS
             keep = [topic for topic in told if self.bag.counts[topic] <= _FEW]
-            blocks = self.bag.columns(*self.topics.of_states(), keep=keep)
+            self._read_columns = partial(
+                self.bag.columns, *self.topics.of_states(), commands=self.topics.commands
+            )
+            blocks = self._read_columns(keep=keep)
             missing = {x for x in self.topics.of_states() if self.bag.counts.get(x)}
             missing -= {self.topics.reference}
             first, states = list[list[TopicGroups]](), 0
@@ -297,7 +300,7 @@ class RecordingReader(ExitStack):
         widths = {topics.reference: 2 * n, **{topic: len(x) for topic, x in fills.items()}}
         tables = {topic: GrowingTable(Values.empty(width)) for topic, width in widths.items()}
         states, lost = GrowingTable(rows), dict.fromkeys((_ODD, *topics.of_states()), 0)
-        blocks, self._blocks = self._blocks, self.bag.columns(*topics.of_states())
+        blocks, self._blocks = self._blocks, self._read_columns()
         for block in blocks:
             found = [x for topic, _, groups in block if topic in topics.of_joints for x in groups]
             rows = merger.rows(found)
@@ -340,10 +343,10 @@ class RecordingReader(ExitStack):
         else:
             several = topic == self.topics.commands
             known, width = (list(self.layout.order), self.layout.width) if several else ([0], 1)
-            values = group.values[0]
-            if values.shape[1] != width:
+            values, names = group.values[0], group.names
+            if values.shape[1] != width or (names and not {*self.layout.joints} <= {*names}):
                 return None
-            values = values[:, known]
+            values = values[:, [names.index(x) for x in self.layout.joints] if names else known]
         return Values(group.place, group.stamp_ns, group.arrival_ns, values) if known else None
 
     def _measured_velocities(self, rows: Rows) -> tuple[Rows, list[str]]:

@@ -27,7 +27,7 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.description.shipped import robot_file
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError, RobotDynamicsError
+from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
@@ -197,13 +197,6 @@ class ReplaySource:
             more = {}
         if self.driver is not None:
             choice, more = replace(choice, driver_profile=profile, recorded_joints=()), {}
-            form = self.driver.profile.command.form
-            if form not in ('group', 'overlay'):
-                raise ConfigurationError(
-                    f'driver profile {self.driver.profile.name!r}',
-                    f'commands in the form {form!r}',
-                    "a replay reads the forms 'group' and 'overlay'",
-                )
         with choice.read(bag, tree, every_state=True, **more) as reader:
             require_units_of(tree, choice.driver(tree), reader.bag.units)
             run = in_model_units(reader.read(), choice.driver(tree))

@@ -25,7 +25,11 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
-from robot_dynamics_ros.ros.conversions import leading_stamp_ns, message_class
+from robot_dynamics_ros.ros.conversions import (
+    COMMAND_KINDS,
+    leading_stamp_ns,
+    message_class,
+)
 from robot_dynamics_ros.ros.node import SEPARATE, STEADY, PackageNode, Rivals, serve
 from robot_dynamics_ros.ros.node_parameters import RECORDER
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
@@ -72,7 +76,8 @@ class Stream:
     def __post_init__(self) -> None:
         self.message_type = message_class(self.kind)
         fields = list(self.message_type.get_fields_and_field_types().values())
-        self.stamped = bool(fields) and fields[0] in _STAMPED and not self.by_arrival
+        by_arrival = self.by_arrival or self.kind == COMMAND_KINDS['joint_command']
+        self.stamped = bool(fields) and fields[0] in _STAMPED and not by_arrival
 
     @property
     def name(self) -> str:

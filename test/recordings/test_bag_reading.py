@@ -440,8 +440,39 @@ def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
     assert_read(read_recording(bag, **chosen, commands='/arm/torques'), motion)
     with pytest.raises(UnknownNameError, match=r"unknown topic '/torque'; known: .*/torques"):
         read_recording(bag, **chosen, commands='/torque')
-    with pytest.raises(RecordingError, match="is of type 'sensor_msgs/msg/JointState'"):
+    with pytest.raises(RecordingError, match="is of type 'sensor_msgs/msg/JointState' without ef"):
         read_recording(bag, **chosen, commands='/arm/other_states')
+
+
+JOINT_COMMAND = 'control_msgs/msg/JointCommand'
+_FIELDS = ('std_msgs/Header header', 'string[] joint_names', 'string interface_name')
+_TYPES = defined(JOINT_COMMAND, *_FIELDS, 'float64[] values')
+
+
+def commanded(form: str, stamp: int, names: list[str], efforts: list[float]) -> list[Message]:
+    """Return a command as the controller publishes it, recorded with the time of its state."""
+    if form == 'per_joint':
+        rows = zip(names, efforts, strict=True)
+        return [number(stamp, x, f'/arm/torque_{name}') for name, x in rows]
+    if form == 'joint_state':
+        return [state(0, names, [], effort=efforts, topic='/arm/torques', time=stamp)]
+    values = header(stamp + 7), names, 'effort', np.array(efforts)
+    content = _TYPES.types[JOINT_COMMAND](*values)
+    return [Message('/arm/torques', stamp, JOINT_COMMAND, content, _TYPES)]
+
+
+@pytest.mark.parametrize('form', ['per_joint', 'joint_state', 'joint_command'])
+def test_commands_of_every_form_of_a_driver_profile_are_read(form, tmp_path):
+    """By the profile, or by name where one topic has all; names may have any order."""
+    motion, messages = Motion(60), []
+    rows = zip(motion.states(), motion.stamps.tolist(), motion.tau[:, ::-1].tolist(), strict=True)
+    for one, stamp, efforts in rows:
+        messages += [one, *commanded(form, stamp, list(motion.names[::-1]), efforts)]
+    bag = write(tmp_path / 'bag', messages)
+    topic = 'arm/torque_{joint}' if form == 'per_joint' else 'arm/torques'
+    assert_read(read_recording(bag, driver=('joint_states', topic)), motion)
+    if form != 'per_joint':
+        assert_read(read_recording(bag, commands='/arm/torques'), motion)
 
 
 def test_a_reference_of_a_planner_hides_no_controller(tmp_path):

@@ -230,6 +230,13 @@ def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path, comman
     assert found['commands'] == STEPS
     # Conversion and back with offset and unit loses the last digit of 30 N m.
     assert max(found['peak']) < 1e-13
+    names = list(loop.map.command_names)
+    for message in loop.messages:
+        if message.topic == '/cell/can/currents':
+            sent = state(0, names, [], effort=message.content.data, topic=message.topic)
+            message.kind, message.content = sent.kind, sent.content
+    file.write_text(DRIVER.replace('currents}', 'currents, form: joint_state}'), encoding='utf-8')
+    assert command('replay', command.word(loop.messages)).figures['commands'] == STEPS
     found = command('replay --reference recorded', bag, code=None).figures
     assert 'the recorded reference is followed' in found['notes']
     # Second differences of positions of 1 rad at 1 ms: 1e-16 / 1e-6, times an inertia of 1 kg m^2.

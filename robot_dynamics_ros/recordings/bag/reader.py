@@ -280,18 +280,24 @@ class BagReader(ExitStack):
                 yield block
         self._read_counts |= count
 
-    def columns(self, *topics: str, keep: Sequence[str] = ()) -> Iterator[list[TopicGroups]]:
+    def columns(
+        self, *topics: str, keep: Sequence[str] = (), commands: str = ''
+    ) -> Iterator[list[TopicGroups]]:
         """Yield joint states and numbers of the given topics as columns, block by block.
 
         Args:
             topics: The topics.
             keep: Further topics, whose messages are kept for :meth:`messages` if all are read.
+            commands: That of the commands, of which only the efforts count.
         """
         if isinstance(self._storages[0], TableStorage):
             yield from self._storages[0].columns(topics)
             return
         kinds = {x: self.topics[x] for x in topics if x not in self.sources}
-        decoders = {x: Decoder(k, partial(self.deserialize, kind=k)) for x, k in kinds.items()}
+        decoders = {
+            x: Decoder(k, partial(self.deserialize, kind=k), commands=x == commands)
+            for x, k in kinds.items()
+        }
         count, kept = 0, list[RawMessage]()
         for block in self.blocks(*(self.sources.get(x, x) for x in topics), *keep):
             kept += [(x, time_ns, bytes(data)) for x, time_ns, data in block if x in keep]
