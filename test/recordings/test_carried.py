@@ -170,6 +170,12 @@ def test_identified_links_do_not_include_the_payload_of_the_controller(command):
         assert name not in links or links[name]['mass'] == pytest.approx(mass, rel=1e-3)
 
 
+def test_a_load_is_weighed_whenever_the_controller_knew_it(command):
+    log = activation(BARE), change('parameters', 400, 2, values=LOAD)
+    found = command('identify --jobs 1', messages(True, *log), '--payload', 'tool')
+    assert float(found.said.split('tool carries ')[1].split()[0]) == pytest.approx(0.8, rel=1e-2)
+
+
 def test_a_payload_of_before_a_restart_of_the_clock_is_not_that_of_after(tmp_path):
     """A simulation was reset: the changes of the second session have the times of the first."""
     second = messages(False, activation(BARE), parameters=None)
