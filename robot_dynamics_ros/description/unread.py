@@ -70,11 +70,6 @@ _SCHEMA = {
     'mimic': _Known('joint multiplier offset'),
     'safety_controller': _Known('soft_lower_limit soft_upper_limit k_position k_velocity'),
 }  # fmt: skip
-_WORDS = {'name', 'type', 'link', 'joint', 'filename'}  # attributes that hold no numbers
-_VECTORS = {'xyz', 'rpy', 'quat_xyzw', 'size', 'scale'}
-_DIGITS = r'[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?'
-_NUMBER = re.compile(rf'\s*{_DIGITS}', re.ASCII)
-_NUMBERS = re.compile(rf'\s*{_DIGITS}( +[\n\t]*{_DIGITS})* *', re.ASCII)
 _REPEATED = {'link', 'joint', 'visual', 'collision'}
 #: Attributes of URDF 1.2 that the model has no use for.
 _LATER = {'acceleration', 'deceleration', 'jerk'}
@@ -84,7 +79,6 @@ _MECHANICAL = {
     'spring_reference': (), 'dampingFactor': ('0',), 'turnGravityOff': ('false', '0'),
     'gravity': ('true', '1'),
 }  # fmt: skip
-_NUMBERS_REMEDY = 'give digits, divided by spaces, and nothing behind a single one'
 _NEWEST = 1.2
 _MOST_NAMES = 6  # in a remark
 _PLURAL = {'has': 'have', 'is': 'are'}
@@ -155,10 +149,6 @@ def _in_element(element: Element, kind: str, name: str) -> Iterator[Found]:
         yield kind, name, f'<limit {", ".join(later)}> is not used', used
     if unused := [key for key in unused if key not in later]:
         yield kind, name, f'<{tag} {", ".join(unused)}> is not used', _has(tag)
-    numbers = [key for key in known.attributes.split() if key not in _WORDS]
-    if foreign := [key for key in numbers if _is_foreign(key, element.get(key, ''))]:
-        problem = f'<{tag} {", ".join(foreign)}> is used, but urdfdom reads no such numbers'
-        yield kind, name, problem, _NUMBERS_REMEDY
     if not known.children and (element.text or '').strip():
         yield kind, name, f'the text in <{tag}> is not used', _has(tag)
     tags = [child.tag for child in element]
@@ -172,19 +162,6 @@ def _in_element(element: Element, kind: str, name: str) -> Iterator[Found]:
     for key in dict.fromkeys(tags):
         if tags.count(key) > 1 and key in known.children.split() and key not in _REPEATED:
             yield kind, name, f'has {tags.count(key)} <{key}>', 'the first one is used'
-
-
-def _is_foreign(key: str, text: str) -> bool:
-    """Return whether an attribute holds numbers that Python reads, and the readers of ROS do not.
-
-    These split vectors at spaces only, and let blanks precede a number, but nothing follow it.
-    """
-    try:
-        numbers = [float(word) for word in text.split()]
-    except ValueError:
-        return False
-    read = _NUMBERS if key in _VECTORS else _NUMBER
-    return bool(numbers) and read.fullmatch(text) is None
 
 
 def _is_plain(name: str) -> bool:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pinocchio
 import pytest
 import tables
 from hypothesis import given, settings
@@ -75,47 +74,6 @@ def test_what_is_not_used_is_remarked_by_its_name(given, said):
     text = ARM.replace(*change)
     assert text != ARM
     assert sum(bool(re.search(said, remark)) for remark in load_robot(text).remarks) == 1
-
-
-UNREAD = [
-    'xyz="0.3\n0.0 0.0"',
-    "xyz='0.3 0.0 0.0\r\n'",
-    'xyz="0.3\t0.0 0.0"',
-    'xyz="0_0.3 0.0 0.0"',
-    'xyz="0.3\xa00.0 0.0"',
-]
-FIRST, MASS = 'xyz="0.3 0.0 0.0"', '<mass value="2.0"'
-
-
-@pytest.mark.parametrize(
-    ('old', 'new', 'said'),
-    [
-        *((FIRST, new, "joint 'j2': <origin xyz>") for new in UNREAD),
-        (MASS, '<mass value="2.0 "', "link 'upper': <mass value>"),
-        (FIRST, 'xyz="\n.3  0.  \n0e0 "', ''),
-        (MASS, '<mass value="\n\t +2.0"', ''),
-    ],
-)
-def test_numbers_that_urdfdom_does_not_read_are_remarked(old, new, said):
-    """Oracle: urdfdom, by Pinocchio. It refuses the file, or leaves out mass and inertia."""
-    text = ARM.replace(old, new, 1)
-    tree = load_robot(text)
-    assert (tree.mass[0], tree.p_PJ[1].tolist()) == (2.0, [0.3, 0.0, 0.0])
-    remedy = 'give digits, divided by spaces, and nothing behind a single one'
-    remark = f'{said} is used, but urdfdom reads no such numbers; {remedy}'
-    assert [x for x in tree.remarks if 'urdfdom' in x] == [remark] * bool(said)
-    try:
-        masses = [x.mass for x in pinocchio.buildModelFromXML(text).inertias]
-    except ValueError:
-        masses = []
-    assert (masses == [0.0, 2.0, 1.0]) == (not said)
-
-
-def test_names_that_python_reads_as_numbers_are_no_numbers():
-    text = ARM.replace('"j2"', '"1_2"').replace('"upper"', '"nan"')
-    tree = load_robot(text)
-    assert '1_2' in tree.joint_names
-    assert not [x for x in tree.remarks if 'urdfdom' in x]
 
 
 def test_check_model_prints_remarks(command):
