@@ -192,9 +192,8 @@ def test_states_of_several_fields_of_a_message_are_told_apart_by_the_file(tmp_pa
     write(path, ['__time', *names], [TIME, *columns])
     with pytest.raises(RobotDynamicsError, match='no columns of positions; its columns: __time'):
         read_table(path)
-    stems = {'position': f'{fields[0]}/position', 'effort': f'{fields[0]}/effort',
-             'reference_position': f'{fields[2]}/position'}  # fmt: skip
-    mapped.write_text(json.dumps({'table': 'log.csv', **stems}))
+    own = {'position': names[:5], 'effort': names[5:10], 'reference_position': names[20:25]}
+    mapped.write_text(json.dumps({'table': 'log.csv', **own}))
     table = read_table(mapped)
     for key, first in (('position', 0), ('effort', 5), ('reference_position', 20)):
         np.testing.assert_array_equal(table.values[key].T, columns[first : first + 5])
@@ -262,7 +261,7 @@ def test_a_unit_is_one_of_the_kind_of_its_joint(given, said, tmp_path):
     ["t,q1,q2\n0,1,2\n0.1,1,2", {position_unit: [deg, m, m]}] | position_unit: has 3 units, 2 col
     ["t,q1,q2\n0,1,2\n0.1,1,2", {positions_unit: deg}] | positions_unit
     ["t,q1,q2\n0,1,2\n0.1,1,2", {joints: [pan]}] | joints names 1
-    ["t,q1,q2,a_pos_3\n0,1,2,3\n0.1,1,2,3", {position: q, reference_position: a_pos}] | no single column of reference_position for q1, q2 among a_pos_3
+    ["t,q1,q2,a_pos_3\n0,1,2,3\n0.1,1,2,3", {position: [q1, q2], reference_position: a_pos_3}] | no single column of reference_position for q1, q2 among a_pos_3
     ["t,q1,q2\n0,1,2\n0.1,1,2", {position: [q1, q3]}] | has no column 'q3' for position; its columns: t, q1, q2; correct position
     ["t,q1 [grad],q2 [grad]\n0,1,2\n0.1,1,2", {}] | column 'q1 [grad]': its unit 'grad' is none of pos
     ["t,q1_Nm,q2_Nm\n0,1,2\n0.1,1,2", {}] | its unit 'N m' is none of position

@@ -75,8 +75,7 @@ def read_table(path: Path) -> Table:
     Args:
         path: The table, or a YAML file with keys ``table`` (its path), ``time`` (a column) and
             ``time_unit``, or ``rate`` in Hz, ``joints``, for each key of ``QUANTITIES`` the
-            columns or what their names begin with, and ``position_unit``, ``velocity_unit``,
-            ``effort_unit``.
+            columns, and ``position_unit``, ``velocity_unit``, ``effort_unit``.
 
     Raises:
         RecordingError: A column is missing, ambiguous or no number; names it, or the line, and
@@ -156,7 +155,7 @@ class _Sheet:
         for key in QUANTITIES:
             groups = list(self._options(key))
             group = next((x for x in groups if position.keys() <= x.keys()), None)
-            by_order = self._listed(key) or self._listed('position')
+            by_order = {key, 'position'} & self._mapping.keys()
             if group is None and groups and by_order and len(groups[0]) == len(position):
                 group = dict(zip(position, groups[0].values(), strict=True))
             if group is None:  # incomplete, unless it is of something else
@@ -194,10 +193,6 @@ class _Sheet:
         remedy = f'write a YAML file beside it ({where}), and give that file: {line.strip()}'
         return RecordingError(self.culprit, problem, remedy)
 
-    def _listed(self, key: str) -> bool:
-        """Return whether the YAML file lists the columns of a key."""
-        return key in self._mapping and set(self._mapping[key]) <= set(self.heads)
-
     def _options(self, key: str) -> Iterator[_Group]:
         """Yield the columns that may be those of a key, preferred ones first."""
         if given := self._mapping.get(key):
@@ -212,24 +207,16 @@ class _Sheet:
             yield group
 
     def _given(self, key: str, given: Sequence[str]) -> _Group:
-        """Return the columns that a YAML file lists for a key, or those that begin so."""
-        if self._listed(key):
-            joints = [x.label if (x := self._parsed.get(head)) else '' for head in given]
-            if len({*joints}) < len(given):
-                joints = [str(i) for i in range(len(given))]
-            return {joint: [head] for joint, head in zip(joints, given, strict=True)}
-        stem = re.compile(rf'(?:state\.)?{re.escape(given[0])}(?![^\W\d_])[\W_]*(.*?)[\W_]*')
-        found = {
-            head: stem.fullmatch(split(head)[0])
-            for head in self.heads
-            if head not in self._parsed or self._parsed[head].key == key
-        }
-        group = {match[1]: [head] for head, match in found.items() if match}
-        if len(given) > 1 or not group:
-            name = next(name for name in given if name not in self.heads)
-            problem = f'has no column {name!r} for {key}; its columns: {", ".join(self.heads)}'
-            raise RecordingError(self.culprit, problem, f'correct {key}')
-        return group
+        """Return the columns that a YAML file lists for a key."""
+        if missing := [name for name in given if name not in self.heads]:
+            problem = f'has no column {missing[0]!r} for {key}; its columns: '
+            raise RecordingError(
+                self.culprit, problem + ', '.join(self.heads), f'correct {key}, list all columns'
+            )
+        joints = [x.label if (x := self._parsed.get(head)) else '' for head in given]
+        if len({*joints}) < len(given):
+            joints = [str(i) for i in range(len(given))]
+        return {joint: [head] for joint, head in zip(joints, given, strict=True)}
 
     def joint(self, head: str) -> str:
         """Return the name of the joint of a column; that of the column if it has only a number."""
