@@ -344,7 +344,7 @@ class _Replay:
                 self._tick += 1
                 if self._generator is not None:
                     self._generator.set_reference(self._reference[k])
-                if not self._observe(k):
+                if not (self._observe(k) or self._observe(k, begins_again=True)):
                     outcome[k] = 'refused'
                     continue
                 self._session.settle()
@@ -358,8 +358,14 @@ class _Replay:
                     reference_error = max(reference_error, float(error))
         return ReplayResult(efforts, outcome, reference_error, self._problems)
 
-    def _observe(self, k: int) -> bool:
-        """Pass state k to the session; return whether it computed a command."""
+    def _observe(self, k: int, *, begins_again: bool = False) -> bool:
+        """Pass state k to the session; return whether it computed a command.
+
+        One that is answered after a jump follows a refused one, which has no command: it begins
+        again.
+        """
+        if begins_again:
+            self._session.loop.state.validator.begin_again()
         session, run, stamp = self._session, self._source.run, int(self._source.run.stamp_ns[k])
         measured = run.measured_effort[k] if session.wants_effort else None
         state = session.driver.state(stamp, stamp, run.position[k], run.velocity[k], measured)

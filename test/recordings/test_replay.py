@@ -59,6 +59,9 @@ class Session(RecordedLoop):
     def activate(self) -> None:
         self.session.activate(self.step * MS)
 
+    def jump(self) -> None:
+        self.plant.data.qpos[0] += 0.2
+
     def carry(self, load: bool) -> None:
         prepare_payload(self.session, load)()
 
@@ -124,6 +127,7 @@ parameters:
             420: {change: {payload_mass: 2.0}}},
    behind: {300: {change: {law: pd_gravity}}}}
 silence: {before: {300: recover}, loop: {unseen: ['200:300']}}
+a jump, whose first state is refused: {behind: {200: jump, 300: aim}}
 a deactivation in motion: {before: {200: deactivate}}
 targets and wrenches:
   {law: impedance, target_frame: tool, motion: false,
