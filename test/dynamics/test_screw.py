@@ -125,7 +125,12 @@ def test_the_foundation_carries_the_weight_and_the_rate_of_momentum():
     pin.computeCentroidalMomentumTimeVariation(oracle.model, oracle.data, q, *rates)
     com, rate = oracle.data.com[0], oracle.data.dhg
     weight = -tree.mass.sum() * np.array(SLANTED)
-    found = make_formulation('screw', tree).section_load(*state, 'floor')
+    screw, (force, moment) = make_formulation('screw', tree), np.array([[5, -3, 8], [1, 2, -4.0]])
+    found = screw.section_load(*state, 'floor')
+    pushed = screw.section_load(*state, 'floor', wrenches={'head': [*force, *moment]})
+    R, p = oracle.frame_pose('head', state[0])
+    push = np.concatenate([R @ force, R @ moment + np.cross(p, R @ force)])
+    assert relative_error(found.static - pushed.static, push) < ROUNDING
     turned = np.concatenate([rate.linear, rate.angular + np.cross(com, rate.linear)])
     assert relative_error(found.static, np.concatenate([weight, np.cross(com, weight)])) < ROUNDING
     assert relative_error(found.inertial, turned) < ROUNDING
