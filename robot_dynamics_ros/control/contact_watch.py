@@ -202,19 +202,16 @@ class ContactWatch:
                 event = self.detector.update(step)
         else:
             self.detector.begin(loop.q, loop.v)
-            self._clear_histories()
+            steps = round(loop.settings.delay)  # from a command to its effect
+            self._commanded, self._external = deque(maxlen=steps + 1), deque(maxlen=max(steps, 1))
         self.observing = True
-        if self.reacts:
-            self._record_position()
+        if self.reacts:  # record the position for a return path
+            q, least = loop.q, self._retract_way / _STEPS
+            if not self._positions or float(np.abs(q - self._positions[-1]).max()) > least:
+                self._positions.append(q.copy())
         self._commanded.append(loop.motor_effort())
         self._measured[:] = loop.measured_effort
         return event
-
-    def _record_position(self) -> None:
-        """Record the position for a return path."""
-        q, least = self._loop.q, self._retract_way / _STEPS
-        if not self._positions or float(np.abs(q - self._positions[-1]).max()) > least:
-            self._positions.append(q.copy())
 
     def react(self) -> None:
         """Note the way back from a contact at the present state."""
@@ -239,11 +236,6 @@ class ContactWatch:
             if path:
                 generator.approach(path[0], self._back)
                 self._holds = generator.holds
-
-    def _clear_histories(self) -> None:
-        """Clear the histories; they span the delay from a command to its effect."""
-        steps = round(self._loop.settings.delay)
-        self._commanded, self._external = deque(maxlen=steps + 1), deque(maxlen=max(steps, 1))
 
     def acting_effort(self) -> Array | None:
         """Return the effort that acts until the next command takes effect, shape (n,), N m or N.

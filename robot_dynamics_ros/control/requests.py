@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
+from numbers import Integral
 from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
@@ -43,7 +44,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.messages import from_start, wrench_of
 from robot_dynamics_ros.parameters import checked, counted, require_known
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import require_type
+from robot_dynamics_ros.spatial.validation import array, require_type
 from robot_dynamics_ros.yaml_reader.parsing import FILES, texts_of, with_texts
 
 Apply = Callable[[], str]
@@ -142,7 +143,7 @@ def prepare_trajectory(
         start_ns: Timestamp of its start, ns; 0 for now.
 
     Raises:
-        ShapeError, ParameterError: The points are no such arrays or lists.
+        ShapeError, ParameterError: The points are no such arrays or lists, or the start no number.
     """
     if points is None:
         return session.hold
@@ -167,6 +168,7 @@ def _prepare_points(
     start_ns: int,
     snapshot: ReferenceSnapshot | None = None,
 ) -> Prepared:
+    require_type('start_ns', start_ns or 0, Integral, 'a whole number of nanoseconds')
     generator = session.loop.generator
     trajectory = generator.prepare(snapshot or generator.snapshot(), points, start_ns)
 
@@ -349,10 +351,10 @@ def prepare_target(session: ControllerSession, read: Callable[[], Array]) -> Pre
 
     Args:
         session: The session.
-        read: Returns target positions of the joints, see ``StreamedTargets``.
+        read: Returns target positions, shape (n,), rad or m, see ``StreamedTargets``.
     """
     targets = session.targets
-    before, target = targets.shortfall, read()
+    before, target = targets.shortfall, array('target', read(), (session.tree.n,))
 
     def follow() -> str:
         if targets.shortfall and not before:
@@ -394,10 +396,6 @@ def tared(session: ControllerSession, now_ns: int) -> tuple[dict[str, Any], str]
     return {'sensor_bias': bias.tolist()}, text
 
 
-def _joints(session: ControllerSession, msg: Any) -> Commit:
-    return prepare_target(session, lambda: session.targets.joints(msg.name, msg.position))
-
-
 def _pose(session: ControllerSession, msg: Any) -> Commit:
     p, x = msg.pose.position, msg.pose.orientation
     pose = (p.x, p.y, p.z), (x.x, x.y, x.z, x.w)
@@ -417,7 +415,9 @@ def _measured_wrench(session: ControllerSession, msg: Any) -> Apply:
 
 #: Preparation of a message of ROS or of a recording, by the last part of the topic.
 STREAMED: dict[str, Callable[[ControllerSession, Any], Apply]] = {
-    'target_joint': _joints,
+    'target_joint': lambda session, msg: prepare_target(
+        session, lambda: session.targets.joints(msg.name, msg.position)
+    ),
     'target_pose': _pose,
     'target_wrench': _wrench,
     'measured_wrench': _measured_wrench,

@@ -299,13 +299,13 @@ class Recorder(PackageNode):
         missing = [
             stream.name
             for stream in self._streams
-            if not stream.received and self._is_required(stream)
+            if not stream.received
+            and (
+                stream.topic in (STATES, COMMANDS)
+                or (stream.at_startup and self.count_publishers(stream.name))
+            )
         ]
         return not missing, f'no message yet on {", ".join(missing)}' if missing else 'recording'
-
-    def _is_required(self, stream: Stream) -> bool:
-        publishers = stream.at_startup and self.count_publishers(stream.name)
-        return bool(publishers) or stream.topic in (STATES, COMMANDS)
 
     def _write_latency(self) -> None:
         """Write the latencies from state to command to the bag's metadata."""

@@ -615,9 +615,18 @@ session.rebuild(other) | ConfigurationError: model: is of robot 'scara' ... give
 session.on_locked(None) | ParameterError: positions = None ... must be an array
 session.on_locked(three) | ShapeError: positions has shape (3,); expected (0,)
 prepare_payload(session, 'yes') | ParameterError: carried = 'yes' ... must be True or False
+prepare_trajectory(active, there, 1.5) | ParameterError: start_ns = 1.5 ... must be a whole number
+prepare_trajectory(active, there, nan) | ParameterError: start_ns = nan ... must be a whole number
 repeat(session, 'hops', {}) | UnknownNameError: unknown kind of change 'hops'; known: activation
 """,
-    {'session': INACTIVE.session, 'other': sample('scara').tree, 'three': np.zeros(3)},
+    {
+        'session': INACTIVE.session,
+        'active': Driven().active().session,
+        'other': sample('scara').tree,
+        'three': np.zeros(3),
+        'there': ([1.0], [PLACE], None, None),
+        'nan': np.nan,
+    },
     requests,
 )
 

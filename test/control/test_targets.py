@@ -156,12 +156,14 @@ def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is
 {pose: [world, [5, 5, 5], [0, 0, 0, 0]]}          | out of reach
 {exert: [world, [0, 0, 0, 0, 0, 0]]}             | does not yield
 {joints: [[], [0.3, 0.8, 0.1, 0.0]], law: gravity_compensation} | follows no reference
+{array: [[.nan, 0.8, 0.1, 0.0]]}                 | target is not finite
+{array: [[0.3, 0.8]]}                            | target has shape (2,)
 """)
 def test_what_cannot_be_followed_is_refused_and_the_reference_stays(given, said):
     arm_, session, targets = pushed(given.get('law', 'computed_torque'))
     kind, arguments = next(iter(given.items()))
     with pytest.raises(RobotDynamicsError, match=said):
-        prepare_target(session, partial(getattr(targets, kind), *arguments))()
+        prepare_target(session, partial(getattr(targets, kind, np.array), *arguments))()
     arm_.settle(0.1)
     assert_array_equal(session.loop.reference.position, HERE)
 

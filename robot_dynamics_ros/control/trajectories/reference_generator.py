@@ -315,7 +315,8 @@ class ReferenceGenerator:
         if self._waiting:
             start, last = self._waiting[-1]
             return (self._now_ns - start) / _SECOND_NS, last.trajectory.duration
-        return self._elapsed(), self._duration
+        elapsed = (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
+        return elapsed, self._duration
 
     @property
     def moving(self) -> bool:
@@ -359,9 +360,6 @@ class ReferenceGenerator:
         extrapolate(self.reference.rows.copy(), ahead, self.reference)
         prepared.trajectory.set_start(self.reference)
         self._begin(prepared, start)
-
-    def _elapsed(self) -> float:
-        return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
 
     def _replace(self, duration: float) -> None:
         """Replace the trajectory by an approach."""

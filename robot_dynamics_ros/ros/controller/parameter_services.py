@@ -51,8 +51,7 @@ class ParameterServices:
         law = self.session.loop.law
         for remark in law.remarks():
             self._log.warning(remark)
-        takes = 'program' in (one.name for one in law.declared)
-        if self.session.parameters['program'] and not takes:
+        if self.session.parameters['program'] and 'program' not in law.parameters:
             self._log.warning(
                 f"parameter 'program' has no effect under law {law.name}; "
                 'set law to constraint_stabilization'
