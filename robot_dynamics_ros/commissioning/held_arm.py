@@ -7,10 +7,8 @@ profile is tried (a sign, a zero, an exchange of joints, a unit, an offset, grav
 or not at all), and the one that explains the poses is reported. Multiple faults are found one
 after another.
 
-Few poses with friction of a known size are scored against that size; a regression that estimates
-the noise needs more. Limits, velocities and the efforts from pose to pose, which tell the sign of
-joints without gravity load, are checked as those of any recording
-(``recordings/plausibility.py``).
+Limits, velocities and the efforts from pose to pose, which tell the sign of joints without gravity
+load, are checked as those of any recording (``recordings/plausibility.py``).
 """
 
 from __future__ import annotations
@@ -288,15 +286,18 @@ class _HeldArm:
         def left(faults: list[FaultHypothesis]) -> float:
             return self._score(faults[-1].samples)[0]
 
-        goal, single = self._score(samples)[0], list(self._hypotheses(samples))
+        goal, best = self._score(samples)[0], list[FaultHypothesis]()
+        single = list(self._hypotheses(samples))
         for tried in (
             ([fault] for fault in single),
             ([a, b] for a in single for b in self._hypotheses(a.samples)),
         ):
             goal *= _IMPROVEMENT
-            if left(best := min(tried, key=left)) <= goal:
-                return best
-        return []
+            if left(found := min(tried, key=left)) <= goal:
+                best, goal = found, left(found)
+            if best and self.explained(best[-1].samples):
+                break
+        return best
 
     def unexplained_effort(self, samples: HeldPoses) -> Finding:
         """Return the finding about the joint with the largest relative residual."""

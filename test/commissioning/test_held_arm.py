@@ -137,6 +137,8 @@ def test_two_mistakes_are_both_named():
     q, tau = held_poses()
     errors = reported_errors(q * but(-1.0, 1, 3), tau * but(-1.0, 1, 3))
     assert [error.split(':')[0] for error in errors] == ["joint 'joint2'", "joint 'joint4'"]
+    errors = reported_errors(q, tau * but(0.0, 1, 2))  # no missing gravity beside a swap
+    assert re.match("joint 'joint2': its effort does not .* joint 'joint3': its", ' '.join(errors))
     errors = ' '.join(reported_errors(changed(q, '0213'), changed(tau, '0213') / 8.0))
     assert 'swapped' in errors
     assert 'wrong unit of effort' in errors
