@@ -49,6 +49,7 @@ from robot_dynamics_ros.kinematics.solution import (
     components,
     elbow_sine,
     in_axes,
+    is_rotation,
     lengths,
     require_frames,
     rotation,
@@ -268,7 +269,7 @@ def task_jacobian(
     Source: four-dof-arm, section 4 (square task).
     """
     J = jacobian(q, geometry, point=point)
-    return np.concatenate([J[:3], np.array([[0, 1, 1, 1]])])
+    return np.vstack([J[:3], [0, 1, 1, 1]])
 
 
 def inverse_pose(
@@ -302,27 +303,24 @@ def inverse_pose(
     """
     R = rotation(R)
     p = array('p', p, (3,), finite=False)
-    if not (
-        np.abs(R.T @ R - np.eye(3)).max() <= tolerance
-        and np.linalg.det(R) > 0.0
-        and np.isfinite(p).all()
-    ):
+    if not (is_rotation(R, tolerance) and np.isfinite(p).all()):
         raise UnreachableError('wrist pose', 'R is not a rotation matrix, or p is not finite')
-    n_z, o_z, (a_x, a_y, a_z) = float(R[2, 0]), float(R[2, 1]), R[:, 2].tolist()
+    (n_z, o_z, a_z), (a_x, a_y), (x, y, z) = R[2].tolist(), R[:2, 2].tolist(), p.tolist()
     if abs(a_z) > tolerance:
         raise UnreachableError(
             'wrist pose', f'four joints keep the wrist axis horizontal; here a_z = {a_z:.6g}'
         )
     t1 = math.atan2(-a_x, a_y)
     c1, s1 = math.cos(t1), math.sin(t1)
-    offset = -s1 * p[0] + c1 * p[1]
+    offset = -s1 * x + c1 * y
     if abs(offset) > tolerance:
         raise UnreachableError(
             'wrist pose', f'the position is {offset:.6g} m off the plane across the wrist axis'
         )
-    r, z = float(c1 * p[0] + s1 * p[1]), float(p[2]) - float(geometry.height)
-    phi = math.atan2(-n_z, -o_z)
-    return _planar(t1, r, z, phi, geometry, tolerance, f'wrist at {_text(p)}', r)
+    r, phi = c1 * x + s1 * y, math.atan2(-n_z, -o_z)
+    return _planar(
+        t1, r, z - float(geometry.height), phi, geometry, tolerance, f'wrist at {_text(p)}', r
+    )
 
 
 def inverse(
@@ -373,11 +371,11 @@ def inverse(
     c, s = math.cos(pitch), math.sin(pitch)
     solutions: list[Solution] = []
     reasons: list[str] = []
-    horizontal = max(horizontal, 0.0)
-    uncertain = math.sqrt(horizontal + margin) - math.sqrt(horizontal)
-    free = math.sqrt(horizontal) < SHOULDER_SINGULAR * reach
+    distance = math.sqrt(max(horizontal, 0.0))
+    uncertain = math.sqrt(distance * distance + margin) - distance
+    free = distance < SHOULDER_SINGULAR * reach
     for eta in (1.0, -1.0):
-        r_t = eta * math.sqrt(horizontal)
+        r_t = eta * distance
         t1 = math.atan2(y, x) - math.atan2(t_z, r_t)
         if free and t_z == 0.0:
             t1 = 0.0 if current is None else float(current[0])

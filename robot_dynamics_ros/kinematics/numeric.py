@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.kinematics.solution import is_rotation
 from robot_dynamics_ros.model import Robot, frame_motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.rotation import rotation_vector
@@ -94,7 +95,8 @@ def inverse_kinematics(
         UnknownNameError: The robot has no such frame.
         ShapeError: The target or start has the wrong shape.
         NonFiniteError: The target or start is not finite.
-        ParameterError: The tolerance or number of iterations is not positive.
+        ParameterError: R is no rotation matrix, or the tolerance or number of iterations is not
+            positive.
 
     Validity: where several solutions exist, the one on the branch of the start. A robot with
     fewer than six joints reaches few full poses; prefer its closed form if available.
@@ -107,30 +109,27 @@ def inverse_kinematics(
     p = array('position', position, (3,))
     if R is not None:
         R = array('R', R, (3, 3))
-    require_positive(tolerance=tolerance)
-    if iterations < 1:
-        raise ParameterError('iterations', iterations, 'must be at least 1')
+        if not is_rotation(R, _ROUNDED):
+            raise ParameterError('R', R.tolist(), 'must be a rotation matrix')
+    require_positive(tolerance=tolerance, iterations=iterations)
     q = tree.middle if start is None else array('start', start, (tree.n,))
     q = np.clip(q, tree.reference_lower, tree.reference_upper)
     rng = np.random.default_rng(seed)
-    best: tuple[float, Array] = (math.inf, q)
-    total = attempts = 0
+    total, attempts, best = 0, 0, (math.inf, 0, q, np.full(3, np.inf))
     while attempts <= restarts:
         q, error, count = _descend(tree, frame, p, R, q, tolerance, iterations)
         total, attempts = total + count, attempts + 1
-        size = float(np.linalg.norm(error))
-        if size < best[0]:
-            best = (size, q)
+        best = min(best, (float(np.linalg.norm(error)), attempts, q, error))
         if _reached(error, tolerance):
             break
         [q] = tree.random_positions(rng, 1)
-    q = best[1]
-    error = _error(tree, frame, p, R, q)
+    _, _, q, error = best
     distance, angle = float(np.linalg.norm(error[:3])), float(np.linalg.norm(error[3:]))
     status = _status(tree, q, _reached(error, tolerance))
     return NumericSolution(q, status, distance, angle, total, attempts)
 
 
+_ROUNDED = 1e-3  # deviation of a rotation matrix from orthogonality, by few decimals
 #: Weight of a metre relative to a radian for unreachable poses: position has priority.
 _POSITION_WEIGHT = 1e3
 _NEAREST_STEPS = 30

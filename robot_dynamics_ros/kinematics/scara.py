@@ -249,7 +249,7 @@ def inverse_pose(
         ShapeError: R or the position has the wrong shape.
     """
     R = rotation(R)
-    yaw = math.atan2(float(R[1, 0]), float(R[0, 0]))
+    yaw = math.atan2(R[1, 0], R[0, 0])
     c, s = math.cos(yaw), math.sin(yaw)
     if not np.abs(R - [[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]]).max() <= tolerance:
         raise UnreachableError('tool pose', 'a SCARA keeps its tool axis pointing straight down')

@@ -89,6 +89,11 @@ def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
     return array('R', R, (3, 3), finite=False)
 
 
+def is_rotation(R: Array, tolerance: float) -> bool:
+    """Return whether a matrix, shape (3, 3), is a rotation within a tolerance."""
+    return bool(np.abs(R.T @ R - np.eye(3)).max() <= tolerance and np.linalg.det(R) > 0.0)
+
+
 def turned(R: Array, rows: Array) -> Array:
     """Rotate six rows, linear part first, by R, shape (3, 3)."""
     return np.concatenate([R @ rows[:3], R @ rows[3:]])

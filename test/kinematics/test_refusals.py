@@ -69,4 +69,6 @@ scara.inverse(POINT, 'x')                          | ParameterError: yaw = 'x'
 four_dof.inverse(POINT, None)                      | ParameterError: pitch = None
 scara.inverse_pose([['a'] * 3] * 3, POINT)         | ParameterError: R = ... must be real numbers
 inverse_kinematics(ARM, THREE, iterations=0)       | ParameterError: parameter iterations = 0
+inverse_kinematics(ARM, P4, 1.5 * R4)              | ParameterError: parameter R = ... must be a rotation matrix
+inverse_kinematics(ARM, P4, -R4)                   | ParameterError: parameter R = ... must be a rotation matrix
 """, globals(), numeric, solution, kinematics)  # fmt: skip  # noqa: E501
