@@ -96,7 +96,9 @@ def _equations(args: argparse.Namespace) -> str:
     from robot_dynamics_ros.symbolic.closed_form import derive  # C needs no sympy
     from robot_dynamics_ros.symbolic.equations import WRITERS
 
-    form = derive(*_robot(args), lambda step, done: tell(f'{step} {100.0 * done:.0f} %'))
+    form = derive(
+        *_robot(args), lambda step, done: tell(f'{step} {100.0 * done:.0f} %'), args.show
+    )
     return WRITERS[args.format](form, args.show)
 
 

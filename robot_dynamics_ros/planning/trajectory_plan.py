@@ -55,7 +55,7 @@ _DEFAULT_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
 MARGIN = 0.9  # share of an effort limit beyond which a motion is remarked
 _MAX_EFFORTS = 2000  # number of instants at which efforts are computed
 _PIECES = 8  # into which a quintic between two points is divided for that
-_BRANCH_SPEED = 0.5  # fraction of the velocity limits on the way to another branch
+_APPROACH_SPEED = 0.5  # fraction of the velocity limits, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,11 +183,8 @@ def _planned(
     motion.sample(0.0, start)
     approach: Quintic | None = None
     if np.abs(start.position - q).max() > _AT_START:
-        seconds = settings['approach_s']
-        if posture is not q:
-            fastest = _BRANCH_SPEED * tree.velocity_limit
-            seconds = max(seconds, offset_duration(start.position - q, fastest))
-        approach = Quintic(q, start.position, seconds)
+        least = offset_duration(start.position - q, _APPROACH_SPEED * tree.velocity_limit)
+        approach = Quintic(q, start.position, max(settings['approach_s'], least))
     scale = settings['speed_scale']
     whole = ApproachedMotion(approach, motion, scale)
     _check_duration(settings, scale * whole.duration)
@@ -481,8 +478,9 @@ MOTION = (
           'per box; a single number: none.', unit='m'),
         P('ground_below', 0.0, 'Distance of the ground below the base frame and below all fixed '
           'links.', -100.0, 100.0, unit='m'),
-        P('approach_s', 2.0, 'Duration of the approach from the current position to the start, if '
-          'they differ.', 0.01, 1000.0, unit='s'),
+        P('approach_s', 2.0, 'Shortest duration of the approach from the current position to the '
+          'start; longer where a joint would exceed half of its velocity limit.', 0.01, 1000.0,
+          unit='s'),
         P('speed_scale', 1.0, 'Speed factor of the whole motion, including the approach; 0.25 for '
           'a first test.', 0.01, 1.0),
         P('sample_rate', 100.0, 'Trajectory points per second at full speed.', 1.0, 10000.0,

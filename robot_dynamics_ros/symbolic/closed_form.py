@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -27,6 +27,7 @@ from itertools import combinations, islice, product
 from operator import add, neg, sub
 from typing import Any, NamedTuple
 
+import numpy as np
 import sympy
 from sympy.polys.domains import QQ, ZZ
 from sympy.polys.rings import PolyElement, ring
@@ -36,6 +37,7 @@ from robot_dynamics_ros.errors import MechanismError, ParameterError, brief, kno
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.symbolic.named_robot import RobotSymbol, name_constants
+from robot_dynamics_ros.symbolic.outputs import QUANTITIES
 from robot_dynamics_ros.symbolic.trace import Operand, Traced, reachable
 
 Progress = Callable[[str, float], None]
@@ -76,6 +78,7 @@ def derive(
     robot: Robot,
     formulation: str = 'newton_euler',
     progress: Progress | None = None,
+    quantities: Collection[str] = tuple(QUANTITIES),
 ) -> ClosedForm:
     """Derive the equations of motion of a robot.
 
@@ -84,6 +87,7 @@ def derive(
             its coordinates.
         formulation: Name of the formulation to run.
         progress: Callback ``(step, done)`` with the current step and the completed fraction.
+        quantities: Those to derive; the other matrices are empty.
 
     Raises:
         UnknownNameError: There is no such formulation; the message lists the known ones.
@@ -100,25 +104,30 @@ def derive(
     direct = closed.rate.dtype.kind == 'i' and not closed.offset.any()
     model = make_formulation(formulation, robot.with_tree(named.tree) if direct else named.tree)
     q, v = (named.q[chosen], named.v[chosen]) if direct else (named.q, named.v)
-    report('mass matrix', 0.0)
-    M = model.mass_matrix(q)
-    report('gravity forces', 0.2)
-    G = model.gravity_forces(q)
-    report('Christoffel matrix', 0.25)
-    C = model.coriolis_matrix(q, v)
-    arrays = (M, C, (C @ v).reshape(-1, 1), G.reshape(-1, 1))
+    coriolis = cache(lambda: model.coriolis_matrix(q, v))
+    arrays = dict.fromkeys(QUANTITIES, np.zeros((0, 0)))
+    for name, part, compute in (
+        ('M', 0.0, lambda: model.mass_matrix(q)),
+        ('G', 0.2, lambda: model.gravity_forces(q).reshape(-1, 1)),
+        ('C', 0.25, coriolis),
+        ('Cv', 0.25, lambda: (coriolis() @ v).reshape(-1, 1)),
+    ):
+        if name in quantities:
+            report(QUANTITIES[name], part)
+            arrays[name] = compute()
     algebra = Algebra(named.angles, named.symbols)
-    entries, expressions = [x for array in arrays for x in array.flat], list[sympy.Expr]()
+    entries, expressions = [x for array in arrays.values() for x in array.flat], list[sympy.Expr]()
     polynomials = algebra.polynomials(entries)
     for done, entry in enumerate(entries):
         report('expressions', 0.6 + 0.4 * done / len(entries))
         expressions.append(expression(algebra, polynomials.get(entry, entry)))
     in_order = iter(expressions)
     matrices = [
-        sympy.ImmutableMatrix(*array.shape, list(islice(in_order, array.size))) for array in arrays
+        sympy.ImmutableMatrix(*array.shape, list(islice(in_order, array.size)))
+        for array in arrays.values()
     ]
     if not direct:
-        matrices = _substituted(closed, chosen, *matrices)
+        matrices = [_substituted(closed, chosen, matrix) for matrix in matrices]
     report('done', 1.0)
     used = {symbol.name for matrix in matrices for symbol in matrix.free_symbols}
     return ClosedForm(
@@ -130,24 +139,18 @@ def derive(
     )
 
 
-def _substituted(
-    closed: Affine,
-    chosen: list[int],
-    M: sympy.Matrix,
-    C: sympy.Matrix,
-    Cv: sympy.Matrix,
-    G: sympy.Matrix,
-) -> list[sympy.Matrix]:
-    """Return the equations in the coordinates, from those in all joints."""
+def _substituted(closed: Affine, chosen: list[int], matrix: sympy.Matrix) -> sympy.Matrix:
+    """Return equations in the coordinates: a matrix, or a column, from that in all joints."""
+    if not matrix:
+        return matrix
     rate = sympy.Matrix(*closed.rate.shape, [sympy.nsimplify(x) for x in closed.rate.ravel()])
     offset = sympy.Matrix([sympy.nsimplify(x) for x in closed.offset])
     for letter, constant in (('q', offset), ('v', 0 * offset)):
         symbols = [sympy.Symbol(f'{letter}{i + 1}') for i in range(len(offset))]
         values = rate * sympy.Matrix([symbols[i] for i in chosen]) + constant
-        substitutions = dict(zip(symbols, values, strict=True))
-        M, C, Cv, G = (matrix.subs(substitutions, simultaneous=True) for matrix in (M, C, Cv, G))
-    projected = (rate.T * M * rate, rate.T * C * rate, rate.T * Cv, rate.T * G)
-    return [sympy.ImmutableMatrix(matrix) for matrix in projected]
+        matrix = matrix.subs(dict(zip(symbols, values, strict=True)), simultaneous=True)
+    projected = rate.T * matrix
+    return sympy.ImmutableMatrix(projected * rate if matrix.cols > 1 else projected)
 
 
 def _linear(robot: Robot, formulation: str) -> Affine:

@@ -193,6 +193,9 @@ def test_a_file_is_followed_after_an_approach_at_half_speed(tmp_path):
     # The file is the quintic itself, cut into pieces.
     for k, found in enumerate((plan.position, plan.velocity, plan.acceleration)):
         assert_allclose(found[start:], 0.5**k * expected[k], rtol=0, atol=1e-9)
+    hasty = plan_of(robot, ELBOW, **given | {'approach_s': 0.01})
+    speed = np.abs(hasty.velocity[seconds(hasty) < hasty.approach]) / robot.tree.velocity_limit
+    assert speed.max() == pytest.approx(0.25, rel=1e-3)  # half of the limit, at half speed
 
 
 @pytest.mark.slow

@@ -116,6 +116,8 @@ def test_parallelogram_equals_sections_3_3_and_3_4_of_the_paper():
     """
     form = derive(load_mechanism(*shipped_mechanism('parallelogram')), 'kane')
     assert form.coordinates == (('q1', 'lower_arm_joint'), ('q3', 'crank_joint'))
+    alone = derive(load_mechanism(*shipped_mechanism('parallelogram')), 'kane', None, ['G'])
+    assert (alone.G, len(alone.M), len(alone.Cv)) == (form.G, 0, 0)
     theirs = 'd1 d2 d1p d2p l1 l1p I1z I2z I1pz I2pz m1 m2 m1p m2p g'
     ours = sp.symbols('xC1 xC2 xC3 xC4 x2 x4 Izz1 Izz2 Izz3 Izz4 m1 m2 m3 m4 g')
     letters = SimpleNamespace(**dict(zip(theirs.split(), ours, strict=True)))
