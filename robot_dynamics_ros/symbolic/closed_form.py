@@ -105,7 +105,7 @@ def derive(
     model = make_formulation(formulation, robot.with_tree(named.tree) if direct else named.tree)
     q, v = (named.q[chosen], named.v[chosen]) if direct else (named.q, named.v)
     coriolis = cache(lambda: model.coriolis_matrix(q, v))
-    arrays = dict.fromkeys(QUANTITIES, np.zeros((0, 0)))
+    arrays: dict[str, Any] = dict.fromkeys(QUANTITIES, np.zeros((0, 0)))
     for name, part, compute in (
         ('M', 0.0, lambda: model.mass_matrix(q)),
         ('G', 0.2, lambda: model.gravity_forces(q).reshape(-1, 1)),
@@ -127,7 +127,9 @@ def derive(
         for array in arrays.values()
     ]
     if not direct:
-        matrices = [_substituted(closed, chosen, matrix) for matrix in matrices]
+        matrices = [
+            _substituted(closed, chosen, *pair) for pair in zip(arrays, matrices, strict=True)
+        ]
     report('done', 1.0)
     used = {symbol.name for matrix in matrices for symbol in matrix.free_symbols}
     return ClosedForm(
@@ -139,8 +141,10 @@ def derive(
     )
 
 
-def _substituted(closed: Affine, chosen: list[int], matrix: sympy.Matrix) -> sympy.Matrix:
-    """Return equations in the coordinates: a matrix, or a column, from that in all joints."""
+def _substituted(
+    closed: Affine, chosen: list[int], quantity: str, matrix: sympy.Matrix
+) -> sympy.Matrix:
+    """Return a quantity in the coordinates, from that in all joints."""
     if not matrix:
         return matrix
     rate = sympy.Matrix(*closed.rate.shape, [sympy.nsimplify(x) for x in closed.rate.ravel()])
@@ -150,7 +154,7 @@ def _substituted(closed: Affine, chosen: list[int], matrix: sympy.Matrix) -> sym
         values = rate * sympy.Matrix([symbols[i] for i in chosen]) + constant
         matrix = matrix.subs(dict(zip(symbols, values, strict=True)), simultaneous=True)
     projected = rate.T * matrix
-    return sympy.ImmutableMatrix(projected * rate if matrix.cols > 1 else projected)
+    return sympy.ImmutableMatrix(projected * rate if quantity in ('M', 'C') else projected)
 
 
 def _linear(robot: Robot, formulation: str) -> Affine:
