@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 
 from robot_dynamics_ros.control.drivers.profile import MOTOR_EFFORT_UNITS, POSITION_UNITS
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
@@ -36,7 +35,10 @@ _TIMES = ('time', 'timestamp', 'stamp', 't', 'duration')
 _UNNAMED = ('', 'index')
 _UNIT_OF_TIME = {'duration': 'ms'}  # of libfranka
 _STEP = 0.5  # a longer period is no number of seconds
-_UNKNOWN = 'FILL IN'
+_REMEDY = (
+    'name its columns, and their units, in a YAML file beside it, and give that file: see '
+    'docs/recordings.md, "Tables of other loggers"'
+)
 _MANY = 3  # more columns that only count are named by the first and the last
 #: Columns of a key by joint; several are ambiguous.
 _Group = dict[str, list[str]]
@@ -78,8 +80,7 @@ def read_table(path: Path) -> Table:
             columns, and ``position_unit``, ``velocity_unit``, ``effort_unit``.
 
     Raises:
-        RecordingError: A column is missing, ambiguous or no number; names it, or the line, and
-            gives a YAML file for this table.
+        RecordingError: A column is missing, ambiguous or no number; names it, or the line.
         ConfigurationError: A key of the YAML file is unknown or has a wrong value.
     """
     mapping: dict[str, Any] = {}
@@ -173,25 +174,8 @@ class _Sheet:
             raise self._error(f'has no columns of positions; its columns: {", ".join(self.heads)}')
         return {key: [group[joint][0] for joint in position] for key, group in found.items()}
 
-    def _error(self, problem: str, **more: Any) -> RecordingError:
-        """Return an error with a YAML file for this table, as far as it is known."""
-        own = {key: [*chain(*next(self._options(key), {}).values())] for key in SIZES}
-        unclear = {*self.heads} - {*self._parsed, self._time()}
-        columns = {key: x or _UNKNOWN for key, x in own.items() if x or unclear}
-        heads = own['position']
-        known = heads and all(head in self._parsed for head in heads)
-        content = {
-            'table': self._path.name,
-            'time': self._time() or _UNKNOWN,
-            **({} if self._time() else {'time_unit': _UNKNOWN}),
-            'joints': [self.joint(head) for head in heads] if known else _UNKNOWN,
-            **({} if known else {'position_unit': _UNKNOWN}),
-        }
-        content |= {**columns, **self._mapping, **more}
-        line = yaml.safe_dump(content, default_flow_style=True, sort_keys=False, width=10**6)
-        where = 'see docs/recordings.md, "Tables of other loggers"'
-        remedy = f'write a YAML file beside it ({where}), and give that file: {line.strip()}'
-        return RecordingError(self.culprit, problem, remedy)
+    def _error(self, problem: str) -> RecordingError:
+        return RecordingError(self.culprit, problem, _REMEDY)
 
     def _options(self, key: str) -> Iterator[_Group]:
         """Yield the columns that may be those of a key, preferred ones first."""
@@ -276,10 +260,6 @@ class _Sheet:
         problem = f'column {head!r}: its unit {unit!r} is none of {quantity}'
         raise RecordingError(self.culprit, problem, f'known: {", ".join(sizes)}')
 
-    def _time(self) -> str:
-        """Return the column of times: that of the YAML file, or the likeliest; else empty."""
-        return self._mapping.get('time') or next(iter(self._clocks()), '')
-
     def _clocks(self) -> list[str]:
         """Return the columns named as times, or unnamed with dates, likely ones first."""
         words = {head: re.findall(r'[^\W_]+', head.lower()) for head in self.heads}
@@ -298,7 +278,7 @@ class _Sheet:
         if rate := self._mapping.get('rate'):
             steps = np.arange(1, len(self._lines) + 1)
             return np.rint(steps * (NANO / rate)).astype(np.int64), f'{rate:g} Hz', []
-        name = self._time()
+        name = self._mapping.get('time') or next(iter(self._clocks()), '')
         if name not in self.heads:
             problem = f'has no column of times{f" {name!r}" if name else ""}'
             hint = '; with rate: HZ in place of time if there is none'
@@ -317,8 +297,7 @@ class _Sheet:
         ticks = self._ticks(name, cells, 9 + UNITS_OF_TIME[unit or 's'])
         step = np.median(np.diff(ticks)) / NANO if len(ticks) > 1 else 0.0
         if not unit and step > _STEP:
-            problem = f'column {name!r} advances by {step:g}: in which unit?'
-            raise self._error(problem, time_unit=_UNKNOWN)
+            raise self._error(f'column {name!r} advances by {step:g}: in which time_unit?')
         return ticks, f'time {name} in {unit or "s"}', [name]
 
     def _ticks(self, name: str, cells: Sequence[str], exponent: int) -> Array:
