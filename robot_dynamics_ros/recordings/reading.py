@@ -599,7 +599,13 @@ class RobotChoice:
         known = [name for name in tree.joint_names if name in names]
         others = [name for name in names if name not in of_model]
         if missing and (chosen or not known):
-            remedy = self._remedy(reader, tree, others, chosen=bool(chosen))
+            remedy = (
+                f'give the recorded names, in the order of {", ".join(tree.joint_names)} (of a '
+                'gripper may be left out), with --recorded-joints A,B,...; or choose joints with '
+                '--joints, --tip or --locked'
+            )
+            if profile := reader.parameters.get('driver_profile'):
+                remedy = f'the controller ran with --driver-profile {profile}, which names them'
             problem = f'have no states; recorded are {", ".join(names)}'
             raise RecordingError(f'joints {", ".join(missing)}', problem, remedy)
         if others:
@@ -612,27 +618,6 @@ class RobotChoice:
             'too, by --states A,B'
         )
         return self._load(reader, {**self.selection, 'joints': known})
-
-    def _remedy(
-        self, reader: RecordingReader, tree: Robot, names: Sequence[str], *, chosen: bool
-    ) -> str:
-        """Return how to use recorded joints with other names than those of a robot."""
-        if profile := reader.parameters.get('driver_profile'):
-            return f'the controller ran with --driver-profile {profile}, which names them'
-        if chosen:
-            return (
-                'choose among them with --joints, --tip or --locked, or give their recorded '
-                'names with --recorded-joints'
-            )
-        loaded = tree, self._load(reader, self.selection, load_arm)
-        for joints in (x.joint_names for x in loaded if x.n == len(names)):
-            option = f'--recorded-joints {quote(",".join(names))}'
-            return f'if they are {", ".join(joints)}, in this order: {option}'
-        few = len(names) < tree.n
-        return (
-            f'give those of {", ".join(tree.joint_names)} with --recorded-joints, in this order'
-            + ('; files of single joints are to be joined by their times first' if few else '')
-        )
 
     def _load(
         self,

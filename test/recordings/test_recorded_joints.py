@@ -61,8 +61,7 @@ def test_what_is_identified_of_the_arm_alone_locks_the_same_joints(command, rng)
 #: given the commands that are replayed.
 @pytest.mark.slow
 @tables.written("""
-    [q0 q1 q2, analyze, 2] | if they are pan, lift, elbow, in this order: --recorded-joints q0,q1,q2
-    ['q[0] q[1] q[2]', analyze, 2] | in this order: --recorded-joints 'q[0],q[1],q[2]'
+    [q0 q1 q2, analyze, 2] | recorded are q0, q1, q2; give ... order of pan, lift, elbow, finger ... --recorded-joints
     [pan lift pan, analyze, 2] | name pan more than once ... a prefix
     [q0 q1 q2, 'analyze --recorded-joints q0,q1,q2', 0] | 'finger': taken for a gripper and locked
     [pan lift elbow, 'analyze --joints pan,finger', 2] | joints finger: have no states; recorded are pan, lift, elbow ... --locked
@@ -86,13 +85,6 @@ def test_commands_of_another_name_are_named_and_read(named, read):
     assert np.isfinite(run.effort).all() == named
     note = 'no commands were found; if /fwd/cmd has them, give --commands'
     assert (note in run.notes) != named
-
-
-def test_files_of_single_joints_are_to_be_joined(command):
-    table = command.folder / 'pan.csv'
-    table.write_text('t,pos,vel\n0,1,0\n0.1,1,0\n')
-    found = command('analyze', table, '--robot', WITH_GRIPPER, code=2)
-    assert 'files of single joints are to be joined by their times' in found.err
 
 
 @pytest.mark.slow
