@@ -22,7 +22,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import Jet, cos_sin, stack, time_jet
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross_matrix, sin
-from robot_dynamics_ros.spatial.validation import scalars, unit
+from robot_dynamics_ros.spatial.validation import array, scalars, unit
 
 
 class Evaluation(NamedTuple):
@@ -161,7 +161,7 @@ class MovingFrame:
         angle: Signal of size 1, rad; no rotation if None.
 
     Raises:
-        ShapeError: A signal has the wrong size.
+        ShapeError: A signal or the rotation has the wrong size.
         ParameterError: The axis is zero.
     """
 
@@ -176,7 +176,7 @@ class MovingFrame:
         self.angle = angle or Constant([0.0])
         self.origin.require_size('origin', 3)
         self.angle.require_size('angle', 1)
-        C0 = np.eye(3) if rotation is None else rotation
+        C0 = np.eye(3) if rotation is None else array('rotation', rotation, (3, 3))
         k = unit('axis', axis)
         projector = np.outer(k, k)
         # Columns are the axes of the frame; rows are base components.

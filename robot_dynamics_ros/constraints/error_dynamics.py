@@ -12,8 +12,9 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
+from robot_dynamics_ros.errors import SingularityError
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.spatial.validation import array, as_finite_array
 
 
 def gains_from_frequency(natural_frequency: Array, damping_ratio: Array) -> tuple[Array, Array]:
@@ -31,7 +32,16 @@ def gains_from_frequency(natural_frequency: Array, damping_ratio: Array) -> tupl
 
 
 def state_matrix(G0: Array, G1: Array) -> Array:
-    r"""Return the state matrix of (3.5) for the state :math:`(f,\dot f)`, shape (2m, 2m)."""
+    r"""Return the state matrix of (3.5) for the state :math:`(f,\dot f)`, shape (2m, 2m).
+
+    Args:
+        G0: Gain as of :func:`gain_matrix`, 1/s^2.
+        G1: Gain, 1/s.
+
+    Raises:
+        ShapeError, NonFiniteError, ParameterError: As of :func:`gain_matrix`.
+    """
+    G0, G1 = _matrices(G0, G1)
     m = len(G0)
     return np.block([[np.zeros((m, m)), np.eye(m)], [-G0, -G1]])
 
@@ -74,8 +84,15 @@ def projected_gains(
     Returns:
         New arrays :math:`M^+\Gamma_0M` and :math:`M^+\Gamma_1M`, each of shape (n, n).
 
+    Raises:
+        SingularityError: The rank of M is less than n.
+        ShapeError, NonFiniteError, ParameterError: M is no matrix, or as of :func:`gain_matrix`.
+
     Source: constraint-stabilization, section 3.1; erratum C8.
     """
+    M = array('M', M, ('m', 'n'))
+    if np.linalg.matrix_rank(M) < M.shape[1]:
+        raise SingularityError('M^T W M', 0.0, 1e-15, 'the conditions leave joints free')
     W = gain_matrix('weights', 1.0 if weights is None else weights, len(M))
     left = np.linalg.solve(M.T @ W @ M, M.T @ W)
     G0, G1 = gain_matrix('G0', G0, len(M)), gain_matrix('G1', G1, len(M))
@@ -89,6 +106,7 @@ def proved_stable(G0: Array, G1: Array, weights: Array | None = None) -> bool:
 
     Source: constraint-stabilization, section 3.1 (m > n, condition iii).
     """
+    G0, G1 = _matrices(G0, G1)
     W = gain_matrix('weights', 1.0 if weights is None else weights, len(G0))
     return all(_positive_definite(W @ G) for G in (G0, G1))
 
@@ -112,7 +130,8 @@ def exact_error(G0: Array, G1: Array, f0: Array, f_dot0: Array, times: Array) ->
     """
     from scipy.linalg import expm  # here: loading scipy takes longer than starting a controller
 
-    S, m = state_matrix(G0, G1), len(G0)
+    S = state_matrix(G0, G1)
+    m = len(S) // 2
     state = np.concatenate([array('f0', f0, (m,)), array('f_dot0', f_dot0, (m,))])
     rows, last, step, advance = [], 0.0, 0.0, np.eye(len(S))
     for t in array('times', times, ('instants',)):
@@ -138,6 +157,11 @@ def sampled_radius(G0: Array, G1: Array, sampling: Sampling) -> float:
         sampling: Period, discretization and delay.
     """
     return spectral_radius(error_loop(G0, G1), sampling)
+
+
+def _matrices(G0: Any, G1: Any) -> tuple[Array, Array]:
+    m = len(np.atleast_1d(as_finite_array('G0', G0)))
+    return gain_matrix('G0', G0, m), gain_matrix('G1', G1, m)
 
 
 def _positive_definite(matrix: Array) -> bool:

@@ -124,8 +124,8 @@ def test_roots_of_which_none_oscillates_are_real_in_every_numpy(monkeypatch):
     """Since NumPy 2.5 eigenvalues are complex always; a message would tell a root at 2.071+0j."""
     eigvals = np.linalg.eigvals
     monkeypatch.setattr(np.linalg, 'eigvals', lambda A: eigvals(A).astype(complex))
-    assert roots(np.array([[-25.0]]), np.array([[10.0]])).dtype == float
-    assert roots(np.array([[25.0]]), np.array([[-1.0]])).dtype == complex
+    assert roots([[-25.0]], 10.0).dtype == float
+    assert roots(25.0, [-1.0]).dtype == complex
 
 
 def test_symmetric_positive_definite_gains_stabilize_any_projection(rng):

@@ -13,6 +13,7 @@ from samples import sample, shipped
 
 from robot_dynamics_ros.constraints import (
     constrained_motion,
+    constraint,
     curves,
     error_dynamics,
     program,
@@ -83,6 +84,10 @@ POINT.evaluate(np.zeros(5), np.zeros(4), 0.0)      | ShapeError: q has shape (5,
 Program('p', STACK, np.eye(2), UNIT, ONE)          | ShapeError: G0
 exact_error(UNIT, UNIT, b, ONE, ONE)               | ShapeError: f0 has shape (2,); expected (1,)
 projected_gains(UNIT, UNIT, np.eye(2))             | ShapeError: G0 has shape (1, 1); expected
+projected_gains(1.0, 2.0, [[1.0, 0.0], [2.0, 0.0]]) | SingularityError: M^T W M ... leave joints free
+roots(1.0, np.eye(2))                              | ShapeError: G1 has shape (2, 2); expected
+proved_stable(A, UNIT)                             | ShapeError: G1 has shape (1, 1); expected
+MovingFrame(rotation=np.eye(2))         | ShapeError: rotation has shape (2, 2); expected (3, 3)
 simulate_constrained(KANE, POINT, None, np.zeros(5), np.zeros(3), 0.1) | ShapeError: q has shape (5,); expected (4,)
 Program('p', STACK, UNIT, UNIT, b)                 | ShapeError: weights
 gain_matrix('G0', O, 2)                            | ShapeError: G0 has shape (3,); expected
@@ -106,7 +111,7 @@ make_constraint('torus', TREE, 'c', {})            | UnknownNameError: constrain
 demanded(inverse='moore')                            | UnknownNameError: unknown inverse 'moore'; known: euclidean, inertia
 make_constraint('joint_coupling', TREE, 'c', {'coefficients': {'elbow': 1.0}, 'value': 0.0}) | ProgramError: unknown joint 'elbow'; known:
 reactions(A, b, Q, [[0.0, 0.0]], BETA)             | SingularityError: linearly dependent
-""", globals(), constrained_motion, curves, error_dynamics, program, reactions, signals, stabilization)  # fmt: skip  # noqa: E501
+""", globals(), constrained_motion, constraint, curves, error_dynamics, program, reactions, signals, stabilization)  # fmt: skip  # noqa: E501
 
 
 @tables.written("""
