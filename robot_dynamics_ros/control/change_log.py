@@ -11,11 +11,14 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections import deque
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError, shown
 
 SCHEMA = 1  #: version of the text of a change
 _MAX_DATED = 1000  # changes that have not been fetched
@@ -48,21 +51,119 @@ class Change(NamedTuple):
         return json.dumps({'schema': SCHEMA, **self._asdict()}, default=_packed)
 
     @classmethod
-    def read(cls, text: str) -> Change:
+    def read(cls, text: str, place: str = '') -> Change:
         """Return the change in a text.
 
+        Args:
+            text: See :meth:`text`.
+            place: Where the text was found, for errors.
+
         Raises:
-            ConfigurationError: It has another schema, or is none of ours.
+            RecordingError: It has another schema, or is none of ours; names the key.
         """
+        place = ', '.join(filter(None, ('changes of the controller', place)))
         try:
             fields = json.loads(text, object_hook=_unpacked)
-            schema = fields.pop('schema')
-            if schema == SCHEMA:
-                return cls(**fields)
-            problem = f'have schema {schema}, and schema {SCHEMA} is known'
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            problem = f'cannot be read: {error}'
-        raise ConfigurationError('changes of the controller', problem, 'record them again')
+        except (ValueError, TypeError, RecursionError) as error:
+            raise RecordingError(place, f'cannot be read: {error}', 'record it again') from error
+        with read.reported_as(RecordingError):
+            section = read.Section(place, fields)
+            if (schema := section.take('schema', _WHOLE)) != SCHEMA:
+                problem = f'has schema {schema}, and schema {SCHEMA} is known'
+                raise ConfigurationError(place, problem, 'record it again')
+            content = section.take('kind', partial(_keys_of, _CONTENTS))
+            made = section.build(cls, {**_FIELDS, 'content': content})
+            section.close()
+            return made
+
+
+def _value(kinds: type | tuple[type, ...], words: str) -> Callable[[str, Any], Any]:
+    """Return a reader of a value of some types, and no other number for a switch."""
+
+    def reader(place: str, value: Any) -> Any:
+        if isinstance(value, bool) is not (kinds is bool) or not isinstance(value, kinds):
+            raise ConfigurationError(place, f'is {shown(value)}', f'give {words}')
+        return value
+
+    return reader
+
+
+def _numbers(place: str, value: Any) -> Any:
+    try:
+        kind = np.array(value).dtype.kind if isinstance(value, list | np.ndarray) else ''
+    except ValueError:  # of rows of different lengths
+        kind = ''
+    if kind not in ('i', 'f'):
+        raise ConfigurationError(place, f'is {shown(value)}', 'give a list of numbers')
+    return value
+
+
+def _points(place: str, value: Any) -> Any:
+    if not isinstance(value, list) or len(value) != 4:
+        remedy = 'give lists of times, positions, velocities and accelerations'
+        raise ConfigurationError(place, f'is {shown(value)}', remedy)
+    return [row if row is None else _numbers(place, row) for row in value]
+
+
+def _keys(keys: str) -> Callable[[str, Any], dict[str, Any]]:
+    """Return a reader of a mapping with these keys, see ``_CONTENTS``."""
+
+    def reader(place: str, value: Any) -> dict[str, Any]:
+        section, found = read.Section(place, value), dict[str, Any]()
+        for key in keys.split():
+            name = key.rstrip('?')
+            found[name] = (section.optional if key != name else section.take)(name, _VALUES[name])
+        section.close()
+        return found
+
+    return reader
+
+
+def _kept(place: str, value: Any) -> dict[str, Any]:
+    section = read.Section(place, value)
+    return {kind: section.take(kind, _keys_of(_KEPT, place, kind)) for kind in section}
+
+
+def _keys_of(known: Collection[str], place: str, kind: Any) -> Callable[[str, Any], Any]:
+    """Return a reader of the content of a kind of change, one of those that are known."""
+    if not isinstance(kind, str) or kind not in known:
+        raise ConfigurationError(place, f'is {shown(kind)}', f'give one of {", ".join(known)}')
+    return _keys(_CONTENTS[kind])
+
+
+_WHOLE, _TEXT = _value(int, 'a whole number'), _value(str, 'a text')
+_SWITCH, _MAPPING = _value(bool, 'true or false'), _value(dict, 'a mapping')
+_FIELDS: read.Readers = {'number': _WHOLE, 'kind': _TEXT, 'stamp_ns': _WHOLE, 'tick': _WHOLE}
+#: Keys of the content of each kind, those with ? may be null; and what their values are.
+_CONTENTS = {
+    'activation': 'parameters state kept',
+    'trajectory': 'points start_ns now_ns rows measured?',
+    'parameters': 'values rehearsed?',
+    'payload': 'carried',
+    'target': 'target',
+    'target wrench': 'axes wrench',
+    'measured wrench': 'frame wrench',
+    'speed': 'factor',
+    'enabling': 'pressed',
+    'silence': 'seconds',
+    'locked': 'positions',
+    'deactivate': 'moves?',
+    **dict.fromkeys(('hold', 'brake', 'reaction', 'resume'), ''),
+}
+_VALUES: read.Readers = {
+    **dict.fromkeys(('parameters', 'values'), _MAPPING),
+    **dict.fromkeys(('carried', 'pressed', 'moves'), _SWITCH),
+    **dict.fromkeys(('axes', 'frame'), _TEXT),
+    **dict.fromkeys(('stamp_ns', 'start_ns', 'now_ns'), _WHOLE),
+    **dict.fromkeys(
+        ('q', 'v', 'rows', 'measured', 'rehearsed', 'target', 'wrench', 'seconds', 'positions'),
+        _numbers,
+    ),
+    'factor': read.number,
+    'points': _points,
+    'state': _keys('stamp_ns q v'),
+    'kept': _kept,
+}
 
 
 def _packed(values: Any) -> Any:

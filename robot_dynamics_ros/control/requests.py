@@ -438,7 +438,7 @@ def _trajectory_again(
     measured: Array | None,
 ) -> Commit:
     reference = Reference(session.tree.n)
-    reference.rows[:] = rows
+    reference.rows[:] = array('rows', rows, reference.rows.shape)
     holds = session.loop.generator.holds
     snapshot = ReferenceSnapshot(reference, measured, now_ns, holds)
     return _prepare_points(session, Points(*points), start_ns, snapshot)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from robot_dynamics_ros.control.change_log import Change
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import DEFAULTS
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import PAYLOAD, loaded
 from robot_dynamics_ros.parameters import checked
@@ -69,18 +69,14 @@ def history(reader: RecordingReader) -> History:
     """
     now = Acted(_ALWAYS, '', frozenset(), {**DEFAULTS, **with_texts(reader.parameters)}, True)
     unread: RobotDynamicsError | None = None
-    acted, topic, last = [now], reader.topics.changes, _ALWAYS
+    acted, last = [now], _ALWAYS
     shifts = [0, *reader.clock.shift_ns.tolist()]
     ends = [*reader.clock.since_ns.tolist(), math.inf]
-    for _, _, message in reader.bag.messages(topic, strict=False) if topic else ():
-        if message is None:
+    for change in recorded_changes(reader):
+        if not isinstance(change, Change):
+            unread = change or unread
             continue
-        try:
-            change = Change.read(message.data)
-            now = _after(now, change)
-        except RobotDynamicsError as error:
-            unread = error
-            continue
+        now = _after(now, change)
         begins = now.kind == 'activation'  # at a state that may be older than the last change,
         back = -1 if begins and change.number == 1 else NANO  # but not of another controller
         while shifts and not last - back <= now.since_ns + shifts[0] < ends[0]:
@@ -92,30 +88,32 @@ def history(reader: RecordingReader) -> History:
     return History(acted, unread)
 
 
-def _after(before: Acted, change: Change) -> Acted:
-    """Return what a controller is after a change.
+def recorded_changes(reader: RecordingReader) -> Iterator[Change | RecordingError | None]:
+    """Yield the changes of a controller, the error of what is none, None for a damaged message."""
+    topic = reader.topics.changes
+    messages = reader.bag.messages(topic, strict=False) if topic else ()
+    for k, (_, _, message) in enumerate(messages, 1):
+        try:
+            yield message and Change.read(message.data, f'record {k} on {topic}')
+        except RecordingError as error:
+            yield error
 
-    Raises:
-        ConfigurationError: Its content is not that of its kind.
-    """
+
+def _after(before: Acted, change: Change) -> Acted:
+    """Return what a controller is after a change."""
     _, _, _, values, carries, floats = before
     content, since_ns, changed = change.content, change.stamp_ns, frozenset[str]()
-    try:
-        if change.kind == 'activation':  # its law begins at the state before the first tick
-            since_ns = content.get('state', {}).get('stamp_ns', since_ns)
-            values = {**values, **content['parameters']}
-            carries = content['kept'].get('payload', {}).get('carried', True)
-        elif change.kind == 'parameters':
-            changed, values = frozenset(content['values']), {**values, **content['values']}
-        elif change.kind == 'payload':
-            carries = content['carried']
-        if change.kind in ('reaction', 'resume', 'activation'):
-            floats = change.kind == 'reaction' and values['contact_reaction'] == 'float'
-        return Acted(int(since_ns), str(change.kind), changed, values, bool(carries), floats)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        problem = f'cannot be read: {error!r} in a change of kind {change.kind!r}'
-        subject = 'changes of the controller'
-        raise ConfigurationError(subject, problem, 'record them again') from error
+    if change.kind == 'activation':  # its law begins at the state before the first tick
+        since_ns = content['state']['stamp_ns']
+        values = {**values, **content['parameters']}
+        carries = content['kept'].get('payload', {}).get('carried', True)
+    elif change.kind == 'parameters':
+        changed, values = frozenset(content['values']), {**values, **content['values']}
+    elif change.kind == 'payload':
+        carries = content['carried']
+    if change.kind in ('reaction', 'resume', 'activation'):
+        floats = change.kind == 'reaction' and values['contact_reaction'] == 'float'
+    return Acted(since_ns, change.kind, changed, values, carries, floats)
 
 
 def runs_program(values: Mapping[str, Any]) -> bool:

@@ -32,6 +32,7 @@ from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.parameters import checked, counted
+from robot_dynamics_ros.recordings.history import recorded_changes
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice, with_velocities
 from robot_dynamics_ros.recordings.recording import (
     NANO,
@@ -41,6 +42,7 @@ from robot_dynamics_ros.recordings.recording import (
     require_units_of,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader import positive
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 #: References that a replay can follow.
@@ -161,16 +163,16 @@ class ReplaySource:
         """Return the changes from the first activation whose states are in the bag; note gaps.
 
         Raises:
-            ConfigurationError: They are of another schema.
+            RecordingError: One is of another schema, or was edited.
         """
         bag, topics, log, unreadable = reader.bag, reader.topics, list[Change](), 0
         first = bag.first(topics.states, strict=False)
         begin = 0 if first is None else stamp_ns(first)
-        for _, _, message in bag.messages(topics.changes, strict=False) if topics.changes else ():
-            if message is None:
-                unreadable += 1
-            else:
-                log.append(Change.read(message.data))
+        for change in recorded_changes(reader):
+            if isinstance(change, RecordingError):
+                raise change
+            log += [change] if change else []
+            unreadable += change is None
         if unreadable:
             damaged = counted(unreadable, 'damaged change')
             self.notes.append(f'{damaged} of the controller: left out')
@@ -214,7 +216,8 @@ def _begins_after(change: Change, stamp_ns: int) -> bool:
     """Return whether a change is an activation, not longer before a state than a timeout."""
     if change.kind != 'activation':
         return False
-    timeout = change.content['parameters']['state_timeout_s']
+    given = {**DEFAULTS, **change.content['parameters']}['state_timeout_s']
+    timeout = positive('changes of the controller, parameters, state_timeout_s', given)
     return change.stamp_ns + timeout * NANO > stamp_ns
 
 
@@ -401,7 +404,7 @@ class _Replay:
     def _activate(self, change: Change) -> None:
         """Begin as the controller did: with all parameters, at its last state."""
         content, first = change.content, change.number == 1
-        values = {**content['parameters'], **self._source.overrides}
+        values = {**DEFAULTS, **content['parameters'], **self._source.overrides}
         if first and self._tick is not None:  # another controller
             self._session = self._made(values)
         if (locked := values['locked']) != self._session.parameters['locked']:

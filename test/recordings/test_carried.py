@@ -36,7 +36,8 @@ def change(kind, at, number=1, **content):
 
 
 def activation(parameters, at=0, **kept):
-    return change('activation', at, parameters=parameters, kept=kept)
+    state = {'stamp_ns': at * PERIOD, 'q': [0.0] * 3, 'v': [0.0] * 3}
+    return change('activation', at, parameters=parameters, state=state, kept=kept)
 
 
 def messages(loads, *log, parameters=LOAD):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
@@ -20,9 +21,16 @@ from bags import text as text_message
 from followed_arm import follow, goal
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
 
+from robot_dynamics_ros.control.change_log import Change
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.requests import prepare_goal, prepare_payload, prepare_trajectory
+from robot_dynamics_ros.control.requests import (
+    REPEATED,
+    prepare_goal,
+    prepare_payload,
+    prepare_trajectory,
+)
 from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.recordings.replay import ReplaySource, _matches
 
@@ -454,7 +462,7 @@ def test_topics_are_chosen_by_the_options_of_all_commands(recorded, command):
     {/controller/changes: null} | it was recorded by version 0.2, or only after
     {/controller/changes: '{"schema": 2}'} | changes of the controller
     {/controller/changes: '[]'} | changes of the controller
-    {/controller/changes: 'accepted: 2 points'} | changes of the controller
+    {/controller/changes: 'accepted: 2 points'} | changes of the controller, record 1 on /controller/changes
 """)
 def test_what_cannot_be_replayed_is_refused_in_one_line(given, said, recorded, command):
     loop, bag = recorded
@@ -466,6 +474,44 @@ def test_what_cannot_be_replayed_is_refused_in_one_line(given, said, recorded, c
     assert re.search(said, ended.err)
     assert ended.err.count('\n') == 1
     assert not ended.folder.exists()
+
+
+#: Contents of changes by kind: all keys, of any values of their types.
+CONTENTS = yaml.safe_load("""
+activation: {parameters: {law: a}, state: {stamp_ns: 1, q: [0.0], v: [0]}, kept: {speed: {factor: 1.0}}}
+trajectory: {points: [[0.1], [[1.0]], null, null], start_ns: 0, now_ns: 0, rows: [[0.0]], measured: null}
+parameters: {values: {law: a}, rehearsed: null}
+payload: {carried: true}
+target: {target: [0.0]}
+target wrench: {axes: tool, wrench: [0.0]}
+measured wrench: {frame: tool, wrench: [0.0]}
+speed: {factor: 0.5}
+enabling: {pressed: false}
+silence: {seconds: [0.1]}
+locked: {positions: [.nan]}
+deactivate: {moves: null}
+hold: {}
+brake: {}
+reaction: {}
+resume: {}
+""")  # noqa: E501
+ANY = ('axes', 'frame', 'parameters', 'values')  # of which only the type is known
+
+
+def test_every_key_of_an_edited_change_is_named_if_it_is_missing_or_no_such_value():
+    assert CONTENTS.keys() == REPEATED.keys()
+    for kind, content in CONTENTS.items():
+        whole = json.loads(Change(3, kind, 5, 2, content).text())
+        assert str(Change.read(json.dumps(whole)).content) == str(content)
+        for inside, key in [*((0, key) for key in whole), *((1, key) for key in content)]:
+            for wrong in (None, 'x', {'x': 0}):  # None is missing
+                edited = deepcopy(whole)
+                place = edited['content'] if inside else edited
+                old, place[key] = place[key], wrong
+                if old is wrong is None or (key in ANY and isinstance(wrong, type(old))):
+                    continue
+                with pytest.raises(RecordingError, match=f'record 7 .*{key}'):
+                    Change.read(json.dumps(edited), 'record 7 on /x')
 
 
 def test_a_controller_with_another_clock_than_its_driver_is_told(recorded, command):
