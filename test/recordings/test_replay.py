@@ -462,7 +462,7 @@ def test_topics_are_chosen_by_the_options_of_all_commands(recorded, command):
     {/controller/changes: null} | it was recorded by version 0.2, or only after
     {/controller/changes: '{"schema": 2}'} | changes of the controller
     {/controller/changes: '[]'} | changes of the controller
-    {/controller/changes: 'accepted: 2 points'} | changes of the controller, record 1 on /controller/changes
+    {/controller/changes: 'accepted: 2 points'} | the controller, record 1 on /controller/changes
 """)
 def test_what_cannot_be_replayed_is_refused_in_one_line(given, said, recorded, command):
     loop, bag = recorded
