@@ -19,10 +19,13 @@ from robot_dynamics_ros.constraints.damped_inverse import TaskInverse
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Followed
 from robot_dynamics_ros.constraints.stabilization import commanded_acceleration, task_acceleration
+from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import Jet, time_jet
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 from robot_dynamics_ros.symbolic.kernel import compile_function
+
+_PERIODIC = 1e-6  # change of f by a whole turn of a joint below which it is rounding, m or rad
 
 
 class ProgramKernel:
@@ -52,6 +55,9 @@ class ProgramKernel:
         breakaway_velocity: Velocity in whose direction joints in stiction are to break away,
             shape (c,), m/s.
         external: External joint efforts, shape (n,), N m or N.
+
+    Attributes:
+        turning: Joints whose turns are chosen, see :meth:`whole_turns`.
 
     Args:
         program: The program.
@@ -94,6 +100,11 @@ class ProgramKernel:
         if c:
             shapes['reaction'] = (m,)
         self._zeros = np.zeros(n)
+        turning = program.tree.joint_is_continuous
+        for part in program.stack.constraints:
+            if any(isinstance(signal, Followed) for signal in part.signals):
+                turning[list(getattr(part, 'joints', ()))] = False
+        self.turning: list[int] = np.flatnonzero(turning).tolist()
         results = {name: np.zeros(shape) for name, shape in shapes.items()}
         for name, array in results.items():
             setattr(self, name, array)
@@ -147,6 +158,28 @@ class ProgramKernel:
     def damped(self) -> bool:
         """Whether a singular value was below the threshold, so that (3.5) is only approximate."""
         return min(self.scaled_sigma.tolist()) < self.program.singularity.threshold
+
+    def whole_turns(self, q: Array, posture: Array) -> Array:
+        """Return by how many turns, rad, continuous joints are off those nearest to f = 0.
+
+        Args:
+            q: Joint positions at the start, shape (n,), rad or m.
+            posture: Where f is periodic, the turn nearest to it is taken, shape (n,), rad.
+
+        Returns:
+            New array, shape (n,); 0 for joints that follow the joint reference.
+        """
+        turned = q.copy()
+        for i in self.turning:
+            self.run(0.0, turned, self._zeros)
+            f = self.f.copy()
+            turned[i] += TURN
+            self.run(0.0, turned, self._zeros)
+            step, turns = self.f - f, (turned[i] - posture[i]) / TURN
+            if np.abs(step).max() > _PERIODIC:
+                turns = self.f @ step / (step @ step)
+            turned[i] -= TURN * round(turns)
+        return q - turned
 
     def set_offset(self, value: Array, rate: Array, acceleration: Array) -> None:
         """Set the target of f and its first two derivatives, each of shape (m,); initially 0."""

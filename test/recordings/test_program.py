@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from bags import SECOND, STORE, Message, header, text
-from recorded_arm import RecordedArm, write_run
+from recorded_arm import RecordedArm, arm_xml, write_run
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
 
 from robot_dynamics_ros.control.health import SessionHealth
@@ -57,8 +57,14 @@ def test_the_designed_decay_begins_when_the_law_acts_alone(command):
 
 
 def test_the_last_quarter_is_that_of_the_motion_and_its_end_is_told(tmp_path):
-    """The target stands at 0 for 0.3 s, so f are the positions; they are evaluated each 10 ms."""
-    arm = RecordedArm(600)
+    """The target stands at 0 for 0.3 s, so f are the positions; they are evaluated each 10 ms.
+
+    The elbow has turned twice before, which a program does not unwind.
+    """
+    ends = 'name="elbow" type="{}"'.format
+    arm = RecordedArm(600, xml=arm_xml().replace(ends('revolute'), ends('continuous')))
+    floor = np.sqrt(np.mean(arm.q[240:301:10] ** 2, axis=0))
+    arm.q[:, 1] += 4.0 * np.pi
     program = """{name: rest, constraints: [{kind: joint_program, name: posture,
         natural_frequency: 9,
         position: {waypoints: {times: [0, 0.3], points: [[0, 0, 0], [0, 0, 0]]}}}]}"""
@@ -66,7 +72,6 @@ def test_the_last_quarter_is_that_of_the_motion_and_its_end_is_told(tmp_path):
     result = analyze_bag(write_run(tmp_path / 'bag', arm.recording()), settings)
     found = result.figures['program']
     assert found['end'] == pytest.approx(0.3)
-    floor = np.sqrt(np.mean(arm.q[240:301:10] ** 2, axis=0))
     np.testing.assert_allclose(found['floor'], floor, rtol=1e-9)
     moves = 'the program moves from 0.000 s to 0.300 s: --from 0.000 --to 0.300'
     assert moves in result.report.notes

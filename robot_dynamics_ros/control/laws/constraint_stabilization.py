@@ -34,7 +34,6 @@ from robot_dynamics_ros.control.laws.program_effort import ContactForces, LeadIn
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
@@ -44,7 +43,6 @@ _LEAD_IN_BLEND_S = 0.3  # time over which the remaining error after a lead-in is
 # Of a rehearsal: step by the fastest root, duration by the slowest one, and most steps.
 _STEP, _DECAY, _MOST_STEPS = 0.2, 4.0, 500
 _REHEARSED_S = 0.1  # for which the result of a rehearsal holds, in motion
-_PERIODIC = 1e-6  # change of f by a whole turn of a joint below which it is rounding, m or rad
 
 
 class ConstraintStabilization(ModelLaw):
@@ -143,9 +141,6 @@ class ConstraintStabilization(ModelLaw):
         self._never_leads, self._obstacle, self._rehearsed_at = '', '', -math.inf
         self.leading, self._blend = False, program.blend
         self._initial = np.zeros((2, m))
-        turning = tree.joint_is_continuous
-        turning[[i for _, joints in self.followed for i in joints]] = False
-        self._turning: list[int] = np.flatnonzero(turning).tolist()
         self._turns, self._turned = np.zeros((2, n))
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
@@ -221,29 +216,15 @@ class ConstraintStabilization(ModelLaw):
     def rehearse(self, t: float, q: Array, v: Array) -> None:
         """Find out whether the program can begin at a state; see :class:`ControlLaw`."""
         self._start, self._rehearsed_at, self.leading, self._obstacle = t, t, False, ''
-        self._choose_turns(q)
-        if self._lead is not None:
-            self._begin_program(q - self._turns, v, self.program.blend)
-            self._obstacle = self._rehearse(q.copy(), v.copy())
-
-    def _choose_turns(self, q: Array) -> None:
-        """Turn continuous joints nearest to f = 0; where f does not change, to the posture."""
-        kernel, task, still = self._kernel, self.program.null_space, np.zeros(len(q))
-        posture, turned = q, q.copy()
+        task, posture = self.program.null_space, q
         if self._lead is not None:
             posture = self._lead.goal
         elif task is not None:
             posture = np.where(task.stiffness > 0.0, task.posture, q)
-        for i in self._turning:
-            kernel.run(0.0, turned, still)
-            f = kernel.f.copy()
-            turned[i] += TURN
-            kernel.run(0.0, turned, still)
-            step, turns = kernel.f - f, (turned[i] - posture[i]) / TURN
-            if np.abs(step).max() > _PERIODIC:
-                turns = kernel.f @ step / (step @ step)
-            turned[i] -= TURN * round(turns)
-        self._turns[:] = q - turned
+        self._turns[:] = self._kernel.whole_turns(q, posture)
+        if self._lead is not None:
+            self._begin_program(q - self._turns, v, self.program.blend)
+            self._obstacle = self._rehearse(q.copy(), v.copy())
 
     def _begin_program(self, q: Array, v: Array, blend: float) -> None:
         """Start the program at a state; blend its initial error out over ``blend`` s."""
@@ -284,7 +265,7 @@ class ConstraintStabilization(ModelLaw):
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         if self._start is None:
             self.reset(t, q, v)
-        if self._turning:
+        if self._kernel.turning:
             q = np.subtract(q, self._turns, out=self._turned)
         if self.leading:
             self._move_to_start(t, q, v, out)

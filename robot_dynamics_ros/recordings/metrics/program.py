@@ -64,8 +64,9 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
     usable = (run.time >= start) & (run.time < evaluated.program_end)
     usable &= np.isfinite(run.velocity).all(axis=1)
     evaluations = [k for k in range(0, len(run.time), every) if usable[k]]
+    turns = [kernel.whole_turns(q, q) for q in run.position[evaluations[:1]]]
     for k in evaluations:
-        kernel.run(float(run.time[k]) - start, run.position[k], run.velocity[k])
+        kernel.run(float(run.time[k]) - start, run.position[k] - turns[0], run.velocity[k])
         values[k], rate[k], sigma[k] = kernel.f, kernel.f_dot, kernel.sigma.min()
     least = int(np.argmin(np.nan_to_num(sigma, nan=np.inf)))
     rows = [f'{part.name}: {row}' for part in program.stack.constraints for row in part.rows]
