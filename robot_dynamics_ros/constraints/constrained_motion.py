@@ -80,6 +80,7 @@ def simulate_constrained(
 
     Raises:
         ParameterError: Duration or step is not positive.
+        ShapeError: A state, the efforts or a gain has the wrong shape.
         DivergenceError: The motion became non-finite.
 
     Source: constraint-stabilization, section 2, (2.17) to (2.19).
@@ -92,7 +93,8 @@ def simulate_constrained(
         """Return acceleration, constraint value and reactions."""
         q, v = x[:n], x[n:]
         f, f_dot, Gamma, beta = constraint.evaluate(q, v, t)
-        Q = formulation.generalized_forces(q, effort(t, q, v))
+        Q = array('effort', effort(t, q, v), (n,), finite=False)
+        Q = formulation.generalized_forces(q, Q)
         A, b = formulation.mass_matrix(q), formulation.bias_forces(q, v)
         if not math.isfinite(f.sum() + f_dot.sum() + beta.sum() + b.sum() + Q.sum()):
             raise DivergenceError('the constrained motion', t)
@@ -141,10 +143,14 @@ def second_derivatives(
         :math:`C_q = \partial(\Gamma a+\beta)/\partial q` at fixed a, shape (m, n);
         :math:`C_v = \partial\beta/\partial\dot q = 2\dot\Gamma`, shape (m, n).
 
+    Raises:
+        ShapeError, NonFiniteError, ParameterError: An argument is no such array.
+
     Source: constraint-stabilization, section 7.
     """
     n = constraint.tree.n
-    q, v = array('q', q, (n,)), array('v', v, (n,))
+    q, v, a = (array(name, x, (n,)) for name, x in (('q', q), ('v', v), ('a', a)))
+    N = array('N', N, (constraint.m,))
 
     def rates(x: Array) -> Array:
         _, _, Gamma, beta = constraint.evaluate(x, v, t)

@@ -39,6 +39,7 @@ from robot_dynamics_ros.spatial.scalar import (
     cross_matrix,
     zeros,
 )
+from robot_dynamics_ros.spatial.validation import scalars
 
 
 class SeparatedForm(NamedTuple):
@@ -55,7 +56,12 @@ class SeparatedForm(NamedTuple):
     pairs: tuple[tuple[int, int], ...]
 
     def forces(self, v: Array) -> Array:
-        """Return the centrifugal and Coriolis forces ``C v`` at velocities v, shape (n,)."""
+        """Return the centrifugal and Coriolis forces ``C v`` at velocities v, shape (n,).
+
+        Raises:
+            ShapeError, ParameterError, NonFiniteError: v is no such array.
+        """
+        v = scalars('v', v, self.centrifugal.shape[:1])
         products = np.array([v[j] * v[k] for j, k in self.pairs], dtype=v.dtype)
         return self.centrifugal @ (v * v) + self.coriolis @ products
 

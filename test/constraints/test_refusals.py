@@ -89,6 +89,9 @@ roots(1.0, np.eye(2))                              | ShapeError: G1 has shape (2
 proved_stable(A, UNIT)                             | ShapeError: G1 has shape (1, 1); expected
 MovingFrame(rotation=np.eye(2))         | ShapeError: rotation has shape (2, 2); expected (3, 3)
 simulate_constrained(KANE, POINT, None, np.zeros(5), np.zeros(3), 0.1) | ShapeError: q has shape (5,); expected (4,)
+simulate_constrained(KANE, POINT, lambda *x: O, ZEROS, ZEROS, 0.1) | ShapeError: effort has shape (3,); expected (4,)
+second_derivatives(POINT, ZEROS, ZEROS, 0.0, O, ZEROS) | ShapeError: N has shape (3,); expected (1,)
+LAGRANGE.separated_form(ZEROS).forces(O)           | ShapeError: v has shape (3,); expected (4,)
 Program('p', STACK, UNIT, UNIT, b)                 | ShapeError: weights
 gain_matrix('G0', O, 2)                            | ShapeError: G0 has shape (3,); expected
 demanded(metric=O)                                   | ShapeError: metric
