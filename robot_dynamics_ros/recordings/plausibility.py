@@ -44,7 +44,7 @@ _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
 _FROZEN_S = 0.5  # s
 _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
 _SETTLING = 10  # at rest, efforts settle in one of so many parts of the time
-_USUAL = 95.0  # percentile of steps, and of numbers of equal values in a row, that are usual
+_USUAL = 95.0  # percentile of steps that are usual
 _UNUSUAL = 10.0  # times these: more is frozen
 _REPAIR = 'repair the driver, or cut that part with --from and --to'
 _FASTER = (
@@ -54,7 +54,6 @@ _FASTER = (
 _UNITS_OF_VELOCITY = (
     'is one of them, or time, in another unit (of velocity 57.3: deg/s, 9.55: rpm, 1000: mm/s)?'
 )
-_PEAK = 0.999  # of the largest effort: it may be that of a drive that saturates
 _CHECKED = 4000  # samples of a recording that are checked
 _OUTSIDE = 0.2  # share of the states beyond a limit above which the recording is rejected
 _MARGIN = 0.05  # margin at the position limits, of a joint's range
@@ -99,7 +98,7 @@ def check_recording(
     run = recording.of_joints(tree.joint_names)
     _refuse(turn_findings(run, tree))
     _check_frozen(run, measured=measured)
-    _refuse(frozen_findings(run, measured=measured))
+    _refuse(frozen_findings(run))
     run = longest_piece(run)
     if len(run.time) < LEAST_STATES:
         raise MissingError(
@@ -357,16 +356,15 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
             )
 
 
-def frozen_findings(run: Recording, *, measured: bool) -> Iterator[Finding]:
-    """Yield joints that jump, or whose positions, velocities or measured efforts are frozen.
+def frozen_findings(run: Recording) -> Iterator[Finding]:
+    """Yield joints that jump, or whose positions or velocities are frozen.
 
-    Positions or velocities, if one misses more way of the other than steps of the sensor; efforts,
-    unless a command is held, too, or they are the largest, as of a drive that saturates.
+    They are if one misses more way of the other than steps of the sensor.
     """
     rows = np.arange(len(run.time)) * run.period  # without gaps
     piece = np.cumsum(np.diff(run.time, prepend=-np.inf) > BRIDGED * run.period)
     for j, name in enumerate(run.joints):
-        q, v, effort = (x[:, j] for x in (run.position, run.velocity, run.measured_effort))
+        q, v = run.position[:, j], run.velocity[:, j]
         step = np.abs(np.diff(q[np.isfinite(q)]))
         way = _UNUSUAL * np.percentile(np.append(step[step > 0.0], 0.0), _USUAL)
         speed = np.where(np.abs(v) > AT_REST * np.fmax.reduce(np.abs(v)), v, 0.0)
@@ -379,16 +377,9 @@ def frozen_findings(run: Recording, *, measured: bool) -> Iterator[Finding]:
             for k in jumps[:1]
             if np.any(known)
         ]
-        for kind, x in (('measured efforts', effort), ('velocities', v), ('positions', q)):
-            runs = _equal(np.stack([x, piece], axis=1))
-            least = _UNUSUAL * np.percentile(np.diff(runs, axis=1), _USUAL)
-            for start, end in _long(rows, runs).tolist():
-                wrong = np.ptp(missed[start:end]) > way > 0.0
-                if x is effort:
-                    drives = 0.0 < abs(x[start]) < _PEAK * np.nanmax(np.abs(x)) and measured
-                    acts = np.ptp(run.effort[start:end, j]) != 0.0 and end - start > least
-                    wrong = drives and acts and np.ptp(q[start:end]) > way
-                if wrong:
+        for kind, x in (('velocities', v), ('positions', q)):
+            for start, end in _long(rows, _equal(np.stack([x, piece], axis=1))).tolist():
+                if np.ptp(missed[start:end]) > way > 0.0:
                     problems.append(f'its {kind} are {_frozen(run, start, end)}, while it moves')
                     break
         for problem in problems[-1:]:
