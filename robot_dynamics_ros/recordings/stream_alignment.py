@@ -27,6 +27,7 @@ _ALTERNATIONS = 10  # between zeros and other positions, of two publishers,
 _TOGETHER = 4096  # within so many states, of which the others are
 _STEPS = 2.5  # steps of a sensor off, none larger than
 _COARSEST = 1e-2  # rad or m
+_PRIME = 1_099_511_628_211  # makes one number of the values of a row
 PAUSE_NS = 10 * NANO  #: longer, no states are missing: a pause, or a clock that jumps
 _MANY = 0.1  # fraction of states with non-finite positions above which the recording is at fault
 #: Between the last state before a restart and the first after it; no recorded gap is just this.
@@ -108,6 +109,30 @@ def foreign_rows(rows: Rows) -> Array:
     changes = np.flatnonzero(np.diff(zero) & (far[1:] | far[:-1])) // _TOGETHER
     alternates = np.bincount(changes, minlength=len(zero) // _TOGETHER + 1) >= _ALTERNATIONS
     return zero & np.repeat(alternates, _TOGETHER)[: len(zero)]
+
+
+def copied_rows(rows: Rows) -> Array:
+    """Return a mask of the rows that are copies of one before the previous: of a second publisher.
+
+    Not of a vibration, of which neighbours repeat neighbours, nor of steps of sensors at rest.
+    """
+    found, code = np.zeros(len(rows.place), dtype=bool), np.zeros(len(rows.place), np.uint64)
+    for values in (rows.position, rows.velocity, rows.effort):
+        for column in values.T:
+            code = code * np.uint64(_PRIME) + np.ascontiguousarray(column).view(np.uint64)
+    order = np.argsort(code, kind='stable')
+    same = np.flatnonzero(np.diff(code[order]) == 0)
+    source = np.arange(len(code))
+    source[order[same + 1]] = order[same]
+    copy = np.flatnonzero(source < np.arange(len(code)) - 1)
+    copy = copy[source[copy] != source[copy - 1] + 1]
+    copy = copy[rows.stamp_ns[copy] - rows.stamp_ns[source[copy]] < _LONGEST_REPEAT_NS]
+    if len(copy) < _ALTERNATIONS:
+        return found
+    change = np.abs(np.diff(rows.position, axis=0))
+    step = np.where(change > 0.0, change, _COARSEST).min(axis=0)
+    found[copy] = (change[copy - 1] > 2.0 * _STEPS * step).any(axis=1)
+    return found
 
 
 class JointMerger:
@@ -216,8 +241,8 @@ def usable_rows(
     plausible = _plausible(rows.position) & _plausible(np.where(unknown, 0.0, rows.velocity))
     some = unknown[:, ~unknown.all(axis=0)].any(axis=1)  # of joints whose velocity is measured
     unsure = int((some & ~unknown.all(axis=1)).sum())
-    foreign = foreign_rows(rows) & (not every)
-    rows = rows.where(plausible & ~foreign)
+    foreign, copied = (x & (not every) for x in (foreign_rows(rows), copied_rows(rows)))
+    rows = rows.where(plausible & ~foreign & ~copied)
     accepted, shift, left_out, restarts = _in_order(rows.stamp_ns)
     if len(accepted) < len(rows.stamp_ns):
         rows = rows.take(accepted)
@@ -227,6 +252,7 @@ def usable_rows(
     clock = ClockShift(rows.place[first], shift[first], rows.stamp_ns[first])
     left_out[f'with a non-finite position{of}'] = int(not_finite.sum())
     left_out['of zeros, as of a second publisher'] = int(foreign.sum())
+    left_out['copied from an earlier one, as by a second publisher'] = int(copied.sum())
     steps = np.diff(rows.stamp_ns)
     pauses = np.flatnonzero(steps > PAUSE_NS)
     begins = rows.stamp_ns[pauses]

@@ -239,6 +239,19 @@ def test_a_second_publisher_of_zeros_is_left_out(tmp_path, rng):
     assert every.position.tobytes() == mixed.position.tobytes(), 'as a controller received it'
 
 
+def test_copies_of_a_second_publisher_are_left_out_and_a_vibration_is_kept(tmp_path, rng):
+    run = run_of(rng, 4.0)
+    late = np.arange(400) - 7
+    mixed = run.rows(np.stack([np.arange(400), np.maximum(late, 0)], axis=1).ravel())
+    mixed = stamped(mixed, 5_000_000 * np.arange(800)).rows(np.arange(800) % 20 != 1)
+    read = as_read(mixed, tmp_path / 'copied')
+    assert read.position.tobytes() == run.position.tobytes()
+    assert 'states copied from an earlier one, as by a second publisher' in ' '.join(read.notes)
+    vibrating = run.rows(np.arange(400) % 25)
+    vibrating = stamped(vibrating, 10_000_000 * np.arange(400))
+    assert len(as_read(vibrating, tmp_path / 'vibrating').time) == 400
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('velocity', [True, False])
 def test_wrapped_positions_of_a_continuous_joint_change_no_figure(velocity, command, rng):
