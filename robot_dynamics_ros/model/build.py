@@ -38,6 +38,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 MOVING = ('revolute', 'continuous', 'prismatic')
 
+_LITTLE = 0.5  # share of the range of a joint, below which that left by a mimic joint is remarked
 _EXACT = 2.0**53  # below it integers are exact floats
 _MAX_LISTED = 50  # maximum number of names in a message
 
@@ -287,12 +288,13 @@ def _limits(
         limits[j, [0, 4]] = np.maximum(own[[0, 4]], ends[:, 0])
         limits[j, [1, 5]] = np.minimum(own[[1, 5]], ends[:, 1])
         limits[j, 2] = min(own[2], limits[i, 2] / abs(k))
-        if not limits[j, 0] < limits[j, 1]:
+        lower, upper, leave = *limits[j, :2], f'joint {names[i]!r}: its limits leave {names[j]!r}'
+        if not lower < upper:
             limits[j, :2] = own[:2]
-            remarks.append(
-                f'joint {names[i]!r}: its limits leave the joint {names[j]!r} no range; those of '
-                'that joint are used'
-            )
+            remarks.append(f'{leave} no range; those of that joint are used')
+        elif upper - lower < _LITTLE * (own[1] - own[0]) < math.inf:
+            of = f'{lower:.4g} to {upper:.4g} of {own[0]:.4g} to {own[1]:.4g}'
+            remarks.append(f'{leave} only {of}; correct them if it moves farther')
         limits[i] = -np.inf, np.inf, np.inf, np.inf, -np.inf, np.inf
     return limits, tuple(remarks)
 

@@ -9,7 +9,7 @@ import pytest
 import tables
 from oracles import EliminationOracle, relative_error
 from samples import sample
-from urdf_text import good_parts, robot
+from urdf_text import follow, good_parts, robot
 
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import (
@@ -93,6 +93,21 @@ def test_a_mimic_joint_that_moves_with_none_is_said_to_be_locked():
     tree = load_robot(mimic.join(GOOD.rsplit('</joint>', 1)))
     assert tree.locked == {'j2': 0.2}
     assert remark(tree, "joint 'j2': follows 'j1' with multiplier 0; it is locked at 0.2")
+
+
+@tables.rows('multiplier offset upper told', """
+0.04, 0.1, 2.5, ''
+0.1, 0.1, 1.0, only -1 to 1 of -3 to 3; correct them
+0.1, 1.0, 3.0, no range; those of that joint are used
+""")  # fmt: skip
+def test_little_range_that_the_limits_of_a_mimic_joint_leave_is_remarked(
+    multiplier, offset, upper, told
+):
+    parts = good_parts()
+    parts['j2'] = follow(parts['j2'], 'j1', multiplier, offset)
+    tree = load_robot(robot('r', *parts.values()))
+    assert tree.position_upper == pytest.approx([upper])
+    assert remark(tree, f"'j2': its limits leave 'j1' {told}") == bool(told)
 
 
 @tables.written("""
