@@ -38,7 +38,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 MOVING = ('revolute', 'continuous', 'prismatic')
 
-_LITTLE = 0.5  # share of the range of a joint, below which that left by a mimic joint is remarked
 _EXACT = 2.0**53  # below it integers are exact floats
 _MAX_LISTED = 50  # maximum number of names in a message
 
@@ -292,7 +291,7 @@ def _limits(
         if not lower < upper:
             limits[j, :2] = own[:2]
             remarks.append(f'{leave} no range; those of that joint are used')
-        elif upper - lower < _LITTLE * (own[1] - own[0]) < math.inf:
+        elif 2.0 * (upper - lower) < own[1] - own[0] < math.inf:
             of = f'{lower:.4g} to {upper:.4g} of {own[0]:.4g} to {own[1]:.4g}'
             remarks.append(f'{leave} only {of}; correct them if it moves farther')
         limits[i] = -np.inf, np.inf, np.inf, np.inf, -np.inf, np.inf
