@@ -77,7 +77,7 @@ class ControlLoop:
         stop_law: The stop action.
         transfer: Transfer from the former law.
         state: The last valid state.
-        q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s.
+        q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s; read only.
         limiter: Limits of the command.
         wrench: Streamed wrench, whose efforts compliant laws add.
         force: External force on the arm, for laws that use it.
@@ -107,7 +107,8 @@ class ControlLoop:
         self.generator = generator or ReferenceGenerator(tree)
         self.reference = self.generator.reference
         self.state = MeasuredState(tree, derivative)
-        self.q, self.v = self.state.q, self.state.v
+        # Read only: a law that changed them would mislead the guard.
+        self.q, self.v = (np.broadcast_to(x, x.shape) for x in (self.state.q, self.state.v))
         self.effort, self._speeds = np.zeros(tree.n), tree.velocity_limits()
         self._gravity, self._desired, self._zeros, self._fitted = np.zeros((4, tree.n))
         self.measured_effort = np.full(tree.n, np.nan)

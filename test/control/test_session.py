@@ -482,6 +482,15 @@ def test_a_law_that_replaces_one_without_a_finite_effort_acts_at_once():
     np.testing.assert_allclose(run.commands[-1], GRAVITY, atol=1e-9)
 
 
+@pytest.mark.parametrize('place', [1, 2])
+def test_a_law_that_changes_the_state_is_stopped_instead_of_misleading_the_guard(place):
+    run = Driven().active()
+    run.session.loop.law.effort = lambda *given: given[place].fill(0.0)
+    held = run.states(100)[-1]
+    assert 'read-only' in run.said()[0]
+    np.testing.assert_allclose(held, GRAVITY, atol=1e-10)
+
+
 def test_an_error_that_every_state_repeats_is_reported_once():
     run = Driven().active()
     for _ in range(9):
