@@ -176,20 +176,6 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
     return state_space(np.linalg.solve(inertia, right))
 
 
-def motion_efforts(tree: Robot, q: Array, v: Array, a: Array) -> Array:
-    """Return the efforts of a motion with friction and armature, shape (k, n), N m or N.
-
-    Args:
-        tree: The robot.
-        q: Joint positions, shape (k, n), rad or m.
-        v: Joint velocities, shape (k, n), rad/s or m/s.
-        a: Joint accelerations, shape (k, n), rad/s^2 or m/s^2.
-    """
-    model, terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
-    load = np.array([model.inverse_dynamics(*rows) for rows in zip(q, v, a, strict=True)])
-    return load + terms.effort(v, a, load)
-
-
 def largest_gravity_forces(tree: Robot) -> Array:
     """Return the largest gravity effort of each drive over 500 positions within the limits.
 

@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
     Trajectory,
     check_limits,
 )
-from robot_dynamics_ros.dynamics.joint_terms import motion_efforts
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import (
     ParameterError,
     SingularityError,
@@ -41,6 +41,7 @@ from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import FixedParameter, Parameter, checked, only, spread
 from robot_dynamics_ros.planning.motions import Quintic, Sine, ToolPath, WavyCurve
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 P, F = Parameter, FixedParameter
 _AT_START = 1e-6  # rad or m: closer to the start, no approach is needed
@@ -53,8 +54,7 @@ _LEAST_STEP = 1e-3  # sample periods from a point to the end; in less, quintics 
 _SHORTEST_S = 1.0  # of a motion of point_settings at full speed
 _DEFAULT_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
 MARGIN = 0.9  # share of an effort limit beyond which a motion is remarked
-_MAX_EFFORTS = 2000  # number of instants at which efforts are computed
-_PIECES = 8  # into which a quintic between two points is divided for that
+_PIECES = 8  # into which a quintic between two points is divided to compute efforts
 _APPROACH_SPEED = 0.5  # fraction of the velocity limits, at most
 
 
@@ -285,9 +285,10 @@ def _with_margin(
     """Return a plan with its largest effort, also between the points, which quintics join."""
     times = np.array(plan.times_ns) / NANO
     spline = JointSpline(Points(times, plan.position, plan.velocity, plan.acceleration))
-    motion = np.array(spline.table(spline.instants(float(np.diff(times).min()) / _PIECES)))
-    q, v, a = motion[:, _hardest(motion[2])]
-    shares = np.abs(motion_efforts(tree, q, v, a)) / tree.effort_limit
+    q, v, a = spline.table(spline.instants(float(np.diff(times).min()) / _PIECES))
+    kernel = compile_kernel(tree, outputs=('inverse_dynamics',))
+    rigid = kernel.batch('inverse_dynamics', q, v, a)
+    shares = np.abs(rigid + JointTerms.of(tree).effort(v, a, rigid)) / tree.effort_limit
     share, name = float(shares.max()), tree.joint_names[int(np.argmax(shares.max(axis=0)))]
     if share > MARGIN:
         remarks += (
@@ -296,16 +297,6 @@ def _with_margin(
             'points with velocities',
         )
     return replace(plan, effort_share=share, heaviest=name, remarks=remarks)
-
-
-def _hardest(acceleration: Array) -> Array:
-    """Return the rows of a motion at which efforts are computed: all, or some of many."""
-    count = len(acceleration)
-    if count <= _MAX_EFFORTS:
-        return np.arange(count)
-    largest = np.abs(acceleration) / np.maximum(np.abs(acceleration).max(axis=0), 1e-12)
-    hardest = np.argsort(largest.max(axis=1))[-_MAX_EFFORTS // 2 :]
-    return np.union1d(hardest, np.linspace(0, count - 1, _MAX_EFFORTS // 2).astype(int))
 
 
 def _point(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:

@@ -274,11 +274,12 @@ def test_the_folder_of_a_robot_is_inside_of_the_one_that_was_given():
 
 
 @pytest.mark.slow
-def test_a_launch_finds_the_folder_of_a_description(tmp_path):
+def test_a_launch_finds_the_folder_of_a_description():
     planned = described(str(shipped_robot('scara')))  # once, then it is cached
     assert load_robot(planned.with_name('robot.urdf')).n == 4
-    with pytest.raises(ConfigurationError, match='not a parameter file with a robot.urdf'):
-        described(str(tmp_path / 'parameters.yaml'))
+    for other in ('driver.yaml', 'gone.yaml'):
+        with pytest.raises(ConfigurationError, match='^description .* is not a parameter file wi'):
+            described(str(planned.with_name(other)))
 
 
 def test_the_controllers_of_shipped_arms_are_written_by_the_same_function():

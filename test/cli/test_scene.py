@@ -107,12 +107,6 @@ def test_a_file_is_told_from_a_name(line, command):
     assert said.replace(r'\n', '\n') in command(*words.split(), code=2).err
 
 
-@pytest.mark.parametrize('limit', ['', '--effort-limit 7'])
-def test_an_effort_limit_that_no_joint_takes_is_told(limit, command):
-    error = command(f'check_model scara {limit}').err
-    assert ('--effort-limit has no effect, every joint has a limit' in error) == bool(limit)
-
-
 def test_an_error_to_decay_does_not_begin_outside_of_the_joint_limits(scene_of):
     upper = float(sample('four_dof').tree.position_upper[3])
     joint = {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': upper - 1e-3}

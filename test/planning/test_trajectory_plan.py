@@ -19,7 +19,6 @@ from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model import frame_pose, load_robot
-from robot_dynamics_ros.planning import trajectory_plan
 from robot_dynamics_ros.planning.motions import Quintic
 from robot_dynamics_ros.planning.trajectory_plan import (
     MOTION,
@@ -307,15 +306,6 @@ def test_a_plan_knows_its_largest_effort(part, warns):
     assert (plan.effort_share, plan.heaviest) == (pytest.approx(shares.max(), rel=0.03), joint)
     said = f'joint {joint!r} needs {plan.effort_share:.0%} of its effort limit'
     assert [remark[: len(said)] for remark in plan.remarks] == [said] * warns
-
-
-def test_of_a_long_motion_the_hardest_instants_of_every_joint_are_judged():
-    acceleration = np.outer(np.linspace(0.0, 1.0, 9000), [1.0, 1e-3])
-    acceleration[4321, 1] = 1e-2
-    rows = trajectory_plan._hardest(acceleration)
-    assert 4321 in rows
-    assert len(rows) <= 2000
-    assert np.diff(rows).max() <= 10
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import runpy
-import shutil
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,7 +33,6 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
 from robot_dynamics_ros.ros.executables import NODES, declared_parameters
 
-LAUNCH_FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
 XACRO = str(ROOT / 'urdf' / 'four_dof.urdf.xacro')
 
 
@@ -321,17 +319,12 @@ def test_an_arm_of_ones_own_is_simulated_in_gazebo_and_mujoco(scene, tmp_path):
     assert controller['discretization'] == 'zero_order'
 
 
-def test_a_plan_of_a_description_is_said_and_other_files_are_none(scene, tmp_path):
-    from robot_dynamics_ros.cli.new_robot import described
-
+def test_a_plan_of_a_description_is_said(scene):
+    """Which files are none: ``test/cli/test_new_robot.py``."""
     found = scene('simulation', description=XACRO, mappings='limits_profile:=wide')
     folder = Path(found.told(found.actions[0]).rpartition(': ')[2])
     assert folder == Path(found.parameters('simulator')['robot']).parent
     assert scene('gazebo', description=str(folder / 'robot.urdf')).nodes[0] == 'LogInfo'
-    for file in ('robot.urdf', 'driver.yaml'):
-        shutil.copy(folder / file, tmp_path)
-    with pytest.raises(ConfigurationError, match='^description .* is not a parameter file with'):
-        described(str(tmp_path / 'driver.yaml'))
 
 
 @pytest.mark.parametrize('whose', ['robot_dynamics_ros hardware.launch.py', 'cell cell.launch.py'])
