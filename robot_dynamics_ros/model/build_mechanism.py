@@ -27,6 +27,10 @@ _RANK_TOLERANCE = 1e-9  # of scaled equations: order 1 if independent, 1e-16 if 
 
 
 #: Positions of dependent joints by name from those of the coordinates, jets of shape (1,) each.
+_OTHER_DRIVES = (
+    'actuators: only the formulations serve drives that move other combinations of joints than '
+    'one coordinate each; no law, simulation or planned motion does'
+)
 Formula = Callable[[tuple[Jet, ...]], Mapping[str, Jet]]
 
 
@@ -83,7 +87,9 @@ def build_mechanism(
         singular_below=file.singular_below,
     )
     _check_drive(mechanism)
-    return mechanism
+    if mechanism.drives_coordinates:
+        return mechanism
+    return mechanism.with_changes(remarks=(*mechanism.remarks, _OTHER_DRIVES))
 
 
 def _passive_terms(robot: Robot, names: Sequence[str]) -> Iterator[str]:

@@ -256,6 +256,8 @@ def test_joints_without_a_drive_need_no_effort_limit(mechanisms):
     rates = {'a': {'rate': {'lower_arm_joint': 1}}, 'b': {'rate': {'crank_joint': -2}}}
     geared = four_bar(declared(actuators=rates))
     assert geared.effort_limit.tolist() == [250.0, 125.0]  # twice the rate, half the torque
+    told = ['actuators: only the formulations' in ''.join(x.remarks) for x in (mechanism, geared)]
+    assert told == [False, True]
     rates['a']['effort_limit'] = rates['b']['effort_limit'] = 50.0
     file, driver = declared(actuators=rates), {'lower_arm_joint': 60.0, 'crank_joint': 80.0}
     both = load_mechanism(shipped_mechanism(FOUR_BAR)[0], file, effort_limit=driver)
