@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from samples import world_files
 from still_arm import ControlledArm
+from urdf_text import described
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.session import ControllerSession
@@ -33,6 +34,16 @@ def arm(name: str, *, friction: bool = False) -> Robot:
         tree = load_robot(shipped_robot(name))
     none = np.zeros(tree.n)
     return tree if friction else tree.with_changes(coulomb_friction=none, damping=none)
+
+
+@cache
+def turntable() -> Robot:
+    """Return a turntable and, on it, an arm that is upright at zero: 0.01 kg m^2, not 0.76."""
+    link, arm = [0.1, [0.0, 0.0, 0.0], [0.01] * 3], [3.0, [0.0, 0.0, 0.5], [0.01] * 3]
+    turn = {'of': ['base', 'table'], 'axis': (0, 0, 1), 'limits': (-2.8, 2.8)}
+    tilt = {'of': ['table', 'arm'], 'axis': (0, 1, 0), 'limits': (0.0, 3.0)}
+    parts = {'base': [], 'table': link, 'arm': arm, 'turn': turn, 'tilt': tilt}
+    return load_robot(described('turntable', parts, velocity=8.0, effort=30.0))
 
 
 def state_of(plant: Plant) -> Array:

@@ -13,6 +13,7 @@ from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDeriv
 from robot_dynamics_ros.control.force_sensor import ForceSensor
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, inertia_of
 from robot_dynamics_ros.control.laws.stop_laws import (
+    SAME_POSTURE,
     STOP_ACTIONS,
     Brake,
     Gravity,
@@ -41,7 +42,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 _REST = 0.002  # share of the velocity limits below which an arm is at rest
-_SAME_POSTURE = 0.05  # rad or m, of a joint, within which inertias count as unchanged
 
 
 class ControlLoop:
@@ -190,7 +190,7 @@ class ControlLoop:
 
     def adapt_guard(self) -> None:
         """Fit the guard again once the arm has moved on; for the time after a tick."""
-        moved = max(map(abs, (self.q - self._fitted).tolist())) > _SAME_POSTURE
+        moved = max(map(abs, (self.q - self._fitted).tolist())) > SAME_POSTURE
         if moved or self.load.changing:
             self._fit_guard()
         self.guard.approach()

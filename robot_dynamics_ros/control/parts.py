@@ -14,7 +14,7 @@ from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.force_sensor import SensorTool
 from robot_dynamics_ros.control.goals import GOALS, GoalTracker, joint_tolerances
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.stop_laws import Float, stop_gains
+from robot_dynamics_ros.control.laws.stop_laws import Float
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.settings import EnablingSwitch, LockedJointWatch, LoopSettings
 from robot_dynamics_ros.control.setup import (
@@ -51,8 +51,6 @@ _ELSEWHERE = 0.25
 
 #: Reactions in which the arm rests at a reference.
 _RESTING = ('stop', 'hold', 'retract')
-#: Half of the damping of reaction float per inertia of each joint, rad/s, see ``stop_gains``.
-_FLOAT_FREQUENCY = 2.5
 
 #: Parameters of the node of a controller, which its session keeps.
 NODE = (
@@ -199,9 +197,8 @@ class ControllerParts:
             return self.make_law({**driven, 'law': 'computed_torque'})
         if reaction != 'float':
             return None
-        tree, sampling = self.tree, LoopSettings.of(driven).sampling
-        _, damping = stop_gains(tree, sampling, _FLOAT_FREQUENCY)
-        return Float(tree, self.loop.kernels, damping=damping.tolist())
+        sampling = LoopSettings.of(driven).sampling._asdict()
+        return Float(self.tree, self.loop.kernels, **sampling)
 
     def make_law(self, parameters: Mapping[str, Any]) -> ControlLaw:
         """Return a new law for the present model, see ``selected_law``."""

@@ -9,7 +9,7 @@ import tables
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from pushed_arm import PlantArm
+from pushed_arm import PlantArm, turntable
 from safe_command import SafeCommand
 from samples import sample
 from urdf_text import described
@@ -202,12 +202,8 @@ def test_a_light_joint_with_much_friction_is_not_held_back_far_from_its_limits(s
 
 def test_the_guard_stops_a_joint_whose_inertia_is_small_at_zero_only():
     """As a turntable below an arm that is stretched up at zero, and to the side here."""
-    axes = {'j0': {'of': ['l0', 'l1'], 'axis': (0, 0, 1)}, 'j1': {'of': ['l1', 'l2']}}
-    rods = {'l1': [0.1, [0.0, 0.0, 0.0], [0.01] * 3], 'l2': [3.0, [0.0, 0.0, 0.5], [0.01] * 3]}
-    given = {'axis': (0, 1, 0), 'limits': (-2.8, 2.8), 'velocity': 8.0, 'effort': 30.0}
-    tree = load_robot(described('turntable', {'l0': [], **rods, **axes}, **given))
     law = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0, 'damping': [0.0]}
-    arm = PlantArm(tree, q := np.array([0.0, 1.5]), law, joint_limits=False)
+    arm = PlantArm(turntable(), q := np.array([0.0, 1.5]), law, joint_limits=False)
     arm.plant.reset(q, np.array([6.0, 0.0]))
     arm.activate()
     assert 2.5 < max(arm.q[0] for _ in arm.run(2000)) < 2.81  # 8.1, fitted at zero

@@ -5,17 +5,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
+from pushed_arm import turntable
 from samples import effort_of, random_state, sample
 
 from robot_dynamics_ros.control.laws.stop_laws import (
     STOP_ACTIONS,
     Brake,
     Damping,
+    Float,
     HoldPosition,
     StopSettings,
     Zero,
 )
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 
 @pytest.fixture(params=['scara', 'four_dof'])
@@ -39,19 +42,38 @@ def test_zero_is_zero_whatever_the_state_and_leaves_the_arm_to_the_driver(robot)
 
 
 def test_hold_and_damping_brake_and_hold_pulls_back_and_begins_with_a_brake(robot, rng):
-    """K = w0^2 m and D = 2 w0 m, with the inertia at the middle of the limits; w0 is 10 rad/s."""
+    """K = w0^2 m and D = 2 w0 m, with the inertia where the arm is; w0 is 10 rad/s."""
     tree, oracle = robot.tree, PinocchioOracle.of(robot)
     (q, v, _), still = random_state(tree, rng), np.zeros(4)
-    m, g = np.diag(oracle.mass_matrix(tree.middle)) + tree.armature, oracle.gravity_forces(q)
-    hold = HoldPosition(tree, None, StopSettings(frequency=8.0))
+    m, there = (np.diag(oracle.mass_matrix(x)) + tree.armature for x in (q, q + 0.01))
+    g, hold = oracle.gravity_forces(q), HoldPosition(tree, None, StopSettings(frequency=8.0))
     hold.hold_at(q + 0.01)
-    expected = g - 2 * 8.0 * m * v + 64.0 * m * 0.01
+    expected = g - 2 * 8.0 * there * v + 64.0 * there * 0.01
     assert_allclose(effort_of(hold, q, v), expected, atol=1e-12)
     assert_allclose(effort_of(Damping(tree), q, v), g - 2 * 10.0 * m * v, atol=1e-12)
     hold = begun('hold', tree, q - 0.1, v)
     assert_array_equal(effort_of(hold, q - 0.1, v), effort_of(Brake(tree), q - 0.1, v))
     effort_of(hold, q - 0.01, still)  # here it comes to rest
     assert_allclose(effort_of(hold, q, still), g - 0.01 * hold.stiffness, atol=1e-12)
+
+
+@pytest.mark.parametrize('kind', [Damping, HoldPosition, Float])
+def test_an_arm_with_little_inertia_where_it_is_is_stopped_at_100_hz_as_well(kind):
+    """In the middle of its limits it has 76 times as much: by that, it was thrown at 45 rad/s."""
+    tree, sampling, (q, v) = turntable(), Sampling(0.01, 'zero_order', 1.0), np.zeros((2, 2))
+    given = {'settings': StopSettings(sampling=sampling)}
+    law = kind(tree, **(sampling._asdict() if kind is Float else given))
+    plant, efforts, speeds = MujocoPlant(tree, 0.01, substeps=10), [np.zeros(2)], []
+    plant.reset(np.array([0.0, 0.02]), np.array([1.0, 0.0]))
+    for k in range(300):
+        plant.read(q, v)
+        if not k:
+            law.reset(0.0, q, v)
+        efforts.append(effort_of(law, q, v))
+        plant.step(efforts[-2])
+        speeds.append(abs(v[0]))
+    assert max(speeds) < 1.01
+    assert max(speeds[-10:]) < 0.05
 
 
 @pytest.mark.parametrize('plenty', [0.2, 1e3])

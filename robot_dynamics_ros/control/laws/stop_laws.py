@@ -16,20 +16,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.control.laws.control_law import inertia_of
 from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, GravityLaw
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.dynamics.joint_terms import JointTerms, inertia_matrix
-from robot_dynamics_ros.dynamics.sampled_loop import CONTINUOUS, FeedbackLoop, Sampling
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.dynamics.sampled_loop import CONTINUOUS, Sampling, largest_damping
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 #: Natural frequency of ``Damping`` and ``HoldPosition``, rad/s.
 FREQUENCY = 10.0
+#: Half of the damping of reaction float per inertia of each joint, rad/s.
+_FLOAT_FREQUENCY = 2.5
+#: Motion of a joint, rad or m, within which inertias count as unchanged.
+SAME_POSTURE = 0.05
 
 
 class StopSettings(NamedTuple):
@@ -43,8 +48,7 @@ class StopSettings(NamedTuple):
             N; None: unknown, and the present momentum is used.
         driver_share: Returns the effort that the driver adds at a state, shape (n,), N m or N, to
             which :class:`Zero` leaves the arm; None: nothing.
-        frequency: w0 of held positions, rad/s; reduced to what is stable in the middle of the
-            limits.
+        frequency: w0 of held positions, rad/s; see :func:`stop_gains`.
     """
 
     limits: Array | None = None
@@ -78,6 +82,11 @@ class StopLaw(GravityLaw):
         self.settings = settings or StopSettings()
         super().__init__(tree, kernels)
 
+    def gains(self, q: Array, w: float) -> tuple[Array, Array]:
+        """Return K and D for the inertia at a position, see :func:`stop_gains`. Allocates."""
+        M = inertia_of(self.kernels.inverse_dynamics, self.tree, q)
+        return stop_gains(M, self.settings.sampling, w)
+
 
 class Zero(StopLaw):
     """No command: for arms with brakes, or whose driver holds them."""
@@ -101,36 +110,29 @@ class Gravity(StopLaw):
 
 
 class Damping(Gravity):
-    """Gravity and damping, ``g(q) - D v`` with ``D = 2 w0 m``.
-
-    Attributes:
-        damping: D, shape (n,).
-    """
+    """Gravity and damping, ``g(q) - D v`` with ``D = 2 w0 m``."""
 
     name = 'damping'
-
-    def build(self) -> None:
-        """Compute the damping; see :class:`ModelLaw`."""
-        _, self.damping = stop_gains(self.tree, self.settings.sampling)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         super().effort(t, q, v, reference, out)
-        out -= self.damping * v
+        out -= self.gains(q, FREQUENCY)[1] * v
 
 
-def stop_gains(tree: Robot, sampling: Sampling, w: float = FREQUENCY) -> tuple[Array, Array]:
+def stop_gains(M: Array, sampling: Sampling, w: float) -> tuple[Array, Array]:
     """Return K and D, shape (n,), critically damped for the inertia of each joint.
 
     Args:
-        tree: The robot.
+        M: Mass matrix plus armature, shape (n, n).
         sampling: Sampling of the loop.
-        w: Natural frequency, rad/s; reduced to what is stable in the middle of the limits.
+        w: Natural frequency, rad/s; reduced to half of the largest stable damping, by the inertia
+            that is left where the other joints yield.
     """
-    M = inertia_matrix(tree, tree.middle)
     inertia = np.diag(M)
-    loop = FeedbackLoop('', M, np.diag(w * w * inertia), np.diag(2.0 * w * inertia))
-    w *= loop.largest(sampling)
+    root = np.sqrt(inertia)
+    yielding = np.linalg.eigvalsh(np.outer(root, root) * np.linalg.pinv(M, hermitian=True))
+    w = min(w, largest_damping(sampling) / (4.0 * float(yielding[-1])))
     return inertia * (w * w), inertia * (2.0 * w)
 
 
@@ -213,16 +215,12 @@ class HoldPosition(Brake):
     name = 'hold'
     acts_on_old_states = True
 
-    def build(self) -> None:
-        """Compute stiffness and damping; see :class:`ModelLaw`."""
-        super().build()
-        settings = self.settings
-        gains = stop_gains(self.tree, settings.sampling, settings.frequency)
-        (self.stiffness, self.damping), self._anchor = gains, cast('Array | None', None)
+    _anchor: Array | None = None
 
     def hold_at(self, q: Array) -> None:
         """Hold a position, shape (n,), rad or m, from now on."""
         self._anchor = q.copy()
+        self.stiffness, self.damping = self.gains(q, self.settings.frequency)
 
     def reset(self, t: float, q: Array, v: Array) -> None:
         """Start to brake at a state, and to hold there if it is at rest."""
@@ -241,9 +239,22 @@ class HoldPosition(Brake):
 
 
 class Float(GravityCompensation):
-    """Gravity compensation with damping as the reaction to a contact."""
+    """Gravity compensation with damping as the reaction to a contact; ``damping`` is not used."""
 
+    outputs = ('inverse_dynamics', 'gravity_forces')
     urgent = True
+
+    def reset(self, t: float, q: Array, v: Array) -> None:
+        """Fit the damping to a position; see :class:`ControlLaw`."""
+        M = inertia_of(self.kernels.inverse_dynamics, self.tree, q)
+        _, self._damping = stop_gains(M, Sampling.of(self.parameters), _FLOAT_FREQUENCY)
+        self._fitted = q.copy()
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
+        if max(map(abs, (q - self._fitted).tolist())) > SAME_POSTURE:
+            self.reset(t, q, v)
+        super().effort(t, q, v, reference, out)
 
 
 STOP_ACTIONS: dict[str, type[StopLaw]] = {
