@@ -30,7 +30,7 @@ from robot_dynamics_ros.cli.arguments import (
 )
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
 from robot_dynamics_ros.description.unread import without_effort
-from robot_dynamics_ros.description.urdf import parse_xml, read_description
+from robot_dynamics_ros.description.urdf import parse_urdf, parse_xml, read_description
 from robot_dynamics_ros.description.urdf_patch import set_effort_limits
 from robot_dynamics_ros.disk_cache import cache_directory
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
@@ -435,6 +435,8 @@ def _readme(tree: Robot, folder: Path, motion: DefaultMotion, around: Obstacles)
     own_gravity = not np.array_equal(tree.gravity, STANDARD_GRAVITY)
     gravity = _words('--gravity', *tree.gravity) if own_gravity else ''
     gravity += _words('--loops', str(folder / LOOPS)) if tree.mechanism else ''
+    if not tree.locked and arm.Chains(parse_urdf(tree.xml, lambda fault: None)).grippers():
+        gravity += _words('--joints', ','.join(tree.joint_names))
     setup = _words('--frame', motion.frame) + gravity
     setup += ''.join(_words('--box', *box) for box in around.boxes)
     setup += _words('--ground-below', around.ground_below) if around.ground_below else ''

@@ -144,6 +144,8 @@ def load_arm(
 ) -> Robot:
     """Load a robot to move its arm: grippers are locked unless joints or a chain are chosen.
 
+    Where the text of a robot has locked joints, the others are chosen.
+
     Args:
         path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
@@ -159,7 +161,8 @@ def load_arm(
     mappings, given = options.pop('mappings', None), options.pop('locked', None) or {}
     description = read_description(path_or_xml, mappings, lambda fault: None)
     chains = Chains(description)
-    grippers = [name for name in chains.grippers() if name not in given]
+    chosen = any(joint.lock for joint in description.joints)  # by whom this text was written
+    grippers = [name for name in chains.grippers() if name not in given and not chosen]
     if grippers:
         options['joints'] = [name for name in chains.arm() if name not in given]
     try:

@@ -17,7 +17,7 @@ from samples import random_tree, world_files
 
 from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.cli import new_robot, nodes
-from robot_dynamics_ros.cli.arguments import robot_of
+from robot_dynamics_ros.cli.arguments import arm_of, robot_of
 from robot_dynamics_ros.cli.new_robot import described
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
@@ -227,6 +227,16 @@ def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_pat
     assert seen['demo'].frame == 'probe'
     around = new_robot.obstacles_of(seen['demo'])
     assert (around.numbers, around.ground_below) == planned[1:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('names', ['a,b,c,jaw', 'b,c,jaw'])
+def test_a_gripper_that_was_chosen_moves_by_the_readme(names, command):
+    arm = ON_A_WALL.replace('effort="5"', 'effort="30"')
+    new = command(f'new_robot --effort-limit 80 --joints {names}', arm)
+    (line,) = (x for x in new.text('README.md').splitlines() if ' demo ' in x)
+    given = program._command('demo').parse(shlex.split(line)[4:])
+    assert arm_of(given).joint_names == tuple(names.split(','))
 
 
 @pytest.mark.slow
