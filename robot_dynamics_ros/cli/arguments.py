@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,6 +80,8 @@ class Command(NamedTuple):
                 given['metavar'] = values if values[1:] else values[0]
             if values[1:]:
                 given['nargs'] = len(values)
+            if given.get('type') is Path or not first.startswith('-'):
+                given['type'] = partial(_named_something, given.get('type', str))
             parser.add_argument(*names, **given)
 
     def execute(self, args: argparse.Namespace) -> int:
@@ -123,6 +126,13 @@ class Command(NamedTuple):
         parser = argparse.ArgumentParser()
         self.declare(parser)
         return parser.parse_args(words)
+
+
+def _named_something(kind: Callable[[str], Any], word: str) -> Any:
+    """Return a word as it is needed, unless it is empty, as a variable that is not set."""
+    if not word:
+        raise argparse.ArgumentTypeError('is empty')
+    return kind(word)
 
 
 def _named(words: Mapping[str, list[str]], options: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -57,6 +57,7 @@ from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.load import check_model
+from robot_dynamics_ros.recordings.bag.files import find_files
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.output_folder import require_free
 from robot_dynamics_ros.recordings.plausibility import (
@@ -89,6 +90,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to identify from')
     require_free(args.output, FILES, force=args.force)
+    proven = [part for word in args.validate for part in _parts(word)]
+    if proven and not any(bag.exists() for bag, _ in proven):
+        find_files(proven[0][0])  # which raises, before what takes long
     identified, sources, gathered = _learn(args, args.bags)
     plan = identified.plan
     told = plan_remarks(plan, args)
@@ -96,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         return _refused([*told, *refused])
     if args.validate:
         proof = f'validated on {listed(args.validate)}'
-        proofs, trial = _proofs(args.validate, sources[0]), Trial.of(identified)
+        proofs, trial = [_proof(*part, sources[0]) for part in proven], Trial.of(identified)
     else:
         proof = 'each half of a recording validated by a model of the other halves'
         usable = {bag.bag for bag in gathered if not bag.error}
@@ -153,17 +157,18 @@ def _halves(gathered: Sequence[BagOutcome]) -> tuple[list[Block], list[Block]]:
     return first, second
 
 
-def _proofs(words: Sequence[str], pattern: Source) -> list[Source]:
-    """Return the validation recordings, limited to the given time ranges."""
-    sources = []
-    for word in words:
-        path, _, span = word.rpartition('@') if '@' in word else (word, '', '')
-        whole = Path(word).exists() or not path
-        edges = WHOLE if whole or not span else _span(word, span)
-        bags = find_bags([Path(word if whole else path)])
-        choice = replace(pattern.choice, span=edges)
-        sources += [replace(pattern, path=str(bag), choice=choice) for bag in bags]
-    return sources
+def _parts(word: str) -> Iterator[tuple[Path, tuple[float, float]]]:
+    """Yield the validation recordings that a word names, each with its time range, s."""
+    path, _, span = word.rpartition('@') if '@' in word else (word, '', '')
+    whole = Path(word).exists() or not path
+    edges = WHOLE if whole or not span else _span(word, span)
+    for bag in find_bags([Path(word if whole else path)]):
+        yield bag, edges
+
+
+def _proof(bag: Path, edges: tuple[float, float], pattern: Source) -> Source:
+    """Return a validation recording, limited to a time range."""
+    return replace(pattern, path=str(bag), choice=replace(pattern.choice, span=edges))
 
 
 def _span(word: str, span: str) -> tuple[float, float]:
@@ -333,6 +338,7 @@ COMMANDS = {
             '--most PERCENT': option(
                 float,
                 'exit code 1 if a residual exceeds this percentage of the RMS effort',
+                check=read.not_negative,
                 without=_WEIGHS,
             ),
             **JOBS,

@@ -71,6 +71,14 @@ def test_a_negative_number_is_no_option(number, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize('words', [['check_model', ''], ['analyze', 'x', '--output', '']])
+def test_an_empty_word_is_no_present_folder(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        program.main(words)
+    assert ended.value.code == 2
+    assert re.search(r'argument (robot|--output): is empty$', capsys.readouterr().err.strip())
+
+
 @tables.written("""
 derive scara --format c --show M               | --show: has no effect with --format c; leave one
 derive scara --set period=1                    | --set: has no effect alone; add --format c
