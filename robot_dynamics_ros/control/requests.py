@@ -193,7 +193,7 @@ def prepare_goal(
     Args:
         session: The session.
         request: The goal, see ``goal_to_follow``.
-        ended: Called once with the outcome, if the goal was accepted.
+        ended: Called once with the outcome, if the goal was accepted; its errors are reported.
     """
     loop = session.loop
     trajectory, watch = goal_to_follow(
@@ -205,7 +205,10 @@ def prepare_goal(
         asked_for = outcome.canceled or outcome.preempted
         failed = outcome.code is not ResultCode.SUCCESSFUL and not asked_for
         session.remark('warning' if failed else 'info', text, text)
-        ended(outcome)
+        try:
+            ended(outcome)
+        except Exception as error:  # of the caller, which must not keep the arm from a stop
+            session.remark('error', f'{type(error).__name__} in the end of a goal: {error}')
 
     def follow() -> str:
         try:

@@ -33,7 +33,6 @@ from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.payload import payload_from_parameters as payload_from_parameters
 from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import checked, defaults
-from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 _LAW_SPECIFIC = tuple(one for one in law_declared() if one.name not in {own.name for own in LOOP})
@@ -97,22 +96,16 @@ def with_driver(parameters: Mapping[str, Any], driver: DriverInterface) -> dict[
         return dict(parameters)
     if any(parameters['joints']):
         raise ParameterError('joints', parameters['joints'], 'the driver profile gives the order')
-    state = driver.profile.state
+    state, rates = driver.profile.state, np.array(parameters['effort_rate_limit'])
+    strict = np.minimum(np.where(rates == 0.0, np.inf, rates), driver.joint_rate_limit)
     return {
         **parameters,
         'period': 1.0 / state.rate_hz,
         'delay': driver.profile.delay,
         'velocity_cutoff_hz': state.cutoff_hz or 0.0,
         'state_timeout_s': min(parameters['state_timeout_s'], state.timeout_s),
-        'effort_rate_limit': _min_rates(parameters['effort_rate_limit'], driver.joint_rate_limit),
+        'effort_rate_limit': np.where(np.isinf(strict), 0.0, strict).tolist(),
     }
-
-
-def _min_rates(limits: list[float], most: Array) -> list[float]:
-    """Return the stricter of two rate limits per joint; 0 means no limit."""
-    requested = np.array(limits)
-    strict = np.minimum(np.where(requested == 0.0, np.inf, requested), most)
-    return np.where(np.isinf(strict), 0.0, strict).tolist()
 
 
 def selected_law(tree: Robot, kernels: KernelSet, parameters: Mapping[str, Any]) -> ControlLaw:

@@ -165,10 +165,9 @@ def sections_of(
         node: Name of the node.
         namespace: Its namespace.
     """
-    full = re.sub('/+', '/', f'/{namespace}/{node}')
-    return [values for name, values in sections.items() if re.fullmatch(_pattern(name), full)]
-
-
-def _pattern(name: str) -> str:
-    """Return the regular expression of a name: ** stands for any names, * for one."""
-    return re.escape(name).replace(r'/\*\*', r'(/\w+)*').replace(r'/\*', r'/\w+')
+    full, held = re.sub('/+', '/', f'/{namespace}/{node}'), []
+    for name, values in sections.items():  # ** stands for any names, * for one
+        pattern = re.escape(name).replace(r'/\*\*', r'(/\w+)*').replace(r'/\*', r'/\w+')
+        if re.fullmatch(pattern, full):
+            held.append(values)
+    return held

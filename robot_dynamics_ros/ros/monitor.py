@@ -98,7 +98,8 @@ class MonitorNode(PackageNode):
         self._last_ns = 0
         self._waiting: dict[int, dict[str, Any]] = {}  # by timestamp
         self._create_topics()
-        on_set_parameters(self, self._check_change, self._apply_change)
+        check = lambda changes: loaded(self._tree, {**self._settings, **changes})  # noqa: E731
+        on_set_parameters(self, check, self._apply_change)
 
     def _set_payload(self) -> None:
         """Build the model of the robot with its payload."""
@@ -253,9 +254,6 @@ class MonitorNode(PackageNode):
         return entries
 
     # Parameters ----------------------------------------------------------------------------------
-
-    def _check_change(self, changes: Mapping[str, Any]) -> None:
-        loaded(self._tree, {**self._settings, **changes})
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._settings = self._read_parameters()

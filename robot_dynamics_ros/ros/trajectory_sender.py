@@ -183,7 +183,11 @@ class TrajectorySender(SequenceNode):
         ends: list[str] = []
         while not ends:
             since = self._statuses[self._statuses.index(self._answers()[0]) :]
-            ends = [text for text in since if self._is_end(text)]
+            ends = [  # of this motion, also by another trajectory
+                text
+                for text in since
+                if text.startswith(_OVER if self._mine in text else (*_OVER, *_OTHERS))
+            ]
             self.get_logger().info(
                 f'in motion: t = {self._stamp_ns / NANO:.1f} s of {end:.1f} s',
                 throttle_duration_sec=_TELL_S,
@@ -196,10 +200,6 @@ class TrajectorySender(SequenceNode):
             why = ends[0].removesuffix(self._subject)
             raise TrajectoryError('motion', f'was not completed: {why}', 'send it again')
         self.get_logger().info('the motion is completed')
-
-    def _is_end(self, status: str) -> bool:
-        """Return whether a motion that was accepted is over, also by another trajectory."""
-        return status.startswith(_OVER if self._mine in status else (*_OVER, *_OTHERS))
 
     def _discarded(self, plan: SampledTrajectory, start_ns: int) -> Steps:
         """Wait until a motion has begun; return why it was discarded before, or nothing.

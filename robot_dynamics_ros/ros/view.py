@@ -217,10 +217,6 @@ def _call(client: Any, request: Any, done: Callable[[Any], None], reply: Reply) 
         reply(False, f'no service {client.srv_name}')
 
 
-def _deactivate(controls: Controls) -> None:
-    controls.commands.change_state('deactivate', controls.switched)
-
-
 class View(PackageNode):
     """Shows arms from their topics; commands no controller unless ``control`` is set.
 
@@ -258,7 +254,8 @@ class View(PackageNode):
         self._ticks, self._refresh_every = 0, max(1, round(settings['rate_hz'] / _REFRESH_HZ))
         self._controls: dict[str, Controls] = {}
         if control:
-            web.actions['stop'] = partial(self._act, _deactivate)
+            stop = lambda x: x.commands.change_state('deactivate', x.switched)  # noqa: E731
+            web.actions['stop'] = partial(self._act, stop)
             web.actions['hold'] = partial(self._act, lambda x: x.commands.hold())
             web.viser.on_client_disconnect(self._on_disconnect)
         self.page.on_watched(self._wake)

@@ -162,6 +162,15 @@ def test_goals_replace_each_other_trajectories_replace_goals_and_an_end_ends_the
     assert told[0] == ('info', 'goal preempted by new incoming action')
 
 
+def test_an_error_of_the_caller_at_the_end_of_a_goal_keeps_the_arm_from_no_braking():
+    arm = Arm()
+    arm.ends = Message(append=lambda _: {}['caller'])
+    arm.send([rest(4.0, 0.4, 0.4)])
+    arm.run(2000).session.deactivate()
+    assert arm.session.mode is SessionMode.DEACTIVATING
+    assert arm.said('error') == ["KeyError in the end of a goal: 'caller'"]
+
+
 def test_cancelling_brings_the_reference_to_rest():
     """At once, as under an arm that brakes, which it then follows."""
     arm = Arm()

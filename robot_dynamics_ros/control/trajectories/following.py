@@ -194,15 +194,13 @@ class PathSpeed(Trajectory):
             self._move_to(elapsed - self.delay, step)
             return self._now[0]
         parts = max(math.ceil(step / _STEP_S - _ROUNDING), 1)  # steps are long after lost states
+        step /= parts
         for _ in range(parts):
-            self._advance_step(step / parts)
+            s, speed, rate = self._now
+            self._update_factor(min(step, 0.2 / _POLE))
+            self._move_to(s + step * (speed + 0.5 * rate * step), step)
         self.delay = elapsed - self._now[0]
         return self._now[0]
-
-    def _advance_step(self, step: float) -> None:
-        s, speed, rate = self._now
-        self._update_factor(min(step, 0.2 / _POLE))
-        self._move_to(s + step * (speed + 0.5 * rate * step), step)
 
     def _move_to(self, s: float, step: float) -> None:
         self._last, self._now, self._step = self._now, self._motion(s), step

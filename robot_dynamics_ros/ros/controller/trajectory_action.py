@@ -49,8 +49,9 @@ class ControllerTrajectories:
 
     def __init__(self, node: Node, session: ControllerSession, services: SessionServices) -> None:
         self._node, self._session, self._services = node, session, services
-        topic = '~/joint_trajectory'
-        node.create_subscription(JointTrajectory, topic, self._on_trajectory, 1, raw=True)
+        node.create_subscription(
+            JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1, raw=True
+        )
         self._action: TrajectoryAction | None = None
         try:
             self._action = TrajectoryAction(node, session, services)
