@@ -17,12 +17,12 @@ Deviations: jackknife over segments, and posterior covariance of the ridge.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.effort_model import Instants
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.estimation.regressor import PER_BODY, gravity_regressor
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.least_squares import SURE
@@ -52,6 +52,8 @@ class GravityEstimate:
         tilt: Angle between both, rad.
         tilt_deviation: Standard deviation of the tilt, rad.
         size_deviation: Standard deviation of the magnitude, m/s^2.
+        helps: Whether the nominal model explains more with it; a wrong zero of a joint turns the
+            gravity of the links behind it, of which a joint before it feels nothing.
     """
 
     model: Array
@@ -60,6 +62,7 @@ class GravityEstimate:
     tilt: float
     tilt_deviation: float
     size_deviation: float
+    helps: bool = True
 
     @property
     def tilted(self) -> bool:
@@ -69,7 +72,7 @@ class GravityEstimate:
         SCARA, the masses take any, and Gauss-Newton wanders, also through zero.
         """
         own, size = (float(np.linalg.norm(x)) for x in (self.model, self.vector))
-        if abs(size - own) + self.size_deviation > _ALIKE * own:
+        if not self.helps or abs(size - own) + self.size_deviation > _ALIKE * own:
             return False
         return self.tilt > max(SURE * self.tilt_deviation, _NOTICED)
 
@@ -144,7 +147,7 @@ def estimate_gravity(
         else float(np.linalg.eigvalsh(covariance)[-1])
     )
     cosine = float(model @ along / np.linalg.norm(model))
-    return GravityEstimate(
+    estimate = GravityEstimate(
         model,
         gravity,
         np.sqrt(np.diag(covariance)),
@@ -152,6 +155,18 @@ def estimate_gravity(
         math.sqrt(max(spread, 0.0)) / size,
         math.sqrt(max(float(along @ covariance @ along), 0.0)),
     )
+    left = [_unexplained(motion, tree.with_gravity(x)) for x in (model, estimate.direction)]
+    return replace(estimate, helps=left[1] < left[0])
+
+
+def _unexplained(motion: Instants, tree: Robot) -> float:
+    """Return the sum of the squared shares of the efforts that a robot does not explain."""
+    found = EffortModel(tree).evaluate(motion)
+    left, size = (
+        np.square(np.where(found.determined, x, 0.0)).sum(axis=0)
+        for x in (found.residual, motion.effort)
+    )
+    return float((left / np.where(size > 0.0, size, np.inf)).sum())
 
 
 def _around(motion: Instants, tree: Robot, values: Array) -> Ridge:

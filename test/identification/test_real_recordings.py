@@ -113,6 +113,17 @@ def test_a_tilted_base_is_found_with_its_angle(tree):
     assert abs(tilted.tilt - 0.2) < max(3.0 * tilted.tilt_deviation, np.radians(1.0))
 
 
+def test_a_wrong_zero_behind_a_pan_that_hardly_turns_is_no_tilted_base(tree, rng):
+    """Gravity turns by as much for the links behind it, but the pan feels none."""
+    moved = sinusoids(rng, 3, np.arange(0.0, SECONDS, PERIOD))
+    motion = replace(moved, **{x: getattr(moved, x) * [0.02, 1.0, 1.0] for x in 'qva'})
+    run = measured_run(measured_arm(), motion, loaded_elbow, noise=(0.0, 0.0, 2e-3), rng=rng)
+    run.position[:, 1] += 0.1
+    found = estimate_gravity(run, tree, PREPARATION)
+    assert found.tilt == pytest.approx(0.1, abs=0.01)
+    assert not found.tilted
+
+
 @pytest.mark.parametrize(('size', 'deviation', 'tilted'), [(9.9, 0.3, True), (608.0, 30.0, False)])
 def test_a_gravity_of_another_size_has_no_direction(size, deviation, tilted):
     """As of a SCARA in Gazebo, of which it loads one slide: with any mass it has any size."""
