@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from pushed_arm import PlantArm, arm
-from samples import sample
 
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactThresholds
 from robot_dynamics_ros.contact.observer import (
@@ -56,33 +55,6 @@ class ObservedArm(PlantArm):
         for _ in super().run(steps):
             self.estimates.append(self.session.contact.observer.effort.copy())
         return self.estimates[-1]
-
-
-@pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order'])
-def test_compiled_it_is_what_the_module_says_on_floats_to_the_last_bit(discretization):
-    """One rounding after the other, with the tanh of the C library."""
-    tree, rng = sample('branched').tree, np.random.default_rng(2)
-    kernel = compile_kernel(tree, outputs=('inverse_dynamics',)).inverse_dynamics
-    observer = MomentumObserver(
-        tree, kernel, ObserverSettings(K), discretization=discretization, period=1e-3
-    )
-    q, v, r = rng.normal(size=tree.n), rng.normal(size=tree.n), np.zeros(tree.n)
-    observer.begin(q, v)
-    for h in (1e-3, 1e-3, 2e-3, 5e-4, 1e-3):
-        new_q, new_v, tau = q + h * v, v + 1e-2 * rng.normal(size=tree.n), rng.normal(size=tree.n)
-        observer.update(h, new_q, new_v, tau)
-        lag = 0.5 * min(h, 1e-3) if discretization == 'semi_implicit' else 0.0
-        a, mean = (new_v - v) * (1.0 / h), 0.5 * (v + new_v)
-        at, speed, end = 0.5 * (q + new_q) - lag / h * (new_q - q), mean - lag * a, mean + lag * a
-        model = np.zeros(tree.n)
-        kernel(at, speed, a, model)
-        sign = np.array([math.tanh(x / 1e-3) for x in end.tolist()])
-        friction = tree.damping * end + tree.coulomb_friction * sign
-        raw = model + (tree.armature * a + friction) - tau
-        r = r + -np.expm1(-h * K) * (raw - r)
-        for seen, expected in ((observer.raw, raw), (observer.effort, r), (observer.v, speed)):
-            assert seen.tobytes() == expected.tobytes()
-        q, v = new_q, new_v
 
 
 def test_a_step_of_effort_gives_the_closed_form_in_motion_at_every_sample():
