@@ -7,7 +7,8 @@ Each iteration solves
           e = \begin{pmatrix} p_{target} - p \\ \log(R_{target} R^T)^\vee \end{pmatrix}
 
 with a damping that increases when a step fails and decreases when it succeeds (Levenberg,
-Marquardt), and clips the joints to their limits. If an attempt does not reach the target, the next
+Marquardt), without the joints that it would press against a limit, and clips the others to theirs.
+If an attempt does not reach the target, the next
 starts from a random configuration within the limits; the sequence is determined by the seed.
 """
 

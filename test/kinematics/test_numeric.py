@@ -11,6 +11,7 @@ from oracles import EliminationOracle, PinocchioOracle
 from samples import mimic_arm, random_tree, sample, shipped
 
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics, nearest_configuration
+from robot_dynamics_ros.model import frame_pose
 
 ARM = shipped('four_dof', limits_profile='wide')
 ORACLE, Q = PinocchioOracle.of(ARM), np.array([0.2, -1.2, 0.8, 0.1])
@@ -79,6 +80,20 @@ def test_a_target_beyond_a_limit_ends_at_the_limit():
     assert found.status == 'at_limits'
     assert found.q[2] == 0.25
     assert found.position_error == pytest.approx(0.1, abs=1e-6)
+
+
+def test_from_limits_that_some_joints_press_against_the_others_find_the_way():
+    tree = sample('scara').tree
+    q, at_upper = np.array([-1.99, -0.76, 0.13, -0.75]), [False, True, True, False]
+    goal = frame_pose(tree, q).p_WF
+    start = np.where(at_upper, tree.reference_upper, tree.reference_lower)
+    assert inverse_kinematics(tree, goal, start=start, restarts=0).converged
+
+
+def test_a_pose_is_reached_with_its_rotation_only():
+    tree, q = sample('scara').tree, np.array([0.3, 0.8, 0.1, 0.2])
+    found = inverse_kinematics(tree, *frame_pose(tree, q + [0, 0, 0, 0.5])[::-1], start=q)
+    assert_allclose(found.q, q + [0, 0, 0, 0.5], atol=1e-9)
 
 
 def test_the_answer_is_the_same_every_time():

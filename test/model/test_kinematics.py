@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import sympy
 from numpy.testing import assert_allclose
-from oracles import EliminationOracle
+from oracles import EliminationOracle, complex_step_along
 from samples import mimic_arm, random_state, sample
 
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import (
     body_poses,
     frame_jacobian,
@@ -33,6 +35,14 @@ def test_pose_jacobian_and_drift_of_every_link_equal_pinocchio(robot):
         assert_allclose(motion.J, oracle.frame_jacobian(frame, q), rtol=0, atol=ROUNDING)
         assert_allclose(motion.bias, oracle.frame_bias(frame, q, v), rtol=0, atol=1e-12)
         assert np.array_equal(frame_jacobian(tree, q, frame), motion.J)
+
+
+def test_the_drift_of_links_in_a_loop_is_the_rate_of_their_velocity():
+    tree = load_mechanism(*shipped_mechanism('four_bar'))
+    q, v = np.array([0.2, -0.3]), np.array([1.2, -0.7])
+    for frame in ('upper_arm', 'rod'):
+        rate = complex_step_along(lambda x, at=frame: frame_jacobian(tree, x, at) @ v, q, v)
+        assert_allclose(frame_motion(tree, q, v, frame).bias, rate, rtol=0, atol=1e-12)
 
 
 def test_kinematics_run_on_symbols():
