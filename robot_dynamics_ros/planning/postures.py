@@ -29,11 +29,16 @@ STILL = 1e-3  # a frame that moves less per rad, in relation to the arm's length
 
 
 def arm_length(tree: Robot) -> float:
-    """Return the length of the arm along its longest chain of joints, m."""
-    along = np.zeros(tree.bodies)
+    """Return the length of the arm along its longest chain of joints and slides, m.
+
+    The way to the first joint counts up to twice the rest: the base may be far, as of a hall.
+    """
+    way, along = np.linalg.norm(tree.p_PJ, axis=1), np.zeros(tree.bodies)
     for i, parent in enumerate(tree.parent):
-        along[i] = float(np.linalg.norm(tree.p_PJ[i])) + (along[parent] if parent >= 0 else 0.0)
-    return max(float(along.max()), 0.1)
+        if parent >= 0:
+            way[i], along[i] = way[parent], along[parent] + way[i]
+    slides = float(tree.position_range[np.array(tree.joint_is_prismatic)].sum())
+    return max(float((along + np.minimum(way, 2.0 * (along + slides))).max()), 0.1)
 
 
 def easy_directions(tree: Robot, q: Array, frame: str) -> tuple[Array, Array, Array]:

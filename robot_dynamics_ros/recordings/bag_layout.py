@@ -478,7 +478,7 @@ def _columns(
         return requested or tuple(recorded)
     others = [name for name in recorded if name not in described]
     if others:
-        notes.append(f'joints {", ".join(others)} are not in the description: left out')
+        notes.append(f'joints {", ".join(others)} do not move in the description: left out')
     return tuple(name for name in recorded if name in described)
 
 

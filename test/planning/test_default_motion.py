@@ -127,7 +127,13 @@ def fast_arm() -> Robot:
     return load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'wide'})
 
 
-@pytest.mark.parametrize('make', [planar_arm, random_arm, fast_arm])
+def far_arm() -> Robot:
+    """An arm whose base link is a corner of the hall."""
+    tree, body = fast_arm(), np.arange(4)[:, np.newaxis]
+    return tree.with_changes(p_PJ=np.where(body == 0, [50.0, -80.0, 1.2], tree.p_PJ))
+
+
+@pytest.mark.parametrize('make', [planar_arm, random_arm, fast_arm, far_arm])
 def test_a_circle_keeps_within_the_shares_of_the_limits_and_takes_5_to_15_s(make):
     """That of a slow arm is smaller, that of a fast one has more laps."""
     tree = make()
