@@ -38,7 +38,7 @@ from robot_dynamics_ros.ros.spinning import apply_real_time, freeze_objects
 _AUTOSTART_PERIOD_S = 0.02
 _WAITING_FOR_CONFIGURE = 'waiting for the transition configure'
 _WAITING_FOR_ACTIVATE = 'waiting for the transition activate'
-_LOG_EVERY = 250  # autostart periods between two warnings: 5 s
+_LOG_PERIOD_S = 5.0  # at which it is said what the node is waiting for
 
 
 class Controller(LifecycleNode):
@@ -59,7 +59,7 @@ class Controller(LifecycleNode):
         super().__init__('controller')
         declare(self, CONTROLLER)
         self._run: RunningController | None = None
-        self._topic_description, self._waits, self._missing = '', 0, _WAITING_FOR_CONFIGURE
+        self._topic_description, self._missing = '', _WAITING_FOR_CONFIGURE
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         period = self._value('diagnostics_period_s')
         self.create_timer(period, self._report, clock=STEADY)
@@ -168,9 +168,8 @@ class Controller(LifecycleNode):
 
     def _log_missing(self, missing: str) -> None:
         """Log every few seconds what the node is waiting for."""
-        self._waits, self._missing = self._waits + 1, missing
-        if self._waits % _LOG_EVERY == 0:
-            self.get_logger().warning(f'not active yet: {missing}')
+        self._missing, text = missing, f'not active yet: {missing}'
+        self.get_logger().warning(text, throttle_duration_sec=_LOG_PERIOD_S, skip_first=True)
 
     def _report(self) -> None:
         """Publish the health of the controller, or what it is waiting for, on /diagnostics."""

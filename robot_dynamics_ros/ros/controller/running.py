@@ -111,8 +111,10 @@ class RunningController:
             session.settle()
             self._trajectories.publish_feedback()
             self._attempt(self._monitor.publish, stamp)
-        elif session.repeats > 1:
-            self._repeat_command(stamp)
+        elif session.repeats > 1 and session.controls and self.connection.has_new_subscriber():
+            self.connection.writer.publish(session.command)  # which the new one has missed
+            self._monitor.update_counts()
+            self._attempt(self._monitor.publish, stamp)
         if session.remarks:
             self.services.log_remarks()
 
@@ -136,13 +138,6 @@ class RunningController:
         if bool(before) != bool(self.session.locked.deviation):
             self.services.log_remarks()
             self._publish_health()
-
-    def _repeat_command(self, stamp_ns: int) -> None:
-        """Repeat the answer to a repeated state if a new subscriber has missed it."""
-        if self.session.controls and self.connection.has_new_subscriber():
-            self.connection.writer.publish(self.session.command)
-            self._monitor.update_counts()
-            self._monitor.publish(stamp_ns)
 
     def _watch(self) -> None:
         """Check the age of the last state; schedule the next check for its timeout."""

@@ -45,6 +45,10 @@ class ControllerTrajectories:
         node: The controller.
         session: Its session.
         services: Makes requests to the session.
+
+    Attributes:
+        publish_feedback: Publishes the feedback of the action if it is due.
+        end: Aborts the goal and destroys the action.
     """
 
     def __init__(self, node: Node, session: ControllerSession, services: SessionServices) -> None:
@@ -52,24 +56,15 @@ class ControllerTrajectories:
         node.create_subscription(
             JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1, raw=True
         )
-        self._action: TrajectoryAction | None = None
+        self.publish_feedback = self.end = lambda: None
         try:
-            self._action = TrajectoryAction(node, session, services)
+            action = TrajectoryAction(node, session, services)
+            self.publish_feedback, self.end = action.publish_feedback, action.destroy
         except ImportError:
             node.get_logger().info(
                 'control_msgs is not installed: no action ~/follow_joint_trajectory; '
                 'the topic ~/joint_trajectory is available'
             )
-
-    def publish_feedback(self) -> None:
-        """Publish the feedback of the action if it is due."""
-        if self._action is not None:
-            self._action.publish_feedback()
-
-    def end(self) -> None:
-        """Abort the goal and destroy the action."""
-        if self._action is not None:
-            self._action.destroy()
 
     def _on_trajectory(self, content: bytes) -> None:
         start_ns, submit = leading_stamp_ns(content), self._services.submit
