@@ -140,8 +140,14 @@ def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Find
     large = np.where(beyond, np.nan_to_num(share), 0.0)
     if large.max() > 0.0:
         worst = int(large.argmax())
+        left = np.abs(evaluated.steps.effort[:, worst] - sums.modelled[:, worst])
+        usual = np.nanquantile(left, 1.0 - TOO_MANY)
+        brief = usual < _LARGE_RESIDUAL * sums.effort.rms[worst]
+        peak = evaluated.run.told(float(sums.residual.peak_time[worst]))
         remedy = (
-            _LEFT + _OF_URDF * (evaluated.identified == OF_TEXT)
+            f'most of it in a tenth of the time, as at {peak}: does it touch something there?'
+            if brief
+            else _LEFT + _OF_URDF * (evaluated.identified == OF_TEXT)
             if evaluated.identified
             else 'no joint moves: record a motion to identify the arm'
             if not np.nan_to_num(evaluated.run.velocity).any()
@@ -152,7 +158,7 @@ def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Find
         missed = f'{100 * share[worst]:.3g} % of the effort of {names[worst]}'
         text = f'the model misses {missed}; {remedy}'
         remarks.append(
-            Finding('warning', text, cause='' if evaluated.identified else UNIDENTIFIED)
+            Finding('warning', text, cause='' if evaluated.identified or brief else UNIDENTIFIED)
         )
     return remarks or [Finding('ok', explained)]
 
