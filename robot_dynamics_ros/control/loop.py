@@ -42,6 +42,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 _REST = 0.002  # share of the velocity limits below which an arm is at rest
+_ADAPTING = 20  # ticks over which the guard adapts to a posture, so that no effort steps
 
 
 class ControlLoop:
@@ -154,7 +155,7 @@ class ControlLoop:
             self._make_stop_laws(settings)
         self.transfer.configure(settings.activation_ramp_s)
         self.state.validator.configure(settings.state_timeout_s)
-        self._renew_guard()
+        self._fit_guard()
         self.transfer.limit_rate()
 
     def _make_stop_laws(self, settings: LoopSettings) -> None:
@@ -186,27 +187,24 @@ class ControlLoop:
         running = not self.acting.acts_on_old_states
         self.load.change(payload, self.state.time, PAYLOAD_TRANSITION_S if running else 0.0)
         self.transfer.limit_rate()
-        self._renew_guard()
+        self._fit_guard()
 
     def adapt_guard(self) -> None:
-        """Fit the guard again once the arm has moved on; for the time after a tick."""
+        """Fit the guard again once arm or load have changed; for the time after a tick."""
         moved = max(map(abs, (self.q - self._fitted).tolist())) > SAME_POSTURE
         if moved or self.load.changing:
-            self._fit_guard()
-        self.guard.approach()
+            self._fit_guard(_ADAPTING)
+        else:
+            self.guard.approach()
 
-    def _fit_guard(self) -> None:
+    def _fit_guard(self, ticks: int = 1) -> None:
         """Fit the guard to load and posture; it brakes with half of the permitted effort."""
         self._fitted[:] = self.q
         M = inertia_of(self.kernels.inverse_dynamics, self.tree, self.q)
         apparent = 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
         part, sampling = 0.5 * self.settings.effort_scale, self.settings.sampling
-        self.guard.fit(self.tree, np.diag(M), part, sampling, apparent)
-
-    def _renew_guard(self) -> None:
-        """Fit the guard, and let it take the bounds at once."""
-        self._fit_guard()
-        self.guard.approach(at_once=True)
+        self.guard.fit(self.tree, np.diag(M), part, sampling, apparent, ticks)
+        self.guard.approach()
 
     # Which law acts ------------------------------------------------------------------------------
 
@@ -345,7 +343,7 @@ class ControlLoop:
     def _begin(self) -> None:
         """Let the selected law act at the last state, from gravity compensation."""
         self._end_wrench()
-        self._renew_guard()
+        self._fit_guard()
         self._act(self.law, self._idle)
         self.kernels.gravity_forces(self.q, self._gravity)
         self.limiter.reset(self._gravity - self.driver.compensation(self.q, self.v))

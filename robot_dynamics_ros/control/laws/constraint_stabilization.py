@@ -29,7 +29,12 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.constraints.signals import Followed, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
-from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot, LookAhead, ModelLaw
+from robot_dynamics_ros.control.laws.control_law import (
+    ConstraintSnapshot,
+    LookAhead,
+    ModelLaw,
+    inertia_of,
+)
 from robot_dynamics_ros.control.laws.program_effort import ContactForces, LeadIn, ProgramEffort
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
@@ -120,6 +125,8 @@ class ConstraintStabilization(ModelLaw):
         self.program, self._kernel, self.passive = program, ProgramKernel(program), program.passive
         super().__init__(tree, kernels, program=given, **parameters)
 
+    _running: LeadIn  # goes on as it began, whatever changes
+
     def build(self) -> None:
         """Compile the efforts, find the signals that follow; see :class:`ModelLaw`."""
         tree, program = self.tree, self.program
@@ -137,7 +144,6 @@ class ConstraintStabilization(ModelLaw):
         self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
         self._start: float | None = None
         self._lead: LeadIn | None = None
-        self._running: LeadIn | None = None  # goes on as it began, whatever changes
         self._never_leads, self._obstacle, self._rehearsed_at = '', '', -math.inf
         self.leading, self._blend = False, program.blend
         self._initial = np.zeros((2, m))
@@ -187,7 +193,8 @@ class ConstraintStabilization(ModelLaw):
         if not program.contacts:
             return
         kernel.run(0.0, q, np.zeros(len(q)))
-        A, sampling = self.efforts.inertia_matrix(q), Sampling.of(self.parameters)
+        A = inertia_of(self.kernels.inverse_dynamics, self.tree, q)
+        sampling = Sampling.of(self.parameters)
         for row, contact in program.contacts:
             normal = kernel.Gamma[row]
             mass = 1.0 / float(normal @ np.linalg.solve(A, normal))
@@ -284,14 +291,12 @@ class ConstraintStabilization(ModelLaw):
 
     def _move_to_start(self, t: float, q: Array, v: Array, out: Array) -> None:
         """Compute the efforts of the motion to the start of the program."""
-        lead, kernel = self._running, self._kernel
-        assert lead is not None
-        assert self._start is not None
+        lead, kernel, start = self._running, self._kernel, self._start or 0.0
         kernel.run(0.0, q, v)
-        self.acceleration[:] = lead.acceleration(t - self._start + lead.duration, q, v)
+        self.acceleration[:] = lead.acceleration(t - start + lead.duration, q, v)
         kernel.program_velocity[:] = lead.velocity
         self._write_efforts(q, v, out)
-        if t >= self._start:
+        if t >= start:
             self.leading = False
             self._begin_program(q, v, max(self.program.blend, _LEAD_IN_BLEND_S))
 
@@ -347,7 +352,7 @@ class ConstraintStabilization(ModelLaw):
     def constraints(self) -> ConstraintSnapshot:
         """Return the state of the constraints in the last tick. Allocates; not for the tick."""
         kernel, solution = self._kernel, self._kernel.inverse()
-        A = self.efforts.inertia_matrix(kernel.q)
+        A = inertia_of(self.kernels.inverse_dynamics, self.tree, kernel.q)
         # Reactions if the drives provide only the bias force: Q = b in (2.19).
         zeros = np.zeros(self.tree.n)
         _, multipliers = constraint_force(A, zeros, zeros, kernel.Gamma, -kernel.u)

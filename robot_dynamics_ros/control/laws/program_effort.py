@@ -25,7 +25,7 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.signals import offset_duration, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import drive_settings, with_drives
-from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms, inertia_of
+from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms
 from robot_dynamics_ros.control.safety.limits import clipped, magnitude
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import Robot
@@ -92,10 +92,6 @@ class ProgramEffort:
         parts = effort_terms(self._dynamics, self._tree, q, v, accelerations)
         transmission = self._kernel.transmission
         return {name: transferred(self._passive, x, transmission) for name, x in parts.items()}
-
-    def inertia_matrix(self, q: Array) -> Array:
-        """Return the mass matrix plus armature, new array of shape (n, n)."""
-        return inertia_of(self._dynamics, self._tree, q)
 
 
 def program_efforts(

@@ -51,8 +51,6 @@ GUARD_RATE = 25.0
 FOLLOWED = 20.0
 #: Least apparent inertia by which gamma is lowered, as a share of that with all other joints held.
 _LEAST_YIELDING = 0.003
-#: Ticks over which the bounds change with the posture.
-_APPROACH = 20
 
 
 def _positive(name: str, value: Any, n: int) -> Array:
@@ -258,7 +256,7 @@ class JointLimitGuard:
         self.bounds, self._fitted = np.zeros((2, len(GuardBounds._fields), tree.n))
         self.active, self._ticks = np.zeros(tree.n), 0
         self.fit(tree, inertia, braking)
-        self.approach(at_once=True)
+        self.approach()
 
     def fit(
         self,
@@ -267,8 +265,9 @@ class JointLimitGuard:
         braking: float,
         sampling: Sampling | None = None,
         apparent: Any = math.inf,
+        ticks: int = 1,
     ) -> None:
-        """Compute the bounds, which then approach them, see :meth:`approach`.
+        """Compute the bounds, which apply after calls of :meth:`approach`.
 
         Args:
             tree: The robot with position limits (joints without are not guarded) and effort
@@ -279,6 +278,7 @@ class JointLimitGuard:
                 of its largest stable damping; None: ``GUARD_RATE`` and 0.
             apparent: Inertia of each joint while the others yield, shape (n,), kg m^2 or kg: what
                 an effort moves within a period. Where it is smaller, so are gamma and rho.
+            ticks: Calls of :meth:`approach` after which the bounds apply.
 
         Raises:
             ParameterError: A value is out of its range.
@@ -292,7 +292,7 @@ class JointLimitGuard:
         if not 0.0 < braking <= 1.0:
             raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
         brake = braking * tree.effort_limit / masses
-        self._ticks = _APPROACH
+        self._ticks = ticks
         self._fitted[:] = GuardBounds(
             masses,
             tree.position_lower,
@@ -306,13 +306,12 @@ class JointLimitGuard:
             stopping=stopping,
         )
 
-    def approach(self, *, at_once: bool = False) -> None:
-        """Move the bounds towards those of the last fit, so that no effort steps."""
-        if not self._ticks:
-            return
-        ticks, differ = 1 if at_once else self._ticks, self._fitted != self.bounds
-        self.bounds[differ] += (self._fitted[differ] - self.bounds[differ]) / ticks
-        self._ticks = ticks - 1
+    def approach(self) -> None:
+        """Move the bounds a tick towards those of the last fit."""
+        if self._ticks:
+            differ = self._fitted != self.bounds
+            self.bounds[differ] += (self._fitted[differ] - self.bounds[differ]) / self._ticks
+            self._ticks -= 1
 
 
 class GuardBounds(NamedTuple):
