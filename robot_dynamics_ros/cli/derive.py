@@ -57,8 +57,6 @@ def _write_c(args: argparse.Namespace) -> int:
         robot = robot_of(args, effort_limit=None)  # laws need the actual limits
         formulation = args.formulation or 'newton_euler'
         functions.append(_law(args, robot, formulation))
-    elif args.changes:
-        raise ConfigurationError('--set', 'has no effect without a law', 'add --program or --ramp')
     files = c_source(
         robot,
         args.functions,
@@ -81,8 +79,6 @@ def _law(args: argparse.Namespace, robot: Robot, formulation: str) -> CFunction:
     if args.ramp is None:
         law = ConstraintStabilization(robot, kernels, args.program, **parameters)
         return constraint_law_function(law)
-    if args.program:
-        raise ConfigurationError('--program', 'excludes --ramp, another law', 'give one of them')
     return computed_torque_function(ComputedTorque(robot, kernels, **parameters), args.ramp)
 
 
@@ -114,7 +110,9 @@ _OF_C = {
     ),
     '--frames LINK': option((), 'links to generate pose, Jacobian and motion of', nargs='+'),
     '--program NAME|FILE': option(
-        None, 'also generate the constraint-stabilization law with this program'
+        None,
+        'also generate the constraint-stabilization law with this program',
+        without='--ramp',
     ),
     '--ramp SECONDS': option(
         float,
@@ -127,6 +125,7 @@ _OF_C = {
         'set a parameter of the law, YAML value, e.g. period=0.001; may be repeated',
         dest='changes',
         action='append',
+        needs='--program or --ramp',
     ),
     '--name': option(None, 'prefix of all C names (default: the name of the robot)'),
 }
@@ -152,7 +151,7 @@ COMMANDS = {
                 Path, 'output file (default: stdout); for C, a folder, required'
             ),
             **FORCE,
-            **{key: {**settings, 'needs': '--format c'} for key, settings in _OF_C.items()},
+            **{key: {'needs': '--format c', **settings} for key, settings in _OF_C.items()},
         },
     )
 }

@@ -100,9 +100,6 @@ def _estimate(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     """
     if not (args.estimate_inertia or args.estimate_mass):
         return [], []
-    if args.estimate_inertia and args.estimate_mass:
-        problem = 'is another statement of the same masses'
-        raise ConfigurationError('--estimate-mass', problem, 'give it or --estimate-inertia')
     from robot_dynamics_ros.cli.tables import print_findings
 
     path, mappings = robot_source(args)
@@ -496,6 +493,7 @@ COMMANDS = {
                 0.0,
                 'total mass of links without <inertial>, instead of a density',
                 check=read.not_negative,
+                without='--estimate-inertia',
             ),
             '--out': option(Path, 'folder to write (default: name of the robot)'),
             **FORCE,

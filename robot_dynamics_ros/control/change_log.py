@@ -12,13 +12,11 @@ import json
 from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros import yaml_reader as read
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError, shown
+from robot_dynamics_ros.errors import RecordingError, shown
 
 SCHEMA = 1  #: version of the text of a change
 _MAX_DATED = 1000  # changes that have not been fetched
@@ -66,76 +64,57 @@ class Change(NamedTuple):
             fields = json.loads(text, object_hook=_unpacked)
         except (ValueError, TypeError, RecursionError) as error:
             raise RecordingError(place, f'cannot be read: {error}', 'record it again') from error
-        with read.reported_as(RecordingError):
-            section = read.Section(place, fields)
-            if (schema := section.take('schema', _WHOLE)) != SCHEMA:
-                problem = f'has schema {schema}, and schema {SCHEMA} is known'
-                raise ConfigurationError(place, problem, 'record it again')
-            content = section.take('kind', partial(_keys_of, _CONTENTS))
-            made = section.build(cls, {**_FIELDS, 'content': content})
-            section.close()
-            return made
+        _check(place, fields, 'schema number kind stamp_ns tick content')
+        if (schema := fields.pop('schema')) != SCHEMA:
+            problem = f'has schema {schema}, and schema {SCHEMA} is known'
+            raise RecordingError(place, problem, 'record it again')
+        content = fields['content']
+        _check_content(place, fields['kind'], content, _KEYS)
+        for kind, kept in content.get('kept', {}).items():
+            _check_content(f'{place}, kept', kind, kept, _KEPT)
+        if 'state' in content:
+            _check(f'{place}, state', content['state'], 'stamp_ns q v')
+        return cls(**fields)
 
 
-def _value(kinds: type | tuple[type, ...], words: str) -> Callable[[str, Any], Any]:
-    """Return a reader of a value of some types, and no other number for a switch."""
-
-    def reader(place: str, value: Any) -> Any:
-        if isinstance(value, bool) is not (kinds is bool) or not isinstance(value, kinds):
-            raise ConfigurationError(place, f'is {shown(value)}', f'give {words}')
-        return value
-
-    return reader
+def _check_content(place: str, kind: str, content: Any, known: Collection[str]) -> None:
+    if kind not in known:
+        raise RecordingError(f'{place}, kind', f'is {kind!r}', f'give one of {", ".join(known)}')
+    _check(f'{place}, content of {kind!r}', content, _KEYS[kind])
+    for key in _KEYS[kind].split():
+        content.setdefault(key.rstrip('?'), None)
 
 
-def _numbers(place: str, value: Any) -> Any:
+def _check(place: str, fields: Any, keys: str) -> None:
+    """Refuse a mapping that has not these keys with values of their types; see ``_KEYS``."""
+    given = fields if isinstance(fields, dict) else {}
+    for key in (*keys.split(), *sorted(given.keys() - keys.replace('?', '').split())):
+        name = key.rstrip('?')
+        fits, words = _VALUES.get(name, (lambda _: False, f'none but {keys}'))
+        value = given.get(name)
+        if not fits(value) and not (value is None and key != name):
+            problem = f'is {shown(value)}' if name in given else 'is missing'
+            raise RecordingError(f'{place}, {name}', problem, f'give {words}')
+
+
+def _of(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) in kinds
+
+
+def _numbers(value: Any) -> bool:
     try:
-        kind = np.array(value).dtype.kind if isinstance(value, list | np.ndarray) else ''
+        return isinstance(value, list | np.ndarray) and np.array(value).dtype.kind in 'if'
     except ValueError:  # of rows of different lengths
-        kind = ''
-    if kind not in ('i', 'f'):
-        raise ConfigurationError(place, f'is {shown(value)}', 'give a list of numbers')
-    return value
+        return False
 
 
-def _points(place: str, value: Any) -> Any:
-    if not isinstance(value, list) or len(value) != 4:
-        remedy = 'give lists of times, positions, velocities and accelerations'
-        raise ConfigurationError(place, f'is {shown(value)}', remedy)
-    return [row if row is None else _numbers(place, row) for row in value]
+def _points(value: Any) -> bool:
+    rows = value if isinstance(value, list) else []
+    return len(rows) == 4 and all(row is None or _numbers(row) for row in rows)
 
 
-def _keys(keys: str) -> Callable[[str, Any], dict[str, Any]]:
-    """Return a reader of a mapping with these keys, see ``_CONTENTS``."""
-
-    def reader(place: str, value: Any) -> dict[str, Any]:
-        section, found = read.Section(place, value), dict[str, Any]()
-        for key in keys.split():
-            name = key.rstrip('?')
-            found[name] = (section.optional if key != name else section.take)(name, _VALUES[name])
-        section.close()
-        return found
-
-    return reader
-
-
-def _kept(place: str, value: Any) -> dict[str, Any]:
-    section = read.Section(place, value)
-    return {kind: section.take(kind, _keys_of(_KEPT, place, kind)) for kind in section}
-
-
-def _keys_of(known: Collection[str], place: str, kind: Any) -> Callable[[str, Any], Any]:
-    """Return a reader of the content of a kind of change, one of those that are known."""
-    if not isinstance(kind, str) or kind not in known:
-        raise ConfigurationError(place, f'is {shown(kind)}', f'give one of {", ".join(known)}')
-    return _keys(_CONTENTS[kind])
-
-
-_WHOLE, _TEXT = _value(int, 'a whole number'), _value(str, 'a text')
-_SWITCH, _MAPPING = _value(bool, 'true or false'), _value(dict, 'a mapping')
-_FIELDS: read.Readers = {'number': _WHOLE, 'kind': _TEXT, 'stamp_ns': _WHOLE, 'tick': _WHOLE}
-#: Keys of the content of each kind, those with ? may be null; and what their values are.
-_CONTENTS = {
+#: Keys of the content of each kind; those with ? may be null or missing.
+_KEYS = {
     'activation': 'parameters state kept',
     'trajectory': 'points start_ns now_ns rows measured?',
     'parameters': 'values rehearsed?',
@@ -150,19 +129,19 @@ _CONTENTS = {
     'deactivate': 'moves?',
     **dict.fromkeys(('hold', 'brake', 'reaction', 'resume'), ''),
 }
-_VALUES: read.Readers = {
-    **dict.fromkeys(('parameters', 'values'), _MAPPING),
-    **dict.fromkeys(('carried', 'pressed', 'moves'), _SWITCH),
-    **dict.fromkeys(('axes', 'frame'), _TEXT),
-    **dict.fromkeys(('stamp_ns', 'start_ns', 'now_ns'), _WHOLE),
-    **dict.fromkeys(
-        ('q', 'v', 'rows', 'measured', 'rehearsed', 'target', 'wrench', 'seconds', 'positions'),
-        _numbers,
-    ),
-    'factor': read.number,
-    'points': _points,
-    'state': _keys('stamp_ns q v'),
-    'kept': _kept,
+#: Whether a value is one of a key, and what it is.
+_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    key: value
+    for keys, value in {
+        'schema number stamp_ns tick start_ns now_ns': (_of(int), 'a whole number'),
+        'kind axes frame': (_of(str), 'a text'),
+        'content parameters values state kept': (_of(dict), 'a mapping'),
+        'carried pressed moves': (_of(bool), 'true or false'),
+        'factor': (_of(int, float), 'a number'),
+        'points': (_points, 'times, positions, velocities, accelerations'),
+        'q v rows measured rehearsed target wrench seconds positions': (_numbers, 'numbers'),
+    }.items()
+    for key in keys.split()
 }
 
 

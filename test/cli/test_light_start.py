@@ -81,7 +81,8 @@ def test_an_empty_word_is_no_present_folder(words, capsys):
 
 @tables.written("""
 derive scara --format c --show M               | --show: has no effect with --format c; leave one
-derive scara --set period=1                    | --set: has no effect alone; add --format c
+derive scara --set period=1                    | --set: ... alone; add --program or --ramp
+derive scara --ramp 1                          | --ramp: has no effect alone; add --format c
 excite scara --output x --frame tool           | --frame: ... alone; add --lower or
 commission scara --driver-profile ur --bag x --seconds 3 | --seconds: has no effect with --bag
 identify x --output x --gains x x --load 1     | BAG: has no effect with --gains

@@ -158,5 +158,8 @@ def test_the_command_writes_either_law_or_says_what_is_wrong(command, tmp_path):
         header = (tmp_path / 'arm.h').read_text()
         assert declared in header
         assert ('for program scara_circle' in header) == (program in more)
-    for more, said in ((' --set periode=0', "'periode'"), (ramp, 'excludes --ramp, another')):
+    for more, said in (
+        (' --set periode=0', "'periode'"),
+        (ramp, 'has no effect with --ramp'),
+    ):
         assert said in command(f'{words}{program}{more}', 'scara', code=2).err
