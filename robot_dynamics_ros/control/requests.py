@@ -170,7 +170,7 @@ def _prepare_points(
 ) -> Prepared:
     require_type('start_ns', start_ns or 0, Integral, 'a whole number of nanoseconds')
     generator = session.loop.generator
-    trajectory = generator.prepare(snapshot or generator.snapshot(), points, start_ns)
+    trajectory = generator.prepare(snapshot or generator.snapshot(start_ns), points, start_ns)
 
     def end(outcome: Outcome) -> None:
         text = f'aborted: {outcome.reason}' if outcome.reason else 'reached'

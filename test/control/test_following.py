@@ -77,6 +77,23 @@ MOVING_END = {'allow_nonzero_velocity_at_trajectory_end': True}
 INTEGRATES = {'allow_integration_in_goal_trajectories': True}
 
 
+@pytest.mark.parametrize('kind', ['send', 'publish'])
+@pytest.mark.parametrize('ahead', [-250, 300])
+def test_a_trajectory_whose_first_point_is_on_the_planned_motion_goes_on_with_it(kind, ahead):
+    """At time 0, before or after now: the rest of a cubic is that cubic."""
+    arm, unchanged = Arm(), Arm()
+    for one in (arm, unchanged):
+        begun = one.now // MS
+        one.publish([rest(2.0, 1.0, 0.5)])
+        one.run(800)
+    cubic, t = CubicHermiteSpline([0.0, 2.0], [[0.0, 0.0], [1.0, 0.5]], np.zeros((2, 2))), 0.8
+    t += 1e-3 * ahead
+    here = {'positions': [*cubic(t)], 'velocities': [*cubic(t, 1)]}
+    getattr(arm, kind)([(0.0, here), rest(2.0 - t, 1.0, 0.5)], begun + 800 + ahead)
+    ways = (np.array(one.run(1300).path)[:, 0] for one in (arm, unchanged))
+    np.testing.assert_allclose(*ways, atol=1e-6)  # a start extrapolates the last millisecond
+
+
 def point(t: float, **row: Any) -> tuple[float, dict]:
     """A point with the same number for both joints in each field, if it is one."""
     return t, {name: x if isinstance(x, list) else [x, x] for name, x in row.items()}

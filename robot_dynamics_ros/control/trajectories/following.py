@@ -297,21 +297,36 @@ class Prepared(NamedTuple):
                 'use a stamp in the future, or 0 for now',
             )
 
-    def refuse_step(
-        self, reference: Reference, measured: Array | None, names: Sequence[str]
+    def refuse_jump(
+        self, reference: Reference, measured: Array | None, now_ns: int, names: Sequence[str]
     ) -> None:
-        """Check that a first point at time 0 is near the reference or the measured position.
+        """Check that a trajectory begins, or by now is if it began before, near the reference.
+
+        A first point at time 0 may be near the measured position instead.
 
         Args:
-            reference: The reference at the start of the trajectory.
+            reference: The reference at the start of the trajectory, or now.
             measured: Measured position, shape (n,), rad or m; None if unknown.
+            now_ns: Present time, ns.
             names: Names of the joints.
 
         Raises:
-            TrajectoryError: It is farther than the start tolerance from both.
+            TrajectoryError: It is farther than the start tolerance.
         """
         first, most = self.trajectory.first, self.start_tolerance
-        begin = first.position[0]
+        begin, late = first.position[0], (now_ns - (self.start_ns or now_ns)) / _SECOND_NS
+        if late > 0.0:
+            there = Reference(len(names))
+            self.trajectory.sample(late, there)
+            leap, joint = _farthest(there.position, reference, names)
+            if leap > most:
+                raise TrajectoryError(
+                    'header.stamp',
+                    f'is {late:.3f} s ago, and the trajectory is by now {leap:.4g} from '
+                    f'joint {joint!r} of the reference',
+                    'use a stamp in the future, or 0 for now',
+                )
+            return
         step, joint = _farthest(begin, reference, names)
         near_arm = measured is not None and bool((np.abs(begin - measured) <= most).all())
         if first.time[0] == 0.0 and step > most and not near_arm:
@@ -319,28 +334,6 @@ class Prepared(NamedTuple):
                 'point 0',
                 f'is at time 0 and {step:.4g} from joint {joint!r} of the reference',
                 f'begin within {most:g}, or use a later time',
-            )
-
-    def refuse_leap(self, reference: Reference, late: float, names: Sequence[str]) -> None:
-        """Check that a trajectory that started in the past is near the reference by now.
-
-        Args:
-            reference: The present reference.
-            late: Time since its start, s.
-            names: Names of the joints.
-
-        Raises:
-            TrajectoryError: It is farther than the start tolerance.
-        """
-        there = Reference(len(names))
-        self.trajectory.sample(late, there)
-        leap, joint = _farthest(there.position, reference, names)
-        if leap > self.start_tolerance:
-            raise TrajectoryError(
-                'header.stamp',
-                f'is {late:.3f} s ago, and the trajectory is by now {leap:.4g} from '
-                f'joint {joint!r} of the reference',
-                'use a stamp in the future, or 0 for now',
             )
 
 

@@ -164,10 +164,14 @@ class ReferenceGenerator:
     def _inside(self, q: Array) -> Array:
         return np.clip(q, self._tree.position_lower, self._tree.position_upper)
 
-    def snapshot(self) -> ReferenceSnapshot:
-        """Return a copy of the present state, for the preparation of a trajectory."""
+    def snapshot(self, start_ns: int = 0) -> ReferenceSnapshot:
+        """Return a copy of the present state, for the preparation of a trajectory.
+
+        Args:
+            start_ns: Timestamp of its start, ns, at which the reference is planned; 0 for now.
+        """
         now, q = Reference(self._tree.n), self.measured
-        now.rows[:] = self.reference.rows
+        now.rows[:] = self._reference_at(start_ns or 0).rows
         return ReferenceSnapshot(now, None if q is None else q.copy(), self._now_ns, self.holds)
 
     def prepare(self, snapshot: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
@@ -190,8 +194,8 @@ class ReferenceGenerator:
         if snapshot.measured is not None:
             outside = np.maximum(outside, self._outside(snapshot.measured))
         prepared = Prepared(trajectory, start_ns, points, snapshot, self._start_tolerance, outside)
-        prepared.refuse_step(reference, snapshot.measured, tree.joint_names)
         prepared.refuse_past(snapshot.now_ns)
+        prepared.refuse_jump(reference, snapshot.measured, snapshot.now_ns, tree.joint_names)
         check_limits(trajectory, tree, outside=outside)
         limit = self._speed_limit(trajectory, bool(reference.velocity.any()))
         return prepared._replace(limit=limit)
@@ -231,7 +235,7 @@ class ReferenceGenerator:
         ):
             there = prepared.snapshot._replace(reference=reference)
             prepared = self.prepare(there, prepared.points, prepared.start_ns)
-        self._adapt_start(prepared, start, reference)
+        self._adapt_start(prepared, reference)
         if start > self._now_ns:
             before = tuple(pair for pair in self._waiting if pair[0] < start)
             if len(before) >= _MAX_WAITING:
@@ -273,20 +277,18 @@ class ReferenceGenerator:
                 followed, since = prepared.trajectory, (start_ns - start) / _SECOND_NS
         if followed is None:
             return self.reference
-        followed.sample(since, reference)
+        # Not ``sample``, which the ticks call meanwhile.
+        reference.rows[:] = np.concatenate(followed.table(np.array([since])))
         return reference
 
-    def _adapt_start(self, prepared: Prepared, start: int, reference: Reference) -> None:
+    def _adapt_start(self, prepared: Prepared, reference: Reference) -> None:
         """Adapt the start of a trajectory to the reference at that time."""
-        late = max(self._now_ns - start, 0) / _SECOND_NS
         segment = prepared.trajectory.set_start(reference)
-        prepared.refuse_step(reference, self.measured, self._tree.joint_names)
+        prepared.refuse_jump(reference, self.measured, self._now_ns, self._tree.joint_names)
         if segment is not None and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
         ):
             check_limits(segment, self._tree, outside=prepared.outside)
-        if late > 0.0:
-            prepared.refuse_leap(reference, late, self._tree.joint_names)
 
     def aim(self, target: Array, limits: ApproachLimits) -> bool:
         """Set the target of a stream; the first target replaces the present trajectory.
