@@ -8,8 +8,8 @@ Each iteration solves
 
 with a damping that increases when a step fails and decreases when it succeeds (Levenberg,
 Marquardt), without the joints that it would press against a limit, and clips the others to theirs.
-If an attempt does not reach the target, the next
-starts from a random configuration within the limits; the sequence is determined by the seed.
+If an attempt does not reach the target, the next starts from a random configuration within the
+limits; the sequence is determined by the seed.
 """
 
 from __future__ import annotations

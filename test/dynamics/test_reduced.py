@@ -67,13 +67,19 @@ base: []
 l1: [3.0, [0.1, 0.02, 0], &I [0.02, 0.05, 0.06, 0.003, -0.002, 0.004]]
 l2: [0.6, [0.05, 0, 0.01], *I]
 j1: {of: [base, l1, %s], rpy: [1.5707963267948966, 0, 0]}
-j2: {of: [l1, l2, %s], xyz: [0.2, 0.1, 0], axis: [1, 0, 0], follows: [j1, -2.0]}
+j2: {of: [l1, l2, %s], xyz: [0.2, 0.1, 0], axis: [1, 0, 0], follows: [j1, -5.0]}
 """
 
 
-@pytest.mark.parametrize('kinds', [None, ('prismatic', 'revolute'), ('revolute', 'prismatic')])
+TURN, SLIDES = 'revolute', 'prismatic'
+
+
+@pytest.mark.parametrize('kinds', [None, (SLIDES, TURN), (TURN, SLIDES), (TURN, TURN)])
 def test_printed_equations_are_in_the_independent_joints(kinds, rng):
-    """Also where a slide moves a joint that turns, by one factor, or where it is moved by one."""
+    """Also where a slide moves a joint that turns, by one factor, or where it is moved by one.
+
+    A joint that turns five times as fast has fifth powers of sines.
+    """
     text, names = (described('slide', SLIDE % kinds), ['j1']) if kinds else (GRIPPER, ['g1'])
     tree, space = load_robot(text, DOWN, joints=names), {}
     exec(write_python(derive(tree)), space)
