@@ -33,7 +33,10 @@ nearest(scara.inverse([0.4, 0.0, -0.3], 0.0), STILL) | UnreachableError: right: 
 four_dof.inverse([0.55 + 1e-06, 0.0, 0.0], 0.0)    | UnreachableError: from the shoulder; reach is 0.05 to 0.55 m
 four_dof.inverse([0.1, 0.1, 0.0], 0.0, FAR)        | UnreachableError: reach is 0.2 to 0.4 m
 four_dof.inverse_pose(R4, P4 + 0.01 * R4[:, 2])    | UnreachableError: m off the plane
+four_dof.inverse_pose(R4, P4 - 0.01 * R4[:, 2])    | UnreachableError: is -0.01 m off the plane
+four_dof.inverse_pose(R4, [np.nan, 0.0, 0.0])      | UnreachableError: p is not finite
 four_dof.inverse_pose(R4 @ ROLL, P4)               | UnreachableError: keep the wrist axis horizontal
+four_dof.inverse_pose(R4 @ ROLL.T, P4)             | UnreachableError: keep the wrist axis horizontal
 four_dof.inverse_pose(1.01 * R4, P4)               | UnreachableError: not a rotation matrix
 four_dof.inverse_pose(R4 @ np.diag([1, 1, -1]), P4) | UnreachableError: not a rotation matrix
 four_dof.inverse(WAIST, 0.4, ASIDE, point='tool')  | UnreachableError: closer than 0.05 m to the waist axis
