@@ -209,7 +209,10 @@ def _xacro_error(culprit: str, error: Exception) -> DescriptionError:
         return DescriptionError(culprit, problem, f'{remedy}give the installed description')
     said = ' '.join(_PYTHON.sub('', str(error)).split())
     if missing := _ARGUMENT.search(said):
-        return DescriptionError(culprit, said, f'give it behind the file: {missing[1]}:=VALUE')
+        remedy = (
+            f'give it behind the file: {missing[1]}:=VALUE; if the command takes none, give it '
+        )
+        return DescriptionError(culprit, said, f'{remedy}to new_robot, and the robot.urdf of that')
     if said.startswith('unbound prefix'):
         return DescriptionError(culprit, said, f'declare it in <robot>, such as {_DECLARED}')
     if said.startswith('unknown macro'):

@@ -221,7 +221,7 @@ def test_an_argument_that_nothing_uses_is_refused(tmp_path):
     '<link name="${side}"/>' | name 'side' is not defined ... ; correct the file
     '<xacro:tool/>' | unknown macro name: xacro:tool ... ; include the file that
     '<gazebo><sensor:eye/></gazebo>' | unbound prefix ... ; declare it in <robot>, such as xmlns
-    '<link name="$(arg side)"/>' | argument side; give it behind the file: side:=VALUE
+    '<link name="$(arg side)"/>' | argument side; give it behind the file: side:=VALUE; ... robot.urdf
     '<link name="$(env NO_SUCH_VARIABLE)"/>' | NO_SUCH_VARIABLE ... ; correct the file
     '<link' | ; correct the file
 """)  # noqa: E501
