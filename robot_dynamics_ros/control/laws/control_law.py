@@ -34,6 +34,8 @@ from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel, effort_of
 
+_LEAST_INERTIA = 1e-12  # kg m^2 or kg, below which it is rounding
+
 
 class ExternalEffort:
     """External effort on the joints, for laws that use it.
@@ -382,10 +384,15 @@ def effort_terms(
 
 
 def inertia_of(inverse_dynamics: Kernel, tree: Robot, q: Array) -> Array:
-    """Return the mass matrix plus armature of a kernel's robot, new array of shape (n, n)."""
+    """Return the mass matrix plus armature of a kernel's robot, new array of shape (n, n).
+
+    Its diagonal is positive, also where a point mass is on the axis of its joint.
+    """
     units = dict(enumerate(np.eye(tree.n)))
     columns = effort_terms(inverse_dynamics, tree, q, q, units)
-    return np.array([columns[j] for j in units])
+    M = np.array([columns[j] for j in units])
+    np.fill_diagonal(M, np.maximum(np.diag(M), _LEAST_INERTIA))
+    return M
 
 
 class LookAhead:
