@@ -171,9 +171,8 @@ def test_identified_links_do_not_include_the_payload_of_the_controller(command):
         assert name not in links or links[name]['mass'] == pytest.approx(mass, rel=1e-3)
 
 
-def test_a_load_is_weighed_whenever_the_controller_knew_it(command):
-    log = activation(BARE), change('parameters', 400, 2, values=LOAD)
-    found = command('identify --jobs 1', messages(True, *log), '--payload', 'tool')
+def test_a_load_that_the_controller_knew_is_weighed(command):
+    found = command('identify --jobs 1', messages(True, activation(LOAD)), '--payload', 'tool')
     assert float(found.said.split('tool carries ')[1].split()[0]) == pytest.approx(0.8, rel=1e-2)
 
 
