@@ -94,6 +94,18 @@ def test_a_trajectory_whose_first_point_is_on_the_planned_motion_goes_on_with_it
     np.testing.assert_allclose(*ways, atol=1e-6)  # a start extrapolates the last millisecond
 
 
+def test_where_a_motion_will_be_at_a_start_is_foreseen_by_its_present_speed():
+    arm = Arm()
+    arm.session.set_speed(0.5)
+    begun = arm.now // MS
+    arm.publish([rest(2.0, 1.0, 0.5)])
+    arm.run(1600)
+    cubic = CubicHermiteSpline([0.0, 2.0], [[0.0, 0.0], [1.0, 0.5]], np.zeros((2, 2)))
+    here = {'positions': [*cubic(1.1)], 'velocities': [*cubic(1.1, 1)]}
+    arm.publish([(0.0, here), rest(1.0, 1.0, 0.5)], begun + 2200)
+    assert arm.run(3000).q == pytest.approx([1.0, 0.5])
+
+
 def point(t: float, **row: Any) -> tuple[float, dict]:
     """A point with the same number for both joints in each field, if it is one."""
     return t, {name: x if isinstance(x, list) else [x, x] for name, x in row.items()}

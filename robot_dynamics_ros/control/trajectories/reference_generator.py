@@ -266,19 +266,22 @@ class ReferenceGenerator:
         self._approach.aim(0.0 * offset[0], self._transition)
 
     def _reference_at(self, start_ns: int) -> Reference:
-        """Return the planned reference at the start of a trajectory."""
+        """Return the planned reference at the start of a trajectory, by the present speed."""
         if start_ns <= self._now_ns:
             return self.reference
         reference = Reference(self._tree.n)
-        followed, since = self._trajectory, (start_ns - self._start_ns) / _SECOND_NS
-        since -= self.speed.delay
+        followed, factor = self._trajectory, self.speed.factor
+        elapsed_ns = self._now_ns - self._start_ns + factor * (start_ns - self._now_ns)
+        since = elapsed_ns / _SECOND_NS - self.speed.delay
         for start, prepared in self._waiting:
             if start < start_ns:
-                followed, since = prepared.trajectory, (start_ns - start) / _SECOND_NS
+                followed, factor = prepared.trajectory, self.speed.target
+                since = factor * (start_ns - start) / _SECOND_NS
         if followed is None:
             return self.reference
         # Not ``sample``, which the ticks call meanwhile.
-        reference.rows[:] = np.concatenate(followed.table(np.array([since])))
+        rows = np.concatenate(followed.table(np.array([since])))
+        reference.rows[:] = rows * [[1.0], [factor], [factor * factor]]
         return reference
 
     def _adapt_start(self, prepared: Prepared, reference: Reference) -> None:
