@@ -31,7 +31,8 @@ def test_worked_numbers():
         (-2.8415926536, -1.6784448524, -0.4, 1.1784448524),
     ]
     assert_allclose([s.q for s in solutions], [*inside, *outside], atol=5e-11)
-    assert [s.within_limits for s in solutions] == [True, True, False, False]
+    assert [s.status for s in solutions] == ['ok', 'ok', 'outside_limits', 'outside_limits']
+    assert not any(s.singular for s in solutions)
     pose = four_dof.inverse_pose(R, p)
     assert_allclose([s.q for s in pose], inside, atol=5e-11)
 
