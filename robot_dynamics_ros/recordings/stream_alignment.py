@@ -23,9 +23,9 @@ _LATEST_NS = 1 << 61
 _LATE_ROWS = 20  # successive states behind another one that may be late; a restart has more
 _ROUNDING = 1e-9  # rad or m, relative: a joint that travels less between two states may rest
 _LONGEST_REPEAT_NS = NANO // 2  # no driver repeats a state for longer: it has frozen
-_ALTERNATIONS = 10  # between zeros and other positions, of two publishers,
-_TOGETHER = 4096  # within so many states, of which the others are
-_STEPS = 2.5  # steps of a sensor off, none larger than
+_COPIES = 10  # least number of states that a second publisher copies,
+_MANY_COPIES = 100  # and of one from which on that one is its own, too
+_STEPS = 5.0  # of a sensor, between a copy and the state before; none larger than
 _COARSEST = 1e-2  # rad or m
 _PRIME = 1_099_511_628_211  # makes one number of the values of a row
 PAUSE_NS = 10 * NANO  #: longer, no states are missing: a pause, or a clock that jumps
@@ -97,24 +97,11 @@ def repeated_rows(rows: Rows) -> Array:
     return found
 
 
-def foreign_rows(rows: Rows) -> Array:
-    """Return a mask of the rows of zeros that alternate with others: of a second publisher.
-
-    Not of an arm that rests at 0, whose positions are a step of their sensors off at times.
-    """
-    size = np.abs(rows.position)
-    step = np.where(size > 0.0, size, _COARSEST).min(axis=0, initial=_COARSEST)
-    zero = (np.hstack([size, np.nan_to_num(rows.velocity)]) == 0.0).all(axis=1)
-    far = (size > _STEPS * step).any(axis=1)
-    changes = np.flatnonzero(np.diff(zero) & (far[1:] | far[:-1])) // _TOGETHER
-    alternates = np.bincount(changes, minlength=len(zero) // _TOGETHER + 1) >= _ALTERNATIONS
-    return zero & np.repeat(alternates, _TOGETHER)[: len(zero)]
-
-
 def copied_rows(rows: Rows) -> Array:
     """Return a mask of the rows that are copies of one before the previous: of a second publisher.
 
-    Not of a vibration, of which neighbours repeat neighbours, nor of steps of sensors at rest.
+    With many copies, as of an arm at home, that one is, too. Not of a vibration, of which
+    neighbours repeat neighbours, nor of an arm at rest, whose sensors are a step or two off.
     """
     found, code = np.zeros(len(rows.place), dtype=bool), np.zeros(len(rows.place), np.uint64)
     for values in (rows.position, rows.velocity, rows.effort):
@@ -127,12 +114,13 @@ def copied_rows(rows: Rows) -> Array:
     copy = np.flatnonzero(source < np.arange(len(code)) - 1)
     copy = copy[source[copy] != source[copy - 1] + 1]
     copy = copy[rows.stamp_ns[copy] - rows.stamp_ns[source[copy]] < _LONGEST_REPEAT_NS]
-    if len(copy) < _ALTERNATIONS:
+    if len(copy) < _COPIES:
         return found
     change = np.abs(np.diff(rows.position, axis=0))
     step = np.where(change > 0.0, change, _COARSEST).min(axis=0)
-    found[copy] = (change[copy - 1] > 2.0 * _STEPS * step).any(axis=1)
-    return found
+    found[copy] = (change[copy - 1] > _STEPS * step).any(axis=1)
+    codes, counts = np.unique(code[found], return_counts=True)
+    return found | np.isin(code, codes[counts >= _MANY_COPIES])
 
 
 class JointMerger:
@@ -241,8 +229,8 @@ def usable_rows(
     plausible = _plausible(rows.position) & _plausible(np.where(unknown, 0.0, rows.velocity))
     some = unknown[:, ~unknown.all(axis=0)].any(axis=1)  # of joints whose velocity is measured
     unsure = int((some & ~unknown.all(axis=1)).sum())
-    foreign, copied = (x & (not every) for x in (foreign_rows(rows), copied_rows(rows)))
-    rows = rows.where(plausible & ~foreign & ~copied)
+    copied = copied_rows(rows) & (not every)
+    rows = rows.where(plausible & ~copied)
     accepted, shift, left_out, restarts = _in_order(rows.stamp_ns)
     if len(accepted) < len(rows.stamp_ns):
         rows = rows.take(accepted)
@@ -251,7 +239,6 @@ def usable_rows(
         rows = replace(rows, stamp_ns=rows.stamp_ns + shift)
     clock = ClockShift(rows.place[first], shift[first], rows.stamp_ns[first])
     left_out[f'with a non-finite position{of}'] = int(not_finite.sum())
-    left_out['of zeros, as of a second publisher'] = int(foreign.sum())
     left_out['copied from an earlier one, as by a second publisher'] = int(copied.sum())
     steps = np.diff(rows.stamp_ns)
     pauses = np.flatnonzero(steps > PAUSE_NS)

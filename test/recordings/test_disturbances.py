@@ -234,7 +234,9 @@ def test_a_second_publisher_of_zeros_is_left_out(tmp_path, rng):
         column[1::2] = 0.0
     read = as_read(stamped(mixed, 5_000_000 * np.arange(800)), tmp_path)
     assert read.position.tobytes() == run.position.tobytes()
-    assert '400 states of zeros, as of a second publisher: left out' in read.notes
+    assert (
+        '400 states copied from an earlier one, as by a second publisher: left out' in read.notes
+    )
     every = read_recording(tmp_path / 'bag', every_state=True)
     assert every.position.tobytes() == mixed.position.tobytes(), 'as a controller received it'
 
