@@ -37,7 +37,7 @@ from robot_dynamics_ros.errors import (
     ParameterError,
     RobotDynamicsError,
 )
-from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.parameters import spread
 from robot_dynamics_ros.simulation.mujoco_description import (
@@ -276,6 +276,10 @@ class MujocoPlant(Plant):
         self._all_joints: Array = np.array([joint.qposadr[0] for joint in joints])
         # Of position and velocity, as each joint has one of them; MuJoCo orders depth first.
         self._qpos = self._all_joints[self.tree.body_of_joint]
+        if isinstance(self.tree, Mechanism):
+            # A coupling yields by the inverse inertia of both joints, as if they were not coupled.
+            follows = self.tree.mimic.rate.diagonal() == 0
+            self.model.dof_invweight0[self._all_joints[follows]] = 0.0
         if self._friction is not None:
             self.model.dof_frictionloss[self._qpos] = self._friction
         if self.board is not None:

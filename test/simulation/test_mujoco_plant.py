@@ -14,7 +14,7 @@ from oracles import PinocchioOracle, relative_error
 from pushed_arm import state_of
 from recorded_bags import excerpt
 from samples import SAMPLES, random_state, sample
-from urdf_text import described, joint, link, symmetric
+from urdf_text import described, follow, joint, link, robot, symmetric
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.dynamics import make_formulation
@@ -221,6 +221,25 @@ def test_a_step_of_a_loop_accelerates_as_the_reduced_dynamics_say(name, rng):
     # MuJoCo's constraints yield by 1e-4 of the force (see _RIGID_IMPEDANCE).
     found = acceleration_over_a_step(plant, effort)
     assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_mimic_joint_that_moves_no_mass_of_its_own_is_held():
+    """The level of a palletizer: a massless link, at whose joint the next one turns."""
+    y, I = {'axis': (0, 1, 0)}, np.diag([0.01, 0.02, 0.02])
+    level = follow(joint('level', 'upper', 'virtual', xyz=(0.3, 0, 0), **y), 'j1', -1.0)
+    arm = load_robot(
+        robot(
+            'palletizer',
+            *(link('base'), link('upper', 1.0, (0.15, 0, 0), I), link('virtual')),
+            *(link('fore', 0.5, (0.1, 0, 0), I), joint('j1', 'base', 'upper', **y)),
+            *(level, joint('j2', 'virtual', 'fore', **y)),
+        )
+    )
+    plant, u, effort = MujocoPlant(arm, 1e-5), np.array([0.2, -0.4]), np.array([1.0, 0.3])
+    plant.reset(u)
+    expected = make_formulation('kane', arm).forward_dynamics(u, 0 * u, effort)
+    found = acceleration_over_a_step(plant, effort)
+    assert_allclose(found, expected, rtol=1e-3, atol=1e-3)  # as of a loop
 
 
 @pytest.mark.parametrize(
