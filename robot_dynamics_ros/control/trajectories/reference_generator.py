@@ -171,7 +171,7 @@ class ReferenceGenerator:
             start_ns: Timestamp of its start, ns, at which the reference is planned; 0 for now.
         """
         now, q = Reference(self._tree.n), self.measured
-        now.rows[:] = self._reference_at(start_ns or 0).rows
+        now.rows[:] = self._reference_at(start_ns or 0, meanwhile=True).rows
         return ReferenceSnapshot(now, None if q is None else q.copy(), self._now_ns, self.holds)
 
     def prepare(self, snapshot: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
@@ -265,8 +265,13 @@ class ReferenceGenerator:
         self._approach.start(offset, self._now_ns)
         self._approach.aim(0.0 * offset[0], self._transition)
 
-    def _reference_at(self, start_ns: int) -> Reference:
-        """Return the planned reference at the start of a trajectory, by the present speed."""
+    def _reference_at(self, start_ns: int, *, meanwhile: bool = False) -> Reference:
+        """Return the planned reference at the start of a trajectory, by the present speed.
+
+        Args:
+            start_ns: Its timestamp, ns.
+            meanwhile: Whether ticks may go on in another thread; slower.
+        """
         if start_ns <= self._now_ns:
             return self.reference
         reference = Reference(self._tree.n)
@@ -279,9 +284,11 @@ class ReferenceGenerator:
                 since = factor * (start_ns - start) / _SECOND_NS
         if followed is None:
             return self.reference
-        # Not ``sample``, which the ticks call meanwhile.
-        rows = np.concatenate(followed.table(np.array([since])))
-        reference.rows[:] = rows * [[1.0], [factor], [factor * factor]]
+        if meanwhile:  # ``sample`` is for the ticks
+            reference.rows[:] = np.concatenate(followed.table(np.array([since])))
+        else:
+            followed.sample(since, reference)
+        reference.rows *= [[1.0], [factor], [factor * factor]]
         return reference
 
     def _adapt_start(self, prepared: Prepared, reference: Reference) -> None:
