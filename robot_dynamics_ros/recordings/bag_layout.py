@@ -471,8 +471,8 @@ def _columns(
         raise RecordingError(
             f'joints {", ".join(missing)}',
             'are not in the joint states',
-            f'recorded are {", ".join(recorded)}; name the recorded joints in the order of '
-            'the model: --recorded-joints, or driver_name of each joint in a driver profile',
+            f'recorded are {", ".join(recorded)}; name them by driver_name of each joint in the '
+            'driver profile, or without one by --recorded-joints, in the order of the model',
         )
     if requested or not described or not set(described) <= set(recorded):
         return requested or tuple(recorded)
