@@ -540,7 +540,8 @@ class EffortResidual:
         elif any(is_unit(x) for x in factors[own] if x > 1.0):
             found += [effort_fault(named(tree, [j]), 'unit', 1.0 / factors[j]) for j in own]
         if turned:
-            culprit, detail = named(tree, sorted(turned)), ', or of gravity (--gravity)'
+            up = ' '.join(f'{x:g}' for x in 0.0 - tree.gravity)
+            detail, culprit = f', or of gravity (--gravity {up})', named(tree, sorted(turned))
             found.insert(0, effort_fault(culprit, 'sign', detail=detail))
         return found
 
