@@ -442,8 +442,7 @@ def _trajectory_again(
 ) -> Commit:
     reference = Reference(session.tree.n)
     reference.rows[:] = array('rows', rows, reference.rows.shape)
-    holds = session.loop.generator.holds
-    snapshot = ReferenceSnapshot(reference, measured, now_ns, holds)
+    snapshot = ReferenceSnapshot(reference, measured, now_ns, session.loop.generator.holds)
     return _prepare_points(session, Points(*points), start_ns, snapshot)
 
 

@@ -109,8 +109,9 @@ class ControllerSession(SessionModes):
         begin = {'stamp_ns': state.stamp_ns, 'q': state.q.tolist(), 'v': state.v.tolist()}
         self.log.begin(parameters=with_texts(self.published_parameters()), state=begin)
         self._handle(SessionEvent.ACTIVATE)
-        law, origin = self.loop.law, state.origin
-        self.remark('info', '; '.join(filter(None, (f'active: {law.name}', law.start(origin)))))
+        law = self.loop.law
+        told = f'active: {law.name}', law.start(state.origin)
+        self.remark('info', '; '.join(filter(None, told)))
 
     def deactivate(self, moves: bool | None = None) -> bool:
         """Stop controlling, at once if the arm is at rest or its states are not fresh.

@@ -19,13 +19,6 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot
 
 
-def _slides(profile: DriverProfile, row: JointProfile, tree: Robot) -> bool:
-    """Return whether a row is of a prismatic joint or a linear shared motor."""
-    if row.joint in profile.coupled:
-        return row.position_unit in ('m', 'mm')
-    return bool(tree.joint_is_prismatic[tree.joint_index(row.joint)])
-
-
 def rows_of(profile: DriverProfile, tree: Robot) -> list[JointProfile]:
     """Return the profiles of all joints, in the order of a command.
 
@@ -64,7 +57,9 @@ def scales_of(profile: DriverProfile, row: JointProfile, tree: Robot) -> tuple[f
     if abs(offset) > limit and row.joint not in profile.coupled:
         where, problem = f'joint {row.joint!r}, effort_offset', f'is {offset:g}, beyond the limit'
         raise ConfigurationError(where, problem, f'give it in N m or N, within {limit:g}')
-    slides = _slides(profile, row, tree)
+    slides = bool(tree.joint_is_prismatic[tree.joint_index(row.joint)])
+    if row.joint in profile.coupled:  # a row of a shared motor
+        slides = row.position_unit in ('m', 'mm')
     unit = row.position_unit or ('m' if slides else 'rad')
     position = velocity = row.sign * _factor(row, 'position_unit', unit, POSITION_UNITS, slides)
     if row.velocity_unit:

@@ -137,11 +137,6 @@ def integrated(points: Points, start: Reference) -> Points:
     return Points(times, position, velocity, acceleration)
 
 
-def _linear(h: Array, p: Array, P: Array) -> tuple[Array, ...]:
-    """Return the lines from p to P in h seconds, lowest power first."""
-    return p, (P - p) / h
-
-
 def _cubic(h: Array, p: Array, v: Array, P: Array, V: Array) -> tuple[Array, ...]:
     """Return the cubics from (p, v) to (P, V) in h seconds, lowest power first."""
     d = (P - p) / h
@@ -149,7 +144,11 @@ def _cubic(h: Array, p: Array, v: Array, P: Array, V: Array) -> tuple[Array, ...
 
 
 #: Functions that join two points, by the number of arrays that they give.
-_POLYNOMIALS: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 2: _cubic, 3: quintic}
+_POLYNOMIALS: dict[int, Callable[..., tuple[Array, ...]]] = {
+    1: lambda h, p, P: (p, (P - p) / h),
+    2: _cubic,
+    3: quintic,
+}
 
 
 def extrapolate(rows: Array, t: float, reference: Reference) -> None:
