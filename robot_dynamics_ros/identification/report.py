@@ -209,7 +209,7 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
         elif (other := f'{result.tree.mass[single.bodies[0]]:.4g}') != f'{single.mass:.4g}':
             text += f'; the files have {other} kg, fitted with all other parameters'
         if drives := _new_rotors(result):
-            text += f'; {drives} then have rotors that the description lacks'
+            text += f'; the description then lacks rotor inertia of {drives}'
         return [Finding('ok', f'beyond doubt other than described: {text}')]
     owners = [
         {'armature': f'the rotor of {name}'}.get(term, '' if term in TERMS else name)

@@ -214,7 +214,7 @@ def test_the_rotors_that_one_changed_link_needs_are_told(rng):
     found = identify([replace(run, description=nominal.xml)], nominal.tree)
     (told,) = map(str, report._changed(found, np.zeros(len(found.estimate.base))))
     assert 'spindle, which alone of all links explains' in told
-    assert told.endswith('; x, y, turn then have rotors that the description lacks')
+    assert told.endswith('; the description then lacks rotor inertia of x, y, turn')
 
 
 def test_the_rotors_that_the_data_tell_beside_one_changed_link_are_told(rng):
@@ -225,7 +225,7 @@ def test_the_rotors_that_the_data_tell_beside_one_changed_link_are_told(rng):
     found = identify([run], arm.tree)
     (told,) = map(str, report._changed(found, np.zeros(len(found.estimate.base))))
     assert 'l3, which alone of all links explains' in told
-    assert told.endswith('; j5, j6 then have rotors that the description lacks')
+    assert told.endswith('; the description then lacks rotor inertia of j5, j6')
 
 
 def test_a_link_whose_name_ends_another_is_not_taken_for_it(rng):
