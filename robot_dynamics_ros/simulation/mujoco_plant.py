@@ -54,6 +54,8 @@ from robot_dynamics_ros.spatial.validation import require_counts
 #: Integrators of MuJoCo.
 INTEGRATORS = ('euler', 'implicitfast', 'rk4')
 
+_MASSLESS = 1e12  # 1/kg or 1/(kg m^2): inverse inertia of what moves no mass of its own
+_SLIGHT = 1e-9  # share of the largest inertia, which a joint needs that moves no mass of its own
 _MIN_SLIP = 1e-3  # m/s: below it, friction is proportional to the slip
 _MIN_VELOCITY = 1e-200  # rad/s or m/s: smaller velocities are set to zero before they underflow
 
@@ -257,16 +259,16 @@ class MujocoPlant(Plant):
             if self.board is not None:
                 description.add_board(self.board)
             self.model = description.spec.compile()
+            self.data, self._load_unknown = mujoco.MjData(self.model), True
+            set_inertias(mujoco, self.model, self.data, self.tree)
         except RobotDynamicsError:
             raise
-        except ValueError as error:
+        except (ValueError, mujoco.FatalError) as error:
             raise ModelError(
                 f'robot {self.tree.name!r}', f'MuJoCo: {error}', 'correct the model'
             ) from error
-        self.data, self._load_unknown = mujoco.MjData(self.model), True
         zeros = np.zeros(self.tree.n)
         self._extra_terms = JointTerms(zeros, zeros, zeros, further=self.tree.drive_friction)
-        set_inertias(mujoco, self.model, self.data, self.tree)
         if self._integrator == 'euler':
             solve_with_damping(mujoco, self.model, self.data)
         if previous is not None:
@@ -277,9 +279,13 @@ class MujocoPlant(Plant):
         # Of position and velocity, as each joint has one of them; MuJoCo orders depth first.
         self._qpos = self._all_joints[self.tree.body_of_joint]
         if isinstance(self.tree, Mechanism):
-            # A coupling yields by the inverse inertia of both joints, as if they were not coupled.
+            # Couplings yield by the inverse inertia of both parts, as if they were not coupled.
             follows = self.tree.mimic.rate.diagonal() == 0
             self.model.dof_invweight0[self._all_joints[follows]] = 0.0
+            bare = self.model.dof_invweight0 > _MASSLESS
+            self.model.dof_armature[bare] += _SLIGHT * self.model.dof_M0.max()
+            for weights in (self.model.dof_invweight0, self.model.body_invweight0):
+                weights[weights > _MASSLESS] = 0.0
         if self._friction is not None:
             self.model.dof_frictionloss[self._qpos] = self._friction
         if self.board is not None:
