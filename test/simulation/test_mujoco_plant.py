@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import linkages
@@ -281,7 +282,8 @@ def test_one_number_is_clamped_to_the_limits_of_one_joint_as_of_many():
 # Refusals ---------------------------------------------------------------------------------------
 
 PLANT, PUSHED = MujocoPlant(TREE), SimulationRun(MujocoPlant(TREE), np.zeros(4), np.zeros(4))
-HUNG = TREE.with_changes(mass=np.zeros(4), inertia=np.zeros((4, 3, 3)), armature=np.zeros(4))
+SLIDER, LOOPS = linkages.linkage('slider_crank')
+HUNG = load_mechanism(re.sub('(<link name="piston">).*?(?=</link>)', r'\1', SLIDER), LOOPS)
 TWIN = TREE.with_changes(link_names=('twin', 'twin', *TREE.link_names[2:]))
 test_a_refusal_names_culprit_and_remedy = tables.called("""
 PLANT.set_payload(Payload(1.0, frame='gripper'))   | UnknownNameError: tool
