@@ -255,6 +255,8 @@ def prepare_parameters(
     require_type('values', values, Mapping, 'a mapping of parameter names to values')
     require_known(session.declared, values, 'parameter')
     loop, changed = session.loop, changed_parameters(session, values)
+    if not changed:
+        return lambda: 'changed: nothing', None
     position = loop.q.copy() if session.heard else None
     parameters = checked(session.declared, session.parameters | changed, session.tree.n)
     driven = session.driven(parameters)
@@ -288,10 +290,10 @@ def prepare_parameters(
                 session.carry(True, payload)
         except RobotDynamicsError as error:  # unexpected after the checks; may be partly applied
             raise RuntimeError(str(error)) from error
-        return f'changed: {", ".join(sorted(changed)) or "nothing"}'
+        return f'changed: {", ".join(sorted(changed))}'
 
     content = {'values': with_texts({**changed, FILES: texts}), 'rehearsed': rehearsed}
-    return apply, content if changed else None
+    return apply, content
 
 
 def _made_follower(

@@ -588,6 +588,17 @@ def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
     assert run.session.mode is SessionMode.HOLDING
 
 
+def test_a_change_to_what_is_changes_no_command():
+    """Where the reaction acts, its law had been made anew, and the command was slowed."""
+    run = Driven({'contact_reaction': 'float'}).in_mode(SessionMode.REACTING)
+    run.states(300)
+    limiter = run.session.loop.limiter
+    before = limiter.state.copy(), run.session.follower
+    run.change(contact_reaction='float', law=run.session.parameters['law'])
+    np.testing.assert_array_equal(limiter.state, before[0])
+    assert run.session.follower is before[1]
+
+
 def test_a_commit_is_applied_once():
     run = Driven().active()
     commit = prepare_payload(run.session, False)
