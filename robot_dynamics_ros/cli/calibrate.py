@@ -95,7 +95,7 @@ def _contact_free(bag: Path, choice: RobotChoice, tree: Robot) -> tuple[Recordin
         tree: The robot without payload.
     """
     with choice.read(bag) as reader:
-        run = choice.run(reader, tree)
+        run = choice.run(reader, tree, as_stamped=True)
         held = carried(history(reader), run, tree)
         run = choice.total(run, tree, held.tree)
     for note in held.notes:

@@ -504,19 +504,26 @@ class RobotChoice:
         """Return the driver conversion for a robot; None if recorded in SI by the same names."""
         return recorded_driver(self.profile, self.recorded_joints, tree)
 
-    def run(self, reader: RecordingReader, tree: Robot) -> Recording:
+    def run(self, reader: RecordingReader, tree: Robot, *, as_stamped: bool = False) -> Recording:
         """Return the run within the span, with the joints of the model, in its order and units.
+
+        Args:
+            reader: Of ``read``.
+            tree: The robot.
+            as_stamped: Whether to take states at their times, as a controller does.
 
         Raises:
             RecordingError: The span holds no state, or no state can be used.
             UnknownNameError: A joint was not recorded.
         """
-        return self.converted(reader, tree).between(*self.span)
+        return self.converted(reader, tree, as_stamped=as_stamped).between(*self.span)
 
-    def converted(self, reader: RecordingReader, tree: Robot) -> Recording:
+    def converted(
+        self, reader: RecordingReader, tree: Robot, *, as_stamped: bool = False
+    ) -> Recording:
         """Return what is read, with the joints of the model, in its order, names and units.
 
-        A note tells of locked joints that were not where the model has them.
+        A note tells of locked joints that were not where the model has them. See :meth:`run`.
 
         Raises:
             RecordingError: No state can be used, a table declares a unit of another kind of
@@ -529,7 +536,8 @@ class RobotChoice:
         notes = () if driver else _moved_locks(run, tree)  # of locked ones the unit is unknown
         run = in_model_units(run, driver).of_joints(tree.joint_names)
         run = replace(run, notes=(*run.notes, *notes))
-        return with_velocities(evened(unwrapped(run, tree)), tree.joint_is_continuous)
+        run = unwrapped(run, tree)
+        return with_velocities(run if as_stamped else evened(run), tree.joint_is_continuous)
 
     def total(self, run: Recording, tree: Robot, loaded: Robot) -> Recording:
         """Return a run with total efforts: what the driver added itself is added to its efforts.

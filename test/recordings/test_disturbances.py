@@ -27,7 +27,7 @@ from samples import Sample
 
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
-from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
 from robot_dynamics_ros.recordings.recording import Recording, span_origin
 from robot_dynamics_ros.recordings.timing import evened, find_timing
 
@@ -169,6 +169,18 @@ def test_states_in_bursts_are_at_equal_intervals_and_irregular_ones_at_their_own
     if not velocity:
         own.velocity[:] = np.nan
     assert evened(own) is own
+
+
+def test_a_controller_takes_states_in_bursts_at_their_times(tmp_path, rng):
+    """So does ``calibrate``, whose thresholds are those of a controller."""
+    run = run_of(rng, 4.0)
+    came = np.maximum.accumulate(run.stamp_ns + 5e7 * (rng.random(400) < 0.05))
+    came = (came + 1e4 * np.arange(400)).astype(np.int64)
+    bag, choice = write_run(tmp_path / 'bag', stamped(run, came)), RobotChoice()
+    for taken in (True, False):
+        with choice.read(bag) as reader:
+            found = choice.run(reader, choice.load(reader), as_stamped=taken)
+        assert np.array_equal(found.stamp_ns, came) == taken
 
 
 @pytest.mark.slow
