@@ -164,21 +164,22 @@ class ProgramKernel:
 
         Args:
             q: Joint positions at the start, shape (n,), rad or m.
-            posture: Where f is periodic, the turn nearest to it is taken, shape (n,), rad.
+            posture: Of turns with equal f, the nearest to it are taken, shape (n,), rad.
 
         Returns:
             New array, shape (n,); 0 for joints that follow the joint reference.
         """
-        turned = q.copy()
-        for i in self.turning:
+        turned, own = q.copy(), self.turning
+        turned[own] -= TURN * np.round((q - posture)[own] / TURN)
+        for i in own:
             self.run(0.0, turned, self._zeros)
             f = self.f.copy()
             turned[i] += TURN
             self.run(0.0, turned, self._zeros)
-            step, turns = self.f - f, (turned[i] - posture[i]) / TURN
+            step, turns = self.f - f, 1
             if np.abs(step).max() > _PERIODIC:
-                turns = self.f @ step / (step @ step)
-            turned[i] -= TURN * round(turns)
+                turns = round(self.f @ step / (step @ step))
+            turned[i] -= TURN * turns
         return q - turned
 
     def set_offset(self, value: Array, rate: Array, acceleration: Array) -> None:

@@ -248,17 +248,19 @@ def test_states_that_cross_half_a_turn_are_the_same_motion(law, start, rng):
 {kind: joint_program, position: [0.3, 0.1]}, {}
 {kind: joint_program, position: reference}, {}
 {kind: joint_coupling, coefficients: {joint1: 1.0, joint2: -1.0}, value: 0.3}, {damping: 5}
+{kind: joint_coupling, coefficients: {joint1: 1.0, joint2: -1.0}, value: 0.3}, {stiffness: 9}
 {kind: joint_program, joints: [joint1], position: 0.3}, {stiffness: 9, posture: [0.0, 2.0]}
 {kind: point, frame: link2, point: [0.3, 0, 0], axes: xz, target: [0.5, 0.0, 0.2]}, {}
 """,
 )
 def test_a_program_begins_in_the_turn_that_is_nearest_to_it(row, null_space, lead_in):
-    """Also its lead-in: a joint that has turned before gets the same commands."""
+    """Also its lead-in: joints that have turned before get the same commands."""
     program = {'name': 'turn', 'constraints': [{'name': 'row', **row}], 'null_space': null_space}
     given = {'law': 'constraint_stabilization', 'program': yaml.safe_dump(program), 'period': 1e-3}
-    runs, tree = [], load_robot(two_link())
-    for turns in (0.0, 2.0, -3.0):
-        arm = PlantArm(tree, [0.2, 0.9 + turns * TURN], given | {'lead_in': lead_in})
+    runs, text = [], two_link()
+    for turns in ([0.0, 0.0], [0.0, 2.0], [0.0, -3.0], [2.0, 2.0]):
+        tree = load_robot(text.replace('revolute', 'continuous') if turns[0] else text)
+        arm = PlantArm(tree, [0.2, 0.9] + TURN * np.array(turns), given | {'lead_in': lead_in})
         arm.activate()
         runs.append([arm.effort.copy() for _ in arm.run(300)])
     for other in runs[1:]:
