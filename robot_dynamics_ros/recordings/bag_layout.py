@@ -300,8 +300,7 @@ class _TopicFinder:
 
 SAMPLE_STATES = 2000  #: states to inspect
 _MAJORITY = 0.5  # fraction of messages that decides
-_RARE = 0.75  # commands or references per state below which each is held until the next
-_SLOWER = 0.75  # share of the rate of other joints
+_RARE = 0.75  # of the rate of the states, or of other joints: fewer are held, or on lines
 LONGEST_HOLD = 5.0  #: longest hold, in median intervals
 
 
@@ -439,10 +438,10 @@ def _rare(
         times = np.hstack([x[1] for row, some in clocks.items() if name in row for x in some])
         rates[name] = (len(times) - 1) / max(1, np.ptp(times))
     usual = sorted(rates.values())[len(names) // 2]
-    rare = tuple(name for name, rate in rates.items() if rate < _SLOWER * usual)
+    rare = tuple(name for name, rate in rates.items() if rate < _RARE * usual)
     if rare:
         notes.append(f'states of {", ".join(rare)} are rarer than others: on lines between them')
-    if often := [name for name, rate in rates.items() if _SLOWER * rate > usual]:
+    if often := [name for name, rate in rates.items() if _RARE * rate > usual]:
         remedy = 'their own are read by --recorded-joints'
         notes.append(f'more states of {", ".join(often)} than of others are not used: {remedy}')
     return rare

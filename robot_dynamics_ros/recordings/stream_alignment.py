@@ -101,7 +101,8 @@ def copied_rows(rows: Rows) -> Array:
     """Return a mask of the rows that are copies of one before the previous: of a second publisher.
 
     With many copies, as of an arm at home, that one is, too. Not of a vibration, of which
-    neighbours repeat neighbours, nor of an arm at rest, whose sensors are a step or two off.
+    neighbours repeat neighbours, nor of an arm that comes back, as states around a copy do not
+    move its way, nor of one at rest, whose sensors are a step or two off.
     """
     found, code = np.zeros(len(rows.place), dtype=bool), np.zeros(len(rows.place), np.uint64)
     for values in (rows.position, rows.velocity, rows.effort):
@@ -116,9 +117,10 @@ def copied_rows(rows: Rows) -> Array:
     copy = copy[rows.stamp_ns[copy] - rows.stamp_ns[source[copy]] < _LONGEST_REPEAT_NS]
     if len(copy) < _COPIES:
         return found
-    change = np.abs(np.diff(rows.position, axis=0))
-    step = np.where(change > 0.0, change, _COARSEST).min(axis=0)
-    found[copy] = (change[copy - 1] > _STEPS * step).any(axis=1)
+    change = np.diff(rows.position, axis=0)
+    step = np.where(change != 0.0, np.abs(change), _COARSEST).min(axis=0)
+    found[copy] = (np.abs(change[copy - 1]) > _STEPS * step).any(axis=1)
+    found[1:] &= (change * np.vstack([change[1:], change[-2:-1]])).sum(axis=1) <= 0.0
     codes, counts = np.unique(code[found], return_counts=True)
     return found | np.isin(code, codes[counts >= _MANY_COPIES])
 

@@ -10,8 +10,7 @@ but its positions advance by whole counts.
 
 If timestamps are irregular, either the samples were taken at these times, or they were taken at
 equal intervals and only the timestamps jitter. In the second case positions and velocities are
-more consistent under equal intervals, given by a line fitted to all timestamps. Where some come by
-half a period late, as in bursts, no step tells how many states are missing: the motion does.
+more consistent under equal intervals, given by a line fitted to all timestamps.
 """
 
 from __future__ import annotations
@@ -185,9 +184,7 @@ def moving(run: Recording) -> Array:
     measured = np.isfinite(run.velocity).any(axis=0)
     velocity = np.where(measured, run.velocity, 0.0)
     rows = np.isfinite(run.position + velocity).all(axis=1)
-    if rows.sum() < LEAST_STATES:
-        return np.zeros(len(run.joints), dtype=bool)
-    return moving_joints(run.position[rows], velocity[rows])
+    return (rows.sum() >= LEAST_STATES) & moving_joints(run.position[rows], velocity[rows])
 
 
 def is_counted(run: Recording) -> bool:
@@ -223,26 +220,28 @@ def evened(run: Recording) -> Recording:
 
     A time is then that of a message, as where a driver stamps what comes in bursts, or in whole
     milliseconds. How many intervals a step has, except in a pause, is told by how far the joints
-    move, in comparison to their velocities, or else to the steps around.
+    move, in comparison to their velocities, or else to the steps around. Not where the rate
+    varies, or states are lost while the arm rests.
     """
     part, stamps = first_motion(run), run.stamp_ns.copy()
     steps = np.diff(part.stamp_ns) / NANO
     near = steps < _PAUSE_S
     if not near.any() or steps.min() >= _SHORT * steps[near].mean():
         return run
-    counts, usual = _counts(part), np.median(steps)
-    period = float(steps[near].sum() / counts[near].sum())
-    told = steps, periods(steps, usual) * usual, counts * period
-    *others, own = (_compared(part, x)[1] for x in told)
     several = [run.rows(slice(rows.start, rows.stop + 1)) for rows in parts(run.time)]
     number = np.cumsum(np.append(0.0, np.concatenate([*map(_counts, several)])))
     for rows in _runs(np.cumsum(np.diff(stamps, prepend=stamps[0]) >= _PAUSE_S * NANO)):
         since = stamps[rows] - stamps[rows.start]
         line = np.polyfit(number[rows], since, min(1, len(since) - 1))
         stamps[rows] += np.rint(np.polyval(line, number[rows]) - since).astype(np.int64)
-    if own >= _EVEN_RATIO * min(others) or (np.diff(stamps) <= 0).any():
-        return run
+    even = np.diff(stamps[np.isin(run.stamp_ns, part.stamp_ns)]) / NANO
+    usual, period = np.median(steps), float(np.median(even))
+    whole = periods(steps, usual) * usual
+    *others, own = (_compared(part, x)[1] for x in (steps, whole, even))
     late = float(np.quantile(np.abs(run.stamp_ns - stamps), 0.99)) / NANO
+    varies = late > steps[near].max()  # by which states behind it come late
+    if varies or own >= _EVEN_RATIO * min(others) or (np.diff(stamps) <= 0).any():
+        return run
     note = (
         f'timestamps differ by up to {1e3 * late:.3g} ms from equal intervals of '
         f'{1e3 * period:.4g} ms, which the motion fits better: these are used'
@@ -268,9 +267,11 @@ def _compared(run: Recording, steps: Array) -> tuple[Array, float]:
     slope = np.pad(change / steps[:, np.newaxis], ((1, 1), (0, 0)), mode='edge')
     mean = 0.5 * (run.velocity[1:] + run.velocity[:-1])
     mean = np.where(np.isfinite(mean), mean, 0.5 * (slope[2:] + slope[:-2]))
-    change, mean = np.nan_to_num(change[:, moving(run)]), np.nan_to_num(mean[:, moving(run)])
+    moves = moving(run)
+    change, mean = np.nan_to_num(change[:, moves]), np.nan_to_num(mean[:, moves])
     size = np.sqrt(np.square(change).sum(axis=0, initial=np.finfo(float).tiny))
-    change, expected = change / size, mean * steps[:, np.newaxis] / size
+    here = (steps < _PAUSE_S)[:, np.newaxis]
+    change, expected = here * change / size, here * mean * steps[:, np.newaxis] / size
     square = np.square(expected).sum(axis=1)
     known = square * len(square) > _SLOW * square.sum()
     ratio = np.ones(len(steps))
