@@ -33,6 +33,8 @@ class ColumnTable:
     @classmethod
     def joined(cls: type[_Table], parts: Sequence[_Table]) -> _Table:
         """Concatenate the rows of several tables."""
+        if len(parts) == 1:
+            return parts[0]
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 

@@ -296,10 +296,12 @@ def late_velocities(run: Recording) -> Iterator[str]:
     run = longest_piece(run)
     if len(run.time) < LEAST_STATES:
         return
-    q, v, steps = run.position, run.velocity, np.diff(run.time)
-    missed = np.diff(q, axis=0) - 0.5 * (v[1:] + v[:-1]) * steps[:, np.newaxis]
-    slope, alike = _compared_over_spans(missed, np.diff(v, axis=0))
-    late = np.where(moving_joints(q, v) & (np.abs(np.diag(alike)) > _ALIKE), slope, 0.0)
+    steps, late = np.diff(run.time), np.zeros(len(run.joints))
+    for i in np.flatnonzero(moving_joints(run.position, run.velocity)):
+        q, v = run.position[:, [i]], run.velocity[:, [i]]
+        missed = np.diff(q, axis=0) - 0.5 * (v[1:] + v[:-1]) * steps[:, np.newaxis]
+        slope, alike = _compared_over_spans(missed, np.diff(v, axis=0))
+        late[i] = slope[0] if abs(alike[0, 0]) > _ALIKE else 0.0
     for word, lag in (('later', late), ('earlier', -late)):
         joints = np.flatnonzero(lag > LATE * np.median(steps)).tolist()
         if joints:

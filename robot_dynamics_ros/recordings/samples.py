@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
-from robot_dynamics_ros.estimation.accumulate import interpolate_columns
 from robot_dynamics_ros.estimation.effort_model import (
     AT_LIMIT,
     NO_EFFORT,
@@ -215,15 +214,17 @@ def samples_of(
         run, commanded=not measured, name=preparation.timing, cutoff=preparation.cutoff
     )
     known = run.complete
-    rows, some = np.flatnonzero(known), run.rows(known)
-    steps, valid = timing.steps(some.stamp_ns), timing.single(some.stamp_ns)
-    time, *columns, own = differentiated(timing.name, steps, some.position, some.velocity)
+    rows, stamps = np.flatnonzero(known), run.stamp_ns[known]
+    steps, valid = timing.steps(stamps), timing.single(stamps)
+    states = run.position[known], run.velocity[known]
+    time, *columns, own = differentiated(timing.name, steps, *states)
     if timing.name == 'sampled':
         near = steps <= BRIDGED * timing.period
         valid = near[1:] & near[:-1]
     none, place = np.zeros((len(own), tree.n), np.uint8), rows[own]
-    columns += [sign(columns[-1]), some.effort[own], none]
+    columns += [sign(columns[-1]), run.effort[place], none]
     motion = Instants(place, run.time[place], *columns)
+    del states, columns  # of a long recording
     if timing.cutoff is None or not len(time):
         motion = motion.where(valid)
     else:
@@ -408,35 +409,33 @@ def _filtered(
     low = replace(low_pass(timing.cutoff, 1.0 / period), step=1)
     middle = grid[low.half : len(grid) - low.half]
 
-    def smooth(values: Array, known: Array) -> Array:
+    def smooth(column: Array, known: Array) -> Array:
         """Return filtered values, NaN where the window has a gap or reaches beyond the ends."""
         times = time[known]
         if len(times) < 2 or len(middle) < 2:
-            return np.full((len(middle), values.shape[1]), np.nan)
+            return np.full(len(middle), np.nan)
         after = np.clip(np.searchsorted(times, grid - ROUNDING_S), 1, len(times) - 1)
         near = times[after] - times[after - 1] <= BRIDGED * period
         near &= (grid >= times[0] - period) & (grid <= times[-1] + period)
-        smoothed = low(interpolate_columns(grid, times, values[known]))
+        smoothed = low(np.interp(grid, times, column[known]))
         smoothed[~low.all_valid(near)] = np.nan
         return smoothed
 
-    q, v, a, v_friction = (
-        smooth(x, valid) for x in (instants.q, instants.v, instants.a, instants.v_friction)
-    )
-    inside = np.isfinite(v_friction[:, 0])
+    inside = np.isfinite(smooth(instants.v_friction[:, 0], valid))
     if not inside.any():
         return instants.take(slice(0))
-    sign = direction(interpolate_columns(time, middle[inside], v_friction[inside]))
-    efforts = [
-        smooth(column[:, np.newaxis], valid & np.isfinite(column)) for column in instants.effort.T
-    ]
     at = np.clip(np.searchsorted(middle, time - ROUNDING_S), 1, len(middle) - 1)
     keep = valid & (time >= middle[0] - ROUNDING_S) & (time <= middle[-1] + ROUNDING_S)
     keep &= inside[at] & inside[at - 1]
-    at, own = at[keep], instants.take(keep)
-    share = ((time[keep] - middle[at - 1]) / (middle[at] - middle[at - 1]))[:, np.newaxis]
-    q, v, a, v_friction, sign, effort = (
-        (1.0 - share) * x[at - 1] + share * x[at]
-        for x in (q, v, a, v_friction, smooth(sign, valid), np.hstack(efforts))
-    )
-    return Instants(own.row, own.time, q, v, a, v_friction, sign, effort, own.excluded)
+    at = at[keep]
+    share = (time[keep] - middle[at - 1]) / (middle[at] - middle[at - 1])
+    signals = instants.q, instants.v, instants.a, instants.v_friction
+    filtered = np.empty((len(signals) + 2, len(at), instants.q.shape[1]))
+    for j, tau in enumerate(instants.effort.T):  # a joint at a time: they are long
+        columns = [smooth(x[:, j], valid) for x in signals]
+        sign = direction(np.interp(time, middle[inside], columns[-1][inside]))
+        columns += [smooth(sign, valid), smooth(tau, valid & np.isfinite(tau))]
+        for target, x in zip(filtered, columns, strict=True):
+            target[:, j] = (1.0 - share) * x[at - 1] + share * x[at]
+    own = instants.row[keep], instants.time[keep], *filtered, instants.excluded[keep]
+    return Instants(*own)
