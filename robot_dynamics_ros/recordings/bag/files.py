@@ -95,13 +95,8 @@ def _not_a_recording(path: Path) -> RecordingError:
     problem, remedy = 'is not a recording', f'give a bag folder, .mcap, .db3, or {tables}'
     with path.open('rb') as file:
         if file.read(len(_ROS1_MAGIC)) == _ROS1_MAGIC:
-            words = (
-                'rosbags-convert',
-                '--src',
-                str(path),
-                '--dst',
-                str(path.with_name(f'{path.stem}_ros2')),
-            )
+            other = path.with_name(f'{path.stem}_ros2')
+            words = 'rosbags-convert', '--src', str(path), '--dst', str(other)
             problem, remedy = 'is of ROS 1', f'convert it: {shlex.join(words)}'
     return RecordingError(f'bag {str(path)!r}', problem, remedy)
 

@@ -26,6 +26,7 @@ from robot_dynamics_ros.estimation.effort_model import ORIGINS, exclusions
 from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
 from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
+from robot_dynamics_ros.estimation.rest import STICKS
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
@@ -141,7 +142,8 @@ def _effort_findings(sums: EffortResidual, evaluated: EvaluatedRun) -> list[Find
     if large.max() > 0.0:
         worst = int(large.argmax())
         left = np.abs(evaluated.steps.effort[:, worst] - sums.modelled[:, worst])
-        usual = np.nanquantile(left, 1.0 - TOO_MANY)
+        moves = (np.abs(evaluated.steps.v[:, worst]) > STICKS) & np.isfinite(left)
+        usual = np.nanquantile(left[moves | ~moves.any()], 1.0 - TOO_MANY)
         brief = usual < _LARGE_RESIDUAL * sums.effort.rms[worst]
         peak = evaluated.run.told(float(sums.residual.peak_time[worst]))
         remedy = (
