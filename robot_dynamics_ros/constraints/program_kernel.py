@@ -171,15 +171,21 @@ class ProgramKernel:
         """
         turned, own = q.copy(), self.turning
         turned[own] -= TURN * np.round((q - posture)[own] / TURN)
+        self.run(0.0, turned, self._zeros)
+        f, steps = self.f.copy(), list[tuple[int, Array, Array]]()
         for i in own:
-            self.run(0.0, turned, self._zeros)
-            f = self.f.copy()
             turned[i] += TURN
             self.run(0.0, turned, self._zeros)
-            step, turns = self.f - f, 1
-            if np.abs(step).max() > _PERIODIC:
-                turns = round(self.f @ step / (step @ step))
+            turned[i] -= TURN
+            step = rest = self.f - f
+            for *_, other in steps:
+                rest = rest - (rest @ other) / (other @ other) * other
+            if np.abs(rest).max() > _PERIODIC:
+                steps.append((i, step, rest))
+        for i, step, rest in reversed(steps):  # Babai's nearest plane
+            turns = round(f @ rest / (rest @ rest))
             turned[i] -= TURN * turns
+            f -= turns * step
         return q - turned
 
     def set_offset(self, value: Array, rate: Array, acceleration: Array) -> None:
@@ -212,9 +218,9 @@ def program_formulas(
 
     Args:
         program: The program.
-        q: Joint positions, shape (n,), rad or m.
-        v: Joint velocities, shape (n,), rad/s or m/s.
-        a: Joint accelerations for the prediction, shape (n,), rad/s^2 or m/s^2.
+        q: Joint positions, shape (n,).
+        v: Joint velocities, shape (n,).
+        a: Joint accelerations for the prediction, shape (n,).
         numbers: Numbers of the varying signals, the offset and its first two derivatives, the two
             times of :meth:`ProgramKernel.look_ahead`, and the inputs of the contacts.
     """
@@ -281,5 +287,4 @@ def _transmission(program: Program, Gamma: Array) -> Array:
         return np.zeros((len(actuated), 0))
     square = Gamma[np.ix_(rows, passive)].astype(object)
     inverse = TaskInverse(square, singularity=program.singularity)
-    columns = [inverse.solve(Gamma[rows, i]) for i in actuated]
-    return np.array(columns)
+    return np.array([inverse.solve(Gamma[rows, i]) for i in actuated])

@@ -249,6 +249,7 @@ def test_states_that_cross_half_a_turn_are_the_same_motion(law, start, rng):
 {kind: joint_program, position: reference}, {}
 {kind: joint_coupling, coefficients: {joint1: 1.0, joint2: -1.0}, value: 0.3}, {damping: 5}
 {kind: joint_coupling, coefficients: {joint1: 1.0, joint2: -1.0}, value: 0.3}, {stiffness: 9}
+{kind: joint_coupling, coefficients: [{joint1: 1}, {joint1: 1, joint2: -1}], value: [0.3, 0.1]}, {}
 {kind: joint_program, joints: [joint1], position: 0.3}, {stiffness: 9, posture: [0.0, 2.0]}
 {kind: point, frame: link2, point: [0.3, 0, 0], axes: xz, target: [0.5, 0.0, 0.2]}, {}
 """,
