@@ -206,9 +206,9 @@ class _TopicFinder:
         """Return a topic if the bag has it with one of the types, else an empty string."""
         return topic if self._available.get(topic) in kinds else ''
 
-    def ending(self, name: str, *kinds: str, start: str = '/') -> list[str]:
-        """Return the topics of some types whose last part is ``name``."""
-        topics = sorted(topic for topic, of in self._available.items() if of in kinds)
+    def ending(self, name: str, kind: str, start: str = '/') -> list[str]:
+        """Return the topics of a type whose last part is ``name``."""
+        topics = sorted(topic for topic, of in self._available.items() if of == kind)
         return [t for t in topics if t.startswith(start) and t.endswith(f'/{name}')]
 
     def per_joint(self, topic: str) -> list[str]:
@@ -225,7 +225,7 @@ class _TopicFinder:
             absolute: Whether they are in no namespace: that of the only controller is taken.
         """
         above = space = states.rpartition('/')[0]
-        while above and not self.ending('reference', STATE, start=f'{above}/controller/'):
+        while above and not self.ending('reference', STATE, f'{above}/controller/'):
             above = above.rpartition('/')[0]
         if above or self.existing('/controller/reference', STATE):
             return above
@@ -280,11 +280,11 @@ class _TopicFinder:
         return (usual or topics)[0] if usual or len(topics) == 1 else ''
 
     def find(self, given: str, space: str, kinds: Sequence[str], usual: str) -> str:
-        """Return the topic given, else the usual one, else the only one with that ending."""
+        """Return the topic given, else the usual one, else the only one of the first kind."""
         if topic := self.named(given, kinds) or self.existing(f'{space}/{usual}', *kinds):
             return topic
         ending = usual.rpartition('/')[2]
-        topics = self.ending(ending, *kinds, start=f'{space}/')
+        topics = self.ending(ending, kinds[0], f'{space}/')
         if len(topics) > 1:
             listed = ', '.join(topics)
             option = '--commands' if ARRAY in kinds else '--reference'

@@ -475,6 +475,14 @@ def test_commands_of_every_form_of_a_driver_profile_are_read(form, tmp_path):
         assert_read(read_recording(bag, commands='/arm/torques'), motion)
 
 
+def test_commands_of_a_gripper_hide_none_of_the_arm(read):
+    motion, messages = Motion(60), Motion(60).states()
+    for stamp, efforts in zip(motion.stamps.tolist(), motion.tau, strict=True):
+        finger = state(0, ['finger'], [], effort=[1.0], topic='/gripper/commands', time=stamp)
+        messages += [command(stamp, efforts, topic='/arm/commands'), finger]
+    assert_read(read(messages), motion)
+
+
 def test_a_reference_of_a_planner_hides_no_controller(tmp_path):
     told = [text(0, 'gravity: [0, 0, -1.62]', '/controller/parameters')]
     planned = Motion(60).states(topic='/planner/reference')
