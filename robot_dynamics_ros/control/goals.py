@@ -324,8 +324,8 @@ def goal_to_follow(
             ResultCode.INVALID_GOAL, 'the trajectory has no points; cancel the goal to stop'
         )
     try:
-        snapshot = loop.generator.snapshot(start_ns)
-        return loop.generator.prepare(snapshot, points, start_ns), watch
+        planned = loop.generator.snapshot(start_ns)._replace(holds=snapshot.holds)
+        return loop.generator.prepare(planned, points, start_ns), watch
     except TrajectoryError as error:
         raise refusal(error) from error
 

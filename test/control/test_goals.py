@@ -13,10 +13,15 @@ import tables
 import yaml
 from followed_arm import Arm, duration, rest
 
-from robot_dynamics_ros.control.goals import TrajectoryWatch, goal_time, tolerances
+from robot_dynamics_ros.control.goals import (
+    TrajectoryWatch,
+    goal_time,
+    tolerances,
+)
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, RefusedGoalError, RobotDynamicsError
 
 JOINTS = ('shoulder', 'slide')
 ANY = (math.inf, math.inf)
@@ -169,6 +174,19 @@ def test_an_error_of_the_caller_at_the_end_of_a_goal_keeps_the_arm_from_no_braki
     arm.run(2000).session.deactivate()
     assert arm.session.mode is SessionMode.DEACTIVATING
     assert arm.said('error') == ["KeyError in the end of a goal: 'caller'"]
+
+
+def test_a_goal_that_was_read_while_the_arm_began_to_brake_is_refused(monkeypatch):
+    def read(*given):
+        arm.session.brake()
+        return read_trajectory(*given)
+
+    arm = Arm()
+    arm.send([rest(4.0, 0.4, 0.4)])
+    arm.run(2000)
+    monkeypatch.setattr('robot_dynamics_ros.control.goals.read_trajectory', read)
+    with pytest.raises(RefusedGoalError, match='came before the arm was brought to a hold'):
+        arm.send(ONE)
 
 
 def test_cancelling_brings_the_reference_to_rest():

@@ -223,12 +223,11 @@ class ReferenceGenerator:
                 too many trajectories wait for their start.
         """
         start = prepared.start_ns or self._now_ns
-        if self._now_ns != prepared.snapshot.now_ns:
-            if self.holds != prepared.snapshot.holds:
-                raise TrajectoryError(
-                    'trajectory', 'came before the arm was brought to a hold', 'send it again'
-                )
-            prepared.refuse_past(self._now_ns)
+        if self.holds != prepared.snapshot.holds:
+            raise TrajectoryError(
+                'trajectory', 'came before the arm was brought to a hold', 'send it again'
+            )
+        prepared.refuse_past(self._now_ns)
         reference = self._reference_at(start)
         if prepared.points.position is None and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
