@@ -115,7 +115,7 @@ class ControlLoop:
         self.force, self.wrench = ForceSensor(tree), TargetWrench()
         self.limiter = EffortLimiter(tree.effort_limit)
         self.transfer = Transfer(self.limiter)
-        self.guard = JointLimitGuard(tree, 1.0)  # fitted with the settings
+        self.guard = JointLimitGuard(tree, 1.0)  # fitted at the start
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
         joined = self.driver.transmissions
         self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
@@ -154,7 +154,7 @@ class ControlLoop:
             self._make_stop_laws(settings)
         self.transfer.configure(settings.activation_ramp_s)
         self.state.validator.configure(settings.state_timeout_s)
-        self._fit_guard()
+        self._fitted.fill(np.inf)  # to no posture: zero may be one that loops do not reach
         self.transfer.limit_rate()
 
     def _make_stop_laws(self, settings: LoopSettings) -> None:
@@ -186,10 +186,9 @@ class ControlLoop:
         running = not self.acting.acts_on_old_states
         self.load.change(payload, self.state.time, PAYLOAD_TRANSITION_S if running else 0.0)
         self.transfer.limit_rate()
-        self._fit_guard()
 
     def adapt_guard(self) -> None:
-        """Fit the guard again once arm or load have changed; for the time after a tick."""
+        """Fit the guard again once arm, load or settings have changed; called after a tick."""
         moved = max(map(abs, (self.q - self._fitted).tolist())) > SAME_POSTURE
         if moved or self.load.changing:
             self._fit_guard(_ADAPTING)

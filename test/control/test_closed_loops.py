@@ -81,6 +81,13 @@ def test_every_law_holds_a_four_bar():
 
 
 @pytest.mark.slow
+def test_a_mechanism_is_held_whose_loops_do_not_close_at_zero():
+    urdf, loops = linkages.short_rod()
+    arm = controlled(load_robot(urdf, loops=loops), [-1.1])
+    assert len([*arm.run(50)]) == 50
+    np.testing.assert_allclose(arm.q, -1.1, atol=1e-6)  # forces of constraints are soft
+
+
 def test_a_program_moves_the_tool_of_a_four_bar():
     robot, start = four_bar(), np.array([0.7, -0.3])  # far from the assembly, whose rates differ
     z = frame_pose(robot, start, 'tool').p_WF[2]
