@@ -225,17 +225,18 @@ def validate(recordings: Iterable[Recording], tree: Robot, preparation: Preparat
 def percent_of(tree: Robot, sums: ResidualSums) -> Array:
     """Return RMS residuals in percent of the RMS effort, shape (n,).
 
-    0 for an effort that drives do not resolve, which tells nothing; NaN if the joint never slides.
+    0 if drives resolve neither, which tells nothing; NaN if the joint never slides.
     """
     effort, residual = np.nan_to_num(sums.effort.rms), np.nan_to_num(sums.residual.rms)
-    percent = 100.0 * residual / np.where(effort > resolved(tree, effort), effort, np.inf)
-    return np.where(sums.residual.count > 0, percent, np.nan)
+    tells = np.maximum(effort, residual) > resolved(tree, effort)
+    percent = 100.0 * residual / np.where(effort > 0.0, effort, 1.0)
+    return np.where(sums.residual.count > 0, tells * percent, np.nan)
 
 
 _UNEXPLAINED = 60.0  # percent of the effort
-SMALL = 0.005  # of an effort limit: what is less tells no wrong robot, but noise
-_REACH = 1.5  # maximum distance of the centre of mass from its joint, in link sizes
-_TRIFLE = 1e-3  # of the mass of the arm: what a lighter link weighs tells of no mismatch
+SMALL = 0.005  # of an effort limit: less tells of noise, not of another robot
+_REACH = 1.5  # from a joint to the centre of mass, in link sizes
+_TRIFLE = 1e-3  # of the mass of the arm: a lighter link tells of no mismatch
 
 
 def implausible(identified: Identification, after: Residuals | None = None) -> list[str]:
