@@ -247,10 +247,9 @@ def estimate_load(
         ridge = problem.load(gains, values)
         values = ridge.values[:PER_BODY]
     load = _in_frame(problem, values, ridge.covariance()[:PER_BODY, :PER_BODY], gains)
-    if known:
-        return load
-    com, inertia = np.full(3, np.inf), np.full((3, 3), np.inf)
-    return replace(load, mass_deviation=math.inf, com_deviation=com, inertia_deviation=inertia)
+    more = 0.0 if known else math.inf
+    names = 'mass_deviation', 'com_deviation', 'inertia_deviation'
+    return replace(load, **{name: getattr(load, name) + more for name in names})
 
 
 def _steps(covariance: Array) -> Array:
