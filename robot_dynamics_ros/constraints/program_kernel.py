@@ -92,11 +92,8 @@ class ProgramKernel:
         self._bytes = self._inputs.data
         self._offset = self._inputs[signals : signals + 3 * m]
         self._prediction, rest = np.split(self._inputs[signals + 3 * m :], [2])
-        self.position_controlled, self.breakaway_velocity, self.external = (
-            rest[:c],
-            rest[c : 2 * c],
-            rest[2 * c :],
-        )
+        split = np.split(rest, [c, 2 * c])
+        self.position_controlled, self.breakaway_velocity, self.external = split
         if c:
             shapes['reaction'] = (m,)
         self._zeros = np.zeros(n)
@@ -105,10 +102,8 @@ class ProgramKernel:
             if any(isinstance(signal, Followed) for signal in part.signals):
                 turning[list(getattr(part, 'joints', ()))] = False
         self.turning: list[int] = np.flatnonzero(turning).tolist()
-        results = {name: np.zeros(shape) for name, shape in shapes.items()}
-        for name, array in results.items():
-            setattr(self, name, array)
-        self._arrays = tuple(results.values())
+        self._arrays = tuple(np.zeros(shape) for shape in shapes.values())
+        vars(self).update(zip(shapes, self._arrays, strict=True))
         self._function = compile_function(partial(program_formulas, program), n, numbers=size)
 
     q: Array
