@@ -121,7 +121,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; move its files to their destination when the body completes.
 
     If the body raises, the temporary folder is removed and the destination stays unchanged. No
-    signal interrupts that, or the move.
+    signal interrupts that, its creation, or the move.
 
     Args:
         folder: The destination; files of the same name are replaced.
@@ -131,10 +131,11 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     """
     target = folder.resolve()
     disk = target if target.is_dir() else target.parent  # a folder may be a mount point
-    with _as_configuration_error(folder):
-        disk.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f'.{target.name}-', dir=disk))
-    try:
+    with contextlib.ExitStack() as removal:
+        with _as_configuration_error(folder), _uninterrupted():
+            disk.mkdir(parents=True, exist_ok=True)
+            work = Path(tempfile.mkdtemp(prefix=f'.{target.name}-', dir=disk))
+            removal.callback(_remove, work)
         try:
             yield work
         except OSError as error:
@@ -145,9 +146,11 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
             target.mkdir(exist_ok=True)
             for file in work.iterdir():
                 os.replace(file, target / file.name)
-    finally:
-        with _uninterrupted():
-            shutil.rmtree(work, ignore_errors=True)
+
+
+def _remove(folder: Path) -> None:
+    with _uninterrupted():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

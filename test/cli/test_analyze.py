@@ -122,15 +122,16 @@ def test_files_are_written_on_the_disk_of_the_folder(there, tmp_path):
     assert contents(target) == {'a': b'whole'}
 
 
-@pytest.mark.parametrize('place', ['os.replace', 'shutil.rmtree'])
-def test_a_second_interrupt_leaves_no_half_written_folder(place, tmp_path, monkeypatch):
-    """One that comes while files are moved, or removed after the first, acts afterwards."""
+@pytest.mark.parametrize('place', ['tempfile.mkdtemp', 'os.replace', 'shutil.rmtree'])
+def test_an_interrupt_leaves_no_half_written_folder(place, tmp_path, monkeypatch):
+    """One acts afterwards that comes while it is made, moved, or removed after a first one."""
     module, name = place.split('.')
     act = getattr(sys.modules[module], name)
 
     def interrupted(*args, **kwargs):
+        made = act(*args, **kwargs) if name == 'mkdtemp' else None
         signal.raise_signal(signal.SIGINT)
-        act(*args, **kwargs)
+        return made or act(*args, **kwargs)
 
     monkeypatch.setattr(place, interrupted)
     with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / 'out') as work:  # noqa: PT012
@@ -138,7 +139,7 @@ def test_a_second_interrupt_leaves_no_half_written_folder(place, tmp_path, monke
             (work / file).touch()
         if name == 'rmtree':
             signal.raise_signal(signal.SIGINT)
-    whole = {} if name == 'rmtree' else {'a': b'', 'b': b''}
+    whole = {'a': b'', 'b': b''} if name == 'replace' else {}
     assert {x.name: x.read_bytes() for x in tmp_path.glob('out/*')} == whole
     assert sorted(tmp_path.rglob('.*')) == []
 
