@@ -47,20 +47,24 @@ COMMAND_KINDS = {
 }
 
 
+#: Fields of the messages of a command that name its joints: their names, and efforts.
+_FIELDS = {'joint_state': ('name', 'effort'), 'joint_command': ('joint_names', 'values')}
+
+
 def command_message(form: str, joints: Sequence[str]) -> Any:
     """Return a message of a form of the command, see :func:`efforts_of`, with zeros.
 
     Raises:
         ConfigurationError: The form is joint_command, and no control_msgs that has it installed.
     """
-    names, zeros = list(joints), [0.0] * len(joints)
-    fields: dict[str, dict[str, Any]] = {
-        'per_joint': {},
-        'joint_state': {'name': names, 'effort': zeros},
-        'joint_command': {'joint_names': names, 'interface_name': _INTERFACE, 'values': zeros},
-    }
+    names, efforts = _FIELDS.get(form, ('', 'data'))
+    fields: dict[str, Any] = {} if form == 'per_joint' else {efforts: [0.0] * len(joints)}
+    if names:
+        fields[names] = list(joints)
+    if form == 'joint_command':
+        fields['interface_name'] = _INTERFACE
     remedy = 'install a control_msgs that has it, or command in another form'
-    return message_class(COMMAND_KINDS[form], remedy)(**fields.get(form, {'data': zeros}))
+    return message_class(COMMAND_KINDS[form], remedy)(**fields)
 
 
 def message_class(kind: str, remedy: str = "give 'package/msg/Type'") -> Any:
@@ -138,7 +142,6 @@ class JointStateReader:
     Attributes:
         joints: As given.
         q, v: Latest positions and velocities, shape (n,), in the units of the messages.
-        missing_velocity: Joints whose last message had a position but no velocity.
         stamp_ns: Timestamp of the last state, ns.
         latest: Joint names and positions of the last message, in its order.
         deserialized: Number of messages that were deserialized.
@@ -151,9 +154,9 @@ class JointStateReader:
     def __init__(self, joints: Sequence[str], *, velocity: bool = True) -> None:
         self.joints, self._velocity = tuple(joints), velocity
         self.q, self.v = np.full((2, len(joints)), np.nan)
-        self.missing_velocity: tuple[str, ...] = ()
         self.deserialized = self.unreadable = self.stamp_ns = self.other_layouts = 0
-        self._updated, self._seen = np.zeros((2, len(joints)), dtype=bool)
+        # Of each joint: ever seen, seen since the last state, last seen without a velocity.
+        self._seen, self._updated, self._slow = np.zeros((3, len(joints)), dtype=bool)
         self._complete, self._flaw = False, 'no message arrived'
         self._layout: MessageBytes | None = None
         self._at_zero = b''  # a message at simulated time 0
@@ -168,7 +171,11 @@ class JointStateReader:
         self.stamp_ns, self._order = layout.stamp_ns, self._layout_order
         position, velocity, self._effort = layout.doubles
         self.latest = self._order.names, position
-        self._take_all(position, velocity)
+        self._complete, self._flaw = True, ''
+        self._updated[:] = self._slow[:] = False
+        position.take(self._order.theirs, out=self.q, mode='clip')
+        if self._velocity:
+            velocity.take(self._order.theirs, out=self.v, mode='clip')
         return True
 
     def time_ns(self, content: bytes, clock: Clock) -> int:
@@ -190,10 +197,11 @@ class JointStateReader:
         try:
             message: JointState = deserialize_message(content, JointState)
         except RuntimeError:
-            return self._flawed('is no JointState')
+            self._flaw, self._complete = 'the last message is no JointState', False
+            self.unreadable += 1
+            return False
         self.deserialized += 1
-        complete = self.read_message(message)
-        has_all = self._order.has_all
+        complete, has_all = self.read_message(message), self._order.has_all
         self.other_layouts += has_all and not self._flaw and self._layout is not None
         if complete and has_all:
             self._layout = _verified(message_bytes(content, state_layout), message)
@@ -205,51 +213,36 @@ class JointStateReader:
         self.stamp_ns = stamp_ns(msg)
         if msg.name != self._order.names:
             self._order = _JointOrder.of(msg.name, self.joints)
-        names, ours, theirs, has_all, twice = self._order
-        self.latest, count = (names, np.asarray(msg.position)), len(names)
-        self._effort = np.asarray(msg.effort if len(msg.effort) == count else ())
-        self._complete, self._flaw = False, ''
-        if not len(ours):
-            return False
-        if twice:
-            return self._flawed(f'names {twice} more than once')
-        if len(msg.position) != count:
-            return self._flawed(f'has {counted(len(msg.position), "position")} for {count} names')
-        if self._velocity and len(msg.velocity) not in (0, count):
-            return self._flawed(f'has {len(msg.velocity)} velocities for {count} names')
-        self._seen[ours] = True
-        named = [self.joints[i] for i in ours]
-        missing = [name for name in self.missing_velocity if name not in named]
-        if self._velocity and not len(msg.velocity):
-            self.missing_velocity = (*missing, *named)
-            return False
-        self.missing_velocity = tuple(missing)
+        names, ours, theirs, *_ = self._order
         position = np.asarray(msg.position)
         velocity = np.asarray(msg.velocity) if self._velocity else position
-        if has_all:
-            self._take_all(position, velocity)
-            return True
-        self.q[ours], self.v[ours] = position[theirs], velocity[theirs]
-        self._updated[ours] = True
-        self._complete = bool(self._updated.all())
-        if self._complete:
-            self._updated[:] = False
+        self.latest = names, position
+        self._effort = np.asarray(msg.effort if len(msg.effort) == len(names) else ())
+        self._flaw = self._flaw_of(len(position), len(velocity)) if len(ours) else ''
+        self.unreadable += bool(self._flaw)
+        self._complete = False
+        if self._flaw or not len(ours):
+            return False
+        self._seen[ours], self._slow[ours] = True, not len(velocity)
+        if len(velocity):
+            self.q[ours] = position[theirs]
+            if self._velocity:
+                self.v[ours] = velocity[theirs]
+            self._updated[ours] = True
+            self._complete = bool(self._updated.all())
+            self._updated &= not self._complete
         return self._complete
 
-    def _flawed(self, flaw: str) -> bool:
-        """Count a message that cannot be used, for a reason."""
-        self.unreadable, self._flaw = self.unreadable + 1, f'the last message {flaw}'
-        self._complete = False
-        return False
-
-    def _take_all(self, position: Array, velocity: Array) -> None:
-        """Take the state from the arrays of a message with all joints."""
-        self.missing_velocity, self._complete, self._flaw = (), True, ''
-        self._updated[:] = False
-        order = self._order.theirs
-        position.take(order, out=self.q, mode='clip')
-        if self._velocity:
-            velocity.take(order, out=self.v, mode='clip')
+    def _flaw_of(self, positions: int, velocities: int) -> str:
+        """Return why the last message, with so many numbers, cannot be used; empty if it can."""
+        count, flaw = len(self._order.names), ''
+        if self._order.twice:
+            flaw = f'names {self._order.twice} more than once'
+        elif positions != count:
+            flaw = f'has {counted(positions, "position")} for {count} names'
+        elif velocities not in (0, count):
+            flaw = f'has {velocities} velocities for {count} names'
+        return flaw and f'the last message {flaw}'
 
     def effort(self) -> Array:
         """Return the efforts of the last message as a new array in the order of the model.
@@ -264,24 +257,25 @@ class JointStateReader:
 
     def missing_joints(self) -> list[str]:
         """Return the joints that have not been received yet."""
-        return [name for name, seen in zip(self.joints, self._seen, strict=True) if not seen]
+        return self._those(~self._seen)
+
+    def _those(self, which: Array) -> list[str]:
+        """Return the names of the joints of a mask, shape (n,)."""
+        return [name for name, chosen in zip(self.joints, which, strict=True) if chosen]
 
     def problem(self) -> str:
         """Return why the last message completed no state; empty if it did."""
-        never, without = self.missing_joints(), self.missing_velocity
+        never, names = self.missing_joints(), self._order.names
         if self._complete or (self._flaw and not never):
             return self._flaw
-        states = zip(self.joints, self._updated, strict=True)
-        old = [name for name, new in states if not new and name not in (*never, *without)]
-        others = [name for name in self._order.names if name not in self.joints]
-        names_none = not (self._flaw or self._order.names)
+        others = [name for name in names if name not in self.joints]
         clauses = {
             'never seen': never,
-            'no velocity for': without,
-            'no longer seen': old,
-            'the last message names': others or ['no joint'] * names_none,
+            'no velocity for': self._those(self._slow),
+            'no longer seen': self._those(self._seen & ~self._updated & ~self._slow),
+            'the last message names': others or ['no joint'] * (not self._flaw and not names),
         }
-        texts = [f'{what}: {", ".join(names)}' for what, names in clauses.items() if names]
+        texts = [f'{what}: {", ".join(those)}' for what, those in clauses.items() if those]
         return '; '.join([*filter(None, [self._flaw]), *texts])
 
 
@@ -311,14 +305,11 @@ def efforts_of(msg: Any, form: str, joints: Sequence[str]) -> Sequence[float]:
     """
     if form == 'per_joint':
         return [msg.data]
-    if form == 'joint_state':
-        names, efforts = list(msg.name), msg.effort
-    elif form == 'joint_command':
-        names, efforts = list(msg.joint_names), msg.values
-        if msg.interface_name != _INTERFACE:
-            return ()
-    else:
+    if form not in _FIELDS:
         return msg.data
+    names, efforts = (list(getattr(msg, field)) for field in _FIELDS[form])
+    if getattr(msg, 'interface_name', _INTERFACE) != _INTERFACE:
+        return ()
     if len(efforts) != len(names) or sorted(names) != sorted(joints):
         return ()
     return [efforts[names.index(name)] for name in joints]

@@ -22,11 +22,7 @@ from rcl_interfaces.msg import (
     SetParametersResult,
 )
 from rclpy.clock import Clock, ClockType
-from rclpy.exceptions import (
-    InvalidParameterTypeException,
-    InvalidParameterValueException,
-    ParameterNotDeclaredException,
-)
+from rclpy.exceptions import ParameterNotDeclaredException
 from rclpy.node import Node
 from rclpy.parameter import Parameter as GivenParameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -44,7 +40,7 @@ from robot_dynamics_ros.errors import (
     nearest,
 )
 from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.parameters import Parameter, checked, unused
+from robot_dynamics_ros.parameters import Parameter, unused
 from robot_dynamics_ros.ros.rclpy_compat import parameter_overrides
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -61,6 +57,7 @@ _Type = GivenParameter.Type
 
 #: Prefixes of the parameters that rclpy declares itself or a node declares once it has its robot.
 _LATER = ('use_sim_time', 'start_type_description_service', 'qos_overrides.', 'constraints.')
+_OF_RCLPY = Parameter('use_sim_time', False, 'Whether time is that of the topic /clock.')
 #: What to do about two publishers of the states.
 SEPARATE = 'end one, or give each arm its own ROS_DOMAIN_ID, namespace or topic of the states'
 _CONTRADICTIONS = 5  # one publisher may begin again
@@ -209,17 +206,21 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
 
     Whole numbers are accepted as numbers, and one number as a list. Overrides of unknown (for
     example misspelt) parameters are logged as warnings. Later changes are checked against the
-    declarations and rejected if invalid, those of unknown names or other types by their names.
+    declarations, and rejected if a name is unknown or a value invalid.
 
     Raises:
         ConfigurationError: An override has the wrong type or is out of range.
+        UnknownNameError: An override is not among the choices of its parameter.
     """
-    parameters = tuple(parameters)
+    node.declared, parameters = {_OF_RCLPY.name: _OF_RCLPY}, tuple(parameters)
     _declare(node, parameters)
     _warn_unknown(node, parameters, lambda name: not name.startswith(_LATER))
 
-    def converted(changes: Iterable[GivenParameter]) -> list[GivenParameter]:
-        return [_of_declared_type(node, x) for x in changes]
+    def typed(changes: Iterable[GivenParameter]) -> list[GivenParameter]:
+        try:
+            return _typed(node, changes)
+        except RobotDynamicsError as error:
+            raise _RefusedError(error) from error
 
     def warn_unused(changes: Iterable[GivenParameter]) -> None:
         given = {one.name for one in changes}
@@ -228,59 +229,45 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
         for error in unused(parameters, now, given):
             node.get_logger().warning(f'{error.culprit} {error.problem}, it is kept for others')
 
-    node.add_pre_set_parameters_callback(converted)  # one per node: their results add up
+    node.add_pre_set_parameters_callback(typed)
     node.add_post_set_parameters_callback(warn_unused)
 
 
-def declare_new(node: Any, parameters: Iterable[Parameter], prefix: str = '') -> dict[str, Any]:
+def declare_new(node: Any, parameters: Iterable[Parameter], prefix: str) -> dict[str, Any]:
     """Declare those parameters that are not declared yet; return the values of all by name.
 
     Args:
-        node: The node.
+        node: The node, which has declared others.
         parameters: The parameters.
-        prefix: Prefix of their names; unknown overrides with it are warned of. Empty: none are.
+        prefix: Prefix of their names; unknown overrides with it are warned of.
     """
     parameters = tuple(parameters)
-    new = tuple(one for one in parameters if not node.has_parameter(one.name))
-    if new:  # each call also installs checks
+    if new := [one for one in parameters if not node.has_parameter(one.name)]:
         _declare(node, new)
-        _warn_unknown(node, parameters, lambda name: bool(prefix) and name.startswith(prefix))
+        _warn_unknown(node, parameters, lambda name: name.startswith(prefix))
     return values(node, parameters)
 
 
-def _declare(node: Any, parameters: tuple[Parameter, ...]) -> None:
+def _declare(node: Any, parameters: Iterable[Parameter]) -> None:
     overrides = parameter_overrides(node)
     for one in parameters:
+        node.declared[one.name] = one
         if one.name in overrides:
-            given, declared = overrides[one.name], _Type.from_parameter_value(one.default).value
-            if given.type_ == _Type.NOT_SET:  # an empty list, which rclpy would not name
-                given = GivenParameter(one.name, value=[])
-            overrides[one.name] = _in_type(given, declared)
-        try:
-            node.declare_parameter(one.name, one.default, descriptor(one))
-        except (InvalidParameterTypeException, InvalidParameterValueException) as error:
-            problem = f'is {_plain(overrides[one.name].value)!r}'
-            remedy = f'{one.requirement()}, such as {one.default!r}'
-            raise ConfigurationError(f'parameter {one.name!r}', problem, remedy) from error
-    on_set_parameters(node, lambda changes: checked(parameters, changes), lambda _: None)
+            given = overrides[one.name].value
+            try:
+                overrides[one.name] = _given(one, given)
+            except ParameterError as error:
+                empty = given is None  # rcl gives it no type
+                problem = f'is {[] if empty else _plain(given)!r}'
+                remedy = f'{error.reason}, such as {one.default!r}'
+                raise ConfigurationError(f'parameter {one.name!r}', problem, remedy) from error
+        node.declare_parameter(one.name, one.default, descriptor(one))
 
 
-def _in_type(given: GivenParameter, declared: int) -> GivenParameter:
-    """Return whole numbers, or one number for a list, in the declared type; others unchanged."""
-    many = given.type_ == _Type.INTEGER_ARRAY
-    is_number = given.type_ in (_Type.INTEGER, _Type.DOUBLE)
-    if declared == _Type.DOUBLE.value and is_number:
-        return GivenParameter(given.name, _Type.DOUBLE, float(given.value))
-    if declared == _Type.DOUBLE_ARRAY.value and (many or is_number):
-        numbers = [float(x) for x in (given.value if many else [given.value])]
-        return GivenParameter(given.name, _Type.DOUBLE_ARRAY, numbers)
-    return given
-
-
-def _in_declared_type(node: Any, given: GivenParameter) -> GivenParameter:
-    if not node.has_parameter(given.name):
-        return given
-    return _in_type(given, node.describe_parameter(given.name).type)
+def _given(one: Parameter, value: Any) -> GivenParameter:
+    """Return the ROS parameter of a value, in the declared type."""
+    kind = _Type.from_parameter_value(one.default)
+    return GivenParameter(one.name, kind, one.check(_plain(value)))
 
 
 class _RefusedError(ParameterNotDeclaredException):
@@ -294,25 +281,28 @@ class _RefusedError(ParameterNotDeclaredException):
         Exception.__init__(self, str(error))
 
 
-def _of_declared_type(node: Any, given: GivenParameter) -> GivenParameter:
-    """Return a parameter in its declared type.
+def _typed(node: Any, changes: Iterable[GivenParameter]) -> list[GivenParameter]:
+    """Return parameters in their declared types; those of rclpy unchanged.
 
     Raises:
-        _RefusedError: It is not declared, or has another type; rclpy would not say which.
+        UnknownNameError, ParameterError: One is not declared, or a value is not allowed.
     """
-    if not node.has_parameter(given.name):
-        known = node.list_parameters([], 0).names
-        raise _RefusedError(UnknownNameError('parameter', given.name, known))
-    result, declared = _in_declared_type(node, given), node.describe_parameter(given.name)
-    if result.type_.value != declared.type:
-        allowed = declared.additional_constraints or f'must be {_Type(declared.type).name.lower()}'
-        raise _RefusedError(ParameterError(given.name, _plain(given.value), allowed))
+    declared, result = node.declared, []
+    for given in changes:
+        if not node.has_parameter(given.name):
+            raise UnknownNameError('parameter', given.name, declared)
+        one = declared.get(given.name)
+        result.append(_given(one, given.value) if one else given)
     return result
 
 
 def requested_values(node: Any, messages: Iterable[Any]) -> dict[str, Any]:
-    """Return the values that messages of parameters request, in the declared types, by name."""
-    given = (_in_declared_type(node, GivenParameter.from_parameter_msg(x)) for x in messages)
+    """Return the values that messages of parameters request, in the declared types, by name.
+
+    Raises:
+        UnknownNameError, ParameterError: One is not declared, or a value is not allowed.
+    """
+    given = _typed(node, map(GivenParameter.from_parameter_msg, messages))
     return {one.name: _plain(one.value) for one in given}
 
 
@@ -322,10 +312,9 @@ def _warn_unknown(
     """Warn of overrides that are not declared, of those names that are judged."""
     names = [one.name for one in parameters]
     for name in parameter_overrides(node):
-        if node.has_parameter(name) or not judged(name):
-            continue
-        text = '; '.join(filter(None, ('is unknown and has no effect', nearest(name, names))))
-        node.get_logger().warning(f'parameter {name!r} {text}')
+        if judged(name) and not node.has_parameter(name):
+            text = '; '.join(filter(None, ('is unknown and has no effect', nearest(name, names))))
+            node.get_logger().warning(f'parameter {name!r} {text}')
 
 
 def set_own(node: Any, values: Mapping[str, Any]) -> None:
@@ -341,14 +330,8 @@ def set_own(node: Any, values: Mapping[str, Any]) -> None:
 
 
 def values(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """Return the current values by name, arrays as lists.
-
-    Raises:
-        ParameterError, UnknownNameError: An initial value is invalid.
-    """
-    parameters = tuple(parameters)
-    present = {one.name: _plain(node.get_parameter(one.name).value) for one in parameters}
-    return checked(parameters, present)
+    """Return the current values by name, arrays as lists."""
+    return {one.name: _plain(node.get_parameter(one.name).value) for one in parameters}
 
 
 def _plain(value: Any) -> Any:
@@ -396,12 +379,12 @@ class PackageNode(Node):
     def __init__(self, name: str, parameters: Iterable[Parameter] = ()) -> None:
         super().__init__(name)
         self.finished = Future()
-        self._declared, self._ready = tuple(parameters), False
-        declare(self, self._declared)
+        self._parameters_of_node, self._ready = tuple(parameters), False
+        declare(self, self._parameters_of_node)
         self._settings = self._read_parameters()
 
     def _read_parameters(self) -> dict[str, Any]:
-        return values(self, self._declared)
+        return values(self, self._parameters_of_node)
 
     def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
         """End the process with an exit code or an error; later calls have no effect."""

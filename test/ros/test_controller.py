@@ -96,8 +96,8 @@ def test_what_cannot_be_is_refused_with_the_reason_and_of_several_parameters_non
     for changes, said in (
         ({'payload_mass': 1.0, 'payload_frame': 'hand'}, "unknown payload_frame 'hand'"),
         ({'payload_mass': 0.0, 'laws': 'x'}, "unknown parameter 'laws'; did you mean 'law'?"),
-        ({'law': None}, 'parameter law = None refused: must be one of'),
-        ({'use_sim_time': 3}, 'parameter use_sim_time = 3 refused: must be bool'),
+        ({'law': None}, 'unknown law None; known: '),
+        ({'use_sim_time': 3}, 'parameter use_sim_time = 3 refused: must be true or false'),
     ):
         request = SetParametersAtomically.Request(parameters=parameters(**changes))
         service = 'controller/set_parameters_atomically'
@@ -298,6 +298,7 @@ def test_while_a_law_is_built_states_are_answered_and_what_stops_the_arm_begins_
 INSIDE = """
 import sys
 import rclpy
+from rclpy.exceptions import ParameterNotDeclaredException
 from rclpy.parameter import Parameter
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.ros.controller import running
@@ -313,7 +314,10 @@ def put(**values):
     given = [
         Parameter('constraints.' + name.replace('__', '.'), value=x) for name, x in values.items()
     ]
-    return node.set_parameters_atomically(given).successful
+    try:
+        return node.set_parameters_atomically(given).successful
+    except ParameterNotDeclaredException as error:  # the refusal whose text a service answers
+        return 'must be a finite number of at least 0' not in str(error)
 
 def acting():
     values = node._run.session.parameters

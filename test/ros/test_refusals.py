@@ -41,7 +41,7 @@ driver_emulator {driver_profile: nobody}       | is not a file; give a path, or 
 driver_emulator {breakaway: [0.5]}             | of at least 1
 driver_emulator {cogging: [-1.0]}              | finite and not negative
 driver_emulator {robot: four_dof, driver_profile: template, initial_position: [0.0]} | position_unit: is mm, but the joint turns
-trajectory {start_time_s: 2147483648.0}        | start_time_s = 2147483648.0 refused
+trajectory {start_time_s: 2147483648.0}        | parameter 'start_time_s': is 2147483648.0; must be
 trajectory {kind: spiral}                      | unknown kind 'spiral'; known: circle,
 trajectory {kind: file, file: gone.yaml}       | trajectory file 'gone.yaml'
 trajectory {state_topic: a b}                  | Invalid topic name

@@ -88,7 +88,11 @@ class ParameterServices:
 
     def _set(self, request: Any, set_now: Callable[[], None]) -> None:
         """Prepare a change of parameters, then set them."""
-        values = requested_values(self._node, request.parameters)
+        try:
+            values = requested_values(self._node, request.parameters)
+        except RobotDynamicsError:  # the reason for which they are refused
+            set_now()
+            return
 
         def finish(prepared: Future[Any]) -> None:
             self._prepared = prepared
