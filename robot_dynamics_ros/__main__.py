@@ -84,7 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors='backslashreplace')  # where it cannot write m² or a frame
     try:
-        with postponed('numpy'), _ended_in_order():
+        # As on an interrupt, temporary folders and processes are removed; nohup stays in force.
+        ending = [x for x in _ENDING if signal.getsignal(x) is signal.SIG_DFL]
+        with postponed('numpy'), _handled(ending, lambda number, _: sys.exit(128 + number)):
             return _main(argv)
     except KeyboardInterrupt:
         return 130
@@ -103,7 +105,8 @@ def _main(argv: Sequence[str] | None) -> int:
         for name, summary in COMMANDS.items():
             added = commands.add_parser(name, help=summary, description=summary)
             if name == chosen:
-                with _ended_by_interrupt(), _libraries(name):
+                # In silence: libraries would report an interrupt of their import.
+                with _handled([signal.SIGINT], signal.SIG_DFL), _libraries(name):
                     command = _command(name)
                 command.declare(added)
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
@@ -159,36 +162,19 @@ def _require_text(arguments: Sequence[str]) -> None:
             )
 
 
-@contextlib.contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """End on SIGTERM and SIGHUP as on an interrupt: temporary folders and processes are removed.
-
-    A signal that is ignored, as by nohup, stays ignored.
-    """
-    signals = {signal.SIGTERM, signal.SIGHUP}
-    if threading.current_thread() is not threading.main_thread():
-        signals = set()
-    ending = [x for x in signals if signal.getsignal(x) is signal.SIG_DFL]
-    for number in ending:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        for number in ending:
-            signal.signal(number, signal.SIG_DFL)
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
-def _ended_by_interrupt() -> Iterator[None]:
-    """End the process silently on SIGINT, which libraries would report during their import."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _handled(signals: Sequence[int], handler: Any) -> Iterator[None]:
+    """Handle signals otherwise for a while, if this is the main thread."""
+    ours = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in signals if ours}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 def _name() -> str:

@@ -71,15 +71,14 @@ class Command(NamedTuple):
             first, *others = key.split()
             names = [first, *(word for word in others if word.startswith('-'))]
             values = tuple(others[len(names) - 1 :])
-            given = {k: x for k, x in settings.items() if k not in ('check', 'needs', 'without')}
-            if needs := settings.get('needs'):
-                given['help'] = f'with {needs}: {given["help"]}'
-            if without := settings.get('without'):
-                given['help'] = f'without {without}: {given["help"]}'
-            if values:
-                given['metavar'] = values if values[1:] else values[0]
+            given = {k: x for k, x in settings.items() if k != 'check'}
+            for rule, word in (('needs', 'with'), ('without', 'without')):
+                if other := given.pop(rule, ''):
+                    given['help'] = f'{word} {other}: {given["help"]}'
             if values[1:]:
-                given['nargs'] = len(values)
+                given |= {'metavar': values, 'nargs': len(values)}
+            elif values:
+                given['metavar'] = values[0]
             if given.get('type') is Path or not first.startswith('-'):
                 given['type'] = partial(_named_something, given.get('type', str))
             parser.add_argument(*names, **given)
@@ -97,12 +96,10 @@ class Command(NamedTuple):
             name = key.split()[0]
             if name not in words:
                 continue
-            check = settings.get('check', read.number if settings.get('type') is float else None)
-            values = getattr(args, _destination(key, settings))
-            for value in values if isinstance(values, list) else [values]:
-                for number in value if isinstance(value, list) else [value]:
-                    if check:
-                        check(name, number)
+            number = settings.get('type') is float
+            if check := settings.get('check', read.number if number else None):
+                for value in _flat(getattr(args, _destination(key, settings))):
+                    check(name, value)
             needs, without = settings.get('needs', ''), settings.get('without', '')
             if needs and not _named(words, needs):
                 remedy = f'add {needs}, or leave it out'
@@ -359,16 +356,14 @@ def given(args: argparse.Namespace, options: Options) -> dict[str, list[str]]:
             continue
         if settings.get('type') is _words:
             value = ','.join(value)
-        values = value if isinstance(value, list) else [value]
-        if settings.get('action') == 'append':
-            words[name] = [word for x in values for word in (name, *_texts(x))]
-        else:
-            words[name] = [name, *_texts(values)]
+        times = value if settings.get('action') == 'append' else [value]
+        words[name] = [str(word) for x in times for word in (name, *_flat(x))]
     return words
 
 
-def _texts(value: Any) -> list[str]:
-    return [str(x) for x in value] if isinstance(value, list) else [str(value)]
+def _flat(value: Any) -> list[Any]:
+    """Return the values of an option that may be a list, or a list of lists."""
+    return [y for x in value for y in _flat(x)] if isinstance(value, list) else [value]
 
 
 def refuse_given(args: argparse.Namespace, options: Options, what: str) -> None:

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 
 if __name__ == '__main__':
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    test = Path(__file__).resolve().parents[1]
+    sys.path[:1] = map(str, (test.parent, test, test / 'ros'))
 
 from robot_dynamics_ros.cli.arguments import Command
 from robot_dynamics_ros.errors import RobotDynamicsError

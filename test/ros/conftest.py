@@ -3,15 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-# Makes the helper modules of this folder importable, however pytest imports the tests.
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from launches import Launches
 from peer import Peer
 from processes import Processes, free_domain
