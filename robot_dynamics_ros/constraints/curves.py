@@ -14,7 +14,8 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, select, sin
 from robot_dynamics_ros.spatial.validation import array, perpendicular, require_positive, unit
 
-Point = list[Scalar]
+#: p(s), dp/ds and d2p/ds2, each of shape (size,).
+Path = tuple[Array, Array, Array]
 
 ORIGIN, UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
 #: Sampling intervals per lap.
@@ -29,32 +30,44 @@ _ACCURACY, _HALVINGS = 5e-4, 8
 class Curve(ABC):
     """A twice continuously differentiable curve p(s) with s from 0 to ``length``.
 
+    It is evaluated in two steps, as a ``Signal``: ``numbers`` contains all branches (which piece
+    is active), ``sample`` is an expression in these numbers without branches.
+
     Attributes:
         size: Number of components of p.
+        count: Number of values passed from the first step to the second.
         length: Upper limit of s, in the unit of s; infinite for an unbounded curve.
         lap: The interval of s that covers the whole curve once.
-        formula: Whether ``at`` is one expression in s without branches, so that it accepts
-            symbols.
+        grain: Sampling step that resolves the shape of the curve.
         knots: Values of s at which pieces meet.
     """
 
     size: int
+    count: int = 1
     length: float
     lap: float
-    formula: bool = True
+    grain: float
     knots: tuple[float, ...] = ()
 
     def sampling_step(self, s: float) -> float:
         """Return the sampling step at s that resolves the shape of the curve."""
-        return self.lap / PARTS
+        return self.grain
+
+    def numbers(self, s: Scalar) -> list[Scalar]:
+        """Return the ``count`` numbers that describe the curve at s."""
+        return [s]
+
+    def formula(self, s: Scalar) -> list[Scalar]:
+        """Return the same numbers as branch-free expressions in a symbol s."""
+        return self.numbers(s)
 
     @abstractmethod
-    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return p, dp/ds and d2p/ds2, each a list of ``size`` numbers."""
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
+        """Return p, dp/ds and d2p/ds2 from the numbers or symbols."""
 
-    def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return the same for a symbol s, even if ``at`` branches."""
-        return self.at(s)
+    def at(self, s: Scalar) -> Path:
+        """Return p, dp/ds and d2p/ds2."""
+        return self.sample(self.numbers(s))
 
 
 class Line(Curve):
@@ -65,36 +78,31 @@ class Line(Curve):
     """
 
     def __init__(self, start: Sequence[float], end: Sequence[float]) -> None:
-        self.start = array('from', start, ('numbers',)).tolist()
-        step = array('to', end, (len(self.start),)) - self.start
-        self.size, self.length = len(self.start), math.sqrt(float(step @ step))
-        self.lap = self.length
+        self.start = array('from', start, ('numbers',))
+        self.size = len(self.start)
+        step = array('to', end, (self.size,)) - self.start
+        self.length = self.lap = math.sqrt(float(step @ step))
         if not self.length > 0.0:
             raise ParameterError('to', list(end), 'must differ from the start of the line')
-        self.direction = (step / self.length).tolist()
-        self._zeros = [0.0] * self.size
+        self.direction, self.grain = step / self.length, self.lap / PARTS
 
-    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
         """Return p, dp/ds and d2p/ds2."""
-        point = [a + s * d for a, d in zip(self.start, self.direction, strict=True)]
-        return point, self.direction, self._zeros
+        return self.start + numbers[0] * self.direction, self.direction, np.zeros(self.size)
 
 
 class Linear(Line):
-    """An unbounded linear function p = start + rate * s; s is time, s; a lap is ten seconds."""
+    """An unbounded linear function p = start + rate * s; s is time, s; a lap is ten seconds.
 
-    length, lap = math.inf, 10.0
+    It is sampled so that no component changes by more than 0.05 (rad or m).
+    """
 
     def __init__(self, start: Sequence[float], rate: Sequence[float]) -> None:
-        self.start = array('from', start, ('numbers',)).tolist()
+        self.start, self.length, self.lap = array('from', start, ('numbers',)), math.inf, 10.0
         self.size = len(self.start)
-        self.direction = array('rate', rate, (self.size,)).tolist()
-        self._zeros = [0.0] * self.size
-
-    def sampling_step(self, s: float) -> float:
-        """Return the time in which no component changes by more than 0.05 (rad or m)."""
-        fastest = max(abs(x) for x in self.direction)
-        return 0.05 / fastest if fastest else self.lap
+        self.direction = array('rate', rate, (self.size,))
+        fastest = float(np.abs(self.direction).max())
+        self.grain = 0.05 / fastest if fastest else self.lap
 
 
 class Circle(Curve):
@@ -126,30 +134,29 @@ class Circle(Curve):
         require_positive(radius=radius)
         if not laps > 0.0:
             raise ParameterError('laps', laps, 'must be positive')
-        self.center, self.radius = array('center', center, (3,)).tolist(), float(radius)
+        self.center, self.radius = array('center', center, (3,)), float(radius)
         circumference = 2.0 * math.pi * self.radius
         self.length = circumference * float(laps)
         self.lap = min(self.length, circumference)
+        self.grain = self.lap / PARTS
         n = unit('normal', normal)
         e = array('toward', toward, (3,)) if toward is not None else perpendicular(n)
         e = unit('toward across the normal', e - n * (n @ e))
-        self._e, self._g = (self.radius * e).tolist(), (self.radius * np.cross(n, e)).tolist()
+        self._e, self._g = self.radius * e, self.radius * np.cross(n, e)
 
-    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
         """Return p, dp/ds and d2p/ds2."""
         k = 1.0 / self.radius
-        c, d = cos(s * k), sin(s * k)
-        radial = [c * e + d * g for e, g in zip(self._e, self._g, strict=True)]
-        tangent = [k * (c * g - d * e) for e, g in zip(self._e, self._g, strict=True)]
-        point = [m + r for m, r in zip(self.center, radial, strict=True)]
-        return point, tangent, [-k * k * r for r in radial]
+        c, d = cos(numbers[0] * k), sin(numbers[0] * k)
+        radial = c * self._e + d * self._g
+        return self.center + radial, k * (c * self._g - d * self._e), -k * k * radial
 
 
 class Lissajous(Curve):
     r"""Sinusoids :math:`p_i = c_i + A_i\sin(2\pi\nu_i s + \varphi_i)`; s is time, s.
 
     A lap is the period of the slowest component, at most the length. It is the period of the curve
-    if the other frequencies are integer multiples.
+    if the other frequencies are integer multiples. It is sampled for the fastest component.
 
     Args:
         center: :math:`c`, shape (k,).
@@ -167,30 +174,21 @@ class Lissajous(Curve):
         phase: Sequence[float] | None = None,
         duration: float = math.inf,
     ) -> None:
-        self.center = array('center', center, ('numbers',)).tolist()
-        self.size, self.length = len(self.center), float(duration)
+        self.center, self.length = array('center', center, ('numbers',)), float(duration)
+        self.size = len(self.center)
         phase = [0.0] * self.size if phase is None else phase
         named = {'amplitude': amplitude, 'frequency': frequency, 'phase': phase}
-        amplitude, nu, phase = (array(x, named[x], (self.size,)).tolist() for x in named)
-        omega = [2.0 * math.pi * x for x in nu]
-        self._rows = list(zip(self.center, amplitude, omega, phase, strict=True))
-        frequencies = [abs(x) for x, a in zip(nu, amplitude, strict=True) if x and a] or [1.0]
+        self._A, nu, self._phase = (array(x, named[x], (self.size,)) for x in named)
+        self._omega = 2.0 * math.pi * nu
+        frequencies = np.abs(nu[(nu != 0.0) & (self._A != 0.0)]).tolist() or [1.0]
         self.lap = min(1.0 / min(frequencies), self.length)
-        self._grain = 1.0 / (PARTS * max(frequencies))
+        self.grain = 1.0 / (PARTS * max(frequencies))
 
-    def sampling_step(self, s: float) -> float:
-        """Return the sampling step for the fastest component, s."""
-        return self._grain
-
-    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
         """Return p, dp/ds and d2p/ds2."""
-        point, tangent, curvature = [], [], []
-        for c, A, w, phase in self._rows:
-            sine, cosine = A * sin(w * s + phase), A * cos(w * s + phase)
-            point.append(c + sine)
-            tangent.append(w * cosine)
-            curvature.append(-w * w * sine)
-        return point, tangent, curvature
+        w, angle = self._omega, self._omega * numbers[0] + self._phase
+        sine, cosine = (self._A * [wave(x) for x in angle] for wave in (sin, cos))
+        return self.center + sine, w * cosine, -w * w * sine
 
 
 class Spline(Curve):
@@ -198,7 +196,8 @@ class Spline(Curve):
 
     At a bend by more than about 90 degrees between two chords it is slower, to rest where the
     curve turns back, so that d2p/ds2 stays bounded; see :func:`even_pieces`. Of a single component
-    s is the sum of the distances between the points.
+    s is the sum of the distances between the points. It is sampled at a quarter of the shortest
+    chord, or 1/400 of the lap if that is longer.
 
     Args:
         points: Shape (N, k); at least two, consecutive points differ.
@@ -208,8 +207,6 @@ class Spline(Curve):
     Raises:
         ParameterError: ``laps`` is not positive, or given for an open spline.
     """
-
-    formula = False
 
     def __init__(
         self, points: Sequence[Sequence[float]], closed: bool = False, laps: float = math.inf
@@ -226,29 +223,27 @@ class Spline(Curve):
         if len(table) < 2 or not np.all(chords > 0.0):
             raise ParameterError('points', points, 'give at least two; neighbours must differ')
         knots = np.concatenate([[0.0], np.cumsum(chords)])
-        ends = 'periodic' if closed else 'natural'
-        spline = CubicSpline(knots, table, bc_type=ends)
+        spline = CubicSpline(knots, table, bc_type='periodic' if closed else 'natural')
         if table.shape[1] > 1:
-            self._pieces = even_pieces(spline, knots)
+            self._follow(even_pieces(spline, knots))
         else:
-            self._pieces = PiecewisePolynomial.of(spline, knots, 3)
-        self.size, self.lap = table.shape[1], self._pieces.knots[-1]
-        self._grain = max(float(chords.min()) / 4.0, self.lap / 400.0)
+            self._follow(PiecewisePolynomial.of(spline, knots, 3))
+        self.grain = max(float(chords.min()) / 4.0, self.lap / 400.0)
         self.closed = closed
         self.length = self.lap * float(laps) if closed else self.lap
 
-    def sampling_step(self, s: float) -> float:
-        """Return a quarter of the shortest chord, or 1/400 of the lap if that is longer."""
-        return self._grain
+    def _follow(self, pieces: PiecewisePolynomial) -> None:
+        self._pieces, self.size, self.lap = pieces, pieces.rows.shape[1], pieces.knots[-1]
+        self.count = 1 + pieces.rows.size
 
-    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return p, dp/ds and d2p/ds2."""
+    def numbers(self, s: Scalar) -> list[Scalar]:
+        """Return s from the start of its piece, and the coefficients of that."""
         if self.closed:
             s = s - self.lap * math.floor(s / self.lap)
-        return self._pieces.at(s)
+        return [self._pieces.piece(s), *self._pieces.row.tolist()]
 
-    def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return the same for a symbol s.
+    def formula(self, s: Scalar) -> list[Scalar]:
+        """Return the same numbers for a symbol s.
 
         Raises:
             ParameterError: The number of laps is infinite.
@@ -258,6 +253,10 @@ class Spline(Curve):
         ends = [k * self.lap for k in range(1, math.ceil(self.length / self.lap - 1e-12))]
         completed = sum((select(s, end, 0.0, self.lap) for end in ends), start=0)
         return self._pieces.formula(s - completed)
+
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
+        """Return p, dp/ds and d2p/ds2."""
+        return polynomial(numbers[0], np.reshape(numbers[1:], (6, -1)))
 
 
 class Waypoints(Spline):
@@ -285,9 +284,8 @@ class Waypoints(Spline):
         rest = np.zeros(table.shape[1])
         ends = [(1, rest), (2, rest)]
         spline = make_interp_spline(knots, table, k=5, bc_type=(ends, ends))
-        self._pieces = PiecewisePolynomial.of(spline, np.unique(spline.t), 5)
-        self.size, self.length = table.shape[1], float(knots[-1])
-        self.lap, self.knots = self.length, tuple(knots.tolist())
+        self._follow(PiecewisePolynomial.of(spline, np.unique(spline.t), 5))
+        self.length, self.knots = self.lap, tuple(knots.tolist())
 
     def sampling_step(self, s: float) -> float:
         """Return an eighth of the time between the adjacent points, s."""
@@ -302,29 +300,17 @@ class PiecewisePolynomial:
 
     Attributes:
         knots: Increasing starts of the pieces, and the end of the last one.
-        coefficients: Lowest power first, shape (pieces, components, 6).
-        rows: Coefficients of the piece evaluated last, shape (components, 6).
+        coefficients: Lowest power first, shape (pieces, 6, components).
+        rows: Coefficients of the piece selected last, shape (6, components).
         row: The same, flattened.
 
-    Cost: evaluation allocates no array; the piece evaluated last is found at once.
+    Cost: selection allocates no array; the piece selected last is found at once.
     """
 
     def __init__(self, knots: Array, coefficients: Array) -> None:
         self.knots: list[float] = knots.tolist()
         self.coefficients = coefficients
         self._select(0)
-
-    @classmethod
-    def joining(cls, knots: Array, rows: Array) -> PiecewisePolynomial:
-        """Return the quintics between points with two derivatives.
-
-        Args:
-            knots: Strictly increasing, shape (k,).
-            rows: Points, first and second derivatives at the knots, shape (3, k, components).
-        """
-        spans = np.diff(knots)[:, np.newaxis]
-        powers = quintic(spans, *rows[:, :-1], *rows[:, 1:])
-        return cls(knots, np.stack(powers, axis=-1))
 
     @classmethod
     def of(cls, function: Callable[..., Array], knots: Array, degree: int) -> PiecewisePolynomial:
@@ -337,9 +323,8 @@ class PiecewisePolynomial:
             degree: Degree of the pieces, at most 5.
         """
         powers = [function(knots[:-1], k) / math.factorial(k) for k in range(degree + 1)]
-        coefficients = np.zeros((*powers[0].shape, 6))
-        coefficients[..., : degree + 1] = np.stack(powers, axis=-1)
-        return cls(knots, coefficients)
+        powers += [np.zeros_like(powers[0])] * (5 - degree)
+        return cls(knots, np.stack(powers, axis=1))
 
     def piece(self, s: float) -> float:
         """Select the piece of s, which sets ``rows``; return s minus the start of the piece."""
@@ -348,46 +333,22 @@ class PiecewisePolynomial:
             self._select(min(max(bisect_right(knots, s) - 1, 0), len(knots) - 2))
         return s - knots[self._cursor]
 
-    def at(self, s: float) -> tuple[list[float], list[float], list[float]]:
-        """Return p, dp/ds and d2p/ds2, each a list of one number per component."""
-        x = self.piece(s)
-        return self.evaluated(x, self.rows.tolist())
-
-    def formula(self, s: Scalar) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-        """Return the same for a symbol s, which selects every coefficient.
+    def formula(self, s: Scalar) -> list[Scalar]:
+        """Return s from the start of its piece, and all of ``row``, for a symbol s.
 
         Cost: 6 selections for each component of each piece.
         """
-        start: Scalar = self.knots[0]
-        selected = self.coefficients[0].tolist()
-        for knot, piece in zip(self.knots[1:-1], self.coefficients[1:].tolist(), strict=True):
-            start = select(s, knot, start, knot)
-            selected = [
-                [c if c == new else select(s, knot, c, new) for c, new in zip(*rows, strict=True)]
-                for rows in zip(selected, piece, strict=True)
-            ]
-        return self.evaluated(s - start, selected)
+        start, row = self.knots[0], self.coefficients[0].ravel()
+        for knot, piece in zip(self.knots[1:-1], self.coefficients[1:], strict=True):
+            start, row = select(s, knot, start, knot), select(s, knot, row, piece.ravel())
+        return [s - start, *row]
 
-    @staticmethod
-    def evaluated(
-        x: Scalar, rows: Sequence[Sequence[Scalar]] | Array
-    ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-        """Evaluate polynomials of given coefficients and their first two derivatives at x."""
-        point, tangent, curvature = [], [], []
-        for c0, c1, c2, c3, c4, c5 in rows:
-            point.append(c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5)))))
-            tangent.append(c1 + x * (2 * c2 + x * (3 * c3 + x * (4 * c4 + x * 5 * c5))))
-            curvature.append(2 * c2 + x * (6 * c3 + x * (12 * c4 + x * 20 * c5)))
-        return point, tangent, curvature
-
-    def table(self, abscissae: Array) -> tuple[Array, Array, Array]:
+    def table(self, abscissae: Array) -> Path:
         """Return p, dp/ds and d2p/ds2 at many abscissae, each of shape (k, components)."""
         last = len(self.coefficients) - 1
         k = np.clip(np.searchsorted(self.knots, abscissae, side='right') - 1, 0, last)
-        rows = self.coefficients[k].transpose(1, 2, 0)
-        rates = self.evaluated(abscissae - np.take(self.knots, k), rows)
-        point, tangent, curvature = (np.stack(row, axis=-1) for row in rates)
-        return point, tangent, curvature
+        x = abscissae - np.take(self.knots, k)
+        return polynomial(x[:, np.newaxis], self.coefficients[k].swapaxes(0, 1))
 
     def begin_with(self, other: PiecewisePolynomial) -> None:
         """Replace the first piece by the first piece of another polynomial."""
@@ -396,13 +357,28 @@ class PiecewisePolynomial:
 
     def shift(self, offset: Array) -> None:
         """Add an offset to the polynomials, shape (components,)."""
-        self.coefficients[..., 0] += offset
+        self.coefficients[:, 0] += offset
 
     def _select(self, k: int) -> None:
         """Select piece k."""
         self._cursor = k
-        self.rows = self.coefficients[k] if len(self.coefficients) else np.zeros((0, 6))
+        self.rows = self.coefficients[k] if len(self.coefficients) else np.zeros((6, 0))
         self.row = self.rows.reshape(-1)
+
+
+def polynomial(x: Scalar, coefficients: Sequence[Array] | Array) -> Path:
+    """Return a polynomial of fifth degree and its first two derivatives at x.
+
+    Args:
+        x: Numbers or symbols.
+        coefficients: Six, lowest power first, each of the shape of the results.
+    """
+    c0, c1, c2, c3, c4, c5 = coefficients
+    return (
+        c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5)))),
+        c1 + x * (2 * c2 + x * (3 * c3 + x * (4 * c4 + x * 5 * c5))),
+        2 * c2 + x * (6 * c3 + x * (12 * c4 + x * 20 * c5)),
+    )
 
 
 def quintic(
@@ -443,21 +419,18 @@ def even_pieces(curve: Callable[..., Array], knots: Array) -> PiecewisePolynomia
     """
     nodes, weights = np.polynomial.legendre.leggauss(8)
     for _ in range(_HALVINGS + 1):
-        whole = np.arange(len(knots))
-        u = np.interp(np.arange(4 * len(knots) - 3) / 4.0, whole, knots)
+        u = np.interp(np.arange(4 * len(knots) - 3) / 4.0, np.arange(len(knots)), knots)
         half = 0.5 * np.diff(u)[:, np.newaxis]
-        lengths = half[:, 0] * (
-            _rate(curve(u[:-1, np.newaxis] + half * (1.0 + nodes), 1)) @ weights
-        )
-        s = np.concatenate([[0.0], np.cumsum(lengths)])
+        rates = _rate(curve(u[:-1, np.newaxis] + half * (1.0 + nodes), 1))
+        s = np.concatenate([[0.0], np.cumsum(half[:, 0] * (rates @ weights))])
         point, tangent, bend = (curve(u, order) for order in range(3))
         rate = _rate(tangent)[:, np.newaxis]
-        change = np.sum(tangent * bend, axis=1) / np.maximum(
-            np.linalg.norm(tangent, axis=1), _BEND
-        )
-        second = (bend - tangent * change[:, np.newaxis] / rate) / rate**2
-        rows = np.array([point, tangent / rate, second])
-        pieces = PiecewisePolynomial.joining(s[::4], rows[:, ::4])
+        slowest = np.maximum(np.linalg.norm(tangent, axis=1), _BEND)
+        change = (np.sum(tangent * bend, axis=1) / slowest)[:, np.newaxis]
+        rows = np.array([point, tangent / rate, (bend - tangent * change / rate) / rate**2])
+        ends = rows[:, ::4]
+        powers = quintic(np.diff(s[::4])[:, np.newaxis], *ends[:, :-1], *ends[:, 1:])
+        pieces = PiecewisePolynomial(s[::4], np.stack(powers, axis=1))
         error = np.linalg.norm(pieces.table(s)[1] - rows[1], axis=1)
         coarse = error[:-1].reshape(-1, 4).max(axis=1) > _ACCURACY
         if not coarse.any():

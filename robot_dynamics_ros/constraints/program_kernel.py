@@ -266,7 +266,7 @@ def _jets(program: Program, numbers: Array, time: Scalar, lead: Scalar) -> list[
     jets, first = [], 0
     for signal in program.stack.signals:
         last = first + signal.count
-        value, rate, acceleration = map(np.array, signal.sample(list(numbers[first:last])))
+        value, rate, acceleration = signal.sample(list(numbers[first:last]))
         if isinstance(signal, Followed):
             value, rate = _ahead(value, rate, acceleration, time, lead)
         jets.append(time_jet(value, rate, acceleration, program.n))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import bisect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import Curve, PiecewisePolynomial, Point
+from robot_dynamics_ros.constraints.curves import Curve, Path, polynomial
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 from robot_dynamics_ros.spatial.validation import array, require_positive
@@ -149,7 +149,7 @@ def quintic_offset(value: Array, rate: Array, duration: float, t: Scalar) -> tup
         return zero, zero, zero
     a, b, T = value, rate * duration, duration
     row = (a, b, 0.0 * a, -10.0 * a - 6.0 * b, 15.0 * a + 8.0 * b, -6.0 * a - 3.0 * b)
-    [offset], [slope], [curvature] = PiecewisePolynomial.evaluated(x, [row])
+    offset, slope, curvature = polynomial(x, row)
     return offset, slope / T, curvature / (T * T)
 
 
@@ -169,8 +169,6 @@ def offset_duration(value: Array, speed: Array | float, rate: Array | float = 0.
     room = np.maximum(speed, growth) - 0.512 * growth
     return float((15.0 / 8.0 * np.abs(value) / room).max())
 
-
-Sample = tuple[Point, Point, Point]
 
 _RAMP_STEPS = 10
 
@@ -220,11 +218,11 @@ class Signal(ABC):
         return self.numbers(t)
 
     @abstractmethod
-    def sample(self, numbers: Sequence[Scalar]) -> Sample:
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
         """Return value and two time derivatives from the numbers or symbols."""
 
-    def at(self, t: Scalar) -> Sample:
-        """Return the value and its first two time derivatives, each a list of ``size`` numbers."""
+    def at(self, t: Scalar) -> Path:
+        """Return the value and its first two time derivatives, each of shape (size,)."""
         return self.sample(self.numbers(t))
 
 
@@ -234,18 +232,16 @@ class Constant(Signal):
     count = 0
 
     def __init__(self, value: Sequence[float]) -> None:
-        constant = array('value', value, ('numbers',)).tolist()
-        self.size = len(constant)
-        rest = [0.0] * self.size
-        self._sample = (constant, rest, rest)
+        self.value = array('value', value, ('numbers',))
+        self.size = len(self.value)
 
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
         """Return an empty tuple."""
         return ()
 
-    def sample(self, numbers: Sequence[Scalar]) -> Sample:
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
         """Return the value and zeros."""
-        return self._sample
+        return self.value, np.zeros(self.size), np.zeros(self.size)
 
 
 class Timed(Signal):
@@ -260,7 +256,7 @@ class Timed(Signal):
 
     def __init__(self, curve: Curve, timing: Timing) -> None:
         self.curve, self.timing, self.size = curve, timing, curve.size
-        self.count = 3 if curve.formula else 3 * curve.size
+        self.count = curve.count + 2
         self.horizon = min(timing.end, timing.start + timing.ramp + curve.lap / timing.rate)
         self.changes = (
             *(timing.start + s for s in (curve.knots if isinstance(timing, Clock) else ())),
@@ -280,33 +276,20 @@ class Timed(Signal):
         return step if steady or not timing.ramp else min(step, timing.ramp / _RAMP_STEPS)
 
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
-        """Return the parameter and its rates, or the whole sample of a piecewise curve."""
-        return self._numbers(self.timing.at(t), self.curve.at)
+        """Return the numbers of the curve, and two rates of its parameter."""
+        s, *rates = self.timing.at(t)
+        return [*self.curve.numbers(s), *rates]
 
     def formula(self, t: Scalar) -> Sequence[Scalar]:
         """Return the same numbers as expressions in a symbol t."""
-        return self._numbers(self.timing.formula(t), self.curve.symbolic)
+        s, *rates = self.timing.formula(t)
+        return [*self.curve.formula(s), *rates]
 
-    def _numbers(self, rates: Rates, at: Callable[[Scalar], Sample]) -> Sequence[Scalar]:
-        if self.curve.formula:
-            return rates
-        return [x for row in self._derivatives(at(rates[0]), *rates[1:]) for x in row]
-
-    def sample(self, numbers: Sequence[Scalar]) -> Sample:
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
         """Return value and two time derivatives."""
-        if self.curve.formula:
-            s, *rates = numbers
-            return self._derivatives(self.curve.at(s), *rates)
-        return _split(numbers, self.size)
-
-    def _derivatives(self, curve: tuple[Point, Point, Point], ds: Scalar, dds: Scalar) -> Sample:
-        p, tangent, curvature = curve
-        ds2 = ds * ds
-        return (
-            p,
-            [ds * x for x in tangent],
-            [ds2 * y + dds * x for x, y in zip(tangent, curvature, strict=True)],
-        )
+        *place, ds, dds = numbers
+        point, tangent, bend = self.curve.sample(place)
+        return point, ds * tangent, ds * ds * bend + dds * tangent
 
 
 class Followed(Signal):
@@ -335,14 +318,10 @@ class Followed(Signal):
         """Return the numbers that were set last."""
         return self._numbers
 
-    def sample(self, numbers: Sequence[Scalar]) -> Sample:
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
         """Return value and two time derivatives."""
-        return _split(numbers, self.size)
-
-
-def _split(numbers: Sequence[Scalar], size: int) -> Sample:
-    """Split concatenated numbers into value and two time derivatives."""
-    return list(numbers[:size]), list(numbers[size : 2 * size]), list(numbers[2 * size :])
+        value, rate, acceleration = np.reshape(numbers, (3, -1))
+        return value, rate, acceleration
 
 
 #: Maximum number of instants, unless more samples are requested.

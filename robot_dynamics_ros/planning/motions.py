@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import Curve, Lissajous
+from robot_dynamics_ros.constraints.curves import PARTS, Curve, Lissajous, Path
 from robot_dynamics_ros.constraints.signals import Timed, Timing
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, Points
 from robot_dynamics_ros.control.trajectories.trajectory import (
@@ -283,15 +283,17 @@ class WavyCurve(Curve):
         self, curve: Curve, direction: Sequence[float], height: float, waves: float = 1.0
     ) -> None:
         self.curve, self.length, self.lap = curve, curve.length, curve.length
-        self._half = (0.5 * height * unit('direction', direction)).tolist()
+        self.grain = self.lap / PARTS
+        self._half = 0.5 * height * unit('direction', direction)
         self._k = 2.0 * math.pi * waves / curve.length
 
-    def at(self, s: Scalar) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+    def sample(self, numbers: Sequence[Scalar]) -> Path:
         """Return p, dp/ds and d2p/ds2."""
-        k, sine, cosine = self._k, math.sin(self._k * s), math.cos(self._k * s)
-        waves = (1.0 - cosine, k * sine, k * k * cosine)
-        point, along, bend = (
-            [x + wave * h for x, h in zip(row, self._half, strict=True)]
-            for row, wave in zip(self.curve.at(s), waves, strict=True)
+        s, k = numbers[0], self._k
+        sine, cosine = math.sin(k * s), math.cos(k * s)
+        point, along, bend = self.curve.at(s)
+        return (
+            point + (1.0 - cosine) * self._half,
+            along + k * sine * self._half,
+            bend + k * k * cosine * self._half,
         )
-        return point, along, bend

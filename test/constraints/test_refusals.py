@@ -54,7 +54,7 @@ Circle(O, 0.0)                                     | ParameterError: radius = 0.
 Circle(O, 1.0, O)                                  | ParameterError: normal ... must be a direction
 Circle(O, 1.0, [0, 0, 1], [0, 0, 2])               | ParameterError: toward across the normal = [0.0, 0.0, 0.0] refused: must be a direction
 Circle(O, 1.0, laps=0)                             | ParameterError: laps = 0 refused
-Spline(THREE, closed=True).symbolic(0.0)           | ParameterError: laps = inf refused: must be finite
+Spline(THREE, closed=True).formula(0.0)            | ParameterError: laps = inf refused: must be finite
 Spline(THREE, laps=2)                              | ParameterError: laps = 2 refused: ... of a closed spline
 Spline(THREE, closed=True, laps=-1)                | ParameterError: laps = -1 refused: must be positive
 Spline([[0.0], [0.0]])                             | ParameterError: neighbours must differ

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import PiecewisePolynomial, quintic
+from robot_dynamics_ros.constraints.curves import PiecewisePolynomial, polynomial, quintic
 from robot_dynamics_ros.control.safety.state_validator import MAX_POSITION
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory, joint_vector
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError
@@ -79,16 +79,17 @@ class Points(NamedTuple):
 
     @errstate(all='ignore')
     def coefficients(self) -> Array:
-        """Return the polynomials between the points, lowest power first, shape (k - 1, n, 6).
+        """Return the polynomials between the points, lowest power first, shape (k - 1, 6, n).
 
         Raises:
             TrajectoryError: One is beyond the range of numbers; names the point at its end.
         """
         h, given = np.diff(self.time)[:, None], [x for x in self[1:] if x is not None]
         ends = [x[:-1] for x in given] + [x[1:] for x in given]
-        coefficients = np.zeros((*self.position[1:].shape, 6))
+        count, n = self.position.shape
+        coefficients = np.zeros((count - 1, 6, n))
         for power, column in enumerate(_POLYNOMIALS[len(given)](h, *ends)):
-            coefficients[:, :, power] = column
+            coefficients[:, power] = column
         for k in np.flatnonzero(~np.isfinite(coefficients).all(axis=(1, 2)))[:1]:
             raise TrajectoryError(
                 f'point {k + 1}',
@@ -227,7 +228,7 @@ def polynomials(n: int) -> Kernel:
     """
 
     def motion(rows: Array, x: Array) -> tuple[Array, ...]:
-        return tuple(map(np.array, PiecewisePolynomial.evaluated(x[0], rows.reshape(-1, 6))))
+        return polynomial(x[0], rows.reshape(6, -1))
 
     return compile_function(motion, n, rows=6 * n, x=1, fused=False)
 
