@@ -93,7 +93,7 @@ def test_no_number_of_any_command_may_be_other_than_finite():
         for key, settings in command.options.items():
             if settings.get('type') is float:
                 numbers += 1
-                given = Namespace(command=name, **{_destination(key, settings): math.nan})
+                given = Namespace(command=name, **{_destination(key, settings): [math.nan]})
                 with pytest.raises(ConfigurationError, match=f'{key.split()[0]}.* nan'):
                     command.execute(given)
     assert numbers > 20
