@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics of a controller besides states and commands: monitoring outputs and streamed inputs.
+"""Monitoring outputs of a controller.
 
-Outputs are the reference and error of each tick, quantities of the law and external efforts.
-Inputs are targets, a force sensor and an enabling switch.
+They are the reference and error of each tick, quantities of the law and external efforts.
 """
 
 from __future__ import annotations
 
 import array
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -23,20 +19,14 @@ from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayou
 
 from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.requests import STREAMED, Apply, compiles
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.topics import STREAMS
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.conversions import (
     PreparedMessage,
-    message_class,
     ns_to_stamp,
     state_message,
     wrench_message,
 )
-from robot_dynamics_ros.ros.node import LATCHED, NEWEST
-from robot_dynamics_ros.ros.rclpy_compat import take_message
 
 #: Labels of the entries of ``~/constraint_condition``.
 _LABELS = ('sigma_min', 'condition', 'damped', 'scale')
@@ -204,74 +194,3 @@ class ControllerMonitor:
 
 def _doubles(values: Any) -> array.array[float]:
     return array.array('d', np.asarray(values, dtype=float).tobytes())
-
-
-# Streamed inputs ---------------------------------------------------------------------------------
-
-_WARNING_PERIOD_S = 5.0  # between two warnings
-
-
-def subscribe_streams(
-    node: Node,
-    session: ControllerSession,
-    submit: Callable[..., None],
-    log_remarks: Callable[[], None],
-) -> Callable[[], None]:
-    """Subscribe a controller to its streamed inputs, those whose message types are installed.
-
-    Fast ones act at once, also while requests are being prepared.
-
-    * ``~/target_joint`` (JointState): target positions.
-    * ``~/target_pose`` (PoseStamped): target pose of ``target_frame`` in the frame of any link.
-    * ``~/target_wrench`` (WrenchStamped): wrench that the arm shall exert at ``target_frame``, in
-      the axes of any link.
-    * ``~/measured_wrench`` (WrenchStamped): wrench of the environment on the arm at the sensor's
-      link, in its axes.
-    * ``~/enable_guiding`` (Bool): whether the enabling switch is pressed.
-    * ``~/speed_scaling_input`` (SpeedScalingFactor), if control_msgs is installed: as in
-      joint_trajectory_controller.
-
-    Args:
-        node: The controller.
-        session: Its session.
-        submit: Prepares a request, see ``RequestWorker.submit``.
-        log_remarks: Logs the remarks of the session.
-
-    Returns:
-        A function that takes a measured wrench which has arrived, before its state is answered.
-    """
-    log = node.get_logger()
-    logs = {name: log.get_child(name) for name in STREAMS}  # none silences another
-
-    def apply(prepared: Callable[[], Apply], name: str) -> None:
-        try:
-            if text := prepared()():
-                log.info(text)
-        except RobotDynamicsError as error:
-            logs[name].warning(f'refused: {error}', throttle_duration_sec=_WARNING_PERIOD_S)
-        log_remarks()
-
-    def on_message(name: str, msg: Any) -> None:
-        prepare = partial(STREAMED[name], session, msg)
-        if compiles(session, name, msg):
-            finish = lambda prepared: apply(prepared.result, name)  # noqa: E731
-            submit(prepare, finish, slow=True, replaces=name)
-        else:
-            apply(prepare, name)
-
-    subscriptions = {}
-    for name, kind in STREAMS.items():
-        # that of joint_trajectory_controller
-        qos = LATCHED if name == 'speed_scaling_input' else NEWEST
-        with suppress(ConfigurationError):  # control_msgs is not installed
-            message = message_class(kind)
-            subscriptions[name] = node.create_subscription(
-                message, f'~/{name}', partial(on_message, name), qos
-            )
-    wrenches = subscriptions['measured_wrench']
-
-    def take_wrench() -> None:
-        if (taken := take_message(wrenches)) is not None:
-            on_message('measured_wrench', taken[0])
-
-    return take_wrench

@@ -22,7 +22,7 @@ import time
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories import points as trajectory_points
-from robot_dynamics_ros.ros.controller import trajectory_action
+from robot_dynamics_ros.ros.controller import session_requests
 from robot_dynamics_ros.ros.executables import run_executable
 
 ticks, tick = [0], ControlLoop.tick
@@ -46,8 +46,8 @@ def points(msg, joints, others):
     return len(msg.points)
 
 trajectory_points.trajectory_arrays = slowed(trajectory_points.trajectory_arrays, points)
-read = trajectory_action.deserialize_message
-trajectory_action.deserialize_message = slowed(read, lambda content, kind: len(content) / 64)
+read = session_requests.deserialize_message
+session_requests.deserialize_message = slowed(read, lambda content, kind: len(content) / 64)
 ControlLoop.tick = counted
 prepare = ReferenceGenerator.prepare
 ReferenceGenerator.prepare = slowed(prepare, lambda _, moment, points, start: len(points[0]))

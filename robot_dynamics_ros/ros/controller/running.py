@@ -16,9 +16,8 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_parameters import with_locked
-from robot_dynamics_ros.ros.controller.parameter_services import ParameterServices
-from robot_dynamics_ros.ros.controller.services import SessionServices
-from robot_dynamics_ros.ros.controller.trajectory_action import ControllerTrajectories
+from robot_dynamics_ros.ros.controller.session_requests import SessionRequests
+from robot_dynamics_ros.ros.controller.trajectory_action import TrajectoryAction
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor
 from robot_dynamics_ros.ros.driver_connection import STATE_QOS, DriverConnection
 from robot_dynamics_ros.ros.node import SEPARATE, STEADY, Rivals, declare_new
@@ -39,8 +38,7 @@ class RunningController:
 
     Attributes:
         session: The controller session.
-        services: Makes requests to the session.
-        parameters: Checks, applies and publishes its parameters.
+        requests: Makes requests to the session.
         connection: The topics of the driver.
 
     Raises:
@@ -62,25 +60,31 @@ class RunningController:
         self.session, self._node, self._log = session, node, node.get_logger()
         self.connection = DriverConnection(session.driver)
         self._publish_health, self._health = publish_health, SessionHealth()
-        self.services = services = SessionServices(node, session)
-        self.parameters = ParameterServices(node, session, services.submit, self._watch)
+        self.requests = requests = SessionRequests(node, session, self._watch)
         self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
         self._rivals = Rivals(node, self.connection.state_topic)
         self._monitor = ControllerMonitor(node, session)
         self._watchdog = node.create_timer(_WATCH_PERIOD_S, self._watch, clock=STEADY)
         self.connection.hear_older(node, lambda: session.controls and self._competitors())
-        self._trajectories = ControllerTrajectories(node, session, services)
+        self._action: TrajectoryAction | None = None
+        try:
+            self._action = TrajectoryAction(node, requests)
+        except ImportError:
+            self._log.info(
+                'control_msgs is not installed: no action ~/follow_joint_trajectory; '
+                'the topic ~/joint_trajectory is available'
+            )
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
         for remark in tree.remarks:
             self._log.warning(remark)
-        self.parameters.log_law_remarks()
-        self.parameters.publish()
+        requests.log_law_remarks()
+        requests.publish()
 
     def close(self) -> None:
         """Finish if the controller is active, and end session and goals, whatever fails."""
-        worker = self.services.worker
-        for step in (self.finish, self.session.end, worker.close, self._trajectories.end):
+        end_action = [] if self._action is None else [self._action.destroy]
+        for step in (self.finish, self.session.end, self.requests.worker.close, *end_action):
             try:
                 step()
             except Exception as error:
@@ -104,19 +108,20 @@ class RunningController:
         if stamp is None:
             return
         if session.loop.force.frame:
-            self.services.take_wrench()
+            self.requests.take_wrench()
         if session.update(state):
             self.connection.writer.publish(session.command)
             self._health.count(stamp, time.perf_counter_ns() - state.arrival_ns)
             session.settle()
-            self._trajectories.publish_feedback()
+            if self._action is not None:
+                self._action.publish_feedback()
             self._attempt(self._monitor.publish, stamp)
         elif session.repeats > 1 and session.controls and self.connection.has_new_subscriber():
             self.connection.writer.publish(session.command)  # which the new one has missed
             self._monitor.update_counts()
             self._attempt(self._monitor.publish, stamp)
         if session.remarks:
-            self.services.log_remarks()
+            self.requests.log_remarks()
 
     def _attempt(self, tell: Callable[..., Any], *args: Any) -> Any:
         """Call what asks law and session; an unexpected error leads to the stop action."""
@@ -136,7 +141,7 @@ class RunningController:
         if self.session.on_locked(positions, names):
             self.connection.writer.publish(self.session.command)
         if bool(before) != bool(self.session.locked.deviation):
-            self.services.log_remarks()
+            self.requests.log_remarks()
             self._publish_health()
 
     def _watch(self) -> None:
@@ -147,7 +152,7 @@ class RunningController:
             return
         if session.watch(now, **self.connection.source(self._node)):
             self.connection.writer.publish(session.command)
-        self.services.log_remarks()
+        self.requests.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
         self._watchdog.reset()
 
@@ -176,7 +181,7 @@ class RunningController:
         self._lock_where_measured()
         self.session.activate(time.perf_counter_ns())
         self.connection.begin(self._node)
-        self.services.log_remarks()
+        self.requests.log_remarks()
 
     def _lock_where_measured(self) -> None:
         """Rebuild the session if a joint locked as ``measured`` stands elsewhere."""
@@ -186,7 +191,7 @@ class RunningController:
         session.rebuild(self._robot_at(positions))
         text = ', '.join(with_locked({}, positions)['locked'])
         self._log.info(f'locked where measured: {text}')
-        self.parameters.publish()
+        self.requests.publish()
         until = time.monotonic() + session.loop.settings.state_timeout_s
         while not self._answer_state() and time.monotonic() < until:
             time.sleep(1e-3)  # the last state is as old as the rebuilding took
@@ -209,11 +214,11 @@ class RunningController:
         try:
             if self.session.deactivate():
                 self.connection.writer.publish(self.session.command)
-            self.services.log_remarks()
+            self.requests.log_remarks()
             self._publish_health()
             tick_until(is_over, self._answer_state, self._watch, _WATCH_PERIOD_S)
             self._monitor.publish_changes()
-            self.services.log_remarks()
+            self.requests.log_remarks()
         finally:
             if not is_over() and self.session.end():
                 self.connection.writer.publish(self.session.command)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories from a topic and from the FollowJointTrajectory action, used for example by MoveIt.
+"""The FollowJointTrajectory action of a controller, used for example by MoveIt.
 
 ``control/goals.py`` decides the outcome of a goal. As in joint_trajectory_controller, an invalid
 goal is rejected; the reason is in the log and in ``~/trajectory_status``. A goal that arrives
@@ -9,99 +9,23 @@ after a state timeout or a fault is accepted and aborted immediately, with the r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from rclpy.node import Node
-from rclpy.serialization import deserialize_message
 from rclpy.task import Future
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.requests import Apply, prepare_goal, prepare_message
-from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
-from robot_dynamics_ros.messages import NANO, from_start
-from robot_dynamics_ros.ros.controller.services import SessionServices
-from robot_dynamics_ros.ros.conversions import leading_stamp_ns, trajectory_point
+from robot_dynamics_ros.control.requests import prepare_goal
+from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError
+from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.ros.controller.session_requests import SessionRequests
+from robot_dynamics_ros.ros.conversions import trajectory_point
 from robot_dynamics_ros.ros.rclpy_compat import end_goals
 
-#: Messages of more bytes (some hundred points) are deserialized in the background.
-_LONG_MESSAGE = 16_384
 _MANY = 100  # points of a goal; with more, it is prepared in the background
 _STATE_PERIOD_S = 0.02  # period of ``~/controller_state``
-
-
-class ControllerTrajectories:
-    """Receives trajectories for a session.
-
-    Subscribes to ``~/joint_trajectory`` and serves ``~/follow_joint_trajectory``. An empty
-    trajectory on the topic means: stop and hold. Messages are received as bytes, because the
-    deserialization of a long message is slow.
-
-    Args:
-        node: The controller.
-        session: Its session.
-        services: Makes requests to the session.
-
-    Attributes:
-        publish_feedback: Publishes the feedback of the action if it is due.
-        end: Aborts the goal and destroys the action.
-    """
-
-    def __init__(self, node: Node, session: ControllerSession, services: SessionServices) -> None:
-        self._node, self._session, self._services = node, session, services
-        node.create_subscription(
-            JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1, raw=True
-        )
-        self.publish_feedback = self.end = lambda: None
-        try:
-            action = TrajectoryAction(node, session, services)
-            self.publish_feedback, self.end = action.publish_feedback, action.destroy
-        except ImportError:
-            node.get_logger().info(
-                'control_msgs is not installed: no action ~/follow_joint_trajectory; '
-                'the topic ~/joint_trajectory is available'
-            )
-
-    def _on_trajectory(self, content: bytes) -> None:
-        start_ns, submit = leading_stamp_ns(content), self._services.submit
-        finish = lambda prepared: self._finish(prepared.result, start_ns)  # noqa: E731
-        if len(content) > _LONG_MESSAGE:
-            submit(lambda: prepare_message(self._session, _read(content)), finish, slow=True)
-            return
-        try:
-            message = _read(content)
-        except TrajectoryError as error:
-            self._reject(error, start_ns)
-            return
-        if message.points:
-            submit(partial(prepare_message, self._session, message), finish)
-        else:  # at once, whatever is being prepared
-            self._finish(lambda: self._session.hold, start_ns)
-
-    def _finish(self, prepared: Callable[[], Apply], start_ns: int) -> None:
-        try:
-            text = prepared()()
-        except RobotDynamicsError as error:
-            self._reject(error, start_ns)
-        else:
-            self._services.log_remarks()
-            self._services.announce(text)
-
-    def _reject(self, error: RobotDynamicsError, start_ns: int) -> None:
-        self._services.announce(f'rejected: {error} [trajectory {from_start(start_ns)}]')
-        self._node.get_logger().warning(f'trajectory rejected: {error}')
-
-
-def _read(content: bytes) -> JointTrajectory:
-    try:
-        return deserialize_message(content, JointTrajectory)
-    except RuntimeError as error:
-        remedy = 'send a trajectory_msgs/msg/JointTrajectory'
-        raise TrajectoryError('trajectory', f'cannot be read: {error}', remedy) from error
 
 
 class TrajectoryAction:
@@ -109,27 +33,27 @@ class TrajectoryAction:
 
     Args:
         node: The controller.
-        session: Its session.
-        services: Makes requests to the session.
+        requests: Makes requests to its session.
 
     Raises:
         ImportError: control_msgs is not installed.
     """
 
-    def __init__(self, node: Any, session: ControllerSession, services: SessionServices) -> None:
+    def __init__(self, node: Any, requests: SessionRequests) -> None:
         from control_msgs.action import FollowJointTrajectory
         from control_msgs.msg import JointTrajectoryControllerState as State
         from rclpy.action import ActionServer, CancelResponse, GoalResponse
         from rclpy.callback_groups import ReentrantCallbackGroup
 
         self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
-        self._node, self._session, self._services = node, session, services
+        self._node, self._session, self._requests = node, requests.session, requests
+        joints = list(self._session.tree.joint_names)
         self._active_handle: Any = None
         self._state_due = 0.0
         self._goals: dict[int, tuple[Any, Future]] = {}  # prepared, outcome; by id of the request
-        self._state = State(joint_names=list(session.tree.joint_names))
+        self._state = State(joint_names=joints)
         self._state_publisher = node.create_publisher(State, '~/controller_state', 1)
-        self._feedback = FollowJointTrajectory.Feedback(joint_names=list(session.tree.joint_names))
+        self._feedback = FollowJointTrajectory.Feedback(joint_names=joints)
         self._server = ActionServer(
             node,
             FollowJointTrajectory,
@@ -158,7 +82,7 @@ class TrajectoryAction:
         prepared, outcome = Future(), Future()
         prepare = partial(prepare_goal, self._session, request, outcome.set_result)
         slow = len(request.trajectory.points) > _MANY
-        self._services.submit(prepare, prepared.set_result, slow=slow)
+        self._requests.submit(prepare, prepared.set_result, slow=slow)
         begins = await prepared
         error, mode = begins.exception(), self._session.mode
         if error is not None and mode not in (SessionMode.STOPPED, SessionMode.FAULTED):
@@ -178,7 +102,7 @@ class TrajectoryAction:
         begins, outcome = self._goals[id(handle.request)]
         try:
             begins.result()()
-            self._services.log_remarks()
+            self._requests.log_remarks()
             self._active_handle = handle
             ended = await outcome
         except RefusedGoalError as error:
