@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of columns, in memory or temporary files, and statistics of columns."""
+"""Tables of columns, also in temporary files, and statistics of columns."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Generic, TypeVar
+from typing import IO, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 
 _Table = TypeVar('_Table', bound='ColumnTable')
-#: Size from which the columns of a table are moved to temporary files, bytes.
-IN_MEMORY = 1 << 27
 
 
 class ColumnTable:
@@ -42,47 +38,26 @@ class ColumnTable:
 class GrowingTable(Generic[_Table]):
     """Appends rows, and returns all of them as one table.
 
-    Each column is a file without a name, in memory or on a disk: it grows without a copy, leaves
-    no holes in the heap, and vanishes with the last array that maps it, whatever ends the process.
+    Each column is a temporary file without a name: it grows without a copy, leaves no holes in the
+    heap, and vanishes with the last array that maps it, whatever ends the process.
 
     Args:
         empty: A table without rows, for the types and shapes of its columns.
     """
 
     def __init__(self, empty: _Table) -> None:
-        self._empty, self._files, self._in_memory = empty, list[IO[bytes]](), True
+        self._empty = empty
+        self._files = [tempfile.TemporaryFile() for _ in vars(empty)]  # noqa: SIM115
 
     def append(self, rows: _Table) -> None:
         """Append the rows of a table."""
-        self._files = self._files or [_memory() for _ in vars(self._empty)]
         for file, column in zip(self._files, vars(rows).values(), strict=True):
             np.ascontiguousarray(column).tofile(file)
-        if self._in_memory and sum(file.tell() for file in self._files) > IN_MEMORY:
-            self._files, self._in_memory = [_on_disk(file) for file in self._files], False
 
     def joined(self) -> _Table:
-        """Return all rows; the table is empty afterwards."""
-        if not self._files:
-            return self._empty
-        files, self._files, self._in_memory = self._files, [], True
+        """Return all rows; nothing can be appended afterwards."""
         columns = vars(self._empty).values()
-        return type(self._empty)(*map(_mapped, files, columns))
-
-
-def _memory() -> IO[bytes]:
-    """Return a new file in memory; elsewhere than on Linux in the folder of temporary files."""
-    if hasattr(os, 'memfd_create'):
-        return open(os.memfd_create('column'), 'w+b')
-    return tempfile.TemporaryFile()
-
-
-def _on_disk(file: IO[bytes]) -> IO[bytes]:
-    """Return a new file in the folder of temporary files, with the content of another one."""
-    with file:
-        file.seek(0)
-        moved = tempfile.TemporaryFile()  # noqa: SIM115
-        shutil.copyfileobj(file, moved)
-    return moved
+        return type(self._empty)(*map(_mapped, self._files, columns))
 
 
 def _mapped(file: IO[bytes], empty: Array) -> Array:
@@ -111,16 +86,13 @@ class RmsPeak:
     @classmethod
     def of(cls, time: Array, values: Array) -> RmsPeak:
         """Return the statistics of values of shape (N, n) at times (N,), s."""
-        found = cls(np.zeros(values.shape[1], dtype=int), *np.zeros((3, values.shape[1])))
-        found.peak_time[:] = np.nan
-        for j, column in enumerate(values.T):  # one by one: long columns take much memory
-            size = np.abs(column)
-            size[~np.isfinite(column)] = 0.0
-            found.count[j] = np.isfinite(column).sum()
-            if found.count[j]:
-                found.peak[j], found.peak_time[j] = size.max(), time[size.argmax()]
-                found.squares[j] = size @ size
-        return found
+        rows = []
+        for column in values.T:  # one by one: long columns take much memory
+            known = np.isfinite(column)
+            size, at = np.abs(column[known]), time[known]
+            peak = (size.max(), at[size.argmax()]) if len(size) else (0.0, np.nan)
+            rows.append((len(size), size @ size, *peak))
+        return cls(*map(np.array, zip(*rows, strict=True)))
 
     def merged(self, other: RmsPeak) -> RmsPeak:
         """Return the statistics of these values and of others, at later times."""
@@ -144,8 +116,7 @@ class RmsPeak:
         return {name: column.tolist() for name, column in zip(names, columns, strict=False)}
 
 
-@dataclass(frozen=True, eq=False)
-class ResidualSums:
+class ResidualSums(NamedTuple):
     """Statistics of residuals and efforts over instants.
 
     Attributes:
@@ -178,23 +149,13 @@ class ResidualSums:
 
     def merged(self, other: ResidualSums) -> ResidualSums:
         """Return the statistics of these instants and of later ones."""
-        return ResidualSums(
-            self.count + other.count,
-            self.residual.merged(other.residual),
-            self.effort.merged(other.effort),
-            self.excess.merged(other.excess),
-        )
+        parts = zip(self[1:], other[1:], strict=True)
+        return ResidualSums(self.count + other.count, *(a.merged(b) for a, b in parts))
 
 
 def root_mean_square(values: Array) -> Array:
     """Return the root mean square of samples (N, ...) along the first axis."""
     return np.sqrt(np.mean(np.square(values), axis=0))
-
-
-def correlation(a: Array, b: Array) -> float:
-    """Return the Pearson correlation coefficient of two series (N,); 0 if one is constant."""
-    with np.errstate(invalid='ignore', divide='ignore'):
-        return float(np.nan_to_num(np.corrcoef(a, b)[0, 1]))
 
 
 def compared(measured: Array, expected: Array) -> tuple[Array, Array]:
@@ -222,9 +183,8 @@ def quantiles(values: Array, factor: float, *percents: int) -> dict[str, float]:
     names = (*(f'p{percent}' for percent in percents), 'max')
     if not len(values):
         return dict.fromkeys(names, float('nan'))
-    # numpy before 1.22 has no nearest-rank quantile
-    ranks = [round(percent / 100 * (len(values) - 1)) for percent in (*percents, 100)]
-    return dict(zip(names, (factor * np.partition(values, ranks)[ranks]).tolist(), strict=True))
+    found = factor * np.percentile(values, (*percents, 100), method='nearest')
+    return dict(zip(names, found.tolist(), strict=True))
 
 
 #: Number of blocks of an envelope, up to twice as many.
@@ -246,7 +206,7 @@ def envelope(
         'time' (K,) and every series (K, width). There are two points per block, or all samples if
         they are few. A block without finite values gives NaN.
     """
-    block = _block(count or len(time), points)
+    block = thinned(count or len(time), points).step
     starts = np.arange(0, len(time), block)
     series = {'time': np.repeat(time[starts], 2) if block > 1 else time}
     for name, values in columns.items():
@@ -260,13 +220,8 @@ def envelope(
 
 
 def thinned(count: int, points: int = 1000) -> slice:
-    """Return rows of a table at regular intervals, ``points`` to twice as many, or all."""
-    return slice(None, None, _block(count, points))
+    """Return rows of a table at regular intervals, ``points`` to twice as many, or all.
 
-
-def _block(count: int, points: int) -> int:
-    """Return the least power of two by which rows are at most twice as many as points."""
-    block = 1
-    while -(-count // block) > 2 * points:
-        block *= 2
-    return block
+    The intervals are the least power of two that is enough.
+    """
+    return slice(None, None, 1 << max(0, (count - 1) // (2 * points)).bit_length())

@@ -10,7 +10,8 @@ Used for recordings with many instants and for single instants of a running robo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,9 +70,8 @@ class Instants(ColumnTable):
     @classmethod
     def one(cls, q: Array, v: Array, a: Array, v_friction: Array, effort: Array) -> Instants:
         """Return a single instant from arrays of shape (n,)."""
-        none = np.zeros(len(q), np.uint8)
-        columns = (q, v, a, v_friction, smooth_sign(v_friction), effort, none)
-        return cls(np.zeros(1, int), np.zeros(1), *(column[np.newaxis] for column in columns))
+        motion = cls.of_motion(*(x[np.newaxis] for x in (q, v, a, smooth_sign(v_friction))))
+        return replace(motion, v_friction=v_friction[np.newaxis], effort=effort[np.newaxis])
 
     @property
     def usable(self) -> Array:
@@ -119,44 +119,30 @@ def smooth_sign(v: Array) -> Array:
     return np.tanh(v / _SIGN_WIDTH)
 
 
-@dataclass(frozen=True, eq=False)
-class ModelEfforts:
+class ModelEfforts(NamedTuple):
     """Model efforts and residuals at M instants.
 
     Attributes:
         parts: Efforts by origin, each of shape (M, n), N m or N.
+        rigid: Rigid-body efforts, without friction and armature, shape (M, n), N m or N.
         effort: Sum of the parts, shape (M, n), N m or N.
         residual: Recorded effort minus model effort, shape (M, n), N m or N; NaN if not recorded.
         excluded: Why the motion does not determine an effort, bits of ``REASONS``, shape (M, n).
-        beyond_friction: Residual of a sticking joint beyond its breakaway friction, shape (M, n),
-            N m or N.
+        unexplained: Residual, of joints that may stick only beyond their friction, shape (M, n),
+            N m or N; NaN where the effort is excluded for another reason.
     """
 
     parts: dict[str, Array]
+    rigid: Array
     effort: Array
     residual: Array
     excluded: Array
-    beyond_friction: Array
+    unexplained: Array
 
     @property
     def determined(self) -> Array:
         """Mask of the efforts that the motion determines, shape (M, n)."""
         return self.excluded == 0
-
-    @property
-    def rigid(self) -> Array:
-        """Rigid-body efforts, without friction and armature, shape (M, n), N m or N."""
-        inertia, coriolis, gravity = (self.parts[origin] for origin in ORIGINS[:3])
-        return np.asarray(inertia + coriolis + gravity)
-
-    @property
-    def unexplained(self) -> Array:
-        """Residual, of joints that may stick only beyond their friction, shape (M, n), N m or N.
-
-        NaN where the effort is excluded for another reason.
-        """
-        residual = np.where(self.excluded & STICKING, self.beyond_friction, self.residual)
-        return np.where(self.excluded & ~np.uint8(STICKING), np.nan, residual)
 
 
 class EffortModel:
@@ -190,16 +176,18 @@ class EffortModel:
         armature, level = terms.armature * instants.a, terms.breakaway(rigid)
         effort = rigid + armature + friction
         residual = tau - effort
-        required = residual + level * instants.sign
         sticking = (np.abs(instants.v_friction) < STICKS) & (level > 0.0)
-        excluded = instants.excluded | exclusions(tree, q, tau) | marked(sticking, STICKING)
+        excluded = instants.excluded | exclusions(tree, q, tau)
+        required = residual + level * instants.sign  # of the friction
+        beyond = np.where(sticking, required - np.clip(required, -level, level), residual)
         parts = rigid - bias, bias - gravity, gravity, armature, friction
         return ModelEfforts(
             dict(zip(ORIGINS, parts, strict=True)),
+            rigid,
             effort,
             residual,
-            excluded,
-            np.asarray(required - np.clip(required, -level, level)),
+            excluded | marked(sticking, STICKING),
+            np.where(excluded, np.nan, beyond),
         )
 
     def blocks(self, instants: Instants) -> Iterator[tuple[slice, ModelEfforts]]:

@@ -28,6 +28,7 @@ _SMALL = 0.25  # of the mass of the arm: a link may always weigh this much more
 _ROUNDING = 1e-9  # share of the largest friction of a joint that is none
 _OTHER_JOINT = (0.8, 1.2)  # plausible factor of an effort that is another joint's
 _CURRENT = 0.3  # factor of efforts below which, or above whose inverse, no mass causes it
+_OTHER_MASSES = _CURRENT - 1.0, 1.0 / _CURRENT - 1.0  # shares that all masses may differ by
 
 
 class Cause(NamedTuple):
@@ -86,7 +87,6 @@ COMMON = {
 EVERY = (*COMMON, *PER_JOINT, 'load', 'link', 'order')
 LIKELY = tuple(name for name in EVERY if name != 'unit')
 GRAVITY = ('weight', 'gravity')  #: causes of another gravity: of its size; of any direction
-MASSES = ('load', 'link', 'mass')  #: causes of wrong masses, which may look alike
 LOADS = (_LOAD, _LOAD + _EXTENT)  #: columns of a load: a mass near the tool; of any extent
 
 
@@ -116,21 +116,18 @@ def is_unit(factor: float) -> bool:
 
 def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     """Return whether the coefficients x of a cause are physical and plausible."""
-    least, most = np.array(-np.inf), np.inf
-    described = {'viscous': tree.damping, 'dry': tree.coulomb_friction, 'rotor': tree.armature}
-    if cause.name in PER_DRIVE:
-        least = -np.array([described[kind][cause.joint] for kind in PER_JOINT[cause.name]])
-    elif cause.name == 'link':
+    if cause.name == 'link':
         mass = tree.mass + np.where(np.arange(tree.bodies) == cause.body, x, 0.0)
         return bool(possible_masses(mass, tree.mass).all())
-    elif cause.name == 'mass':
-        least, most = np.array(_CURRENT - 1.0), 1.0 / _CURRENT - 1.0
-    elif cause.name == 'unit':
+    if cause.name == 'unit':
         return is_unit(1.0 + float(x[0]))
-    elif cause.name == 'order':
-        x, least, most = x[:1], np.array(_OTHER_JOINT[0]), _OTHER_JOINT[1]
-    elif cause.name == 'load':
-        x, least, most = x[:1], -tree.mass[cause.body], float(tree.mass.sum())
+    if cause.name in PER_DRIVE:
+        known = {'viscous': tree.damping, 'dry': tree.coulomb_friction, 'rotor': tree.armature}
+        least, most = [-known[x][cause.joint] for x in PER_JOINT[cause.name]], math.inf
+    else:
+        load = -tree.mass[cause.body], tree.mass.sum()
+        bounds = {'mass': _OTHER_MASSES, 'order': _OTHER_JOINT, 'load': load}
+        x, (least, most) = x[:1], bounds.get(cause.name, (-math.inf, math.inf))
     tolerance = 1e-6 * np.abs(x).max()
     return bool((x >= least - tolerance).all() and (x <= most + tolerance).all())
 
@@ -179,6 +176,7 @@ _EFFORT_FAULTS = {
     ),
 }
 _COMMON_UNIT = ', the common factor: an own one is not clear'
+_OTHER_LIKENESS = 'another mass, or several at once, may explain nearly as much'
 SAME = 0.15  # relative tolerance within which two factors of efforts are the same
 _SLIGHT = (0.6, 1.7)  # factors of efforts that a load may cause
 
@@ -261,14 +259,7 @@ def named(tree: Robot, joints: Sequence[int] | Array) -> str:
     return f'joint {names[0]!r}' if len(names) == 1 else f'joints {", ".join(names)}'
 
 
-def finding(
-    tree: Robot,
-    cause: Cause,
-    x: Array,
-    share: Array,
-    joints: Sequence[int],
-    rivals: Sequence[str] = (),
-) -> Finding:
+def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[int]) -> Finding:
     """Return a cause as a finding.
 
     Masses are told as what the motion looks like: other masses of several links look like one of
@@ -280,7 +271,6 @@ def finding(
         x: Its coefficients.
         share: Share of the squared residual of each joint that it explains, shape (n,).
         joints: The joints where it explains most.
-        rivals: Other masses that explain nearly as much.
     """
     names = ', '.join(np.array(tree.joint_names)[list(joints)])
     rest = f'{100.0 * share[list(joints)].min():.0f} % of the residual of {names}'
@@ -305,18 +295,14 @@ def finding(
         else ('less', 'a tool of the model is missing, or its links are lighter')
     )
     if cause.name == 'load':
-        text = f'it carried {abs(x[0]):.3g} kg {more} than the model at its tool, {which}: {rest}'
+        text = f'it carried {abs(x[0]):.3g} kg {more} than the model at its tool, {which}'
     elif cause.name == 'link':
         name, mass = tree.link_names[cause.body], float(tree.mass[cause.body])
-        text = f'{name} weighed {abs(x[0]):.3g} kg {more} than the {mass:.4g} kg of the model: '
-        text += rest
-        text += '' if rivals else '; no other single mass explains more, several together may'
+        text = f'{name} weighed {abs(x[0]):.3g} kg {more} than the {mass:.4g} kg of the model'
     else:
         text = f'all masses were about {1.0 + x[0]:.3g} times those of the model, or all efforts '
-        text += f'in another unit: {rest}'
-    if rivals:
-        text += f'; nearly as good: {", or ".join(rivals)}, or several masses at once'
-    return Finding('error', f'the arm moves as if {text}')
+        text += 'in another unit'
+    return Finding('error', f'the arm moves as if {text}: {rest}; {_OTHER_LIKENESS}')
 
 
 def _joint_finding(tree: Robot, cause: Cause, x: Array, rest: str) -> Finding:
@@ -373,9 +359,14 @@ def is_gravity(model: Array, vector: Array) -> bool:
     efforts that are.
     """
     size, own = (float(np.linalg.norm(x.astype(float))) for x in (vector, model))
-    turned = vector @ model < _REVERSED * (model @ model) and size < _HEAVIEST
+    turned = is_reversed(model, vector) and size < _HEAVIEST
     least = min(abs(size / known - 1.0) for known in (_COMMON[0], own) if known)
     return bool(turned or least < _SAME_SIZE or size < _SAME_SIZE * _COMMON[0])
+
+
+def is_reversed(model: Array, vector: Array) -> bool:
+    """Return whether a gravity points against that of a model, as efforts of the wrong sign do."""
+    return bool(vector @ model < _REVERSED * (model @ model))
 
 
 class GravityFit(NamedTuple):
@@ -384,42 +375,22 @@ class GravityFit(NamedTuple):
     Attributes:
         model: Gravity of the model, shape (3,), m/s^2, base frame.
         fitted: Gravity fitted to the efforts, shape (3,), m/s^2, base frame.
-        squares_before, squares_after: Squared residual of each joint that the other causes leave,
-            and that all leave, summed over the instants, shape (n,), (N m)^2 or N^2.
-        effort: Squared effort of each joint, likewise.
-        counts: Number of instants of each joint, shape (n,).
+        before, after: RMS residual of all joints relative to the effort of each, that the other
+            causes leave, and that all leave.
+        rms_before, rms_after: The same of each joint, shape (n,), N m or N.
     """
 
     model: Array
     fitted: Array
-    squares_before: Array
-    squares_after: Array
-    effort: Array
-    counts: Array
-
-    def _relative(self, squares: Array) -> float:
-        """Return squared residuals of all joints relative to the effort of each, RMS."""
-        used = self.effort > 0.0
-        weight = np.where(used, self.counts / np.where(used, self.effort, 1.0), 0.0)
-        return math.sqrt(float(weight @ squares) / max(1.0, float(self.counts[used].sum())))
-
-    @property
-    def before(self) -> float:
-        """RMS residual of all joints relative to the effort, without the fit."""
-        return self._relative(self.squares_before)
-
-    @property
-    def after(self) -> float:
-        """RMS residual of all joints relative to the effort, with the fit."""
-        return self._relative(self.squares_after)
+    before: float
+    after: float
+    rms_before: Array
+    rms_after: Array
 
     @property
     def explained(self) -> float:
         """Fraction of the squared relative residual that the fit explains."""
         return 1.0 - (self.after / self.before) ** 2 if self.before > 0.0 else 0.0
-
-    def _rms(self, squares: Array) -> Array:
-        return np.sqrt(squares / np.maximum(self.counts, 1.0))
 
     @property
     def verdict(self) -> str:
@@ -439,11 +410,6 @@ class GravityFit(NamedTuple):
         size = float(np.linalg.norm(self.fitted))
         common = any(abs(size - value) < _COMMON_TOLERANCE for value in _COMMON)
         return common and self.verdict == 'mismatch'
-
-    @property
-    def is_reversed(self) -> bool:
-        """Whether it points against that of the model, as efforts of the wrong sign do."""
-        return bool(self.fitted @ self.model < _REVERSED * (self.model @ self.model))
 
     @property
     def tilt(self) -> float:
@@ -489,6 +455,6 @@ class GravityFit(NamedTuple):
             'magnitude': float(np.linalg.norm(self.fitted)),
             'verdict': self.verdict,
             'explained': self.explained,
-            'residual_before': self._rms(self.squares_before).tolist(),
-            'residual_after': self._rms(self.squares_after).tolist(),
+            'residual_before': self.rms_before.tolist(),
+            'residual_after': self.rms_after.tolist(),
         }

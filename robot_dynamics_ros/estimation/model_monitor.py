@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics import Formulation, make_formulation
 from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, ModelEfforts
 from robot_dynamics_ros.estimation.hypotheses import GRAVITY, GravityFit
@@ -31,44 +31,18 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
 
-class FormulationCheck:
-    """Compares the rigid-body efforts of a formulation with those of another.
+def rigid_efforts(formulation: Formulation, instants: Instants) -> Array:
+    """Return the rigid-body efforts of a formulation at M instants, shape (M, n), N m or N."""
+    rows = zip(instants.q, instants.v, instants.a, strict=True)
+    efforts = np.array([formulation.inverse_dynamics(*row) for row in rows])
+    return efforts.reshape(instants.q.shape)
 
-    Attributes:
-        name: The other formulation.
-        count: Number of compared instants.
 
-    Args:
-        tree: The robot.
-        name: The other formulation.
-
-    Raises:
-        UnknownNameError: The formulation is unknown.
-        MissingDependencyError: It requires a library that is not installed.
-    """
-
-    def __init__(self, tree: Robot, name: str) -> None:
-        self.name, self._formulation = name, make_formulation(name, tree)
-        self.reset()
-
-    def reset(self) -> None:
-        """Reset the comparison."""
-        n, self.count = self._formulation.n, 0
-        self.largest, self._size = np.zeros(n), 0.0
-
-    def take(self, instants: Instants, rigid: Array) -> Array:
-        """Compare instants; return the other's rigid-body efforts, shape (M, n), N m or N."""
-        rows = zip(instants.q, instants.v, instants.a, strict=True)
-        other = np.array([self._formulation.inverse_dynamics(*row) for row in rows])
-        self.count += len(other)
-        self.largest = np.maximum(self.largest, np.abs(other - rigid).max(axis=0))
-        self._size = max(self._size, float(np.abs(other).max()))
-        return other
-
-    @property
-    def relative(self) -> float:
-        """Largest difference relative to the largest effort; NaN without any."""
-        return float(self.largest.max()) / max(self._size, 1e-6) if self.count else float('nan')
+def relative_difference(efforts: Array, others: Array) -> float:
+    """Return the largest difference of efforts relative to the largest other one; NaN of none."""
+    if not others.size:
+        return math.nan
+    return float(np.abs(others - efforts).max()) / max(float(np.abs(others).max()), 1e-6)
 
 
 _CLOSE = 0.1  # of the usual step: closer states are one
@@ -230,8 +204,8 @@ class ModelMonitor:
     ) -> None:
         self.tree, self.compared = tree, compare_with
         self._model = EffortModel(tree, formulation, friction=friction)
-        self._check = FormulationCheck(tree, compare_with) if compare_with else None
-        self._instants: list[Instants] = []
+        self._other = make_formulation(compare_with, tree) if compare_with else None
+        self._instants, self._compared = list[Instants](), [np.zeros((2, 0, tree.n))]
         self._recent = Instants.of_motion(*np.zeros((4, 0, tree.n)))
 
     def compare(self, instants: Instants) -> tuple[ModelEfforts, Array | None]:
@@ -243,10 +217,11 @@ class ModelMonitor:
         """
         modelled = self._model.evaluate(instants)
         self._instants.append(instants)
-        if self._check is None:
+        if self._other is None:
             return modelled, None
-        rigid = modelled.rigid
-        return modelled, self._check.take(instants, rigid) + (modelled.effort - rigid)
+        rigid, other = modelled.rigid, rigid_efforts(self._other, instants)
+        self._compared.append(np.stack([rigid, other]))
+        return modelled, other + (modelled.effort - rigid)
 
     def summary(self) -> Summary:
         """Return the summary since the previous call, and reset.
@@ -263,11 +238,10 @@ class ModelMonitor:
             sums.residual.count + sums.excess.count,
             np.nan_to_num(np.fmax(sums.residual.rms, sums.excess.rms)),
             np.maximum(sums.residual.peak, sums.excess.peak),
-            0.0 if self._check is None else self._check.relative,
+            relative_difference(*np.concatenate(self._compared, axis=1)) if self._other else 0.0,
             (self._residual(known) if fewer else sums).gravity,
         )
-        if self._check is not None:
-            self._check.reset()
+        del self._compared[1:]
         return summary
 
     def _residual(self, instants: Instants) -> EffortResidual:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
-from robot_dynamics_ros.estimation.accumulate import correlation
+from robot_dynamics_ros.estimation.accumulate import compared
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.estimation.residual_causes import resolved
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
@@ -245,7 +245,8 @@ def _left(tree: Robot, evidence: Evidence) -> list[Finding]:
         if math.isnan(percent) or percent <= _FAIR:
             continue
         rest = series.residual[np.isfinite(series.residual[:, i]), i]
-        alike = correlation(rest[1:], rest[:-1]) if len(rest) > 2 else 0.0
+        rest = rest[:, np.newaxis]
+        alike = compared(rest[1:], rest[:-1])[1].item() if len(rest) > 2 else 0.0
         why = 'it varies slowly: compare the plots against velocity and load'
         if alike < -_ALTERNATES:
             why = 'it alternates from sample to sample: chatter of the controller or the drive'

@@ -71,7 +71,7 @@ def test_a_common_factor_of_efforts_is_one_of_masses_or_another_unit(factor):
 @pytest.mark.parametrize(('model', 'verdict'), [(-981.0, 'mismatch'), (-9.81, 'agrees')])
 def test_a_gravity_in_another_unit_is_not_taken_for_a_compensated_one(model, verdict):
     down, one = np.array([0.0, 0.0, 1.0]), np.ones(1)
-    fit = GravityFit(model * down, -9.81 * down, one, 0.0 * one, one, one)
+    fit = GravityFit(model * down, -9.81 * down, 1.0, 0.0, one, 0.0 * one)
     assert fit.verdict == verdict
 
 

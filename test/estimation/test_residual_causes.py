@@ -71,14 +71,13 @@ def test_several_wrong_masses_are_told_as_what_they_look_like_with_its_share(rng
 
 
 @pytest.mark.slow
-def test_a_mass_is_told_with_the_others_that_explain_nearly_as_much(rng):
+def test_a_mass_is_told_as_one_of_several_that_may_explain_as_much(rng):
     """A load on the axis of the hand, at the centre of the wrist, is also a heavier wrist."""
     arm = wrist_arm(0.4, (0.0, 0.0, -0.05))
     run = sinusoidal_run(arm, rng, pace=0.5, friction=frictionless)
     (text,) = [text for text in findings_of(run, wrist_arm()) if 'moves as if' in text]
     assert text.startswith('the arm moves as if wrist weighed 0.4 kg more')
-    rivals = re.search(r'; nearly as good: (.*), or several masses at once', text)[1]
-    assert 'a load at the tool' in rivals
+    assert text.endswith('; another mass, or several at once, may explain nearly as much')
 
 
 def test_first_moments_without_a_mass_are_no_load_but_a_wrong_zero_or_centre_of_mass(rng):
@@ -107,9 +106,7 @@ def test_on_a_lift_a_heavier_link_is_told_as_such_and_not_as_a_gravity_that_nobo
     """Both need the same force of the lift, of which gravity is by far the most."""
     run = sinusoidal_run(lift(3.2), rng, noise=(0.0, 1e-4, 0.005), friction=frictionless)
     (text,) = [fault.problem for fault in faults_of(run, lift(2.0))]
-    told, rivals = text.split('nearly as good: ')
-    assert re.match('the arm moves as if (carriage|upper) weighed 1.2 kg more than the ', told)
-    assert 'upper' in (told.split()[6], *re.split(', or |, ', rivals)), text
+    assert re.match('the arm moves as if (carriage|upper) weighed 1.2 kg more than the ', text)
 
 
 @pytest.mark.slow

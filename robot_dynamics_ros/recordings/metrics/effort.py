@@ -20,11 +20,12 @@ import numpy as np
 
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, exclusions
 from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
-from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
+from robot_dynamics_ros.estimation.model_monitor import relative_difference, rigid_efforts
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.estimation.rest import STICKS
 from robot_dynamics_ros.model import Robot
@@ -213,23 +214,22 @@ def cross_check(evaluated: EvaluatedRun) -> MetricResult:
     model, count = evaluated.model, len(evaluated.steps.row)
     other = 'pinocchio' if model.formulation != 'pinocchio' else 'newton_euler'
     try:
-        check = FormulationCheck(model.tree, other)
+        formulation = make_formulation(other, model.tree)
     except MissingDependencyError as error:
         return MetricResult({'against': other, 'skipped': str(error)})
-    if count:
-        rows = np.arange(0, count, max(1, count // _CHECKED))
-        steps = evaluated.steps.take(rows)
-        check.take(steps, model.evaluate(steps).rigid)
+    steps = evaluated.steps.take(slice(None, None, max(1, count // _CHECKED)))
+    own, others = model.evaluate(steps).rigid, rigid_efforts(formulation, steps)
+    relative = relative_difference(own, others)
     figures = {
         'against': other,
-        'states': check.count,
-        'largest_difference': check.largest.tolist(),
-        'relative': check.relative,
+        'states': len(others),
+        'largest_difference': np.abs(own - others).max(axis=0, initial=0.0).tolist(),
+        'relative': relative,
     }
-    if not check.relative > _LARGE_DIFFERENCE:
+    if not relative > _LARGE_DIFFERENCE:
         return MetricResult(figures)
     text = (
-        f'{model.formulation} and {other} differ by {check.relative:.1g} of the '
+        f'{model.formulation} and {other} differ by {relative:.1g} of the '
         'effort on the same motion: report this'
     )
     return MetricResult(figures, [Finding('error', text)])
