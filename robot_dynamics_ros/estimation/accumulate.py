@@ -120,12 +120,10 @@ class ResidualSums(NamedTuple):
     """Statistics of residuals and efforts over instants.
 
     Attributes:
-        count: Number of instants.
         residual, effort: Of the efforts that the motion determines, N m or N.
         excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
     """
 
-    count: int
     residual: RmsPeak
     effort: RmsPeak
     excess: RmsPeak
@@ -145,12 +143,11 @@ class ResidualSums(NamedTuple):
             np.where(determined, effort, np.nan),
             np.where(determined, np.nan, unexplained),
         )
-        return cls(len(time), *(RmsPeak.of(time, column) for column in columns))
+        return cls(*(RmsPeak.of(time, column) for column in columns))
 
     def merged(self, other: ResidualSums) -> ResidualSums:
         """Return the statistics of these instants and of later ones."""
-        parts = zip(self[1:], other[1:], strict=True)
-        return ResidualSums(self.count + other.count, *(a.merged(b) for a, b in parts))
+        return ResidualSums(*(a.merged(b) for a, b in zip(self, other, strict=True)))
 
 
 def root_mean_square(values: Array) -> Array:

@@ -165,7 +165,7 @@ class EffortResidual:
             excluded[rows] = efforts.excluded
             squares += [np.square(part).sum(axis=0) for part in efforts.parts.values()]
         sums = ResidualSums.of(time, instants.effort, unexplained, excluded == 0)
-        self.count, self.residual, self.effort, self.excess = sums
+        self.count, (self.residual, self.effort, self.excess) = len(time), sums
         self.idle = (self.effort.rms == 0.0) & (self.residual.rms > 0.0)
         self.origins = dict(zip(ORIGINS, np.sqrt(squares / max(1, self.count)), strict=True))
         self.excluded = excluded_counts(excluded)
@@ -436,9 +436,9 @@ class EffortResidual:
         acts = self._effort > 0.0
         weight = np.where(acts, self._counts / np.where(acts, self._effort, 1.0), 0.0)
         weight /= max(1.0, float(self._counts[acts].sum()))
-        shares = (float(np.sqrt(weight @ squares)) for squares in (before, after))
-        rms = (np.sqrt(x / np.maximum(self._counts, 1.0)) for x in (before, after))
-        return GravityFit(model, fitted, *shares, *rms)
+        squares = np.stack([before, after])
+        rms = np.sqrt(squares / np.maximum(self._counts, 1.0))
+        return GravityFit(model, fitted, *np.sqrt(squares @ weight).tolist(), *rms)
 
     @property
     def _loads(self) -> Array:
