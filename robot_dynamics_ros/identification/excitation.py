@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -31,7 +31,6 @@ from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
-    BaseParameters,
     Unknowns,
     structural_base,
 )
@@ -45,13 +44,14 @@ from robot_dynamics_ros.spatial.validation import (
     require_numbers,
     require_positive,
 )
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _SAMPLES = 24  # per harmonic and period while optimizing
 _FINE = 10  # times as many for the final check
 _SMOOTH_SIGN = 0.02  # width of the smoothed Coulomb sign while optimizing, of the peak velocity
 _SHARP = 60.0  # sharpness of the soft maximum
 _SHRINK, _SHRINK_FREE = 0.98, 0.9  # amplitude factors: to satisfy bounds; to avoid collisions
+_SHRINK_RANDOM = 0.7  # that of random motions
 _NOT_CLOSED = MechanismError, SingularityError  # of loops
 LEAST_SWING = 0.05  # relative amplitude below which a motion is discarded
 
@@ -98,11 +98,11 @@ class Bounds:
         return bool(np.isfinite([*self.lower, *self.upper]).any())
 
 
-class ExcitationProblem:
-    """Objective and constraints of motions given as vectors x.
+class _Problem:
+    """Objective and constraints of motions given as x, which they are linear in.
 
-    Per joint, x contains the centre and 2 (L - 1) coordinates of the Fourier coefficients of L
-    harmonics, all relative to half the position range.
+    Per joint, x has the centre and 2 (L - 1) coordinates of the Fourier coefficients of L
+    harmonics, all relative to half the position range, shape (n, 2 L - 1).
     """
 
     def __init__(
@@ -112,138 +112,124 @@ class ExcitationProblem:
         harmonics: int,
         bounds: Bounds,
         terms: Sequence[str],
-        checker: CollisionChecker | None = None,
+        checker: CollisionChecker | None,
     ) -> None:
-        self._checker = checker
-        self.tree, self.bounds, self.period = tree, bounds, period
-        self.unknowns = Unknowns(tree, terms)
-        self.base: BaseParameters = structural_base(self.unknowns)
-        self.scale = np.ones(len(self.base))
-        self.range = lower, upper = tree.planning_range
-        self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        self.tree, self.bounds, self._checker = tree, bounds, checker
+        self._unknowns = Unknowns(tree, terms)
+        self._independent = structural_base(self._unknowns).independent
+        self.scale = np.ones(len(self._independent))
+        self._range = lower, upper = tree.planning_range
+        self._middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         self.fastest = bounds.velocity * tree.velocity_limits(bounds.speed)
-        self.strongest = bounds.effort * tree.effort_limit
         l = np.arange(1, harmonics + 1)
-        self.rest = _null_space(l), _null_space(l**2)
-        self.size = tree.n * (2 * harmonics - 1)
-        self.harmonics = harmonics
-        if bounds.boxed:
-            tree.frame(bounds.frame)
+        self._rest, self._rates = (_null_space(l), _null_space(l**2)), 2.0 * np.pi * l / period
         count = _SAMPLES * harmonics
-        self.times = period * np.arange(count) / count
-        self.fine_times = np.linspace(0.0, period, _FINE * count)
+        self.coarse = self._basis(period * np.arange(count) / count)
+        self.fine = self._basis(np.linspace(0.0, period, _FINE * count))
+        outputs = ('inverse_dynamics', 'frame_motion')[: 1 + bounds.boxed]
+        self._kernels = compile_kernel(tree, outputs=outputs, frame=bounds.frame)
 
-    @cached_property
-    def _kernels(self) -> KernelSet:
-        outputs: tuple[str, ...] = ('inverse_dynamics',)
-        if self.bounds.boxed:
-            outputs += ('frame_motion',)
-        return compile_kernel(self.tree, outputs=outputs, frame=self.bounds.frame)
+    def _basis(self, times: Array) -> Array:
+        """Return the motions of x, their velocities and accelerations, shape (3, N, 2 L - 1)."""
+        w, (sines, cosines) = self._rates, self._rest
+        motions = []
+        for order in range(3):
+            angle, constant = np.outer(times, w) + order * np.pi / 2.0, np.eye(3)[order, :1]
+            waves = w**order * np.sin(angle) @ sines, w**order * np.cos(angle) @ cosines
+            motions.append(np.hstack([np.tile(constant, (len(times), 1)), *waves]))
+        return np.array(motions)
 
     def coefficients(self, x: Array) -> tuple[Array, Array, Array]:
         """Return centre (n,), sine and cosine (n, L) of a motion."""
-        free = self.harmonics - 1
-        parts = x.reshape(self.tree.n, -1)
-        half = self.half[:, np.newaxis]
-        return (
-            self.middle + self.half * parts[:, 0],
-            half * (parts[:, 1 : 1 + free] @ self.rest[0].T),
-            half * (parts[:, 1 + free :] @ self.rest[1].T),
-        )
+        parts = np.split(self.half[:, np.newaxis] * x[:, 1:], 2, axis=1)
+        sine, cosine = (part @ rest.T for part, rest in zip(parts, self._rest, strict=True))
+        return self._middle + self.half * x[:, 0], sine, cosine
 
-    def motion(self, x: Array, times: Array) -> tuple[Array, Array, Array]:
-        """Return q, v, a at the given times, shape (N, n)."""
-        centre, s, k = self.coefficients(x)
-        w = 2.0 * np.pi * np.arange(1, self.harmonics + 1) / self.period
-        angle = np.outer(times, w)
-        sine, cosine = np.sin(angle), np.cos(angle)
-        q = centre + sine @ s.T + cosine @ k.T
-        v = (cosine * w) @ s.T - (sine * w) @ k.T
-        a = -(sine * w**2) @ s.T - (cosine * w**2) @ k.T
-        return q, v, a
+    def motion(self, x: Array, basis: Array) -> Array:
+        """Return q, v, a, shape (3, N, n)."""
+        moved = basis @ x.T * self.half
+        moved[0] += self._middle
+        return np.asarray(moved)
 
     def columns(self, x: Array) -> Array:
         """Return the weighted base regressor of a motion, shape (N n, r)."""
-        q, v, a = self.motion(x, self.times)
+        q, v, a = self.motion(x, self.coarse)
         peak = np.maximum(np.abs(v).max(axis=0), 1e-9)
         direction = np.tanh(v / (_SMOOTH_SIGN * peak))
-        q = np.clip(q, *self.range)  # steps of the search may leave it, and loops end there
-        columns = self.unknowns.columns(Instants.of_motion(q, v, a, direction))
-        weighted = columns[:, :, self.base.independent] / self.tree.effort_limit[:, np.newaxis]
-        return weighted.reshape(-1, len(self.base))
+        q = np.clip(q, *self._range)  # steps of the search may leave it, and loops end there
+        columns = self._unknowns.columns(Instants.of_motion(q, v, a, direction))
+        weighted = columns[:, :, self._independent] / self.tree.effort_limit[:, np.newaxis]
+        return np.asarray(weighted.reshape(-1, len(self._independent)))
 
     def objective(self, x: Array) -> float:
         """Return the logarithm of the condition number of a motion."""
-        X = self.columns(x) * self.scale
-        moments = np.linalg.eigvalsh(X.T @ X)
-        least = max(moments[0], np.finfo(float).eps * moments[-1])
-        return 0.5 * math.log(moments[-1] / least)
+        return _log_condition(self.columns(x) * self.scale)
 
     def condition(self, x: Array) -> float:
         """Return the condition number of a motion, with columns of unit length."""
-        X = self.columns(x)
-        return float(np.linalg.cond(X / np.linalg.norm(X, axis=0)))
+        columns = self.columns(x)
+        return math.exp(_log_condition(columns / np.linalg.norm(columns, axis=0)))
 
-    def loads(self, x: Array, times: Array) -> dict[str, Array]:
+    def loads(self, x: Array, basis: Array) -> dict[str, Array]:
         """Return the used share of each bound by a motion, shape (N, ...)."""
-        q, v, a = self.motion(x, times)
-        tree = self.tree
-        within = np.clip(q, *self.range)
+        q, v, a = self.motion(x, basis)
+        tree, bounds, within = self.tree, self.bounds, np.clip(q, *self._range)
         effort = self._kernels.batch('inverse_dynamics', within, v, a)
-        effort = effort + tree.armature * a + tree.damping * v
+        effort = np.abs(effort + tree.armature * a + tree.damping * v) + tree.coulomb_friction
         loads = {
-            'position': np.abs(q - self.middle) / (self.bounds.position * self.half),
+            'position': np.abs(q - self._middle) / (bounds.position * self.half),
             'velocity': np.abs(v) / self.fastest,
-            'effort': (np.abs(effort) + tree.coulomb_friction) / self.strongest,
+            'effort': effort / (bounds.effort * tree.effort_limit),
         }
-        if self.bounds.boxed:
+        if bounds.boxed:
             _, p, _, _ = self._kernels.batch('frame_motion', within, v)
-            sides = [p - np.array(self.bounds.upper), np.array(self.bounds.lower) - p]
-            outside = np.hstack(sides)  # m, negative inside
+            outside = np.hstack([p - bounds.upper, bounds.lower - p])  # m, negative inside
             loads['workspace'] = 1.0 + np.where(np.isfinite(outside), outside, -1.0)
         return loads
 
     def slack(self, x: Array) -> Array:
         """Return the slack of each bound, shape (c,), from a smooth maximum over time."""
-        loads = np.concatenate(list(self.loads(x, self.times).values()), axis=1)
+        loads = np.concatenate(list(self.loads(x, self.coarse).values()), axis=1)
         top = loads.max(axis=0)
         return 1.0 - (top + np.log(np.exp(_SHARP * (loads - top)).sum(axis=0)) / _SHARP)
 
-    def used(self, x: Array, times: Array) -> dict[str, float]:
+    def used(self, x: Array) -> dict[str, float]:
         """Return the largest used share of each bound by a motion."""
-        return {name: float(load.max()) for name, load in self.loads(x, times).items()}
+        return {name: float(load.max()) for name, load in self.loads(x, self.fine).items()}
 
-    def fits(self, x: Array, times: Array) -> bool:
+    def fits(self, x: Array, basis: Array) -> bool:
         """Return whether a motion is within all bounds, and the loops close along it."""
-        try:
-            return max(self.used(x, times).values()) <= 1.0
-        except _NOT_CLOSED:
-            return False
+        with suppress(*_NOT_CLOSED):
+            return max(load.max() for load in self.loads(x, basis).values()) <= 1.0
+        return False
 
-    def is_free(self, x: Array, times: Array) -> bool:
+    def is_free(self, x: Array, basis: Array) -> bool:
         """Return whether a motion is free of collisions; True without a checker."""
-        return self._checker is None or self._checker.is_free(self.motion(x, times)[0])
+        return self._checker is None or self._checker.is_free(self.motion(x, basis)[0])
 
-    def inside(self, x: Array) -> Array:
-        """Scale a motion down until it satisfies all bounds and is free of collisions.
+    def inside(self, x: Array, basis: Array, shrink: float, avoid: float) -> Array | None:
+        """Return the motion, with smaller amplitudes where needed; None if none is possible.
 
-        Raises:
-            UnreachableError: No amplitude satisfies them.
+        Args:
+            x: The motion.
+            basis: That of the times to check.
+            shrink: Factor of the amplitudes while they are beyond bounds.
+            avoid: Factor while the motion collides; 0 to give it up.
         """
         swing = 1.0
         while swing > LEAST_SWING:
-            smaller = self.smaller(x, swing)
-            fits = self.fits(smaller, self.fine_times)
-            if fits and self.is_free(smaller, self.fine_times):
+            smaller = np.column_stack([x[:, 0], swing * x[:, 1:]])
+            fits = self.fits(smaller, basis)
+            if fits and self.is_free(smaller, basis):
                 return smaller
-            swing *= _SHRINK_FREE if fits else _SHRINK
-        raise UnreachableError('exciting motion', 'no amplitude satisfies the bounds; widen them')
+            swing *= avoid if fits else shrink
+        return None
 
-    def smaller(self, x: Array, swing: float) -> Array:
-        """Return a motion with scaled amplitudes and unchanged centres."""
-        parts = x.reshape(self.tree.n, -1).copy()
-        parts[:, 1:] *= swing
-        return parts.ravel()
+
+def _log_condition(columns: Array) -> float:
+    moments = np.linalg.eigvalsh(columns.T @ columns)
+    least = max(moments[0], np.finfo(float).eps * moments[-1])
+    return 0.5 * math.log(moments[-1] / least)
 
 
 def _null_space(row: Array) -> Array:
@@ -324,50 +310,53 @@ def design_excitation(
     require_numbers(iterations=iterations)
     if harmonics < 3:
         raise ParameterError('harmonics', harmonics, 'at least 3 are needed to start at rest')
-    problem = ExcitationProblem(tree, period, harmonics, bounds or Bounds(), terms, checker)
+    problem = _Problem(tree, period, harmonics, bounds or Bounds(), terms, checker)
     tell('random motions')
     starts = _random_starts(problem, np.random.default_rng(seed))
     sizes = [np.linalg.norm(problem.columns(x), axis=0) for x in starts]
     problem.scale = 1.0 / np.max(sizes, axis=0)
     before = [problem.condition(x) for x in starts]
     starts.sort(key=problem.objective)
-    best = next((x for x in starts if problem.is_free(x, problem.fine_times)), starts[0])
-    try:
-        improved = problem.inside(_improve(problem, best, iterations, tell))
-        best_point = min((improved, best), key=problem.condition)
-    except (UnreachableError, *_NOT_CLOSED):  # collides at every amplitude, or the search left
-        best_point = problem.inside(best)
-    centre, sine, cosine = problem.coefficients(best_point)
+    best = next((x for x in starts if problem.is_free(x, problem.fine)), starts[0])
+    improved = _improve(problem, best, iterations, tell)
+    tried = [problem.inside(x, problem.fine, _SHRINK, _SHRINK_FREE) for x in (improved, best)]
+    possible = [x for x in tried if x is not None]
+    if not possible:
+        raise UnreachableError('exciting motion', 'no amplitude satisfies the bounds; widen them')
+    found = min(possible, key=problem.condition)
+    centre, sine, cosine = problem.coefficients(found)
     return Excitation(
         tree.joint_names,
         float(period),
         centre,
         sine,
         cosine,
-        problem.condition(best_point),
+        problem.condition(found),
         float(np.median(before)),
-        problem.used(best_point, problem.fine_times),
+        problem.used(found),
     )
 
 
-def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list[Array]:
+def _random_starts(problem: _Problem, rng: np.random.Generator) -> list[Array]:
     """Return random motions within the bounds.
+
+    Their amplitudes use 95 % of the position and velocity bounds, if others are kept.
 
     Raises:
         UnreachableError: None of the generated motions is within the bounds.
     """
     starts: list[Array] = []
+    basis, half = problem.coarse, problem.half
     for _ in range(10 * _RANDOM):
-        x = rng.normal(size=problem.size)
-        parts = x.reshape(problem.tree.n, -1)
-        parts[:, 0] = rng.uniform(-0.7, 0.7, problem.tree.n)
-        _fit(problem, parts)
-        swing = 1.0
-        while not (fits := problem.fits(x, problem.times)) and swing > LEAST_SWING:
-            swing *= 0.7
-            x = problem.smaller(x, 0.7)
-        if fits and problem.is_free(x, problem.times):
-            starts.append(x)
+        x = rng.normal(size=(problem.tree.n, basis.shape[2]))
+        x[:, 0] = rng.uniform(-0.7, 0.7, problem.tree.n)
+        waves = np.column_stack([np.zeros(len(x)), x[:, 1:]])
+        reach, speed, _ = np.abs(basis @ waves.T * half).max(axis=1)
+        room = (problem.bounds.position - np.abs(x[:, 0])) * half
+        fastest = np.minimum(room / reach, problem.fastest / speed)
+        x[:, 1:] *= 0.95 * fastest[:, np.newaxis]
+        if (start := problem.inside(x, basis, _SHRINK_RANDOM, 0.0)) is not None:
+            starts.append(start)
         if len(starts) == _RANDOM:
             break
     if not starts:
@@ -377,30 +366,25 @@ def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list
     return starts
 
 
-def _fit(problem: ExcitationProblem, parts: Array) -> None:
-    """Scale the amplitudes of a motion to 95 % of the position and velocity bounds."""
-    q, v, _ = problem.motion(parts.ravel(), problem.times)
-    centre = parts[:, 0] * problem.half + problem.middle
-    room = problem.bounds.position * problem.half - np.abs(centre - problem.middle)
-    by_position = room / np.maximum(np.abs(q - centre).max(axis=0), 1e-12)
-    by_velocity = problem.fastest / np.maximum(np.abs(v).max(axis=0), 1e-12)
-    parts[:, 1:] *= 0.95 * np.minimum(by_position, by_velocity)[:, np.newaxis]
-
-
 def _improve(
-    problem: ExcitationProblem, x: Array, iterations: int, tell: Callable[[str], None]
+    problem: _Problem, x: Array, iterations: int, tell: Callable[[str], None]
 ) -> Array:
     """Reduce the condition number of a motion by sequential quadratic programming."""
     from scipy.optimize import minimize
 
     steps = count(1)
-    result = minimize(
-        problem.objective,
-        x,
-        constraints={'type': 'ineq', 'fun': problem.slack},
-        method='SLSQP',
-        options={'maxiter': iterations, 'ftol': 1e-4, 'eps': _DIFFERENCE},
-        callback=lambda _: tell(f'step {next(steps)} of at most {iterations}'),
-    )
-    better = np.isfinite(result.x).all() and result.fun < problem.objective(x)
-    return np.asarray(result.x) if better else x
+    with suppress(*_NOT_CLOSED):  # where the search left
+        result = minimize(
+            lambda flat: problem.objective(flat.reshape(x.shape)),
+            x.ravel(),
+            constraints={
+                'type': 'ineq',
+                'fun': lambda flat: problem.slack(flat.reshape(x.shape)),
+            },
+            method='SLSQP',
+            options={'maxiter': iterations, 'ftol': 1e-4, 'eps': _DIFFERENCE},
+            callback=lambda _: tell(f'step {next(steps)} of at most {iterations}'),
+        )
+        if np.isfinite(result.x).all() and result.fun < problem.objective(x):
+            return np.asarray(result.x.reshape(x.shape))
+    return x
