@@ -23,7 +23,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Ratios of masses to those of a description. Beyond the possible ones another cause is likelier:
 #: a unit, a sign, another robot. A tool or a cable may weigh several times a small link.
-POSSIBLE_ARM, POSSIBLE_LINK, LIKELY_LINK = (0.5, 2.0), (0.2, 3.0), (0.55, 1.9)
+POSSIBLE_ARM, POSSIBLE_LINK = (0.5, 2.0), (0.2, 3.0)
 _SMALL = 0.25  # of the mass of the arm: a link may always weigh this much more
 _ROUNDING = 1e-9  # share of the largest friction of a joint that is none
 _OTHER_JOINT = (0.8, 1.2)  # plausible factor of an effort that is another joint's

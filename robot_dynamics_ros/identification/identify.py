@@ -36,7 +36,6 @@ from robot_dynamics_ros.identification.least_squares import (
 )
 from robot_dynamics_ros.identification.physical import (
     PhysicalParameters,
-    likely_masses,
     physical_parameters,
 )
 from robot_dynamics_ros.identification.single_change import SingleChange, single_change
@@ -59,8 +58,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_positive, require_type
 
 _WELL_CONDITIONED = 100.0
-_TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the prior weight of the nominal links
-_DESCRIBED = 1000.0  # the same, with which they change only as far as the data demand,
+_DESCRIBED = 1000.0  # times the prior weight: links change only as far as the data demand,
 _ALONE = 1e5  # the same of what one link alone explains: the files are that one change
 USED = 'used'
 _FAR = 6.0  # standard deviations above which a residual is a disturbance
@@ -360,32 +358,20 @@ def _urdf_friction(
 def _trusted(
     fitted: Estimate, plan: IdentificationPlan, prior_weight: float, single: SingleChange | None
 ) -> PhysicalParameters:
-    """Return physical parameters; with measured efforts, prefer likely link masses.
+    """Return physical parameters whose links are as close to the nominal ones as the data allow.
 
     Links close to the nominal ones are taken if they explain the data as well: along what the data
     hardly determine, noise alone would move them. Those close to a single change explain the data,
     else there is none. Deviations remain those of the original weight.
-    Else the weight of the nominal links is increased in steps until every link mass is likely. If
-    no step achieves this, the result with the original weight is returned.
     """
-    unknowns = plan.unknowns
-
-    def fit(times: float) -> PhysicalParameters:
-        """Return the parameters under a multiple of the weight of the nominal links."""
-        if single is None:
-            return physical_parameters(fitted, unknowns, times * prior_weight)
-        return physical_parameters(
-            fitted, unknowns, times * prior_weight, rotors=single.rotors, near=single.near
-        )
-
-    first, close = fit(1.0), fit(_DESCRIBED if single is None else _ALONE)
-    if single is not None or close.misfit <= first.misfit + SURE**2:
-        return replace(close, deviations=first.deviations, data_share=first.data_share)
-    for times in _TRUST if plan.preparation.effort == 'measured' else ():
-        tried = fit(times)
-        if likely_masses(tried.values, unknowns):
-            return tried
-    return first
+    rotors, near = (True, None) if single is None else (single.rotors, single.near)
+    first, close = (
+        physical_parameters(fitted, plan.unknowns, times * prior_weight, rotors, near)
+        for times in (1.0, _DESCRIBED if single is None else _ALONE)
+    )
+    if single is None and close.misfit > first.misfit + SURE**2:
+        return first
+    return replace(close, deviations=first.deviations, data_share=first.data_share)
 
 
 def identify(

@@ -40,7 +40,6 @@ import numpy as np
 
 from robot_dynamics_ros.description.urdf import Inertial, Pose, parse_urdf
 from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.estimation.hypotheses import LIKELY_LINK
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.identification.least_squares import Estimate
 from robot_dynamics_ros.identification.unknowns import Unknowns
@@ -164,13 +163,6 @@ def data_rows(estimate: Estimate) -> tuple[Array, Array]:
     ratio = estimate.deviations / np.linalg.norm(np.linalg.pinv(R), axis=1)
     excess = max(1.0, float(np.median(ratio))) if np.isfinite(ratio).all() else 1.0
     return R / excess, effort / excess
-
-
-def likely_masses(values: Array, unknowns: Unknowns) -> bool:
-    """Return whether the ratio of every body mass to its nominal mass is a likely one."""
-    mass, nominal = (x[: unknowns.links : PER_BODY] for x in (values, unknowns.nominal))
-    low, high = LIKELY_LINK
-    return bool(((low * nominal <= mass) & (mass <= high * nominal)).all())
 
 
 def _root(name: str, i: int, inertias: Array) -> Array:
