@@ -21,20 +21,18 @@ from robot_dynamics_ros.geometry.containment import Solid, contained
 from robot_dynamics_ros.geometry.robot_shapes import CollisionShapes, collision_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles, box, distance_between
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.kinematics import FramePose
-from robot_dynamics_ros.spatial.rotation import rotation_about
+from robot_dynamics_ros.model.kinematics import FramePose, body_poses
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
 
 #: Minimum distance to obstacles, and between links, which are designed to pass each other
 #: closely, m.
 CLEARANCE, LINK_CLEARANCE = 0.005, 0.0005
-_BLOCK = 1000  # positions whose bounding spheres are computed at once
 _STEP, _ROUNDING = 0.002, 1e-12  # least relative motion of a pair between two measurements, m
 _MEASURE_DISTANCE = 0.05  # distance of the bounding spheres below which the solids are measured, m
 #: Begins a remark on what is not checked.
 UNCHECKED = 'NOT CHECKED FOR COLLISIONS'
-GROUND, _GROUND = 'the ground', -1  # its name, and its index in a pair, where it comes last
+GROUND, _WIDE = 'the ground', 200.0  # its name, and the edges of the cube that stands for it, m
 _SAMPLE_COUNT = 100  # random postures used to detect pairs that always touch
 _UPRIGHT = 0.9  # least cosine of the tilt of a link that stands on the ground
 _MAX_NAMES, _BARE = 6, 'no <collision> or <visual> element'  # in a message
@@ -79,7 +77,7 @@ class Obstacles:
 
 
 class _Collider(NamedTuple):
-    """A link or a box.
+    """A link or an obstacle.
 
     Attributes:
         name: Its name.
@@ -92,6 +90,11 @@ class _Collider(NamedTuple):
     body: int
     surface: Triangles
     is_link: bool = False
+
+    @classmethod
+    def of_box(cls, name: str, centre: Sequence[float], size: Sequence[float]) -> _Collider:
+        """Return a box in the base frame, m."""
+        return cls(name, -1, box(np.array(size)).transformed(np.eye(3), np.array(centre)))
 
 
 class CollisionChecker:
@@ -140,37 +143,28 @@ class CollisionChecker:
         self.remarks = _remarks(tree, self.unchecked)
         if not obstacles.boxes:
             self.remarks += _mounting_remarks(tree)
-        self._parts = [*links, *_boxes(obstacles)]
+        boxes = [
+            _Collider.of_box(f'box {k + 1}', row[:3], row[3:])
+            for k, row in enumerate(obstacles.boxes)
+        ]
+        self._parts = [*links, *boxes, *_ground(tree, links, obstacles)]
         surfaces = [part.surface for part in self._parts]
         self._solids, self._measured = [*map(Solid, surfaces)], distance_between(surfaces)
-        self._ground = _height_of_ground(tree, links, obstacles)
-        points = [surface.vertices for surface in surfaces]
-        centres = [0.5 * (x.min(axis=0) + x.max(axis=0)) for x in points]
-        self._centre = np.array(centres).reshape(-1, 3)
-        self._radius = np.array(
-            [
-                np.linalg.norm(each - centre, axis=1).max()
-                for each, centre in zip(points, self._centre, strict=True)
-            ]
-        )
+        self._centre = np.array([solid.centre for solid in self._solids]).reshape(-1, 3)
+        self._radius = np.array([solid.radius for solid in self._solids])
         adjacent = _adjacent(tree, links)
         pairs = [
             (i, j)
             for i, j in combinations(range(len(self._parts)), 2)
             if self._parts[i].body != self._parts[j].body and self._named(i, j) not in adjacent
         ]
-        if self._ground is not None:
-            pairs += [(i, _GROUND) for i, link in enumerate(links) if link.body >= 0]
         always = self._always_close(pairs)
         self._pairs = np.array([pair for pair in pairs if pair not in always], int).reshape(-1, 2)
         self.excluded = tuple(sorted(adjacent | {self._named(*pair) for pair in always}))
         self._motion_bounds, self._closest = self._relative_motion(), 0
 
-    def _name(self, i: int) -> str:
-        return GROUND if i == _GROUND else self._parts[i].name
-
     def _named(self, i: int, j: int) -> tuple[str, str]:
-        return _sorted_pair(self._name(i), self._name(j))
+        return _sorted_pair(self._parts[i].name, self._parts[j].name)
 
     def find_close_pair(self, q: Array) -> ClosePair | None:
         """Return the first pair found closer than the clearance at q, shape (n,), or None."""
@@ -206,15 +200,13 @@ class CollisionChecker:
         """Return the first pair that comes too close during a motion, and the posture.
 
         A pair is measured again once its relative motion may have used up the remaining distance,
-        or 2 mm if that is larger. The bounding spheres at all positions bound it beforehand.
+        or 2 mm if that is larger.
         """
         if not (rows := list(positions)):
             return None
         q = array('positions', rows, ('count', self._tree.n))
         remaining, start = np.zeros(len(self._pairs)), q[0]
-        for row, end in enumerate(q):
-            if row % _BLOCK == 0:
-                gaps = self._gaps(*self._poses(q[row : row + _BLOCK]), self._pairs) - CLEARANCE
+        for end in q:
             motion = self._motion_bounds @ np.abs(end - start)
             at, moves = 0.0, motion > 0.0
             while at < 1.0:
@@ -224,7 +216,6 @@ class CollisionChecker:
                 between = start + at * (end - start)
                 if near := self._measure(between, remaining):
                     return near, between
-            np.maximum(remaining, gaps[row % _BLOCK], out=remaining)
             start = end
         return None
 
@@ -233,10 +224,9 @@ class CollisionChecker:
         due = np.flatnonzero(remaining <= _ROUNDING)
         if not len(due):
             return None
-        R, p = self._poses(q)
-        gaps = self._gaps(R, p, self._pairs)
+        poses = self._poses(q)
+        gaps = self._gaps(poses, self._pairs)
         np.maximum(remaining, gaps - CLEARANCE, out=remaining)
-        poses = list(map(FramePose, R, p))
         near = due[gaps[due] < _MEASURE_DISTANCE]
         for k in near[np.argsort(near != self._closest, kind='stable')]:
             i, j = self._pairs[k].tolist()
@@ -244,56 +234,30 @@ class CollisionChecker:
             remaining[k] = max(beyond, _STEP)
             if beyond < 0.0:
                 self._closest = k  # likely so in the next posture, too
-                return ClosePair(self._name(i), self._name(j), distance)
+                return ClosePair(self._parts[i].name, self._parts[j].name, distance)
         return None
 
-    def _poses(self, q: Array) -> tuple[Array, Array]:
-        """Return the rotations and origins of the bodies that carry the parts.
-
-        Args:
-            q: Joint positions, shape (..., n), rad or m.
-
-        Returns:
-            Shapes (..., parts, 3, 3) and (..., parts, 3), m.
-        """
-        tree, u = self._tree, self._tree.positions(q)
-        base = tree.bodies  # also the parent, and the body, of index -1
-        R = np.broadcast_to(np.eye(3), (*u.shape[:-1], base + 1, 3, 3)).copy()
-        p = np.zeros((*u.shape[:-1], base + 1, 3))
-        for i, parent in enumerate(tree.parent):
-            turn, arm, at = tree.R_PJ[i], tree.p_PJ[i], u[..., i, None]
-            if tree.prismatic[i]:
-                arm = arm + turn @ tree.axis[i] * at
-            else:
-                turn = turn @ rotation_about(tree.axis[i], at[..., None])
-            R[..., i, :, :] = R[..., parent, :, :] @ turn
-            p[..., i, :] = p[..., parent, :] + (R[..., parent, :, :] @ arm[..., None])[..., 0]
-        bodies = [part.body for part in self._parts]
-        return R[..., bodies, :, :], p[..., bodies, :]
+    def _poses(self, q: Array) -> list[FramePose]:
+        """Return the poses of the bodies that carry the parts."""
+        base = FramePose(np.eye(3), np.zeros(3))  # last: that of body -1
+        bodies = [*body_poses(self._tree, q), base]
+        return [bodies[part.body] for part in self._parts]
 
     def _distance(self, poses: list[FramePose], i: int, j: int) -> tuple[float, float]:
         """Return the distance of two parts, and what it exceeds the required one by, m."""
-        if j == _GROUND:
-            assert self._ground is not None
-            R, p = poses[i]
-            distance = float((self._parts[i].surface.vertices @ R[2]).min() + p[2] - self._ground)
-            return distance, distance - CLEARANCE
         distance = self._measured(i, poses[i], j, poses[j])
         if distance > 0.0 and contained(self._solids[i], poses[i], self._solids[j], poses[j]):
             distance = 0.0
         links = self._parts[i].is_link and self._parts[j].is_link
         return distance, distance - (LINK_CLEARANCE if links else CLEARANCE)
 
-    def _gaps(self, R: Array, p: Array, pairs: Array) -> Array:
-        """Return the distances between the bounding spheres of pairs, shape (..., pairs), m."""
+    def _gaps(self, poses: list[FramePose], pairs: Array) -> Array:
+        """Return the distances between the bounding spheres of pairs, shape (pairs,), m."""
+        R, p = (np.array(part) for part in zip(*poses, strict=True))
         first, second = pairs.T
         centres = (R @ self._centre[..., None])[..., 0] + p
-        apart = np.linalg.norm(centres[..., first, :] - centres[..., second, :], axis=-1)
-        gaps: Array = apart - self._radius[first] - self._radius[second]
-        if self._ground is not None:
-            above = centres[..., first, 2] - self._radius[first] - self._ground
-            gaps = np.where(second == _GROUND, above, gaps)
-        return gaps
+        apart = np.linalg.norm(centres[first] - centres[second], axis=1)
+        return np.asarray(apart - self._radius[first] - self._radius[second])
 
     def _relative_motion(self) -> Array:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
@@ -313,20 +277,18 @@ class CollisionChecker:
                 farthest[parent] = max(farthest[parent], beyond)
         first, second = self._pairs.T
         reach = np.where(tree.prismatic, 1.0, farthest)
-        fixed = np.zeros((1, tree.bodies), dtype=bool)  # the ground, whose index is -1
-        moves_with = np.concatenate([moves_with, fixed])
         between = (moves_with[first] != moves_with[second]) * reach
         return np.asarray(between @ np.abs(tree.rate))
 
     def _always_close(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
         """Return the pairs of links that are too close in every sampled posture."""
-        candidates = [(i, j) for i, j in pairs if j == _GROUND or self._parts[j].is_link]
+        firm = [part.is_link or part.name == GROUND for part in self._parts]
+        candidates = [pair for pair in pairs if firm[pair[1]]]
         for q in random_postures(self._tree, _SAMPLE_COUNT):
             if not candidates:
                 break
-            R, p = self._poses(q)
-            near = self._gaps(R, p, np.array(candidates)) < CLEARANCE
-            poses = list(map(FramePose, R, p))
+            poses = self._poses(q)
+            near = self._gaps(poses, np.array(candidates)) < CLEARANCE
             candidates = [
                 pair
                 for pair, close in zip(candidates, near, strict=True)
@@ -383,25 +345,16 @@ def _links_above(tree: Robot) -> dict[str, str]:
     return {joint.child: joint.parent for joint in joints}
 
 
-def _boxes(obstacles: Obstacles) -> Iterator[_Collider]:
-    """Yield the boxes in the base frame."""
-    for k, numbers in enumerate(obstacles.boxes):
-        surface = box(np.array(numbers[3:])).transformed(np.eye(3), np.array(numbers[:3]))
-        yield _Collider(f'box {k + 1}', -1, surface)
-
-
-def _height_of_ground(
-    tree: Robot, links: Sequence[_Collider], obstacles: Obstacles
-) -> float | None:
-    """Return the height of the ground in the base frame, m; None unless gravity points down.
+def _ground(tree: Robot, links: Sequence[_Collider], obstacles: Obstacles) -> Iterator[_Collider]:
+    """Yield the ground, unless gravity points elsewhere than down in the base frame.
 
     Where the ground is below an arm on a wall or a ceiling is unknown.
     """
     down = tree.gravity
-    if not down[2] < -0.99 * float(np.linalg.norm(down)) or not down.any():
-        return None
-    heights = [float(link.surface.vertices[:, 2].min()) for link in links if link.body < 0]
-    return min([0.0, *heights]) - obstacles.ground_below
+    if down[2] < -0.99 * float(np.linalg.norm(down)):
+        heights = [float(link.surface.vertices[:, 2].min()) for link in links if link.body < 0]
+        top = min([0.0, *heights]) - obstacles.ground_below
+        yield _Collider.of_box(GROUND, (0.0, 0.0, top - 0.5 * _WIDE), 3 * (_WIDE,))
 
 
 def unchecked_links(tree: Robot, known: CollisionShapes) -> dict[str, str]:

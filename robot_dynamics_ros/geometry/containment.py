@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from robot_dynamics_ros.geometry.triangles import Triangles, is_solid
+from robot_dynamics_ros.geometry.triangles import Triangles
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -38,21 +38,18 @@ def winding_number(surface: Triangles, point: Array) -> float:
 class Solid:
     """A solid bounded by a surface, which may consist of several parts.
 
+    Attributes:
+        centre, radius: Of a sphere around it, in the axes of the surface, m.
+
     Args:
         surface: The surface; it encloses nothing if it is flat.
     """
 
     def __init__(self, surface: Triangles) -> None:
-        self._surface = surface
-
-    @cached_property
-    def _hull(self) -> Array:
-        """Outward normals and offsets of the convex hull, shape (k, 4); empty if flat."""
-        from scipy.spatial import ConvexHull  # here: loading scipy takes longer than a start
-
-        if not is_solid(self._surface):
-            return np.zeros((0, 4))
-        return np.asarray(ConvexHull(self._surface.vertices).equations)
+        self._surface, points = surface, surface.vertices
+        self._ends = points.min(axis=0), points.max(axis=0)
+        self.centre = 0.5 * (self._ends[0] + self._ends[1])
+        self.radius = float(np.linalg.norm(points - self.centre, axis=1).max())
 
     @cached_property
     def _points(self) -> Array:
@@ -77,10 +74,9 @@ class Solid:
             there: Pose of the other one.
         """
         points = (other._points @ there.R_WF.T + there.p_WF - here.p_WF) @ here.R_WF
-        near = (points @ self._hull[:, :3].T <= -self._hull[:, 3]).all(axis=1)
-        return bool(len(self._hull)) and any(
-            abs(winding_number(self._surface, point)) > _INSIDE for point in points[near]
-        )
+        lowest, highest = self._ends
+        near = ((points > lowest) & (points < highest)).all(axis=1)
+        return any(abs(winding_number(self._surface, point)) > _INSIDE for point in points[near])
 
 
 def contained(first: Solid, pose: FramePose, second: Solid, other: FramePose) -> bool:
