@@ -366,9 +366,7 @@ def _random_starts(problem: _Problem, rng: np.random.Generator) -> list[Array]:
     return starts
 
 
-def _improve(
-    problem: _Problem, x: Array, iterations: int, tell: Callable[[str], None]
-) -> Array:
+def _improve(problem: _Problem, x: Array, iterations: int, tell: Callable[[str], None]) -> Array:
     """Reduce the condition number of a motion by sequential quadratic programming."""
     from scipy.optimize import minimize
 
