@@ -14,9 +14,9 @@ joints move by sines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, product
 from typing import Any
 
@@ -52,16 +52,13 @@ SHORTEST, LONGEST = 5.0, 15.0  # duration of the motion, s
 _BATCH_SIZE, _BATCHES = 8, 4  # postures per batch, for which all circles are tried; batches
 _RADII = (0.2, 0.14, 0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125)  # relative to the arm's length
 _LAPS, _RAMP = 2.0, 0.6  # turns; s
-_SLOWEST = 5e-3  # m/s
-_SLOWER = 0.95  # ratio of successive speeds
+_SLOWER, _SLOWEST = 0.95, 0.02  # ratio of successive speeds; the lowest, of the full speed
 _SAMPLES, _KNOTS = 100, 75  # of a motion; of a lap
 _POINTS = 16  # points of a circle that are checked before its path is solved
 _AMPLITUDE = 0.1  # of sines, of the range of a joint, at most one turn or 1 m
 _PARTS = (1.0, 0.5, 0.25, 0.1, 0.04)  # of this amplitude
 _FREQUENCY, _SINE_RAMP, _DURATION = 0.5, 1.0, 8.0  # of sines: Hz, s, s; at most, at least, about
-_LOWEST = 0.02  # Hz
 _UNLIMITED = 1e9  # rad/s or m/s, of a joint without a velocity limit
-_FASTER = 'raise its velocity limit'
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +145,16 @@ def plan_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> 
 
     Raises:
         UnknownNameError: There is no such frame.
-        ModelError: Nothing is feasible within the limits; gives the reason.
+        ModelError, TrajectoryError: Nothing is feasible within the limits; gives the reason.
     """
     try:
         return default_motion(tree, frame, obstacles)
     except NoCircleError as error:
-        planned = sine_motion(tree, frame, obstacles)
-        return replace(planned, remarks=(f'{error}; the joints move instead', *planned.remarks))
+        checker, remarks = make_checker(tree, obstacles)
+        planned, refusals = _search(tree, frame, _sines, _PARTS, 1, checker)
+        if planned is None:
+            raise refusals[-1] from error
+        return replace(planned, remarks=(f'{error}; the joints move instead', *remarks))
 
 
 def default_motion(
@@ -180,51 +180,34 @@ def default_motion(
     Cost: one second for six joints, several seconds for more. The result is deterministic.
     """
     checker, remarks = make_checker(tree, obstacles)
-    refusals: list[Exception] = []
-    for planned in _feasible(tree, frame, _circle, radii, _BATCHES, checker, refusals):
-        return replace(_short(tree, planned, checker), remarks=remarks)
-    problem, reasons = 'cannot follow a circle from its best postures', [*map(str, refusals)]
-    raise NoCircleError(tree, frame, problem, '; '.join([*dict.fromkeys(reasons)][-2:]))
+    circle = partial(_circle, checker)
+    planned, refusals = _search(tree, frame, circle, radii, _BATCHES, checker)
+    if planned is None:
+        problem, reasons = 'cannot follow a circle from its best postures', map(str, refusals)
+        raise NoCircleError(tree, frame, problem, '; '.join([*dict.fromkeys(reasons)][-2:]))
+    laps, ramp = planned.settings['laps'], planned.settings['ramp_s']
+    lap = (planned.duration - ramp) / laps
+    most = max(laps, float(math.ceil((SHORTEST - ramp) / lap)))
+    return replace(planned.using(laps=most), remarks=remarks)
 
 
-def sine_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> DefaultMotion:
-    """Plan a posture and sines of the joints, with the largest amplitude that is feasible.
-
-    Raises:
-        UnknownNameError: There is no such frame.
-        ModelError, TrajectoryError: No amplitude is feasible within the limits; gives the reason.
-    """
-    checker, remarks = make_checker(tree, obstacles)
-    refusals, best = list[Exception](), None
-    for planned in _feasible(tree, frame, _sines, _PARTS, 1, checker, refusals):
-        if best is None or planned.duration < best.duration:
-            best = replace(planned, remarks=remarks)
-        if best.duration <= LONGEST:
-            break
-    if best is None:
-        raise refusals[-1]
-    return best
-
-
-def _feasible(
+def _search(
     tree: Robot,
     frame: str,
     make: Callable[[Robot, str, Array, float], DefaultMotion],
     parts: Sequence[float],
     batches: int,
     checker: CollisionChecker | None,
-    refusals: list[Exception],
-) -> Iterator[DefaultMotion]:
-    """Yield feasible motions, slowed down, from the best postures.
+) -> tuple[DefaultMotion | None, list[Exception]]:
+    """Return the first feasible motion of at most 15 s, else the shortest; and why not others.
 
     Args:
         tree: The robot.
         frame: Name of the tool frame.
-        make: Returns a motion from a posture, of a size.
+        make: Returns a motion from a posture, of a size, at full speed.
         parts: Sizes to try for all postures of a batch, the largest first.
-        batches: Number of batches of postures.
+        batches: Number of batches of postures, of which the first with a motion decides.
         checker: Collision checker; None: collisions are not checked.
-        refusals: Receives why other motions are not feasible.
 
     Raises:
         UnknownNameError: There is no such frame.
@@ -232,23 +215,27 @@ def _feasible(
     """
     tree.frame(frame)
     postures = comfortable_postures(tree, frame, checker)
-    overloads, found = list[OverloadError](), False
+    refusals, overloads = list[Exception](), list[OverloadError]()
     for _ in range(batches):
+        feasible = list[DefaultMotion]()
         for part, home in product(parts, list(islice(postures, _BATCH_SIZE))):
             try:
-                planned = _plan(tree, make(tree, frame, home, part), checker)
+                feasible.append(_slowed(tree, make(tree, frame, home, part), checker))
             except OverloadError as refusal:
                 overloads.append(refusal)
-            except (TrajectoryError, SingularityError) as refusal:
+            except (TrajectoryError, SingularityError, UnreachableError) as refusal:
                 refusals.append(refusal)
             else:
-                found = True
-                yield planned
+                if feasible[-1].duration <= LONGEST:
+                    return feasible[-1], refusals
+        if feasible:
+            return min(feasible, key=lambda motion: motion.duration), refusals
         if overloads and not refusals:
             break  # other postures are not lighter
-    if overloads and not found:
+    if overloads:
         worst = min(overloads, key=lambda overload: overload.share)
         raise ModelError(worst.culprit, worst.problem, worst.remedy)
+    return None, refusals
 
 
 class NoCircleError(ModelError):
@@ -282,32 +269,29 @@ class OverloadError(TrajectoryError):
         )
 
 
-def _short(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> DefaultMotion:
-    """Return a circle of 5 to 15 s: more laps, or a smaller one from the same posture."""
-    for part in _RADII:
-        if motion.duration <= LONGEST:
-            break
-        if part * arm_length(tree) < motion.size:
-            smaller = _circle(tree, motion.frame, motion.home, part)
-            with suppress(TrajectoryError, SingularityError):
-                motion = min(motion, _plan(tree, smaller, checker), key=lambda one: one.duration)
-    laps, ramp = motion.settings['laps'], motion.settings['ramp_s']
-    lap = (motion.duration - ramp) / laps
-    return motion.using(laps=max(laps, float(math.ceil((SHORTEST - ramp) / lap))))
-
-
-def _circle(tree: Robot, frame: str, home: Array, part: float) -> DefaultMotion:
+def _circle(
+    checker: CollisionChecker | None, tree: Robot, frame: str, home: Array, part: float
+) -> DefaultMotion:
     """Return a circle from a posture, in the plane in which the frame moves most easily.
 
     Its radius is a part of the arm's length.
 
     Raises:
         NoCircleError: The frame moves along a line only.
+        OverloadError: A drive cannot hold a point of it.
+        TrajectoryError: The joints are too slow for any circle, or it collides.
+        UnreachableError, SingularityError: A point of it cannot be reached.
     """
     point, directions, sizes = easy_directions(tree, home, frame)
     if len(sizes) < 2 or sizes[1] < STILL:
         raise NoCircleError(tree, frame, 'moves along a line only', 'use kind sine or waypoints')
     toward, radius = directions[:, 0], part * arm_length(tree)
+    speed = math.sqrt(radius)
+    reach = np.linalg.norm(frame_jacobian(tree, home, frame)[:3], axis=0)
+    # Of the tool, by each joint alone.
+    speeds = VELOCITY_SHARE * reach * tree.velocity_limits(_UNLIMITED)
+    if speeds.sum() < _SLOWEST * speed:  # before any path is solved
+        raise _too_fast(tree, int(np.argmax(speeds)))
     settings = {
         'kind': 'circle',
         'center': (point - radius * toward).tolist(),
@@ -316,11 +300,20 @@ def _circle(tree: Robot, frame: str, home: Array, part: float) -> DefaultMotion:
         'toward': toward.tolist(),
         'laps': _LAPS,
         'home': np.round(home, 9).tolist(),
-        'speed': math.sqrt(radius),
+        'speed': speed,
         'ramp_s': _RAMP,
         'tool_frame': frame,
     }
-    return DefaultMotion(home, frame, settings, point, toward, radius, math.sqrt(radius))
+    task, curve = tool_task(tree, home, frame=frame), circle_of(settings)
+    load, q = Load(tree), home
+    for s in np.linspace(0.0, curve.lap, _POINTS, endpoint=False):
+        q = task.solve(np.array(curve.at(float(s))[0], dtype=float), q)
+        share, joint = load.heaviest(at_rest(tree, q))
+        if share > EFFORT_SHARE:
+            raise OverloadError(tree, share, joint)
+        if checker is not None:
+            checker.require_free('circle', [q])
+    return DefaultMotion(home, frame, settings, point, toward, radius, speed)
 
 
 def _sines(tree: Robot, frame: str, home: Array, part: float) -> DefaultMotion:
@@ -335,107 +328,54 @@ def _sines(tree: Robot, frame: str, home: Array, part: float) -> DefaultMotion:
         'duration_s': _DURATION,
     }
     toward = directions[:, 0] * (sizes[0] > STILL)
-    return DefaultMotion(home, frame, settings, point, toward, 0.0, 0.0)
-
-
-def _plan(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> DefaultMotion:
-    """Return the motion at a speed within the permitted fractions of the limits.
-
-    Raises:
-        TrajectoryError: It needs too much effort at any speed, cannot be followed, or collides.
-        SingularityError: The tool cannot be moved from the posture.
-    """
-    if motion.settings['kind'] == 'sine':
-        return _planned_sines(tree, motion, checker)
-    reach = np.linalg.norm(frame_jacobian(tree, motion.home, motion.frame)[:3], axis=0)
-    # Of the tool, by each joint alone.
-    speeds = VELOCITY_SHARE * reach * tree.velocity_limits(_UNLIMITED)
-    if speeds.sum() < _SLOWEST:  # before any path is solved
-        name = tree.joint_names[int(np.argmax(speeds))]
-        raise TrajectoryError('motion', f'is too fast for joint {name!r}', _FASTER)
-    _check_reach(tree, motion, checker)
-    path = motion.using(laps=1.0).path(tree)  # all laps are alike
-    slow, velocity, effort = _slowed(tree, path, _SLOWEST / motion.speed)
-    if checker is not None:
-        checker.require_free('circle', path.table(path.instants(path.duration))[0])
-    speed = slow * motion.speed
-    motion = motion.using(speed=speed, ramp_s=_RAMP / slow)
-    return replace(motion, speed=speed, velocity_share=velocity, effort_share=effort)
-
-
-def _planned_sines(
-    tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None
-) -> DefaultMotion:
-    """Return sines at a frequency within the permitted fractions; errors as in :func:`_plan`."""
-    slow, velocity, effort = _slowed(tree, motion.path(tree), _LOWEST / _FREQUENCY)
-    frequency, ramp = slow * _FREQUENCY, _SINE_RAMP / slow
-    duration = max(1, round(_DURATION * frequency)) / frequency + ramp
-    motion = motion.using(frequency=[frequency], ramp_s=ramp, duration_s=duration)
-    positions = motion.path(tree).table(np.linspace(0.0, duration, _SAMPLES))[0]
-    if checker is not None:
-        checker.require_free('motion', positions)
-    points = np.array([frame_pose(tree, q, motion.frame).p_WF for q in positions])
+    motion = DefaultMotion(home, frame, settings, point, toward, 0.0, 0.0)
+    times = np.linspace(0.0, _DURATION, _SAMPLES)
+    points = [frame_pose(tree, q, frame).p_WF for q in motion.path(tree).table(times)[0]]
     steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
-    return replace(
-        motion,
-        size=motion.toward.any() * float(np.linalg.norm(points - motion.point, axis=1).max()),
-        speed=float(steps.max()) * _SAMPLES / duration,
-        velocity_share=velocity,
-        effort_share=effort,
-    )
+    size = toward.any() * float(np.linalg.norm(points - point, axis=1).max())
+    return replace(motion, size=size, speed=float(steps.max()) / times[1])
 
 
-def _check_reach(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> None:
-    """Check that the arm can reach and hold points of a circle without collisions.
-
-    Raises:
-        TrajectoryError: A point is not feasible, with the reason.
-        SingularityError: The tool cannot be moved from the posture.
-    """
-    task, circle = tool_task(tree, motion.home, frame=motion.frame), circle_of(motion.settings)
-    load, q = Load(tree), motion.home
-    for s in np.linspace(0.0, circle.lap, _POINTS, endpoint=False):
-        try:
-            q = task.solve(np.array(circle.at(float(s))[0], dtype=float), q)
-        except UnreachableError as refusal:
-            raise TrajectoryError('circle', str(refusal), 'move it') from refusal
-        share, i = load.heaviest(at_rest(tree, q))
-        if share > EFFORT_SHARE:
-            raise OverloadError(tree, share, i)
-        if checker is not None:
-            checker.require_free('circle', [q])
-
-
-def _slowed(tree: Robot, path: Trajectory, least: float) -> tuple[float, float, float]:
-    """Return by which factor a path must be slowed down, and the shares of the limits it needs.
-
-    Args:
-        tree: The robot.
-        path: The motion at full speed.
-        least: The smallest factor.
-
-    Returns:
-        The factor, at most 1; the largest shares of a velocity limit and of an effort limit.
+def _slowed(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> DefaultMotion:
+    """Return a motion at a speed within the permitted fractions of the limits.
 
     Raises:
         OverloadError: It needs too much effort at any speed.
-        TrajectoryError: A joint is too fast even so.
+        TrajectoryError: A joint is too fast even slowly, or it cannot be followed, or collides.
+        SingularityError: The tool cannot be moved from the posture.
     """
+    path = motion.using(laps=1.0).path(tree)  # all laps are alike
     q, v, a = path.table(np.linspace(0.0, path.duration, _SAMPLES))
     model, terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
     gravity = np.array([model.gravity_forces(row) for row in q])
     moving = np.array([model.inverse_dynamics(*rows) for rows in zip(q, v, a, strict=True)])
-    speeds, slow, shares = np.max(np.abs(v), axis=0) / tree.velocity_limit, 1.0, np.zeros(tree.n)
-    velocity = float(speeds.max())
-    while slow >= least:
+    speeds, slow = np.max(np.abs(v), axis=0) / tree.velocity_limit, 1.0
+    while True:
         load = gravity + slow**2 * (moving - gravity)
         tau = load + terms.effort(slow * v, slow**2 * a, load)
         shares = np.max(np.abs(tau), axis=0) / tree.effort_limit
-        if slow * velocity <= VELOCITY_SHARE and shares.max() <= EFFORT_SHARE:
-            return slow, slow * velocity, float(shares.max())
+        velocity, effort = slow * float(speeds.max()), float(shares.max())
+        if velocity <= VELOCITY_SHARE and effort <= EFFORT_SHARE:
+            break
         slow *= _SLOWER
-    joint = int(np.argmax(shares))
-    if shares[joint] > EFFORT_SHARE:
-        raise OverloadError(tree, float(shares[joint]), joint)
-    name = tree.joint_names[int(np.argmax(speeds))]
-    raise TrajectoryError('motion', f'is too fast for joint {name!r}', _FASTER)
+        if slow < _SLOWEST:
+            if effort > EFFORT_SHARE:
+                raise OverloadError(tree, effort, int(np.argmax(shares)))
+            raise _too_fast(tree, int(np.argmax(speeds)))
+    if checker is not None:
+        checker.require_free('motion', q)
+    ramp = motion.settings['ramp_s'] / slow
+    if motion.settings['kind'] == 'sine':
+        frequency = slow * _FREQUENCY
+        duration = max(1, round(_DURATION * frequency)) / frequency + ramp
+        motion = motion.using(frequency=[frequency], ramp_s=ramp, duration_s=duration)
+    else:
+        motion = motion.using(speed=slow * motion.speed, ramp_s=ramp)
+    speed = slow * motion.speed
+    return replace(motion, speed=speed, velocity_share=velocity, effort_share=effort)
+
+
+def _too_fast(tree: Robot, joint: int) -> TrajectoryError:
+    name = tree.joint_names[joint]
+    problem = f'is too fast for joint {name!r}'
+    return TrajectoryError('motion', problem, 'raise its velocity limit')
