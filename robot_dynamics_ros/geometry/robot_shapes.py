@@ -28,7 +28,7 @@ from robot_dynamics_ros.geometry.triangles import (
     read_mesh,
     sphere,
 )
-from robot_dynamics_ros.model.findings import report_link
+from robot_dynamics_ros.model.link_inertia import report_link
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -271,7 +271,7 @@ def _inertia_surface(link: Link) -> Iterator[Triangles]:
     """
     if link.inertial is None:
         return
-    report = report_link(link, '')
+    report = report_link(link.name, link.inertial)
     edges, axes = report.equivalent_box, report.principal_axes
     if np.isfinite(edges).all():
         surface = box(np.maximum(edges, 0.1 * edges.max()))

@@ -40,9 +40,7 @@ from robot_dynamics_ros.model.findings import (
 )
 from robot_dynamics_ros.model.identified import IdentifiedParameters
 from robot_dynamics_ros.model.inspection import (
-    NOT_USED,
     ModelCheck,
-    check_joint,
     inspect,
     wrong_limits,
 )
@@ -233,10 +231,7 @@ def _tree(
     _raise_first(finding for finding in check.errors if finding.fatal)
     tree = build_tree(selection.description, gravity, effort_limit, selection.mimic_joints)
     _require_readable(tree, selection.description, faults)
-    locked_findings = [check_joint(original[name], 1.0)[1] for name in selection.locked]
-    findings = [f for of_joint in locked_findings for f in of_joint if f.severity == 'error']
-    of_model = (f for f in check.findings if f.fatal or NOT_USED not in f.remedy)
-    found = merged([*(error(fault) for fault in faults), *findings, *of_model])
+    found = merged([*(error(fault) for fault in faults), *check.findings])
     sentences = [*remarks, *selection.remarks, *tree.remarks, *map(str, found)]
     if (fall := math.hypot(*gravity)) and not 9.76 < fall < 9.84:
         sentences.append(f'gravity is {fall:g} m/s^2; on Earth it is 9.76 to 9.84')

@@ -248,12 +248,6 @@ def test_a_cause_is_remarked_once_however_many_parts_have_it():
     assert len(check_model(text).warnings) == 9  # in detail
 
 
-def test_a_part_that_does_not_move_is_not_remarked_for_trifles():
-    tiny = link('base', 1e-4, (0, 0, 0), 1e-9 * I)
-    assert load_robot(ARM.replace('<link name="base"/>', tiny)).remarks == ()
-    assert len(check_model(ARM.replace('<link name="base"/>', tiny)).warnings) == 2
-
-
 @tables.rows(
     'first second said',
     """

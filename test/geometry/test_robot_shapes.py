@@ -16,11 +16,11 @@ from samples import world_files
 from solids import cuboid
 from urdf_text import link, robot
 
-from robot_dynamics_ros.description.urdf import Inertial, Link, Pose, read_description
+from robot_dynamics_ros.description.urdf import Inertial, Pose, read_description
 from robot_dynamics_ros.errors import DescriptionError, MissingDependencyError
 from robot_dynamics_ros.geometry import robot_shapes, triangles
 from robot_dynamics_ros.geometry.triangles import read_mesh
-from robot_dynamics_ros.model.findings import report_link
+from robot_dynamics_ros.model.link_inertia import report_link
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 
 
@@ -59,8 +59,7 @@ def test_a_link_without_visual_is_the_box_of_its_inertia():
 
 
 def test_a_point_mass_has_a_box_without_extent():
-    point = Link('point', Inertial(1.0, Pose((0.1, 0.2, 0.3)), *[0.0] * 6))
-    report = report_link(point, '')
+    report = report_link('point', Inertial(1.0, Pose((0.1, 0.2, 0.3)), *[0.0] * 6))
     assert not report.equivalent_box.any()
     assert np.isfinite(report.principal_axes).all()
 
