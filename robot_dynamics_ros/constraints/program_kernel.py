@@ -66,61 +66,30 @@ class ProgramKernel:
     def __init__(self, program: Program) -> None:
         m, n, d = program.m, program.n, len(program.passive)
         self.program = program
-        shapes = {
-            'q': (n,),
-            'v': (n,),
-            'f': (m,),
-            'f_dot': (m,),
-            'Gamma': (m, n),
-            'beta': (m,),
-            'u': (m,),
-            'free': (n,),
-            'acceleration': (n,),
-            'program_velocity': (n,),
-            'metric': (n, n),
-            'transmission': (n - d, d),
-            'sigma': (min(m, n),),
-            'scaled_sigma': (min(m, n),),
-        }
         varying = [signal for signal in program.stack.signals if signal.count]
-        *starts, signals = accumulate((signal.count for signal in varying), initial=0)
+        starts = accumulate((8 * signal.count for signal in varying), initial=0)
         writers = [Struct(f'{signal.count}d').pack_into for signal in varying]
-        self._varying = list(zip(varying, writers, (8 * k for k in starts), strict=True))
-        c = len(program.contacts)
-        size = signals + 3 * m + 2 + (2 * c + n if c else 0)
-        self._inputs = np.zeros(size)
+        self._varying = list(zip(varying, writers, starts, strict=False))
+        self._inputs = np.zeros(sum(_sizes(program)))
         self._bytes = self._inputs.data
-        self._offset = self._inputs[signals : signals + 3 * m]
-        self._prediction, rest = np.split(self._inputs[signals + 3 * m :], [2])
-        split = np.split(rest, [c, 2 * c])
-        self.position_controlled, self.breakaway_velocity, self.external = split
-        if c:
-            shapes['reaction'] = (m,)
+        _, self._offset, self._prediction, *contacts = _parts(program, self._inputs)
+        self.position_controlled, self.breakaway_velocity, self.external = contacts
         self._zeros = np.zeros(n)
         turning = program.tree.joint_is_continuous
         for part in program.stack.constraints:
             if any(isinstance(signal, Followed) for signal in part.signals):
                 turning[list(getattr(part, 'joints', ()))] = False
         self.turning: list[int] = np.flatnonzero(turning).tolist()
-        self._arrays = tuple(np.zeros(shape) for shape in shapes.values())
-        vars(self).update(zip(shapes, self._arrays, strict=True))
-        self._function = compile_function(partial(program_formulas, program), n, numbers=size)
-
-    q: Array
-    v: Array
-    f: Array
-    f_dot: Array
-    Gamma: Array
-    beta: Array
-    u: Array
-    free: Array
-    acceleration: Array
-    program_velocity: Array
-    metric: Array
-    transmission: Array
-    sigma: Array
-    scaled_sigma: Array
-    reaction: Array
+        joints, rows, sigmas = np.zeros((5, n)), np.zeros((5, m)), np.zeros((2, min(m, n)))
+        self.q, self.v, self.free, self.acceleration, self.program_velocity = joints
+        self.f, self.f_dot, self.beta, self.u, self.reaction = rows
+        self.sigma, self.scaled_sigma = sigmas
+        self.Gamma, self.metric = np.zeros((m, n)), np.zeros((n, n))
+        self.transmission = np.zeros((n - d, d))
+        matrices = self.Gamma, self.metric, self.transmission
+        self._results = (*joints, *rows, *matrices, *sigmas)
+        formulas = partial(program_formulas, program)
+        self._function = compile_function(formulas, n, numbers=len(self._inputs))
 
     def look_ahead(self, time: float, lead: float) -> None:
         r"""Make :meth:`run` evaluate the program at a predicted state.
@@ -147,7 +116,7 @@ class ProgramKernel:
         """
         for signal, write, start in self._varying:
             write(self._bytes, start, *signal.numbers(t))
-        self._function(q, v, self._zeros if a is None else a, self._inputs, *self._arrays)
+        self._function(q, v, self._zeros if a is None else a, self._inputs, *self._results)
 
     @property
     def damped(self) -> bool:
@@ -178,22 +147,18 @@ class ProgramKernel:
             if np.abs(rest).max() > _PERIODIC:
                 steps.append((i, step, rest))
         for i, step, rest in reversed(steps):  # Babai's nearest plane
-            turns = round(f @ rest / (rest @ rest))
+            turns = round(float(f @ rest / (rest @ rest)))
             turned[i] -= TURN * turns
             f -= turns * step
         return q - turned
 
     def set_offset(self, value: Array, rate: Array, acceleration: Array) -> None:
         """Set the target of f and its first two derivatives, each of shape (m,); initially 0."""
-        m = self.program.m
-        self._offset[:m], self._offset[m : 2 * m] = value, rate
-        self._offset[2 * m :] = acceleration
+        self._offset.reshape(3, -1)[:] = value, rate, acceleration
 
     def set_row_offset(self, row: int, value: float, rate: float) -> None:
         """Set the target of one row of f, m or rad, and its rate, m/s or rad/s."""
-        m = self.program.m
-        self._offset[row], self._offset[m + row] = value, rate
-        self._offset[2 * m + row] = 0.0
+        self._offset.reshape(3, -1)[:, row] = value, rate, 0.0
 
     def feed_forward(self) -> Array:
         r"""Return the feedforward part of u, :math:`\ddot o - \beta`, new array of shape (m,)."""
@@ -206,26 +171,39 @@ class ProgramKernel:
         return TaskInverse(self.Gamma, metric, program.row_weights, program.singularity)
 
 
+def _sizes(program: Program) -> list[int]:
+    """Return the lengths of the parts of the kernel's numbers.
+
+    They are the numbers of the signals; the offset and its first two derivatives; the two times of
+    :meth:`ProgramKernel.look_ahead`; and the three inputs of the contacts.
+    """
+    signals = sum(signal.count for signal in program.stack.signals)
+    c = len(program.contacts)
+    return [signals, 3 * program.m, 2, c, c, program.n if c else 0]
+
+
+def _parts(program: Program, numbers: Array) -> list[Array]:
+    """Return views of the parts of the kernel's numbers, see :func:`_sizes`."""
+    return np.split(numbers, np.cumsum(_sizes(program))[:-1])
+
+
 def program_formulas(
     program: Program, q: Array, v: Array, a: Array, numbers: Array
 ) -> tuple[Array, ...]:
-    """Return the outputs of the kernel in the order of its shapes; numbers or symbols.
+    """Return the outputs of the kernel, by joints, rows, matrices, sigmas; numbers or symbols.
 
     Args:
         program: The program.
         q: Joint positions, shape (n,).
         v: Joint velocities, shape (n,).
         a: Joint accelerations for the prediction, shape (n,).
-        numbers: Numbers of the varying signals, the offset and its first two derivatives, the two
-            times of :meth:`ProgramKernel.look_ahead`, and the inputs of the contacts.
+        numbers: All others, see :func:`_sizes`.
     """
-    m, n, c = program.m, program.n, len(program.contacts)
-    end = len(numbers) - (2 * c + n if c else 0)
-    numbers, (controlled, breakaway, external) = numbers[:end], np.split(numbers[end:], [c, 2 * c])
-    time, lead = numbers[-2:]
+    m, n = program.m, program.n
+    given, offset, (time, lead), controlled, breakaway, external = _parts(program, numbers)
     q, v = _ahead(q, v, a, time, lead)
-    f = program.stack.residual(Motion(program.tree, q, v), _jets(program, numbers, time, lead))
-    offset, offset_rate, offset_acceleration = numbers[-3 * m - 2 : -2].reshape(3, m)
+    f = program.stack.residual(Motion(program.tree, q, v), _jets(program, given, time, lead))
+    offset, offset_rate, offset_acceleration = offset.reshape(3, m)
     error, error_rate = f.value - offset, f.rate - offset_rate
     rate_error = error_rate
     for k, (row, _) in enumerate(program.contacts):
@@ -235,24 +213,14 @@ def program_formulas(
     settling = np.linalg.pinv(program.G1) @ program.G0
     free, metric = program.free_acceleration(q, v), program.joint_metric(q)
     inverse = TaskInverse(f.J.astype(object), metric, program.row_weights, program.singularity)
+    towards = inverse.solve(rate_error + settling @ error)
+    leaving = inverse.project(v - program.settling_velocity(q, v))
+    reaction = inverse.reactions(external) if program.contacts else np.zeros(m)
     return (
-        q,
-        v,
-        f.value,
-        f.rate,
-        f.J,
-        f.bias,
-        u,
-        free,
-        commanded_acceleration(inverse, u, free),
-        v
-        - inverse.solve(rate_error + settling @ error)
-        - inverse.project(v - program.settling_velocity(q, v)),
-        np.eye(n) if metric is None else metric,
-        _transmission(program, f.J),
-        inverse.sigma,
-        inverse.scaled_sigma,
-        *([inverse.reactions(external)] if c else []),
+        *(q, v, free, commanded_acceleration(inverse, u, free), v - towards - leaving),
+        *(f.value, f.rate, f.bias, u, reaction),
+        *(f.J, np.eye(n) if metric is None else metric, _transmission(program, f.J)),
+        *(inverse.sigma, inverse.scaled_sigma),
     )
 
 

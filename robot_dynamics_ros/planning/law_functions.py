@@ -79,7 +79,7 @@ def constraint_law_function(law: ConstraintStabilization) -> CFunction:
         inputs, time = dict(zip(optional, others, strict=True)), t[0] + ahead.time
         numbers = np.array([*values(time, inputs), ahead.time, ahead.lead], dtype=object)
         results = program_formulas(program, q, v, inputs.get('previous', still), numbers)
-        q_ahead, v_ahead, f, f_dot, *_, a, towards, _, transmission, _, _ = results
+        q_ahead, v_ahead, _, a, towards, f, f_dot, *_, transmission, _, _ = results
         if ahead.time > 0.0:
             q, v = q_ahead, v_ahead
         tau, scale = program_efforts(
